@@ -1,4 +1,5 @@
-//! SUM and AVG over exact numbers, with PostgreSQL's result types: a sum of bigints and every average of exact numbers is a numeric.
+//! SUM and AVG over exact numbers, with PostgreSQL's result types: a sum of bigints and every
+//! average of exact numbers is a numeric.
 
 use crate::error::outward;
 use crate::value::FREE;
@@ -8,7 +9,9 @@ use datafusion::common::{Result, ScalarValue};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
-use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature, Volatility};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, Signature, Volatility,
+};
 use meridian_sql::{Datum, SqlError, Type, arithmetic, state};
 use rust_decimal::Decimal;
 use sqlparser::ast::BinaryOperator;
@@ -21,7 +24,11 @@ pub(crate) fn find(name: &str, session: &SessionState) -> Option<Arc<AggregateUD
         "sum" | "avg" => {
             let inner = inner(name)?;
             let signature = Signature::user_defined(Volatility::Immutable);
-            Some(Arc::new(AggregateUDF::new_from_impl(Exact { average: name == "avg", inner, signature })))
+            Some(Arc::new(AggregateUDF::new_from_impl(Exact {
+                average: name == "avg",
+                inner,
+                signature,
+            })))
         }
         "every" => inner("bool_and"),
         "variance" | "var_samp" => inner("var"),
@@ -39,7 +46,10 @@ struct Exact {
 }
 
 fn is_integer(ty: &DataType) -> bool {
-    matches!(ty, DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::UInt64)
+    matches!(
+        ty,
+        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::UInt64
+    )
 }
 
 fn is_decimal(ty: &DataType) -> bool {
@@ -65,11 +75,15 @@ impl AggregateUDFImpl for Exact {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match types {
             [DataType::Null] => Ok(vec![DataType::Float64]),
-            [ty] if is_integer(ty) || is_decimal(ty) || *ty == DataType::Float64 => Ok(types.to_vec()),
+            [ty] if is_integer(ty) || is_decimal(ty) || *ty == DataType::Float64 => {
+                Ok(types.to_vec())
+            }
             [DataType::Float32] => Ok(vec![DataType::Float64]),
             types => {
-                let shown: Vec<_> = types.iter().map(|ty| crate::value::base_type(ty).name()).collect();
-                let message = format!("function {}({}) does not exist", self.name(), shown.join(", "));
+                let shown: Vec<_> =
+                    types.iter().map(|ty| crate::value::base_type(ty).name()).collect();
+                let message =
+                    format!("function {}({}) does not exist", self.name(), shown.join(", "));
                 Err(outward(SqlError::new(state::UNDEFINED_FUNCTION, message)))
             }
         }
@@ -93,7 +107,12 @@ impl AggregateUDFImpl for Exact {
             DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => *scale,
             _ => 0,
         };
-        let total = Total { sum: i256::ZERO, count: 0, scale, result: args.return_field.data_type().clone() };
+        let total = Total {
+            sum: i256::ZERO,
+            count: 0,
+            scale,
+            result: args.return_field.data_type().clone(),
+        };
         if args.is_distinct {
             return Ok(Box::new(Distinct { seen: Default::default(), total }));
         }
@@ -112,14 +131,21 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        !self.is_ours(args.expr_fields[0].data_type()) && self.inner.groups_accumulator_supported(args)
+        !self.is_ours(args.expr_fields[0].data_type())
+            && self.inner.groups_accumulator_supported(args)
     }
 
-    fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+    fn create_groups_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
         self.inner.create_groups_accumulator(args)
     }
 
-    fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+    fn create_sliding_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
         if self.is_ours(args.expr_fields[0].data_type()) {
             return self.accumulator(args);
         }
@@ -138,7 +164,9 @@ struct Total {
 
 fn wide(values: &ArrayRef) -> Result<Decimal256Array> {
     let ty = match values.data_type() {
-        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => DataType::Decimal256(76, *scale),
+        DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => {
+            DataType::Decimal256(76, *scale)
+        }
         _ => DataType::Decimal256(76, 0),
     };
     Ok(arrow::compute::cast(values, &ty)?.as_primitive::<Decimal256Type>().clone())
@@ -191,7 +219,10 @@ impl Accumulator for Total {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![ScalarValue::Decimal256(Some(self.sum), 76, 0), ScalarValue::Int64(Some(self.count))])
+        Ok(vec![
+            ScalarValue::Decimal256(Some(self.sum), 76, 0),
+            ScalarValue::Int64(Some(self.count)),
+        ])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
@@ -201,7 +232,9 @@ impl Accumulator for Total {
         match self.result {
             DataType::Int64 => {
                 let sum = self.sum.to_i128().and_then(|sum| i64::try_from(sum).ok());
-                let sum = sum.ok_or_else(|| outward(SqlError::new(state::OUT_OF_RANGE, "bigint out of range")))?;
+                let sum = sum.ok_or_else(|| {
+                    outward(SqlError::new(state::OUT_OF_RANGE, "bigint out of range"))
+                })?;
                 Ok(ScalarValue::Int64(Some(sum)))
             }
             DataType::Decimal128(precision, scale) => {
@@ -209,8 +242,10 @@ impl Accumulator for Total {
                 Ok(ScalarValue::Decimal128(Some(sum), precision, scale))
             }
             _ => {
-                let array: ArrayRef =
-                    Arc::new(Decimal256Array::from(vec![self.sum]).with_precision_and_scale(76, self.scale)?);
+                let array: ArrayRef = Arc::new(
+                    Decimal256Array::from(vec![self.sum])
+                        .with_precision_and_scale(76, self.scale)?,
+                );
                 let sum = crate::value::datums(&array).map_err(outward)?.swap_remove(0);
                 let count = Datum::Numeric(Decimal::from(self.count));
                 let mean = arithmetic(&BinaryOperator::Divide, Type::Numeric(None), &sum, &count);

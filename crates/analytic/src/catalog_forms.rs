@@ -1,11 +1,12 @@
-//! Forms that clients use to ask the system tables, where a rewrite of the syntax tree answers what DataFusion would refuse.
+//! Forms that clients use to ask the system tables, where a rewrite of the syntax tree answers what
+//! DataFusion would refuse.
 
 use crate::dialect::{null, take};
 use meridian_sql::system::is_always_empty;
 use meridian_sql::{fold, heading};
 use sqlparser::ast::{
-    self, DataType, Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Ident, ObjectName, Select, SelectItem,
-    TableFactor, Value,
+    self, DataType, Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Ident, ObjectName, Select,
+    SelectItem, TableFactor, Value,
 };
 use std::ops::ControlFlow;
 
@@ -16,7 +17,8 @@ pub(crate) fn object_type(ty: &DataType) -> Option<&'static str> {
         DataType::Custom(name, _) => name.0.last()?.as_ident()?,
         _ => return None,
     };
-    let known = ["regclass", "regtype", "regnamespace", "regproc", "regrole", "oid", "name", "char"];
+    let known =
+        ["regclass", "regtype", "regnamespace", "regproc", "regrole", "oid", "name", "char"];
     let folded = fold(name);
     known.into_iter().find(|known| *known == folded).or(match folded.as_str() {
         "text" => Some("name"),
@@ -26,10 +28,13 @@ pub(crate) fn object_type(ty: &DataType) -> Option<&'static str> {
     })
 }
 
-/// Whether a SELECT joins a system table that never has rows. What its outputs would compute needs no support then.
+/// Whether a SELECT joins a system table that never has rows. What its outputs would compute needs
+/// no support then.
 pub(crate) fn has_no_rows(select: &Select) -> bool {
     let is_empty = |factor: &TableFactor| match factor {
-        TableFactor::Table { name, args: None, .. } => is_always_empty(&name.to_string().to_lowercase()),
+        TableFactor::Table { name, args: None, .. } => {
+            is_always_empty(&name.to_string().to_lowercase())
+        }
         // Options of relations are lists without elements.
         TableFactor::Table { name, args: Some(args), .. } => {
             let last = |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).map(fold);
@@ -42,34 +47,54 @@ pub(crate) fn has_no_rows(select: &Select) -> bool {
     let inner = |join: &ast::Join| {
         matches!(
             join.join_operator,
-            ast::JoinOperator::Join(_) | ast::JoinOperator::Inner(_) | ast::JoinOperator::CrossJoin(_)
+            ast::JoinOperator::Join(_)
+                | ast::JoinOperator::Inner(_)
+                | ast::JoinOperator::CrossJoin(_)
         ) && is_empty(&join.relation)
     };
     let only_inner = |from: &ast::TableWithJoins| {
         from.joins.iter().all(|join| {
             !matches!(
                 join.join_operator,
-                ast::JoinOperator::Right(_) | ast::JoinOperator::RightOuter(_) | ast::JoinOperator::FullOuter(_)
+                ast::JoinOperator::Right(_)
+                    | ast::JoinOperator::RightOuter(_)
+                    | ast::JoinOperator::FullOuter(_)
             )
         })
     };
-    // An aggregate over nothing is a row. (Names of aggregates are few in what clients ask of the catalog.)
+    // An aggregate over nothing is a row. (Names of aggregates are few in what clients ask of the
+    // catalog.)
     let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(all, _) if all.is_empty())
         || select.having.is_some()
         || select.projection.iter().any(|item| match item {
             SelectItem::UnnamedExpr(Expr::Function(call))
             | SelectItem::ExprWithAlias { expr: Expr::Function(call), .. } => {
-                let name = call.name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default();
+                let name = call
+                    .name
+                    .0
+                    .last()
+                    .and_then(|part| part.as_ident())
+                    .map(fold)
+                    .unwrap_or_default();
                 matches!(
                     name.as_str(),
-                    "count" | "max" | "min" | "sum" | "array_agg" | "string_agg" | "bool_or" | "bool_and"
+                    "count"
+                        | "max"
+                        | "min"
+                        | "sum"
+                        | "array_agg"
+                        | "string_agg"
+                        | "bool_or"
+                        | "bool_and"
                 )
             }
             SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => true,
             _ => false,
         });
     !grouped
-        && select.from.iter().any(|from| only_inner(from) && (is_empty(&from.relation) || from.joins.iter().any(inner)))
+        && select.from.iter().any(|from| {
+            only_inner(from) && (is_empty(&from.relation) || from.joins.iter().any(inner))
+        })
 }
 
 /// `CROSS JOIN LATERAL (SELECT e) AS o(n)`, whose row is always one: `e` where `o.n` stands.
@@ -77,8 +102,13 @@ pub(crate) fn inline_lateral(select: &mut Select) {
     let mut values: Vec<(String, String, Expr)> = Vec::new();
     for from in &mut select.from {
         from.joins.retain(|join| {
-            let ast::JoinOperator::CrossJoin(ast::JoinConstraint::None) = &join.join_operator else { return true };
-            let TableFactor::Derived { lateral: true, subquery, alias: Some(alias), .. } = &join.relation else {
+            let ast::JoinOperator::CrossJoin(ast::JoinConstraint::None) = &join.join_operator
+            else {
+                return true;
+            };
+            let TableFactor::Derived { lateral: true, subquery, alias: Some(alias), .. } =
+                &join.relation
+            else {
                 return true;
             };
             let ast::SetExpr::Select(inner) = &*subquery.body else { return true };
@@ -114,8 +144,9 @@ pub(crate) fn inline_lateral(select: &mut Select) {
         let _ = ast::visit_expressions_mut(select, |expr| {
             if let Expr::CompoundIdentifier(parts) = expr
                 && let [table, column] = parts.as_slice()
-                && let Some((.., value)) =
-                    values.iter().find(|(other, name, _)| *other == fold(table) && *name == fold(column))
+                && let Some((.., value)) = values
+                    .iter()
+                    .find(|(other, name, _)| *other == fold(table) && *name == fold(column))
             {
                 *expr = value.clone();
             }

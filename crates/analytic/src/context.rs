@@ -1,4 +1,5 @@
-//! What DataFusion's planner asks while it turns a query into a logical plan: tables, types, functions.
+//! What DataFusion's planner asks while it turns a query into a logical plan: tables, types,
+//! functions.
 
 use crate::aggregate;
 use crate::error::outward;
@@ -13,7 +14,9 @@ use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
-use datafusion::logical_expr::{AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF};
+use datafusion::logical_expr::{
+    AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF,
+};
 use meridian_sql::{SqlError, Table, state};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +32,8 @@ pub(crate) struct Context<'a> {
 impl<'a> Context<'a> {
     pub(crate) fn new(state: &'a SessionState, tables: &[Arc<Table>], moment: &Moment) -> Self {
         let source = |table: &Arc<Table>| provider_as_source(Arc::new(Scanned::new(table.clone())));
-        let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![Arc::new(Operators(MomentOf(moment.clone())))];
+        let mut planners: Vec<Arc<dyn ExprPlanner>> =
+            vec![Arc::new(Operators(MomentOf(moment.clone())))];
         planners.extend(state.expr_planners().iter().cloned());
         let tables = tables.iter().map(|table| (table.name.clone(), source(table))).collect();
         Context { state, tables, planners, moment: moment.clone() }
@@ -54,16 +58,33 @@ impl ContextProvider for Context<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
         let found = self.tables.get(name.table());
         found.cloned().ok_or_else(|| {
-            outward(SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{}\" does not exist", name.table())))
+            outward(SqlError::new(
+                state::UNDEFINED_TABLE,
+                format!("relation \"{}\" does not exist", name.table()),
+            ))
         })
     }
 
-    fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> Result<Arc<dyn TableSource>> {
-        let function =
-            self.state.table_functions().get(name).filter(|_| name == "generate_series").ok_or_else(|| {
-                outward(SqlError::new(state::UNDEFINED_FUNCTION, format!("function {name} does not exist")))
+    fn get_table_function_source(
+        &self,
+        name: &str,
+        args: Vec<Expr>,
+    ) -> Result<Arc<dyn TableSource>> {
+        let function = self
+            .state
+            .table_functions()
+            .get(name)
+            .filter(|_| name == "generate_series")
+            .ok_or_else(|| {
+                outward(SqlError::new(
+                    state::UNDEFINED_FUNCTION,
+                    format!("function {name} does not exist"),
+                ))
             })?;
-        let mut args = args.into_iter().map(|arg| crate::plan::folded(arg, self.state)).collect::<Result<Vec<_>>>()?;
+        let mut args = args
+            .into_iter()
+            .map(|arg| crate::plan::folded(arg, self.state))
+            .collect::<Result<Vec<_>>>()?;
         // It takes bigints, or timestamps by an interval, exactly.
         let in_time = matches!(
             args.first(),
@@ -96,8 +117,9 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        function::find(name, &self.moment)
-            .or_else(|| self.state.scalar_functions().get(name).filter(|_| function::is_shared(name)).cloned())
+        function::find(name, &self.moment).or_else(|| {
+            self.state.scalar_functions().get(name).filter(|_| function::is_shared(name)).cloned()
+        })
     }
 
     fn get_higher_order_meta(&self, _: &str) -> Option<Arc<HigherOrderUDF>> {

@@ -1,8 +1,10 @@
 //! PostgreSQL's SQL as DataFusion's planner takes it, where a rewrite of the syntax tree is enough.
 //!
 //! - Tables are always referred to by an alias that no column has.
-//! - An output without alias gets the name that PostgreSQL gives it; a name that is taken gets [`MARK`] and a number.
-//! - A whole number that fits is an integer, not a bigint. Where a position or a count is meant it stays as it is.
+//! - An output without alias gets the name that PostgreSQL gives it; a name that is taken gets
+//!   [`MARK`] and a number.
+//! - A whole number that fits is an integer, not a bigint. Where a position or a count is meant it
+//!   stays as it is.
 //! - Casts, `substring`, `trim` and the like become calls of our functions.
 //! - `pg_catalog.f`, `OPERATOR(pg_catalog.~)` and COLLATE lose what DataFusion does not know.
 
@@ -10,9 +12,10 @@ use crate::catalog_forms::{empty, has_no_rows, inline_lateral, object_type};
 use crate::{function, row, window};
 use meridian_sql::{SqlError, Type, fold, heading, type_of_sql};
 use sqlparser::ast::{
-    self, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, GroupByExpr, Ident, LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectItem,
-    TableAliasColumnDef, TableFactor, Value, VisitMut, VisitorMut, WindowType,
+    self, BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, GroupByExpr, Ident, LimitClause, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, TableAliasColumnDef, TableFactor, Value, VisitMut,
+    VisitorMut, WindowType,
 };
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -36,12 +39,17 @@ struct Rewriter {
 }
 
 fn call(name: &str, args: Vec<Expr>) -> Expr {
-    let args = args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
+    let args =
+        args.into_iter().map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
     Expr::Function(Function {
         name: plain(name),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
         filter: None,
         null_treatment: None,
         over: None,
@@ -93,7 +101,13 @@ fn alias_outputs(select: &mut Select) {
             && matches!(&**inner, Expr::Value(_))
         {
             let (kind, data_type) = (ast::CastKind::DoubleColon, data_type.clone());
-            *expr = Expr::Cast { kind, expr: Box::new(take(expr)), data_type, array: false, format: None };
+            *expr = Expr::Cast {
+                kind,
+                expr: Box::new(take(expr)),
+                data_type,
+                array: false,
+                format: None,
+            };
         }
     }
     let mut names = BTreeSet::new();
@@ -117,7 +131,10 @@ fn alias_outputs(select: &mut Select) {
             SelectItem::UnnamedExpr(expr) => {
                 let name = heading(expr);
                 if names.insert(name.clone()) {
-                    *item = SelectItem::ExprWithAlias { expr: take(expr), alias: Ident::with_quote('"', name) };
+                    *item = SelectItem::ExprWithAlias {
+                        expr: take(expr),
+                        alias: Ident::with_quote('"', name),
+                    };
                     continue;
                 }
                 (take(expr), Some(name))
@@ -132,7 +149,8 @@ fn alias_outputs(select: &mut Select) {
             _ => continue,
         };
         let name = wanted.unwrap_or_else(|| heading(&expr));
-        let apart = (2..).map(|n| format!("{name}{MARK}{n}")).find(|name| names.insert(name.clone()));
+        let apart =
+            (2..).map(|n| format!("{name}{MARK}{n}")).find(|name| names.insert(name.clone()));
         let alias = Ident::with_quote('"', apart.unwrap_or(name));
         *item = SelectItem::ExprWithAlias { expr, alias };
     }
@@ -157,7 +175,11 @@ fn any_of(mut parts: Vec<Expr>) -> Expr {
         let mut rest = parts.into_iter();
         while let Some(left) = rest.next() {
             next.push(match rest.next() {
-                Some(right) => Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::Or, right: Box::new(right) },
+                Some(right) => Expr::BinaryOp {
+                    left: Box::new(left),
+                    op: BinaryOperator::Or,
+                    right: Box::new(right),
+                },
                 None => left,
             });
         }
@@ -194,10 +216,17 @@ impl Rewriter {
                 }
                 Value::EscapedStringLiteral(text)
                 | Value::UnicodeStringLiteral(text)
-                | Value::NationalStringLiteral(text) => *expr = Expr::value(Value::SingleQuotedString(text.clone())),
+                | Value::NationalStringLiteral(text) => {
+                    *expr = Expr::value(Value::SingleQuotedString(text.clone()))
+                }
                 _ => {}
             },
-            Expr::Cast { kind: ast::CastKind::Cast | ast::CastKind::DoubleColon, expr: inner, data_type, .. } => {
+            Expr::Cast {
+                kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
+                expr: inner,
+                data_type,
+                ..
+            } => {
                 if let Some(name) = object_type(data_type) {
                     let inner = take(inner);
                     *expr = match name {
@@ -220,14 +249,20 @@ impl Rewriter {
                 let ty = type_of_sql(&typed.data_type)?;
                 *expr = call(&function::cast_name(ty), vec![Expr::Value(typed.value.clone())]);
             }
-            Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } if !is_subquery(right) => {
+            Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. }
+                if !is_subquery(right) =>
+            {
                 *expr = call("array_contains", vec![take(right), take(left)]);
             }
-            Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } if !is_subquery(right) => {
+            Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right }
+                if !is_subquery(right) =>
+            {
                 *expr = negate(call("array_contains", vec![take(right), take(left)]), true);
             }
             Expr::AnyOp { .. } | Expr::AllOp { .. } => *expr = row::quantified(take(expr), false)?,
-            Expr::InSubquery { expr: sought, .. } if matches!(row::plain(sought), Expr::Tuple(_)) => {
+            Expr::InSubquery { expr: sought, .. }
+                if matches!(row::plain(sought), Expr::Tuple(_)) =>
+            {
                 *expr = row::quantified(take(expr), false)?;
             }
             Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right)
@@ -248,12 +283,18 @@ impl Rewriter {
             Expr::UnaryOp { op: ast::UnaryOperator::BitwiseNot, expr: inner } => {
                 let ones = Expr::value(Value::Number("-1".into(), false));
                 let op = BinaryOperator::PGBitwiseXor;
-                *expr = Expr::Nested(Box::new(Expr::BinaryOp { left: inner.clone(), op, right: Box::new(ones) }));
+                *expr = Expr::Nested(Box::new(Expr::BinaryOp {
+                    left: inner.clone(),
+                    op,
+                    right: Box::new(ones),
+                }));
             }
             Expr::UnaryOp { op: ast::UnaryOperator::PGSquareRoot, expr: inner } => {
                 *expr = call("sqrt", vec![take(inner)]);
             }
-            Expr::UnaryOp { op: ast::UnaryOperator::PGAbs, expr: inner } => *expr = call("abs", vec![take(inner)]),
+            Expr::UnaryOp { op: ast::UnaryOperator::PGAbs, expr: inner } => {
+                *expr = call("abs", vec![take(inner)])
+            }
             Expr::BinaryOp { left, op: BinaryOperator::PGExp, right } => {
                 *expr = call("power", vec![take(left), take(right)]);
             }
@@ -264,10 +305,13 @@ impl Rewriter {
                 meridian_sql::collation(collation)?;
                 *expr = take(inner);
             }
-            Expr::Position { expr: what, r#in } => *expr = call("strpos", vec![take(r#in), take(what)]),
+            Expr::Position { expr: what, r#in } => {
+                *expr = call("strpos", vec![take(r#in), take(what)])
+            }
             Expr::Substring { expr: text, substring_from, substring_for, .. } => {
-                let from =
-                    substring_from.as_deref_mut().map_or_else(|| Expr::value(Value::Number("1".into(), false)), take);
+                let from = substring_from
+                    .as_deref_mut()
+                    .map_or_else(|| Expr::value(Value::Number("1".into(), false)), take);
                 let mut args = vec![take(text), from];
                 args.extend(substring_for.as_deref_mut().map(take));
                 *expr = call("substring", args);
@@ -288,7 +332,12 @@ impl Rewriter {
                 let name = fold(ident);
                 if matches!(
                     name.as_str(),
-                    "current_user" | "session_user" | "user" | "current_role" | "current_catalog" | "current_schema"
+                    "current_user"
+                        | "session_user"
+                        | "user"
+                        | "current_role"
+                        | "current_catalog"
+                        | "current_schema"
                 ) {
                     *expr = call(&name, Vec::new());
                 }
@@ -297,16 +346,24 @@ impl Rewriter {
                 let value = take(value);
                 let low = row::compare(value.clone(), BinaryOperator::GtEq, take(low))?;
                 let high = row::compare(value, BinaryOperator::LtEq, take(high))?;
-                let both = Expr::BinaryOp { left: Box::new(low), op: BinaryOperator::And, right: Box::new(high) };
+                let both = Expr::BinaryOp {
+                    left: Box::new(low),
+                    op: BinaryOperator::And,
+                    right: Box::new(high),
+                };
                 *expr = negate(Expr::Nested(Box::new(both)), *negated);
             }
             Expr::InList { expr: value, list, negated } => {
                 if row::is_row(value) || list.iter().any(row::is_row) {
-                    let parts =
-                        list.iter_mut().map(|item| row::compare((**value).clone(), BinaryOperator::Eq, take(item)));
+                    let parts = list.iter_mut().map(|item| {
+                        row::compare((**value).clone(), BinaryOperator::Eq, take(item))
+                    });
                     *expr = negate(any_of(parts.collect::<Result<_, _>>()?), *negated);
-                } else if list.len() <= MOST_ITEMS && list.iter().any(|item| matches!(item, Expr::Value(_))) {
-                    let parts = list.iter_mut().map(|item| equals((**value).clone(), take(item))).collect();
+                } else if list.len() <= MOST_ITEMS
+                    && list.iter().any(|item| matches!(item, Expr::Value(_)))
+                {
+                    let parts =
+                        list.iter_mut().map(|item| equals((**value).clone(), take(item))).collect();
                     *expr = negate(any_of(parts), *negated);
                 }
             }
@@ -323,7 +380,12 @@ impl Rewriter {
                         Some("<>") => BinaryOperator::NotEq,
                         Some("+") => BinaryOperator::Plus,
                         Some("-") => BinaryOperator::Minus,
-                        other => return Err(SqlError::unsupported(format!("the operator {}", other.unwrap_or("")))),
+                        other => {
+                            return Err(SqlError::unsupported(format!(
+                                "the operator {}",
+                                other.unwrap_or("")
+                            )));
+                        }
                     };
                 }
                 if row::is_row(left) || row::is_row(right) {
@@ -334,7 +396,8 @@ impl Rewriter {
             Expr::Function(function) => {
                 let is_array = function.name.to_string().eq_ignore_ascii_case("array");
                 let is_mod =
-                    function.name.0.last().and_then(|part| part.as_ident()).map(fold).as_deref() == Some("mod");
+                    function.name.0.last().and_then(|part| part.as_ident()).map(fold).as_deref()
+                        == Some("mod");
                 if is_mod
                     && let FunctionArguments::List(list) = &mut function.args
                     && let [
@@ -343,7 +406,11 @@ impl Rewriter {
                     ] = list.args.as_mut_slice()
                 {
                     let (left, right) = (Box::new(take(left)), Box::new(take(right)));
-                    *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op: BinaryOperator::Modulo, right }));
+                    *expr = Expr::Nested(Box::new(Expr::BinaryOp {
+                        left,
+                        op: BinaryOperator::Modulo,
+                        right,
+                    }));
                 } else if is_array && let FunctionArguments::Subquery(query) = &function.args {
                     *expr = self.list_of((**query).clone())?;
                 } else {
@@ -376,13 +443,16 @@ impl Rewriter {
         }
         let of = take(one);
         let text = call(&function::cast_name(Type::Text), vec![of.clone()]);
-        let mut joined = call("string_agg", vec![text, Expr::value(Value::SingleQuotedString(",".into()))]);
+        let mut joined =
+            call("string_agg", vec![text, Expr::value(Value::SingleQuotedString(",".into()))]);
         if let (Some(order), Expr::Function(function)) = (query.order_by.take(), &mut joined)
             && let (ast::OrderByKind::Expressions(mut all), FunctionArguments::List(list)) =
                 (order.kind, &mut function.args)
         {
             // A position means the one output.
-            all.iter_mut().filter(|by| matches!(by.expr, Expr::Value(_))).for_each(|by| by.expr = of.clone());
+            all.iter_mut()
+                .filter(|by| matches!(by.expr, Expr::Value(_)))
+                .for_each(|by| by.expr = of.clone());
             list.clauses.push(ast::FunctionArgumentClause::OrderBy(all));
         }
         *one = joined;
@@ -400,8 +470,8 @@ impl Rewriter {
     fn function(&mut self, function: &mut Function) {
         if let Some(name) = function.name.0.last().and_then(|part| part.as_ident()).map(fold) {
             function.name = plain(&name);
-            let positions =
-                function.over.is_some() || matches!(name.as_str(), "round" | "trunc" | "nth_value" | "lag" | "lead");
+            let positions = function.over.is_some()
+                || matches!(name.as_str(), "round" | "trunc" | "nth_value" | "lag" | "lead");
             if positions && let FunctionArguments::List(list) = &mut function.args {
                 for arg in &mut list.args {
                     if let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg {
@@ -452,7 +522,9 @@ fn base(ty: meridian_sql::Type) -> DataType {
 
 fn unwrap_frame(spec: &mut ast::WindowSpec) {
     let bound = |bound: &mut ast::WindowFrameBound| {
-        if let ast::WindowFrameBound::Preceding(Some(n)) | ast::WindowFrameBound::Following(Some(n)) = bound {
+        if let ast::WindowFrameBound::Preceding(Some(n))
+        | ast::WindowFrameBound::Following(Some(n)) = bound
+        {
             unwrap_number(n);
         }
     };
@@ -475,16 +547,23 @@ impl VisitorMut for Rewriter {
             if fetch.with_ties || fetch.percent {
                 return ControlFlow::Break(SqlError::unsupported("FETCH WITH TIES"));
             }
-            let limit = fetch.quantity.unwrap_or_else(|| Expr::value(Value::Number("1".into(), false)));
+            let limit =
+                fetch.quantity.unwrap_or_else(|| Expr::value(Value::Number("1".into(), false)));
             match &mut query.limit_clause {
                 Some(LimitClause::LimitOffset { limit: own, .. }) => *own = Some(limit),
                 none => {
-                    *none = Some(LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by: Vec::new() });
+                    *none = Some(LimitClause::LimitOffset {
+                        limit: Some(limit),
+                        offset: None,
+                        limit_by: Vec::new(),
+                    });
                 }
             }
         }
         if !query.locks.is_empty() {
-            return ControlFlow::Break(SqlError::unsupported("FOR UPDATE over more than one plain table"));
+            return ControlFlow::Break(SqlError::unsupported(
+                "FOR UPDATE over more than one plain table",
+            ));
         }
         flow(window::resolve_order(query))
     }
@@ -526,13 +605,17 @@ impl VisitorMut for Rewriter {
             return ControlFlow::Break(error);
         }
         alias_outputs(select);
-        // A position in GROUP BY that names an output is looked up by DataFusion; nothing else is a bare number there.
+        // A position in GROUP BY that names an output is looked up by DataFusion; nothing else is a
+        // bare number there.
         ControlFlow::Continue(())
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
         for item in &mut select.projection {
-            if let SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), _) = item
+            if let SelectItem::QualifiedWildcard(
+                ast::SelectItemQualifiedWildcardKind::ObjectName(name),
+                _,
+            ) = item
                 && let Some(last) = name.0.last().and_then(|part| part.as_ident())
             {
                 *name = ObjectName(vec![ObjectNamePart::Identifier(apart(last))]);
@@ -561,7 +644,9 @@ impl VisitorMut for Rewriter {
                     at: None,
                 });
                 if alias.columns.is_empty() {
-                    alias.columns.push(TableAliasColumnDef { name: alias.name.clone(), data_type: None });
+                    alias
+                        .columns
+                        .push(TableAliasColumnDef { name: alias.name.clone(), data_type: None });
                 }
                 *name = ObjectName(vec![ObjectNamePart::Identifier(Ident::new(last))]);
             }
@@ -594,7 +679,9 @@ mod tests {
     use sqlparser::parser::Parser;
 
     fn rewritten(sql: &str) -> String {
-        let parsed = Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).and_then(|mut parser| parser.parse_query());
+        let parsed = Parser::new(&PostgreSqlDialect {})
+            .try_with_sql(sql)
+            .and_then(|mut parser| parser.parse_query());
         let mut query = *parsed.expect("it parses");
         rewrite(&mut query).expect("it is rewritten");
         query.to_string()

@@ -26,9 +26,11 @@ pub(crate) fn inward(error: &DataFusionError) -> SqlError {
             None => SqlError::new("XX000", "the query failed"),
         },
         DataFusionError::ArrowError(inner, _) => of_arrow(inner),
-        DataFusionError::ResourcesExhausted(message) => SqlError::new(state::OUT_OF_MEMORY, "out of memory")
-            .detail(first_line(message))
-            .hint("Read less at once, or start the server with a larger --query-memory."),
+        DataFusionError::ResourcesExhausted(message) => {
+            SqlError::new(state::OUT_OF_MEMORY, "out of memory")
+                .detail(first_line(message))
+                .hint("Read less at once, or start the server with a larger --query-memory.")
+        }
         DataFusionError::SchemaError(inner, _) => of_schema(inner),
         DataFusionError::SQL(inner, _) => SqlError::new(state::SYNTAX, inner.to_string()),
         DataFusionError::NotImplemented(message) => SqlError::unsupported(first_line(message)),
@@ -54,9 +56,14 @@ fn of_arrow(error: &ArrowError) -> SqlError {
         }
         ArrowError::CastError(message) | ArrowError::ParseError(message) => {
             let out = message.contains("overflow") || message.contains("Can't cast value");
-            SqlError::new(if out { state::OUT_OF_RANGE } else { state::BAD_TEXT }, first_line(message))
+            SqlError::new(
+                if out { state::OUT_OF_RANGE } else { state::BAD_TEXT },
+                first_line(message),
+            )
         }
-        ArrowError::InvalidArgumentError(message) if message.contains("too large to store in a Decimal") => {
+        ArrowError::InvalidArgumentError(message)
+            if message.contains("too large to store in a Decimal") =>
+        {
             SqlError::new(state::OUT_OF_RANGE, "numeric field overflow").detail(first_line(message))
         }
         ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {
@@ -79,8 +86,11 @@ fn of_schema(error: &SchemaError) -> SqlError {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
             let column = match &field.relation {
-                Some(table) if !valid_fields.iter().any(|other| other.relation.as_ref() == Some(table)) => {
-                    let message = format!("missing FROM-clause entry for table \"{}\"", shown(table));
+                Some(table)
+                    if !valid_fields.iter().any(|other| other.relation.as_ref() == Some(table)) =>
+                {
+                    let message =
+                        format!("missing FROM-clause entry for table \"{}\"", shown(table));
                     return SqlError::new(state::UNDEFINED_TABLE, message);
                 }
                 Some(table) => format!("{}.{}", shown(table), field.name),
@@ -88,15 +98,18 @@ fn of_schema(error: &SchemaError) -> SqlError {
             };
             SqlError::new(state::UNDEFINED_COLUMN, format!("column {column} does not exist"))
         }
-        SchemaError::AmbiguousReference { field } => {
-            SqlError::new(state::AMBIGUOUS_COLUMN, format!("column reference \"{}\" is ambiguous", field.name))
-        }
-        SchemaError::DuplicateUnqualifiedField { name } => {
-            SqlError::new(state::DUPLICATE_COLUMN, format!("column \"{name}\" specified more than once"))
-        }
-        SchemaError::DuplicateQualifiedField { qualifier, .. } => {
-            SqlError::new("42712", format!("table name \"{}\" specified more than once", shown(qualifier)))
-        }
+        SchemaError::AmbiguousReference { field } => SqlError::new(
+            state::AMBIGUOUS_COLUMN,
+            format!("column reference \"{}\" is ambiguous", field.name),
+        ),
+        SchemaError::DuplicateUnqualifiedField { name } => SqlError::new(
+            state::DUPLICATE_COLUMN,
+            format!("column \"{name}\" specified more than once"),
+        ),
+        SchemaError::DuplicateQualifiedField { qualifier, .. } => SqlError::new(
+            "42712",
+            format!("table name \"{}\" specified more than once", shown(qualifier)),
+        ),
     }
 }
 
@@ -115,7 +128,8 @@ fn of_plan(message: &str) -> SqlError {
         return SqlError::new(state::UNDEFINED_FUNCTION, line);
     }
     if has("non-boolean predicate") {
-        return SqlError::new(state::TYPE_MISMATCH, "argument of WHERE must be type boolean").detail(line);
+        return SqlError::new(state::TYPE_MISMATCH, "argument of WHERE must be type boolean")
+            .detail(line);
     }
     if let Some((before, _)) = message.split_once(" must appear in the GROUP BY clause")
         && let Some((_, column)) = before.rsplit_once("column ")
@@ -123,7 +137,9 @@ fn of_plan(message: &str) -> SqlError {
         let column = column.replace([crate::dialect::MARK, '"'], "");
         return SqlError::new(
             state::GROUPING,
-            format!("column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate function"),
+            format!(
+                "column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate function"
+            ),
         );
     }
     if has("must appear in the GROUP BY clause")
@@ -136,7 +152,11 @@ fn of_plan(message: &str) -> SqlError {
         )
         .detail(line);
     }
-    if has("Cannot coerce") || has("Cannot infer common") || has("cannot be matched") || has("cannot be converted") {
+    if has("Cannot coerce")
+        || has("Cannot infer common")
+        || has("cannot be matched")
+        || has("cannot be converted")
+    {
         return SqlError::new(state::UNDEFINED_FUNCTION, "operator does not exist for these types")
             .detail(line)
             .hint("You might need to add explicit type casts.");
@@ -146,12 +166,16 @@ fn of_plan(message: &str) -> SqlError {
         || has("have unequal number of columns")
         || has("must have the same number of columns")
     {
-        return SqlError::new(state::SYNTAX, "each query of a set operation must have the same number of columns");
+        return SqlError::new(
+            state::SYNTAX,
+            "each query of a set operation must have the same number of columns",
+        );
     }
     if has("require unique expression names") {
         return SqlError::new(state::DUPLICATE_COLUMN, line);
     }
-    if has("Scalar subquery should only return one column") || has("should only return one column") {
+    if has("Scalar subquery should only return one column") || has("should only return one column")
+    {
         return SqlError::new(state::SYNTAX, "subquery must return only one column");
     }
     if has("LIMIT") && has(">= 0") || has("must be >=0") {
@@ -179,7 +203,8 @@ fn of_execution(message: &str) -> SqlError {
         );
     }
     if message.contains("overflow") || message.contains("Overflow") {
-        return SqlError::new(state::OUT_OF_RANGE, "value out of range").detail(first_line(message));
+        return SqlError::new(state::OUT_OF_RANGE, "value out of range")
+            .detail(first_line(message));
     }
     SqlError::new("XX000", first_line(message))
 }

@@ -1,11 +1,13 @@
-//! Functions computed row by row over our own values, so that they mean what they mean in the own executor.
+//! Functions computed row by row over our own values, so that they mean what they mean in the own
+//! executor.
 
 use crate::error::outward;
 use crate::value::{self, array, base_type, datums};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
 };
 use meridian_sql::system::{Catalog, SystemFunction};
 use meridian_sql::{Datum, Facts, Scalar, SqlError, Type, check_value, state};
@@ -14,7 +16,8 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// What functions may ask about the session that runs the query; set anew whenever the query starts.
+/// What functions may ask about the session that runs the query; set anew whenever the query
+/// starts.
 #[derive(Clone, Default)]
 pub(crate) struct Moment(Arc<RwLock<Known>>, Arc<AtomicBool>);
 
@@ -37,9 +40,9 @@ enum Argument {
 impl Argument {
     fn of(value: &ColumnarValue) -> Result<Argument> {
         Ok(match value {
-            ColumnarValue::Scalar(scalar) => {
-                Argument::One(datums(&scalar.to_array()?).map_err(outward)?.pop().unwrap_or(Datum::Null))
-            }
+            ColumnarValue::Scalar(scalar) => Argument::One(
+                datums(&scalar.to_array()?).map_err(outward)?.pop().unwrap_or(Datum::Null),
+            ),
             ColumnarValue::Array(array) => Argument::Each(datums(array).map_err(outward)?),
         })
     }
@@ -98,8 +101,10 @@ impl ByRow {
     ) -> Arc<ScalarUDF> {
         let name = name.into();
         // Stable: it may look at the session, and that does not change while a query runs.
-        let volatility = if name == "gen_random_uuid" { Volatility::Volatile } else { Volatility::Stable };
-        let signature = Signature::one_of(vec![TypeSignature::VariadicAny, TypeSignature::Nullary], volatility);
+        let volatility =
+            if name == "gen_random_uuid" { Volatility::Volatile } else { Volatility::Stable };
+        let signature =
+            Signature::one_of(vec![TypeSignature::VariadicAny, TypeSignature::Nullary], volatility);
         Arc::new(ScalarUDF::new_from_impl(ByRow {
             name,
             signature,
@@ -151,7 +156,8 @@ impl ScalarUDFImpl for ByRow {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        let fields: Vec<FieldRef> = types.iter().map(|ty| Arc::new(Field::new("", ty.clone(), true))).collect();
+        let fields: Vec<FieldRef> =
+            types.iter().map(|ty| Arc::new(Field::new("", ty.clone(), true))).collect();
         let none = vec![None; fields.len()];
         let args = ReturnFieldArgs { arg_fields: &fields, scalar_arguments: &none };
         Ok(self.return_field_from_args(args)?.data_type().clone())
@@ -212,7 +218,10 @@ fn own(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
         // The digits asked for are the digits shown.
         if owned == "round"
             && let Some(Some(digits)) = args.scalar_arguments.get(1)
-            && matches!(args.arg_fields[0].data_type(), DataType::Decimal128(..) | DataType::Decimal256(..))
+            && matches!(
+                args.arg_fields[0].data_type(),
+                DataType::Decimal128(..) | DataType::Decimal256(..)
+            )
             && let Ok(digits @ 0..=28) = i64::try_from((*digits).clone())
         {
             return Ok(Field::new("", DataType::Decimal128(38, digits as i8), true));
@@ -289,7 +298,9 @@ fn cast(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
     let (oid, modifier) = name.strip_prefix("cast to ")?.split_once(' ')?;
     let ty = Type::with_modifier(oid.parse().ok()?, modifier.parse().ok()?)?;
     Some(ByRow::of(name, ty, moment, move |_, args| match args {
-        [Datum::Text(text)] if !ty.is_text() => meridian_sql::convert(Datum::from_text(ty, text)?, ty, true),
+        [Datum::Text(text)] if !ty.is_text() => {
+            meridian_sql::convert(Datum::from_text(ty, text)?, ty, true)
+        }
         [datum] => meridian_sql::convert(datum.clone(), ty, true),
         _ => Err(SqlError::new(state::SYNTAX, "a cast takes one value")),
     }))
@@ -298,18 +309,24 @@ fn cast(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
 fn system(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
     let function = SystemFunction::find(name)?;
     moment.1.fetch_or(function.looks, Ordering::Relaxed);
-    Some(ByRow::of(name, function.ty, moment, move |known, args| function.call(args, &known.facts, &known.catalog)))
+    Some(ByRow::of(name, function.ty, moment, move |known, args| {
+        function.call(args, &known.facts, &known.catalog)
+    }))
 }
 
 /// A function of a query by its name, unless DataFusion's own serves.
 pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
     match name {
-        "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" | "clock_timestamp" => {
-            Some(ByRow::of(name, Type::TimestampTz, moment, |known, _| Ok(Datum::TimestampTz(known.now_us))))
-        }
-        "localtimestamp" => {
-            Some(ByRow::of(name, Type::Timestamp, moment, |known, _| Ok(Datum::Timestamp(known.now_us))))
-        }
+        "now"
+        | "current_timestamp"
+        | "transaction_timestamp"
+        | "statement_timestamp"
+        | "clock_timestamp" => Some(ByRow::of(name, Type::TimestampTz, moment, |known, _| {
+            Ok(Datum::TimestampTz(known.now_us))
+        })),
+        "localtimestamp" => Some(ByRow::of(name, Type::Timestamp, moment, |known, _| {
+            Ok(Datum::Timestamp(known.now_us))
+        })),
         "current_date" => Some(ByRow::of(name, Type::Date, moment, |known, _| {
             meridian_sql::convert(Datum::TimestampTz(known.now_us), Type::Date, true)
         })),
@@ -317,7 +334,10 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
             name,
             moment,
             |args| {
-                let float = args.arg_fields.first().is_none_or(|field| base_type(field.data_type()) == Type::Float8);
+                let float = args
+                    .arg_fields
+                    .first()
+                    .is_none_or(|field| base_type(field.data_type()) == Type::Float8);
                 Ok(value::field("", if float { Type::Float8 } else { Type::Numeric(None) }, true))
             },
             |_, args| {
@@ -336,12 +356,19 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
             name,
             moment,
             |args| {
-                let float = args.arg_fields.first().is_none_or(|field| base_type(field.data_type()) == Type::Float8);
+                let float = args
+                    .arg_fields
+                    .first()
+                    .is_none_or(|field| base_type(field.data_type()) == Type::Float8);
                 let digits = args.scalar_arguments.get(1).copied().flatten();
                 Ok(match digits.and_then(|digits| i64::try_from(digits.clone()).ok()) {
                     _ if float => value::field("", Type::Float8, true),
-                    Some(digits @ 0..=28) => Field::new("", DataType::Decimal128(38, digits as i8), true),
-                    _ if args.arg_fields.len() == 1 => Field::new("", DataType::Decimal128(38, 0), true),
+                    Some(digits @ 0..=28) => {
+                        Field::new("", DataType::Decimal128(38, digits as i8), true)
+                    }
+                    _ if args.arg_fields.len() == 1 => {
+                        Field::new("", DataType::Decimal128(38, 0), true)
+                    }
                     _ => value::field("", Type::Numeric(None), true),
                 })
             },
@@ -350,8 +377,10 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
                     [Datum::Float8(x)] => Datum::Float8(x.trunc()),
                     [Datum::Null, ..] | [_, Datum::Null] => Datum::Null,
                     [number, rest @ ..] => {
-                        let digits = rest.first().and_then(Datum::as_i64).unwrap_or(0).clamp(0, 28) as u32;
-                        let Datum::Numeric(exact) = meridian_sql::convert(number.clone(), Type::Numeric(None), true)?
+                        let digits =
+                            rest.first().and_then(Datum::as_i64).unwrap_or(0).clamp(0, 28) as u32;
+                        let Datum::Numeric(exact) =
+                            meridian_sql::convert(number.clone(), Type::Numeric(None), true)?
                         else {
                             return Ok(Datum::Null);
                         };
@@ -365,8 +394,10 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
             name,
             moment,
             |args| {
-                let zoned =
-                    args.arg_fields.first().is_some_and(|field| base_type(field.data_type()) == Type::TimestampTz);
+                let zoned = args
+                    .arg_fields
+                    .first()
+                    .is_some_and(|field| base_type(field.data_type()) == Type::TimestampTz);
                 Ok(value::field("", if zoned { Type::Timestamp } else { Type::TimestampTz }, true))
             },
             |_, args| match args {
@@ -397,8 +428,9 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
                     _ => Some('\\'),
                 };
                 let pattern = similar(pattern, escape);
-                let found = regex::Regex::new(&pattern)
-                    .map_err(|_| SqlError::new("2201B", "invalid regular expression in SIMILAR TO"))?;
+                let found = regex::Regex::new(&pattern).map_err(|_| {
+                    SqlError::new("2201B", "invalid regular expression in SIMILAR TO")
+                })?;
                 Ok(Datum::Bool(found.is_match(text)))
             }
             _ => Ok(Datum::Null),
@@ -409,8 +441,11 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
         }
         // The direction of this cast depends on what is cast: an id has a name, a name has an id.
         "regclass" | "regtype" => {
-            let of = |field: &FieldRef| if base_type(field.data_type()).is_text() { "name" } else { "oid" };
-            let by = [format!("{name} of name"), format!("{name} of oid")].map(|name| SystemFunction::find(&name));
+            let of = |field: &FieldRef| {
+                if base_type(field.data_type()).is_text() { "name" } else { "oid" }
+            };
+            let by = [format!("{name} of name"), format!("{name} of oid")]
+                .map(|name| SystemFunction::find(&name));
             let [Some(by_name), Some(by_oid)] = by else { return None };
             moment.1.fetch_or(by_name.looks, Ordering::Relaxed);
             let returns = move |args: &ReturnFieldArgs<'_>| {
@@ -435,11 +470,18 @@ fn regex_replace(args: &[Datum], last: &LastRegex) -> Result<Datum, SqlError> {
         return Ok(Datum::Null);
     }
     let (text, pattern, replacement, flags) = match args {
-        [Datum::Text(text), Datum::Text(pattern), Datum::Text(replacement)] => (text, pattern, replacement, ""),
+        [Datum::Text(text), Datum::Text(pattern), Datum::Text(replacement)] => {
+            (text, pattern, replacement, "")
+        }
         [Datum::Text(text), Datum::Text(pattern), Datum::Text(replacement), Datum::Text(flags)] => {
             (text, pattern, replacement, &**flags)
         }
-        args => return Err(undefined("regexp_replace", &args.iter().map(Datum::type_of).collect::<Vec<_>>())),
+        args => {
+            return Err(undefined(
+                "regexp_replace",
+                &args.iter().map(Datum::type_of).collect::<Vec<_>>(),
+            ));
+        }
     };
     let all = flags.contains('g');
     // A dot matches a newline in PostgreSQL, unless a flag says otherwise.

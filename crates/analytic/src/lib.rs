@@ -7,20 +7,24 @@
 //!   session ◀── rows, wishes for chunks ── bridge ◀─────────────────────── scans ──┘
 //! ```
 //!
-//! The problem: DataFusion computes on Arrow arrays with semantics of its own, on threads of its own, over sources it may read at any
-//! moment; a session has one transaction that nobody else may hold, and users who know PostgreSQL.
+//! The problem: DataFusion computes on Arrow arrays with semantics of its own, on threads of its
+//! own, over sources it may read at any moment; a session has one transaction that nobody else may
+//! hold, and users who know PostgreSQL.
 //!
-//! The idea: a query runs as one task on this crate's threads. Its scans ask the session for chunks, and the session reads them while
-//! it waits for rows, so the transaction never leaves it. What PostgreSQL computes otherwise is planned as functions over our own
-//! values (`function`, `operator`, `aggregate`), which are the own executor's where that has them.
+//! The idea: a query runs as one task on this crate's threads. Its scans ask the session for
+//! chunks, and the session reads them while it waits for rows, so the transaction never leaves it.
+//! What PostgreSQL computes otherwise is planned as functions over our own values (`function`,
+//! `operator`, `aggregate`), which are the own executor's where that has them.
 //!
 //! Invariants:
 //! 1. Results are never collected: at most a few batches are between the scans and the client.
-//! 2. What operators hold together (hash tables, sorts) is bounded by one pool; beyond it a query fails with 53200.
-//! 3. A query that is dropped, fails or panics takes nothing with it: its task ends, the session and its transaction stay.
+//! 2. What operators hold together (hash tables, sorts) is bounded by one pool; beyond it a query
+//!    fails with 53200.
+//! 3. A query that is dropped, fails or panics takes nothing with it: its task ends, the session
+//!    and its transaction stay.
 //!
-//! Not done: spilling to disk; lists, structs and intervals as results (they come as text); FOR UPDATE over joins; trailing zeros of
-//! a numeric without declared scale.
+//! Not done: spilling to disk; lists, structs and intervals as results (they come as text); FOR
+//! UPDATE over joins; trailing zeros of a numeric without declared scale.
 
 mod aggregate;
 mod catalog_forms;
@@ -110,10 +114,13 @@ impl Started {
             .map_err(|error| text(&error))?;
         let environment = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(pool::Shared(Arc::clone(&options.memory))))
-            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+            .with_disk_manager_builder(
+                DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
+            )
             .build_arc()
             .map_err(|error| text(&error))?;
-        let mut config = SessionConfig::new().with_target_partitions(1).with_information_schema(false);
+        let mut config =
+            SessionConfig::new().with_target_partitions(1).with_information_schema(false);
         let settings = config.options_mut();
         settings.sql_parser.map_string_types_to_utf8view = false;
         settings.catalog.create_default_catalog_and_schema = false;
@@ -156,33 +163,54 @@ impl Shared {
         let number = |name: &String| name.trim_start_matches('$').parse::<usize>().ok();
         let count = found.keys().filter_map(number).max().unwrap_or(0).max(declared.len());
         if count > usize::from(u16::MAX) {
-            return Err(SqlError::new(state::UNDEFINED_PARAMETER, format!("there is no parameter ${count}")));
+            return Err(SqlError::new(
+                state::UNDEFINED_PARAMETER,
+                format!("there is no parameter ${count}"),
+            ));
         }
         let mut params = Vec::with_capacity(count);
         for at in 0..count {
             let inferred = found.get(&format!("${}", at + 1)).cloned().flatten();
-            params.push(known(at).or(inferred.map(|field| value::type_of(&field).base())).unwrap_or(Type::Text));
+            params.push(
+                known(at)
+                    .or(inferred.map(|field| value::type_of(&field).base()))
+                    .unwrap_or(Type::Text),
+            );
         }
         if count > 0 {
-            let fields = params.iter().map(|ty| Some(Arc::new(value::field("", *ty, true)))).collect();
+            let fields =
+                params.iter().map(|ty| Some(Arc::new(value::field("", *ty, true)))).collect();
             let mut typed = PlannerContext::new().with_prepare_param_data_types(fields);
-            logical = planner.sql_statement_to_plan_with_context(statement, &mut typed).map_err(failed)?;
+            logical = planner
+                .sql_statement_to_plan_with_context(statement, &mut typed)
+                .map_err(failed)?;
         }
         let state = &self.state;
-        let analyze = |logical| state.analyzer().execute_and_check(logical, state.config_options(), |_, _| {});
+        let analyze = |logical| {
+            state.analyzer().execute_and_check(logical, state.config_options(), |_, _| {})
+        };
         logical = repair::repair(logical, &moment).map_err(failed)?;
         let mut applied = Vec::new();
         logical = subquery::apply_unsound(logical, &mut applied).map_err(failed)?;
         if subquery::is_left(&logical).map_err(failed)? {
             // In conditions most become joins. If one does not, none shall.
-            let joined = state.optimize(&logical).is_ok_and(|plan| subquery::is_left(&plan).is_ok_and(|left| !left));
+            let joined = state
+                .optimize(&logical)
+                .is_ok_and(|plan| subquery::is_left(&plan).is_ok_and(|left| !left));
             if !joined {
                 logical = subquery::apply_all(logical, &mut applied).map_err(failed)?;
             }
         }
         let logical = analyze(logical).map_err(failed)?;
         let columns = value::columns(logical.schema().fields());
-        Ok(Arc::new(plan::Plan { shared: self.clone(), logical, applied: applied.into(), params, columns, moment }))
+        Ok(Arc::new(plan::Plan {
+            shared: self.clone(),
+            logical,
+            applied: applied.into(),
+            params,
+            columns,
+            moment,
+        }))
     }
 }
 
@@ -199,8 +227,11 @@ impl Analytic for DataFusion {
             // On a thread of its own: the session stays one that can be stopped, and others go on.
             let (shared, query, tables, params) =
                 (started.shared.clone(), query.clone(), tables.to_vec(), params.to_vec());
-            let planning = started.shared.handle.spawn_blocking(move || shared.plan(query, &tables, &params));
-            planning.await.unwrap_or_else(|_| Err(SqlError::new("XX000", "the analytical engine failed")))
+            let planning =
+                started.shared.handle.spawn_blocking(move || shared.plan(query, &tables, &params));
+            planning
+                .await
+                .unwrap_or_else(|_| Err(SqlError::new("XX000", "the analytical engine failed")))
         })
     }
 }

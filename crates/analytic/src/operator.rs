@@ -1,5 +1,5 @@
-//! Operators as PostgreSQL means them: integers overflow with an error, division by zero is one, numerics divide exactly, a literal in
-//! quotes has the type of what it meets.
+//! Operators as PostgreSQL means them: integers overflow with an error, division by zero is one,
+//! numerics divide exactly, a literal in quotes has the type of what it meets.
 
 use crate::error::outward;
 use crate::function::{ByRow, Moment, cast_name, find, literal};
@@ -11,7 +11,8 @@ use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, Placeholder, ScalarFunction};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use meridian_sql::{Datum, SqlError, Type, arithmetic, state};
 use sqlparser::ast::BinaryOperator;
@@ -61,11 +62,13 @@ pub(crate) fn is_decimal(ty: &DataType) -> bool {
 /// A numeric as the nearest float.
 pub(crate) fn to_float(expr: Expr, moment: &Moment) -> Result<Expr> {
     if let Expr::Literal(value, _) = &expr {
-        let number = datums(&value.to_array()?).map_err(outward)?.pop().and_then(|datum| datum.as_f64());
+        let number =
+            datums(&value.to_array()?).map_err(outward)?.pop().and_then(|datum| datum.as_f64());
         return Ok(Expr::Literal(ScalarValue::Float64(number), None));
     }
     let name = cast_name(Type::Float8);
-    let udf = find(&name, moment).ok_or_else(|| outward(SqlError::new("XX000", "no cast to double precision")))?;
+    let udf = find(&name, moment)
+        .ok_or_else(|| outward(SqlError::new("XX000", "no cast to double precision")))?;
     Ok(Expr::ScalarFunction(ScalarFunction::new_udf(udf, vec![expr])))
 }
 
@@ -100,7 +103,8 @@ impl ScalarUDFImpl for Length {
             let days = i128::from(span.months) * 30 + i128::from(span.days);
             Some(days * DAY_NS + i128::from(span.nanoseconds))
         });
-        let lengths = Decimal128Array::from_iter(lengths).with_data_type(DataType::Decimal128(38, 0));
+        let lengths =
+            Decimal128Array::from_iter(lengths).with_data_type(DataType::Decimal128(38, 0));
         Ok(ColumnarValue::Array(Arc::new(lengths)))
     }
 }
@@ -108,7 +112,9 @@ impl ScalarUDFImpl for Length {
 /// The text of a literal in quotes.
 fn quoted(expr: &Expr) -> Option<&str> {
     match expr {
-        Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) => Some(text),
+        Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) => {
+            Some(text)
+        }
         _ => None,
     }
 }
@@ -119,15 +125,20 @@ fn untyped(expr: &Expr) -> bool {
 
 fn settle(expr: Expr, ty: &DataType) -> Expr {
     match expr {
-        Expr::Placeholder(Placeholder { id, field: None }) => {
-            Expr::Placeholder(Placeholder { id, field: Some(Arc::new(Field::new("", ty.clone(), true))) })
-        }
+        Expr::Placeholder(Placeholder { id, field: None }) => Expr::Placeholder(Placeholder {
+            id,
+            field: Some(Arc::new(Field::new("", ty.clone(), true))),
+        }),
         other => other,
     }
 }
 
 impl ExprPlanner for Operators {
-    fn plan_binary_op(&self, mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+    fn plan_binary_op(
+        &self,
+        mut raw: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
         let moment = &self.0.0;
         let type_of = |expr: &Expr| expr.get_type(schema).ok();
         let (Some(mut left), Some(mut right)) = (type_of(&raw.left), type_of(&raw.right)) else {
@@ -148,20 +159,31 @@ impl ExprPlanner for Operators {
                 let ty = if ty == Type::Date && is_arithmetic(&raw.op) { Type::Int4 } else { ty };
                 if let Some(text) = quoted(side)
                     && !ty.is_text()
-                    && !matches!(typed, DataType::Interval(_) | DataType::Duration(_) | DataType::List(_))
-                    && !(is_arithmetic(&raw.op) && matches!(ty, Type::Timestamp | Type::TimestampTz))
+                    && !matches!(
+                        typed,
+                        DataType::Interval(_) | DataType::Duration(_) | DataType::List(_)
+                    )
+                    && !(is_arithmetic(&raw.op)
+                        && matches!(ty, Type::Timestamp | Type::TimestampTz))
                 {
                     let datum = Datum::from_text(ty, text).map_err(outward)?;
                     *side = Expr::Literal(literal(&datum, ty).map_err(outward)?, None);
                     *own = crate::value::arrow_type(ty);
                 } else if untyped(side) {
                     let ty = crate::value::arrow_type(ty);
-                    *side = settle(std::mem::replace(side, Expr::Literal(ScalarValue::Null, None)), &ty);
+                    *side = settle(
+                        std::mem::replace(side, Expr::Literal(ScalarValue::Null, None)),
+                        &ty,
+                    );
                     *own = ty;
                 }
             }
         }
-        if is_comparison(&raw.op) && (is_span(&left) || is_span(&right)) && !left.is_null() && !right.is_null() {
+        if is_comparison(&raw.op)
+            && (is_span(&left) || is_span(&right))
+            && !left.is_null()
+            && !right.is_null()
+        {
             for (side, own) in [(&mut raw.left, &mut left), (&mut raw.right, &mut right)] {
                 if quoted(side).is_some() || matches!(side, Expr::Placeholder(_)) {
                     *side = Expr::Cast(Cast::new(Box::new(side.clone()), SPAN));
@@ -169,17 +191,21 @@ impl ExprPlanner for Operators {
                 }
             }
             if !is_span(&left) || !is_span(&right) {
-                let name = |ty: &DataType| if is_span(ty) { "interval" } else { base_type(ty).name() };
-                let message = format!("operator does not exist: {} {} {}", name(&left), raw.op, name(&right));
+                let name =
+                    |ty: &DataType| if is_span(ty) { "interval" } else { base_type(ty).name() };
+                let message =
+                    format!("operator does not exist: {} {} {}", name(&left), raw.op, name(&right));
                 return Err(outward(SqlError::new(state::UNDEFINED_FUNCTION, message)));
             }
             // `repair` compares their lengths.
             return Ok(PlannerResult::Original(raw));
         }
-        if is_comparison(&raw.op) && !comparable(&left, &right) || is_arithmetic(&raw.op) && !computable(&left, &right)
+        if is_comparison(&raw.op) && !comparable(&left, &right)
+            || is_arithmetic(&raw.op) && !computable(&left, &right)
         {
             let name = |ty: &DataType| base_type(ty).name();
-            let message = format!("operator does not exist: {} {} {}", name(&left), raw.op, name(&right));
+            let message =
+                format!("operator does not exist: {} {} {}", name(&left), raw.op, name(&right));
             return Err(outward(SqlError::new(state::UNDEFINED_FUNCTION, message).hint(
                 "No operator matches the given name and argument types. You might need to add explicit type casts.",
             )));
@@ -188,7 +214,8 @@ impl ExprPlanner for Operators {
             return Ok(PlannerResult::Original(raw));
         }
         // A date becomes a timestamp when a span of time is added.
-        for (side, own, other) in [(&mut raw.left, &left, &right), (&mut raw.right, &right, &left)] {
+        for (side, own, other) in [(&mut raw.left, &left, &right), (&mut raw.right, &right, &left)]
+        {
             if *own == DataType::Date32 && is_span(other) {
                 let ty = crate::value::arrow_type(Type::Timestamp);
                 *side = Expr::Cast(Cast::new(Box::new(side.clone()), ty));
@@ -204,12 +231,18 @@ impl ExprPlanner for Operators {
                     .ok_or_else(|| SqlError::new(state::DATETIME_OVERFLOW, "date out of range")),
                 _ => Ok(Datum::Null),
             })
-        } else if is_date(&left) && r.is_integer() && matches!(raw.op, BinaryOperator::Plus | BinaryOperator::Minus) {
+        } else if is_date(&left)
+            && r.is_integer()
+            && matches!(raw.op, BinaryOperator::Plus | BinaryOperator::Minus)
+        {
             by_row(&raw.op, Type::Date, moment)
         } else if l.is_number() && r.is_number() && !left.is_null() && !right.is_null() {
-            let decimals = |ty: &DataType| matches!(ty, DataType::Decimal128(..) | DataType::Decimal256(..));
+            let decimals =
+                |ty: &DataType| matches!(ty, DataType::Decimal128(..) | DataType::Decimal256(..));
             match wider(l, r) {
-                ty if ty.is_integer() && !matches!(raw.op, BinaryOperator::Divide | BinaryOperator::Modulo) => {
+                ty if ty.is_integer()
+                    && !matches!(raw.op, BinaryOperator::Divide | BinaryOperator::Modulo) =>
+                {
                     Arc::new(ScalarUDF::new_from_impl(Checked::new(&raw.op, ty)))
                 }
                 ty if ty.is_integer() => by_row(&raw.op, ty, moment),
@@ -231,16 +264,25 @@ impl ExprPlanner for Operators {
     }
 }
 
-/// Whether PostgreSQL compares values of two types; what is not one of our types is left to DataFusion.
+/// Whether PostgreSQL compares values of two types; what is not one of our types is left to
+/// DataFusion.
 pub(crate) fn comparable(left: &DataType, right: &DataType) -> bool {
     let (Some(l), Some(r)) = (settled(left), settled(right)) else { return true };
     let in_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
-    l.base() == r.base() || l.is_text() && r.is_text() || l.is_number() && r.is_number() || in_time(l) && in_time(r)
+    l.base() == r.base()
+        || l.is_text() && r.is_text()
+        || l.is_number() && r.is_number()
+        || in_time(l) && in_time(r)
 }
 
 fn computable(left: &DataType, right: &DataType) -> bool {
     let (Some(l), Some(r)) = (settled(left), settled(right)) else { return true };
-    !(l.is_text() || r.is_text() || l == Type::Bool || r == Type::Bool || l == Type::Uuid || r == Type::Uuid)
+    !(l.is_text()
+        || r.is_text()
+        || l == Type::Bool
+        || r == Type::Bool
+        || l == Type::Uuid
+        || r == Type::Uuid)
 }
 
 /// The type, if it is one of ours for sure.
@@ -267,7 +309,9 @@ fn by_row(op: &BinaryOperator, ty: Type, moment: &Moment) -> Arc<ScalarUDF> {
         [left, right] => {
             let side = if ty == Type::Date { Some(right.clone()) } else { None };
             match (ty, left, side) {
-                (Type::Date, Datum::Null, _) | (Type::Date, _, Some(Datum::Null)) => Ok(Datum::Null),
+                (Type::Date, Datum::Null, _) | (Type::Date, _, Some(Datum::Null)) => {
+                    Ok(Datum::Null)
+                }
                 (Type::Date, Datum::Date(days), Some(n)) => {
                     let n = n.as_i64().unwrap_or(0);
                     let n = if owned == BinaryOperator::Minus { -n } else { n };
@@ -320,8 +364,9 @@ impl ScalarUDFImpl for Checked {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if scalars { 1 } else { args.number_rows };
-        let side =
-            |at: usize| -> Result<ArrayRef> { Ok(arrow::compute::cast(&args.args[at].to_array(rows)?, &self.ty)?) };
+        let side = |at: usize| -> Result<ArrayRef> {
+            Ok(arrow::compute::cast(&args.args[at].to_array(rows)?, &self.ty)?)
+        };
         let (left, right) = (side(0)?, side(1)?);
         let (left, right): (&dyn ArrowDatum, &dyn ArrowDatum) = (&left, &right);
         let result = match self.op {
@@ -329,8 +374,9 @@ impl ScalarUDFImpl for Checked {
             BinaryOperator::Minus => numeric::sub(left, right),
             _ => numeric::mul(left, right),
         };
-        let result =
-            result.map_err(|_| outward(SqlError::new(state::OUT_OF_RANGE, format!("{} out of range", self.shown))))?;
+        let result = result.map_err(|_| {
+            outward(SqlError::new(state::OUT_OF_RANGE, format!("{} out of range", self.shown)))
+        })?;
         if scalars {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
         }

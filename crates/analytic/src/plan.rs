@@ -16,7 +16,9 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::StreamExt;
 use meridian_sql::system::Catalog;
-use meridian_sql::{AnalyticPlan, AnalyticRows, Column, Datum, Position, Reader, SqlError, Type, state};
+use meridian_sql::{
+    AnalyticPlan, AnalyticRows, Column, Datum, Position, Reader, SqlError, Type, state,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
@@ -58,17 +60,20 @@ impl AnalyticPlan for Plan {
                 .map(|(datum, ty)| value::scalar(datum, *ty))
                 .collect::<Result<_, _>>()?;
             let values = ParamValues::from(scalars);
-            applied = subquery::with_param_values(&applied, &values).map_err(|error| inward(&error))?;
+            applied =
+                subquery::with_param_values(&applied, &values).map_err(|error| inward(&error))?;
             logical = logical.with_param_values(values).map_err(|error| inward(&error))?;
         }
-        let start = Start { shared: self.shared.clone(), logical, moment: self.moment.clone(), applied };
+        let start =
+            Start { shared: self.shared.clone(), logical, moment: self.moment.clone(), applied };
         Ok(Box::new(Rows::Ready(Box::new(start))))
     }
 }
 
 /// An expression without columns, computed.
 pub(crate) fn folded(expr: Expr, state: &SessionState) -> Result<Expr> {
-    let context = SimplifyContext::builder().with_config_options(state.config_options().clone()).build();
+    let context =
+        SimplifyContext::builder().with_config_options(state.config_options().clone()).build();
     let simplifier = ExprSimplifier::new(context);
     simplifier.simplify(simplifier.coerce(expr, &DFSchema::empty())?)
 }
@@ -86,8 +91,8 @@ enum Rows {
     Over,
 }
 
-/// A query's task; it ends with its rows. One that computes without a pause notices it at the next row that a function of ours
-/// computes, or at the next batch.
+/// A query's task; it ends with its rows. One that computes without a pause notices it at the next
+/// row that a function of ours computes, or at the next batch.
 struct Task(JoinHandle<()>, Arc<AtomicBool>);
 
 impl Drop for Task {
@@ -106,7 +111,11 @@ fn largest_constant(plan: &LogicalPlan) -> Result<usize> {
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
-                if let Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) = expr {
+                if let Expr::Literal(
+                    ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)),
+                    _,
+                ) = expr
+                {
                     largest = largest.max(text.len());
                 }
                 Ok(TreeNodeRecursion::Continue)
@@ -116,8 +125,12 @@ fn largest_constant(plan: &LogicalPlan) -> Result<usize> {
     Ok(largest)
 }
 
-/// A query's operators. Planned apart from the threads that compute, which would stand still meanwhile.
-async fn physical(state: SessionState, logical: LogicalPlan) -> Result<(SessionState, Arc<dyn ExecutionPlan>)> {
+/// A query's operators. Planned apart from the threads that compute, which would stand still
+/// meanwhile.
+async fn physical(
+    state: SessionState,
+    logical: LogicalPlan,
+) -> Result<(SessionState, Arc<dyn ExecutionPlan>)> {
     let handle = Handle::current();
     let planning = handle.clone().spawn_blocking(move || {
         let mut state = state;
@@ -128,7 +141,9 @@ async fn physical(state: SessionState, logical: LogicalPlan) -> Result<(SessionS
         let plan = handle.block_on(state.query_planner().create_physical_plan(&logical, &state))?;
         Ok((state, in_order(plan)?))
     });
-    planning.await.unwrap_or_else(|_| Err(outward(SqlError::new("XX000", "the analytical engine failed"))))
+    planning
+        .await
+        .unwrap_or_else(|_| Err(outward(SqlError::new("XX000", "the analytical engine failed"))))
 }
 
 impl Start {
@@ -161,7 +176,9 @@ impl Start {
             }
             let mut rows = Vec::with_capacity(batch.num_rows());
             for _ in 0..batch.num_rows() {
-                rows.push(columns.iter_mut().map(|column| column.next().unwrap_or(Datum::Null)).collect());
+                rows.push(
+                    columns.iter_mut().map(|column| column.next().unwrap_or(Datum::Null)).collect(),
+                );
             }
             if !rows.is_empty() && sender.send(Event::Rows(rows)).await.is_err() {
                 break;
@@ -172,7 +189,10 @@ impl Start {
 }
 
 /// A scan's next chunk, out of the session's transaction.
-async fn read(request: &mut Request, reader: &mut Reader<'_>) -> Result<(Position, Option<Vec<Vec<Datum>>>), SqlError> {
+async fn read(
+    request: &mut Request,
+    reader: &mut Reader<'_>,
+) -> Result<(Position, Option<Vec<Vec<Datum>>>), SqlError> {
     let table = &request.table;
     let mut position = match request.position.take() {
         Some(position) => position,
@@ -187,7 +207,8 @@ impl Rows {
         if let Rows::Ready(_) = self
             && let Rows::Ready(start) = std::mem::replace(self, Rows::Over)
         {
-            let catalog = if start.moment.looks() { reader.catalog().await? } else { Catalog::default() };
+            let catalog =
+                if start.moment.looks() { reader.catalog().await? } else { Catalog::default() };
             let stopped = Arc::new(AtomicBool::new(false));
             let (facts, now_us) = (reader.facts().clone(), reader.now_us());
             start.moment.set(Known { facts, now_us, catalog, stopped: stopped.clone() });
@@ -206,7 +227,11 @@ impl Rows {
                 Some(Event::Done) => break Ok(None),
                 None => {
                     let panicked = (&mut task.0).await.is_err_and(|error| error.is_panic());
-                    let why = if panicked { "the analytical engine failed" } else { "the query was stopped" };
+                    let why = if panicked {
+                        "the analytical engine failed"
+                    } else {
+                        "the query was stopped"
+                    };
                     let code = if panicked { "XX000" } else { state::CANCELED };
                     break Err(SqlError::new(code, why));
                 }

@@ -30,7 +30,9 @@ impl MemoryPool for Shared {
 
     fn try_grow(&self, _: &MemoryReservation, additional: usize) -> Result<(), DataFusionError> {
         let detail = |error: SqlError| error.detail.unwrap_or(error.message);
-        self.0.try_take(additional).map_err(|error| DataFusionError::ResourcesExhausted(detail(error)))
+        self.0
+            .try_take(additional)
+            .map_err(|error| DataFusionError::ResourcesExhausted(detail(error)))
     }
 
     fn reserved(&self) -> usize {

@@ -1,9 +1,11 @@
-//! A logical plan as PostgreSQL means it, where DataFusion's planner made something else of the query.
+//! A logical plan as PostgreSQL means it, where DataFusion's planner made something else of the
+//! query.
 //!
-//! - EXCEPT ALL and INTERSECT ALL count: each row gets its number among its equals, and numbers are compared as well.
+//! - EXCEPT ALL and INTERSECT ALL count: each row gets its number among its equals, and numbers are
+//!   compared as well.
 //! - A numeric beside a float is compared as a float, in join keys and IN lists, too.
-//! - Intervals are ordered by how long they are, a month having 30 days and a day 24 hours; where they would be hashed or
-//!   compared by a function, the query is refused.
+//! - Intervals are ordered by how long they are, a month having 30 days and a day 24 hours; where
+//!   they would be hashed or compared by a function, the query is refused.
 
 use crate::error::outward;
 use crate::function::Moment;
@@ -15,8 +17,8 @@ use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::expr::{Case, InList, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    BinaryExpr, Distinct, Expr, ExprFunctionExt, ExprSchemable, Join, JoinType, LogicalPlan, LogicalPlanBuilder,
-    Operator,
+    BinaryExpr, Distinct, Expr, ExprFunctionExt, ExprSchemable, Join, JoinType, LogicalPlan,
+    LogicalPlanBuilder, Operator,
 };
 use meridian_sql::SqlError;
 use std::sync::Arc;
@@ -74,7 +76,9 @@ fn refuse_hashed_intervals(node: &LogicalPlan) -> Result<()> {
             let mut groups = Vec::new();
             for expr in &aggregate.group_expr {
                 match expr {
-                    Expr::GroupingSet(set) => groups.extend(set.distinct_expr().into_iter().cloned()),
+                    Expr::GroupingSet(set) => {
+                        groups.extend(set.distinct_expr().into_iter().cloned())
+                    }
                     expr => groups.push(expr.clone()),
                 }
             }
@@ -88,14 +92,20 @@ fn refuse_hashed_intervals(node: &LogicalPlan) -> Result<()> {
             return refused("DISTINCT, UNION, EXCEPT and INTERSECT over");
         }
         LogicalPlan::Distinct(Distinct::On(on)) => {
-            let sorted: Vec<Expr> = on.sort_expr.iter().flatten().map(|by| by.expr.clone()).collect();
+            let sorted: Vec<Expr> =
+                on.sort_expr.iter().flatten().map(|by| by.expr.clone()).collect();
             if any(&on.on_expr, on.input.schema())? || any(&sorted, on.input.schema())? {
                 return refused("DISTINCT ON over");
             }
         }
         LogicalPlan::RecursiveQuery(query)
             if query.is_distinct
-                && query.static_term.schema().fields().iter().any(|field| is_span(field.data_type())) =>
+                && query
+                    .static_term
+                    .schema()
+                    .fields()
+                    .iter()
+                    .any(|field| is_span(field.data_type())) =>
         {
             return refused("a recursive UNION over");
         }
@@ -121,7 +131,8 @@ fn repair_join(mut join: Join, moment: &Moment) -> Result<LogicalPlan> {
             *side = to_float(side.clone(), moment)?;
         }
     }
-    // Only set operations take NULL for equal. One that does not count has made its left side distinct before.
+    // Only set operations take NULL for equal. One that does not count has made its left side
+    // distinct before.
     let is_set = join.null_equality == NullEquality::NullEqualsNull
         && matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti);
     if !is_set || matches!(&*join.left, LogicalPlan::Distinct(_)) {

@@ -1,14 +1,16 @@
-//! Rows beside rows, and ANY, ALL and IN of subqueries, as single values compare in three-valued logic.
+//! Rows beside rows, and ANY, ALL and IN of subqueries, as single values compare in three-valued
+//! logic.
 //!
-//! `x < ANY (q)` as a condition is EXISTS of a row of `q` for which `x < it`; as a value it is CASE: true if there is such a row,
-//! else NULL if there is one for which that is unknown, else false. What stands in WHERE, HAVING or ON under AND and OR only is a
-//! condition ([`settle`] finds it before its parts are rewritten); everything else is a value.
+//! `x < ANY (q)` as a condition is EXISTS of a row of `q` for which `x < it`; as a value it is
+//! CASE: true if there is such a row, else NULL if there is one for which that is unknown, else
+//! false. What stands in WHERE, HAVING or ON under AND and OR only is a condition ([`settle`] finds
+//! it before its parts are rewritten); everything else is a value.
 
 use crate::dialect::{MARK, apart, equals, is_subquery, negate, null, take};
 use meridian_sql::{SqlError, state};
 use sqlparser::ast::{
-    self, BinaryOperator, CaseWhen, Expr, Ident, JoinConstraint, JoinOperator, Query, Select, SetExpr,
-    TableAliasColumnDef, TableFactor, Value,
+    self, BinaryOperator, CaseWhen, Expr, Ident, JoinConstraint, JoinOperator, Query, Select,
+    SetExpr, TableAliasColumnDef, TableFactor, Value,
 };
 
 /// An expression without the parentheses around it.
@@ -41,15 +43,19 @@ fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
 /// The parts of two rows, pair by pair.
 fn pairs(left: Expr, right: Expr) -> Result<Vec<(Expr, Expr)>, SqlError> {
     match (unwrapped(left), unwrapped(right)) {
-        (Expr::Tuple(lefts), Expr::Tuple(rights)) if lefts.len() == rights.len() && !lefts.is_empty() => {
+        (Expr::Tuple(lefts), Expr::Tuple(rights))
+            if lefts.len() == rights.len() && !lefts.is_empty() =>
+        {
             Ok(lefts.into_iter().zip(rights).collect())
         }
         (Expr::Tuple(_), Expr::Tuple(_)) => {
             Err(SqlError::new(state::SYNTAX, "unequal number of entries in row expressions"))
         }
         (left, right) => {
-            let message =
-                format!("a row beside {} (write both sides as rows)", if is_row(&left) { right } else { left });
+            let message = format!(
+                "a row beside {} (write both sides as rows)",
+                if is_row(&left) { right } else { left }
+            );
             Err(SqlError::unsupported(message))
         }
     }
@@ -67,7 +73,10 @@ pub(crate) fn compare(left: Expr, op: BinaryOperator, right: Expr) -> Result<Exp
     let mut pairs = pairs(left, right)?;
     let strict = match &op {
         BinaryOperator::Eq | BinaryOperator::NotEq => {
-            let equal = joined(pairs.into_iter().map(|(left, right)| equals(left, right)), &BinaryOperator::And);
+            let equal = joined(
+                pairs.into_iter().map(|(left, right)| equals(left, right)),
+                &BinaryOperator::And,
+            );
             return Ok(negate(equal, op == BinaryOperator::NotEq));
         }
         BinaryOperator::Lt | BinaryOperator::LtEq => BinaryOperator::Lt,
@@ -87,7 +96,11 @@ pub(crate) fn compare(left: Expr, op: BinaryOperator, right: Expr) -> Result<Exp
 pub(crate) fn distinct(left: Expr, right: Expr, is_distinct: bool) -> Result<Expr, SqlError> {
     let parts = pairs(left, right)?.into_iter().map(|(left, right)| {
         let (left, right) = (Box::new(left), Box::new(right));
-        if is_distinct { Expr::IsDistinctFrom(left, right) } else { Expr::IsNotDistinctFrom(left, right) }
+        if is_distinct {
+            Expr::IsDistinctFrom(left, right)
+        } else {
+            Expr::IsNotDistinctFrom(left, right)
+        }
     });
     Ok(joined(parts, if is_distinct { &BinaryOperator::Or } else { &BinaryOperator::And }))
 }
@@ -95,13 +108,16 @@ pub(crate) fn distinct(left: Expr, right: Expr, is_distinct: bool) -> Result<Exp
 /// `row IS [NOT] NULL`: all of its parts are.
 pub(crate) fn is_null(row: Expr, negated: bool) -> Expr {
     let Expr::Tuple(parts) = unwrapped(row) else { return null() };
-    let part = |part: Expr| if negated { Expr::IsNotNull(Box::new(part)) } else { Expr::IsNull(Box::new(part)) };
+    let part = |part: Expr| {
+        if negated { Expr::IsNotNull(Box::new(part)) } else { Expr::IsNull(Box::new(part)) }
+    };
     joined(parts.into_iter().map(part), &BinaryOperator::And)
 }
 
 /// The conditions of a SELECT.
 pub(crate) fn conditions(select: &mut Select) -> Vec<&mut Expr> {
-    let mut all: Vec<&mut Expr> = select.selection.iter_mut().chain(select.having.iter_mut()).collect();
+    let mut all: Vec<&mut Expr> =
+        select.selection.iter_mut().chain(select.having.iter_mut()).collect();
     for from in &mut select.from {
         for join in &mut from.joins {
             if let JoinOperator::Join(on)
@@ -131,21 +147,28 @@ pub(crate) fn settle(condition: &mut Expr) -> Result<(), SqlError> {
         Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if is_subquery(right) => {
             *condition = quantified(take(condition), true)?;
         }
-        Expr::InSubquery { expr, .. } if is_row(expr) => *condition = quantified(take(condition), true)?,
+        Expr::InSubquery { expr, .. } if is_row(expr) => {
+            *condition = quantified(take(condition), true)?
+        }
         _ => {}
     }
     Ok(())
 }
 
-/// ANY, ALL and IN of a subquery. `is_condition`: unknown may be false, and the parts have not been rewritten yet.
+/// ANY, ALL and IN of a subquery. `is_condition`: unknown may be false, and the parts have not been
+/// rewritten yet.
 pub(crate) fn quantified(expr: Expr, is_condition: bool) -> Result<Expr, SqlError> {
     let (left, op, right, all) = match expr {
-        Expr::AnyOp { left, compare_op, right, .. } => (*left, compare_op, unwrapped(*right), false),
+        Expr::AnyOp { left, compare_op, right, .. } => {
+            (*left, compare_op, unwrapped(*right), false)
+        }
         Expr::AllOp { left, compare_op, right } => (*left, compare_op, unwrapped(*right), true),
         Expr::InSubquery { expr, subquery, negated: true } => {
             (*expr, BinaryOperator::NotEq, Expr::Subquery(subquery), true)
         }
-        Expr::InSubquery { expr, subquery, .. } => (*expr, BinaryOperator::Eq, Expr::Subquery(subquery), false),
+        Expr::InSubquery { expr, subquery, .. } => {
+            (*expr, BinaryOperator::Eq, Expr::Subquery(subquery), false)
+        }
         expr => return Ok(expr),
     };
     let Expr::Subquery(subquery) = right else {
@@ -160,13 +183,16 @@ pub(crate) fn quantified(expr: Expr, is_condition: bool) -> Result<Expr, SqlErro
         _ => {}
     }
     let names: Vec<Ident> = match &left {
-        Expr::Tuple(parts) => (1..=parts.len()).map(|at| Ident::with_quote('"', format!("v{at}{MARK}"))).collect(),
+        Expr::Tuple(parts) => {
+            (1..=parts.len()).map(|at| Ident::with_quote('"', format!("v{at}{MARK}"))).collect()
+        }
         _ => vec![Ident::with_quote('"', format!("v{MARK}"))],
     };
     let mut found: Vec<Expr> = names.iter().cloned().map(Expr::Identifier).collect();
     let found = if is_row(&left) { Expr::Tuple(found) } else { found.pop().unwrap_or_else(null) };
     let holds = nested(compare(left, op, found)?);
-    let exists = |test: Expr, negated: bool| exists(&subquery, &names, test, negated, !is_condition);
+    let exists =
+        |test: Expr, negated: bool| exists(&subquery, &names, test, negated, !is_condition);
     if is_condition {
         return match all {
             true => exists(Expr::IsNotTrue(Box::new(holds)), true),
@@ -188,16 +214,27 @@ pub(crate) fn quantified(expr: Expr, is_condition: bool) -> Result<Expr, SqlErro
     })
 }
 
-/// `[NOT] EXISTS (SELECT 1 FROM (subquery) q (names) WHERE test)`. `rewritten`: no visitor comes by any more.
-fn exists(subquery: &Query, names: &[Ident], test: Expr, negated: bool, rewritten: bool) -> Result<Expr, SqlError> {
+/// `[NOT] EXISTS (SELECT 1 FROM (subquery) q (names) WHERE test)`. `rewritten`: no visitor comes by
+/// any more.
+fn exists(
+    subquery: &Query,
+    names: &[Ident],
+    test: Expr,
+    negated: bool,
+    rewritten: bool,
+) -> Result<Expr, SqlError> {
     let text = "SELECT 1 FROM (SELECT 1) AS q (v) WHERE true";
     let parsed = sqlparser::parser::Parser::new(&sqlparser::dialect::PostgreSqlDialect {})
         .try_with_sql(text)
         .and_then(|mut parser| parser.parse_query());
     let mut query = parsed.map_err(|error| SqlError::new("XX000", error.to_string()))?;
     if let SetExpr::Select(select) = &mut *query.body
-        && let [ast::TableWithJoins { relation: TableFactor::Derived { subquery: inner, alias: Some(alias), .. }, .. }] =
-            select.from.as_mut_slice()
+        && let [
+            ast::TableWithJoins {
+                relation: TableFactor::Derived { subquery: inner, alias: Some(alias), .. },
+                ..
+            },
+        ] = select.from.as_mut_slice()
     {
         **inner = subquery.clone();
         if rewritten {

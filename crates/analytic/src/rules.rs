@@ -1,10 +1,11 @@
 //! DataFusion's optimizers, kept from rewrites that change answers.
 //!
-//! - A filter that refers to no column, or whose value differs each time, is not pushed below an aggregate or a window: an
-//!   aggregate without groups has a row even if nothing is left below it.
-//! - Filters are pushed by the logical rules only: the physical ones find a projection's columns by their names, and two of a
-//!   join may have the same.
-//! - What is constant on the side that an outer join fills with NULLs is not constant above the join, so a sort by it stays.
+//! - A filter that refers to no column, or whose value differs each time, is not pushed below an
+//!   aggregate or a window: an aggregate without groups has a row even if nothing is left below it.
+//! - Filters are pushed by the logical rules only: the physical ones find a projection's columns by
+//!   their names, and two of a join may have the same.
+//! - What is constant on the side that an outer join fills with NULLs is not constant above the
+//!   join, so a sort by it stays.
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
@@ -57,10 +58,15 @@ impl OptimizerRule for PushDownFilter {
         true
     }
 
-    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Filter(filter) = plan else { return self.0.rewrite(plan, config) };
         // Filters over filters are one, or the rule below would make them one.
-        let (mut predicates, mut input) = (split_conjunction_owned(filter.predicate.clone()), filter.input.clone());
+        let (mut predicates, mut input) =
+            (split_conjunction_owned(filter.predicate.clone()), filter.input.clone());
         while let LogicalPlan::Filter(below) = &*input {
             let mut all = split_conjunction_owned(below.predicate.clone());
             all.append(&mut predicates);
@@ -71,7 +77,9 @@ impl OptimizerRule for PushDownFilter {
         }
         let stays = |expr: &Expr| expr.column_refs().is_empty() || expr.is_volatile();
         let (stay, go): (Vec<Expr>, Vec<Expr>) = predicates.into_iter().partition(stays);
-        let Some(stay) = conjunction(stay) else { return self.0.rewrite(LogicalPlan::Filter(filter), config) };
+        let Some(stay) = conjunction(stay) else {
+            return self.0.rewrite(LogicalPlan::Filter(filter), config);
+        };
         let below = match conjunction(go) {
             Some(go) => self.0.rewrite(LogicalPlan::Filter(Filter::try_new(go, input)?), config)?,
             None => Transformed::no(Arc::unwrap_or_clone(input)),
@@ -93,10 +101,16 @@ impl PhysicalOptimizerRule for ForgetPadded {
         true
     }
 
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let forgetful = plan.transform_up(|node| {
             let hash = node.downcast_ref::<HashJoinExec>().map(|join| *join.join_type());
-            let kind = hash.or_else(|| node.downcast_ref::<NestedLoopJoinExec>().map(|join| *join.join_type()));
+            let kind = hash.or_else(|| {
+                node.downcast_ref::<NestedLoopJoinExec>().map(|join| *join.join_type())
+            });
             Ok(match kind {
                 Some(JoinType::Left | JoinType::Right | JoinType::Full) => {
                     Transformed::yes(Arc::new(Forgetful::new(node)) as Arc<dyn ExecutionPlan>)
@@ -154,11 +168,18 @@ impl ExecutionPlan for Forgetful {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Forgetful::new(children.swap_remove(0))))
     }
 
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         self.input.execute(partition, context)
     }
 }

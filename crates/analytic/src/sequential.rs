@@ -1,7 +1,8 @@
 //! The parts of a set operation, one after the other.
 //!
-//! DataFusion would run them all at once and mix their rows as they come. In their order, the rows of UNION ALL stand as users of
-//! PostgreSQL know them, the same each time, and a query runs in one task.
+//! DataFusion would run them all at once and mix their rows as they come. In their order, the rows
+//! of UNION ALL stand as users of PostgreSQL know them, the same each time, and a query runs in one
+//! task.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -29,9 +30,12 @@ pub(crate) fn in_order(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execution
         _ => Arc::new(CoalescePartitionsExec::new(plan)),
     };
     let ordered = whole.transform_up(|node| {
-        let Some(mixed) = node.downcast_ref::<CoalescePartitionsExec>() else { return Ok(Transformed::no(node)) };
+        let Some(mixed) = node.downcast_ref::<CoalescePartitionsExec>() else {
+            return Ok(Transformed::no(node));
+        };
         let input = mixed.input().clone();
-        let ordered: Arc<dyn ExecutionPlan> = Arc::new(Sequential { input, properties: node.properties().clone() });
+        let ordered: Arc<dyn ExecutionPlan> =
+            Arc::new(Sequential { input, properties: node.properties().clone() });
         Ok(Transformed::yes(match mixed.fetch() {
             Some(fetch) => Arc::new(GlobalLimitExec::new(ordered, 0, Some(fetch))),
             None => ordered,
@@ -66,7 +70,10 @@ impl ExecutionPlan for Sequential {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = children.swap_remove(0);
         Ok(Arc::new(Sequential { input, properties: self.properties.clone() }))
     }
@@ -74,7 +81,8 @@ impl ExecutionPlan for Sequential {
     fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.clone();
         let count = input.properties().partitioning.partition_count();
-        let parts = futures::stream::iter(0..count).map(move |part| input.execute(part, context.clone()));
+        let parts =
+            futures::stream::iter(0..count).map(move |part| input.execute(part, context.clone()));
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), parts.try_flatten())))
     }
 }

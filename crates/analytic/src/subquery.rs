@@ -1,12 +1,14 @@
 //! Subqueries as functions, where DataFusion would refuse them or answer wrong.
 //!
-//! Such a subquery becomes a function of the columns it refers to. For each row the subquery's plan is taken with those columns
-//! replaced by the row's values, and executed; equal rows of a batch share one execution, and a subquery that refers to nothing
-//! outside runs once in a query. That is always right, and slow only where a subquery refers to many different values.
+//! Such a subquery becomes a function of the columns it refers to. For each row the subquery's plan
+//! is taken with those columns replaced by the row's values, and executed; equal rows of a batch
+//! share one execution, and a subquery that refers to nothing outside runs once in a query. That is
+//! always right, and slow only where a subquery refers to many different values.
 //!
-//! DataFusion's own ways stay for what they answer right ([`joins_well`]): EXISTS and IN as conditions, NOT IN without NULLs,
-//! aggregates of a correlated subquery. Elsewhere they lose NULL: a mark of a join is never unknown, an anti join that knows NULLs
-//! has one key, and the simplifier believes that a subquery without NULLs has a row.
+//! DataFusion's own ways stay for what they answer right ([`joins_well`]): EXISTS and IN as
+//! conditions, NOT IN without NULLs, aggregates of a correlated subquery. Elsewhere they lose NULL:
+//! a mark of a join is never unknown, an anti join that knows NULLs has one key, and the simplifier
+//! believes that a subquery without NULLs has a row.
 
 use crate::error::outward;
 use crate::operator::{comparable, is_decimal, is_float, is_span};
@@ -17,15 +19,18 @@ use arrow::array::{Array, ArrayRef, Float64Array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, DataFusionError, ExprSchema, ParamValues, Result, ScalarValue};
+use datafusion::common::{
+    Column, DFSchema, DataFusionError, ExprSchema, ParamValues, Result, ScalarValue,
+};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::expr::{Exists, InSubquery, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, JoinType, LogicalPlan, LogicalPlanBuilder, Operator,
-    ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Subquery, TypeSignature, Volatility,
+    BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, JoinType, LogicalPlan,
+    LogicalPlanBuilder, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Subquery, TypeSignature, Volatility,
 };
 use datafusion::physical_plan::execute_stream;
 use futures::TryStreamExt;
@@ -48,7 +53,8 @@ pub(crate) struct Apply {
     wanted: Wanted,
     field: FieldRef,
     signature: Signature,
-    /// What it was for the rows of the batch before; for all of the query, if it refers to nothing outside.
+    /// What it was for the rows of the batch before; for all of the query, if it refers to nothing
+    /// outside.
     known: Mutex<HashMap<Vec<ScalarValue>, Found>>,
     /// Set when the whole query starts.
     running: Option<Running>,
@@ -74,7 +80,8 @@ enum Wanted {
     Membership,
 }
 
-/// Whether a plan still has a subquery that only a rewrite of it would have removed: a correlated one, EXISTS or IN.
+/// Whether a plan still has a subquery that only a rewrite of it would have removed: a correlated
+/// one, EXISTS or IN.
 pub(crate) fn is_left(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
@@ -92,8 +99,8 @@ pub(crate) fn is_left(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// Rewrites every expression of a plan, keeping its outputs' names. `f` gets the root of an expression, whether that is the
-/// condition of a filter, and the columns it may refer to.
+/// Rewrites every expression of a plan, keeping its outputs' names. `f` gets the root of an
+/// expression, whether that is the condition of a filter, and the columns it may refer to.
 fn rewrite_roots(
     plan: LogicalPlan,
     f: &mut dyn FnMut(Expr, bool, &DFSchema) -> Result<Transformed<Expr>>,
@@ -115,7 +122,10 @@ fn rewrite_roots(
 }
 
 /// Rewrites every part of every expression of a plan.
-fn rewrite(plan: LogicalPlan, f: &mut dyn FnMut(Expr) -> Result<Transformed<Expr>>) -> Result<LogicalPlan> {
+fn rewrite(
+    plan: LogicalPlan,
+    f: &mut dyn FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
     rewrite_roots(plan, &mut |expr, _, _| expr.transform_up(&mut *f))
 }
 
@@ -125,12 +135,17 @@ pub(crate) fn apply_unsound(plan: LogicalPlan, all: &mut Vec<Arc<Apply>>) -> Res
         if !has_subquery(&expr) {
             return Ok(Transformed::no(expr));
         }
-        let expr = if is_filter { condition(expr, false, schema, all)? } else { value(expr, schema, all)? };
+        let expr = if is_filter {
+            condition(expr, false, schema, all)?
+        } else {
+            value(expr, schema, all)?
+        };
         Ok(Transformed::yes(expr))
     })
 }
 
-/// Replaces every subquery by a function, except those that refer to nothing outside and may be NULL.
+/// Replaces every subquery by a function, except those that refer to nothing outside and may be
+/// NULL.
 pub(crate) fn apply_all(plan: LogicalPlan, all: &mut Vec<Arc<Apply>>) -> Result<LogicalPlan> {
     rewrite_roots(plan, &mut |expr, _, schema| {
         if !has_subquery(&expr) {
@@ -146,7 +161,9 @@ pub(crate) fn apply_all(plan: LogicalPlan, all: &mut Vec<Arc<Apply>>) -> Result<
 }
 
 fn has_subquery(expr: &Expr) -> bool {
-    let is_one = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_));
+    let is_one = |expr: &Expr| {
+        matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_))
+    };
     expr.exists(|expr| Ok(is_one(expr))).unwrap_or(true)
 }
 
@@ -155,12 +172,19 @@ fn runs_once(subquery: &Subquery) -> bool {
     subquery.outer_ref_columns.is_empty() && subquery.subquery.schema().field(0).is_nullable()
 }
 
-/// A filter's condition, or a part of one under AND and OR only: there unknown means false, as in a join. `in_or`: it is under OR.
-fn condition(expr: Expr, in_or: bool, schema: &DFSchema, all: &mut Vec<Arc<Apply>>) -> Result<Expr> {
+/// A filter's condition, or a part of one under AND and OR only: there unknown means false, as in a
+/// join. `in_or`: it is under OR.
+fn condition(
+    expr: Expr,
+    in_or: bool,
+    schema: &DFSchema,
+    all: &mut Vec<Arc<Apply>>,
+) -> Result<Expr> {
     Ok(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
             let in_or = in_or || op == Operator::Or;
-            let (left, right) = (condition(*left, in_or, schema, all)?, condition(*right, in_or, schema, all)?);
+            let (left, right) =
+                (condition(*left, in_or, schema, all)?, condition(*right, in_or, schema, all)?);
             Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
         }
         Expr::Not(inner) => match *inner {
@@ -185,8 +209,11 @@ fn condition(expr: Expr, in_or: bool, schema: &DFSchema, all: &mut Vec<Arc<Apply
                     && !is_span(right)
             };
             let plain = sought.any_column_refs() && !sought.is_volatile() && !has_subquery(&sought);
-            let nullable =
-                || Ok::<_, DataFusionError>(sought.nullable(schema)? || plan.schema().field(0).is_nullable());
+            let nullable = || {
+                Ok::<_, DataFusionError>(
+                    sought.nullable(schema)? || plan.schema().field(0).is_nullable(),
+                )
+            };
             let joins = alike && plain && joins_well(&subquery, in_or);
             let correlated = !subquery.outer_ref_columns.is_empty();
             if joins && negated && correlated {
@@ -194,14 +221,20 @@ fn condition(expr: Expr, in_or: bool, schema: &DFSchema, all: &mut Vec<Arc<Apply
             } else if joins && (!negated || !in_or && !nullable()?) {
                 Expr::InSubquery(InSubquery::new(Box::new(sought), subquery, negated))
             } else {
-                replaced(Expr::InSubquery(InSubquery::new(Box::new(sought), subquery, negated)), schema, all)?.data
+                replaced(
+                    Expr::InSubquery(InSubquery::new(Box::new(sought), subquery, negated)),
+                    schema,
+                    all,
+                )?
+                .data
             }
         }
         expr => value(expr, schema, all)?,
     })
 }
 
-/// `sought NOT IN (subquery)` of a correlated subquery, as a condition: no row for which `sought = it` is true or unknown.
+/// `sought NOT IN (subquery)` of a correlated subquery, as a condition: no row for which
+/// `sought = it` is true or unknown.
 fn not_matched(sought: Expr, subquery: &Subquery, schema: &DFSchema) -> Result<Expr> {
     let sought = sought.transform(|expr| match expr {
         Expr::Column(column) => {
@@ -215,7 +248,8 @@ fn not_matched(sought: Expr, subquery: &Subquery, schema: &DFSchema) -> Result<E
     let matches = Expr::IsNotFalse(Box::new(sought.data.eq(found)));
     let plan = LogicalPlanBuilder::from(plan).filter(matches)?.build()?;
     let outer_ref_columns = plan.all_out_ref_exprs();
-    let subquery = Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: subquery.spans.clone() };
+    let subquery =
+        Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: subquery.spans.clone() };
     Ok(Expr::Exists(Exists::new(subquery, true)))
 }
 
@@ -244,7 +278,8 @@ fn pulls_up(plan: &LogicalPlan) -> bool {
         LogicalPlan::Join(join) => join.join_type == JoinType::Inner,
         // Without groups there is a row for every row outside, matched or not.
         LogicalPlan::Aggregate(aggregate) => {
-            !aggregate.group_expr.is_empty() && !matches!(aggregate.group_expr[..], [Expr::GroupingSet(_)])
+            !aggregate.group_expr.is_empty()
+                && !matches!(aggregate.group_expr[..], [Expr::GroupingSet(_)])
         }
         // A condition that leaves it would still call columns by their names below it.
         LogicalPlan::SubqueryAlias(alias) => alias.input.all_out_ref_exprs().is_empty(),
@@ -269,7 +304,9 @@ fn is_aggregate(subquery: &Subquery) -> bool {
         match plan {
             LogicalPlan::Projection(projection) => plan = &projection.input,
             LogicalPlan::SubqueryAlias(alias) => plan = &alias.input,
-            LogicalPlan::Aggregate(aggregate) => return aggregate.group_expr.is_empty() && pulls_up(&aggregate.input),
+            LogicalPlan::Aggregate(aggregate) => {
+                return aggregate.group_expr.is_empty() && pulls_up(&aggregate.input);
+            }
             _ => return false,
         }
     }
@@ -280,7 +317,9 @@ fn replaced(expr: Expr, schema: &DFSchema, all: &mut Vec<Arc<Apply>>) -> Result<
     let (subquery, wanted, negated) = match &expr {
         Expr::ScalarSubquery(subquery) => (subquery, Wanted::Value, false),
         Expr::Exists(Exists { subquery, negated }) => (subquery, Wanted::Existence, *negated),
-        Expr::InSubquery(InSubquery { subquery, negated, .. }) => (subquery, Wanted::Membership, *negated),
+        Expr::InSubquery(InSubquery { subquery, negated, .. }) => {
+            (subquery, Wanted::Membership, *negated)
+        }
         _ => return Ok(Transformed::no(expr)),
     };
     let mut outer: Vec<Column> = Vec::new();
@@ -302,10 +341,22 @@ fn replaced(expr: Expr, schema: &DFSchema, all: &mut Vec<Arc<Apply>>) -> Result<
         let found = subquery.subquery.schema().field(0).data_type();
         args.push(comparable_with(expr, found, schema)?);
     }
-    let signature = Signature::one_of(vec![TypeSignature::VariadicAny, TypeSignature::Nullary], Volatility::Volatile);
+    let signature = Signature::one_of(
+        vec![TypeSignature::VariadicAny, TypeSignature::Nullary],
+        Volatility::Volatile,
+    );
     let plan = subquery.subquery.clone();
     let known = Mutex::default();
-    let apply = Arc::new(Apply { name, plan, outer, wanted, field: Arc::new(field), signature, known, running: None });
+    let apply = Arc::new(Apply {
+        name,
+        plan,
+        outer,
+        wanted,
+        field: Arc::new(field),
+        signature,
+        known,
+        running: None,
+    });
     all.push(apply.clone());
     let call = Expr::ScalarFunction(ScalarFunction::new_udf(apply.function(), args));
     Ok(Transformed::yes(if negated { Expr::Not(Box::new(call)) } else { call }))
@@ -327,7 +378,10 @@ fn comparable_with(sought: &Expr, found: &DataType, schema: &DFSchema) -> Result
             "IN (SELECT …) over intervals (use extract(epoch FROM …) of them instead)",
         )));
     }
-    if !ty.is_null() && !found.is_null() && (!comparable(&ty, found) || common(&ty, found).is_none()) {
+    if !ty.is_null()
+        && !found.is_null()
+        && (!comparable(&ty, found) || common(&ty, found).is_none())
+    {
         let name = |ty: &DataType| base_type(ty).name();
         let message = format!("operator does not exist: {} = {}", name(&ty), name(found));
         return Err(outward(SqlError::new(state::UNDEFINED_FUNCTION, message)));
@@ -341,7 +395,9 @@ fn common(left: &DataType, right: &DataType) -> Option<DataType> {
         (left, right) if left == right => Some(left.clone()),
         (DataType::Null, other) | (other, DataType::Null) => Some(other.clone()),
         // As PostgreSQL: a numeric beside a float is a float.
-        (left, right) if left.is_numeric() && right.is_numeric() && (is_float(left) || is_float(right)) => {
+        (left, right)
+            if left.is_numeric() && right.is_numeric() && (is_float(left) || is_float(right)) =>
+        {
             Some(DataType::Float64)
         }
         (left, right) => comparison_coercion(left, right),
@@ -361,14 +417,19 @@ fn converted(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
 }
 
 /// Gives the functions of a plan the session they run in.
-pub(crate) fn bind(plan: LogicalPlan, all: &Arc<[Arc<Apply>]>, session: &SessionState) -> Result<LogicalPlan> {
+pub(crate) fn bind(
+    plan: LogicalPlan,
+    all: &Arc<[Arc<Apply>]>,
+    session: &SessionState,
+) -> Result<LogicalPlan> {
     if all.is_empty() {
         return Ok(plan);
     }
     rewrite(plan, &mut |expr| match expr {
         Expr::ScalarFunction(call) => match all.iter().find(|apply| apply.name == call.name()) {
             Some(apply) => {
-                let bound = Arc::new(apply.like(apply.plan.clone(), Some((session.clone(), all.clone()))));
+                let bound =
+                    Arc::new(apply.like(apply.plan.clone(), Some((session.clone(), all.clone()))));
                 let call = ScalarFunction::new_udf(bound.function(), call.args);
                 Ok(Transformed::yes(Expr::ScalarFunction(call)))
             }
@@ -379,7 +440,10 @@ pub(crate) fn bind(plan: LogicalPlan, all: &Arc<[Arc<Apply>]>, session: &Session
 }
 
 /// The functions with values for the parameters in their subqueries.
-pub(crate) fn with_param_values(all: &[Arc<Apply>], values: &ParamValues) -> Result<Arc<[Arc<Apply>]>> {
+pub(crate) fn with_param_values(
+    all: &[Arc<Apply>],
+    values: &ParamValues,
+) -> Result<Arc<[Arc<Apply>]>> {
     all.iter()
         .map(|apply| {
             let plan = (*apply.plan).clone().with_param_values(values.clone())?;
@@ -407,19 +471,30 @@ impl Apply {
     }
 
     /// Its rows for one row of what it refers to, at most `limit` of them.
-    async fn rows(&self, row: &[ScalarValue], limit: Option<usize>) -> Result<SendableRecordBatchStream> {
+    async fn rows(
+        &self,
+        row: &[ScalarValue],
+        limit: Option<usize>,
+    ) -> Result<SendableRecordBatchStream> {
         let Some((session, all)) = &self.running else {
             return Err(outward(SqlError::new("XX000", "a subquery has no session")));
         };
         let plan = rewrite((*self.plan).clone(), &mut |expr| match expr {
             Expr::OuterReferenceColumn(field, column) => {
-                match self.outer.iter().position(|other| *other == column).and_then(|at| row.get(at)) {
+                match self
+                    .outer
+                    .iter()
+                    .position(|other| *other == column)
+                    .and_then(|at| row.get(at))
+                {
                     Some(value) => Ok(Transformed::yes(Expr::Literal(value.clone(), None))),
                     None => Ok(Transformed::no(Expr::OuterReferenceColumn(field, column))),
                 }
             }
             // What was replaced inside a subquery of this one is no reference any more.
-            Expr::ScalarSubquery(subquery) => Ok(Transformed::yes(Expr::ScalarSubquery(settled(subquery)))),
+            Expr::ScalarSubquery(subquery) => {
+                Ok(Transformed::yes(Expr::ScalarSubquery(settled(subquery))))
+            }
             Expr::Exists(mut exists) => {
                 exists.subquery = settled(exists.subquery);
                 Ok(Transformed::yes(Expr::Exists(exists)))
@@ -448,7 +523,8 @@ impl Apply {
         let mut count = 0;
         while let Some(batch) = rows.try_next().await? {
             if count == 0 && batch.num_rows() > 0 && !is_existence {
-                value = ScalarValue::try_from_array(batch.column(0), 0)?.cast_to(self.field.data_type())?;
+                value = ScalarValue::try_from_array(batch.column(0), 0)?
+                    .cast_to(self.field.data_type())?;
             }
             count += batch.num_rows();
         }
@@ -490,7 +566,8 @@ impl Apply {
     /// Its values for rows of arguments.
     async fn values(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let count = args.number_rows;
-        let mut arrays: Vec<ArrayRef> = args.args.iter().map(|arg| arg.to_array(count)).collect::<Result<_>>()?;
+        let mut arrays: Vec<ArrayRef> =
+            args.args.iter().map(|arg| arg.to_array(count)).collect::<Result<_>>()?;
         let mut ty = DataType::Null;
         if self.wanted == Wanted::Membership
             && let Some(sought) = arrays.last_mut()
@@ -505,8 +582,10 @@ impl Apply {
         }
         let mut values = Vec::with_capacity(count);
         for at in 0..count {
-            let mut row: Vec<ScalarValue> =
-                arrays.iter().map(|array| ScalarValue::try_from_array(array, at)).collect::<Result<_>>()?;
+            let mut row: Vec<ScalarValue> = arrays
+                .iter()
+                .map(|array| ScalarValue::try_from_array(array, at))
+                .collect::<Result<_>>()?;
             let sought = if self.wanted == Wanted::Membership { row.pop() } else { None };
             let found = match known.entry(row) {
                 Entry::Occupied(entry) => entry.into_mut(),
@@ -520,7 +599,9 @@ impl Apply {
             };
             values.push(match found {
                 Found::Value(value) => value.clone(),
-                Found::Members(members) => ScalarValue::Boolean(members.has(&sought.unwrap_or(ScalarValue::Null))),
+                Found::Members(members) => {
+                    ScalarValue::Boolean(members.has(&sought.unwrap_or(ScalarValue::Null)))
+                }
             });
         }
         if values.is_empty() {
@@ -604,14 +685,19 @@ impl ScalarUDFImpl for Apply {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let Some((session, _)) = &self.running else { return Err(homeless()) };
-        let Some(bridge) = session.config().get_extension::<Bridge>() else { return Err(homeless()) };
-        // The session answers the subquery's scans meanwhile, on a thread of its own. If it has gone, nothing is waited for.
+        let Some(bridge) = session.config().get_extension::<Bridge>() else {
+            return Err(homeless());
+        };
+        // The session answers the subquery's scans meanwhile, on a thread of its own. If it has
+        // gone, nothing is waited for.
         tokio::task::block_in_place(|| {
             Handle::try_current().map_err(|_| homeless())?.block_on(async {
                 let (values, gone) = (pin!(self.values(args)), pin!(bridge.0.closed()));
                 match select(values, gone).await {
                     Either::Left((values, _)) => values,
-                    Either::Right(_) => Err(outward(SqlError::new(state::CANCELED, "the query has ended"))),
+                    Either::Right(_) => {
+                        Err(outward(SqlError::new(state::CANCELED, "the query has ended")))
+                    }
                 }
             })
         })

@@ -1,7 +1,8 @@
-//! A table as DataFusion scans it: chunk by chunk, only the columns asked for, by key where the filters allow.
+//! A table as DataFusion scans it: chunk by chunk, only the columns asked for, by key where the
+//! filters allow.
 //!
-//! DataFusion's threads never hold the session's transaction. A scan asks for its next chunk through the [`Bridge`], and the session
-//! answers while it waits for the query's rows.
+//! DataFusion's threads never hold the session's transaction. A scan asks for its next chunk
+//! through the [`Bridge`], and the session answers while it waits for the query's rows.
 
 use crate::error::{inward, outward};
 use crate::value;
@@ -12,7 +13,9 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, Operator, TableProviderFilterPushDown, TableType,
+};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
@@ -102,7 +105,9 @@ fn constant(scalar: &ScalarValue, table: &Table, column: usize) -> Option<Datum>
     let array = scalar.to_array().ok()?;
     let datum = value::datums(&array).ok()?.pop()?;
     let (ty, found) = (table.columns.get(column)?.ty, datum.type_of()?);
-    let agree = ty.base() == found.base() || ty.is_integer() && found.is_integer() || ty.is_text() && found.is_text();
+    let agree = ty.base() == found.base()
+        || ty.is_integer() && found.is_integer()
+        || ty.is_text() && found.is_text();
     agree.then_some(datum)
 }
 
@@ -116,7 +121,10 @@ impl TableProvider for Scanned {
         TableType::Base
     }
 
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
         let kind = |filter: &&Expr| match condition(&self.table, filter) {
             Some(_) => TableProviderFilterPushDown::Inexact,
             None => TableProviderFilterPushDown::Unsupported,
@@ -143,11 +151,23 @@ impl TableProvider for Scanned {
             table: self.table.clone(),
             schema: schema.clone(),
             columns,
-            conditions: filters.iter().filter_map(|filter| condition(&self.table, filter)).collect(),
+            conditions: filters
+                .iter()
+                .filter_map(|filter| condition(&self.table, filter))
+                .collect(),
             bridge,
-            limit_rows: limit.unwrap_or(CHUNK_ROWS).clamp(1, CHUNK_ROWS.min(state.config().batch_size())),
+            limit_rows: limit
+                .unwrap_or(CHUNK_ROWS)
+                .clamp(1, CHUNK_ROWS.min(state.config().batch_size())),
         };
-        Ok(Arc::new(StreamingTableExec::try_new(schema, vec![Arc::new(scan)], None, [], false, limit)?))
+        Ok(Arc::new(StreamingTableExec::try_new(
+            schema,
+            vec![Arc::new(scan)],
+            None,
+            [],
+            false,
+            limit,
+        )?))
     }
 }
 
@@ -172,16 +192,25 @@ impl PartitionStream for Scan {
     }
 
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let (table, schema, columns) = (self.table.clone(), self.schema.clone(), self.columns.clone());
+        let (table, schema, columns) =
+            (self.table.clone(), self.schema.clone(), self.columns.clone());
         let (bridge, limit_rows) = (self.bridge.clone(), self.limit_rows);
         let conditions = self.conditions.clone();
         let stream = futures::stream::try_unfold(None, move |position| {
-            let (table, schema, columns, bridge) = (table.clone(), schema.clone(), columns.clone(), bridge.clone());
+            let (table, schema, columns, bridge) =
+                (table.clone(), schema.clone(), columns.clone(), bridge.clone());
             let conditions = conditions.clone();
             async move {
                 let gone = || outward(SqlError::new(state::CANCELED, "the query has ended"));
                 let (reply, answer) = oneshot::channel();
-                let request = Request { table, position, conditions, columns: columns.clone(), limit_rows, reply };
+                let request = Request {
+                    table,
+                    position,
+                    conditions,
+                    columns: columns.clone(),
+                    limit_rows,
+                    reply,
+                };
                 bridge.0.send(Event::Read(request)).await.map_err(|_| gone())?;
                 let (position, rows) = answer.await.map_err(|_| gone())?.map_err(outward)?;
                 let Some(rows) = rows else { return Ok(None) };

@@ -16,14 +16,17 @@ const MONTHS: [&str; 12] = [
     "November",
     "December",
 ];
-const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const DAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// A time as a pattern shows it; NULL for NULL.
 pub(crate) fn to_char(time: &Datum, pattern: &str) -> Result<Datum, SqlError> {
     let time = match time {
         Datum::Null => return Ok(Datum::Null),
         Datum::TimestampTz(us) => Datum::Timestamp(*us),
-        Datum::Date(_) | Datum::Timestamp(_) => meridian_sql::convert(time.clone(), Type::Timestamp, true)?,
+        Datum::Date(_) | Datum::Timestamp(_) => {
+            meridian_sql::convert(time.clone(), Type::Timestamp, true)?
+        }
         _ => return Err(SqlError::unsupported("to_char of anything but a time")),
     };
     let Datum::Timestamp(us) = time else { return Ok(Datum::Null) };
@@ -34,7 +37,8 @@ pub(crate) fn to_char(time: &Datum, pattern: &str) -> Result<Datum, SqlError> {
     if !(1..=294_276).contains(&year) {
         return Err(out_of_range());
     }
-    let (hour, minute, second) = (within / 3_600_000_000, within / 60_000_000 % 60, within / 1_000_000 % 60);
+    let (hour, minute, second) =
+        (within / 3_600_000_000, within / 60_000_000 % 60, within / 1_000_000 % 60);
     let micros = within % 1_000_000;
     // 2000-01-01 was a Saturday.
     let weekday = (days + 6).rem_euclid(7) as usize;
@@ -53,7 +57,8 @@ pub(crate) fn to_char(time: &Datum, pattern: &str) -> Result<Datum, SqlError> {
             continue;
         }
         let pad = |name: &str| if bare { name.to_owned() } else { format!("{name:9}") };
-        let number = |n: i64, width: usize| if bare { n.to_string() } else { format!("{n:0width$}") };
+        let number =
+            |n: i64, width: usize| if bare { n.to_string() } else { format!("{n:0width$}") };
         // Longer patterns come before those they begin with.
         let patterns: [(&str, String); 30] = [
             ("YYYY", number(year, 4)),
@@ -94,7 +99,10 @@ pub(crate) fn to_char(time: &Datum, pattern: &str) -> Result<Datum, SqlError> {
         let found = patterns.iter().find(|(name, _)| {
             // Numbers are asked for in small letters, too.
             let small = name.len() <= rest.len() && rest.is_char_boundary(name.len());
-            let numeric = !name.starts_with("MON") && !name.starts_with("DAY") && *name != "DY" && !name.ends_with('M')
+            let numeric = !name.starts_with("MON")
+                && !name.starts_with("DAY")
+                && *name != "DY"
+                && !name.ends_with('M')
                 || *name == "MM";
             rest.starts_with(name) || small && numeric && rest[..name.len()] == name.to_lowercase()
         });
@@ -133,7 +141,9 @@ fn from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year_of_era = year.rem_euclid(400);
     let shifted = if month > 2 { month - 3 } else { month + 9 };
     let of_year = (153 * shifted + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year - 719_468 - 10_957
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + of_year
+        - 719_468
+        - 10_957
 }
 
 #[cfg(test)]

@@ -1,16 +1,19 @@
 //! Types and values, ours to Arrow's and back.
 //!
-//! A numeric with a declared scale is a Decimal128 of that scale. One without (and whatever division and avg give) is [`FREE`], wide
-//! enough for every numeric we store; its trailing zeros are not kept. Arrow does not know a type's modifier, so a field carries our
-//! type in its metadata as well; that counts only where the Arrow type agrees.
+//! A numeric with a declared scale is a Decimal128 of that scale. One without (and whatever
+//! division and avg give) is [`FREE`], wide enough for every numeric we store; its trailing zeros
+//! are not kept. Arrow does not know a type's modifier, so a field carries our type in its metadata
+//! as well; that counts only where the Arrow type agrees.
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryBuilder, BooleanBuilder, FixedSizeBinaryBuilder, PrimitiveBuilder, StringBuilder,
+    Array, ArrayRef, AsArray, BinaryBuilder, BooleanBuilder, FixedSizeBinaryBuilder,
+    PrimitiveBuilder, StringBuilder,
 };
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, Field,
-    Float64Type, Int16Type, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, Schema,
-    SchemaRef, TimeUnit, TimestampMicrosecondType, i256,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Decimal256Type,
+    DurationMicrosecondType, Field, Float64Type, Int16Type, Int32Type, Int64Type,
+    IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, Schema, SchemaRef, TimeUnit,
+    TimestampMicrosecondType, i256,
 };
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::ScalarValue;
@@ -35,7 +38,9 @@ pub(crate) fn arrow_type(ty: Type) -> DataType {
         Type::Int4 => DataType::Int32,
         Type::Int8 => DataType::Int64,
         Type::Float8 => DataType::Float64,
-        Type::Numeric(Some((precision, scale))) => DataType::Decimal128(precision as u8, scale as i8),
+        Type::Numeric(Some((precision, scale))) => {
+            DataType::Decimal128(precision as u8, scale as i8)
+        }
         Type::Numeric(None) => FREE,
         Type::Text | Type::Varchar(_) | Type::Char(_) => DataType::Utf8,
         Type::Bytea => DataType::Binary,
@@ -52,12 +57,17 @@ pub(crate) fn field(name: &str, ty: Type, nullable: bool) -> Field {
     if ty.modifier() < 0 && ty == ty.base() {
         return field;
     }
-    field.with_metadata(HashMap::from([(KEY.to_owned(), format!("{} {}", ty.oid(), ty.modifier()))]))
+    field
+        .with_metadata(HashMap::from([(KEY.to_owned(), format!("{} {}", ty.oid(), ty.modifier()))]))
 }
 
 /// The Arrow schema of a table.
 pub(crate) fn schema(table: &Table) -> SchemaRef {
-    let fields: Vec<_> = table.columns.iter().map(|column| field(&column.name, column.ty, !column.not_null)).collect();
+    let fields: Vec<_> = table
+        .columns
+        .iter()
+        .map(|column| field(&column.name, column.ty, !column.not_null))
+        .collect();
     Arc::new(Schema::new(fields))
 }
 
@@ -81,9 +91,10 @@ pub(crate) fn base_type(ty: &DataType) -> Type {
         DataType::UInt16 | DataType::Int32 => Type::Int4,
         DataType::UInt32 | DataType::Int64 | DataType::UInt64 => Type::Int8,
         DataType::Float16 | DataType::Float32 | DataType::Float64 => Type::Float8,
-        DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..) => {
-            Type::Numeric(None)
-        }
+        DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => Type::Numeric(None),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Type::Bytea,
         DataType::FixedSizeBinary(16) => Type::Uuid,
         DataType::Date32 | DataType::Date64 => Type::Date,
@@ -96,7 +107,8 @@ pub(crate) fn base_type(ty: &DataType) -> Type {
 
 /// The result's columns. What stands behind the mark of [`crate::dialect`] in a name is not shown.
 pub(crate) fn columns(fields: &[Arc<Field>]) -> Arc<[Column]> {
-    let name = |field: &Field| field.name().split(crate::dialect::MARK).next().unwrap_or("").to_owned();
+    let name =
+        |field: &Field| field.name().split(crate::dialect::MARK).next().unwrap_or("").to_owned();
     fields.iter().map(|field| Column::new(name(field), type_of(field))).collect()
 }
 
@@ -105,7 +117,8 @@ fn primitive<T: ArrowPrimitiveType>(
     ty: &DataType,
     native: impl Fn(&Datum) -> Result<T::Native, SqlError>,
 ) -> Result<ArrayRef, SqlError> {
-    let mut out = PrimitiveBuilder::<T>::with_capacity(values.size_hint().0).with_data_type(ty.clone());
+    let mut out =
+        PrimitiveBuilder::<T>::with_capacity(values.size_hint().0).with_data_type(ty.clone());
     for value in values {
         if value.is_null() {
             out.append_null();
@@ -135,7 +148,11 @@ fn mantissa(value: &Datum, scale: i8, ty: &DataType) -> Result<i256, SqlError> {
             // Half away from zero, as PostgreSQL rounds numerics.
             let unit = ten.wrapping_pow(-down as u32);
             let half = unit.wrapping_div(i256::from_i128(2));
-            let away = if mantissa.is_negative() { mantissa.wrapping_sub(half) } else { mantissa.wrapping_add(half) };
+            let away = if mantissa.is_negative() {
+                mantissa.wrapping_sub(half)
+            } else {
+                mantissa.wrapping_add(half)
+            };
             away.wrapping_div(unit)
         }
     })
@@ -164,13 +181,17 @@ pub(crate) fn array<'a>(
         DataType::Int16 => primitive::<Int16Type>(&mut values, ty, |v| whole(v).map(|n| n as i16))?,
         DataType::Int32 => primitive::<Int32Type>(&mut values, ty, |v| whole(v).map(|n| n as i32))?,
         DataType::Int64 => primitive::<Int64Type>(&mut values, ty, whole)?,
-        DataType::Float64 => primitive::<Float64Type>(&mut values, ty, |v| v.as_f64().ok_or_else(|| bad(v)))?,
+        DataType::Float64 => {
+            primitive::<Float64Type>(&mut values, ty, |v| v.as_f64().ok_or_else(|| bad(v)))?
+        }
         DataType::Decimal128(_, scale) => primitive::<Decimal128Type>(&mut values, ty, |v| {
-            mantissa(v, *scale, ty)?
-                .to_i128()
-                .ok_or_else(|| SqlError::new(meridian_sql::state::OUT_OF_RANGE, "numeric field overflow"))
+            mantissa(v, *scale, ty)?.to_i128().ok_or_else(|| {
+                SqlError::new(meridian_sql::state::OUT_OF_RANGE, "numeric field overflow")
+            })
         })?,
-        DataType::Decimal256(_, scale) => primitive::<Decimal256Type>(&mut values, ty, |v| mantissa(v, *scale, ty))?,
+        DataType::Decimal256(_, scale) => {
+            primitive::<Decimal256Type>(&mut values, ty, |v| mantissa(v, *scale, ty))?
+        }
         DataType::Date32 => primitive::<Date32Type>(&mut values, ty, |v| match v {
             Datum::Date(days) => Ok(days.saturating_add(EPOCH_DAYS)),
             other => Err(bad(other)),
@@ -208,7 +229,9 @@ pub(crate) fn array<'a>(
             for value in values {
                 match value {
                     Datum::Null => out.append_null(),
-                    Datum::Uuid(id) => out.append_value(id.as_bytes()).map_err(SqlError::corrupted)?,
+                    Datum::Uuid(id) => {
+                        out.append_value(id.as_bytes()).map_err(SqlError::corrupted)?
+                    }
                     other => return Err(bad(other)),
                 }
             }
@@ -268,7 +291,8 @@ fn interval(months: i32, days: i32, us: i64) -> String {
     if us != 0 || parts.is_empty() {
         let (whole, part) = (us.unsigned_abs() / 1_000_000, us.unsigned_abs() % 1_000_000);
         let sign = if us < 0 { "-" } else { "" };
-        let mut text = format!("{sign}{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+        let mut text =
+            format!("{sign}{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
         if part != 0 {
             text.push_str(format!(".{part:06}").trim_end_matches('0'));
         }
@@ -312,15 +336,31 @@ pub(crate) fn datums(array: &ArrayRef) -> Result<Vec<Datum>, SqlError> {
     match array.data_type() {
         DataType::Null => out.resize(array.len(), Datum::Null),
         DataType::Boolean => take!(array.as_boolean(), |b| -> Made { Ok(Datum::Bool(b)) }),
-        DataType::Int16 => take!(array.as_primitive::<Int16Type>(), |n| -> Made { Ok(Datum::Int2(n)) }),
-        DataType::Int32 => take!(array.as_primitive::<Int32Type>(), |n| -> Made { Ok(Datum::Int4(n)) }),
-        DataType::Int64 => take!(array.as_primitive::<Int64Type>(), |n| -> Made { Ok(Datum::Int8(n)) }),
-        DataType::Float64 => take!(array.as_primitive::<Float64Type>(), |x| -> Made { Ok(Datum::Float8(x)) }),
+        DataType::Int16 => {
+            take!(array.as_primitive::<Int16Type>(), |n| -> Made { Ok(Datum::Int2(n)) })
+        }
+        DataType::Int32 => {
+            take!(array.as_primitive::<Int32Type>(), |n| -> Made { Ok(Datum::Int4(n)) })
+        }
+        DataType::Int64 => {
+            take!(array.as_primitive::<Int64Type>(), |n| -> Made { Ok(Datum::Int8(n)) })
+        }
+        DataType::Float64 => {
+            take!(array.as_primitive::<Float64Type>(), |x| -> Made { Ok(Datum::Float8(x)) })
+        }
         DataType::Decimal128(_, scale) => {
-            take!(array.as_primitive::<Decimal128Type>(), |n| decimal(i256::from_i128(n), *scale, false));
+            take!(array.as_primitive::<Decimal128Type>(), |n| decimal(
+                i256::from_i128(n),
+                *scale,
+                false
+            ));
         }
         DataType::Decimal256(_, scale) => {
-            take!(array.as_primitive::<Decimal256Type>(), |n| decimal(n, *scale, *scale >= FREE_SCALE));
+            take!(array.as_primitive::<Decimal256Type>(), |n| decimal(
+                n,
+                *scale,
+                *scale >= FREE_SCALE
+            ));
         }
         DataType::Date32 => take!(array.as_primitive::<Date32Type>(), |days: i32| -> Made {
             Ok(Datum::Date(days.saturating_sub(EPOCH_DAYS)))
@@ -337,15 +377,20 @@ pub(crate) fn datums(array: &ArrayRef) -> Result<Vec<Datum>, SqlError> {
         }
         DataType::Utf8 => take!(array.as_string::<i32>(), |text| -> Made { Ok(Datum::text(text)) }),
         DataType::Binary => {
-            take!(array.as_binary::<i32>(), |bytes: &[u8]| -> Made { Ok(Datum::Bytes(bytes.to_vec().into())) })
+            take!(array.as_binary::<i32>(), |bytes: &[u8]| -> Made {
+                Ok(Datum::Bytes(bytes.to_vec().into()))
+            })
         }
         DataType::FixedSizeBinary(16) => take!(array.as_fixed_size_binary(), |bytes: &[u8]| {
             uuid::Uuid::from_slice(bytes).map(Datum::Uuid).map_err(SqlError::corrupted)
         }),
         DataType::Interval(IntervalUnit::MonthDayNano) => {
-            take!(array.as_primitive::<IntervalMonthDayNanoType>(), |span: IntervalMonthDayNano| -> Made {
-                Ok(Datum::text(interval(span.months, span.days, span.nanoseconds / 1000)))
-            });
+            take!(
+                array.as_primitive::<IntervalMonthDayNanoType>(),
+                |span: IntervalMonthDayNano| -> Made {
+                    Ok(Datum::text(interval(span.months, span.days, span.nanoseconds / 1000)))
+                }
+            );
         }
         DataType::Duration(TimeUnit::Microsecond) => {
             // As PostgreSQL subtracts timestamps: whole days are days.
@@ -383,7 +428,10 @@ mod tests {
         let too_many = Datum::Numeric("9999999999999999999".parse().expect("a number"));
         assert!(array(std::iter::once(&too_many), &DataType::Decimal128(38, 28)).is_err());
         assert!(decimal(i256::MAX, 0, false).is_err(), "more than 28 digits");
-        assert_eq!(decimal(i256::from_i128(1), -10, false), Ok(Datum::Numeric(Decimal::from(10_000_000_000i64))));
+        assert_eq!(
+            decimal(i256::from_i128(1), -10, false),
+            Ok(Datum::Numeric(Decimal::from(10_000_000_000i64)))
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! Named windows, put where they are named: DataFusion's planner leaves out what a window adds to one that it names.
+//! Named windows, put where they are named: DataFusion's planner leaves out what a window adds to
+//! one that it names.
 
 use meridian_sql::{SqlError, fold, state};
 use sqlparser::ast::{
-    self, Expr, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, VisitMut, VisitorMut, WindowSpec,
-    WindowType,
+    self, Expr, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, VisitMut,
+    VisitorMut, WindowSpec, WindowType,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -15,13 +16,16 @@ pub(crate) fn resolve(select: &mut Select) -> Result<(), SqlError> {
     let named = definitions(&select.named_window)?;
     select.named_window.clear();
     let mut resolver = Resolver { named: &named, depth: 0 };
-    let flow = select.projection.iter_mut().try_for_each(|item| VisitMut::visit(item, &mut resolver));
+    let flow =
+        select.projection.iter_mut().try_for_each(|item| VisitMut::visit(item, &mut resolver));
     result(flow)
 }
 
 /// Replaces named windows in the ORDER BY of a query, before [`resolve`] forgets their definitions.
 pub(crate) fn resolve_order(query: &mut Query) -> Result<(), SqlError> {
-    let (SetExpr::Select(select), Some(order)) = (&*query.body, &mut query.order_by) else { return Ok(()) };
+    let (SetExpr::Select(select), Some(order)) = (&*query.body, &mut query.order_by) else {
+        return Ok(());
+    };
     let named = definitions(&select.named_window)?;
     result(VisitMut::visit(order, &mut Resolver { named: &named, depth: 0 }))
 }
@@ -52,7 +56,9 @@ fn definitions(all: &[NamedWindowDefinition]) -> Result<Named, SqlError> {
 fn find(named: &Named, name: &ast::Ident) -> Result<WindowSpec, SqlError> {
     let name = fold(name);
     let found = named.get(&name).cloned();
-    found.ok_or_else(|| SqlError::new(state::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist")))
+    found.ok_or_else(|| {
+        SqlError::new(state::UNDEFINED_OBJECT, format!("window \"{name}\" does not exist"))
+    })
 }
 
 /// A window with what it takes from the one that it names.
@@ -100,7 +106,9 @@ impl VisitorMut for Resolver<'_> {
         if self.depth > 0 {
             return ControlFlow::Continue(());
         }
-        let Expr::Function(ast::Function { over: Some(over), .. }) = expr else { return ControlFlow::Continue(()) };
+        let Expr::Function(ast::Function { over: Some(over), .. }) = expr else {
+            return ControlFlow::Continue(());
+        };
         let found = match over {
             WindowType::NamedWindow(name) => find(self.named, name),
             WindowType::WindowSpec(spec) => copied(spec.clone(), self.named),

@@ -15,7 +15,10 @@ use tokio_postgres::types::Type;
 struct One(Arc<Engine>);
 
 impl meridian_pg::Databases for One {
-    fn engine<'a>(&'a self, name: &'a str) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
+    fn engine<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
         let found = (self.0.name() == name).then(|| self.0.clone());
         Box::pin(std::future::ready(Ok(found)))
     }
@@ -27,7 +30,8 @@ impl meridian_pg::Databases for One {
 
 async fn start(options: Options) -> common::Running {
     let analytic = DataFusion::new(options);
-    let engine = Engine::new("meridian", Arc::new(Memory::default())).with_analytic(Arc::new(analytic));
+    let engine =
+        Engine::new("meridian", Arc::new(Memory::default())).with_analytic(Arc::new(analytic));
     common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
 }
 
@@ -58,9 +62,14 @@ async fn every_type_passes_through_unharmed() {
     let own_text = shown(own_text.expect("rows"));
     assert_eq!(own_text, shown(other_text.expect("rows")));
     assert!(own_text.contains("6ba7b810-9dad-11d1-80b4-00c04fd430c8"), "{own_text}");
-    let (own, other) = (client.prepare(own).await.expect("own"), client.prepare(other).await.expect("other"));
+    let (own, other) =
+        (client.prepare(own).await.expect("own"), client.prepare(other).await.expect("other"));
     let types = |prepared: &tokio_postgres::Statement| {
-        prepared.columns().iter().map(|column| (column.name().to_owned(), column.type_().clone())).collect::<Vec<_>>()
+        prepared
+            .columns()
+            .iter()
+            .map(|column| (column.name().to_owned(), column.type_().clone()))
+            .collect::<Vec<_>>()
     };
     assert_eq!(types(&own), types(&other));
     let row = client.query(&other, &[]).await.expect("rows").swap_remove(0);
@@ -89,9 +98,15 @@ async fn parameters_take_the_types_of_what_they_meet() {
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0].get::<_, i32>(0), rows[0].get::<_, &str>(1)), (2, "x"));
     // A statement runs again with other values.
-    let prepared = client.prepare("SELECT count(*) FROM t a, t b WHERE a.id = $1 AND b.id <> a.id").await.expect("ok");
+    let prepared = client
+        .prepare("SELECT count(*) FROM t a, t b WHERE a.id = $1 AND b.id <> a.id")
+        .await
+        .expect("ok");
     for (id, count) in [(1, 2i64), (2, 2), (9, 0)] {
-        assert_eq!(client.query_one(&prepared, &[&id]).await.expect("a row").get::<_, i64>(0), count);
+        assert_eq!(
+            client.query_one(&prepared, &[&id]).await.expect("a row").get::<_, i64>(0),
+            count
+        );
     }
     // The catalog changed under it.
     client.batch_execute("ALTER TABLE t ADD COLUMN more int").await.expect("changed");
@@ -102,12 +117,16 @@ async fn parameters_take_the_types_of_what_they_meet() {
 async fn a_transaction_sees_its_own_writes_and_goes_on_after_a_query() {
     let server = start(Options::default()).await;
     let client = server.client().await;
-    client.batch_execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)").await.expect("rows");
+    client
+        .batch_execute("CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1)")
+        .await
+        .expect("rows");
     client.batch_execute("BEGIN; INSERT INTO t VALUES (2)").await.expect("begun");
     let count = "SELECT count(*) FROM t a JOIN t b ON a.id = b.id";
     assert_eq!(client.query_one(count, &[]).await.expect("a row").get::<_, i64>(0), 2);
     client.batch_execute("SAVEPOINT s").await.expect("a savepoint");
-    let failed = client.query("SELECT 1 / (a.id - a.id) FROM t a JOIN t b ON a.id = b.id", &[]).await;
+    let failed =
+        client.query("SELECT 1 / (a.id - a.id) FROM t a JOIN t b ON a.id = b.id", &[]).await;
     assert_eq!(state(&failed.expect_err("division by zero")), "22012");
     client.batch_execute("ROLLBACK TO s; INSERT INTO t VALUES (3)").await.expect("it goes on");
     assert_eq!(client.query_one(count, &[]).await.expect("a row").get::<_, i64>(0), 3);
@@ -123,8 +142,10 @@ async fn what_is_too_large_for_the_memory_is_refused_and_the_session_stays() {
     let failed = client.query(sorted, &[]).await.expect_err("more than it may hold");
     assert_eq!(state(&failed), "53200", "{failed:?}");
     // What streams needs no such memory.
-    let rows =
-        client.query_raw("SELECT i + 1 FROM generate_series(1, 300000) AS i", None::<i32>).await.expect("it starts");
+    let rows = client
+        .query_raw("SELECT i + 1 FROM generate_series(1, 300000) AS i", None::<i32>)
+        .await
+        .expect("it starts");
     pin_mut!(rows);
     let mut count = 0;
     while rows.try_next().await.expect("a row").is_some() {
@@ -138,11 +159,14 @@ async fn a_cancelled_query_ends_and_its_transaction_rolls_back_to_a_savepoint() 
     let server = start(Options::default()).await;
     let client = server.client().await;
     client
-        .batch_execute("CREATE TABLE t (id int PRIMARY KEY); BEGIN; INSERT INTO t VALUES (1); SAVEPOINT s")
+        .batch_execute(
+            "CREATE TABLE t (id int PRIMARY KEY); BEGIN; INSERT INTO t VALUES (1); SAVEPOINT s",
+        )
         .await
         .expect("begun");
     let token = client.cancel_token();
-    let endless = "SELECT count(*) FROM generate_series(1, 100000000) AS a, generate_series(1, 1000) AS b";
+    let endless =
+        "SELECT count(*) FROM generate_series(1, 100000000) AS a, generate_series(1, 1000) AS b";
     let cancel = async {
         tokio::time::sleep(Duration::from_millis(300)).await;
         token.cancel_query(NoTls).await.expect("sent");
@@ -162,7 +186,8 @@ async fn a_client_that_leaves_in_the_middle_leaves_nothing_running() {
     let server = start(Options { memory: Arc::new(QueryMemory::of(64 << 20)), threads: 1 }).await;
     for _ in 0..3 {
         let client = server.client().await;
-        let sql = "SELECT a + b FROM generate_series(1, 1000000) AS a, generate_series(1, 1000) AS b";
+        let sql =
+            "SELECT a + b FROM generate_series(1, 1000000) AS a, generate_series(1, 1000) AS b";
         let rows = client.query_raw(sql, None::<i32>).await.expect("it starts");
         pin_mut!(rows);
         assert!(rows.next().await.is_some_and(|row| row.is_ok()));
@@ -179,12 +204,17 @@ async fn conditions_on_keys_narrow_a_scan() {
     let server = start(Options::default()).await;
     let client = server.client().await;
     client
-        .batch_execute("CREATE TABLE t (a int, b int, c text, PRIMARY KEY (a, b)); CREATE INDEX t_c ON t (c)")
+        .batch_execute(
+            "CREATE TABLE t (a int, b int, c text, PRIMARY KEY (a, b)); CREATE INDEX t_c ON t (c)",
+        )
         .await
         .expect("a table");
     for a in 0..20 {
         let rows: Vec<String> = (0..50).map(|b| format!("({a}, {b}, 'c{}')", b % 5)).collect();
-        client.batch_execute(&format!("INSERT INTO t VALUES {}", rows.join(", "))).await.expect("rows");
+        client
+            .batch_execute(&format!("INSERT INTO t VALUES {}", rows.join(", ")))
+            .await
+            .expect("rows");
     }
     for (condition, count) in [
         ("x.a = 3", 50i64),
@@ -195,8 +225,14 @@ async fn conditions_on_keys_narrow_a_scan() {
         ("x.a = 99", 0),
         ("x.a = 3 OR x.b = 3", 69),
     ] {
-        let sql = format!("SELECT count(*) FROM t x JOIN t y ON x.a = y.a AND x.b = y.b WHERE {condition}");
-        assert_eq!(client.query_one(&sql, &[]).await.expect("a row").get::<_, i64>(0), count, "{condition}");
+        let sql = format!(
+            "SELECT count(*) FROM t x JOIN t y ON x.a = y.a AND x.b = y.b WHERE {condition}"
+        );
+        assert_eq!(
+            client.query_one(&sql, &[]).await.expect("a row").get::<_, i64>(0),
+            count,
+            "{condition}"
+        );
     }
 }
 
@@ -211,10 +247,12 @@ async fn changes_by_query_take_parameters() {
         )
         .await
         .expect("rows");
-    let update = "UPDATE a SET n = b.n + $1, t = $2 FROM b WHERE a.id = b.id AND b.id = $3 RETURNING n, t";
+    let update =
+        "UPDATE a SET n = b.n + $1, t = $2 FROM b WHERE a.id = b.id AND b.id = $3 RETURNING n, t";
     let row = client.query_one(update, &[&5i64, &"z", &2i32]).await.expect("a row");
     assert_eq!((row.get::<_, i64>(0), row.get::<_, &str>(1)), (205, "z"));
-    let insert = "INSERT INTO a SELECT b.id + $1, b.n, $2::text FROM b JOIN a ON a.id = b.id WHERE b.n > $3";
+    let insert =
+        "INSERT INTO a SELECT b.id + $1, b.n, $2::text FROM b JOIN a ON a.id = b.id WHERE b.n > $3";
     assert_eq!(client.execute(insert, &[&10i32, &"new", &150i64]).await.expect("inserted"), 1);
     let delete = "DELETE FROM a WHERE id IN (SELECT id FROM b WHERE n >= $1) OR t = $2";
     assert_eq!(client.execute(delete, &[&200i64, &"new"]).await.expect("deleted"), 2);

@@ -1,4 +1,5 @@
-//! Runs `tests/analytic/*.slt` over the wire, each file on a fresh database of each protocol, by the simple protocol.
+//! Runs `tests/analytic/*.slt` over the wire, each file on a fresh database of each protocol, by
+//! the simple protocol.
 
 #[path = "../../pg/tests/common/mod.rs"]
 mod common;
@@ -14,7 +15,10 @@ use std::sync::Arc;
 struct One(Arc<Engine>);
 
 impl meridian_pg::Databases for One {
-    fn engine<'a>(&'a self, name: &'a str) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
+    fn engine<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
         let found = (self.0.name() == name).then(|| self.0.clone());
         Box::pin(std::future::ready(Ok(found)))
     }
@@ -26,7 +30,8 @@ impl meridian_pg::Databases for One {
 
 async fn start(protocol: &'static Protocol) -> common::Running {
     let analytic = DataFusion::new(Default::default());
-    let engine = Engine::new("meridian", Arc::new(Memory::of(protocol))).with_analytic(Arc::new(analytic));
+    let engine =
+        Engine::new("meridian", Arc::new(Memory::of(protocol))).with_analytic(Arc::new(analytic));
     common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
 }
 

@@ -14,7 +14,10 @@ use tokio::time::timeout;
 struct One(Arc<Engine>);
 
 impl meridian_pg::Databases for One {
-    fn engine<'a>(&'a self, name: &'a str) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
+    fn engine<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
         let found = (self.0.name() == name).then(|| self.0.clone());
         Box::pin(std::future::ready(Ok(found)))
     }
@@ -26,7 +29,8 @@ impl meridian_pg::Databases for One {
 
 async fn start() -> common::Running {
     let analytic = DataFusion::new(Options { threads: 1, ..Options::default() });
-    let engine = Engine::new("meridian", Arc::new(Memory::default())).with_analytic(Arc::new(analytic));
+    let engine =
+        Engine::new("meridian", Arc::new(Memory::default())).with_analytic(Arc::new(analytic));
     common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
 }
 
@@ -35,7 +39,9 @@ async fn answer(client: &tokio_postgres::Client, sql: &str) -> String {
     match timeout(common::PATIENCE * 2, client.simple_query(sql)).await {
         Err(_) => "no answer".into(),
         Ok(Ok(_)) => "ok".into(),
-        Ok(Err(error)) => error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned()),
+        Ok(Err(error)) => {
+            error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())
+        }
     }
 }
 
@@ -55,7 +61,9 @@ async fn no_line_ends_freezes_or_swells_the_server() {
     let server = start().await;
     let client = server.client().await;
     client
-        .batch_execute("CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'x'), (2, 'y')")
+        .batch_execute(
+            "CREATE TABLE t (a int PRIMARY KEY, b text); INSERT INTO t VALUES (1, 'x'), (2, 'y')",
+        )
         .await
         .expect("rows");
     let terms = |count: usize, term: &dyn Fn(usize) -> String, between: &str| {
@@ -139,7 +147,10 @@ async fn a_query_that_computes_for_ever_ends_with_its_time_or_its_client() {
     let endless = "SELECT count(*) FROM generate_series(1, 1000000000) AS x, generate_series(1, 1000000000) AS y";
     client.batch_execute("SET statement_timeout = '200ms'").await.expect("is set");
     assert_eq!(answer(&client, endless).await, "57014");
-    assert_eq!(answer(&client, "SELECT length(repeat('x', 100)) FROM generate_series(1, 3) AS i").await, "ok");
+    assert_eq!(
+        answer(&client, "SELECT length(repeat('x', 100)) FROM generate_series(1, 3) AS i").await,
+        "ok"
+    );
     let mut gone = server.session().await;
     let open = server.counters.connections_open.load(Relaxed);
     gone.send(common::query(endless)).await;

@@ -24,7 +24,8 @@ pub enum Command {
         #[arg(default_value = "postgresql://root@127.0.0.1:5544/meridian", env = "MERIDIAN_URL")]
         url: String,
     },
-    /// What limits how well this machine knows the time, and what would help; with a server's address, also what its nodes say of their clocks.
+    /// What limits how well this machine knows the time, and what would help; with a server's
+    /// address, also what its nodes say of their clocks.
     Doctor {
         /// A server.
         url: Option<String>,
@@ -98,11 +99,19 @@ struct NodeClock {
 
 impl NodeClock {
     fn told(&self) -> String {
-        let (state, source) = (self.state.as_deref().unwrap_or("says nothing"), self.source.as_deref().unwrap_or("?"));
-        let sure = self.uncertainty_ns.map_or(String::new(), |ns| format!(", ±{} ms", ns as f64 / 1e6));
-        let ahead = self.ahead_ns.map_or(String::new(), |ns| format!(", {:+} ms from here", ns as f64 / 1e6));
-        // Two ways of spreading a leap second over a day are up to half of it apart; one that is not spread, a whole one.
-        let leap = self.ahead_ns.is_some_and(|ns| (100_000_000..=1_000_000_000).contains(&ns.abs()));
+        let (state, source) = (
+            self.state.as_deref().unwrap_or("says nothing"),
+            self.source.as_deref().unwrap_or("?"),
+        );
+        let sure =
+            self.uncertainty_ns.map_or(String::new(), |ns| format!(", ±{} ms", ns as f64 / 1e6));
+        let ahead = self
+            .ahead_ns
+            .map_or(String::new(), |ns| format!(", {:+} ms from here", ns as f64 / 1e6));
+        // Two ways of spreading a leap second over a day are up to half of it apart; one that is
+        // not spread, a whole one.
+        let leap =
+            self.ahead_ns.is_some_and(|ns| (100_000_000..=1_000_000_000).contains(&ns.abs()));
         let meaning = match state {
             "not believed" if leap => {
                 ": it contradicts the others. So far off is who puts a leap second elsewhere: have all machines smear alike, or none"
@@ -110,10 +119,16 @@ impl NodeClock {
             "not believed" => {
                 ": it contradicts the others, and is left out. Look at its source, or give it to somebody else as a time master"
             }
-            "fenced" => ": it serves nothing that needs the time. The doctor on its own machine tells more",
+            "fenced" => {
+                ": it serves nothing that needs the time. The doctor on its own machine tells more"
+            }
             "starting" => ": it has not heard enough others yet",
-            "free-running" => ": nobody has told it anything for two seconds; it is less sure with every one",
-            "wide" => ": commits there wait about twice that long. A closer or a better source would help",
+            "free-running" => {
+                ": nobody has told it anything for two seconds; it is less sure with every one"
+            }
+            "wide" => {
+                ": commits there wait about twice that long. A closer or a better source would help"
+            }
             "says nothing" => {
                 ": no word from it for three seconds, or it is not asked (nodes on one machine share its clock)"
             }
@@ -140,8 +155,14 @@ impl Findings {
         Findings {
             kernel: kernel::ask().map_err(|error| error.to_string()),
             chrony: Chrony::default().tracking(),
-            clockbound: Reference::ClockBound.open().ask().map(|said| said.interval.half_width_ns()),
-            devices: (0..4).map(device).filter(|path| std::path::Path::new(path).exists()).collect(),
+            clockbound: Reference::ClockBound
+                .open()
+                .ask()
+                .map(|said| said.interval.half_width_ns()),
+            devices: (0..4)
+                .map(device)
+                .filter(|path| std::path::Path::new(path).exists())
+                .collect(),
         }
     }
 
@@ -182,7 +203,9 @@ impl Findings {
         let kernel = self.kernel.as_ref().is_ok_and(|said| said.synchronised);
         let chrony = self.chrony.as_ref().is_ok_and(|said| said.synchronised);
         if self.clockbound.is_ok() {
-            advice.push("`meridian start --clock-bound clockbound` uses what ClockBound says.".to_owned());
+            advice.push(
+                "`meridian start --clock-bound clockbound` uses what ClockBound says.".to_owned(),
+            );
         }
         match (kernel, chrony) {
             (_, true) => advice.push("`meridian start --clock-bound chrony` uses what chrony says.".to_owned()),
@@ -193,10 +216,15 @@ impl Findings {
             ),
         }
         if chrony && !kernel {
-            advice.push("chrony does not tell the kernel: with `rtcsync` in its configuration it does.".to_owned());
+            advice.push(
+                "chrony does not tell the kernel: with `rtcsync` in its configuration it does."
+                    .to_owned(),
+            );
         }
         if self.chrony.as_ref().is_err_and(|why| why.contains("no permission")) {
-            advice.push("chrony's socket is for its group: run the node in it, to be let in.".to_owned());
+            advice.push(
+                "chrony's socket is for its group: run the node in it, to be let in.".to_owned(),
+            );
         }
         if self.kernel.as_ref().is_ok_and(|said| said.leap) {
             advice.push(
@@ -219,8 +247,12 @@ mod tests {
     use super::*;
 
     fn findings(kernel: bool, chrony: Option<bool>) -> Findings {
-        let said =
-            KernelClock { synchronised: kernel, max_error_ns: 16_000_000_000, likely_error_ns: 1_000, leap: false };
+        let said = KernelClock {
+            synchronised: kernel,
+            max_error_ns: 16_000_000_000,
+            likely_error_ns: 1_000,
+            leap: false,
+        };
         let tracking = |synchronised| Tracking { synchronised, max_error_ns: 300_000 };
         Findings {
             kernel: Ok(said),
@@ -240,7 +272,10 @@ mod tests {
             ahead_ns,
         };
         for (clock, expected) in [
-            (clock(Some("good"), Some(-20_000)), "node 2      good (chrony, ±0.3 ms, -0.02 ms from here)"),
+            (
+                clock(Some("good"), Some(-20_000)),
+                "node 2      good (chrony, ±0.3 ms, -0.02 ms from here)",
+            ),
             (clock(Some("not believed"), Some(500_000_000)), "smear alike"),
             (clock(Some("not believed"), Some(60_000_000_000)), "is left out"),
             (clock(Some("free-running"), None), "two seconds"),
@@ -253,14 +288,24 @@ mod tests {
     #[test]
     fn each_finding_has_its_advice() {
         let told = findings(false, None).told();
-        assert!(told.contains("NOT synchronised (STA_UNSYNC)") && told.contains("run chrony with `rtcsync`"), "{told}");
+        assert!(
+            told.contains("NOT synchronised (STA_UNSYNC)")
+                && told.contains("run chrony with `rtcsync`"),
+            "{told}"
+        );
         assert!(told.contains("is for its group"), "{told}");
         let told = findings(false, Some(true)).told();
-        assert!(told.contains("--clock-bound chrony") && told.contains("with `rtcsync` in its"), "{told}");
+        assert!(
+            told.contains("--clock-bound chrony") && told.contains("with `rtcsync` in its"),
+            "{told}"
+        );
         let told = findings(false, Some(false)).told();
         assert!(told.contains("has reached no server"), "{told}");
         let told = findings(true, None).told();
-        assert!(told.contains("synchronised, ±16000 ms") && told.contains("--clock-bound kernel"), "{told}");
+        assert!(
+            told.contains("synchronised, ±16000 ms") && told.contains("--clock-bound kernel"),
+            "{told}"
+        );
         let rich = Findings {
             kernel: Err("no".into()),
             clockbound: Ok(50_000),
@@ -268,7 +313,10 @@ mod tests {
             ..findings(true, None)
         };
         let told = rich.told();
-        assert!(told.contains("does not say: no") && told.contains("ClockBound  ±0.05 ms"), "{told}");
+        assert!(
+            told.contains("does not say: no") && told.contains("ClockBound  ±0.05 ms"),
+            "{told}"
+        );
         assert!(told.contains("refclock PHC /dev/ptp0"), "{told}");
     }
 }

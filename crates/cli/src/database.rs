@@ -33,7 +33,8 @@ impl From<SqlError> for Error {
     }
 }
 
-/// An embedded database. Dropping it closes it; what was committed is there when it is opened again.
+/// An embedded database. Dropping it closes it; what was committed is there when it is opened
+/// again.
 pub struct Database {
     // Sessions keep the runtime and the node alive.
     inside: Arc<Inside>,
@@ -72,7 +73,8 @@ impl Database {
         Session { session, inside: self.inside.clone() }
     }
 
-    /// Runs statements, each its own transaction unless they begin one; answers how many rows the last one touched.
+    /// Runs statements, each its own transaction unless they begin one; answers how many rows the
+    /// last one touched.
     pub fn execute(&self, sql: &str) -> Result<u64, Error> {
         self.session().execute(sql)
     }
@@ -100,7 +102,8 @@ impl Session {
         Ok(self.run(sql)?.0)
     }
 
-    /// Runs one statement with parameters `$1`, `$2` …, each of the type that the statement gives it.
+    /// Runs one statement with parameters `$1`, `$2` …, each of the type that the statement gives
+    /// it.
     pub fn query_with(&mut self, sql: &str, params: Vec<Datum>) -> Result<Rows, Error> {
         let runtime = self.inside.runtime.handle().clone();
         runtime.block_on(async {

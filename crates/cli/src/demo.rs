@@ -1,7 +1,8 @@
 //! `meridian demo`: something to look at in one command.
 //!
-//! Three nodes in three zones, in one process: real logs and stores on disk, real connections between them, and each with its own SQL and
-//! HTTP port. The shell speaks to one of them over the wire and goes to another when that one is killed.
+//! Three nodes in three zones, in one process: real logs and stores on disk, real connections
+//! between them, and each with its own SQL and HTTP port. The shell speaks to one of them over the
+//! wire and goes to another when that one is killed.
 
 mod cluster;
 
@@ -21,7 +22,8 @@ use tokio::runtime::Runtime;
 #[derive(Clone, Debug, Args)]
 #[group(id = "demo")]
 pub struct Options {
-    /// Keep the data in this folder and go on with them next time; otherwise they are deleted at the end.
+    /// Keep the data in this folder and go on with them next time; otherwise they are deleted at
+    /// the end.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Where SQL clients connect; the second and third node take the next two ports.
@@ -50,7 +52,10 @@ pub const QUERIES: &[(&str, &str)] = &[
         "BEGIN; UPDATE accounts SET balance = balance - 100 WHERE id = 1; \
          UPDATE accounts SET balance = balance + 100 WHERE id = 2; COMMIT;",
     ),
-    ("time travel", "UPDATE accounts SET balance = 0; SELECT owner, balance FROM accounts AS OF SYSTEM TIME '-1s';"),
+    (
+        "time travel",
+        "UPDATE accounts SET balance = 0; SELECT owner, balance FROM accounts AS OF SYSTEM TIME '-1s';",
+    ),
     ("what a statement costs", "EXPLAIN SELECT * FROM accounts WHERE id = 3;"),
     ("a killed node", "\\demo kill 1"),
 ];
@@ -61,7 +66,11 @@ pub fn run(runtime: &Runtime, options: &Options) -> ExitCode {
         Some(_) => None,
         None => match tempfile::Builder::new().prefix("meridian-demo-").tempdir() {
             Ok(temporary) => Some(temporary),
-            Err(error) => return fail(&format!("cannot make a temporary folder: {error}; name one with --keep DIR")),
+            Err(error) => {
+                return fail(&format!(
+                    "cannot make a temporary folder: {error}; name one with --keep DIR"
+                ));
+            }
         },
     };
     let folder = match (&options.keep, &temporary) {
@@ -69,9 +78,11 @@ pub fn run(runtime: &Runtime, options: &Options) -> ExitCode {
         (None, Some(temporary)) => temporary.path(),
         (None, None) => return ExitCode::FAILURE,
     };
-    let waits = options.shell.no_shell && options.shell.execute.is_empty() && options.shell.file.is_empty();
+    let waits =
+        options.shell.no_shell && options.shell.execute.is_empty() && options.shell.file.is_empty();
     // A shell hears Ctrl-C itself.
-    let stop = runtime.block_on(async { if waits { Stop::listen() } else { Stop::of_terminate() } });
+    let stop =
+        runtime.block_on(async { if waits { Stop::listen() } else { Stop::of_terminate() } });
     let stop = match stop {
         Ok(stop) => stop,
         Err(error) => return fail(&error),
@@ -148,7 +159,9 @@ async fn fill(cluster: &Cluster) -> Result<(), String> {
 fn banner(cluster: &Cluster, folder: &Path, temporary: bool) {
     let kept = if temporary { "deleted at the end; --keep DIR keeps them" } else { "kept" };
     println!("Meridian {} demo", env!("CARGO_PKG_VERSION"));
-    println!("  runs     three nodes in three zones, every commit on the disks of two of them at least");
+    println!(
+        "  runs     three nodes in three zones, every commit on the disks of two of them at least"
+    );
     println!("  data     {} ({kept})", folder.display());
     for line in cluster.lines() {
         println!("  {line}");
@@ -175,6 +188,8 @@ fn command(cluster: &Cluster, argument: &str) -> Result<String, String> {
         "" | "status" => Ok(cluster.status()),
         "kill" => cluster.kill(node()?),
         "restart" => cluster.restart(node()?),
-        other => Err(format!("\\demo {other}: there are \\demo status, \\demo kill N and \\demo restart N")),
+        other => Err(format!(
+            "\\demo {other}: there are \\demo status, \\demo kill N and \\demo restart N"
+        )),
     }
 }

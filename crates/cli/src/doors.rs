@@ -37,8 +37,16 @@ struct Watched {
 
 impl Doors {
     /// Opens both ports and serves them.
-    pub async fn open(house: Arc<House>, sql: SocketAddr, http: SocketAddr) -> Result<Doors, String> {
-        let options = Options { listen: sql, version: env!("CARGO_PKG_VERSION").to_owned(), ..Options::default() };
+    pub async fn open(
+        house: Arc<House>,
+        sql: SocketAddr,
+        http: SocketAddr,
+    ) -> Result<Doors, String> {
+        let options = Options {
+            listen: sql,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Options::default()
+        };
         let server = Server::bind(options, house.clone()).await.map_err(|error| {
             let hint = if error.kind() == std::io::ErrorKind::AddrInUse {
                 " (--sql ADDRESS, port 0 takes a free one)"
@@ -57,7 +65,12 @@ impl Doors {
         })?;
         let http = listener.local_addr().map_err(|error| error.to_string())?;
         let (stop, stopping) = watch::channel(false);
-        let watched = Watched { house, counters: server.counters(), began: Instant::now(), stopping: stopping.clone() };
+        let watched = Watched {
+            house,
+            counters: server.counters(),
+            began: Instant::now(),
+            stopping: stopping.clone(),
+        };
         let routes = Router::new()
             .route("/live", get(async || "{\"status\":\"live\"}\n"))
             .route("/health", get(health))
@@ -67,7 +80,9 @@ impl Doors {
         let mut tasks = JoinSet::new();
         tasks.spawn(server.serve(stopped(stopping.clone())));
         tasks.spawn(async move {
-            if let Err(error) = axum::serve(listener, routes).with_graceful_shutdown(stopped(stopping)).await {
+            if let Err(error) =
+                axum::serve(listener, routes).with_graceful_shutdown(stopped(stopping)).await
+            {
                 tracing::error!(%error, "the HTTP port failed");
             }
         });
@@ -79,9 +94,12 @@ impl Doors {
         match self.tasks.join_next().await {
             None => std::future::pending().await,
             Some(Err(error)) if error.is_panic() => {
-                "the task of a port panicked, which is a bug in Meridian: start the node again".to_owned()
+                "the task of a port panicked, which is a bug in Meridian: start the node again"
+                    .to_owned()
             }
-            Some(_) => "a port of this node failed, the log tells why: start the node again".to_owned(),
+            Some(_) => {
+                "a port of this node failed, the log tells why: start the node again".to_owned()
+            }
         }
     }
 
@@ -117,14 +135,17 @@ async fn health(State(watched): State<Arc<Watched>>) -> Response {
     let stopping = *watched.stopping.borrow();
     let (code, status) = match (stopping, watched.house.serves().await) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
-        (false, false) if !watched.house.status().to_meet.is_empty() => {
-            (StatusCode::SERVICE_UNAVAILABLE, "cannot serve: a new cluster begins when all its members have met once")
-        }
+        (false, false) if !watched.house.status().to_meet.is_empty() => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "cannot serve: a new cluster begins when all its members have met once",
+        ),
         (false, false) if watched.house.clock().half_width_ns.is_none() => (
             StatusCode::SERVICE_UNAVAILABLE,
             "cannot serve: the time is not known (SHOW CLOCK and `meridian clock doctor` tell more)",
         ),
-        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "cannot serve: is a majority of the nodes up?"),
+        (false, false) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "cannot serve: is a majority of the nodes up?")
+        }
         (false, true) => (StatusCode::OK, "ok"),
     };
     let clock = watched.house.clock();
@@ -146,7 +167,8 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
     // A time that is not known has no number.
     let _ = writeln!(out, "# TYPE meridian_clock_uncertainty_seconds gauge");
     if let Some(half_width_ns) = clock.half_width_ns {
-        let _ = writeln!(out, "meridian_clock_uncertainty_seconds {:.9}", half_width_ns as f64 / 1e9);
+        let _ =
+            writeln!(out, "meridian_clock_uncertainty_seconds {:.9}", half_width_ns as f64 / 1e9);
     }
     let _ = writeln!(out, "# TYPE meridian_clock_source_info gauge");
     let (source, state) = (label(&clock.source), clock.standing);
@@ -155,7 +177,12 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
     let _ = writeln!(out, "# TYPE meridian_clock_offset_seconds gauge");
     for NodeTime { node, ahead_ns, .. } in &status.others {
         if let Some(ahead_ns) = ahead_ns {
-            let _ = writeln!(out, "meridian_clock_offset_seconds{{peer=\"{}\"}} {:.9}", node.0, *ahead_ns as f64 / 1e9);
+            let _ = writeln!(
+                out,
+                "meridian_clock_offset_seconds{{peer=\"{}\"}} {:.9}",
+                node.0,
+                *ahead_ns as f64 / 1e9
+            );
         }
     }
     let (commits, waited) = status.commit_wait;
@@ -213,7 +240,11 @@ mod tests {
         for (address, allowed) in
             [("127.0.0.1:1", true), ("[::1]:1", true), ("0.0.0.0:1", false), ("10.0.0.1:1", false)]
         {
-            assert_eq!(loopback("--sql", address.parse().expect("an address")).is_ok(), allowed, "{address}");
+            assert_eq!(
+                loopback("--sql", address.parse().expect("an address")).is_ok(),
+                allowed,
+                "{address}"
+            );
         }
     }
 }

@@ -38,7 +38,9 @@ pub struct ClockLine {
 impl std::fmt::Display for ClockLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.half_width_ns {
-            Some(half_width_ns) => write!(f, "clock: ±{} ms, source={}", half_width_ns as f64 / 1e6, self.source),
+            Some(half_width_ns) => {
+                write!(f, "clock: ±{} ms, source={}", half_width_ns as f64 / 1e6, self.source)
+            }
             None => write!(f, "clock: not known yet, source={}", self.source),
         }
     }
@@ -81,19 +83,36 @@ impl Surroundings for Around {
         Box::pin(async move { self.0.drop_database(name).await.map_err(of_database) })
     }
 
-    fn split<'a>(&'a self, database: &'a str, keys: Vec<Vec<u8>>) -> Future<'a, Result<(), SqlError>> {
+    fn split<'a>(
+        &'a self,
+        database: &'a str,
+        keys: Vec<Vec<u8>>,
+    ) -> Future<'a, Result<(), SqlError>> {
         let keys = keys.into_iter().map(Key::from).collect();
         Box::pin(async move { self.0.split(database, keys).await.map_err(of_database) })
     }
 
-    fn change_members<'a>(&'a self, database: &'a str, members: GroupMembers) -> Future<'a, Result<(), SqlError>> {
+    fn change_members<'a>(
+        &'a self,
+        database: &'a str,
+        members: GroupMembers,
+    ) -> Future<'a, Result<(), SqlError>> {
         let nodes = |numbers: Vec<u32>| numbers.into_iter().map(NodeId).collect();
         let GroupMembers { voters, learners, witnesses } = members;
-        let members = Members { voters: nodes(voters), learners: nodes(learners), witnesses: nodes(witnesses) };
+        let members = Members {
+            voters: nodes(voters),
+            learners: nodes(learners),
+            witnesses: nodes(witnesses),
+        };
         Box::pin(async move { self.0.change_members(database, members).await.map_err(of_database) })
     }
 
-    fn set<'a>(&'a self, database: &'a str, name: &'a str, value: Option<&'a str>) -> Future<'a, Result<(), SqlError>> {
+    fn set<'a>(
+        &'a self,
+        database: &'a str,
+        name: &'a str,
+        value: Option<&'a str>,
+    ) -> Future<'a, Result<(), SqlError>> {
         Box::pin(async move { self.0.set(database, name, value).await.map_err(of_database) })
     }
 
@@ -149,10 +168,19 @@ impl Surroundings for Around {
         };
         let other = |NodeTime { node, ahead_ns, round_trip_ns, view, demoted }: NodeTime| {
             let (standing, interval, source) = view
-                .map_or((None, None, None), |(standing, interval, source)| (Some(standing), interval, Some(source)));
+                .map_or((None, None, None), |(standing, interval, source)| {
+                    (Some(standing), interval, Some(source))
+                });
             let state = standing.map(Standing::name);
             let state = if demoted { Some("not believed") } else { state };
-            ClockFact { node: node.0, state, source, interval: interval.map(ends), ahead_ns, round_trip_ns }
+            ClockFact {
+                node: node.0,
+                state,
+                source,
+                interval: interval.map(ends),
+                ahead_ns,
+                round_trip_ns,
+            }
         };
         std::iter::once(mine).chain(self.0.other_times().into_iter().map(other)).collect()
     }
@@ -161,12 +189,14 @@ impl Surroundings for Around {
 /// Why SQL does not stand on every protocol.
 const WITHOUT_TRANSACTIONS: &str = "has no transactions, and SQL cannot do without";
 
-/// The protocol of this name, for a database with tables; an underscore in the name needs no quotes.
+/// The protocol of this name, for a database with tables; an underscore in the name needs no
+/// quotes.
 fn protocol_of_tables(node: &Node, name: &str) -> Result<&'static Protocol, SqlError> {
     let with_transactions = node.protocols().filter(|protocol| protocol.has_transactions());
     let names = with_transactions.map(|protocol| protocol.name).collect::<Vec<_>>().join(", ");
     let refused = |why: &str, hint: &str| {
-        Err(SqlError::new("22023", format!("protocol \"{name}\" {why}")).hint(format!("{hint}: {names}.")))
+        Err(SqlError::new("22023", format!("protocol \"{name}\" {why}"))
+            .hint(format!("{hint}: {names}.")))
     };
     let written = name.replace('_', "-");
     match node.protocols().find(|protocol| protocol.name == name || protocol.name == written) {
@@ -223,7 +253,8 @@ fn engine(
     analytic: &Option<Arc<dyn Analytic>>,
 ) -> Arc<Engine> {
     let around = Arc::new(Around(node.clone()));
-    let engine = Engine::new(name, database).with_surroundings(around).with_sessions(sessions.clone());
+    let engine =
+        Engine::new(name, database).with_surroundings(around).with_sessions(sessions.clone());
     let engine = engine.with_memory(memory.clone());
     Arc::new(match analytic {
         Some(analytic) => engine.with_analytic(analytic.clone()),
@@ -249,8 +280,10 @@ impl House {
     /// The same with a limit to what all queries may hold in memory together.
     pub fn open_with(options: Options, query_memory_bytes: Option<usize>) -> Result<House, String> {
         let node = Node::open(options).map_err(|error| error.to_string())?;
-        let database = node.database(FIRST).ok_or_else(|| format!("the database \"{FIRST}\" is missing"))?;
-        let memory = Arc::new(query_memory_bytes.map_or_else(QueryMemory::default, QueryMemory::of));
+        let database =
+            node.database(FIRST).ok_or_else(|| format!("the database \"{FIRST}\" is missing"))?;
+        let memory =
+            Arc::new(query_memory_bytes.map_or_else(QueryMemory::default, QueryMemory::of));
         let analytic = analytic(&memory);
         let sessions = Arc::default();
         let first = engine(&node, &sessions, FIRST, database, &memory, &analytic);
@@ -263,23 +296,40 @@ impl House {
         self.first.clone()
     }
 
-    /// A database by its name: one engine for all its sessions. One that another node has just created is looked up.
+    /// A database by its name: one engine for all its sessions. One that another node has just
+    /// created is looked up.
     pub async fn find(&self, name: &str) -> Result<Option<Arc<Engine>>, String> {
         if name == SYSTEM {
             return Ok(None);
         }
-        let Some(database) = self.node.find_database(name).await.map_err(|failure| failure.to_string())? else {
+        let Some(database) =
+            self.node.find_database(name).await.map_err(|failure| failure.to_string())?
+        else {
             return Ok(None);
         };
-        if let Some(protocol) = self.node.protocol(name).filter(|protocol| !protocol.has_transactions()) {
-            return Err(format!("database \"{name}\": its protocol, {}, {WITHOUT_TRANSACTIONS}", protocol.name));
+        if let Some(protocol) =
+            self.node.protocol(name).filter(|protocol| !protocol.has_transactions())
+        {
+            return Err(format!(
+                "database \"{name}\": its protocol, {}, {WITHOUT_TRANSACTIONS}",
+                protocol.name
+            ));
         }
         let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
         // A database that was dropped and created again is another one.
-        if let Some(known) = engines.get(name).filter(|engine| Arc::ptr_eq(engine.database(), &database)) {
+        if let Some(known) =
+            engines.get(name).filter(|engine| Arc::ptr_eq(engine.database(), &database))
+        {
             return Ok(Some(known.clone()));
         }
-        let engine = engine(&self.node, self.first.sessions(), name, database, self.first.memory(), &self.analytic);
+        let engine = engine(
+            &self.node,
+            self.first.sessions(),
+            name,
+            database,
+            self.first.memory(),
+            &self.analytic,
+        );
         engines.insert(name.to_owned(), engine.clone());
         Ok(Some(engine))
     }
@@ -294,7 +344,8 @@ impl House {
         self.node.status()
     }
 
-    /// Comes back, with the reason, once it turns out that this node lost what it had promised to others: it should end.
+    /// Comes back, with the reason, once it turns out that this node lost what it had promised to
+    /// others: it should end.
     pub async fn is_a_stranger(&self) -> String {
         self.node.is_a_stranger().await
     }
@@ -307,7 +358,8 @@ impl House {
     /// What the node knows of the time.
     pub fn clock(&self) -> ClockLine {
         let reading = self.node.now();
-        let half_width_ns = (reading.health == Health::Good).then(|| reading.interval.half_width_ns());
+        let half_width_ns =
+            (reading.health == Health::Good).then(|| reading.interval.half_width_ns());
         let (standing, source) = self.node.standing();
         ClockLine { half_width_ns, standing, source }
     }
@@ -355,9 +407,15 @@ mod tests {
     async fn a_database_without_transactions_has_no_engine() {
         let house = House::alone(Place::Memory).expect("it opens");
         for protocol in Protocol::ALL {
-            house.node.create_database(protocol.name, protocol, Vec::new()).await.expect("it is created");
+            house
+                .node
+                .create_database(protocol.name, protocol, Vec::new())
+                .await
+                .expect("it is created");
             match house.find(protocol.name).await {
-                Ok(found) => assert!(found.is_some() && protocol.has_transactions(), "{}", protocol.name),
+                Ok(found) => {
+                    assert!(found.is_some() && protocol.has_transactions(), "{}", protocol.name)
+                }
                 Err(refused) => {
                     assert!(!protocol.has_transactions(), "{refused}");
                     assert!(refused.contains("has no transactions"), "{refused}");

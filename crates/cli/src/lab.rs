@@ -6,7 +6,9 @@ use meridian_history::cycles::Model;
 use meridian_history::search::Limit;
 use meridian_history::{Status, Transaction, Verdict, judge, read_lines, write};
 use meridian_sim::profile::{Costs, quantile_ms};
-use meridian_sim::{Faults, Options, Regions, Report, SimulatedProtocol, Timebase, Workload, protocols, run, shrink};
+use meridian_sim::{
+    Faults, Options, Regions, Report, SimulatedProtocol, Timebase, Workload, protocols, run, shrink,
+};
 use meridian_systems::Protocol;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -33,16 +35,17 @@ pub enum Kind {
     Disk,
     /// Crashes, power failures, restarts, ends in order, pauses, slow processors, lost nodes.
     Process,
-    /// Clocks beyond their bound, which `all` does not have: then histories are held to be serializable, and not strictly so.
+    /// Clocks beyond their bound, which `all` does not have: then histories are held to be
+    /// serializable, and not strictly so.
     Lies,
 }
 
 /// `meridian sim`
 #[derive(Debug, Args)]
 pub struct Simulation {
-    /// What the nodes run: spanner; tapir, whose transactions are strictly serializable; tapir-serializable, as its
-    /// paper has them; qwstore, which has no transactions, and promises only that an acknowledged write is never unseen
-    /// again.
+    /// What the nodes run: spanner; tapir, whose transactions are strictly serializable;
+    /// tapir-serializable, as its paper has them; qwstore, which has no transactions, and promises
+    /// only that an acknowledged write is never unseen again.
     #[arg(long, default_value = protocols::DEFAULT.row.name, value_parser = protocol)]
     protocol: &'static SimulatedProtocol,
     /// One world: everything in it is drawn from this.
@@ -57,8 +60,8 @@ pub struct Simulation {
     /// What may go wrong.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
     faults: Vec<Kind>,
-    /// What the clients do: mixed, list-append, rw-register, bank, set, counter, long-fork, monotonic, causal-reverse, predicate; with `all`, each
-    /// seed does another.
+    /// What the clients do: mixed, list-append, rw-register, bank, set, counter, long-fork,
+    /// monotonic, causal-reverse, predicate; with `all`, each seed does another.
     #[arg(long, default_value = "mixed", value_parser = workload)]
     workload: Work,
     /// Clients speak SQL instead of reading and writing keys.
@@ -67,10 +70,12 @@ pub struct Simulation {
     /// Nobody knows the time: nodes ask each other.
     #[arg(long)]
     cluster_time: bool,
-    /// All nodes are time masters, of which a minority may lie (with --faults lies): what was promised is promised still.
+    /// All nodes are time masters, of which a minority may lie (with --faults lies): what was
+    /// promised is promised still.
     #[arg(long, conflicts_with = "cluster_time")]
     time_masters: bool,
-    /// How far apart nodes are: drawn from the seed, or as in a paper: lan, spanner, k2, tapir, clock-si.
+    /// How far apart nodes are: drawn from the seed, or as in a paper: lan, spanner, k2, tapir,
+    /// clock-si.
     #[arg(long, default_value = "drawn")]
     regions: Regions,
     /// Nodes.
@@ -79,13 +84,15 @@ pub struct Simulation {
     /// Transactions that may write, before the faults end.
     #[arg(long, default_value_t = 300)]
     txns: usize,
-    /// How often other nodes are to have a shard's members, or a database's replicas; drawn from the seed if not given.
+    /// How often other nodes are to have a shard's members, or a database's replicas; drawn from
+    /// the seed if not given.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=1000))]
     moves: Option<u32>,
     /// Only these of the faults that are drawn strike, FROM..TO: what a shrunk world prints.
     #[arg(long, value_parser = range, conflicts_with = "seeds")]
     strikes: Option<(u64, u64)>,
-    /// Predict throughput and latency for clusters of so many nodes, from what things cost a core: no faults, no judges.
+    /// Predict throughput and latency for clusters of so many nodes, from what things cost a core:
+    /// no faults, no judges.
     #[arg(long, value_name = "NODES,…", num_args = 0..=1, value_delimiter = ',', default_missing_value = "3,5,9,25,99",
           value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["seeds", "history", "trace", "sql", "strikes", "moves"])]
     profile: Option<Vec<u32>>,
@@ -104,7 +111,8 @@ pub struct Simulation {
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-    /// Add a line about this campaign to a file: seeds, verdict, and the commit that the environment names in MERIDIAN_COMMIT.
+    /// Add a line about this campaign to a file: seeds, verdict, and the commit that the
+    /// environment names in MERIDIAN_COMMIT.
     #[arg(long, requires = "seeds")]
     ledger: Option<PathBuf>,
 }
@@ -134,12 +142,12 @@ impl Claim {
     }
 }
 
-/// The exit status of `meridian check` where there is no verdict: the judges cannot decide, or the file
-/// is no history.
+/// The exit status of `meridian check` where there is no verdict: the judges cannot decide, or the
+/// file is no history.
 const NO_VERDICT: u8 = 2;
 
-/// `meridian check`: the exit status is 0 if the history is right, 1 if it is wrong, 2 if there is no
-/// verdict.
+/// `meridian check`: the exit status is 0 if the history is right, 1 if it is wrong, 2 if there is
+/// no verdict.
 #[derive(Debug, Args)]
 pub struct Check {
     /// The history: one JSON object for each transaction, a line each.
@@ -182,7 +190,8 @@ fn workload(text: &str) -> Result<Work, String> {
 
 fn protocol(text: &str) -> Result<&'static SimulatedProtocol, String> {
     let known = || protocols::ALL.map(|simulated| simulated.row.name).join(", ");
-    protocols::named(text).ok_or_else(|| format!("no protocol is called {text}; there are {}", known()))
+    protocols::named(text)
+        .ok_or_else(|| format!("no protocol is called {text}; there are {}", known()))
 }
 
 fn faults(kinds: &[Kind]) -> Faults {
@@ -198,19 +207,29 @@ fn faults(kinds: &[Kind]) -> Faults {
 
 /// Ok, failed, unknown.
 fn counts(report: &Report) -> [u64; 3] {
-    let count = |status| report.history.iter().filter(|transaction| transaction.status == status).count() as u64;
+    let count = |status| {
+        report.history.iter().filter(|transaction| transaction.status == status).count() as u64
+    };
     [Status::Ok, Status::Fail, Status::Info].map(count)
 }
 
 /// A run; an assertion that fails on the way is a verdict, too.
 fn judged(options: Options) -> Result<Report, String> {
     catch_unwind(AssertUnwindSafe(|| run(options))).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        format!("seed {}: an assertion failed: {}", options.seed, text.unwrap_or("of which nothing is known"))
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or(panic.downcast_ref::<&str>().copied());
+        format!(
+            "seed {}: an assertion failed: {}",
+            options.seed,
+            text.unwrap_or("of which nothing is known")
+        )
     })
 }
 
-/// What a failing assertion prints on its way would tear a progress bar apart; its text is in the verdict.
+/// What a failing assertion prints on its way would tear a progress bar apart; its text is in the
+/// verdict.
 fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -288,7 +307,8 @@ impl Simulation {
         };
         let world = format!("{sql}{time}--nodes {nodes} --regions {regions} --txns {transactions}");
         let moves = moves.map_or(String::new(), |moves| format!(" --moves {moves}"));
-        let strikes = strikes.map_or(String::new(), |(from, to)| format!(" --strikes {from}..{to}"));
+        let strikes =
+            strikes.map_or(String::new(), |(from, to)| format!(" --strikes {from}..{to}"));
         format!(
             "meridian sim {protocol}--seed {seed} --workload {workload} --faults {} {world}{moves}{strikes} --trace",
             faults.join(",")
@@ -301,9 +321,21 @@ impl Simulation {
         let (is_led, is_transactional) = (protocol.has_leaders, protocol.has_transactions());
         let counts = matches!(self.workload, Work::One(workload) if !Workload::of(protocol).contains(&workload));
         let misfits = [
-            (self.moves.is_some() && !is_transactional, "--moves", "its replicas are where they are"),
-            (self.profile.is_some() && !is_led, "--profile", "what is predicted are groups that are led"),
-            (self.nodes.is_multiple_of(2) && is_transactional && !is_led, "--nodes", "its replicas are an odd number"),
+            (
+                self.moves.is_some() && !is_transactional,
+                "--moves",
+                "its replicas are where they are",
+            ),
+            (
+                self.profile.is_some() && !is_led,
+                "--profile",
+                "what is predicted are groups that are led",
+            ),
+            (
+                self.nodes.is_multiple_of(2) && is_transactional && !is_led,
+                "--nodes",
+                "its replicas are an odd number",
+            ),
             (self.sql && !is_transactional, "--sql", "tables need transactions"),
             (counts, "--workload", "what this one promises needs transactions"),
         ];
@@ -313,7 +345,10 @@ impl Simulation {
     /// Runs it.
     pub fn run(&self) -> ExitCode {
         if let Some((option, why)) = self.misfit() {
-            eprintln!("meridian: {option} does not go with --protocol {}: {why}", self.protocol.row.name);
+            eprintln!(
+                "meridian: {option} does not go with --protocol {}: {why}",
+                self.protocol.row.name
+            );
             return ExitCode::FAILURE;
         }
         match self.seeds {
@@ -332,7 +367,8 @@ impl Simulation {
         let regions = if self.regions == Regions::Drawn { Regions::Lan } else { self.regions };
         if !self.json {
             let Costs { send_ns, receive_ns, local_ns, sync_ns, .. } = Costs::measured();
-            let [send, receive, local, sync] = [send_ns, receive_ns, local_ns, sync_ns].map(|ns| ns as f64 / 1e3);
+            let [send, receive, local, sync] =
+                [send_ns, receive_ns, local_ns, sync_ns].map(|ns| ns as f64 / 1e3);
             println!(
                 "predicted, not measured: {workload}, {} sessions at each node, one core a node, one group of all nodes, regions {regions}",
                 self.sessions
@@ -342,7 +378,14 @@ impl Simulation {
             );
             println!(
                 "{:>6} {:>12} {:>10} {:>10} {:>10} {:>10} {:>11} {:>14}",
-                "nodes", "committed/s", "write p50", "write p99", "read p50", "read p99", "frames/txn", "busiest core"
+                "nodes",
+                "committed/s",
+                "write p50",
+                "write p99",
+                "read p50",
+                "read p99",
+                "frames/txn",
+                "busiest core"
             );
         }
         for nodes in self.profile.iter().flatten() {
@@ -364,7 +407,10 @@ impl Simulation {
                 }
             };
             let Some(profile) = report.profile.filter(|profile| profile.per_second() > 0.0) else {
-                eprintln!("meridian: {nodes} nodes commit nothing within {} s: nobody gets to lead", self.seconds);
+                eprintln!(
+                    "meridian: {nodes} nodes commit nothing within {} s: nobody gets to lead",
+                    self.seconds
+                );
                 return ExitCode::FAILURE;
             };
             let committed = profile.writes_ns.len() + profile.reads_ns.len();
@@ -377,7 +423,8 @@ impl Simulation {
                 (&profile.reads_ns, 0.5),
                 (&profile.reads_ns, 0.99),
             ];
-            let [write_50, write_99, read_50, read_99] = times.map(|(times, part)| quantile_ms(times, part));
+            let [write_50, write_99, read_50, read_99] =
+                times.map(|(times, part)| quantile_ms(times, part));
             if self.json {
                 println!(
                     "{}",
@@ -389,7 +436,8 @@ impl Simulation {
                 );
             } else {
                 let ms = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| format!("{ms:.2} ms"));
-                let [write_50, write_99, read_50, read_99] = [write_50, write_99, read_50, read_99].map(ms);
+                let [write_50, write_99, read_50, read_99] =
+                    [write_50, write_99, read_50, read_99].map(ms);
                 let busiest = format!("{leads} {:.0} %", 100.0 * part);
                 println!(
                     "{nodes:>6} {:>12.0} {write_50:>10} {write_99:>10} {read_50:>10} {read_99:>10} {frames:>11.1} {busiest:>14}",
@@ -410,7 +458,8 @@ impl Simulation {
             }
         };
         if let Some(path) = &self.history {
-            let written = File::create(path).and_then(|file| write(&report.history, BufWriter::new(file)));
+            let written =
+                File::create(path).and_then(|file| write(&report.history, BufWriter::new(file)));
             if let Err(error) = written {
                 eprintln!("meridian: {}: {error}", path.display());
                 return ExitCode::FAILURE;
@@ -446,8 +495,12 @@ impl Simulation {
                 2 * self.nodes
             );
             for (what, counts) in [("faults ", &report.faults), ("changes", &report.changes)] {
-                let counts: Vec<String> = counts.iter().map(|(name, times)| format!("{name} {times}×")).collect();
-                println!("{what}       {}", if counts.is_empty() { "none".into() } else { counts.join(", ") });
+                let counts: Vec<String> =
+                    counts.iter().map(|(name, times)| format!("{name} {times}×")).collect();
+                println!(
+                    "{what}       {}",
+                    if counts.is_empty() { "none".into() } else { counts.join(", ") }
+                );
             }
             println!("transactions  {ok} ok, {failed} failed, {unknown} unknown");
             for (why, times) in &report.failures {
@@ -458,9 +511,14 @@ impl Simulation {
             println!("trace hash    {:016x}", report.trace_hash);
             match &report.verdict {
                 Ok(()) => {
-                    let order =
-                        if self.options(self.seed).is_strict() { "strictly serializable" } else { "serializable" };
-                    println!("verdict       {order}, everybody got on, nothing is left, all copies are equal");
+                    let order = if self.options(self.seed).is_strict() {
+                        "strictly serializable"
+                    } else {
+                        "serializable"
+                    };
+                    println!(
+                        "verdict       {order}, everybody got on, nothing is left, all copies are equal"
+                    );
                 }
                 Err(why) => println!("verdict       WRONG: {why}"),
             }
@@ -475,10 +533,15 @@ impl Simulation {
     }
 
     fn campaign(&self, from: u64, to: u64) -> ExitCode {
-        let jobs = self.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+        let jobs = self
+            .jobs
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+            .max(1);
         let (next, began) = (AtomicU64::new(from), Instant::now());
         let bar = ProgressBar::new(to - from);
-        let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds  {per_sec}  {eta} left  {msg}");
+        let style = ProgressStyle::with_template(
+            "{bar:40} {pos}/{len} seeds  {per_sec}  {eta} left  {msg}",
+        );
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         let sums = Mutex::new(Sums::default());
         quietly(|| {
@@ -494,12 +557,15 @@ impl Simulation {
                             // One in a hundred runs twice, and must be the same run.
                             let twin = seed.is_multiple_of(100).then(|| judged(self.options(seed)));
                             let report = match (report, twin) {
-                                (Ok(once), Some(Ok(again))) if once.trace_hash != again.trace_hash => {
+                                (Ok(once), Some(Ok(again)))
+                                    if once.trace_hash != again.trace_hash =>
+                                {
                                     Err(format!("seed {seed}: two runs of it are not the same run"))
                                 }
                                 (report, _) => report,
                             };
-                            let mut sums = sums.lock().expect("invariant: nobody panics with sums in hand");
+                            let mut sums =
+                                sums.lock().expect("invariant: nobody panics with sums in hand");
                             sums.add(seed, report);
                             bar.inc(1);
                             if !sums.wrong.is_empty() {
@@ -513,12 +579,24 @@ impl Simulation {
         bar.finish_and_clear();
         let sums = sums.into_inner().expect("invariant: nobody panics with sums in hand");
         let seconds = began.elapsed().as_secs_f64();
-        let Sums { transactions: [ok, failed, unknown], faults, reached, starved, wrong, virtual_ns } = &sums;
+        let Sums {
+            transactions: [ok, failed, unknown],
+            faults,
+            reached,
+            starved,
+            wrong,
+            virtual_ns,
+        } = &sums;
         // One workload of its own need not meet everything.
         let varied = matches!(self.workload, Work::All | Work::One(Workload::Mixed));
         let enough = to - from >= 300 && self.faults == [Kind::All] && !self.sql && varied;
-        let missed: Vec<&str> =
-            self.protocol.should_meet.iter().copied().filter(|what| enough && !reached.contains_key(what)).collect();
+        let missed: Vec<&str> = self
+            .protocol
+            .should_meet
+            .iter()
+            .copied()
+            .filter(|what| enough && !reached.contains_key(what))
+            .collect();
         let hungry = enough && starved.len() as u64 * 100 > to - from;
         let good = wrong.is_empty() && missed.is_empty() && !hungry;
         let verdict = if good { "ok" } else { "wrong" };
@@ -532,7 +610,10 @@ impl Simulation {
             );
         } else {
             let protocol = self.protocol.row.name;
-            println!("seeds         {from}..{to} of {protocol}, {:.1} a second", (to - from) as f64 / seconds);
+            println!(
+                "seeds         {from}..{to} of {protocol}, {:.1} a second",
+                (to - from) as f64 / seconds
+            );
             println!("transactions  {ok} ok, {failed} failed, {unknown} unknown");
             for (name, times) in faults {
                 println!("              {times:>8} × {name}");
@@ -546,14 +627,23 @@ impl Simulation {
             }
             let too_many = if hungry { "TOO MANY, " } else { "" };
             let some: Vec<String> = starved.iter().take(8).map(u64::to_string).collect();
-            let which = if some.is_empty() { String::new() } else { format!(": {}, …", some.join(", ")) };
+            let which =
+                if some.is_empty() { String::new() } else { format!(": {}, …", some.join(", ")) };
             let hungry = starved.len();
-            println!("starved       {too_many}{hungry} of {} seeds committed hardly anything{which}", to - from);
-            println!("time          {:.0} s of the worlds' own in {seconds:.0} s", *virtual_ns as f64 / 1e9);
+            println!(
+                "starved       {too_many}{hungry} of {} seeds committed hardly anything{which}",
+                to - from
+            );
+            println!(
+                "time          {:.0} s of the worlds' own in {seconds:.0} s",
+                *virtual_ns as f64 / 1e9
+            );
             println!("verdict       {} of {} seeds wrong", wrong.len(), to - from);
         }
-        let noted =
-            self.ledger.as_ref().map_or(Ok(()), |path| note(path, &self.entry((from, to), &sums, good, seconds)));
+        let noted = self
+            .ledger
+            .as_ref()
+            .map_or(Ok(()), |path| note(path, &self.entry((from, to), &sums, good, seconds)));
         if let Err(error) = &noted {
             eprintln!("meridian: the ledger is not written: {error}");
         }
@@ -567,13 +657,20 @@ impl Simulation {
     }
 
     /// What the ledger keeps of a campaign.
-    fn entry(&self, (from, to): (u64, u64), sums: &Sums, good: bool, seconds: f64) -> serde_json::Value {
+    fn entry(
+        &self,
+        (from, to): (u64, u64),
+        sums: &Sums,
+        good: bool,
+        seconds: f64,
+    ) -> serde_json::Value {
         let name = |kind: &Kind| kind.to_possible_value().map(|value| value.get_name().to_owned());
         let workload = match self.workload {
             Work::One(workload) => workload.name(),
             Work::All => "all",
         };
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let now =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let [ok, failed, unknown] = sums.transactions;
         serde_json::json!({
             "at": now.as_secs(),
@@ -626,7 +723,10 @@ impl Sums {
                 }
                 let struck = report.faults.iter().chain(&report.changes);
                 struck.for_each(|(name, times)| *self.faults.entry(name).or_default() += times);
-                report.reached.iter().for_each(|(what, times)| *self.reached.entry(what).or_default() += times);
+                report
+                    .reached
+                    .iter()
+                    .for_each(|(what, times)| *self.reached.entry(what).or_default() += times);
                 self.starved.extend(report.is_starved().then_some(seed));
                 self.virtual_ns += report.virtual_ns;
                 if let Err(why) = report.verdict {
@@ -642,7 +742,9 @@ impl Check {
     /// Reads and judges.
     pub fn run(&self) -> ExitCode {
         let path = self.file.display();
-        let read = File::open(&self.file).map_err(Into::into).and_then(|file| read_lines(BufReader::new(file)));
+        let read = File::open(&self.file)
+            .map_err(Into::into)
+            .and_then(|file| read_lines(BufReader::new(file)));
         let (lines, history): (Vec<usize>, Vec<Transaction>) = match read {
             Ok(history) => history.into_iter().unzip(),
             Err(error) => {
@@ -650,7 +752,11 @@ impl Check {
                 return ExitCode::from(NO_VERDICT);
             }
         };
-        let claim = self.model.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        let claim = self
+            .model
+            .to_possible_value()
+            .map(|value| value.get_name().to_owned())
+            .unwrap_or_default();
         match judge(&history, self.model.model(), Limit(self.limit)) {
             Verdict::Right(proof) => {
                 println!("{path}: {} transactions, {claim}: {proof}", history.len());
@@ -658,16 +764,21 @@ impl Check {
             }
             Verdict::Wrong { why, transactions } => {
                 println!("{path}: not {claim}\n{why}");
-                let line =
-                    |wrong: &Transaction| lines[history.iter().position(|transaction| transaction == wrong)?..].first();
-                let lines: Vec<String> = transactions.iter().filter_map(line).map(usize::to_string).collect();
+                let line = |wrong: &Transaction| {
+                    lines[history.iter().position(|transaction| transaction == wrong)?..].first()
+                };
+                let lines: Vec<String> =
+                    transactions.iter().filter_map(line).map(usize::to_string).collect();
                 if !lines.is_empty() {
                     println!("{path}: line {}", lines.join(", "));
                 }
                 ExitCode::FAILURE
             }
             Verdict::Undecided(why) => {
-                println!("{path}: {} transactions, undecided whether {claim}\n{why}", history.len());
+                println!(
+                    "{path}: {} transactions, undecided whether {claim}\n{why}",
+                    history.len()
+                );
                 ExitCode::from(NO_VERDICT)
             }
         }

@@ -1,4 +1,5 @@
-//! Meridian as a library: the same engine that the server runs, inside your process, without a port.
+//! Meridian as a library: the same engine that the server runs, inside your process, without a
+//! port.
 //!
 //! ```
 //! use meridian::Database;
@@ -19,8 +20,8 @@
 //! # Ok::<(), meridian::Error>(())
 //! ```
 //!
-//! `Database::open(path)` keeps the data in a folder. Calls block until they are answered; from asynchronous code, make them on a
-//! thread that may block.
+//! `Database::open(path)` keeps the data in a folder. Calls block until they are answered; from
+//! asynchronous code, make them on a thread that may block.
 
 mod database;
 #[doc(hidden)]

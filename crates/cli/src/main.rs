@@ -34,7 +34,8 @@ Examples:
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// The folder of an embedded database; without it, the database is in memory and ends with the shell.
+    /// The folder of an embedded database; without it, the database is in memory and ends with the
+    /// shell.
     #[arg(value_name = "FOLDER")]
     folder: Option<PathBuf>,
     #[command(flatten)]
@@ -61,12 +62,14 @@ enum Command {
     /// Run transactions against any PostgreSQL-compatible server and check its sums.
     #[command(subcommand)]
     Workload(workload::Command),
-    /// Run a protocol on a virtual world, under faults, from a seed, and judge what its clients saw.
+    /// Run a protocol on a virtual world, under faults, from a seed, and judge what its clients
+    /// saw.
     Sim(lab::Simulation),
-    /// Measure a figure of a paper in the lab, or in small on real processes, and show it beside the paper's numbers.
+    /// Measure a figure of a paper in the lab, or in small on real processes, and show it beside
+    /// the paper's numbers.
     Figure(figure::Options),
-    /// Judge a history that any client of any database wrote: exit status 0 if it is right, 1 if it is
-    /// wrong, 2 if that cannot be decided.
+    /// Judge a history that any client of any database wrote: exit status 0 if it is right, 1 if it
+    /// is wrong, 2 if that cannot be decided.
     Check(lab::Check),
     /// Print the version.
     Version,
@@ -85,10 +88,12 @@ fn main() -> ExitCode {
         None => embedded(&runtime, arguments.folder, &arguments.shell),
         Some(Command::Demo(options)) => demo::run(&runtime, &options),
         Some(Command::Start(options)) => runtime.block_on(start::run(options)),
-        Some(Command::Sql { url, shell }) => match shell::Remote::open(runtime.handle().clone(), &url) {
-            Ok(remote) => shell::Shell::new(Box::new(remote)).run(&shell),
-            Err(error) => fail(&error),
-        },
+        Some(Command::Sql { url, shell }) => {
+            match shell::Remote::open(runtime.handle().clone(), &url) {
+                Ok(remote) => shell::Shell::new(Box::new(remote)).run(&shell),
+                Err(error) => fail(&error),
+            }
+        }
         Some(Command::Clock(command)) => clock::run(&runtime, &command),
         Some(Command::Workload(command)) => runtime.block_on(workload::run(command)),
         Some(Command::Sim(simulation)) => simulation.run(),
@@ -137,9 +142,15 @@ mod tests {
 
     #[test]
     fn a_folder_is_no_subcommand() {
-        let arguments = Arguments::try_parse_from(["meridian", "./shop", "-e", "select 1"]).expect("valid");
+        let arguments =
+            Arguments::try_parse_from(["meridian", "./shop", "-e", "select 1"]).expect("valid");
         assert!(arguments.command.is_none());
         assert_eq!(arguments.folder.as_deref(), Some(std::path::Path::new("./shop")));
-        assert!(Arguments::try_parse_from(["meridian", "start", "--data", "d"]).expect("valid").command.is_some());
+        assert!(
+            Arguments::try_parse_from(["meridian", "start", "--data", "d"])
+                .expect("valid")
+                .command
+                .is_some()
+        );
     }
 }

@@ -1,10 +1,11 @@
 //! The SQL shell, on an embedded database or on a server.
 //!
-//! Lines are collected until a statement ends with `;`, or begin with a backslash and are then a command of the shell itself
-//! (psql's, where psql has one). Each statement is sent alone, so that an error's position is a place in what the user sees.
+//! Lines are collected until a statement ends with `;`, or begin with a backslash and are then a
+//! command of the shell itself (psql's, where psql has one). Each statement is sent alone, so that
+//! an error's position is a place in what the user sees.
 //!
-//! On a terminal: line editing, history, completion, tables that fit the width. In a pipe: plain aligned text, and the first error
-//! ends the script with exit code 1.
+//! On a terminal: line editing, history, completion, tables that fit the width. In a pipe: plain
+//! aligned text, and the first error ends the script with exit code 1.
 
 mod backend;
 mod catalog;
@@ -76,7 +77,13 @@ impl Shell {
     /// A shell on a database.
     pub fn new(backend: Box<dyn Backend>) -> Shell {
         let terminal = std::io::stdout().is_terminal();
-        Shell { backend, extension: None, style: Style { terminal, expanded: false }, timing: false, depth: 0 }
+        Shell {
+            backend,
+            extension: None,
+            style: Style { terminal, expanded: false },
+            timing: false,
+            depth: 0,
+        }
     }
 
     /// With `\demo`.
@@ -98,7 +105,8 @@ impl Shell {
     }
 
     fn batch(&mut self, options: &Options) -> Option<Result<(), Stop>> {
-        let interactive = std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !options.no_shell;
+        let interactive =
+            std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !options.no_shell;
         if options.execute.is_empty() && options.file.is_empty() {
             return if interactive { None } else { Some(self.stdin()) };
         }
@@ -117,7 +125,8 @@ impl Shell {
         })())
     }
 
-    /// Runs a text of the command line; the lines of a COPY that it ends with are on the standard input.
+    /// Runs a text of the command line; the lines of a COPY that it ends with are on the standard
+    /// input.
     fn execute(&mut self, sql: &str) -> Result<(), Stop> {
         let mut splitter = Splitter::default();
         for line in sql.split_inclusive('\n') {
@@ -127,7 +136,11 @@ impl Shell {
             // As a `;` would end it, so that its lines are waited for.
             self.feed(&mut splitter, "\n;", None)?;
         }
-        if splitter.wants_data() { self.read(&mut splitter) } else { self.last(&mut splitter, None) }
+        if splitter.wants_data() {
+            self.read(&mut splitter)
+        } else {
+            self.last(&mut splitter, None)
+        }
     }
 
     fn stdin(&mut self) -> Result<(), Stop> {
@@ -143,7 +156,9 @@ impl Shell {
             match stdin.read_until(b'\n', &mut bytes) {
                 Ok(0) => break,
                 Ok(_) => {}
-                Err(error) => return self.complain(&format!("cannot read the standard input: {error}")),
+                Err(error) => {
+                    return self.complain(&format!("cannot read the standard input: {error}"));
+                }
             }
             let Ok(line) = std::str::from_utf8(&bytes) else {
                 return self.complain("the standard input is not UTF-8 text");
@@ -183,7 +198,12 @@ impl Shell {
         self.last(&mut splitter, file)
     }
 
-    fn feed(&mut self, splitter: &mut Splitter, line: &str, file: Option<&str>) -> Result<(), Stop> {
+    fn feed(
+        &mut self,
+        splitter: &mut Splitter,
+        line: &str,
+        file: Option<&str>,
+    ) -> Result<(), Stop> {
         if splitter.is_empty() && line.trim_start().starts_with('\\') {
             splitter.skip_line();
             return self.command(line.trim());
@@ -215,7 +235,9 @@ impl Shell {
         let mut failed = false;
         for answer in answers {
             match answer {
-                Answer::Rows { headings, rows, tag } => self.print(&self.style.rows(&headings, &rows, &tag)),
+                Answer::Rows { headings, rows, tag } => {
+                    self.print(&self.style.rows(&headings, &rows, &tag))
+                }
                 Answer::Done(tag) => self.print(&format!("{tag}\n")),
                 Answer::Notice(fault) => eprint!("{}", fault.show(sql, place)),
                 Answer::Failed(fault) => {

@@ -19,7 +19,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Prints a line. Whoever read the first ones may have gone (`| head`): the node does not end for that.
+/// Prints a line. Whoever read the first ones may have gone (`| head`): the node does not end for
+/// that.
 macro_rules! say {
     ($($words:tt)*) => {{
         use std::io::Write;
@@ -30,7 +31,8 @@ macro_rules! say {
 /// What a lease may last.
 const LEASE_SECONDS: std::ops::RangeInclusive<u64> = 1..=60;
 
-/// Flags, each of which may stand in the config file under the same name. A flag overrides the file.
+/// Flags, each of which may stand in the config file under the same name. A flag overrides the
+/// file.
 #[derive(Clone, Debug, Default, Args, Deserialize)]
 #[group(id = "start")]
 #[serde(deny_unknown_fields)]
@@ -44,7 +46,8 @@ pub struct Options {
     /// Where other nodes reach this one, HOST:PORT; needed with --join.
     #[arg(long)]
     listen: Option<SocketAddr>,
-    /// Where to listen for other nodes, if that is not where they reach this one: behind a proxy or an address translation.
+    /// Where to listen for other nodes, if that is not where they reach this one: behind a proxy or
+    /// an address translation.
     #[arg(long)]
     bind: Option<SocketAddr>,
     /// Where SQL clients connect [default: 127.0.0.1:5544].
@@ -57,41 +60,54 @@ pub struct Options {
     #[arg(long, value_delimiter = ',')]
     #[serde(default)]
     join: Vec<SocketAddr>,
-    /// The file with the token that the first member of the cluster has made (DATA/certificates/token), for every other member's first start: it gets its certificate for it.
+    /// The file with the token that the first member of the cluster has made
+    /// (DATA/certificates/token), for every other member's first start: it gets its certificate for
+    /// it.
     #[arg(long, value_name = "FILE", env = "MERIDIAN_TOKEN_FILE")]
     #[serde(rename = "token-file")]
     token_file: Option<PathBuf>,
-    /// Let members know each other by certificates even if all of them are on this machine; where they are not, that is always so.
+    /// Let members know each other by certificates even if all of them are on this machine; where
+    /// they are not, that is always so.
     #[arg(long)]
     #[serde(default)]
     tls: bool,
-    /// How this machine knows the time: 500us or 10ms, if somebody keeps the system clock that well; kernel, chrony or clockbound, which say at each moment how well; a hardware clock (/dev/ptp0:5us). Several at once are combined.
+    /// How this machine knows the time: 500us or 10ms, if somebody keeps the system clock that
+    /// well; kernel, chrony or clockbound, which say at each moment how well; a hardware clock
+    /// (/dev/ptp0:5us). Several at once are combined.
     #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
     #[serde(rename = "clock-bound", default)]
     clock_bound: Vec<String>,
-    /// The members that tell the others the time, the same list for all: HOST:PORT,… Each of them needs --clock-bound, or --oscillator.
+    /// The members that tell the others the time, the same list for all: HOST:PORT,… Each of them
+    /// needs --clock-bound, or --oscillator.
     #[arg(long, value_name = "MEMBERS", value_delimiter = ',', conflicts_with = "cluster_time")]
     #[serde(rename = "time-masters", default)]
     time_masters: Vec<SocketAddr>,
-    /// For a time master with an oscillator of its own, which the other masters set every half minute: by how many billionths it may be wrong.
+    /// For a time master with an oscillator of its own, which the other masters set every half
+    /// minute: by how many billionths it may be wrong.
     #[arg(long, value_name = "PPB", conflicts_with = "clock_bound")]
     oscillator: Option<u64>,
-    /// Believe no system clock: the members ask each other what time it is. The default where members are on several machines and no --clock-bound is given.
+    /// Believe no system clock: the members ask each other what time it is. The default where
+    /// members are on several machines and no --clock-bound is given.
     #[arg(long, conflicts_with = "clock_bound")]
     #[serde(rename = "cluster-time", default)]
     cluster_time: bool,
-    /// By how many millionths the clocks of machines may be too fast or too slow against each other [default: 200].
+    /// By how many millionths the clocks of machines may be too fast or too slow against each other
+    /// [default: 200].
     #[arg(long, value_name = "PPM", value_parser = clap::value_parser!(u64).range(200..=10_000))]
     #[serde(rename = "clock-drift")]
     clock_drift: Option<u64>,
-    /// For how many seconds a shard stays without a leader after the machine that led it died, at most; a shorter lease is extended as easily as a longer one (10 in the Spanner paper) [default: 2].
+    /// For how many seconds a shard stays without a leader after the machine that led it died, at
+    /// most; a shorter lease is extended as easily as a longer one (10 in the Spanner paper)
+    /// [default: 2].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(LEASE_SECONDS))]
     lease: Option<u64>,
-    /// How many megabytes the joins, sorts and groups of all queries may hold together [default: 256].
+    /// How many megabytes the joins, sorts and groups of all queries may hold together [default:
+    /// 256].
     #[arg(long, value_name = "MB")]
     #[serde(rename = "query-memory")]
     query_memory: Option<usize>,
-    /// Memory for pages of stored data, in megabytes [default: an eighth of the machine's memory, 1024 at most].
+    /// Memory for pages of stored data, in megabytes [default: an eighth of the machine's memory,
+    /// 1024 at most].
     #[arg(long, value_name = "MB")]
     cache: Option<usize>,
     /// A TOML file with any of these.
@@ -104,8 +120,8 @@ impl Options {
     /// Fills what no flag says from the config file.
     fn settled(mut self) -> Result<Options, String> {
         if let Some(path) = &self.config {
-            let text =
-                std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
             let file = parse(path, &text)?;
             self.data = self.data.or(file.data);
             self.zone = self.zone.or(file.zone);
@@ -136,7 +152,8 @@ impl Options {
 }
 
 fn parse(path: &Path, text: &str) -> Result<Options, String> {
-    toml::from_str(text).map_err(|error| format!("{}: {}", path.display(), error.to_string().trim_end()))
+    toml::from_str(text)
+        .map_err(|error| format!("{}: {}", path.display(), error.to_string().trim_end()))
 }
 
 /// Runs the node; comes back when it has stopped.
@@ -162,7 +179,8 @@ async fn serve(options: Options) -> Result<(), String> {
     if options.bind.is_some() {
         options.listen.ok_or("--bind needs --listen: where do the others reach this node?")?;
     }
-    let query_memory_bytes = options.query_memory.map(|megabytes| megabytes.saturating_mul(1 << 20));
+    let query_memory_bytes =
+        options.query_memory.map(|megabytes| megabytes.saturating_mul(1 << 20));
     let mut node = node(&data, &zone, options.listen, &options.join, known)?;
     node.drift = match options.clock_drift {
         None => Drift::WORST,
@@ -171,24 +189,34 @@ async fn serve(options: Options) -> Result<(), String> {
     };
     match options.lease {
         None => {}
-        Some(seconds) if LEASE_SECONDS.contains(&seconds) => node.patience.lease = Duration::from_secs(seconds),
+        Some(seconds) if LEASE_SECONDS.contains(&seconds) => {
+            node.patience.lease = Duration::from_secs(seconds)
+        }
         Some(seconds) => return Err(format!("lease {seconds}: expected 1 to 60 seconds")),
     }
-    node.cache_bytes =
-        options.cache.map_or_else(cache_bytes, |megabytes| megabytes.saturating_mul(1 << 20)).max(8 << 20);
+    node.cache_bytes = options
+        .cache
+        .map_or_else(cache_bytes, |megabytes| megabytes.saturating_mul(1 << 20))
+        .max(8 << 20);
     let what = match node.members.len() {
         0 => "one node".to_owned(),
         many => {
-            format!("node {} of {many}, listening on {}", node.node.0, node.members[node.node.0 as usize - 1].address)
+            format!(
+                "node {} of {many}, listening on {}",
+                node.node.0,
+                node.members[node.node.0 as usize - 1].address
+            )
         }
     };
     // A file that may grow no further is a full disk, and not the end of the process.
     #[cfg(unix)]
-    let _ignored = hear(tokio::signal::unix::SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
+    let _ignored =
+        hear(tokio::signal::unix::SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     // Asked for before the first line is printed, so that a signal sent then is already heard.
     let stop = Stop::listen()?;
     node.listen = options.bind.map(|bind| bind.to_string());
-    let asks = matches!(trust, Trust::Certificates { token: Some(_) }) && !data.join("certificates").exists();
+    let asks = matches!(trust, Trust::Certificates { token: Some(_) })
+        && !data.join("certificates").exists();
     if asks {
         say!("Asking the other members for a certificate …");
     }
@@ -196,17 +224,27 @@ async fn serve(options: Options) -> Result<(), String> {
     let addresses: Vec<String> = node.members.iter().map(|member| member.address.clone()).collect();
     let house = Arc::new(House::open_with(node, query_memory_bytes)?);
     let mut doors = Doors::open(house.clone(), sql, http).await?;
-    say!("Meridian {}: {what} in zone {zone}, data in {}", env!("CARGO_PKG_VERSION"), data.display());
+    say!(
+        "Meridian {}: {what} in zone {zone}, data in {}",
+        env!("CARGO_PKG_VERSION"),
+        data.display()
+    );
     say!("  sql    postgresql://root@{}/meridian", doors.sql);
     say!("  http   http://{}/health  /metrics", doors.http);
     say!("  {}", house.clock());
     if let Some(token) = house.token_file() {
-        say!("  trust  every other member is let in by --token-file, with a copy of {}", token.display());
+        say!(
+            "  trust  every other member is let in by --token-file, with a copy of {}",
+            token.display()
+        );
     }
     let to_meet: Vec<&str> =
         house.status().to_meet.iter().map(|node| addresses[node.0 as usize - 1].as_str()).collect();
     if !to_meet.is_empty() {
-        say!("  new    a new cluster begins when all its members have met once: yet to meet {}", to_meet.join(" and "));
+        say!(
+            "  new    a new cluster begins when all its members have met once: yet to meet {}",
+            to_meet.join(" and ")
+        );
     }
     say!("Ready. Ctrl-C or SIGTERM stops it; commits under way finish first.");
     let (why, refused) = tokio::select! {
@@ -229,7 +267,8 @@ fn trust(options: &Options) -> Result<Trust, String> {
         return Ok(Trust::Loopback);
     }
     let read = |path: &PathBuf| {
-        let of_file = |error: &dyn std::fmt::Display| format!("--token-file {}: {error}", path.display());
+        let of_file =
+            |error: &dyn std::fmt::Display| format!("--token-file {}: {error}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| of_file(&error))?;
         text.parse::<Token>().map_err(|error| of_file(&error))
     };
@@ -245,7 +284,9 @@ enum Known {
 }
 
 fn known(options: &Options) -> Result<Known, String> {
-    let said = !options.clock_bound.is_empty() || !options.time_masters.is_empty() || options.oscillator.is_some();
+    let said = !options.clock_bound.is_empty()
+        || !options.time_masters.is_empty()
+        || options.oscillator.is_some();
     if options.cluster_time && said {
         return Err(
             "--cluster-time believes no clock: leave out --clock-bound, --time-masters and --oscillator, or it".into(),
@@ -254,11 +295,14 @@ fn known(options: &Options) -> Result<Known, String> {
     if !said {
         return Ok(if options.cluster_time { Known::Nothing } else { Known::Unsaid });
     }
-    let parse = |text: &String| text.parse::<Reference>().map_err(|why| format!("--clock-bound {why}"));
+    let parse =
+        |text: &String| text.parse::<Reference>().map_err(|why| format!("--clock-bound {why}"));
     let sources = options.clock_bound.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let (masters, own) = (options.time_masters.clone(), options.listen.as_ref());
     if let Some(stranger) = masters.iter().find(|master| !options.join.contains(master)) {
-        return Err(format!("--time-masters names {stranger}, which --join does not: masters are members"));
+        return Err(format!(
+            "--time-masters names {stranger}, which --join does not: masters are members"
+        ));
     }
     let is_master = own.is_some_and(|own| masters.contains(own));
     if is_master && sources.is_empty() && options.oscillator.is_none() {
@@ -268,7 +312,9 @@ fn known(options: &Options) -> Result<Known, String> {
     }
     let oscillator = match options.oscillator {
         Some(_) if !is_master || masters.len() < 3 => {
-            return Err("--oscillator is for one of three time masters or more: the others set it".into());
+            return Err(
+                "--oscillator is for one of three time masters or more: the others set it".into()
+            );
         }
         Some(ppb) if ppb > 100_000 => {
             return Err(format!(
@@ -280,8 +326,8 @@ fn known(options: &Options) -> Result<Known, String> {
     Ok(Known::Utc { sources, masters, oscillator })
 }
 
-/// Who this node is. A cluster is the list of its members, the same for each of them: a node's number is its place in
-/// the sorted list.
+/// Who this node is. A cluster is the list of its members, the same for each of them: a node's
+/// number is its place in the sorted list.
 fn node(
     data: &Path,
     zone: &str,
@@ -315,14 +361,20 @@ fn node(
         )
     })?;
     if sorted.len() == 1 {
-        return Err("--join names this node alone: a one-node database needs neither --join nor --listen".into());
+        return Err(
+            "--join names this node alone: a one-node database needs neither --join nor --listen"
+                .into(),
+        );
     }
     let mut utc = Utc::default();
     let clock = match known {
-        Known::Unsaid if sorted.iter().all(|address| address.ip().is_loopback()) => ClockBound::LOOPBACK,
+        Known::Unsaid if sorted.iter().all(|address| address.ip().is_loopback()) => {
+            ClockBound::LOOPBACK
+        }
         Known::Unsaid | Known::Nothing => ClockBound::Cluster,
         Known::Utc { sources, masters, oscillator } => {
-            let masters = sorted.iter().enumerate().filter(|(_, address)| masters.contains(address));
+            let masters =
+                sorted.iter().enumerate().filter(|(_, address)| masters.contains(address));
             utc = Utc { masters: masters.map(|(at, _)| number(at)).collect(), sources, oscillator };
             ClockBound::Utc
         }
@@ -334,7 +386,14 @@ fn node(
     };
     let members = sorted.iter().enumerate().map(member).collect();
     let on_panic = OnPanic::Exit;
-    Ok(node::Options { node: number(own), members, clock, utc, on_panic, ..node::Options::alone().at(data) })
+    Ok(node::Options {
+        node: number(own),
+        members,
+        clock,
+        utc,
+        on_panic,
+        ..node::Options::alone().at(data)
+    })
 }
 
 /// An eighth of the machine's memory, within reason.
@@ -429,8 +488,10 @@ mod tests {
             let join: Vec<SocketAddr> = join.iter().copied().map(address).collect();
             node(Path::new("d"), "here", listen.map(address), &join, known)
         };
-        let (first, second) =
-            (options(Some(2), &[3, 2, 1], Known::Unsaid), options(Some(2), &[1, 2, 3], Known::Unsaid));
+        let (first, second) = (
+            options(Some(2), &[3, 2, 1], Known::Unsaid),
+            options(Some(2), &[1, 2, 3], Known::Unsaid),
+        );
         let (first, second) = (first.expect("valid"), second.expect("valid"));
         assert_eq!((first.node, &first.members), (NodeId(2), &second.members));
         assert_eq!(first.clock, ClockBound::LOOPBACK);
@@ -445,12 +506,17 @@ mod tests {
             let error = options(listen, join, Known::Unsaid).expect_err(reason);
             assert!(error.contains(reason), "{error}");
         }
-        let far: Vec<SocketAddr> = ["10.0.0.1:1", "10.0.0.2:1"].map(|text| text.parse().expect("valid")).to_vec();
-        let clock = |known| node(Path::new("d"), "here", Some(far[0]), &far, known).expect("valid").clock;
+        let far: Vec<SocketAddr> =
+            ["10.0.0.1:1", "10.0.0.2:1"].map(|text| text.parse().expect("valid")).to_vec();
+        let clock =
+            |known| node(Path::new("d"), "here", Some(far[0]), &far, known).expect("valid").clock;
         assert_eq!(clock(Known::Unsaid), ClockBound::Cluster);
         let utc = |sources| Known::Utc { sources, masters: Vec::new(), oscillator: None };
         assert_eq!(clock(utc(vec![Reference::Within(7)])), ClockBound::Utc);
-        assert_eq!(options(Some(2), &[1, 2], Known::Nothing).expect("valid").clock, ClockBound::Cluster);
+        assert_eq!(
+            options(Some(2), &[1, 2], Known::Nothing).expect("valid").clock,
+            ClockBound::Cluster
+        );
     }
 
     #[test]
@@ -467,13 +533,17 @@ mod tests {
         };
         let of = |options: Options| {
             let known = known(&options)?;
-            node(Path::new("d"), "here", options.listen, &options.join, known).map(|node| (node.clock, node.utc))
+            node(Path::new("d"), "here", options.listen, &options.join, known)
+                .map(|node| (node.clock, node.utc))
         };
         let (clock, utc) = of(options(2, &[1, 2], &["kernel", "chrony"], None)).expect("valid");
         assert_eq!((clock, utc.masters), (ClockBound::Utc, vec![NodeId(1), NodeId(2)]));
         assert_eq!(utc.sources, [Reference::Kernel, Reference::Chrony]);
         assert!(of(options(3, &[1, 2], &[], None)).is_ok_and(|(_, utc)| utc.sources.is_empty()));
-        assert!(of(options(1, &[1, 2, 3], &[], Some(20))).is_ok_and(|(_, utc)| utc.oscillator.is_some()));
+        assert!(
+            of(options(1, &[1, 2, 3], &[], Some(20)))
+                .is_ok_and(|(_, utc)| utc.oscillator.is_some())
+        );
         for (wrong, reason) in [
             (options(1, &[1, 2], &[], None), "from where"),
             (options(1, &[4], &[], None), "masters are members"),
@@ -490,7 +560,8 @@ mod tests {
     #[test]
     fn a_config_file_knows_the_flags_and_nothing_else() {
         let path = Path::new("m.toml");
-        let file = parse(path, "data = \"d\"\nsql = \"127.0.0.1:1\"\nclock-bound = [\"1ms\"]\n").expect("valid");
+        let file = parse(path, "data = \"d\"\nsql = \"127.0.0.1:1\"\nclock-bound = [\"1ms\"]\n")
+            .expect("valid");
         assert_eq!(file.data, Some(PathBuf::from("d")));
         assert_eq!(file.clock_bound, ["1ms"]);
         let error = parse(path, "dat = 1").expect_err("an unknown name");

@@ -1,15 +1,19 @@
-//! `meridian workload`: money moves between rows, and the sums tell whether the server kept its promise.
+//! `meridian workload`: money moves between rows, and the sums tell whether the server kept its
+//! promise.
 //!
-//! The problem: a throughput figure says nothing when the answers are wrong. So each workload has an invariant that every
-//! serializable execution keeps, and `check` tests it: **bank** moves money between accounts, the total never changes;
-//! **tpcb** is pgbench's transaction on pgbench's tables, the deltas in the history equal the sum of the balances of accounts,
-//! tellers and branches. Both speak plain PostgreSQL and run against any compatible server.
+//! The problem: a throughput figure says nothing when the answers are wrong. So each workload has
+//! an invariant that every serializable execution keeps, and `check` tests it: **bank** moves money
+//! between accounts, the total never changes; **tpcb** is pgbench's transaction on pgbench's
+//! tables, the deltas in the history equal the sum of the balances of accounts, tellers and
+//! branches. Both speak plain PostgreSQL and run against any compatible server.
 //!
-//! What a client may conclude of a transaction, and how it is counted: *ok*, COMMIT was acknowledged; *retried*, the server
-//! aborted it for a conflict (40001, 40P01) and it was begun anew; *failed*, it surely did not happen; *unknown*, the connection was
-//! lost, or 40003 answered, after COMMIT was sent. A lost connection is opened again until the duration is over.
+//! What a client may conclude of a transaction, and how it is counted: *ok*, COMMIT was
+//! acknowledged; *retried*, the server aborted it for a conflict (40001, 40P01) and it was begun
+//! anew; *failed*, it surely did not happen; *unknown*, the connection was lost, or 40003 answered,
+//! after COMMIT was sent. A lost connection is opened again until the duration is over.
 //!
-//! **micro** and **retwis** are the TAPIR paper's: below SQL, on replicas that they start themselves, to compare protocols ([`keys`]).
+//! **micro** and **retwis** are the TAPIR paper's: below SQL, on replicas that they start
+//! themselves, to compare protocols ([`keys`]).
 
 mod bank;
 pub mod connect;
@@ -49,7 +53,8 @@ pub enum Command {
     /// pgbench's TPC-B on pgbench's tables.
     #[command(subcommand)]
     Tpcb(Verb),
-    /// Two operations a transaction, half of them writes, on keys that are drawn uniformly: on replicas of its own, below SQL.
+    /// Two operations a transaction, half of them writes, on keys that are drawn uniformly: on
+    /// replicas of its own, below SQL.
     Micro(keys::Options),
     /// A small Twitter: on replicas of its own, below SQL.
     Retwis(keys::Options),
@@ -133,7 +138,8 @@ async fn check(kind: Kind, url: &str) -> Result<(), String> {
     }
 }
 
-/// Runs a query that answers one row, and reads its columns as whole numbers; NULL, the sum of nothing, is 0.
+/// Runs a query that answers one row, and reads its columns as whole numbers; NULL, the sum of
+/// nothing, is 0.
 async fn numbers(client: &Client, sql: &str) -> Result<Vec<i128>, String> {
     let answers = client.simple_query(sql).await.map_err(|error| connect::explain(&error))?;
     let row = answers.iter().find_map(|answer| match answer {
@@ -144,7 +150,9 @@ async fn numbers(client: &Client, sql: &str) -> Result<Vec<i128>, String> {
     (0..row.len())
         .map(|column| match row.get(column) {
             None => Ok(0),
-            Some(text) => text.parse().map_err(|_| format!("not a whole number: {text:?}, from: {sql}")),
+            Some(text) => {
+                text.parse().map_err(|_| format!("not a whole number: {text:?}, from: {sql}"))
+            }
         })
         .collect()
 }

@@ -14,8 +14,9 @@ fn psql(server: &Started, command: &str) -> String {
         .output()
         .expect("psql runs");
     let complaints = common::stderr(&output);
-    let (version, complaints): (Vec<&str>, Vec<&str>) =
-        complaints.lines().partition(|line| line.starts_with("WARNING: psql") || line.contains("Some psql features"));
+    let (version, complaints): (Vec<&str>, Vec<&str>) = complaints
+        .lines()
+        .partition(|line| line.starts_with("WARNING: psql") || line.contains("Some psql features"));
     assert!(complaints.is_empty(), "{command}: {complaints:?} {version:?}");
     common::stdout(&output).lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
@@ -108,9 +109,20 @@ fn psql_describes_tables_indexes_databases_and_roles() {
     let databases = psql(&server, "\\l");
     assert!(databases.contains(" meridian | root  | UTF8     | C       | C     |"), "{databases}");
     // What else psql offers answers, at least.
-    for command in
-        ["\\d+ city", "\\dt+", "\\di+", "\\dv", "\\ds", "\\df", "\\dT", "\\dp", "\\dx", "\\db", "\\dg", "\\d plain"]
-    {
+    for command in [
+        "\\d+ city",
+        "\\dt+",
+        "\\di+",
+        "\\dv",
+        "\\ds",
+        "\\df",
+        "\\dT",
+        "\\dp",
+        "\\dx",
+        "\\db",
+        "\\dg",
+        "\\d plain",
+    ] {
         psql(&server, command);
     }
 }
@@ -121,12 +133,16 @@ async fn pg_locks_tells_who_waits_for_whom() {
     let server = Started::on(folder.path());
     let connect = async |name: &str| {
         let mut config: tokio_postgres::Config = server.url.parse().expect("a URL");
-        let (client, connection) =
-            config.application_name(name).connect(tokio_postgres::NoTls).await.expect("it connects");
+        let (client, connection) = config
+            .application_name(name)
+            .connect(tokio_postgres::NoTls)
+            .await
+            .expect("it connects");
         tokio::spawn(connection);
         client
     };
-    let (holder, waiter, watcher) = (connect("holder").await, connect("waiter").await, connect("watcher").await);
+    let (holder, waiter, watcher) =
+        (connect("holder").await, connect("waiter").await, connect("watcher").await);
     holder
         .batch_execute("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 1)")
         .await
@@ -150,13 +166,17 @@ async fn pg_locks_tells_who_waits_for_whom() {
     assert_eq!(row.get::<_, &str>(2), "holder");
     assert_eq!(row.get::<_, &str>(3), "BEGIN; UPDATE t SET n = 2 WHERE id = 1");
     assert_eq!(row.get::<_, &str>(4), "t");
-    let blocker: i32 = row.get::<_, &str>(1).trim_matches(['{', '}']).parse().expect("one session is in the way");
+    let blocker: i32 =
+        row.get::<_, &str>(1).trim_matches(['{', '}']).parse().expect("one session is in the way");
     let states = "SELECT state, wait_event_type FROM pg_stat_activity WHERE pid = $1";
     let state = watcher.query_one(states, &[&blocker]).await.expect("it is listed");
     assert_eq!(state.get::<_, &str>(0), "idle in transaction");
     let state = watcher.query_one(states, &[&row.get::<_, i32>(0)]).await.expect("it is listed");
     assert_eq!((state.get::<_, &str>(0), state.get::<_, &str>(1)), ("active", "Lock"));
-    let own = watcher.query_one("SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()", &[]);
+    let own = watcher.query_one(
+        "SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()",
+        &[],
+    );
     assert_eq!(own.await.expect("itself").get::<_, &str>(0), "watcher");
     holder.batch_execute("COMMIT").await.expect("it commits");
     wait.await.expect("it ends");

@@ -25,7 +25,11 @@ impl Cluster {
         // In an order of its own: the list is a set.
         let mut join = self.addresses.clone();
         join.rotate_left(at);
-        Started::member(&self.folder.path().join(at.to_string()), &self.addresses[at], &join.join(","))
+        Started::member(
+            &self.folder.path().join(at.to_string()),
+            &self.addresses[at],
+            &join.join(","),
+        )
     }
 
     fn kill(&mut self, at: usize) {
@@ -49,7 +53,8 @@ fn members_that_listen_beyond_loopback_have_certificates() {
     let join = addresses.join(",");
     let start = |at: usize, more: &[&str]| {
         let everywhere = addresses[at].replace("127.0.0.1", "0.0.0.0");
-        let flags = [&["--listen", &addresses[at], "--bind", &everywhere, "--join", &join], more].concat();
+        let flags =
+            [&["--listen", &addresses[at], "--bind", &everywhere, "--join", &join], more].concat();
         Started::with(&folder.path().join(at.to_string()), &flags)
     };
     let first = start(0, &[]);
@@ -66,7 +71,8 @@ fn sql(node: &Started, statement: &str) -> String {
     stdout(&output)
 }
 
-/// A table in three groups, and transactions across them while the node that leads them is killed: money neither appears nor vanishes.
+/// A table in three groups, and transactions across them while the node that leads them is killed:
+/// money neither appears nor vanishes.
 #[test]
 fn money_moves_between_groups_whoever_is_killed() {
     let mut cluster = Cluster::start();
@@ -77,7 +83,10 @@ fn money_moves_between_groups_whoever_is_killed() {
     let shards = sql(cluster.node(1), "select shard from meridian.shards");
     assert!(shards.contains("(3 rows)"), "{shards}");
     let committed = |at: usize| {
-        sql(cluster.node(at), "select id, meridian_commit_timestamp from account where id in (5, 25) order by id")
+        sql(
+            cluster.node(at),
+            "select id, meridian_commit_timestamp from account where id in (5, 25) order by id",
+        )
     };
     assert!(committed(0).contains("+00"), "{}", committed(0));
     assert_eq!((committed(0), committed(1)), (committed(1), committed(2)), "whoever leads");
@@ -149,7 +158,10 @@ fn what_any_node_acknowledged_is_on_all_of_them_whichever_is_killed() {
         cluster.restart(killed);
         let back = sql(cluster.node(killed), "select id from t");
         for id in &acknowledged {
-            assert!(back.lines().any(|line| line.trim() == id.to_string()), "{id} was acknowledged, and is lost");
+            assert!(
+                back.lines().any(|line| line.trim() == id.to_string()),
+                "{id} was acknowledged, and is lost"
+            );
         }
     }
     assert!(acknowledged.len() > 20, "{} statements", acknowledged.len());
@@ -170,10 +182,26 @@ fn a_member_that_lost_its_folder_ends_and_says_why_even_if_the_others_restarted(
     std::fs::remove_dir_all(cluster.folder.path().join("2")).expect("its folder is there");
     cluster.restart(0);
     let (folder, join) = (cluster.folder.path().join("2"), cluster.addresses.join(","));
-    let arguments = ["start", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--listen", &cluster.addresses[2]];
-    let output = meridian().args(arguments).args(["--join", &join, "--data"]).arg(folder).output().expect("it runs");
+    let arguments = [
+        "start",
+        "--sql",
+        "127.0.0.1:0",
+        "--http",
+        "127.0.0.1:0",
+        "--listen",
+        &cluster.addresses[2],
+    ];
+    let output = meridian()
+        .args(arguments)
+        .args(["--join", &join, "--data"])
+        .arg(folder)
+        .output()
+        .expect("it runs");
     let said = stderr(&output);
-    assert!(!output.status.success() && said.contains("remembers this node with another disk"), "{said}");
+    assert!(
+        !output.status.success() && said.contains("remembers this node with another disk"),
+        "{said}"
+    );
     assert!(stdout(&output).contains("yet to meet"), "{}", stdout(&output));
     cluster.restart(1);
     sql(cluster.node(1), "insert into t values (1)");
@@ -183,7 +211,9 @@ fn a_member_that_lost_its_folder_ends_and_says_why_even_if_the_others_restarted(
 fn a_new_cluster_waits_for_all_its_members_and_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let addresses = free_addresses(3);
-    let open = |at: usize| Started::member(&folder.path().join(at.to_string()), &addresses[at], &addresses.join(","));
+    let open = |at: usize| {
+        Started::member(&folder.path().join(at.to_string()), &addresses[at], &addresses.join(","))
+    };
     let two = [open(0), open(1)];
     let health = two[0].get("/health");
     assert!(health.contains("503") && health.contains("all its members have met once"), "{health}");
@@ -223,10 +253,16 @@ fn members_that_believe_no_system_clock_find_out_the_time_and_say_so() {
         assert!(Instant::now() < end, "{}", nodes[0].get("/metrics"));
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert!(sql(&nodes[0], "select tt_now()").contains("+00\",\""), "{}", sql(&nodes[0], "select tt_now()"));
-    let sure = "select tt_after(now() - interval '1 hour') and tt_before(now() + interval '1 hour')";
+    assert!(
+        sql(&nodes[0], "select tt_now()").contains("+00\",\""),
+        "{}",
+        sql(&nodes[0], "select tt_now()")
+    );
+    let sure =
+        "select tt_after(now() - interval '1 hour') and tt_before(now() + interval '1 hour')";
     assert!(sql(&nodes[0], sure).contains('t'), "{}", sql(&nodes[0], "show clock"));
-    // Half of what it takes to ask the farther of the two, how far apart the clocks are still, and what drifts until it is asked again: two seconds at 200 ppm.
+    // Half of what it takes to ask the farther of the two, how far apart the clocks are still, and
+    // what drifts until it is asked again: two seconds at 200 ppm.
     let narrow = "select (select uncertainty_ns from meridian.clock where ahead_ns is null) \
                   <= max(round_trip_ns) / 2 + max(abs(ahead_ns)) + 400000 from meridian.clock";
     while !sql(&nodes[0], narrow).contains('t') {
@@ -234,14 +270,24 @@ fn members_that_believe_no_system_clock_find_out_the_time_and_say_so() {
         std::thread::sleep(Duration::from_millis(50));
     }
     // Each node tells what it knows itself.
-    while !sql(&nodes[0], "select count(*) from meridian.clock where state = 'good'").contains('3') {
+    while !sql(&nodes[0], "select count(*) from meridian.clock where state = 'good'").contains('3')
+    {
         assert!(Instant::now() < end, "{}", sql(&nodes[0], "show clock"));
         std::thread::sleep(Duration::from_millis(50));
     }
     let told = run(&["clock", "status", &nodes[0].url]);
-    assert!(told.status.success() && stdout(&told).contains("good"), "{}{}", stdout(&told), stderr(&told));
+    assert!(
+        told.status.success() && stdout(&told).contains("good"),
+        "{}{}",
+        stdout(&told),
+        stderr(&told)
+    );
     let doctor = run(&["clock", "doctor", &nodes[0].url]);
-    assert!(doctor.status.success() && stdout(&doctor).contains("good (cluster time, ±"), "{}", stdout(&doctor));
+    assert!(
+        doctor.status.success() && stdout(&doctor).contains("good (cluster time, ±"),
+        "{}",
+        stdout(&doctor)
+    );
     // Whoever hears nobody does not know it any more, and lives on.
     let [first, second, third] = nodes.try_into().ok().expect("three");
     drop((second, third));
@@ -257,11 +303,16 @@ fn members_that_believe_no_system_clock_find_out_the_time_and_say_so() {
 fn the_doctor_says_what_limits_the_clock_and_a_bound_is_believed_only_if_somebody_keeps_it() {
     let doctor = run(&["clock", "doctor"]);
     let synchronised = stdout(&doctor).contains("kernel      synchronised");
-    assert!(doctor.status.success() && (synchronised || stdout(&doctor).contains("STA_UNSYNC")), "{}", stdout(&doctor));
+    assert!(
+        doctor.status.success() && (synchronised || stdout(&doctor).contains("STA_UNSYNC")),
+        "{}",
+        stdout(&doctor)
+    );
     let folder = tempfile::tempdir().expect("a folder");
     let addresses = free_addresses(2);
     let open = |at: usize| {
-        let flags = ["--listen", &addresses[at], "--join", &addresses.join(","), "--clock-bound", "kernel"];
+        let flags =
+            ["--listen", &addresses[at], "--join", &addresses.join(","), "--clock-bound", "kernel"];
         Started::with(&folder.path().join(at.to_string()), &flags)
     };
     let nodes = [open(0), open(1)];
@@ -269,18 +320,31 @@ fn the_doctor_says_what_limits_the_clock_and_a_bound_is_believed_only_if_somebod
         sql(&nodes[0], "create table t (id int primary key)");
     } else {
         std::thread::sleep(Duration::from_secs(3));
-        assert!(nodes[0].get("/health").contains("the time is not known"), "{}", nodes[0].get("/health"));
+        assert!(
+            nodes[0].get("/health").contains("the time is not known"),
+            "{}",
+            nodes[0].get("/health")
+        );
     }
     let refused = run(&["start", "--data", "nowhere", "--clock-bound", "soon"]);
-    assert!(!refused.status.success() && stderr(&refused).contains("a number with a unit"), "{}", stderr(&refused));
+    assert!(
+        !refused.status.success() && stderr(&refused).contains("a number with a unit"),
+        "{}",
+        stderr(&refused)
+    );
     for (flags, why) in [
         (&["--time-masters", "127.0.0.1:9"][..], "masters are members"),
         (&["--clock-bound", "/dev/ptp0"], "/dev/ptp0:5us"),
     ] {
         let refused = run(&[&["start", "--data", "nowhere"], flags].concat());
-        assert!(!refused.status.success() && stderr(&refused).contains(why), "{}", stderr(&refused));
+        assert!(
+            !refused.status.success() && stderr(&refused).contains(why),
+            "{}",
+            stderr(&refused)
+        );
     }
-    let contradicted = run(&["start", "--data", "nowhere", "--clock-bound", "1ms", "--cluster-time"]);
+    let contradicted =
+        run(&["start", "--data", "nowhere", "--clock-bound", "1ms", "--cluster-time"]);
     assert!(!contradicted.status.success(), "{}", stdout(&contradicted));
 }
 
@@ -297,11 +361,12 @@ fn time_masters_tell_the_others_what_time_it_is() {
     };
     let nodes: Vec<Started> = (0..3).map(open).collect();
     sql(&nodes[2], "create table t (id int primary key)");
-    let known =
-        "select source from meridian.clock where state = 'good' and ahead_ns is null and uncertainty_ns < 100000000";
+    let known = "select source from meridian.clock where state = 'good' and ahead_ns is null and uncertainty_ns < 100000000";
     let end = Instant::now() + Duration::from_secs(120);
     for (at, source) in
-        ["--clock-bound and time masters", "--clock-bound and time masters", "time masters"].iter().enumerate()
+        ["--clock-bound and time masters", "--clock-bound and time masters", "time masters"]
+            .iter()
+            .enumerate()
     {
         // A node's number is its place in the sorted list.
         while !sql(&nodes[at], known).contains(source) {
@@ -309,7 +374,11 @@ fn time_masters_tell_the_others_what_time_it_is() {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
-    assert!(nodes[2].get("/metrics").contains("meridian_clock_source_info{source=\"time masters\",state=\""));
+    assert!(
+        nodes[2]
+            .get("/metrics")
+            .contains("meridian_clock_source_info{source=\"time masters\",state=\"")
+    );
 }
 
 #[test]
@@ -335,14 +404,18 @@ fn a_folder_keeps_its_cluster() {
     ]);
     assert_eq!(output.status.code(), Some(1));
     let complaint = stderr(&output);
-    assert!(complaint.contains("identity") && complaint.contains("membership cannot change"), "{complaint}");
+    assert!(
+        complaint.contains("identity") && complaint.contains("membership cannot change"),
+        "{complaint}"
+    );
     // Another node's folder, and a database that is alone.
     let flags = ["--sql", "127.0.0.1:0", "--http", "127.0.0.1:0"];
     let alone = run(&[&["start", "--data", folder.to_str().expect("UTF-8")], &flags[..]].concat());
     assert_eq!(alone.status.code(), Some(1));
     assert!(stderr(&alone).contains("belongs to"), "{}", stderr(&alone));
     let (own, join) = (cluster.addresses[1].clone(), cluster.addresses.join(","));
-    let other = ["start", "--data", folder.to_str().expect("UTF-8"), "--listen", &own, "--join", &join];
+    let other =
+        ["start", "--data", folder.to_str().expect("UTF-8"), "--listen", &own, "--join", &join];
     cluster.kill(1);
     let other = run(&[&other[..], &flags[..]].concat());
     assert_eq!(other.status.code(), Some(1));
@@ -380,7 +453,10 @@ fn health_is_what_a_majority_can_serve() {
     // Whether there is such a database nobody can say now: that it does not exist would be a lie.
     let nowhere = cluster.node(2).url.replace("/meridian", "/nowhere");
     let refused = stderr(&run(&["sql", &nowhere, "-e", "select 1"]));
-    assert!(refused.contains("cannot be told now") && refused.contains("a majority of the nodes"), "{refused}");
+    assert!(
+        refused.contains("cannot be told now") && refused.contains("a majority of the nodes"),
+        "{refused}"
+    );
     cluster.restart(1);
     (1..3).for_each(|at| becomes(cluster.node(at), "200"));
 }
@@ -393,11 +469,15 @@ fn pgbench_balances_add_up_when_a_node_is_killed_in_the_middle() {
     let mut cluster = Cluster::start();
     let pgbench = |node: &Started, arguments: &[&str]| {
         let mut command = Command::new("pgbench");
-        command.args(["-h", "127.0.0.1", "-p", node.port(), "-U", "root"]).args(arguments).arg("meridian");
+        command
+            .args(["-h", "127.0.0.1", "-p", node.port(), "-U", "root"])
+            .args(arguments)
+            .arg("meridian");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("pgbench runs")
     };
-    let filled = pgbench(cluster.node(0), &["-i", "-s", "1", "-q"]).wait_with_output().expect("it ends");
+    let filled =
+        pgbench(cluster.node(0), &["-i", "-s", "1", "-q"]).wait_with_output().expect("it ends");
     assert!(filled.status.success(), "{}", stderr(&filled));
     for killed in [1, 2] {
         let running = pgbench(cluster.node(0), &["-n", "-M", "prepared", "-c", "4", "-T", "6"]);
@@ -405,7 +485,11 @@ fn pgbench_balances_add_up_when_a_node_is_killed_in_the_middle() {
         cluster.kill(killed);
         let ran = running.wait_with_output().expect("it ends");
         let shown = stdout(&ran);
-        assert!(shown.contains("number of transactions actually processed"), "{shown}{}", stderr(&ran));
+        assert!(
+            shown.contains("number of transactions actually processed"),
+            "{shown}{}",
+            stderr(&ran)
+        );
         let checked = run(&["workload", "tpcb", "check", &cluster.node(0).url]);
         assert!(checked.status.success(), "{}{}", stdout(&checked), stderr(&checked));
         cluster.restart(killed);
@@ -424,7 +508,10 @@ fn psql_goes_to_a_node_that_lives() {
         let hosts: Vec<String> = (0..3).map(|at| cluster.node(at).sql.clone()).collect();
         let url = format!("postgresql://root@{}/meridian?connect_timeout=5", hosts.join(","));
         let psql = |statement: &str| {
-            Command::new("psql").args(["-X", "-A", "-t", "-d", &url, "-c", statement]).output().expect("psql runs")
+            Command::new("psql")
+                .args(["-X", "-A", "-t", "-d", &url, "-c", statement])
+                .output()
+                .expect("psql runs")
         };
         cluster.kill(killed);
         // A statement may fail while nobody leads; none is answered wrongly.
@@ -447,7 +534,16 @@ fn a_bank_keeps_its_sum_through_kills() {
     let filled = run(&["workload", "bank", "init", &cluster.node(0).url]);
     assert!(filled.status.success(), "{}", stderr(&filled));
     let load = meridian()
-        .args(["workload", "bank", "run", &cluster.node(0).url, "--clients", "4", "--duration", "6"])
+        .args([
+            "workload",
+            "bank",
+            "run",
+            &cluster.node(0).url,
+            "--clients",
+            "4",
+            "--duration",
+            "6",
+        ])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -19,7 +19,9 @@ async fn who_loses_hears_over_what_and_against_whom() {
     let older = client(&server).await;
     older.batch_execute("SET application_name = 'the payroll'").await.expect("is set");
     older
-        .batch_execute("CREATE TABLE wage (id int PRIMARY KEY, n int); INSERT INTO wage VALUES (1, 0), (2, 0)")
+        .batch_execute(
+            "CREATE TABLE wage (id int PRIMARY KEY, n int); INSERT INTO wage VALUES (1, 0), (2, 0)",
+        )
         .await
         .expect("is made");
     let younger = client(&server).await;
@@ -29,13 +31,19 @@ async fn who_loses_hears_over_what_and_against_whom() {
     younger.query("SELECT n FROM wage WHERE id = 1 FOR UPDATE", &[]).await.expect("is shown");
     older.batch_execute("UPDATE wage SET n = 7 WHERE id = 1").await.expect("the older one wins");
     older.batch_execute("COMMIT").await.expect("commits");
-    let error = younger.batch_execute("UPDATE wage SET n = n + 1 WHERE id = 1").await.expect_err("it has lost");
+    let error = younger
+        .batch_execute("UPDATE wage SET n = n + 1 WHERE id = 1")
+        .await
+        .expect_err("it has lost");
     let told = error.as_db_error().expect("by the server");
     assert_eq!(told.code(), &SqlState::T_R_SERIALIZATION_FAILURE);
     let detail = told.detail().expect("a detail");
-    for words in
-        ["Nothing of the transaction happened", "(id)=(1) of table \"wage\"", "\"the payroll\"", "ms before this one"]
-    {
+    for words in [
+        "Nothing of the transaction happened",
+        "(id)=(1) of table \"wage\"",
+        "\"the payroll\"",
+        "ms before this one",
+    ] {
         assert!(detail.contains(words), "{words}: {detail}");
     }
     assert_eq!(told.hint(), Some("The transaction might succeed if retried."));

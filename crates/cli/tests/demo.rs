@@ -55,7 +55,10 @@ fn a_banner_can_be_pasted_as_soon_as_it_is_there() {
     let shown = stdout(&output);
     assert!(output.status.success(), "{shown}{}", stderr(&output));
     // Time travel sees what the transaction left, not the zeros of now.
-    assert!(shown.contains("there are 6") && shown.contains("2500") && shown.contains("COMMIT"), "{shown}");
+    assert!(
+        shown.contains("there are 6") && shown.contains("2500") && shown.contains("COMMIT"),
+        "{shown}"
+    );
     assert!(shown.contains("Node 1 in amsterdam is killed"), "{shown}");
 }
 
@@ -71,7 +74,8 @@ fn taken_ports_are_told_with_the_way_out_and_sigterm_ends_a_demo_without_a_shell
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     for line in lines.by_ref().map_while(Result::ok) {
         for part in line.split_whitespace() {
-            let address = part.trim_start_matches("postgresql://root@").trim_start_matches("http://");
+            let address =
+                part.trim_start_matches("postgresql://root@").trim_start_matches("http://");
             if part.contains("://") {
                 ports.push(address.split('/').next().unwrap_or("").to_owned());
             }
@@ -88,12 +92,24 @@ fn taken_ports_are_told_with_the_way_out_and_sigterm_ends_a_demo_without_a_shell
         assert!(stdout(&output).contains('6'), "{}", stderr(&output));
     }
     let http = ["demo", "--sql", "127.0.0.1:0", "--http", &ports[1], "-e", "select 1"];
-    for (arguments, flag) in [(&["demo", "--sql", &ports[0], "--no-shell"][..], "--sql"), (&http[..], "--http")] {
+    for (arguments, flag) in
+        [(&["demo", "--sql", &ports[0], "--no-shell"][..], "--sql"), (&http[..], "--http")]
+    {
         let output = run(arguments);
         assert_eq!(output.status.code(), Some(1));
-        assert!(stderr(&output).contains(flag) && stderr(&output).contains("listen"), "{}", stderr(&output));
+        assert!(
+            stderr(&output).contains(flag) && stderr(&output).contains("listen"),
+            "{}",
+            stderr(&output)
+        );
     }
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs").success());
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &child.id().to_string()])
+            .status()
+            .expect("kill runs")
+            .success()
+    );
     assert!(lines.map_while(Result::ok).any(|line| line.contains("closing")));
     assert!(child.wait().expect("it ends").success());
 }
@@ -106,12 +122,21 @@ fn sigterm_ends_a_demo_with_a_shell_and_deletes_its_data() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
-    let data = lines.find_map(|line| Some(line.trim().strip_prefix("data ")?.trim().to_owned())).expect("a folder");
+    let mut lines =
+        BufReader::new(child.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+    let data = lines
+        .find_map(|line| Some(line.trim().strip_prefix("data ")?.trim().to_owned()))
+        .expect("a folder");
     let data = std::path::PathBuf::from(data.split(" (").next().expect("a path"));
     assert!(data.exists());
     assert!(lines.any(|line| line.contains("\\q leaves")));
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs").success());
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &child.id().to_string()])
+            .status()
+            .expect("kill runs")
+            .success()
+    );
     lines.for_each(drop);
     assert!(child.wait().expect("it ends").success());
     assert!(!data.exists(), "{} is left", data.display());

@@ -1,4 +1,5 @@
-//! A disk that fills up under a server, and has room again. Needs the right to mount one; says so where it has not.
+//! A disk that fills up under a server, and has room again. Needs the right to mount one; says so
+//! where it has not.
 
 mod common;
 
@@ -16,7 +17,10 @@ impl Disk {
     fn mount(megabytes: u32) -> Option<Disk> {
         let folder = tempfile::tempdir().expect("a folder");
         let size = format!("size={megabytes}m");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(folder.path()).output();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(folder.path())
+            .output();
         mounted.is_ok_and(|output| output.status.success()).then_some(Disk { folder })
     }
 
@@ -27,10 +31,18 @@ impl Disk {
     /// Leaves so many megabytes.
     fn fill(&self, left: u64) -> PathBuf {
         let ballast = self.path().join("ballast");
-        let output =
-            Command::new("df").args(["--output=avail", "-B1048576"]).arg(self.path()).output().expect("df runs");
-        let free: u64 = stdout(&output).lines().nth(1).and_then(|line| line.trim().parse().ok()).expect("a number");
-        std::fs::write(&ballast, vec![0; (free.saturating_sub(left) << 20) as usize]).expect("there was room");
+        let output = Command::new("df")
+            .args(["--output=avail", "-B1048576"])
+            .arg(self.path())
+            .output()
+            .expect("df runs");
+        let free: u64 = stdout(&output)
+            .lines()
+            .nth(1)
+            .and_then(|line| line.trim().parse().ok())
+            .expect("a number");
+        std::fs::write(&ballast, vec![0; (free.saturating_sub(left) << 20) as usize])
+            .expect("there was room");
         ballast
     }
 }
@@ -55,8 +67,10 @@ fn writes_fail_while_the_disk_is_full_and_reads_go_on() {
     let mut acknowledged = 0;
     let refused = loop {
         let from = acknowledged * 4000;
-        let insert =
-            format!("insert into t select i, repeat('x', 1000) from generate_series({from}, {}) as i", from + 3999);
+        let insert = format!(
+            "insert into t select i, repeat('x', 1000) from generate_series({from}, {}) as i",
+            from + 3999
+        );
         let output = sql(&node, &insert);
         if !output.status.success() {
             break stderr(&output);
@@ -71,7 +85,11 @@ fn writes_fail_while_the_disk_is_full_and_reads_go_on() {
         assert!(output.status.success(), "{shown}{}", stderr(&output));
         shown.lines().nth(2).and_then(|line| line.trim().parse::<u64>().ok()).expect("a count")
     };
-    assert_eq!(count(&node), acknowledged * 4000, "what was refused must not be there, and what was acknowledged must");
+    assert_eq!(
+        count(&node),
+        acknowledged * 4000,
+        "what was refused must not be there, and what was acknowledged must"
+    );
     std::fs::remove_file(ballast).expect("it is removed");
     let end = Instant::now() + Duration::from_secs(120);
     while !sql(&node, "insert into t values (-1, 'there is room')").status.success() {

@@ -14,7 +14,13 @@ struct Jobs(Vec<Child>);
 impl Jobs {
     fn end(&mut self, job: usize, signal: &str) {
         let child = &mut self.0[job];
-        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs").success());
+        assert!(
+            Command::new("kill")
+                .args([signal, &child.id().to_string()])
+                .status()
+                .expect("kill runs")
+                .success()
+        );
         child.wait().expect("it ends");
     }
 }
@@ -33,7 +39,11 @@ fn shell(line: &str, folder: &Path) -> Command {
     let own = binary.parent().expect("a folder").display().to_string();
     let mut command = Command::new("sh");
     let path = std::env::var("PATH").unwrap_or_default();
-    command.args(["-c", line]).current_dir(folder).env("PATH", format!("{own}:{path}")).stdin(Stdio::null());
+    command
+        .args(["-c", line])
+        .current_dir(folder)
+        .env("PATH", format!("{own}:{path}"))
+        .stdin(Stdio::null());
     command
 }
 
@@ -55,10 +65,13 @@ fn the_first_steps_can_be_taken_as_they_are_written() {
     let mut text = text.to_owned();
     let free = free_addresses(18);
     // The demo takes three ports in a row; it is given any.
-    text = text.replace("demo --sql 127.0.0.1:5544 --http 127.0.0.1:8844", "demo --sql 127.0.0.1:0 --http 127.0.0.1:0");
+    text = text.replace(
+        "demo --sql 127.0.0.1:5544 --http 127.0.0.1:8844",
+        "demo --sql 127.0.0.1:0 --http 127.0.0.1:0",
+    );
     let written = [
-        "5544", "5545", "5546", "8844", "8845", "8846", "7001", "7002", "7003", "5554", "5555", "5556", "8854", "8855",
-        "8856", "7011", "7012", "7013",
+        "5544", "5545", "5546", "8844", "8845", "8846", "7001", "7002", "7003", "5554", "5555",
+        "5556", "8854", "8855", "8856", "7011", "7012", "7013",
     ];
     for (at, (port, address)) in written.iter().zip(&free).enumerate() {
         // In two steps, lest one's free port is another's written one.
@@ -86,7 +99,10 @@ fn the_first_steps_can_be_taken_as_they_are_written() {
                 let mut job = job.stdout(Stdio::piped()).spawn().expect("sh runs");
                 let mut lines = BufReader::new(job.stdout.take().expect("a pipe")).lines();
                 jobs.0.push(job);
-                assert!(lines.by_ref().map_while(Result::ok).any(|line| line.starts_with("Ready")), "{line}");
+                assert!(
+                    lines.by_ref().map_while(Result::ok).any(|line| line.starts_with("Ready")),
+                    "{line}"
+                );
                 std::thread::spawn(move || lines.for_each(drop));
             } else if let Some(job) = line.strip_prefix("kill -9 %") {
                 jobs.end(job.parse::<usize>().expect("a number") - 1, "-KILL");
@@ -95,7 +111,11 @@ fn the_first_steps_can_be_taken_as_they_are_written() {
             } else {
                 let output = shell(line, folder.path()).output().expect("sh runs");
                 let shown = String::from_utf8_lossy(&output.stdout);
-                assert!(output.status.success(), "{line}: {shown}{}", String::from_utf8_lossy(&output.stderr));
+                assert!(
+                    output.status.success(),
+                    "{line}: {shown}{}",
+                    String::from_utf8_lossy(&output.stderr)
+                );
             }
         }
     }
@@ -117,6 +137,10 @@ fn the_lab_runs_as_it_is_written() {
     for line in blocks(include_str!("../../../docs/lab.md"), "sh").concat() {
         let output = shell(line, folder.path()).output().expect("sh runs");
         let shown = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{line}: {shown}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{line}: {shown}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }

@@ -15,16 +15,23 @@ fn table_4_is_measured_on_processes_beside_the_papers() {
         let found = shown.lines().find(|line| line.split_whitespace().next() == Some(many));
         let found = found.unwrap_or_else(|| panic!("no row of {many} participants: {shown}"));
         assert!(found.contains(papers), "the paper's {papers} is not in {found}");
-        let mean: f64 = found.split_whitespace().nth(1).and_then(|mean| mean.parse().ok()).expect("a number");
+        let mean: f64 =
+            found.split_whitespace().nth(1).and_then(|mean| mean.parse().ok()).expect("a number");
         // Nobody is told before commit wait is over, and nothing of it is spent before COMMIT.
         assert!(mean >= 4.0, "{found}");
     };
-    for (many, papers) in [("1", "17.0 ±1.4"), ("2", "24.5 ±2.5"), ("5", "31.5 ±6.2"), ("10", "30.0 ±3.7")] {
+    for (many, papers) in
+        [("1", "17.0 ±1.4"), ("2", "24.5 ±2.5"), ("5", "31.5 ±6.2"), ("10", "30.0 ±3.7")]
+    {
         row(many, papers);
     }
-    assert!(shown.contains("on real processes") && shown.contains("3 nodes") && shown.contains("fsync"), "{shown}");
+    assert!(
+        shown.contains("on real processes") && shown.contains("3 nodes") && shown.contains("fsync"),
+        "{shown}"
+    );
     assert!(said.contains("10 participants"), "how far it is: {said}");
-    let plot = std::fs::read_to_string(folder.path().join("spanner_table4-processes.svg")).expect("the plot");
+    let plot = std::fs::read_to_string(folder.path().join("spanner_table4-processes.svg"))
+        .expect("the plot");
     assert!(plot.starts_with("<svg") && plot.contains("on real processes"));
 }
 
@@ -35,8 +42,14 @@ fn what_cannot_be_measured_or_written_is_told_before() {
             &["figure", "spanner_table9", "--processes"][..],
             "no figure is called spanner_table9; there are spanner_table3",
         ),
-        (&["figure", "spanner_table4", "--processes", "--out", "/dev/null/plots"], "cannot write to /dev/null/plots"),
-        (&["figure", "spanner_table4", "--out", "/dev/null/plots"], "cannot write to /dev/null/plots"),
+        (
+            &["figure", "spanner_table4", "--processes", "--out", "/dev/null/plots"],
+            "cannot write to /dev/null/plots",
+        ),
+        (
+            &["figure", "spanner_table4", "--out", "/dev/null/plots"],
+            "cannot write to /dev/null/plots",
+        ),
         (&["figure", "--processes"], "<NAME>"),
     ] {
         let refused = run(arguments);

@@ -18,21 +18,32 @@ async fn one(client: &Client, query: &str) -> i64 {
     client.query_one(query, &[]).await.unwrap_or_else(|error| panic!("{query}: {error:?}")).get(0)
 }
 
-/// Inserts rows and changes them, each change a transaction of two statements, until it is told to end. How many rows there are by then, and the longest
-/// that it has waited for.
-async fn write(mut client: Client, next: Arc<AtomicI32>, ended: Arc<AtomicBool>) -> (i64, Duration) {
-    let insert = client.prepare("INSERT INTO stock (id, n) VALUES ($1, 0)").await.expect("prepared");
+/// Inserts rows and changes them, each change a transaction of two statements, until it is told to
+/// end. How many rows there are by then, and the longest that it has waited for.
+async fn write(
+    mut client: Client,
+    next: Arc<AtomicI32>,
+    ended: Arc<AtomicBool>,
+) -> (i64, Duration) {
+    let insert =
+        client.prepare("INSERT INTO stock (id, n) VALUES ($1, 0)").await.expect("prepared");
     let (mut rows, mut longest) = (0, Duration::ZERO);
     while !ended.load(Ordering::Relaxed) {
         let (began, id) = (Instant::now(), next.fetch_add(1, Ordering::Relaxed));
-        client.execute(&insert, &[&id]).await.unwrap_or_else(|error| panic!("an insert failed: {error:?}"));
+        client
+            .execute(&insert, &[&id])
+            .await
+            .unwrap_or_else(|error| panic!("an insert failed: {error:?}"));
         longest = longest.max(began.elapsed());
         rows += 1;
         let began = Instant::now();
         let change = async {
             let transaction = client.transaction().await?;
-            let n: i32 = transaction.query_one("SELECT n FROM stock WHERE id = $1", &[&id]).await?.get(0);
-            transaction.execute("UPDATE stock SET n = $2 WHERE id = $1", &[&id, &(n + id + 1)]).await?;
+            let n: i32 =
+                transaction.query_one("SELECT n FROM stock WHERE id = $1", &[&id]).await?.get(0);
+            transaction
+                .execute("UPDATE stock SET n = $2 WHERE id = $1", &[&id, &(n + id + 1)])
+                .await?;
             transaction.commit().await
         };
         change.await.unwrap_or_else(|error| panic!("a transaction failed: {error:?}"));
@@ -45,11 +56,18 @@ async fn write(mut client: Client, next: Arc<AtomicI32>, ended: Arc<AtomicBool>)
 async fn schemas_change_while_everybody_writes_and_nobody_fails() {
     let (folder, addresses) = (tempfile::tempdir().expect("a folder"), free_addresses(3));
     let join = addresses.join(",");
-    let member = |at: usize| Started::member(&folder.path().join(at.to_string()), &addresses[at], &join);
+    let member =
+        |at: usize| Started::member(&folder.path().join(at.to_string()), &addresses[at], &join);
     let nodes: Vec<Started> = (0..3).map(member).collect();
     let admins = [client(&nodes[0]).await, client(&nodes[1]).await, client(&nodes[2]).await];
-    admins[0].batch_execute("CREATE TABLE stock (id int PRIMARY KEY, n int NOT NULL)").await.expect("is made");
-    admins[1].batch_execute("ALTER TABLE stock SPLIT AT VALUES (40), (200)").await.expect("is split");
+    admins[0]
+        .batch_execute("CREATE TABLE stock (id int PRIMARY KEY, n int NOT NULL)")
+        .await
+        .expect("is made");
+    admins[1]
+        .batch_execute("ALTER TABLE stock SPLIT AT VALUES (40), (200)")
+        .await
+        .expect("is split");
     let (next, ended) = (Arc::new(AtomicI32::new(0)), Arc::new(AtomicBool::new(false)));
     let mut writers = Vec::new();
     for node in nodes.iter().chain(&nodes) {
@@ -68,7 +86,10 @@ async fn schemas_change_while_everybody_writes_and_nobody_fails() {
     .enumerate()
     {
         let began = Instant::now();
-        admins[at % 3].batch_execute(change).await.unwrap_or_else(|error| panic!("{change}: {error:?}"));
+        admins[at % 3]
+            .batch_execute(change)
+            .await
+            .unwrap_or_else(|error| panic!("{change}: {error:?}"));
         println!("{:>5} ms  {change}", began.elapsed().as_millis());
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -84,13 +105,20 @@ async fn schemas_change_while_everybody_writes_and_nobody_fails() {
         assert_eq!(one(admin, "SELECT count(*) FROM stock").await, rows);
         // By the index: it has an entry for each row, and no other.
         assert_eq!(one(admin, "SELECT count(*) FROM stock WHERE n >= 0").await, rows);
-        assert_eq!(one(admin, "SELECT count(*) FROM stock WHERE n = id + 1 AND state = 7").await, rows);
-        let plan = admin.simple_query("EXPLAIN SELECT id FROM stock WHERE n = 5").await.expect("explained");
+        assert_eq!(
+            one(admin, "SELECT count(*) FROM stock WHERE n = id + 1 AND state = 7").await,
+            rows
+        );
+        let plan = admin
+            .simple_query("EXPLAIN SELECT id FROM stock WHERE n = 5")
+            .await
+            .expect("explained");
         assert!(format!("{plan:?}").contains("by index stock_by_"), "{plan:?}");
     }
 }
 
-/// Two rows that agree: the index is withdrawn, and nothing of it is left. An index that somebody was stopped from building is not read, and can be dropped.
+/// Two rows that agree: the index is withdrawn, and nothing of it is left. An index that somebody
+/// was stopped from building is not read, and can be dropped.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_that_cannot_be_leaves_nothing_behind() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -102,9 +130,13 @@ async fn an_index_that_cannot_be_leaves_nothing_behind() {
         )
         .await
         .expect("is made");
-    let refused = client.batch_execute("CREATE UNIQUE INDEX t_by_n ON t (n)").await.expect_err("rows agree");
+    let refused =
+        client.batch_execute("CREATE UNIQUE INDEX t_by_n ON t (n)").await.expect_err("rows agree");
     let told = refused.as_db_error().expect("by the server");
-    assert_eq!((told.code().code(), told.message()), ("23505", "could not create unique index \"t_by_n\""));
+    assert_eq!(
+        (told.code().code(), told.message()),
+        ("23505", "could not create unique index \"t_by_n\"")
+    );
     assert!(told.detail().is_some_and(|detail| detail.contains("is duplicated")), "{told:?}");
     assert_eq!(one(&client, "SELECT count(*) FROM pg_class WHERE relname = 't_by_n'").await, 0);
     client
@@ -115,7 +147,8 @@ async fn an_index_that_cannot_be_leaves_nothing_behind() {
     assert_eq!(one(&client, "SELECT count(*) FROM pg_index WHERE NOT indisvalid").await, 0);
 }
 
-/// A row whose value an older row has, which the index does not know yet: when the older one goes, the other's entry stays.
+/// A row whose value an older row has, which the index does not know yet: when the older one goes,
+/// the other's entry stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_unique_index_that_is_being_built_keeps_the_entry_of_each_row() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -131,43 +164,58 @@ async fn a_unique_index_that_is_being_built_keeps_the_entry_of_each_row() {
     let held = holder.transaction().await.expect("begins");
     held.execute("DELETE FROM t WHERE id = 900", &[]).await.expect("its row is locked");
     let builder = client(&server).await;
-    let builds = tokio::spawn(async move { builder.batch_execute("CREATE UNIQUE INDEX t_by_n ON t (n)").await });
+    let builds =
+        tokio::spawn(
+            async move { builder.batch_execute("CREATE UNIQUE INDEX t_by_n ON t (n)").await },
+        );
     let unfinished = "SELECT count(*) FROM pg_index WHERE NOT indisvalid";
     while one(&other, unfinished).await == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    tokio::time::sleep(Duration::from_millis(300)).await; // It is past the first rows, and waits for the one that is held.
+    // It is past the first rows, and waits for the one that is held.
+    tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(one(&other, unfinished).await, 1);
     other.batch_execute("INSERT INTO t VALUES (1, 7)").await.expect("others go on");
     held.commit().await.expect("the older row goes");
     if let Err(refused) = builds.await.expect("no panic") {
-        // For a moment both rows were there, and it may have seen them: the holder's transaction was planned before the index was declared.
+        // For a moment both rows were there, and it may have seen them: the holder's transaction
+        // was planned before the index was declared.
         assert_eq!(refused.code().map(|code| code.code()), Some("23505"), "{refused:?}");
-        other.batch_execute("CREATE UNIQUE INDEX t_by_n ON t (n)").await.expect("the index is built");
+        other
+            .batch_execute("CREATE UNIQUE INDEX t_by_n ON t (n)")
+            .await
+            .expect("the index is built");
     }
     assert_eq!(one(&other, unfinished).await, 0);
     assert_eq!(one(&other, "SELECT count(*) FROM t WHERE n = 7").await, 1, "by the index");
-    let twice = other.batch_execute("INSERT INTO t VALUES (2000, 7)").await.expect_err("it is unique");
+    let twice =
+        other.batch_execute("INSERT INTO t VALUES (2000, 7)").await.expect_err("it is unique");
     assert_eq!(twice.code().map(|code| code.code()), Some("23505"));
 }
 
-/// What a node that does not lead reads by itself is what the statement was planned for, in whichever group the rows are.
+/// What a node that does not lead reads by itself is what the statement was planned for, in
+/// whichever group the rows are.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_notices_that_a_table_lies_elsewhere() {
     let (folder, addresses) = (tempfile::tempdir().expect("a folder"), free_addresses(3));
     let join = addresses.join(",");
-    let member = |at: usize| Started::member(&folder.path().join(at.to_string()), &addresses[at], &join);
+    let member =
+        |at: usize| Started::member(&folder.path().join(at.to_string()), &addresses[at], &join);
     let nodes: Vec<Started> = (0..3).map(member).collect();
     let writer = client(&nodes[0]).await;
     writer
-        .batch_execute("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0), (20, 0)")
+        .batch_execute(
+            "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 0), (20, 0)",
+        )
         .await
         .expect("is made");
     writer.batch_execute("ALTER TABLE t SPLIT AT VALUES (10)").await.expect("is split");
     let mut readers = Vec::new();
     for node in &nodes {
         let reader = client(node).await;
-        let read = reader.prepare("SELECT n FROM t WHERE id = 20 AS OF SYSTEM TIME with_max_staleness('10s')").await;
+        let read = reader
+            .prepare("SELECT n FROM t WHERE id = 20 AS OF SYSTEM TIME with_max_staleness('10s')")
+            .await;
         let read = read.expect("prepared");
         reader.query_one(&read, &[]).await.expect("read");
         readers.push((reader, read));

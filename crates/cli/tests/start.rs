@@ -16,26 +16,46 @@ fn what_cannot_start_says_why_and_ends_with_one() {
     for (arguments, reason) in [
         (vec!["start"], "--data"),
         (vec!["start", "--data", data, "--sql", "0.0.0.0:0"], "authentication"),
-        (vec!["start", "--data", data, "--sql", "127.0.0.1:0", "--http", "0.0.0.0:0"], "authentication"),
+        (
+            vec!["start", "--data", data, "--sql", "127.0.0.1:0", "--http", "0.0.0.0:0"],
+            "authentication",
+        ),
         (vec!["start", "--data", data, "--sql", &taken], "--sql"),
         (vec!["start", "--data", data, "--sql", "127.0.0.1:0", "--http", &taken], "--http"),
         (vec!["start", "--data", data, "--clock-bound", "3 parsecs"], "500us"),
         (vec!["start", "--data", data, "--join", "127.0.0.1:1,127.0.0.1:2"], "--listen"),
         (
-            vec!["start", "--data", data, "--join", "127.0.0.1:1,127.0.0.1:2", "--listen", "127.0.0.1:3"],
+            vec![
+                "start",
+                "--data",
+                data,
+                "--join",
+                "127.0.0.1:1,127.0.0.1:2",
+                "--listen",
+                "127.0.0.1:3",
+            ],
             "does not name",
         ),
         (vec!["start", "--data", data, "--cluster-time"], "--join"),
-        (vec!["start", "--data", data, "--token-file", "/nonexistent"], "--token-file /nonexistent"),
+        (
+            vec!["start", "--data", data, "--token-file", "/nonexistent"],
+            "--token-file /nonexistent",
+        ),
         (vec!["start", "--data", data, "--token-file", "/proc/version"], "it is no token"),
         (vec!["start", "--data", data, "--join", &join, "--listen", &taken], "cannot listen on"),
         (vec!["start", "--data", data, "--config", "/nonexistent.toml"], "/nonexistent.toml"),
-        (vec!["start", "--data", "/dev/null/x", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0"], "/dev/null/x"),
+        (
+            vec!["start", "--data", "/dev/null/x", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0"],
+            "/dev/null/x",
+        ),
     ] {
         let output = run(&arguments);
         let complaint = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {complaint}");
-        assert!(complaint.starts_with("meridian: ") && complaint.contains(reason), "{arguments:?}: {complaint}");
+        assert!(
+            complaint.starts_with("meridian: ") && complaint.contains(reason),
+            "{arguments:?}: {complaint}"
+        );
         assert!(!complaint.contains("panicked"), "{complaint}");
     }
 }
@@ -44,16 +64,24 @@ fn what_cannot_start_says_why_and_ends_with_one() {
 fn health_and_metrics_answer_and_sigterm_stops_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Started::on(folder.path());
-    let output =
-        run(&["sql", &node.url, "-e", "create table t (id int primary key)", "-e", "insert into t values (7)"]);
+    let output = run(&[
+        "sql",
+        &node.url,
+        "-e",
+        "create table t (id int primary key)",
+        "-e",
+        "insert into t values (7)",
+    ]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(node.get("/health").contains("\"status\":\"ok\""));
     let metrics = node.get("/metrics");
     assert!(
-        metrics.contains("meridian_pg_statements_total") && metrics.contains("meridian_log_fsyncs_total"),
+        metrics.contains("meridian_pg_statements_total")
+            && metrics.contains("meridian_log_fsyncs_total"),
         "{metrics}"
     );
-    let commits = metrics.lines().find_map(|line| line.strip_prefix("meridian_commit_wait_seconds_count "));
+    let commits =
+        metrics.lines().find_map(|line| line.strip_prefix("meridian_commit_wait_seconds_count "));
     assert!(commits.is_some_and(|commits| commits != "0"), "{metrics}");
     assert_eq!(node.terminate(), Some(0));
     let again = Started::on(folder.path());
@@ -93,10 +121,14 @@ fn a_lock_is_waited_for_no_longer_than_lock_timeout() {
     std::thread::scope(|scope| {
         let holder = scope.spawn(move || {
             let mut holder = common::meridian();
-            holder.args(["sql", url]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+            holder
+                .args(["sql", url])
+                .stdin(std::process::Stdio::piped())
+                .stdout(std::process::Stdio::piped());
             let mut holder = holder.spawn().expect("the binary runs");
             let mut input = holder.stdin.take().expect("a pipe");
-            std::io::Write::write_all(&mut input, b"begin; update t set id = 1 where id = 1;\n").expect("it reads");
+            std::io::Write::write_all(&mut input, b"begin; update t set id = 1 where id = 1;\n")
+                .expect("it reads");
             heard.recv().expect("somebody was refused");
             // A while longer: who waits for as long as it takes has begun to wait.
             std::thread::sleep(Duration::from_secs(2));
@@ -147,7 +179,11 @@ fn databases_are_created_and_dropped_while_it_runs() {
         let error = sql(&node.url, statement).expect_err(statement);
         assert!(error.contains(complaint), "{statement}: {error}");
     }
-    sql(&node.url, "create database if not exists lab; drop database lab; drop database if exists lab").expect("gone");
+    sql(
+        &node.url,
+        "create database if not exists lab; drop database lab; drop database if exists lab",
+    )
+    .expect("gone");
     assert!(sql(&lab, "select 1").is_err());
     sql(&node.url, "create database lab").expect("created again");
     assert!(sql(&lab, "select * from t").expect_err("empty").contains("42P01"));
@@ -161,8 +197,25 @@ fn psql_is_a_client() {
     let folder = tempfile::tempdir().expect("a folder");
     let node = Started::on(folder.path());
     let output = Command::new("psql")
-        .args(["-X", "-h", "127.0.0.1", "-p", node.port(), "-U", "root", "-d", "meridian", "-A", "-t"])
-        .args(["-c", "create table t (id int primary key, name text)", "-c", "insert into t values (1, 'a')"])
+        .args([
+            "-X",
+            "-h",
+            "127.0.0.1",
+            "-p",
+            node.port(),
+            "-U",
+            "root",
+            "-d",
+            "meridian",
+            "-A",
+            "-t",
+        ])
+        .args([
+            "-c",
+            "create table t (id int primary key, name text)",
+            "-c",
+            "insert into t values (1, 'a')",
+        ])
         .args(["-c", "select id, name from t"])
         .output()
         .expect("psql runs");
@@ -178,7 +231,10 @@ fn pgbench_runs_in_every_mode_and_its_balances_add_up() {
     let node = Started::on(folder.path());
     let pgbench = |arguments: &[&str]| {
         let mut command = Command::new("pgbench");
-        command.args(["-h", "127.0.0.1", "-p", node.port(), "-U", "root"]).args(arguments).arg("meridian");
+        command
+            .args(["-h", "127.0.0.1", "-p", node.port(), "-U", "root"])
+            .args(arguments)
+            .arg("meridian");
         command.output().expect("pgbench runs")
     };
     let filled = pgbench(&["-i", "-s", "1", "-q"]);
@@ -187,7 +243,10 @@ fn pgbench_runs_in_every_mode_and_its_balances_add_up() {
         let ran = pgbench(&["-n", "-M", mode, "-c", "4", "-T", "3", "--max-tries=1"]);
         let (shown, complaint) = (stdout(&ran), stderr(&ran));
         assert!(ran.status.success(), "{mode}: {complaint}");
-        assert!(shown.contains("number of failed transactions: 0 (0.000%)"), "{mode}: {shown}{complaint}");
+        assert!(
+            shown.contains("number of failed transactions: 0 (0.000%)"),
+            "{mode}: {shown}{complaint}"
+        );
     }
     let checked = run(&["workload", "tpcb", "check", &node.url]);
     assert!(checked.status.success(), "{}{}", stdout(&checked), stderr(&checked));

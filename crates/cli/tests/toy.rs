@@ -1,5 +1,5 @@
-//! A protocol that no shipped program has, in one file: versions under one lock, on a node that is alone. A node that is
-//! given its row runs SQL on it.
+//! A protocol that no shipped program has, in one file: versions under one lock, on a node that is
+//! alone. A node that is given its row runs SQL on it.
 
 #[path = "../../sql/tests/common/mod.rs"]
 mod common;
@@ -39,7 +39,9 @@ static PATIENCE: Setting = Setting {
 
 const HOSTED: HostedProtocol = HostedProtocol {
     protocol: &TOY,
-    open: |_, _: &Arc<NodeContext>| Ok(Arc::new(Handle(Memory::default().gives(IsolationLevel::RepeatableRead)))),
+    open: |_, _: &Arc<NodeContext>| {
+        Ok(Arc::new(Handle(Memory::default().gives(IsolationLevel::RepeatableRead))))
+    },
     choose_replicas: those_or_all,
 };
 
@@ -95,7 +97,8 @@ async fn a_protocol_that_a_node_is_given_runs_under_sql() {
     assert_eq!(asked(&mut first, "CREATE DATABASE lab PROTOCOL = toy").await, ["CREATE DATABASE"]);
     let engine = house.find("lab").await.expect("it has transactions").expect("it exists");
     let mut lab = Session::new(engine, "root");
-    let made = "CREATE TABLE t (k int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'one'), (2, 'two')";
+    let made =
+        "CREATE TABLE t (k int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'one'), (2, 'two')";
     assert_eq!(asked(&mut lab, made).await, ["CREATE TABLE", "INSERT 0 2"]);
     assert_eq!(asked(&mut lab, "SELECT v FROM t WHERE k = 2").await, ["two", "SELECT 1"]);
     assert_eq!(asked(&mut lab, "SHOW transaction_isolation").await[0], "repeatable read");
@@ -105,7 +108,10 @@ async fn a_protocol_that_a_node_is_given_runs_under_sql() {
     assert_eq!(asked(&mut first, set).await, ["ALTER DATABASE"]);
     assert_eq!(asked(&mut lab, "SHOW toy.patience").await[0], "5ms");
     let elsewhere = asked(&mut first, "ALTER DATABASE meridian SET toy.patience = '5ms'").await;
-    assert!(elsewhere[0].starts_with("42809") && elsewhere[0].contains("protocol toy"), "{elsewhere:?}");
+    assert!(
+        elsewhere[0].starts_with("42809") && elsewhere[0].contains("protocol toy"),
+        "{elsewhere:?}"
+    );
     let refused = asked(&mut first, "ALTER DATABASE lab MEMBERS (1)").await;
     assert!(refused[0].contains("whose protocol is toy"), "{refused:?}");
     assert_eq!(asked(&mut first, "DROP DATABASE lab").await, ["DROP DATABASE"]);

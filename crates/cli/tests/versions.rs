@@ -1,4 +1,5 @@
-//! What a database says of itself (how long superseded versions are kept, what waits to be prepared), and when rows were committed, as SQL says it.
+//! What a database says of itself (how long superseded versions are kept, what waits to be
+//! prepared), and when rows were committed, as SQL says it.
 
 mod common;
 
@@ -41,7 +42,8 @@ async fn a_database_says_for_how_long_it_keeps_versions() {
         ("meridian SET statement_timeout = '1s'", "0A000", "statement_timeout"),
         ("nowhere SET version_retention_period = '1h'", "3D000", "does not exist"),
     ] {
-        let refused = client.batch_execute(&format!("ALTER DATABASE {wrong}")).await.expect_err(wrong);
+        let refused =
+            client.batch_execute(&format!("ALTER DATABASE {wrong}")).await.expect_err(wrong);
         let told = refused.as_db_error().expect("by the server");
         assert_eq!(told.code().code(), code, "{wrong}: {told:?}");
         assert!(told.message().contains(words), "{wrong}: {told:?}");
@@ -68,18 +70,26 @@ async fn a_database_without_leaders_says_how_long_what_is_to_be_prepared_waits()
         client.batch_execute(&format!("ALTER DATABASE lab {said}")).await.expect(said);
         assert_eq!(one(&lab, "SHOW prepare_wait").await.as_deref(), Some(expected), "{said}");
     }
-    lab.batch_execute("CREATE TABLE t (k int PRIMARY KEY); INSERT INTO t VALUES (1), (2)").await.expect("it waits");
+    lab.batch_execute("CREATE TABLE t (k int PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
+        .await
+        .expect("it waits");
     assert_eq!(one(&lab, "SELECT count(*) FROM t").await.as_deref(), Some("2"));
     assert_eq!(one(&client, "SHOW prepare_wait").await, None, "its replicas have a leader");
     for (wrong, code, words, hint) in [
-        ("meridian SET prepare_wait = '5ms'", "42809", "\"meridian\" is spanner", "PROTOCOL = tapir"),
+        (
+            "meridian SET prepare_wait = '5ms'",
+            "42809",
+            "\"meridian\" is spanner",
+            "PROTOCOL = tapir",
+        ),
         ("meridian RESET prepare_wait", "42809", "\"meridian\" is spanner", "PROTOCOL = tapir"),
         ("lab SET prepare_wait = '1001ms'", "22023", "out of range", "0 to 1s"),
         ("lab SET prepare_wait = 'soon'", "22023", "is no duration", "'5ms'"),
         ("lab SET prepare_wait = soon", "22023", "is no duration", "'5ms'"),
         ("lab SET colour = 'red'", "42704", "no setting", "prepare_wait, version_retention_period"),
     ] {
-        let refused = client.batch_execute(&format!("ALTER DATABASE {wrong}")).await.expect_err(wrong);
+        let refused =
+            client.batch_execute(&format!("ALTER DATABASE {wrong}")).await.expect_err(wrong);
         let told = refused.as_db_error().expect("by the server");
         assert_eq!(told.code().code(), code, "{wrong}: {told:?}");
         assert!(told.message().contains(words), "{wrong}: {told:?}");
@@ -88,9 +98,12 @@ async fn a_database_without_leaders_says_how_long_what_is_to_be_prepared_waits()
 }
 
 async fn rows(client: &Client, query: &str) -> Vec<Vec<Option<String>>> {
-    let rows = client.simple_query(query).await.unwrap_or_else(|error| panic!("{query}: {error:?}"));
+    let rows =
+        client.simple_query(query).await.unwrap_or_else(|error| panic!("{query}: {error:?}"));
     let row = |message: &SimpleQueryMessage| match message {
-        SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect()),
+        SimpleQueryMessage::Row(row) => {
+            Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect())
+        }
         _ => None,
     };
     rows.iter().filter_map(row).collect()
@@ -106,7 +119,8 @@ async fn one(client: &Client, query: &str) -> Option<String> {
 async fn rows_tell_when_they_were_committed() {
     let (client, _server, _folder) = served().await;
     let run = async |statement: &str| client.batch_execute(statement).await.expect(statement);
-    run("CREATE TABLE note (id int PRIMARY KEY, tag text, words text); CREATE INDEX ON note (tag)").await;
+    run("CREATE TABLE note (id int PRIMARY KEY, tag text, words text); CREATE INDEX ON note (tag)")
+        .await;
     let mut committed = Vec::new();
     for id in 1..=4 {
         run(&format!("INSERT INTO note VALUES ({id}, 't{id}', 'first')")).await;
@@ -116,19 +130,31 @@ async fn rows_tell_when_they_were_committed() {
     run("UPDATE note SET words = 'second' WHERE id = 2").await;
     committed[1] = one(&client, "SHOW meridian.commit_timestamp").await;
     let of = |id: usize| vec![Some(id.to_string()), committed[id - 1].clone()];
-    let newest_last = "SELECT id, meridian_commit_timestamp FROM note ORDER BY meridian_commit_timestamp";
+    let newest_last =
+        "SELECT id, meridian_commit_timestamp FROM note ORDER BY meridian_commit_timestamp";
     assert_eq!(rows(&client, newest_last).await, [of(1), of(3), of(4), of(2)]);
-    for place in ["WHERE id = 3", "WHERE tag = 't3'", "WHERE id IN (3)", "AS n WHERE n.id > 2 LIMIT 1"] {
+    for place in
+        ["WHERE id = 3", "WHERE tag = 't3'", "WHERE id IN (3)", "AS n WHERE n.id > 2 LIMIT 1"]
+    {
         let query = format!("SELECT id, meridian_commit_timestamp FROM note {place}");
         assert_eq!(rows(&client, &query).await, [of(3)], "{query}");
     }
     let since = committed[3].as_deref().expect("it was committed");
     let later = format!("SELECT count(*) FROM note WHERE meridian_commit_timestamp > '{since}'");
     assert_eq!(one(&client, &later).await.as_deref(), Some("1"));
-    assert_eq!(rows(&client, "SELECT * FROM note WHERE id = 1").await[0].len(), 3, "it is no column of its own");
+    assert_eq!(
+        rows(&client, "SELECT * FROM note WHERE id = 1").await[0].len(),
+        3,
+        "it is no column of its own"
+    );
     run("BEGIN; UPDATE note SET words = 'third' WHERE id = 1").await;
-    let own = rows(&client, "SELECT id, meridian_commit_timestamp FROM note WHERE id IN (1, 3)").await;
-    assert_eq!(own, [vec![Some("1".into()), None], of(3)], "what is not committed has no timestamp");
+    let own =
+        rows(&client, "SELECT id, meridian_commit_timestamp FROM note WHERE id IN (1, 3)").await;
+    assert_eq!(
+        own,
+        [vec![Some("1".into()), None], of(3)],
+        "what is not committed has no timestamp"
+    );
     run("ROLLBACK").await;
     let refused = client.batch_execute("UPDATE note SET meridian_commit_timestamp = now()").await;
     assert_eq!(refused.expect_err("nobody sets it").code().map(|code| code.code()), Some("42703"));

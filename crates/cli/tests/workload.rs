@@ -1,4 +1,5 @@
-//! `meridian workload` against PostgreSQL itself, and against a cluster whose nodes are killed, the one that is spoken to first; and the workloads below SQL.
+//! `meridian workload` against PostgreSQL itself, and against a cluster whose nodes are killed, the
+//! one that is spoken to first; and the workloads below SQL.
 
 mod common;
 
@@ -19,7 +20,9 @@ struct Postgres {
 fn binaries() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
     let folders = versions.map(|version| version.path().join("bin"));
-    folders.filter(|folder| folder.join("initdb").exists() && folder.join("postgres").exists()).max()
+    folders
+        .filter(|folder| folder.join("initdb").exists() && folder.join("postgres").exists())
+        .max()
 }
 
 /// `id -u NAME` or `id -g NAME`
@@ -50,11 +53,17 @@ impl Postgres {
             }
             command
         };
-        let made = command("initdb").args(["-U", "root", "-A", "trust", "-N"]).status().expect("initdb runs");
+        let made = command("initdb")
+            .args(["-U", "root", "-A", "trust", "-N"])
+            .status()
+            .expect("initdb runs");
         assert!(made.success(), "initdb failed");
         let address = free_addresses(1).remove(0);
         let port = address.rsplit(':').next().expect("a port");
-        let child = command("postgres").args(["-h", "127.0.0.1", "-p", port, "-F", "-k"]).arg(folder.path()).spawn();
+        let child = command("postgres")
+            .args(["-h", "127.0.0.1", "-p", port, "-F", "-k"])
+            .arg(folder.path())
+            .spawn();
         let url = format!("postgresql://root@{address}/postgres");
         let postgres = Postgres { child: child.expect("postgres runs"), url, _folder: folder };
         let end = Instant::now() + Duration::from_secs(120);
@@ -83,7 +92,10 @@ fn workload(arguments: &[&str]) -> String {
 #[test]
 fn both_workloads_run_on_postgresql_and_a_wrong_sum_is_found_there() {
     let Some(postgres) = Postgres::start() else {
-        assert!(std::env::var_os("CI").is_none(), "PostgreSQL's server is not installed, and CI allows no skip");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "PostgreSQL's server is not installed, and CI allows no skip"
+        );
         eprintln!("SKIPPED: PostgreSQL's server is not installed");
         return;
     };
@@ -105,7 +117,8 @@ fn a_run_goes_on_elsewhere_when_the_node_that_it_speaks_to_is_killed() {
     let folder = tempfile::tempdir().expect("a folder");
     let addresses = free_addresses(3);
     let join = addresses.join(",");
-    let open = |at: usize| Started::member(&folder.path().join(at.to_string()), &addresses[at], &join);
+    let open =
+        |at: usize| Started::member(&folder.path().join(at.to_string()), &addresses[at], &join);
     let (first, second, third) = (open(0), open(1), open(2));
     let url = format!("postgresql://root@{},{},{}/meridian", first.sql, second.sql, third.sql);
     for kind in ["bank", "tpcb"] {

@@ -2,12 +2,15 @@
 
 use meridian_machine::Interval;
 
-/// The hull of all moments that lie in all but `liars` of these intervals. If at most so many are wrong, it holds the truth; nothing, if they contradict each
-/// other so much that more must be wrong, or if there are no more than that.
+/// The hull of all moments that lie in all but `liars` of these intervals. If at most so many are
+/// wrong, it holds the truth; nothing, if they contradict each other so much that more must be
+/// wrong, or if there are no more than that.
 pub fn agree(told: &[Interval], liars: usize) -> Option<Interval> {
     let enough = told.len().checked_sub(liars).filter(|enough| *enough > 0)?;
-    let mut ends: Vec<(u64, bool)> =
-        told.iter().flat_map(|interval| [(interval.earliest, false), (interval.latest, true)]).collect();
+    let mut ends: Vec<(u64, bool)> = told
+        .iter()
+        .flat_map(|interval| [(interval.earliest, false), (interval.latest, true)])
+        .collect();
     ends.sort_unstable(); // where one begins as another ends, both hold the moment
     let (mut within, mut first, mut last) = (0, None, 0);
     for (moment, ends_here) in ends {
@@ -28,7 +31,10 @@ pub fn agree(told: &[Interval], liars: usize) -> Option<Interval> {
 
 /// What lies in both.
 pub fn both(one: Interval, other: Interval) -> Option<Interval> {
-    let both = Interval { earliest: one.earliest.max(other.earliest), latest: one.latest.min(other.latest) };
+    let both = Interval {
+        earliest: one.earliest.max(other.earliest),
+        latest: one.latest.min(other.latest),
+    };
     (both.earliest <= both.latest).then_some(both)
 }
 
@@ -38,7 +44,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn told(intervals: &[(u64, u64)]) -> Vec<Interval> {
-        intervals.iter().map(|(earliest, latest)| Interval { earliest: *earliest, latest: *latest }).collect()
+        intervals
+            .iter()
+            .map(|(earliest, latest)| Interval { earliest: *earliest, latest: *latest })
+            .collect()
     }
 
     #[test]
@@ -46,7 +55,10 @@ mod tests {
         let expected = Some(Interval { earliest: 11, latest: 12 });
         assert_eq!(agree(&told(&[(8, 12), (11, 13), (90, 95)]), 1), expected);
         assert_eq!(agree(&told(&[(8, 12), (11, 13)]), 0), expected);
-        assert_eq!(agree(&told(&[(8, 12), (12, 13)]), 0), Some(Interval { earliest: 12, latest: 12 }));
+        assert_eq!(
+            agree(&told(&[(8, 12), (12, 13)]), 0),
+            Some(Interval { earliest: 12, latest: 12 })
+        );
         assert_eq!(agree(&told(&[(8, 12), (13, 14)]), 0), None);
         assert_eq!(agree(&told(&[(8, 12)]), 1), None, "whoever may lie is not believed alone");
         assert_eq!(agree(&[], 0), None);

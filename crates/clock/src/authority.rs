@@ -1,7 +1,10 @@
-//! The timestamp authority: one place that hands out all timestamps, as conventional snapshot isolation has it (Clock-SI §2, the baseline it is compared with).
+//! The timestamp authority: one place that hands out all timestamps, as conventional snapshot
+//! isolation has it (Clock-SI §2, the baseline it is compared with).
 //!
-//! Order is the order of the answers, so that it needs no clock to be right; it follows one, so that a timestamp says when it was. Invariants: no timestamp is
-//! handed out twice or after a greater one, in all lives together; everything handed out is at or below a ceiling that was durable before.
+//! Order is the order of the answers, so that it needs no clock to be right; it follows one, so
+//! that a timestamp says when it was. Invariants: no timestamp is handed out twice or after a
+//! greater one, in all lives together; everything handed out is at or below a ceiling that was
+//! durable before.
 
 use crate::{Issuer, Timestamp};
 use minicbor::{Decode, Encode};
@@ -48,7 +51,8 @@ impl Authority {
         self.issuer.raise_ceiling(nanos);
     }
 
-    /// So many timestamps, above everything before, and not before `at_least`; nothing, if a ceiling has to be made durable first.
+    /// So many timestamps, above everything before, and not before `at_least`; nothing, if a
+    /// ceiling has to be made durable first.
     pub fn hand_out(&mut self, at_least: u64, count: u32) -> Option<Stamps> {
         let count = count.clamp(1, LARGEST_BATCH);
         let mut issuer = self.issuer;
@@ -82,7 +86,9 @@ mod tests {
             for _ in 0..200 {
                 // The clock goes where it likes.
                 clock = clock.saturating_add_signed(rng.random_range(-50..100));
-                let Some(stamps) = authority.hand_out(clock, [1, 1, 5, u32::MAX][rng.random_range(0..4)]) else {
+                let Some(stamps) =
+                    authority.hand_out(clock, [1, 1, 5, u32::MAX][rng.random_range(0..4)])
+                else {
                     ceiling = ceiling.max(clock) + rng.random_range(0..500);
                     authority.raise_ceiling(ceiling);
                     continue;

@@ -1,4 +1,5 @@
-//! What was known of the time at one moment, and what is known of it later: the sawtooth of Spanner §3.
+//! What was known of the time at one moment, and what is known of it later: the sawtooth of Spanner
+//! §3.
 
 use meridian_machine::Interval;
 
@@ -29,7 +30,8 @@ impl Drift {
         if lasts > (u64::MAX >> 2) as u128 { u64::MAX >> 2 } else { lasts as u64 }
     }
 
-    /// By how much two clocks have moved apart, at most, when one of them has counted so many nanoseconds.
+    /// By how much two clocks have moved apart, at most, when one of them has counted so many
+    /// nanoseconds.
     pub const fn of(self, elapsed_ns: u64) -> u64 {
         ((elapsed_ns as u128 * self.part as u128) >> 32) as u64 + (elapsed_ns != 0) as u64
     }
@@ -45,7 +47,8 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Where it lies when the boot clock shows `boot_ns`: each end has moved as the boot clock did, give or take the drift.
+    /// Where it lies when the boot clock shows `boot_ns`: each end has moved as the boot clock did,
+    /// give or take the drift.
     pub const fn on(&self, boot_ns: u64, drift: Drift) -> Interval {
         let elapsed = boot_ns.saturating_sub(self.at);
         let slack = drift.of(elapsed);
@@ -66,8 +69,16 @@ mod tests {
         assert_eq!(bound.on(1_000, Drift::WORST), bound.interval);
         let later = bound.on(1_000 + 30_000_000_000, Drift::WORST);
         // Thirty seconds at 200 µs a second: the 6 ms of the paper, on top of the 1 ms.
-        assert!((7_000_000..7_000_010).contains(&later.half_width_ns()), "{}", later.half_width_ns());
-        assert_eq!(bound.on(0, Drift::WORST), bound.interval, "a moment before it says nothing new");
+        assert!(
+            (7_000_000..7_000_010).contains(&later.half_width_ns()),
+            "{}",
+            later.half_width_ns()
+        );
+        assert_eq!(
+            bound.on(0, Drift::WORST),
+            bound.interval,
+            "a moment before it says nothing new"
+        );
     }
 
     #[test]
@@ -75,9 +86,15 @@ mod tests {
         for elapsed in [1, 2, 999, 5_000, 1_000_000, 86_400_000_000_000, u64::MAX / 2] {
             let exact = (u128::from(elapsed) * 200).div_ceil(1_000_000);
             let ours = u128::from(Drift::WORST.of(elapsed));
-            assert!(ours >= exact && ours <= exact + exact / 1_000 + 2, "{elapsed}: {ours}, {exact}");
+            assert!(
+                ours >= exact && ours <= exact + exact / 1_000 + 2,
+                "{elapsed}: {ours}, {exact}"
+            );
             let lasts = Drift::WORST.keeps_within(elapsed);
-            assert!(Drift::WORST.of(lasts) <= elapsed + 1 && lasts >= elapsed.min(u64::MAX >> 3), "{elapsed}: {lasts}");
+            assert!(
+                Drift::WORST.of(lasts) <= elapsed + 1 && lasts >= elapsed.min(u64::MAX >> 3),
+                "{elapsed}: {lasts}"
+            );
         }
     }
 }

@@ -1,17 +1,24 @@
 //! Cluster time: what the time is when there is nobody to ask but each other.
 //!
-//! Each member keeps a logical clock: it never goes back, and runs at the rate of the member's boot clock, give or take what is slewed. Who wants to know the
-//! time bounds the clocks of a majority by round trips, and takes the hull of the bounds.
+//! Each member keeps a logical clock: it never goes back, and runs at the rate of the member's boot
+//! clock, give or take what is slewed. Who wants to know the time bounds the clocks of a majority
+//! by round trips, and takes the hull of the bounds.
 //!
-//! 1. **If a reading ends before another begins, wherever they are, the first one's `earliest` is not above the second one's `latest`.** Two majorities share
-//!    a member. Its clock was above the first one's `earliest`, does not go back, and was below the second one's `latest`.
-//! 2. A member's clock is never beyond what it has reserved durably, so that its next life begins above everything that this one has shown.
-//! 3. Two bounds on one clock contradict each other only if that clock or this machine's own has broken the drift bound. Who is contradicted by most of those whom
-//!    he hears takes it on himself, and does not know the time for [`EVICTED_FOR_NS`]; who is contradicted by few does not believe those, for as long.
-//! 4. A member that begins a life, or jumps forward, shows its clock to nobody until all bounds on what it was before have expired.
+//! 1. **If a reading ends before another begins, wherever they are, the first one's `earliest` is
+//!    not above the second one's `latest`.** Two majorities share a member. Its clock was above the
+//!    first one's `earliest`, does not go back, and was below the second one's `latest`.
+//! 2. A member's clock is never beyond what it has reserved durably, so that its next life begins
+//!    above everything that this one has shown.
+//! 3. Two bounds on one clock contradict each other only if that clock or this machine's own has
+//!    broken the drift bound. Who is contradicted by most of those whom he hears takes it on
+//!    himself, and does not know the time for [`EVICTED_FOR_NS`]; who is contradicted by few does
+//!    not believe those, for as long.
+//! 4. A member that begins a life, or jumps forward, shows its clock to nobody until all bounds on
+//!    what it was before have expired.
 //!
-//! This is all that commit wait and leases need of TrueTime (Spanner §3, §4.2, Appendix A). What it is not: the time of day. Members begin with the greatest of
-//! their system clocks, and from then on follow each other.
+//! This is all that commit wait and leases need of TrueTime (Spanner §3, §4.2, Appendix A). What it
+//! is not: the time of day. Members begin with the greatest of their system clocks, and from then
+//! on follow each other.
 
 use crate::agreement::both;
 use crate::bound::{Bound, Drift};
@@ -28,8 +35,9 @@ const S: u64 = 1_000 * MS;
 
 /// A bound on another's clock is used for so long: so long is everybody silent who may have jumped.
 pub const BOUND_LASTS_NS: u64 = 2 * S;
-/// A logical clock runs faster or slower than its boot clock by at most so much, in billionths. With it, the drift that everybody allows for (200 ppm) covers boot
-/// clocks that are wrong by up to 50 ppm each, and slewing keeps such clocks together.
+/// A logical clock runs faster or slower than its boot clock by at most so much, in billionths.
+/// With it, the drift that everybody allows for (200 ppm) covers boot clocks that are wrong by up
+/// to 50 ppm each, and slewing keeps such clocks together.
 const SLEW_PPB: i64 = 100_000;
 /// Who is surely behind by more does not slew, but jumps.
 const JUMP_NS: u64 = 10 * MS;
@@ -95,7 +103,8 @@ fn middle(interval: Interval) -> u64 {
     interval.earliest + (interval.latest - interval.earliest) / 2
 }
 
-/// Until when somebody is silent who begins to be now: whoever has bounded the clock has forgotten it by then.
+/// Until when somebody is silent who begins to be now: whoever has bounded the clock has forgotten
+/// it by then.
 fn silence(boot_ns: u64, drift: Drift) -> u64 {
     if broken(rules::CLOCK_JUMPS_ALOUD) {
         return boot_ns;
@@ -143,8 +152,15 @@ pub struct ClusterClock {
 }
 
 impl ClusterClock {
-    /// Begins a life. `boot` tells boots of this machine apart; `boot_ns` is its boot clock, `system_ns` its system clock.
-    pub fn begin(others: Vec<NodeId>, boot: u64, boot_ns: u64, system_ns: u64, anchor: Option<Anchor>) -> ClusterClock {
+    /// Begins a life. `boot` tells boots of this machine apart; `boot_ns` is its boot clock,
+    /// `system_ns` its system clock.
+    pub fn begin(
+        others: Vec<NodeId>,
+        boot: u64,
+        boot_ns: u64,
+        system_ns: u64,
+        anchor: Option<Anchor>,
+    ) -> ClusterClock {
         let floor = match anchor.filter(|_| !broken(rules::CLOCK_FLOOR_FORGOTTEN)) {
             // The clock went on as the boot clock did, at most so much faster.
             Some(anchor) if anchor.boot == boot && anchor.at <= boot_ns => {
@@ -181,7 +197,8 @@ impl ClusterClock {
         ClusterClock { drift, silent_until, ..self }
     }
 
-    /// What has to be durable before the clock goes on beyond the last one's ceiling; [`ClusterClock::reserved`] says that it is.
+    /// What has to be durable before the clock goes on beyond the last one's ceiling;
+    /// [`ClusterClock::reserved`] says that it is.
     pub fn anchor(&self, boot: u64, boot_ns: u64) -> Anchor {
         let value = self.mine.on(boot_ns);
         Anchor { boot, at: boot_ns, value, ceiling: value.saturating_add(RESERVE_NS) }
@@ -189,7 +206,8 @@ impl ClusterClock {
 
     /// Whether an anchor should be made durable: more than half of what is reserved is used.
     pub fn wants_reserve(&self, boot_ns: u64) -> bool {
-        self.silent_until.is_none() && self.mine.on(boot_ns).saturating_add(RESERVE_NS / 2) > self.ceiling
+        self.silent_until.is_none()
+            && self.mine.on(boot_ns).saturating_add(RESERVE_NS / 2) > self.ceiling
     }
 
     /// An anchor is durable.
@@ -225,7 +243,8 @@ impl ClusterClock {
         } else {
             known.retain(|sample| boot_ns.saturating_sub(sample.sent) < BOUND_LASTS_NS);
             let now = fresh.on(boot_ns, self.drift);
-            let fits = known.iter().all(|sample| both(sample.on(boot_ns, self.drift), now).is_some());
+            let fits =
+                known.iter().all(|sample| both(sample.on(boot_ns, self.drift), now).is_some());
             known.push_back(fresh);
             if !fits && !broken(rules::OWN_RATE_UNCHECKED) {
                 self.contradicted(boot_ns, from);
@@ -260,7 +279,8 @@ impl ClusterClock {
         self.demoted.iter().filter(move |(_, until)| boot_ns < **until).map(|(node, _)| *node)
     }
 
-    /// Who begins with a clock that is more than an hour ahead, so that this member does not follow him alone: somebody's system clock has to be set.
+    /// Who begins with a clock that is more than an hour ahead, so that this member does not follow
+    /// him alone: somebody's system clock has to be set.
     pub fn far(&self) -> Option<NodeId> {
         self.far
     }
@@ -286,7 +306,8 @@ impl ClusterClock {
         Some(self.best(boot_ns, self.samples.get(&other)?)?.round_trip_ns())
     }
 
-    /// The sample with the narrowest bound that lasts until the next answers come; if there is none, the one that lasts longest.
+    /// The sample with the narrowest bound that lasts until the next answers come; if there is
+    /// none, the one that lasts longest.
     fn best<'a>(&self, boot_ns: u64, samples: &'a VecDeque<Sample>) -> Option<&'a Sample> {
         let age = |sample: &&Sample| boot_ns.saturating_sub(sample.sent);
         let lasts = |sample: &&Sample| age(sample) < BOUND_LASTS_NS - 3 * POLL_EVERY_NS;
@@ -300,7 +321,8 @@ impl ClusterClock {
         Some((sample.on(boot_ns, self.drift), sample.sent + BOUND_LASTS_NS))
     }
 
-    /// What a member showed contradicts what it had shown: its clock or this one's has broken its bound.
+    /// What a member showed contradicts what it had shown: its clock or this one's has broken its
+    /// bound.
     fn contradicted(&mut self, boot_ns: u64, by: NodeId) {
         self.demoted.insert(by, boot_ns + EVICTED_FOR_NS);
         self.samples.remove(&by);
@@ -325,8 +347,8 @@ impl ClusterClock {
         self.led = true;
     }
 
-    /// While it is silent, a clock goes where the others are: to a majority, if there is one; to somebody steady, if not; and to whoever is the latest, if
-    /// all have just begun.
+    /// While it is silent, a clock goes where the others are: to a majority, if there is one; to
+    /// somebody steady, if not; and to whoever is the latest, if all have just begun.
     fn follow(&mut self, boot_ns: u64, from: NodeId, shown: &Shown, fresh: Sample) {
         let floor = self.floor.on(boot_ns);
         let theirs = fresh.on(boot_ns, self.drift).earliest;
@@ -356,26 +378,36 @@ impl ClusterClock {
     /// The majority whose bounds are closest together.
     fn tightest(&self, boot_ns: u64, with_mine: bool) -> Option<Majority> {
         let believed = |node: &NodeId| self.demoted.get(node).is_none_or(|until| boot_ns >= *until);
-        let samples = self.samples.iter().filter(|(node, _)| believed(node)).map(|(_, samples)| samples);
-        let mut bounds: Vec<(Interval, u64)> = samples.filter_map(|samples| self.bound_of(boot_ns, samples)).collect();
+        let samples =
+            self.samples.iter().filter(|(node, _)| believed(node)).map(|(_, samples)| samples);
+        let mut bounds: Vec<(Interval, u64)> =
+            samples.filter_map(|samples| self.bound_of(boot_ns, samples)).collect();
         if with_mine && self.is_steady(boot_ns) {
             let now = self.mine.on(boot_ns);
             bounds.push((Interval { earliest: now, latest: now }, boot_ns + (self.ceiling - now)));
         }
         bounds.sort_unstable_by_key(|(interval, _)| interval.latest);
         let above = |(lowest, _): &(Interval, u64)| {
-            let first = bounds.iter().filter(|(interval, _)| interval.earliest >= lowest.earliest).take(self.majority);
+            let first = bounds
+                .iter()
+                .filter(|(interval, _)| interval.earliest >= lowest.earliest)
+                .take(self.majority);
             let latest = first.clone().nth(self.majority - 1)?.0.latest;
             let greatest = first.clone().map(|(interval, _)| interval.earliest).max()?;
             let until = first.map(|(_, until)| *until).min()?;
             Some(Majority { hull: Interval { earliest: lowest.earliest, latest }, greatest, until })
         };
-        bounds.iter().filter_map(above).min_by_key(|majority| majority.hull.latest - majority.hull.earliest)
+        bounds
+            .iter()
+            .filter_map(above)
+            .min_by_key(|majority| majority.hull.latest - majority.hull.earliest)
     }
 
     /// Looks at all bounds again: what the time is, whether to be silent, and which way to slew.
     fn agree(&mut self, boot_ns: u64) {
-        if self.silent_until.is_some_and(|until| boot_ns >= until) && self.questions.answerers() + 1 >= self.majority {
+        if self.silent_until.is_some_and(|until| boot_ns >= until)
+            && self.questions.answerers() + 1 >= self.majority
+        {
             self.silent_until = None;
         }
         self.demoted.retain(|_, until| boot_ns < *until);
@@ -390,14 +422,17 @@ impl ClusterClock {
         }
         let now = self.mine.on(boot_ns);
         let theirs = self.tightest(boot_ns, false);
-        // A machine that stood still, or another that begins at its ceiling: nobody waits for a clock to catch up.
+        // A machine that stood still, or another that begins at its ceiling: nobody waits for a
+        // clock to catch up.
         let behind = |nanos: u64| nanos > now.saturating_add(JUMP_NS);
         if theirs.as_ref().is_some_and(|others| behind(others.hull.earliest))
             || all.as_ref().is_some_and(|all| behind(all.greatest))
         {
             self.withdraw(boot_ns, 0);
-            // What is known of the time without this clock; if that is nothing, the last hull goes on and is not good.
-            let known = theirs.map(|majority| (Bound { at: boot_ns, interval: majority.hull }, majority.until));
+            // What is known of the time without this clock; if that is nothing, the last hull goes
+            // on and is not good.
+            let known = theirs
+                .map(|majority| (Bound { at: boot_ns, interval: majority.hull }, majority.until));
             self.hull = known.or(self.hull.map(|(bound, _)| (bound, 0)));
             return;
         }

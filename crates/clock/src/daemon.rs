@@ -1,15 +1,18 @@
 //! The time daemon, and the time masters that it asks (Spanner §3).
 //!
-//! A *master* has a reference of its own: sources that its host reads (the kernel, chrony, a hardware clock …), or an oscillator good enough to go on alone for
-//! long between synchronisations, which is the paper's atomic clock. Every node asks all masters, lets Marzullo's algorithm outvote those who lie, and lets what
-//! it knows widen by the drift bound until the next answers: the sawtooth.
+//! A *master* has a reference of its own: sources that its host reads (the kernel, chrony, a
+//! hardware clock …), or an oscillator good enough to go on alone for long between
+//! synchronisations, which is the paper's atomic clock. Every node asks all masters, lets
+//! Marzullo's algorithm outvote those who lie, and lets what it knows widen by the drift bound
+//! until the next answers: the sawtooth.
 //!
-//! 1. **If at most [`Daemon::liars`] masters tell an interval that the time is not in, and this machine's clock keeps the drift bound, every usable reading holds
-//!    the time.** So does what lies in both the new agreement and the old one, widened; that is what is kept.
-//! 2. If nothing lies in both, this machine's clock has broken its bound, or too many lie. The node evicts itself, and comes back when there has been no
-//!    contradiction for [`EVICTED_FOR_NS`].
-//! 3. A master tells its reference and never what it heard from others, lest one lie come back as many voices; one whose reference contradicts the others tells
-//!    nothing, for as long.
+//! 1. **If at most [`Daemon::liars`] masters tell an interval that the time is not in, and this
+//!    machine's clock keeps the drift bound, every usable reading holds the time.** So does what
+//!    lies in both the new agreement and the old one, widened; that is what is kept.
+//! 2. If nothing lies in both, this machine's clock has broken its bound, or too many lie. The node
+//!    evicts itself, and comes back when there has been no contradiction for [`EVICTED_FOR_NS`].
+//! 3. A master tells its reference and never what it heard from others, lest one lie come back as
+//!    many voices; one whose reference contradicts the others tells nothing, for as long.
 //! 4. A node's own sources share a machine, and are one voice.
 
 use crate::agreement::{agree, both};
@@ -105,7 +108,8 @@ impl Daemon {
         }
     }
 
-    /// A master whose reference is its own oscillator, which the other masters set every half minute.
+    /// A master whose reference is its own oscillator, which the other masters set every half
+    /// minute.
     pub fn with_oscillator(masters: Vec<NodeId>, drift: Drift) -> Daemon {
         Daemon { oscillator: Some(drift), ..Daemon::new(masters, true) }
     }
@@ -133,7 +137,8 @@ impl Daemon {
         self.masters.iter().map(|master| (*master, poll)).collect()
     }
 
-    /// A master's answer to another's question. The clock is read now: this is to be sent, or forgotten.
+    /// A master's answer to another's question. The clock is read now: this is to be sent, or
+    /// forgotten.
     pub fn tell(&self, boot_ns: u64, poll: Poll) -> Told {
         let interval = self.own(boot_ns).filter(|_| self.has_own && boot_ns >= self.diverged_until);
         Told { sent: poll.sent, interval }
@@ -147,7 +152,9 @@ impl Daemon {
         let known = self.samples.entry(from).or_default();
         known.retain(|sample| boot_ns.saturating_sub(sample.sent) < ANSWER_LASTS_NS);
         match told.interval.filter(|interval| interval.earliest <= interval.latest) {
-            Some(interval) => known.push_back(Sample { sent: told.sent, heard: boot_ns, told: interval }),
+            Some(interval) => {
+                known.push_back(Sample { sent: told.sent, heard: boot_ns, told: interval })
+            }
             None => known.clear(), // it does not believe itself
         }
         self.hear_voices(boot_ns, true);
@@ -189,7 +196,8 @@ impl Daemon {
 
     /// How far the middle of a master's interval is ahead of what this node knows.
     pub fn offset_ns(&self, boot_ns: u64, master: NodeId) -> Option<i64> {
-        let middle = |interval: Interval| interval.earliest + (interval.latest - interval.earliest) / 2;
+        let middle =
+            |interval: Interval| interval.earliest + (interval.latest - interval.earliest) / 2;
         let known = self.known?.on(boot_ns, self.drift);
         Some(middle(self.voice(boot_ns, master)?).wrapping_sub(middle(known)) as i64)
     }
@@ -199,7 +207,8 @@ impl Daemon {
         if let Some(drift) = self.oscillator {
             return Some(self.synchronised?.on(boot_ns, drift));
         }
-        let told: Vec<Interval> = self.sources.values().map(|bound| bound.on(boot_ns, self.drift)).collect();
+        let told: Vec<Interval> =
+            self.sources.values().map(|bound| bound.on(boot_ns, self.drift)).collect();
         agree(&told, told.len().saturating_sub(1) / 2)
     }
 
@@ -212,7 +221,8 @@ impl Daemon {
     fn best(&self, boot_ns: u64, master: NodeId) -> Option<&Sample> {
         let samples = self.samples.get(&master)?;
         let fresh = samples.iter().filter(|sample| boot_ns.saturating_sub(sample.sent) < WINDOW_NS);
-        let last = || samples.back().filter(|last| boot_ns.saturating_sub(last.sent) < ANSWER_LASTS_NS);
+        let last =
+            || samples.back().filter(|last| boot_ns.saturating_sub(last.sent) < ANSWER_LASTS_NS);
         narrowest(fresh, boot_ns, self.drift).or_else(last)
     }
 
@@ -225,7 +235,10 @@ impl Daemon {
     fn hear_voices(&mut self, boot_ns: u64, news: bool) {
         let mut voices: Vec<(Voice, Interval)> = Vec::with_capacity(self.masters.len() + 1);
         let masters = self.masters.iter();
-        voices.extend(masters.filter_map(|master| Some((Voice::Master(*master), self.voice(boot_ns, *master)?))));
+        voices
+            .extend(masters.filter_map(|master| {
+                Some((Voice::Master(*master), self.voice(boot_ns, *master)?))
+            }));
         if self.oscillator.is_some() {
             self.synchronise(boot_ns, &voices);
         }
@@ -245,8 +258,10 @@ impl Daemon {
             return;
         };
         self.contradiction = false;
-        let sources =
-            self.sources.iter().map(|(number, bound)| (Voice::Source(*number), bound.on(boot_ns, self.drift)));
+        let sources = self
+            .sources
+            .iter()
+            .map(|(number, bound)| (Voice::Source(*number), bound.on(boot_ns, self.drift)));
         let contradicts = |(_, told): &(Voice, Interval)| both(*told, agreed).is_none();
         let demoted = sources.chain(voices).filter(contradicts).map(|(voice, _)| voice).collect();
         self.demoted = demoted;
@@ -270,7 +285,9 @@ impl Daemon {
 
     /// The others set the oscillator.
     fn synchronise(&mut self, boot_ns: u64, masters: &[(Voice, Interval)]) {
-        if self.synchronised.is_some_and(|last| boot_ns.saturating_sub(last.at) < SYNCHRONISE_EVERY_NS)
+        if self
+            .synchronised
+            .is_some_and(|last| boot_ns.saturating_sub(last.at) < SYNCHRONISE_EVERY_NS)
             || boot_ns < self.diverged_until
         {
             return;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Parses a number with a unit (`us`, `ms`, `s`, `min`, `h`, `d`), milliseconds without one. None if it is no duration.
+/// Parses a number with a unit (`us`, `ms`, `s`, `min`, `h`, `d`), milliseconds without one. None
+/// if it is no duration.
 pub fn parse(text: &str) -> Option<Duration> {
     let text = text.trim().trim_matches('\'').trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -21,8 +22,14 @@ pub fn parse(text: &str) -> Option<Duration> {
 
 /// A duration in the largest unit of which it is a whole number, at least microseconds.
 pub fn show(duration: Duration) -> String {
-    const UNITS: [(u128, &str); 6] =
-        [(86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms"), (1, "us")];
+    const UNITS: [(u128, &str); 6] = [
+        (86_400_000_000, "d"),
+        (3_600_000_000, "h"),
+        (60_000_000, "min"),
+        (1_000_000, "s"),
+        (1_000, "ms"),
+        (1, "us"),
+    ];
     let us = duration.as_micros();
     let unit = UNITS.iter().find(|(unit, _)| us > 0 && us.is_multiple_of(*unit));
     unit.map_or_else(|| "0".to_owned(), |(unit, name)| format!("{}{name}", us / unit))

@@ -1,14 +1,18 @@
-//! The hybrid clock: physical where it can be, logical where it must be (HybridTime §3, Algorithms 1 and 2, repaired).
+//! The hybrid clock: physical where it can be, logical where it must be (HybridTime §3, Algorithms
+//! 1 and 2, repaired).
 //!
-//! What is printed in Algorithm 2 hands out the same timestamp twice within a tick, and a smaller one after a message (Traps A.4-1, A.4-2). Here a timestamp is
-//! always above the last one, whether that was issued or heard of.
+//! What is printed in Algorithm 2 hands out the same timestamp twice within a tick, and a smaller
+//! one after a message (Traps A.4-1, A.4-2). Here a timestamp is always above the last one, whether
+//! that was issued or heard of.
 //!
 //! 1. What happened before has the smaller timestamp, along every chain of messages.
-//! 2. `error_ns` comes from whoever read the physical part off a clock: the timestamp is ahead of its event by at most that, and behind by at most the error
-//!    of the node where the event happened (Theorem 2).
-//! 3. A timestamp that cannot be true yet is refused at the door, by the name of who sent it: adopted, it would be everybody's for ever (Trap A.4-3).
-//! 4. When the logical part is used up the clock stalls until the physical one has moved (Trap A.4-5); above the ceiling it stalls until that is raised
-//!    durably (Trap A.4-4).
+//! 2. `error_ns` comes from whoever read the physical part off a clock: the timestamp is ahead of
+//!    its event by at most that, and behind by at most the error of the node where the event
+//!    happened (Theorem 2).
+//! 3. A timestamp that cannot be true yet is refused at the door, by the name of who sent it:
+//!    adopted, it would be everybody's for ever (Trap A.4-3).
+//! 4. When the logical part is used up the clock stalls until the physical one has moved (Trap
+//!    A.4-5); above the ceiling it stalls until that is raised durably (Trap A.4-4).
 
 use crate::{Issuer, Timestamp};
 use meridian_machine::{NodeId, Reading};
@@ -29,7 +33,10 @@ pub struct Hybrid {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stalled {
     /// The logical part is used up: wait until the physical clock has moved.
-    #[error("more than {} timestamps in one nanosecond of the clock: it has to move first", u32::MAX)]
+    #[error(
+        "more than {} timestamps in one nanosecond of the clock: it has to move first",
+        u32::MAX
+    )]
     Logical,
     /// A ceiling has to be made durable first.
     #[error("the reserved times are used up")]
@@ -70,7 +77,8 @@ pub struct HybridClock {
 }
 
 impl HybridClock {
-    /// A clock above `floor`: the greatest timestamp of its log, and the ceiling of its former life. Nothing is issued until a ceiling is raised.
+    /// A clock above `floor`: the greatest timestamp of its log, and the ceiling of its former
+    /// life. Nothing is issued until a ceiling is raised.
     pub fn above(issuer: u32, floor: Hybrid, widest_ns: u64) -> HybridClock {
         HybridClock { issuer: Issuer::above(issuer, floor.at), error_ns: floor.error_ns, widest_ns }
     }
@@ -144,15 +152,23 @@ mod tests {
         let mut one = clock(1);
         let tick = reading(100_000, 10);
         let three = [(); 3].map(|()| one.now(tick).unwrap().at);
-        assert!(three[0] < three[1] && three[1] < three[2], "three in one tick are three (Trap A.4-1)");
+        assert!(
+            three[0] < three[1] && three[1] < three[2],
+            "three in one tick are three (Trap A.4-1)"
+        );
         for _ in 0..9 {
             one.now(tick).unwrap();
         }
         let last = one.now(tick).unwrap();
-        let older = Hybrid { at: Timestamp { nanos: 100_000, logical: 2, issuer: 2 }, error_ns: 10 };
+        let older =
+            Hybrid { at: Timestamp { nanos: 100_000, logical: 2, issuer: 2 }, error_ns: 10 };
         one.hear(tick, NodeId(2), older).unwrap();
-        assert!(one.now(tick).unwrap().at > last.at, "an older one takes nothing back (Trap A.4-2)");
-        let newer = Hybrid { at: Timestamp { nanos: 100_000, logical: 50, issuer: 2 }, error_ns: 10 };
+        assert!(
+            one.now(tick).unwrap().at > last.at,
+            "an older one takes nothing back (Trap A.4-2)"
+        );
+        let newer =
+            Hybrid { at: Timestamp { nanos: 100_000, logical: 50, issuer: 2 }, error_ns: 10 };
         one.hear(tick, NodeId(2), newer).unwrap();
         assert!(one.now(tick).unwrap().at > newer.at);
     }
@@ -161,27 +177,37 @@ mod tests {
     fn the_far_future_is_refused_by_name_and_leaves_nothing_behind() {
         let mut one = clock(1);
         let before = one.now(reading(100_000, 10)).unwrap();
-        let poison = Hybrid { at: Timestamp { nanos: 100_500, logical: 0, issuer: 2 }, error_ns: 10 };
+        let poison =
+            Hybrid { at: Timestamp { nanos: 100_500, logical: 0, issuer: 2 }, error_ns: 10 };
         let refused = one.hear(reading(100_001, 10), NodeId(2), poison);
         assert_eq!(refused, Err(Refused::Future { from: NodeId(2), ahead_ns: 479 }));
         let vague = Hybrid { error_ns: 1_001, ..poison };
-        assert!(matches!(one.hear(reading(100_001, 10), NodeId(2), vague), Err(Refused::Wide { .. })));
+        assert!(matches!(
+            one.hear(reading(100_001, 10), NodeId(2), vague),
+            Err(Refused::Wide { .. })
+        ));
         assert_eq!(one.now(reading(100_002, 10)).unwrap().at.nanos, 100_002);
         assert!(before.at.nanos == 100_000);
     }
 
     #[test]
     fn it_stalls_rather_than_to_wrap_or_to_pass_its_ceiling() {
-        let spent = Hybrid { at: Timestamp { nanos: 100_000, logical: u32::MAX, issuer: 1 }, error_ns: 0 };
+        let spent =
+            Hybrid { at: Timestamp { nanos: 100_000, logical: u32::MAX, issuer: 1 }, error_ns: 0 };
         let mut one = HybridClock::above(1, spent, 1_000);
-        assert_eq!(one.now(reading(100_001, 5)), Err(Stalled::Ceiling), "another life may have been there");
+        assert_eq!(
+            one.now(reading(100_001, 5)),
+            Err(Stalled::Ceiling),
+            "another life may have been there"
+        );
         one.raise_ceiling(100_001);
         assert_eq!(one.now(reading(99_000, 5)), Err(Stalled::Logical));
         assert_eq!(one.now(reading(100_001, 5)).unwrap().at.nanos, 100_001);
         assert_eq!(one.now(reading(100_002, 5)), Err(Stalled::Ceiling));
     }
 
-    /// Theorem 2, and happened-before, in worlds of nodes whose clocks are wrong within their errors.
+    /// Theorem 2, and happened-before, in worlds of nodes whose clocks are wrong within their
+    /// errors.
     #[test]
     fn chains_are_ordered_and_errors_do_not_add_up() {
         for seed in 0..200 {
@@ -205,8 +231,14 @@ mod tests {
                 }
                 let event = clocks[node].now(now).unwrap();
                 assert!(after.is_none_or(|after| after < event.at), "seed {seed}: happened before");
-                assert!(event.at.nanos <= true_ns + event.error_ns, "seed {seed}: ahead by more than its error");
-                assert!(event.at.nanos + error_ns >= true_ns, "seed {seed}: behind by more than the local error");
+                assert!(
+                    event.at.nanos <= true_ns + event.error_ns,
+                    "seed {seed}: ahead by more than its error"
+                );
+                assert!(
+                    event.at.nanos + error_ns >= true_ns,
+                    "seed {seed}: behind by more than the local error"
+                );
                 assert!(said.iter().all(|other| other.at != event.at), "seed {seed}: twice");
                 said.push(event);
             }

@@ -8,8 +8,8 @@ use meridian_machine::planted::broken;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CeilingReached;
 
-/// Issues timestamps strictly increasing above everything issued before and at or below a persisted ceiling
-/// (Traps A.5-2: a lying clock then costs freshness, never order).
+/// Issues timestamps strictly increasing above everything issued before and at or below a persisted
+/// ceiling (Traps A.5-2: a lying clock then costs freshness, never order).
 ///
 /// Invariant 1: `last < ceiling`, and `ceiling` was durable before anything up to it was issued.
 /// Invariant 2: after a restart the issuer starts above the ceiling of its previous life.

@@ -1,4 +1,5 @@
-//! The oracle that knows the time, and batches of timestamps made of what it says (K2 §2.2, §4), with the arithmetic repaired (Traps A.1-A).
+//! The oracle that knows the time, and batches of timestamps made of what it says (K2 §2.2, §4),
+//! with the arithmetic repaired (Traps A.1-A).
 //!
 //! ```text
 //!   batch asked for          answer: up ≥ the oracle's time                  ts ∈ [up + TTL, up + 2 TTL)
@@ -6,10 +7,12 @@
 //!        start of a transaction < asked + TTL < up + TTL ≤ ts                 ts < end, after the commit wait
 //! ```
 //!
-//! 1. (Property 4.1) A transaction that draws `ts` after it started, and ends no sooner than [`Terms::commit_wait_ns`] after the draw, has start < ts < end in
-//!    true time.
-//! 2. A coordinator's timestamps grow, across batches and oracles; a timestamp names its coordinator, so that no two are alike (Traps A.1-A4, A5).
-//! 3. An oracle's `up` grows, across lives; it does not answer when its clock is less sure than the terms say (Trap A.1-A6).
+//! 1. (Property 4.1) A transaction that draws `ts` after it started, and ends no sooner than
+//!    [`Terms::commit_wait_ns`] after the draw, has start < ts < end in true time.
+//! 2. A coordinator's timestamps grow, across batches and oracles; a timestamp names its
+//!    coordinator, so that no two are alike (Traps A.1-A4, A5).
+//! 3. An oracle's `up` grows, across lives; it does not answer when its clock is less sure than the
+//!    terms say (Trap A.1-A6).
 
 use crate::rules;
 use crate::{Drift, Timestamp};
@@ -31,9 +34,11 @@ pub struct Terms {
 
 impl Terms {
     /// Those of the paper: 100 µs, 100 µs, 10 ns.
-    pub const K2: Terms = Terms { ttl_ns: 100_000, half_width_ns: 100_000, step_ns: 10, drift: Drift::WORST };
+    pub const K2: Terms =
+        Terms { ttl_ns: 100_000, half_width_ns: 100_000, step_ns: 10, drift: Drift::WORST };
 
-    /// How long a coordinator waits between drawing a timestamp and telling the outcome, by its own timer: 2 (TTL + ε), and what that timer may be fast.
+    /// How long a coordinator waits between drawing a timestamp and telling the outcome, by its own
+    /// timer: 2 (TTL + ε), and what that timer may be fast.
     pub const fn commit_wait_ns(&self) -> u64 {
         let least = 2 * (self.ttl_ns + self.half_width_ns);
         least + self.drift.of(least)
@@ -84,7 +89,8 @@ impl Oracle {
         self.ceiling = self.ceiling.max(nanos);
     }
 
-    /// The time: `now` is to be read after the question came, one reading for all that came with it.
+    /// The time: `now` is to be read after the question came, one reading for all that came with
+    /// it.
     pub fn answer(&mut self, now: Reading) -> Result<Interval, Refused> {
         if now.health != Health::Good {
             return Err(Refused::Fenced);
@@ -103,8 +109,9 @@ impl Oracle {
     }
 }
 
-/// A coordinator that asks for each timestamp by itself: the paper's strawman (§4). A transaction has started when it asks, so that what the oracle answers
-/// is not before that; it waits for [`Terms::strawman_wait_ns`].
+/// A coordinator that asks for each timestamp by itself: the paper's strawman (§4). A transaction
+/// has started when it asks, so that what the oracle answers is not before that; it waits for
+/// [`Terms::strawman_wait_ns`].
 #[derive(Clone, Copy, Debug)]
 pub struct Strawman {
     issuer: u32,
@@ -112,12 +119,14 @@ pub struct Strawman {
 }
 
 impl Strawman {
-    /// A coordinator that issues above what its former lives may have issued. `issuer` is never reused.
+    /// A coordinator that issues above what its former lives may have issued. `issuer` is never
+    /// reused.
     pub fn above(issuer: u32, floor: u64) -> Strawman {
         Strawman { issuer, last: floor }
     }
 
-    /// The timestamp that the answer to a transaction's question means; none, if this coordinator has issued a later one meanwhile: it asks again.
+    /// The timestamp that the answer to a transaction's question means; none, if this coordinator
+    /// has issued a later one meanwhile: it asks again.
     pub fn stamp(&mut self, answer: Interval) -> Option<Timestamp> {
         // Moving it up instead would cost the commit wait its bound.
         let nanos = Some(answer.latest).filter(|latest| *latest > self.last)?;
@@ -146,18 +155,23 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// A coordinator that issues above what its former lives may have issued. `issuer` is never reused.
+    /// A coordinator that issues above what its former lives may have issued. `issuer` is never
+    /// reused.
     pub fn above(terms: Terms, issuer: u32, floor: u64) -> Batches {
         Batches { terms, issuer, last: floor, asked: None, batch: None }
     }
 
-    /// The next timestamp for a transaction that has started; none if a batch has to be asked for first.
+    /// The next timestamp for a transaction that has started; none if a batch has to be asked for
+    /// first.
     pub fn next(&mut self, boot_ns: u64) -> Option<Timestamp> {
         let batch = self.batch.as_mut()?;
         let elapsed = boot_ns.saturating_sub(batch.asked);
         // The timer may be slow: it has been longer than it says.
-        let slack = if broken(rules::TTL_BY_A_SLOW_TIMER) { 0 } else { self.terms.drift.of(elapsed) };
-        if elapsed + slack >= self.terms.ttl_ns || (batch.next >= batch.end && !broken(rules::BATCH_NOT_CAPPED)) {
+        let slack =
+            if broken(rules::TTL_BY_A_SLOW_TIMER) { 0 } else { self.terms.drift.of(elapsed) };
+        if elapsed + slack >= self.terms.ttl_ns
+            || (batch.next >= batch.end && !broken(rules::BATCH_NOT_CAPPED))
+        {
             self.batch = None;
             return None;
         }
@@ -167,8 +181,8 @@ impl Batches {
         Some(Timestamp { nanos, logical: 0, issuer: self.issuer })
     }
 
-    /// A batch is about to be asked for: to be called before the question leaves (Trap A.1-A1). By the boot clock, which counts while the machine is
-    /// suspended (Trap A.1-A2).
+    /// A batch is about to be asked for: to be called before the question leaves (Trap A.1-A1). By
+    /// the boot clock, which counts while the machine is suspended (Trap A.1-A2).
     pub fn ask(&mut self, boot_ns: u64) {
         self.asked = Some(boot_ns);
     }
@@ -179,7 +193,11 @@ impl Batches {
         let asked = if broken(rules::TTL_FROM_THE_ANSWER) { boot_ns } else { asked };
         let low = answer.latest.saturating_add(self.terms.ttl_ns);
         // Another oracle may be behind the last one (Trap A.1-A5).
-        let next = if broken(rules::BATCH_GOES_BACK) { low } else { low.max(self.last + self.terms.step_ns) };
+        let next = if broken(rules::BATCH_GOES_BACK) {
+            low
+        } else {
+            low.max(self.last + self.terms.step_ns)
+        };
         self.batch = Some(Batch { asked, next, end: low + self.terms.ttl_ns });
     }
 }

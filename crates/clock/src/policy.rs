@@ -6,11 +6,13 @@ use meridian_machine::planted::broken;
 
 /// How a protocol turns readings of a clock into an order of transactions.
 ///
-/// A shard's timestamps grow in the order of its log, whichever policy it has; a policy says how they relate to time.
+/// A shard's timestamps grow in the order of its log, whichever policy it has; a policy says how
+/// they relate to time.
 pub trait TimestampPolicy: Copy + Default + Send + Sync + 'static {
     /// The time, in nanoseconds since the epoch, at or above which the next timestamp is drawn.
     fn next_ns(now: Reading) -> u64;
-    /// The timestamp of a snapshot that has everything that was acknowledged before now: nothing above it is promised.
+    /// The timestamp of a snapshot that has everything that was acknowledged before now: nothing
+    /// above it is promised.
     fn present(now: Reading) -> Timestamp;
     /// Whether what has this timestamp may be shown.
     fn is_visible(now: Reading, at: Timestamp) -> bool;
@@ -18,8 +20,8 @@ pub trait TimestampPolicy: Copy + Default + Send + Sync + 'static {
     fn wait_ns(now: Reading, at: Timestamp) -> u64;
 }
 
-/// Spanner's: a timestamp is not below the time at which it is drawn, and is shown once it has surely passed (commit
-/// wait, §4.1.2). So transactions have the order of real time.
+/// Spanner's: a timestamp is not below the time at which it is drawn, and is shown once it has
+/// surely passed (commit wait, §4.1.2). So transactions have the order of real time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrueTime;
 

@@ -1,4 +1,5 @@
-//! Questions for the time, and what follows from their answers: the time was what another told after the question was sent, and before the answer was heard.
+//! Questions for the time, and what follows from their answers: the time was what another told
+//! after the question was sent, and before the answer was heard.
 //!
 //! ```text
 //!   sent ── Poll ──▶ told              at `now` it is within [told.earliest + (now − heard), told.latest + (now − sent)], give or take the drift
@@ -46,7 +47,8 @@ impl Questions {
         Poll { sent: boot_ns }
     }
 
-    /// Whether this is an answer to a question that was asked, and the first one, and no older than what this node has answered before.
+    /// Whether this is an answer to a question that was asked, and the first one, and no older than
+    /// what this node has answered before.
     pub fn answered(&mut self, from: NodeId, sent: u64) -> bool {
         let newer = self.answered.get(&from).is_none_or(|last| *last < sent);
         let counts = newer && self.asked.contains(&sent);

@@ -17,7 +17,8 @@ meridian_machine::rules! {
     ROUND_TRIP_IGNORED;
     /// The narrowest interval is believed, and not what most agree on (time masters).
     NARROWEST_IS_BELIEVED;
-    /// A node does not notice that its own clock, or another one, breaks the bound (time masters, cluster time).
+    /// A node does not notice that its own clock, or another one, breaks the bound (time masters,
+    /// cluster time).
     OWN_RATE_UNCHECKED;
     /// A batch of timestamps is void by a timer that may be slow (Trap A.1-A).
     TTL_BY_A_SLOW_TIMER;
@@ -29,12 +30,19 @@ meridian_machine::rules! {
     BATCH_GOES_BACK;
 }
 
-/// Those of clocks, which clients of one group hardly see: their judge looks at readings (`clock/tests/cluster.rs`).
-pub const OF_CLOCKS: [Rule; 5] =
-    [CLOCK_JUMPS_ALOUD, CLOCK_FLOOR_FORGOTTEN, FEW_CLOCKS_ARE_ENOUGH, ROUND_TRIP_IGNORED, OWN_RATE_UNCHECKED];
+/// Those of clocks, which clients of one group hardly see: their judge looks at readings
+/// (`clock/tests/cluster.rs`).
+pub const OF_CLOCKS: [Rule; 5] = [
+    CLOCK_JUMPS_ALOUD,
+    CLOCK_FLOOR_FORGOTTEN,
+    FEW_CLOCKS_ARE_ENOUGH,
+    ROUND_TRIP_IGNORED,
+    OWN_RATE_UNCHECKED,
+];
 
 /// Those of time masters (`clock/tests/masters.rs`).
 pub const OF_MASTERS: [Rule; 3] = [ROUND_TRIP_IGNORED, NARROWEST_IS_BELIEVED, OWN_RATE_UNCHECKED];
 
 /// Those of batches of timestamps (`clock/tests/batches.rs`).
-pub const OF_BATCHES: [Rule; 4] = [TTL_BY_A_SLOW_TIMER, TTL_FROM_THE_ANSWER, BATCH_NOT_CAPPED, BATCH_GOES_BACK];
+pub const OF_BATCHES: [Rule; 4] =
+    [TTL_BY_A_SLOW_TIMER, TTL_FROM_THE_ANSWER, BATCH_NOT_CAPPED, BATCH_GOES_BACK];

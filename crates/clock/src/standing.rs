@@ -10,7 +10,8 @@ pub(crate) const WIDEST_NS: u64 = 10_000_000_000;
 /// So long is out who contradicted the others.
 pub const EVICTED_FOR_NS: u64 = 10_000_000_000;
 
-/// A node goes down this ladder and up again by itself; only on the first and on the last rung it does not serve what needs the time.
+/// A node goes down this ladder and up again by itself; only on the first and on the last rung it
+/// does not serve what needs the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// Too few have been heard yet.
@@ -23,7 +24,8 @@ pub enum Standing {
     FreeRunning,
     /// Somebody contradicts what the others prove, and is not believed.
     Disrupted,
-    /// The time is not known: nobody has told it for too long, or those who do contradict each other or this machine's own clock.
+    /// The time is not known: nobody has told it for too long, or those who do contradict each
+    /// other or this machine's own clock.
     Fenced,
 }
 

@@ -3,14 +3,15 @@
 use minicbor::{Decode, Encode};
 use std::fmt;
 
-/// When a transaction happened. Compared lexicographically; unique for ever, because an issuer is a node id that is never reused
-/// and each issuer's timestamps only grow (Traps A.1-A4, I2).
+/// When a transaction happened. Compared lexicographically; unique for ever, because an issuer is a
+/// node id that is never reused and each issuer's timestamps only grow (Traps A.1-A4, I2).
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct Timestamp {
     /// Nanoseconds since the Unix epoch.
     #[n(0)]
     pub nanos: u64,
-    /// Tells apart what one issuer assigned within a nanosecond, and carries HybridTime's logical part.
+    /// Tells apart what one issuer assigned within a nanosecond, and carries HybridTime's logical
+    /// part.
     #[n(1)]
     pub logical: u32,
     /// The node that assigned it.
@@ -24,7 +25,8 @@ impl Timestamp {
     /// Above every timestamp that is ever issued.
     pub const MAX: Timestamp = Timestamp { nanos: u64::MAX, logical: u32::MAX, issuer: u32::MAX };
 
-    /// The largest timestamp of a nanosecond: a snapshot at it holds everything that any issuer assigned within it.
+    /// The largest timestamp of a nanosecond: a snapshot at it holds everything that any issuer
+    /// assigned within it.
     pub const fn end_of(nanos: u64) -> Self {
         Timestamp { nanos, logical: u32::MAX, issuer: u32::MAX }
     }
@@ -40,8 +42,14 @@ impl Timestamp {
 
     /// The inverse of [`Timestamp::to_be_bytes`].
     pub fn from_be_bytes(bytes: [u8; 16]) -> Self {
-        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        Timestamp { nanos: (u64::from(word(0)) << 32) | u64::from(word(4)), logical: word(8), issuer: word(12) }
+        let word = |at: usize| {
+            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        Timestamp {
+            nanos: (u64::from(word(0)) << 32) | u64::from(word(4)),
+            logical: word(8),
+            issuer: word(12),
+        }
     }
 
     /// The next timestamp of the same issuer.

@@ -1,4 +1,5 @@
-//! K2's Property 4.1 in small worlds: oracles that are wrong within their bound, coordinators whose timers are slow or fast, questions that take their time.
+//! K2's Property 4.1 in small worlds: oracles that are wrong within their bound, coordinators whose
+//! timers are slow or fast, questions that take their time.
 
 use meridian_clock::oracle::{Batches, Oracle, Refused, Strawman, Terms};
 use meridian_clock::rules;
@@ -8,14 +9,16 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Wide enough for a drift of 200 ppm to be a number.
-const TERMS: Terms = Terms { ttl_ns: 10_000_000, half_width_ns: 1_000_000, step_ns: 10_000, drift: Drift::WORST };
+const TERMS: Terms =
+    Terms { ttl_ns: 10_000_000, half_width_ns: 1_000_000, step_ns: 10_000, drift: Drift::WORST };
 
 /// A true moment on a timer that is wrong by so many millionths.
 fn by(timer_ppm: i64, true_ns: u64) -> u64 {
     true_ns.saturating_add_signed((i128::from(true_ns) * i128::from(timer_ppm) / 1_000_000) as i64)
 }
 
-/// Transactions of one coordinator; an error names the first that is not between its start and its end.
+/// Transactions of one coordinator; an error names the first that is not between its start and its
+/// end.
 fn run(seed: u64) -> Result<u32, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut oracles: Vec<Oracle> = (0..2).map(|_| Oracle::above(&TERMS, 0)).collect();
@@ -32,7 +35,8 @@ fn run(seed: u64) -> Result<u32, String> {
         let longest = if rng.random_bool(0.001) { 12_000_000 } else { pace };
         now += rng.random_range(0..longest);
         if fast && rng.random_bool(0.05) {
-            // A batch is asked for ahead of its need, by an oracle that is exact, and is first used when it is about to be void.
+            // A batch is asked for ahead of its need, by an oracle that is exact, and is first used
+            // when it is about to be void.
             batches.ask(timer(now));
             let answer = oracles[0].answer(Reading::at(0, Interval { earliest: now, latest: now }));
             answer.into_iter().for_each(|answer| batches.hear(timer(now), answer));
@@ -86,7 +90,8 @@ fn a_timestamp_is_between_the_start_and_the_end_of_its_transaction() {
     }
 }
 
-/// A question for each transaction: less waiting at the end, and a trip to the oracle at the beginning.
+/// A question for each transaction: less waiting at the end, and a trip to the oracle at the
+/// beginning.
 #[test]
 fn a_timestamp_that_was_asked_for_by_itself_is_between_them_too() {
     for seed in 0..30 {
@@ -104,7 +109,9 @@ fn a_timestamp_that_was_asked_for_by_itself_is_between_them_too() {
             let half_width_ns = TERMS.half_width_ns as i64;
             let error = rng.random_range(-half_width_ns..=half_width_ns);
             let shown = Interval::around(now.saturating_add_signed(error), TERMS.half_width_ns);
-            let Ok(answer) = oracles[rng.random_range(0..2)].answer(Reading::at(0, shown)) else { continue };
+            let Ok(answer) = oracles[rng.random_range(0..2)].answer(Reading::at(0, shown)) else {
+                continue;
+            };
             now += rng.random_range(0..500_000);
             let Some(at) = strawman.stamp(answer) else { continue };
             drawn += 1;
@@ -112,7 +119,10 @@ fn a_timestamp_that_was_asked_for_by_itself_is_between_them_too() {
             last = at;
             // The wait, by a timer that may be fast.
             let end = now + TERMS.strawman_wait_ns() * 1_000_000 / (1_000_000 + ppm) as u64;
-            assert!(start < at.nanos && at.nanos <= end, "seed {seed}: {at} is not between {start} and {end}");
+            assert!(
+                start < at.nanos && at.nanos <= end,
+                "seed {seed}: {at} is not between {start} and {end}"
+            );
         }
     }
 }
@@ -141,10 +151,17 @@ fn an_oracle_that_is_not_sure_enough_or_was_set_back_does_not_answer() {
     // It covers for a small step back by being less sure; not for a large one.
     assert!(oracle.answer(at(950_000)).is_ok());
     assert!(matches!(oracle.answer(at(800_000)), Err(Refused::Wide { .. })));
-    assert!(matches!(oracle.answer(Reading::at(0, Interval::around(1_500_000, 100_001))), Err(Refused::Wide { .. })));
+    assert!(matches!(
+        oracle.answer(Reading::at(0, Interval::around(1_500_000, 100_001))),
+        Err(Refused::Wide { .. })
+    ));
     let fenced = Reading { health: Health::Fenced, ..at(1_100_000) };
     assert_eq!(oracle.answer(fenced), Err(Refused::Fenced));
     assert_eq!(oracle.answer(at(2_000_000)), Err(Refused::Ceiling));
-    // 2 (100 µs + 100 µs), and 200 millionths of that for a timer that is fast: the 400.08 µs of the paper.
-    assert!((400_080..400_085).contains(&terms.commit_wait_ns()) && terms.strawman_wait_ns() < terms.commit_wait_ns());
+    // 2 (100 µs + 100 µs), and 200 millionths of that for a timer that is fast: the 400.08 µs of
+    // the paper.
+    assert!(
+        (400_080..400_085).contains(&terms.commit_wait_ns())
+            && terms.strawman_wait_ns() < terms.commit_wait_ns()
+    );
 }

@@ -1,4 +1,5 @@
-//! Cluster time in small worlds: members whose boot clocks run at rates of their own, messages that are late or lost, processes and machines that start again.
+//! Cluster time in small worlds: members whose boot clocks run at rates of their own, messages that
+//! are late or lost, processes and machines that start again.
 
 use meridian_clock::Standing;
 use meridian_clock::cluster::{Anchor, BOUND_LASTS_NS, ClusterClock, Shown};
@@ -45,7 +46,9 @@ impl Member {
     fn boot_ns(&self, now: u64) -> u64 {
         let elapsed = now - self.booted - self.lost_ns;
         let since = now.saturating_sub(self.runs_since);
-        (elapsed as i64 + self.ahead + (i128::from(since) * i128::from(self.ppb) / 1_000_000_000) as i64) as u64
+        (elapsed as i64
+            + self.ahead
+            + (i128::from(since) * i128::from(self.ppb) / 1_000_000_000) as i64) as u64
     }
 
     /// From now on it runs at another rate.
@@ -88,13 +91,27 @@ impl World {
             still_until: 0,
             life: 0,
             anchor: None,
-            system_offset: rng.random_range(-1..=1) * (wrong * S) as i64 + rng.random_range(0..S as i64),
+            system_offset: rng.random_range(-1..=1) * (wrong * S) as i64
+                + rng.random_range(0..S as i64),
         };
         let members: Vec<Member> = (0..members).map(|_| member(&mut rng)).collect();
         let delay_ns = [50_000, MS, 50 * MS][rng.random_range(0..3)];
         let loss = [0.0, 0.1, 0.4][rng.random_range(0..3)];
         let (queue, cut, passed, read) = (BTreeMap::new(), None, 0, [0, 0]);
-        World { now, rng, members, queue, pushed: 0, delay_ns, loss, cut, passed, read, widest: 0, lies: false }
+        World {
+            now,
+            rng,
+            members,
+            queue,
+            pushed: 0,
+            delay_ns,
+            loss,
+            cut,
+            passed,
+            read,
+            widest: 0,
+            lies: false,
+        }
     }
 
     fn push(&mut self, after: u64, member: usize, event: Event) {
@@ -103,7 +120,9 @@ impl World {
     }
 
     fn send(&mut self, from: usize, to: usize, event: Event) {
-        let away = self.cut.is_some_and(|(member, until)| (member == from || member == to) && until > self.now);
+        let away = self
+            .cut
+            .is_some_and(|(member, until)| (member == from || member == to) && until > self.now);
         if !away && !self.rng.random_bool(self.loss) {
             let late = if self.rng.random_bool(0.05) { 20 } else { 1 };
             let delay = self.rng.random_range(self.delay_ns / 2..self.delay_ns * late);
@@ -112,12 +131,17 @@ impl World {
     }
 
     fn others(&self, me: usize) -> Vec<NodeId> {
-        (0..self.members.len()).filter(|other| *other != me).map(|other| NodeId(other as u32)).collect()
+        (0..self.members.len())
+            .filter(|other| *other != me)
+            .map(|other| NodeId(other as u32))
+            .collect()
     }
 
     fn happen(&mut self, me: usize, event: Event) -> Result<(), String> {
         let (now, others) = (self.now, self.others(me));
-        if self.members[me].still_until > now && !matches!(event, Event::Restart { .. } | Event::Begin { .. }) {
+        if self.members[me].still_until > now
+            && !matches!(event, Event::Restart { .. } | Event::Begin { .. })
+        {
             let after = self.members[me].still_until - now + self.rng.random_range(0..MS);
             self.push(after, me, event);
             return Ok(());
@@ -136,7 +160,8 @@ impl World {
                 let boot_ns = there.boot_ns(now);
                 there.life += 1;
                 let life = there.life;
-                there.clock = Some(ClusterClock::begin(others, there.boots, boot_ns, system, there.anchor));
+                there.clock =
+                    Some(ClusterClock::begin(others, there.boots, boot_ns, system, there.anchor));
                 self.push(0, me, Event::Tick { life });
                 self.push(0, me, Event::Read { life });
             }
@@ -152,7 +177,9 @@ impl World {
                 there.still_until = now + for_ns;
             }
             Event::Tick { life } => {
-                let Some(clock) = there.clock.as_mut().filter(|_| life == there.life) else { return Ok(()) };
+                let Some(clock) = there.clock.as_mut().filter(|_| life == there.life) else {
+                    return Ok(());
+                };
                 let polls = clock.poll(boot_ns);
                 let boots = there.boots;
                 if clock.wants_reserve(boot_ns) {
@@ -160,7 +187,9 @@ impl World {
                     let after = self.rng.random_range(MS..50 * MS);
                     self.push(after, me, Event::Durable { life, anchor });
                 }
-                polls.into_iter().for_each(|(to, poll)| self.send(me, to.0 as usize, Event::Asked { from: me, poll }));
+                polls.into_iter().for_each(|(to, poll)| {
+                    self.send(me, to.0 as usize, Event::Asked { from: me, poll })
+                });
                 self.push(POLL_EVERY_NS, me, Event::Tick { life });
             }
             Event::Durable { life, anchor } => {
@@ -180,14 +209,18 @@ impl World {
                 }
             }
             Event::Read { life } => {
-                let Some(clock) = there.clock.as_ref().filter(|_| life == there.life) else { return Ok(()) };
+                let Some(clock) = there.clock.as_ref().filter(|_| life == there.life) else {
+                    return Ok(());
+                };
                 self.read[1] += 1;
                 let reading = clock.reading(boot_ns).filter(|(_, standing)| standing.is_usable());
                 if let Some((interval, _)) = reading {
                     self.read[0] += 1;
                     if !self.lies && self.passed > interval.latest {
                         let late = self.passed - interval.latest;
-                        return Err(format!("{me} reads {interval}, which is {late} ns over, at {now}: {clock:?}"));
+                        return Err(format!(
+                            "{me} reads {interval}, which is {late} ns over, at {now}: {clock:?}"
+                        ));
                     }
                     self.passed = self.passed.max(interval.earliest);
                     self.widest = self.widest.max(interval.half_width_ns());
@@ -226,7 +259,8 @@ impl World {
             match self.rng.random_range(0..5) {
                 0 => self.push(0, member, Event::Restart { reboot: false }),
                 1 => self.push(0, member, Event::Restart { reboot: true }),
-                2 => (0..self.members.len()).for_each(|member| self.push(0, member, Event::Restart { reboot: false })),
+                2 => (0..self.members.len())
+                    .for_each(|member| self.push(0, member, Event::Restart { reboot: false })),
                 3 => self.cut = Some((member, self.now + self.rng.random_range(0..8 * S))),
                 _ if stand_still => {
                     let for_ns = self.rng.random_range(MS..5 * S);
@@ -252,14 +286,16 @@ fn a_reading_is_never_above_one_that_begins_later_wherever_that_is() {
         }
         let [good, all] = world.read;
         assert!(good == all && all > 100, "seed {seed}: {good} of {all} readings are good");
-        // Half a round trip, and what drifts until the next one; some worlds are still on their way together.
+        // Half a round trip, and what drifts until the next one; some worlds are still on their way
+        // together.
         let close = world.delay_ns + 300_000;
         wide += u32::from(world.widest > close);
     }
     assert!(wide <= 3, "{wide} of 150 worlds are not close together");
 }
 
-/// All members' readings at one moment, of those that say that they know it: each two have a moment in common, or somebody is wrong.
+/// All members' readings at one moment, of those that say that they know it: each two have a moment
+/// in common, or somebody is wrong.
 fn is_wrong(world: &World) -> bool {
     let reading = |member: &Member| member.clock.as_ref()?.reading(member.boot_ns(world.now));
     let all = world.members.iter().filter_map(reading).filter(|(_, standing)| standing.is_usable());
@@ -269,10 +305,12 @@ fn is_wrong(world: &World) -> bool {
     latest_begin > first_end
 }
 
-/// A member's boot clock breaks the bound, for half a minute: how long anybody's readings are wrong without a break.
+/// A member's boot clock breaks the bound, for half a minute: how long anybody's readings are wrong
+/// without a break.
 fn longest_wrong(seed: u64) -> u64 {
     let mut world = World::new(seed, [3, 3, 4, 5][seed as usize % 4]);
-    (0..world.members.len()).for_each(|member| world.push(0, member, Event::Begin { reboot: false }));
+    (0..world.members.len())
+        .for_each(|member| world.push(0, member, Event::Begin { reboot: false }));
     world.until(world.now + 10 * S).expect("nothing is wrong yet");
     world.lies = true;
     let (who, fast) = (world.rng.random_range(0..world.members.len()), world.rng.random_bool(0.5));
@@ -311,7 +349,8 @@ fn each_rule_that_is_broken_shows() {
     }
 }
 
-/// A virtual machine that stood still has a boot clock that is wrong by more than anybody allows for: what it reads may be false, and it comes back by itself.
+/// A virtual machine that stood still has a boot clock that is wrong by more than anybody allows
+/// for: what it reads may be false, and it comes back by itself.
 #[test]
 fn who_stood_still_finds_back() {
     for seed in 1_000..1_060 {
@@ -343,7 +382,9 @@ fn who_asks_nobody_knows_nothing_and_who_is_alone_knows_at_once() {
     let anchor = alone.anchor(1, S);
     alone.reserved(S, &anchor);
     let (interval, standing) = alone.reading(2 * S).unwrap();
-    assert!(standing == Standing::Good && interval.half_width_ns() < MS && interval.earliest >= 5 * S);
+    assert!(
+        standing == Standing::Good && interval.half_width_ns() < MS && interval.earliest >= 5 * S
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Time masters and daemons in small worlds: references that lie, stop, jump and vanish; messages that are late or lost; boot clocks that break their bound.
+//! Time masters and daemons in small worlds: references that lie, stop, jump and vanish; messages
+//! that are late or lost; boot clocks that break their bound.
 
 use meridian_clock::daemon::{Daemon, Told, Voice};
 use meridian_clock::question::{POLL_EVERY_NS, Poll};
@@ -65,9 +66,9 @@ impl Node {
         let told = match self.lie {
             (Lie::None, _) => now,
             (Lie::Off(by), _) => now.saturating_add_signed(by),
-            (Lie::Away(ppb), since) => {
-                now.saturating_add_signed((i128::from(now - since) * i128::from(ppb) / 1_000_000_000) as i64)
-            }
+            (Lie::Away(ppb), since) => now.saturating_add_signed(
+                (i128::from(now - since) * i128::from(ppb) / 1_000_000_000) as i64,
+            ),
             (Lie::Frozen(at), _) => at,
             // A day's smear in a minute: up to half a second away, and back.
             (Lie::Smeared, since) => {
@@ -105,8 +106,10 @@ impl World {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let now = 1_700_000_000 * S;
         let node = |me: usize, rng: &mut ChaCha8Rng| {
-            let asks: Vec<NodeId> =
-                (0..masters).filter(|master| *master != me).map(|master| NodeId(master as u32)).collect();
+            let asks: Vec<NodeId> = (0..masters)
+                .filter(|master| *master != me)
+                .map(|master| NodeId(master as u32))
+                .collect();
             let oscillates = atomic && me + 1 == masters;
             let daemon = match oscillates {
                 true => Daemon::with_oscillator(asks, Drift::ppm(1)),
@@ -116,10 +119,15 @@ impl World {
                 daemon,
                 booted: now - rng.random_range(1..100_000 * S),
                 // The oscillator is as good as it says.
-                ppb: if oscillates { rng.random_range(-900..=900) } else { rng.random_range(-190_000..=190_000) },
+                ppb: if oscillates {
+                    rng.random_range(-900..=900)
+                } else {
+                    rng.random_range(-190_000..=190_000)
+                },
                 since: now,
                 ahead: 0,
-                exact_ns: (me < masters && !oscillates).then(|| [1_000, 100_000, 3 * MS][rng.random_range(0..3)]),
+                exact_ns: (me < masters && !oscillates)
+                    .then(|| [1_000, 100_000, 3 * MS][rng.random_range(0..3)]),
                 lie: (Lie::None, now),
                 gone_until: 0,
                 still_until: 0,
@@ -178,19 +186,25 @@ impl World {
                     self.nodes[me].daemon.refer(boot_ns, 0, Bound { at: boot_ns, interval });
                 }
                 let polls = self.nodes[me].daemon.poll(boot_ns);
-                polls.into_iter().for_each(|(to, poll)| self.send(me, to.0 as usize, Event::Asked { from: me, poll }));
+                polls.into_iter().for_each(|(to, poll)| {
+                    self.send(me, to.0 as usize, Event::Asked { from: me, poll })
+                });
                 self.push(POLL_EVERY_NS, me, Event::Tick);
             }
             Event::Asked { from, poll } => {
                 let told = self.nodes[me].daemon.tell(boot_ns, poll);
                 self.send(me, from, Event::Told { from: me, told });
             }
-            Event::Told { from, told } => self.nodes[me].daemon.hear(boot_ns, NodeId(from as u32), told),
+            Event::Told { from, told } => {
+                self.nodes[me].daemon.hear(boot_ns, NodeId(from as u32), told)
+            }
             Event::Read => {
                 let reading = self.nodes[me].daemon.reading(boot_ns);
                 self.read.1 += 1;
                 let mut wrong = false;
-                if let Some((interval, standing)) = reading.filter(|(_, standing)| standing.is_usable()) {
+                if let Some((interval, standing)) =
+                    reading.filter(|(_, standing)| standing.is_usable())
+                {
                     self.read.0 += u32::from(standing <= Standing::Wide);
                     self.widest = self.widest.max(interval.half_width_ns());
                     wrong = now < interval.earliest || interval.latest < now;
@@ -204,7 +218,8 @@ impl World {
                 if self.broken == Some(me) {
                     let since = wrong.then(|| *self.wrong_since.get_or_insert(now));
                     self.wrong_since = since;
-                    self.longest_wrong = self.longest_wrong.max(since.map_or(0, |since| now - since));
+                    self.longest_wrong =
+                        self.longest_wrong.max(since.map_or(0, |since| now - since));
                 }
                 let after = self.rng.random_range(1..40 * MS);
                 self.push(after, me, Event::Read);
@@ -230,14 +245,19 @@ impl World {
         match self.rng.random_range(0..4) {
             3 => Lie::Smeared,
             0 => Lie::Off(
-                [-1, 1][self.rng.random_range(0..2)] * [MS, 100 * MS, 3_600 * S][self.rng.random_range(0..3)] as i64,
+                [-1, 1][self.rng.random_range(0..2)]
+                    * [MS, 100 * MS, 3_600 * S][self.rng.random_range(0..3)] as i64,
             ),
-            1 => Lie::Away([-1, 1][self.rng.random_range(0..2)] * [500_000, 50_000_000][self.rng.random_range(0..2)]),
+            1 => Lie::Away(
+                [-1, 1][self.rng.random_range(0..2)]
+                    * [500_000, 50_000_000][self.rng.random_range(0..2)],
+            ),
             _ => Lie::Frozen(self.now),
         }
     }
 
-    /// As many lie as may, always the same ones, in many ways; masters come and go. Then nothing is wrong any more.
+    /// As many lie as may, always the same ones, in many ways; masters come and go. Then nothing is
+    /// wrong any more.
     fn run(&mut self) -> Result<(), String> {
         let liars = (self.masters - 1) / 2;
         let began = self.now;
@@ -250,7 +270,8 @@ impl World {
                 self.nodes[who].lie = (lie, self.now);
             }
             if self.rng.random_bool(0.3) {
-                let (who, for_ns) = (self.rng.random_range(0..self.masters), self.rng.random_range(0..20 * S));
+                let (who, for_ns) =
+                    (self.rng.random_range(0..self.masters), self.rng.random_range(0..20 * S));
                 self.nodes[who].gone_until = self.now + for_ns;
             }
             if self.rng.random_bool(0.3) {
@@ -262,7 +283,9 @@ impl World {
                 }
             }
         }
-        self.nodes.iter_mut().for_each(|node| (node.lie, node.gone_until) = ((Lie::None, began), 0));
+        self.nodes
+            .iter_mut()
+            .for_each(|node| (node.lie, node.gone_until) = ((Lie::None, began), 0));
         self.loss = 0.0;
         self.until(self.now + 60 * S)?;
         (self.read, self.widest) = ((0, 0), 0);
@@ -303,7 +326,8 @@ fn each_rule_that_is_broken_shows() {
     }
 }
 
-/// A node whose boot clock breaks the bound by some factor, and for half a minute cannot be put right by anybody.
+/// A node whose boot clock breaks the bound by some factor, and for half a minute cannot be put
+/// right by anybody.
 fn run_fast(seed: u64) -> World {
     let mut world = World::new(seed, 3, 2, false);
     world.until(world.now + 5 * S).expect("nothing is wrong yet");
@@ -375,7 +399,8 @@ fn a_master_that_lies_is_named_and_tells_nobody() {
 fn who_hears_nobody_goes_on_freely_and_wider_and_garbage_is_not_heard() {
     let mut daemon = Daemon::new(vec![NodeId(1)], false);
     let (_, poll) = daemon.poll(10 * S)[0];
-    let told = |sent, earliest, latest| Told { sent, interval: Some(Interval { earliest, latest }) };
+    let told =
+        |sent, earliest, latest| Told { sent, interval: Some(Interval { earliest, latest }) };
     daemon.hear(10 * S, NodeId(1), told(7, 5, 6));
     daemon.hear(10 * S, NodeId(2), told(poll.sent, 5, 6));
     assert_eq!(daemon.reading(10 * S), None, "that was not asked, and not of him");

@@ -1,4 +1,5 @@
-//! A figure without the rest of the command: `cargo run --release -p meridian-figures --example figure -- NAME [FOLDER]`.
+//! A figure without the rest of the command:
+//! `cargo run --release -p meridian-figures --example figure -- NAME [FOLDER]`.
 
 use meridian_figures::{Effort, draw};
 
@@ -9,7 +10,8 @@ fn main() {
         Ok(figure) => {
             print!("{}", figure.text());
             if let Some(folder) = arguments.get(1) {
-                std::fs::write(format!("{folder}/{name}.svg"), figure.svg()).expect("it can be written");
+                std::fs::write(format!("{folder}/{name}.svg"), figure.svg())
+                    .expect("it can be written");
             }
         }
         Err(why) => {

@@ -1,19 +1,21 @@
 //! The papers' figures, measured again: a file for each.
 //!
-//! Each is measured here in the lab (`sim`): the replicas, coordinators, log, store engine and clocks are the server's; the network, the disks, the processors and
-//! the time are made up. What things cost is one model for all figures, which a benchmark wrote (`crates/sim/src/costs.txt`). No number of ours is
-//! written here; of the papers' only those that their text or tables print.
+//! Each is measured here in the lab (`sim`): the replicas, coordinators, log, store engine and
+//! clocks are the server's; the network, the disks, the processors and the time are made up. What
+//! things cost is one model for all figures, which a benchmark wrote (`crates/sim/src/costs.txt`).
+//! No number of ours is written here; of the papers' only those that their text or tables print.
 //!
 //! ```text
 //!   spanner_table4.rs ── Scene ──▶ sim ── Profile ──▶ rows, series ──▶ Figure ──▶ text, SVG
 //!                          what the paper printed ─────────────────────┘
 //! ```
 //!
-//! What was measured elsewhere (`meridian figure NAME --processes`) is shown by the same file: its `figure` takes what was measured, and knows
-//! nothing of how.
+//! What was measured elsewhere (`meridian figure NAME --processes`) is shown by the same file: its
+//! `figure` takes what was measured, and knows nothing of how.
 //!
-//! **What a comparison means.** The paper's machines, disks and networks are not ours, so that milliseconds compare to little. What compares is what follows from the
-//! protocol: what grows with what, what does not, and where it breaks.
+//! **What a comparison means.** The paper's machines, disks and networks are not ours, so that
+//! milliseconds compare to little. What compares is what follows from the protocol: what grows with
+//! what, what does not, and where it breaks.
 
 mod measure;
 mod plot;
@@ -112,7 +114,9 @@ impl Figure {
     pub fn text(&self) -> String {
         let Table { head, rows } = &self.table;
         let all = || std::iter::once(head).chain(rows);
-        let width = |column: usize| all().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+        let width = |column: usize| {
+            all().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+        };
         let widths: Vec<usize> = (0..head.len()).map(|column| width(column).unwrap_or(0)).collect();
         let mut text = format!("{}: {}\n\n", self.name, self.title);
         for row in all() {

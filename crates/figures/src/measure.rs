@@ -23,7 +23,8 @@ pub fn model() -> String {
     )
 }
 
-/// The setting of §5.1: data centres less than a millisecond apart, leases of 10 s, a commit wait of 5 ms.
+/// The setting of §5.1: data centres less than a millisecond apart, leases of 10 s, a commit wait
+/// of 5 ms.
 pub fn scene(zones: usize, servers: usize, groups: u32, replicas: usize, work: Work) -> Scene {
     Scene {
         zones,
@@ -57,7 +58,8 @@ pub fn measure_of(
     sessions: usize,
     regions: Regions,
 ) -> Profile {
-    let report = run(Options { protocol, ..scene.options(seed, sessions, regions, Costs::measured()) });
+    let report =
+        run(Options { protocol, ..scene.options(seed, sessions, regions, Costs::measured()) });
     assert_eq!(report.verdict, Ok(()), "what is measured is wrong");
     report.profile.expect("a scene is measured")
 }
@@ -88,7 +90,8 @@ impl Runs {
         (self.0.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / many).sqrt()
     }
 
-    /// As the paper's tables have it: the mean and the standard deviation over runs, of which one alone has none.
+    /// As the paper's tables have it: the mean and the standard deviation over runs, of which one
+    /// alone has none.
     pub fn told(&self) -> String {
         match self.0.len() {
             0 | 1 => mean_told(self.mean(), 0.0).0,

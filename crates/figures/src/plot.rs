@@ -69,7 +69,8 @@ pub(crate) fn svg(title: &str, panels: &[Panel]) -> String {
         // What is drawn into a string cannot fail but by a defect here.
         root.fill(&WHITE).expect("a string takes all");
         let middle = TextStyle::from(("sans-serif", 18)).pos(Pos::new(HPos::Center, VPos::Top));
-        root.draw(&Text::new(title.to_owned(), (WIDTH as i32 / 2, 10), middle)).expect("a string takes all");
+        root.draw(&Text::new(title.to_owned(), (WIDTH as i32 / 2, 10), middle))
+            .expect("a string takes all");
         let (_, rest) = root.split_vertically(TITLE);
         for (panel, area) in panels.iter().zip(rest.split_evenly((panels.len(), 1))) {
             let (x, y) = (panel.x.from..panel.x.to, panel.y.from..panel.y.to);
@@ -120,7 +121,9 @@ where
         let points = series.points.iter().copied();
         let drawn = match series.style {
             Style::Ours => chart.draw_series(LineSeries::new(points, line)),
-            Style::OursMarked => chart.draw_series(LineSeries::new(points, line.filled()).point_size(4)),
+            Style::OursMarked => {
+                chart.draw_series(LineSeries::new(points, line.filled()).point_size(4))
+            }
             Style::Papers => {
                 let marks = points.map(|point| TriangleMarker::new(point, 7, mark).into_dyn());
                 chart.draw_series(marks)
@@ -128,8 +131,11 @@ where
         };
         let drawn = drawn.expect("a string takes all").label(series.name.clone());
         match series.style {
-            Style::Papers => drawn.legend(move |(x, y)| TriangleMarker::new((x + 10, y), 7, mark).into_dyn()),
-            _ => drawn.legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], line).into_dyn()),
+            Style::Papers => {
+                drawn.legend(move |(x, y)| TriangleMarker::new((x + 10, y), 7, mark).into_dyn())
+            }
+            _ => drawn
+                .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 20, y)], line).into_dyn()),
         };
     }
     chart

@@ -1,17 +1,26 @@
 //! Spanner, Figure 5: what becomes of the throughput when a zone is killed (§5.2).
 //!
-//! **The paper** had 5 zones of 25 servers, 1250 groups that were all led in the first zone, and 100 clients that read (not snapshots) 50 thousand times a second in
-//! all. Five seconds into each of three runs all servers of a zone were killed: another than the leaders' (*non-leader*), the leaders' (*leader-hard*), and the leaders' after
-//! they were told to hand over (*leader-soft*). The figure is a drawing. Its text says: a non-leader's end «has no effect»; after a warning the drop «is around 3-4%»; without one
-//! «the rate of completion drops almost to 0», then rises «to approximately 100K reads/second», and «approximately 10 seconds after the kill time, all of the groups have leaders
-//! and throughput has recovered», because leases last for 10 s, and their ends «should be evenly distributed over the next 10 seconds».
+//! **The paper** had 5 zones of 25 servers, 1250 groups that were all led in the first zone, and
+//! 100 clients that read (not snapshots) 50 thousand times a second in all. Five seconds into each
+//! of three runs all servers of a zone were killed: another than the leaders' (*non-leader*), the
+//! leaders' (*leader-hard*), and the leaders' after they were told to hand over (*leader-soft*).
+//! The figure is a drawing. Its text says: a non-leader's end «has no effect»; after a warning the
+//! drop «is around 3-4%»; without one «the rate of completion drops almost to 0», then rises «to
+//! approximately 100K reads/second», and «approximately 10 seconds after the kill time, all of the
+//! groups have leaders and throughput has recovered», because leases last for 10 s, and their ends
+//! «should be evenly distributed over the next 10 seconds».
 //!
-//! **Ours** is a fifth of that: 5 zones of 5 servers, 250 groups (50 are led by each server of the first zone, as in the paper), 100 sessions on two nodes of their own and 10 thousand
-//! reads a second in all: a session that is late goes on without a pause until it is not. Leases last for 10 s.
+//! **Ours** is a fifth of that: 5 zones of 5 servers, 250 groups (50 are led by each server of the
+//! first zone, as in the paper), 100 sessions on two nodes of their own and 10 thousand reads a
+//! second in all: a session that is late goes on without a pause until it is not. Leases last for
+//! 10 s.
 //!
-//! **In what they differ.** Here a leader prolongs its lease with whatever it sends, several times a second: the ends of leases are not distributed over the next 10 seconds, but
-//! come almost together, 10 seconds after the kill. A node with sessions does not know who has members of a group: where its leader is gone it asks one node after the other
-//! until one names the new one, for each group. That is what ours wait for after *leader-soft*; the more such nodes, the longer it takes.
+//! **In what they differ.** Here a leader prolongs its lease with whatever it sends, several times
+//! a second: the ends of leases are not distributed over the next 10 seconds, but come almost
+//! together, 10 seconds after the kill. A node with sessions does not know who has members of a
+//! group: where its leader is gone it asks one node after the other until one names the new one,
+//! for each group. That is what ours wait for after *leader-soft*; the more such nodes, the longer
+//! it takes.
 
 use crate::measure::{S, measure, model, scene};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
@@ -140,8 +149,17 @@ impl Course {
 
 /// What was measured, beside what the paper's text says.
 pub fn figure(course: Course, measured: &[Measured], notes: Vec<String>) -> Figure {
-    let columns =
-        ["killed", "before", "lowest", "paper's", "highest", "paper's", "recovered after", "paper's", "failed"];
+    let columns = [
+        "killed",
+        "before",
+        "lowest",
+        "paper's",
+        "highest",
+        "paper's",
+        "recovered after",
+        "paper's",
+        "failed",
+    ];
     let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };
     let mut all = Vec::new();
     for (color, Measured { kill, ended_ns, failed }) in measured.iter().enumerate() {
@@ -151,7 +169,8 @@ pub fn figure(course: Course, measured: &[Measured], notes: Vec<String>) -> Figu
                 *step += 1;
             }
         }
-        let per_second: Vec<f64> = steps.iter().map(|many| *many as f64 * S as f64 / STEP as f64).collect();
+        let per_second: Vec<f64> =
+            steps.iter().map(|many| *many as f64 * S as f64 / STEP as f64).collect();
         let killed = (course.killed_s * S / STEP) as usize;
         // The first step is left out: then sessions begin, one after the other.
         let before = per_second[1..killed].iter().sum::<f64>() / (killed - 1) as f64;
@@ -167,12 +186,28 @@ pub fn figure(course: Course, measured: &[Measured], notes: Vec<String>) -> Figu
         };
         let [low, high, when] = kill.printed().map(str::to_owned);
         let (name, rate) = (kill.name().to_owned(), format!("{before:.0}/s"));
-        let row = [name, rate, part(lowest), low, part(highest), high, recovered, when, failed.to_string()];
+        let row = [
+            name,
+            rate,
+            part(lowest),
+            low,
+            part(highest),
+            high,
+            recovered,
+            when,
+            failed.to_string(),
+        ];
         table.rows.push(row.to_vec());
-        let points =
-            |(step, value): (usize, &f64)| ((step as f64 + 0.5) * STEP as f64 / S as f64, 100.0 * value / before);
+        let points = |(step, value): (usize, &f64)| {
+            ((step as f64 + 0.5) * STEP as f64 / S as f64, 100.0 * value / before)
+        };
         let points = per_second.iter().enumerate().map(points).collect();
-        all.push(Series { name: format!("{}, here", kill.name()), style: Style::Ours, color, points });
+        all.push(Series {
+            name: format!("{}, here", kill.name()),
+            style: Style::Ours,
+            color,
+            points,
+        });
     }
     let at = course.killed_s as f64;
     let hard = vec![(at + 0.5, 0.0), (at + 10.0, 200.0)];

@@ -1,16 +1,24 @@
 //! Spanner, Figure 6: how unsure clocks are, over time (§5.3).
 //!
-//! **The paper** shows the 90th, 99th and 99.9th percentile of ε at several thousand servers, in data centres up to 2200 km apart, sampled when a daemon had just asked the time masters:
-//! «this sampling elides the sawtooth», so that what is left is the masters' own uncertainty, «generally 0», and the delay to them. The figure is a drawing, and its text has no number of ε.
-//! It says what moved it: on March 30 tail latencies fell because the network was improved; on April 13 ε rose for about an hour because 2 time masters of a data centre were shut
-//! down. §3 says that ε varies «from about 1 to 7 ms over each poll interval» of 30 s, and that the delay to the masters is 1 ms of it.
+//! **The paper** shows the 90th, 99th and 99.9th percentile of ε at several thousand servers, in
+//! data centres up to 2200 km apart, sampled when a daemon had just asked the time masters: «this
+//! sampling elides the sawtooth», so that what is left is the masters' own uncertainty, «generally
+//! 0», and the delay to them. The figure is a drawing, and its text has no number of ε. It says
+//! what moved it: on March 30 tail latencies fell because the network was improved; on April 13 ε
+//! rose for about an hour because 2 time masters of a data centre were shut down. §3 says that ε
+//! varies «from about 1 to 7 ms over each poll interval» of 30 s, and that the delay to the masters
+//! is 1 ms of it.
 //!
-//! **Ours** are the daemons of `clock` (Marzullo's algorithm over all masters' answers), with five time masters whose references are sure to 10 µs, in two settings: all nodes in data
-//! centres less than a millisecond apart; and in five cities (K2's: 27 to 78 ms apart, there and back; 0.2 ms within one), with a master in each. Of the messages of the first part one in
-//! three takes up to two seconds longer, then none: the improved network. Later two masters are away for a while.
+//! **Ours** are the daemons of `clock` (Marzullo's algorithm over all masters' answers), with five
+//! time masters whose references are sure to 10 µs, in two settings: all nodes in data centres less
+//! than a millisecond apart; and in five cities (K2's: 27 to 78 ms apart, there and back; 0.2 ms
+//! within one), with a master in each. Of the messages of the first part one in three takes up to
+//! two seconds longer, then none: the improved network. Later two masters are away for a while.
 //!
-//! **In what they differ.** Weeks are seconds here. Our daemons ask every 0.2 s and not every 30, and keep the narrowest answer of two seconds: a late answer alone hardly makes them
-//! unsure. And they believe what most masters agree on, so that they are as unsure as the way to the nearest majority is long: a near master alone does not help.
+//! **In what they differ.** Weeks are seconds here. Our daemons ask every 0.2 s and not every 30,
+//! and keep the narrowest answer of two seconds: a late answer alone hardly makes them unsure. And
+//! they believe what most masters agree on, so that they are as unsure as the way to the nearest
+//! majority is long: a near master alone does not help.
 
 use crate::measure::{S, measure, quantile, scene};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
@@ -51,7 +59,8 @@ pub struct Measured {
 
 pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     let (servers, seconds) = effort.pick((20, 60), (4, 15));
-    // A third of the time each: a bad network, a good one, and then one in which masters are away for half of it.
+    // A third of the time each: a bad network, a good one, and then one in which masters are away
+    // for half of it.
     let (late_until, away_at, away_for) = (seconds * S / 3, seconds * S * 2 / 3, seconds * S / 6);
     let back = away_at + away_for;
     let slow = format!("1 of {LATE} messages late");
@@ -64,8 +73,12 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     .map(|(from_ns, to_ns, what)| Part { from_ns, to_ns, what: what.to_owned() });
     let run = |(setting, regions)| {
         progress(setting);
-        let incident =
-            Incident::Masters { late: LATE, late_until_ns: late_until, away_at_ns: away_at, away_for_ns: away_for };
+        let incident = Incident::Masters {
+            late: LATE,
+            late_until_ns: late_until,
+            away_at_ns: away_at,
+            away_for_ns: away_for,
+        };
         let scene = Scene {
             gateways: 0,
             masters: ZONES,
@@ -93,8 +106,14 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
 }
 
 /// What was measured, by whoever looked when `label` says, and what the paper's text says of it.
-pub fn figure(parts: &[Part], measured: &[Measured], label: &'static str, notes: Vec<String>) -> Figure {
-    let columns = ["masters", "from", "to", "what happens", "polls", "90th, ms", "99th, ms", "99.9th, ms"];
+pub fn figure(
+    parts: &[Part],
+    measured: &[Measured],
+    label: &'static str,
+    notes: Vec<String>,
+) -> Figure {
+    let columns =
+        ["masters", "from", "to", "what happens", "polls", "90th, ms", "99th, ms", "99.9th, ms"];
     let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };
     let mut panels = Vec::new();
     let seconds = parts.last().map_or(0, |part| part.to_ns) / S;
@@ -109,8 +128,13 @@ pub fn figure(parts: &[Part], measured: &[Measured], label: &'static str, notes:
         for Part { from_ns, to_ns, what } in parts {
             let all = sorted(*from_ns, *to_ns);
             let second = |at: u64| format!("{:.0} s", at as f64 / S as f64);
-            let mut row =
-                vec![(*setting).to_owned(), second(*from_ns), second(*to_ns), what.clone(), all.len().to_string()];
+            let mut row = vec![
+                (*setting).to_owned(),
+                second(*from_ns),
+                second(*to_ns),
+                what.clone(),
+                all.len().to_string(),
+            ];
             row.extend(PARTS.map(|(_, part)| format!("{:.3}", ms(quantile(&all, part)))));
             table.rows.push(row);
         }
@@ -120,10 +144,16 @@ pub fn figure(parts: &[Part], measured: &[Measured], label: &'static str, notes:
                 (!all.is_empty()).then(|| (second as f64 + 0.5, ms(quantile(&all, part))))
             };
             let points = (0..seconds).filter_map(at).collect();
-            Series { name: format!("{name} percentile, {setting}"), style: Style::Ours, color, points }
+            Series {
+                name: format!("{name} percentile, {setting}"),
+                style: Style::Ours,
+                color,
+                points,
+            }
         });
         let mut series: Vec<Series> = series.collect();
-        let most = series.iter().flat_map(|series| &series.points).map(|(_, ms)| *ms).fold(1.0, f64::max);
+        let most =
+            series.iter().flat_map(|series| &series.points).map(|(_, ms)| *ms).fold(1.0, f64::max);
         let name = "the delay to the masters, by the paper's §3".to_owned();
         let delay = vec![(0.5, 1.0), (seconds as f64 - 0.5, 1.0)];
         series.push(Series { name, style: Style::Papers, color: 3, points: delay });

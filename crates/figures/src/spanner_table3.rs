@@ -1,14 +1,22 @@
-//! Spanner, Table 3: what a write, a read-only transaction and a snapshot read cost with 1, 3 and 5 replicas (§5.1).
+//! Spanner, Table 3: what a write, a read-only transaction and a snapshot read cost with 1, 3 and 5
+//! replicas (§5.1).
 //!
-//! **The paper** had one server in each zone, zones and clients less than a millisecond apart, 50 groups, and standalone operations of 4 KB from memory; it prints means and
-//! standard deviations over 10 runs. Latency with so few operations that nothing queues; throughput with as many as keep the servers' CPUs busy. «1D means one replica with
-//! commit wait disabled.» «From the 1-replica experiments, commit wait is about 5ms, and Paxos latency is about 9ms.» Snapshot reads grow almost linearly with replicas; read-only
-//! transactions too, because leaders are spread over more servers; what a write costs grows with the replicas, so that its throughput first falls.
+//! **The paper** had one server in each zone, zones and clients less than a millisecond apart, 50
+//! groups, and standalone operations of 4 KB from memory; it prints means and standard deviations
+//! over 10 runs. Latency with so few operations that nothing queues; throughput with as many as
+//! keep the servers' CPUs busy. «1D means one replica with commit wait disabled.» «From the
+//! 1-replica experiments, commit wait is about 5ms, and Paxos latency is about 9ms.» Snapshot reads
+//! grow almost linearly with replicas; read-only transactions too, because leaders are spread over
+//! more servers; what a write costs grows with the replicas, so that its throughput first falls.
 //!
-//! **Ours** has as many servers as replicas, 50 groups led by all alike, and sessions on nodes of their own (for snapshot reads on the servers: here a snapshot is read at a
-//! replica by the sessions of its own node). The clocks are sure to 2.5 ms, so that commit wait is 5 ms; in 1D to nothing.
+//! **Ours** has as many servers as replicas, 50 groups led by all alike, and sessions on nodes of
+//! their own (for snapshot reads on the servers: here a snapshot is read at a replica by the
+//! sessions of its own node). The clocks are sure to 2.5 ms, so that commit wait is 5 ms; in 1D to
+//! nothing.
 //!
-//! **In what they differ.** Commit wait and agreement overlap, and our disks sync in under a tenth of a millisecond: what is left of a write's latency is the wait and the trips. Servers of the paper had four cores, ours one.
+//! **In what they differ.** Commit wait and agreement overlap, and our disks sync in under a tenth
+//! of a millisecond: what is left of a write's latency is the wait and the trips. Servers of the
+//! paper had four cores, ours one.
 
 use crate::measure::{Runs, S, mean_ms, measure, model, scene, told};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
@@ -83,7 +91,8 @@ pub struct Measured {
     pub throughput: Runs,
 }
 
-/// Replicas, whether there is a commit wait, latencies in milliseconds and throughputs in thousands a second, each with its deviation.
+/// Replicas, whether there is a commit wait, latencies in milliseconds and throughputs in thousands
+/// a second, each with its deviation.
 const PAPER: [(usize, bool, [Printed; 3], [Printed; 3]); 4] = [
     (1, false, [Some((9.4, 0.6)), None, None], [Some((4.0, 0.3)), None, None]),
     (
@@ -128,7 +137,8 @@ fn on(replicas: usize, waits: bool, groups: u32, work: Work) -> Scene {
     Scene { gateways, half_width_ns: if waits { scene.half_width_ns } else { 0 }, ..scene }
 }
 
-/// What an operation takes when nobody else wants anything: four sessions, each of which begins one every 20 ms.
+/// What an operation takes when nobody else wants anything: four sessions, each of which begins one
+/// every 20 ms.
 fn latency(scene: Scene, seed: u64) -> f64 {
     let profile = measure(Scene { every_ns: Some(S / 50), ..scene }, seed, 4, Regions::Spanner);
     mean_ms(if scene.work == Work::Write(1) { &profile.writes_ns } else { &profile.reads_ns })
@@ -147,10 +157,15 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
         let Setting { replicas, waits, operation } = setting;
         progress(&format!("{} replicas: {}", setting.name(), operation.name()));
         let scene = Scene { window_ns, ..on(replicas, waits, groups, operation.work()) };
-        let sessions = if operation == Operation::Snapshot { 4 * replicas } else { many * replicas };
+        let sessions =
+            if operation == Operation::Snapshot { 4 * replicas } else { many * replicas };
         let over = |measure: &dyn Fn(u64) -> f64| Runs((0..runs).map(measure).collect());
         let took = over(&|seed| latency(scene, seed));
-        all.push(Measured { setting, latency: took, throughput: over(&|seed| throughput(scene, seed, sessions)) });
+        all.push(Measured {
+            setting,
+            latency: took,
+            throughput: over(&|seed| throughput(scene, seed, sessions)),
+        });
     }
     let notes = vec![
         format!(
@@ -171,8 +186,9 @@ pub fn figure(measured: &[Measured], notes: Vec<String>) -> Figure {
     let columns = ["replicas", "operation", "latency ms", "paper's", "Kops/s", "paper's"];
     let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };
     let empty = || vec![Vec::new(); Operation::ALL.len()];
-    let mut panels = [("latency, ms", 0.001, 1000.0), ("operations a second, thousands", 0.1, 10_000.0)]
-        .map(|(label, from, to)| (Axis { label, from, to }, empty(), empty()));
+    let mut panels =
+        [("latency, ms", 0.001, 1000.0), ("operations a second, thousands", 0.1, 10_000.0)]
+            .map(|(label, from, to)| (Axis { label, from, to }, empty(), empty()));
     for Measured { setting, latency, throughput } in measured {
         let known = printed().find(|(known, ..)| known == setting);
         let papers = known.map(|(_, latency, throughput)| [latency, throughput]);
@@ -201,7 +217,11 @@ pub fn figure(measured: &[Measured], notes: Vec<String>) -> Figure {
             x: Axis { label: "replicas", from: 0.0, to: 6.0 },
             y,
             logarithmic: (false, true),
-            series: [series(ours, "here", Style::OursMarked), series(theirs, "the paper's", Style::Papers)].concat(),
+            series: [
+                series(ours, "here", Style::OursMarked),
+                series(theirs, "the paper's", Style::Papers),
+            ]
+            .concat(),
         }
     };
     Figure { name: NAME, title: TITLE.to_owned(), table, notes, panels: panels.map(panel).to_vec() }

@@ -1,13 +1,18 @@
 //! Spanner, Table 4: two-phase commit with 1 to 200 participants (§5.1).
 //!
-//! **The paper** ran across 3 zones of 25 servers each, and prints the mean and the 99th percentile of a commit's latency, with standard deviations over 10
-//! runs. «Scaling up to 50 participants is reasonable in both mean and 99th-percentile, and latencies start to rise noticeably at 100 participants.» It does not say
-//! how many clients there were, what they wrote, or how groups and leaders were placed.
+//! **The paper** ran across 3 zones of 25 servers each, and prints the mean and the 99th percentile
+//! of a commit's latency, with standard deviations over 10 runs. «Scaling up to 50 participants is
+//! reasonable in both mean and 99th-percentile, and latencies start to rise noticeably at 100
+//! participants.» It does not say how many clients there were, what they wrote, or how groups and
+//! leaders were placed.
 //!
-//! **Ours** has 3 zones of 25 servers and 200 groups of three, led in all zones alike, so that a server leads two or three. Four sessions on four
-//! nodes that are no servers begin a transaction when the last has ended; each writes one key in each of so many groups, none of which it has read.
+//! **Ours** has 3 zones of 25 servers and 200 groups of three, led in all zones alike, so that a
+//! server leads two or three. Four sessions on four nodes that are no servers begin a transaction
+//! when the last has ended; each writes one key in each of so many groups, none of which it has
+//! read.
 //!
-//! **In what they differ.** In nothing that is known: as in the paper all participants are asked at once, without having been asked anything before (`txn/src/locking/committing.rs`).
+//! **In what they differ.** In nothing that is known: as in the paper all participants are asked at
+//! once, without having been asked anything before (`txn/src/locking/committing.rs`).
 
 use crate::measure::{MS, Runs, S, mean_ms, measure, model, quantile, scene, told};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
@@ -68,9 +73,15 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     for participants in participants().filter(|many| *many <= groups) {
         progress(&format!("{participants} participants"));
         let window_ns = effort.pick(2 + u64::from(participants) / 10, 1) * S;
-        let scene = Scene { gateways: SESSIONS, window_ns, ..scene(3, servers, groups, 3, Work::Write(participants)) };
+        let scene = Scene {
+            gateways: SESSIONS,
+            window_ns,
+            ..scene(3, servers, groups, 3, Work::Write(participants))
+        };
         let mut measured = Measured::with(participants);
-        (0..runs).for_each(|seed| measured.add(&measure(scene, seed, SESSIONS, Regions::Spanner).writes_ns));
+        (0..runs).for_each(|seed| {
+            measured.add(&measure(scene, seed, SESSIONS, Regions::Spanner).writes_ns)
+        });
         all.push(measured);
     }
     let notes = vec![
@@ -91,16 +102,25 @@ pub fn figure(measured: &[Measured], notes: Vec<String>) -> Figure {
     let (mut means, mut worst) = (Vec::new(), Vec::new());
     for Measured { participants, means_ms, p99s_ms, transactions } in measured {
         let printed = PAPER.iter().find(|(many, ..)| many == participants);
-        let [mean, p99] =
-            printed.map_or_else(Default::default, |(_, mean, p99)| [mean, p99].map(|it| told(it.0, it.1)));
-        let row = [participants.to_string(), means_ms.told(), mean, p99s_ms.told(), p99, transactions.to_string()];
+        let [mean, p99] = printed
+            .map_or_else(Default::default, |(_, mean, p99)| [mean, p99].map(|it| told(it.0, it.1)));
+        let row = [
+            participants.to_string(),
+            means_ms.told(),
+            mean,
+            p99s_ms.told(),
+            p99,
+            transactions.to_string(),
+        ];
         table.rows.push(row.to_vec());
         means.push((f64::from(*participants), means_ms.mean()));
         worst.push((f64::from(*participants), p99s_ms.mean()));
     }
-    let papers =
-        |of: fn(&(u32, (f64, f64), (f64, f64))) -> f64| PAPER.iter().map(|row| (f64::from(row.0), of(row))).collect();
-    let series = |name: &str, style, color, points| Series { name: name.to_owned(), style, color, points };
+    let papers = |of: fn(&(u32, (f64, f64), (f64, f64))) -> f64| {
+        PAPER.iter().map(|row| (f64::from(row.0), of(row))).collect()
+    };
+    let series =
+        |name: &str, style, color, points| Series { name: name.to_owned(), style, color, points };
     let panel = Panel {
         x: Axis { label: "participants", from: 0.9, to: 250.0 },
         y: Axis { label: "latency of a commit, ms", from: 1.0, to: 1000.0 },

@@ -1,16 +1,26 @@
-//! TAPIR, Figure 10: what Retwis' FollowUser takes over three continents, where the client is in the US, in Europe or in Asia (§7.4.2).
+//! TAPIR, Figure 10: what Retwis' FollowUser takes over three continents, where the client is in
+//! the US, in Europe or in Asia (§7.4.2).
 //!
-//! **The paper** had one replica of each of five shards in each of Google Compute Engine's three regions, and the leaders of those systems that have some in the US. The transaction
-//! reads two keys and writes two, drawn by Zipf's law with 0.6 of a million. The figure is a drawing. Its text says: «When the client shares a datacenter with the leader, the latency of
-//! the other transactional systems is better than TAPIR-KV», for they «commit with a round-trip to the leader and another replica in the closest geographic region, while TAPIR-KV must
-//! contact all replicas to commit in the fast path». «When the client is in a different datacenter from the leader, TAPIR-KV provides the best performance of all of the comparison systems. The
-//! locking-based transactional systems suffer because they must go to the leader for read locks.»
+//! **The paper** had one replica of each of five shards in each of Google Compute Engine's three
+//! regions, and the leaders of those systems that have some in the US. The transaction reads two
+//! keys and writes two, drawn by Zipf's law with 0.6 of a million. The figure is a drawing. Its
+//! text says: «When the client shares a datacenter with the leader, the latency of the other
+//! transactional systems is better than TAPIR-KV», for they «commit with a round-trip to the leader
+//! and another replica in the closest geographic region, while TAPIR-KV must contact all replicas
+//! to commit in the fast path». «When the client is in a different datacenter from the leader,
+//! TAPIR-KV provides the best performance of all of the comparison systems. The locking-based
+//! transactional systems suffer because they must go to the leader for read locks.»
 //!
-//! **Ours** has two shards, and the client on a node of its own in its region. Round trips are those of the paper's Table 1, and no message takes longer; so the numbers are sums of trips, and some
-//! tenths of a millisecond of work. With one session: both keys in one shard, or one in each. With many: by Zipf's law, in whichever shard they are.
+//! **Ours** has two shards, and the client on a node of its own in its region. Round trips are
+//! those of the paper's Table 1, and no message takes longer; so the numbers are sums of trips, and
+//! some tenths of a millisecond of work. With one session: both keys in one shard, or one in each.
+//! With many: by Zipf's law, in whichever shard they are.
 //!
-//! **In what they differ.** Of the paper's locking systems (TXN-LOCK, SPAN-LOCK) none is here; `spanner` locks at the leader as they do. Where it has two groups to commit in, the coordinator's
-//! group agrees on the decision after both have agreed to prepare: another trip to Europe, so that it is slower than TAPIR also from the US. The paper's text knows of one such trip.
+//! **In what they differ.** Of the paper's locking systems (TXN-LOCK, SPAN-LOCK) none is here;
+//! `spanner` locks at the leader as they do. Where it has two groups to commit in, the
+//! coordinator's group agrees on the decision after both have agreed to prepare: another trip to
+//! Europe, so that it is slower than TAPIR also from the US. The paper's text knows of one such
+//! trip.
 
 use crate::measure::{S, mean_ms, measure_of, quantile, scene};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
@@ -23,12 +33,17 @@ pub const NAME: &str = "tapir_figure10";
 /// What it shows.
 pub const TITLE: &str = "FollowUser over three continents (TAPIR, Figure 10)";
 
-/// Where the client is, and what the paper's text says then: of systems that have leaders, and of TAPIR.
-const CLIENTS: [(&str, [&str; 2]); 3] =
-    [("US", ["faster", "slower"]), ("Europe", ["slower", "fastest"]), ("Asia", ["slower", "fastest"])];
+/// Where the client is, and what the paper's text says then: of systems that have leaders, and of
+/// TAPIR.
+const CLIENTS: [(&str, [&str; 2]); 3] = [
+    ("US", ["faster", "slower"]),
+    ("Europe", ["slower", "fastest"]),
+    ("Asia", ["slower", "fastest"]),
+];
 
 /// The protocols that are compared.
-const COMPARED: [&SimulatedProtocol; 3] = [&protocols::SPANNER, &protocols::TAPIR, &protocols::TAPIR_SERIALIZABLE];
+const COMPARED: [&SimulatedProtocol; 3] =
+    [&protocols::SPANNER, &protocols::TAPIR, &protocols::TAPIR_SERIALIZABLE];
 
 /// A protocol, with the client in one region.
 struct Measured {
@@ -49,8 +64,14 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
             let run = |work, sessions| {
                 let (gateways, seated_in, window_ns) = (CLIENTS.len(), Some(client), seconds * S);
                 let led_in_first = true;
-                let scene =
-                    Scene { gateways, seated_in, led_in_first, window_ns, steady: true, ..scene(3, 1, 2, 3, work) };
+                let scene = Scene {
+                    gateways,
+                    seated_in,
+                    led_in_first,
+                    window_ns,
+                    steady: true,
+                    ..scene(3, 1, 2, 3, work)
+                };
                 measure_of(protocol, scene, 1, sessions, Regions::Tapir)
             };
             let alone = [1, 2].map(|shards| mean_ms(&run(Work::Follow(shards), 1).writes_ns));
@@ -77,7 +98,8 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
 
 /// What was measured, beside what the paper's text says.
 fn figure(measured: &[Measured], notes: Vec<String>) -> Figure {
-    let columns = ["client", "recipe", "1 shard ms", "2 shards ms", "Zipf p50", "p99", "aborted", "paper's"];
+    let columns =
+        ["client", "recipe", "1 shard ms", "2 shards ms", "Zipf p50", "p99", "aborted", "paper's"];
     let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };
     let mut series: Vec<Series> = Vec::new();
     for Measured { client, protocol, alone, zipf } in measured {
@@ -95,7 +117,12 @@ fn figure(measured: &[Measured], notes: Vec<String>) -> Figure {
             let point = (*client as f64 + 1.0, *ms);
             match series.iter_mut().find(|series| series.name == name) {
                 Some(series) => series.points.push(point),
-                None => series.push(Series { name, style: Style::OursMarked, color, points: vec![point] }),
+                None => series.push(Series {
+                    name,
+                    style: Style::OursMarked,
+                    color,
+                    points: vec![point],
+                }),
             }
         }
     }

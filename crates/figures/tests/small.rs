@@ -1,4 +1,5 @@
-//! Each figure, with less of everything: that it can be drawn, and that what it shows behaves as the protocol must.
+//! Each figure, with less of everything: that it can be drawn, and that what it shows behaves as
+//! the protocol must.
 
 use meridian_figures::{Effort, Figure, Style, all, draw};
 
@@ -6,7 +7,9 @@ fn small(name: &str) -> Figure {
     let figure = draw(name, Effort::Small, &mut |_| {}).expect("it is known");
     assert_eq!(figure.name, name);
     let columns = figure.table.head.len();
-    assert!(!figure.table.rows.is_empty() && figure.table.rows.iter().all(|row| row.len() == columns));
+    assert!(
+        !figure.table.rows.is_empty() && figure.table.rows.iter().all(|row| row.len() == columns)
+    );
     let text = figure.text();
     let widest = text.lines().map(|line| line.chars().count()).max();
     assert!(widest <= Some(100), "{text}");
@@ -19,15 +22,24 @@ fn small(name: &str) -> Figure {
 fn is_drawn(figure: &Figure) {
     let svg = figure.svg();
     let document = roxmltree::Document::parse(&svg).expect("XML");
-    let texts: Vec<&str> = document.descendants().filter_map(|node| node.text()).map(str::trim).collect();
+    let texts: Vec<&str> =
+        document.descendants().filter_map(|node| node.text()).map(str::trim).collect();
     for panel in &figure.panels {
         for series in &panel.series {
-            assert!(texts.contains(&series.name.as_str()), "{} is not in the legend of {}", series.name, figure.name);
+            assert!(
+                texts.contains(&series.name.as_str()),
+                "{} is not in the legend of {}",
+                series.name,
+                figure.name
+            );
             assert!(!series.points.is_empty(), "{} is empty", series.name);
         }
         assert!(texts.contains(&panel.x.label) && texts.contains(&panel.y.label));
-        let papers =
-            panel.series.iter().filter(|series| series.style == Style::Papers).map(|series| series.points.len());
+        let papers = panel
+            .series
+            .iter()
+            .filter(|series| series.style == Style::Papers)
+            .map(|series| series.points.len());
         let triangles = document.descendants().filter(|node| node.has_tag_name("polygon")).count();
         assert!(triangles >= papers.sum(), "{triangles} triangles");
     }
@@ -35,7 +47,8 @@ fn is_drawn(figure: &Figure) {
 
 /// What was measured of a series, in the order of its points.
 fn points(figure: &Figure, panel: usize, name: &str) -> Vec<f64> {
-    let series = figure.panels[panel].series.iter().find(|series| series.name == name).expect("it is there");
+    let series =
+        figure.panels[panel].series.iter().find(|series| series.name == name).expect("it is there");
     series.points.iter().map(|(_, value)| *value).collect()
 }
 
@@ -56,13 +69,21 @@ fn replicas_cost_throughput_and_give_snapshot_reads() {
     let figure = small("spanner_table3");
     let took = points(&figure, 0, "write, here");
     assert!(took.iter().all(|ms| *ms >= 5.0), "commit wait: {took:?}");
-    let (least, most) = (took.iter().copied().fold(f64::MAX, f64::min), took.iter().copied().fold(0.0, f64::max));
+    let (least, most) =
+        (took.iter().copied().fold(f64::MAX, f64::min), took.iter().copied().fold(0.0, f64::max));
     assert!(most < 1.5 * least, "replicas agree at the same time: {took:?}");
-    let exact: f64 = figure.table.rows[0][2].split(' ').next().and_then(|mean| mean.parse().ok()).expect("a number");
+    let exact: f64 = figure.table.rows[0][2]
+        .split(' ')
+        .next()
+        .and_then(|mean| mean.parse().ok())
+        .expect("a number");
     assert_eq!(figure.table.rows[0][0], "1D");
     assert!(exact + 2.0 < took[0], "exact clocks wait for nothing: {exact} {took:?}");
     let snapshots = points(&figure, 1, "snapshot read, here");
-    assert!(snapshots[1] > 2.5 * snapshots[0] && snapshots[2] > 4.0 * snapshots[0], "any replica: {snapshots:?}");
+    assert!(
+        snapshots[1] > 2.5 * snapshots[0] && snapshots[2] > 4.0 * snapshots[0],
+        "any replica: {snapshots:?}"
+    );
     assert!(points(&figure, 0, "snapshot read, here").iter().all(|ms| *ms < 0.1), "no message");
 }
 
@@ -70,8 +91,13 @@ fn replicas_cost_throughput_and_give_snapshot_reads() {
 fn only_the_leaders_end_is_felt() {
     let figure = small("spanner_figure5");
     let at = |name: &str| points(&figure, 0, name);
-    assert!(at("non-leader, here")[1..].iter().all(|part| *part > 90.0), "{:?}", at("non-leader, here"));
-    // The zone is killed after two seconds, and leases last for three: steps are of a quarter of a second.
+    assert!(
+        at("non-leader, here")[1..].iter().all(|part| *part > 90.0),
+        "{:?}",
+        at("non-leader, here")
+    );
+    // The zone is killed after two seconds, and leases last for three: steps are of a quarter of a
+    // second.
     let hard = at("leader-hard, here");
     assert!(hard[8 + 1..8 + 11].iter().all(|part| *part == 0.0), "nobody leads: {hard:?}");
     assert!(hard.iter().any(|part| *part > 150.0), "what waited is done: {hard:?}");
@@ -96,12 +122,18 @@ fn masters_that_are_far_away_make_clocks_unsure() {
 fn over_continents_tapir_pays_for_the_farthest_replica_and_locks_for_each_trip_to_the_leader() {
     let figure = small("tapir_figure10");
     let at = |name: &str| points(&figure, 0, name);
-    // Table 1, both ways: to the farthest replica and back, and two reads in the client's own region.
+    // Table 1, both ways: to the farthest replica and back, and two reads in the client's own
+    // region.
     let [us, europe, asia] = [166.6 + 2.0 * 1.2, 262.5 + 2.0 * 0.8, 262.5 + 2.0 * 10.8];
     for name in ["tapir", "tapir-serializable"] {
         for shards in ["1 shard", "2 shards"] {
-            for (ours, trips) in at(&format!("{name}, {shards}, here")).into_iter().zip([us, europe, asia]) {
-                assert!((trips..trips + 1.0).contains(&ours), "{name}, {shards}: {ours} and not {trips}");
+            for (ours, trips) in
+                at(&format!("{name}, {shards}, here")).into_iter().zip([us, europe, asia])
+            {
+                assert!(
+                    (trips..trips + 1.0).contains(&ours),
+                    "{name}, {shards}: {ours} and not {trips}"
+                );
             }
         }
     }
@@ -121,6 +153,7 @@ fn over_continents_tapir_pays_for_the_farthest_replica_and_locks_for_each_trip_t
 
 #[test]
 fn who_asks_for_an_unknown_figure_hears_which_there_are() {
-    let why = draw("spanner_table9", Effort::Small, &mut |_| {}).expect_err("there is none").to_string();
+    let why =
+        draw("spanner_table9", Effort::Small, &mut |_| {}).expect_err("there is none").to_string();
     assert!(why.contains("spanner_table9") && all().all(|(name, _)| why.contains(name)), "{why}");
 }

@@ -8,23 +8,23 @@
 //!   rt   A had ended when B began (strict serializability only)                                   A → B
 //! ```
 //!
-//! Lists tell their whole order, registers a part of it. The order of two blind writes to a register
-//! follows from what else is known, as far as it follows (`forced`): if a read of one comes after the
-//! other, the other is older; and what read the older one comes before the newer.
+//! Lists tell their whole order, registers a part of it. The order of two blind writes to a
+//! register follows from what else is known, as far as it follows (`forced`): if a read of one
+//! comes after the other, the other is older; and what read the older one comes before the newer.
 //!
-//! A judge of cycles refutes. Where it finds no cycle, there is no order for certain only if it knows
-//! the order of all versions; [`crate::judge`] looks for an order then.
+//! A judge of cycles refutes. Where it finds no cycle, there is no order for certain only if it
+//! knows the order of all versions; [`crate::judge`] looks for an order then.
 //!
-//! A cycle means that there is no order (Adya, "Weak Consistency", 1999; Kingsbury and Alvaro, "Elle",
-//! VLDB 2020). Besides cycles, these are wrong: a read of what no transaction wrote, or of what an
-//! aborted one wrote, or of what the reader itself wrote afterwards; a read in the middle of a
-//! transaction's own writes; an element that stands in a list twice; two reads of a list neither of
-//! which continues the other; a scan that shows a key twice or outside its range.
+//! A cycle means that there is no order (Adya, "Weak Consistency", 1999; Kingsbury and Alvaro,
+//! "Elle", VLDB 2020). Besides cycles, these are wrong: a read of what no transaction wrote, or of
+//! what an aborted one wrote, or of what the reader itself wrote afterwards; a read in the middle
+//! of a transaction's own writes; an element that stands in a list twice; two reads of a list
+//! neither of which continues the other; a scan that shows a key twice or outside its range.
 //!
 //! 1. Each element of a list is appended once in a history, and each number written to a register
 //!    once. A key for which that is not so is not looked at, nor one that is both.
-//! 2. An `info` transaction happened if a client read a value of it: then all that it wrote happened.
-//!    Otherwise it may not have happened, and nothing is inferred from it.
+//! 2. An `info` transaction happened if a client read a value of it: then all that it wrote
+//!    happened. Otherwise it may not have happened, and nothing is inferred from it.
 
 mod forced;
 mod graph;
@@ -76,9 +76,9 @@ pub struct Edge {
     pub why: Why,
     /// The list over which they met.
     pub key: Option<String>,
-    /// The third transaction from which a step follows that no read shows: for `Ww` the one that read
-    /// what `to` wrote and comes after `from`, for `Rw` the one from which `from` read and which
-    /// precedes `to`.
+    /// The third transaction from which a step follows that no read shows: for `Ww` the one that
+    /// read what `to` wrote and comes after `from`, for `Rw` the one from which `from` read and
+    /// which precedes `to`.
     pub through: Option<Transaction>,
 }
 
@@ -149,7 +149,9 @@ pub enum Violation {
         transaction: Box<Transaction>,
     },
     /// A transaction read what it wrote only afterwards.
-    #[error("{key} was read with what the transaction itself wrote to it afterwards: {transaction}")]
+    #[error(
+        "{key} was read with what the transaction itself wrote to it afterwards: {transaction}"
+    )]
     Future {
         /// The key.
         key: String,
@@ -172,7 +174,8 @@ impl Violation {
         match self {
             Violation::Cycle(edges) => edges.iter().map(|edge| &edge.from).collect(),
             Violation::Garbage { reader, .. } => vec![reader],
-            Violation::AbortedRead { writer, reader, .. } | Violation::IntermediateRead { writer, reader, .. } => {
+            Violation::AbortedRead { writer, reader, .. }
+            | Violation::IntermediateRead { writer, reader, .. } => {
                 vec![writer, reader]
             }
             Violation::Diverged { one, other, .. } => vec![one, other],
@@ -199,12 +202,18 @@ impl fmt::Display for Cycle<'_> {
             match (edge.why, &edge.through) {
                 (Why::Ww, None) => write!(f, "it wrote to {key} before")?,
                 (Why::Ww, Some(reader)) => {
-                    write!(f, "both wrote to {key}, and what T{next} wrote was read after T{one}, by: {reader}")?;
+                    write!(
+                        f,
+                        "both wrote to {key}, and what T{next} wrote was read after T{one}, by: {reader}"
+                    )?;
                 }
                 (Why::Wr, _) => write!(f, "what it wrote to {key} was read")?,
                 (Why::Rw, None) => write!(f, "it read {key} without what the other wrote to it")?,
                 (Why::Rw, Some(writer)) => {
-                    write!(f, "T{next} wrote to {key} after the transaction of which T{one} read it: {writer}")?;
+                    write!(
+                        f,
+                        "T{next} wrote to {key} after the transaction of which T{one} read it: {writer}"
+                    )?;
                 }
                 (Why::RealTime, _) => write!(f, "it had ended when the other began")?,
             }
@@ -233,10 +242,13 @@ pub(crate) struct Inferred<'a> {
 }
 
 impl Inferred<'_> {
-    /// Whether the model is kept if transactions that wrote the same key did so in the order `before`, as
-    /// far as the inferred order does not say otherwise. Every version has a known place
-    /// then, so that the answer yes is a proof; the answer no is none.
-    pub(crate) fn keeps_order(mut self, before: impl Fn(usize, usize) -> std::cmp::Ordering) -> bool {
+    /// Whether the model is kept if transactions that wrote the same key did so in the order
+    /// `before`, as far as the inferred order does not say otherwise. Every version has a known
+    /// place then, so that the answer yes is a proof; the answer no is none.
+    pub(crate) fn keeps_order(
+        mut self,
+        before: impl Fn(usize, usize) -> std::cmp::Ordering,
+    ) -> bool {
         let Some(places) = self.graph.places(before) else { return false };
         for list in &self.lists {
             list.relate_in_order(&places, &self.happened, &mut self.graph);
@@ -249,13 +261,18 @@ impl Inferred<'_> {
 }
 
 /// What must precede what, or why that is impossible.
-pub(crate) fn infer<'a>(history: &[&'a Transaction], model: Model) -> Result<Inferred<'a>, Violation> {
+pub(crate) fn infer<'a>(
+    history: &[&'a Transaction],
+    model: Model,
+) -> Result<Inferred<'a>, Violation> {
     rows(history)?;
     let kinds = Kinds::of(history);
-    let mut happened: Vec<bool> = history.iter().map(|transaction| transaction.status == Status::Ok).collect();
+    let mut happened: Vec<bool> =
+        history.iter().map(|transaction| transaction.status == Status::Ok).collect();
     let (lists, lists_named) = lists::collect(history, &kinds)?;
     let (registers, registers_named) = registers::collect(history, &kinds)?;
-    let seen = lists.iter().flat_map(|list| list.seen()).chain(registers.iter().flat_map(Register::seen));
+    let seen =
+        lists.iter().flat_map(|list| list.seen()).chain(registers.iter().flat_map(Register::seen));
     seen.for_each(|writer| happened[writer] = true);
     let mut graph = Graph::new(history, model);
     lists.iter().for_each(|list| list.relate(&happened, &mut graph));
@@ -300,12 +317,15 @@ impl<'a> Kinds<'a> {
                     Op::Write(key, Value::List(_)) => drop(whole.insert(key)),
                     Op::Write(key, _) => drop(written.insert(key)),
                     Op::Read(key, value) if told => read(key, value),
-                    Op::Scan(_, _, rows) if told => rows.iter().for_each(|(key, value)| read(key, value)),
+                    Op::Scan(_, _, rows) if told => {
+                        rows.iter().for_each(|(key, value)| read(key, value))
+                    }
                     Op::Read(..) | Op::Scan(..) => {}
                 }
             }
         }
-        let mixed: BTreeSet<&String> = appended.intersection(&written).copied().chain(whole).collect();
+        let mixed: BTreeSet<&String> =
+            appended.intersection(&written).copied().chain(whole).collect();
         let unwritten = |key: &&'a String| !appended.contains(key) && !written.contains(key);
         let lists = appended.iter().copied().chain(read_as_list.into_iter().filter(unwritten));
         let registers = written.iter().copied().chain(read_as_number.into_iter().filter(unwritten));
@@ -353,7 +373,8 @@ fn shown<'a>(
     rows: &'a [(String, Value)],
 ) -> impl Iterator<Item = (&'a String, &'a Value)> {
     let rows: BTreeMap<&String, &Value> = rows.iter().map(|(key, value)| (key, value)).collect();
-    let within = (low < high).then(|| keys.range::<String, _>((Bound::Included(low), Bound::Excluded(high))));
+    let within = (low < high)
+        .then(|| keys.range::<String, _>((Bound::Included(low), Bound::Excluded(high))));
     let value = move |key: &&'a String| (*key, rows.get(*key).copied().unwrap_or(&Value::Nothing));
     within.into_iter().flatten().map(value)
 }

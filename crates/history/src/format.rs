@@ -4,8 +4,9 @@
 //! {"client":3,"start":1200,"end":1900,"status":"ok","at":[1500,0,1],"ops":[["r","x",4],["append","y",7],["scan","a","z",[["x",4]]]]}
 //! ```
 //!
-//! Times are nanoseconds of one clock. `at` is the commit timestamp, or the snapshot of a transaction that only read; it may be missing.
-//! A key that was never written reads `null` as a register and `[]` as a list.
+//! Times are nanoseconds of one clock. `at` is the commit timestamp, or the snapshot of a
+//! transaction that only read; it may be missing. A key that was never written reads `null` as a
+//! register and `[]` as a list.
 
 use serde::de::Error as _;
 use serde::ser::SerializeSeq;
@@ -54,7 +55,8 @@ impl Value {
 
     /// An empty list and nothing read alike.
     pub fn same(&self, other: &Value) -> bool {
-        let empty = |value: &Value| matches!(value, Value::Nothing) || *value == Value::List(Vec::new());
+        let empty =
+            |value: &Value| matches!(value, Value::Nothing) || *value == Value::List(Vec::new());
         self == other || (empty(self) && empty(other))
     }
 }
@@ -156,7 +158,10 @@ fn key(value: &serde_json::Value) -> Result<String, String> {
     }
 }
 
-fn part<T: serde::de::DeserializeOwned>(value: &serde_json::Value, what: &str) -> Result<T, String> {
+fn part<T: serde::de::DeserializeOwned>(
+    value: &serde_json::Value,
+    what: &str,
+) -> Result<T, String> {
     T::deserialize(value).map_err(|_| format!("{value} is no {what}"))
 }
 
@@ -169,9 +174,16 @@ impl<'de> Deserialize<'de> for Op {
             ("w", 3) => Ok(Op::Write(key(&parts[1])?, part(&parts[2], "value")?)),
             ("append", 3) => Ok(Op::Append(key(&parts[1])?, part(&parts[2], "number")?)),
             ("scan", 4) => {
-                let bound = |value| part::<String>(value, "bound of a scan: a string, since keys are ordered as text");
-                let rows: Vec<(serde_json::Value, Value)> = part(&parts[3], "list of pairs of key and value")?;
-                let rows: Result<_, String> = rows.into_iter().map(|(name, value)| Ok((key(&name)?, value))).collect();
+                let bound = |value| {
+                    part::<String>(
+                        value,
+                        "bound of a scan: a string, since keys are ordered as text",
+                    )
+                };
+                let rows: Vec<(serde_json::Value, Value)> =
+                    part(&parts[3], "list of pairs of key and value")?;
+                let rows: Result<_, String> =
+                    rows.into_iter().map(|(name, value)| Ok((key(&name)?, value))).collect();
                 Ok(Op::Scan(bound(&parts[1])?, bound(&parts[2])?, rows?))
             }
             _ => Err(format!(

@@ -27,7 +27,8 @@ fn ok(transaction: &&Transaction) -> bool {
     transaction.status == Status::Ok
 }
 
-/// What a transaction read before it wrote anything, by key. A scan reads nothing where it shows no row; only keys that it shows are here.
+/// What a transaction read before it wrote anything, by key. A scan reads nothing where it shows no
+/// row; only keys that it shows are here.
 fn read(transaction: &Transaction) -> BTreeMap<&str, &Value> {
     let mut found = BTreeMap::new();
     for op in &transaction.ops {
@@ -62,13 +63,16 @@ fn number(value: &Value) -> Option<i64> {
     }
 }
 
-/// Accounts of which each holds `opening` until it is first written: who reads all `accounts` finds all the money.
+/// Accounts of which each holds `opening` until it is first written: who reads all `accounts` finds
+/// all the money.
 pub fn bank(history: &[Transaction], accounts: usize, opening: i64) -> Result<(), Violation> {
     let total = opening * accounts as i64;
     for transaction in history.iter().filter(ok) {
         let found = read(transaction);
         let scans = transaction.ops.iter().any(|op| matches!(op, Op::Scan(..)));
-        if let Some((account, balance)) = found.iter().find(|(_, balance)| number(balance).is_some_and(|n| n < 0)) {
+        if let Some((account, balance)) =
+            found.iter().find(|(_, balance)| number(balance).is_some_and(|n| n < 0))
+        {
             return violated(format!("{account} is {balance}: {transaction}"));
         }
         // An account that no scan shows was never written.
@@ -76,14 +80,18 @@ pub fn bank(history: &[Transaction], accounts: usize, opening: i64) -> Result<()
             let shown: i64 = found.values().map(|balance| number(balance).unwrap_or(opening)).sum();
             let unseen = accounts.saturating_sub(found.len()) as i64;
             if shown + unseen * opening != total {
-                return violated(format!("all accounts hold {}, not {total}: {transaction}", shown + unseen * opening));
+                return violated(format!(
+                    "all accounts hold {}, not {total}: {transaction}",
+                    shown + unseen * opening
+                ));
             }
         }
     }
     Ok(())
 }
 
-/// Keys that are written once and never removed: a scan that began after one was acknowledged shows it; one that failed is never shown.
+/// Keys that are written once and never removed: a scan that began after one was acknowledged shows
+/// it; one that failed is never shown.
 pub fn set(history: &[Transaction]) -> Result<(), Violation> {
     let mut failed: BTreeMap<&str, &Transaction> = BTreeMap::new();
     let mut added: Vec<(u64, &str, &Transaction)> = Vec::new();
@@ -108,7 +116,9 @@ pub fn set(history: &[Transaction]) -> Result<(), Violation> {
             let within = |key: &str| low.as_str() <= key && key < high.as_str();
             for (_, key, writer) in before {
                 if within(key) && !shown.contains(key) {
-                    return violated(format!("{key} was acknowledged and is not there: {writer} and {transaction}"));
+                    return violated(format!(
+                        "{key} was acknowledged and is not there: {writer} and {transaction}"
+                    ));
                 }
             }
         }
@@ -119,13 +129,17 @@ pub fn set(history: &[Transaction]) -> Result<(), Violation> {
 /// A number to which each transaction that writes it adds one.
 pub fn counter(history: &[Transaction], key: &str) -> Result<(), Violation> {
     let adds = |transaction: &&Transaction| written(transaction).contains_key(key);
-    let mut ended: Vec<u64> = history.iter().filter(ok).filter(adds).map(|transaction| transaction.end).collect();
-    let begun = history.iter().filter(|transaction| transaction.status != Status::Fail).filter(adds);
+    let mut ended: Vec<u64> =
+        history.iter().filter(ok).filter(adds).map(|transaction| transaction.end).collect();
+    let begun =
+        history.iter().filter(|transaction| transaction.status != Status::Fail).filter(adds);
     let mut begun: Vec<u64> = begun.map(|transaction| transaction.start).collect();
     ended.sort_unstable();
     begun.sort_unstable();
     for transaction in history.iter().filter(ok) {
-        let Some(found) = read(transaction).get(key).map(|value| number(value).unwrap_or(0)) else { continue };
+        let Some(found) = read(transaction).get(key).map(|value| number(value).unwrap_or(0)) else {
+            continue;
+        };
         let least = ended.partition_point(|end| *end < transaction.start) as i64;
         let most = begun.partition_point(|start| *start <= transaction.end) as i64;
         if !(least..=most).contains(&found) {
@@ -137,11 +151,16 @@ pub fn counter(history: &[Transaction], key: &str) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Keys of which each holds a number greater than all before: who began after another had ended wrote the greater.
+/// Keys of which each holds a number greater than all before: who began after another had ended
+/// wrote the greater.
 pub fn monotonic(history: &[Transaction]) -> Result<(), Violation> {
-    let greatest = |transaction: &Transaction| written(transaction).into_values().filter_map(number).max();
-    let mut by_start: Vec<(i64, &Transaction)> =
-        history.iter().filter(ok).filter_map(|transaction| Some((greatest(transaction)?, transaction))).collect();
+    let greatest =
+        |transaction: &Transaction| written(transaction).into_values().filter_map(number).max();
+    let mut by_start: Vec<(i64, &Transaction)> = history
+        .iter()
+        .filter(ok)
+        .filter_map(|transaction| Some((greatest(transaction)?, transaction)))
+        .collect();
     let mut by_end = by_start.clone();
     by_start.sort_by_key(|(_, transaction)| transaction.start);
     by_end.sort_by_key(|(_, transaction)| transaction.end);
@@ -152,29 +171,40 @@ pub fn monotonic(history: &[Transaction]) -> Result<(), Violation> {
             newest = newest.filter(|newest| newest.0 >= before.0).or(Some(before));
         }
         if let Some((_, before)) = newest.filter(|(before, _)| *before >= number) {
-            return violated(format!("the greater number had been written before: {before} and {transaction}"));
+            return violated(format!(
+                "the greater number had been written before: {before} and {transaction}"
+            ));
         }
     }
     Ok(())
 }
 
-/// Keys that are written once: of two reads of two of them, not one sees only the first and the other only the second.
+/// Keys that are written once: of two reads of two of them, not one sees only the first and the
+/// other only the second.
 pub fn long_fork(history: &[Transaction]) -> Result<(), Violation> {
     let reads: Vec<(&Transaction, BTreeMap<&str, &Value>)> =
         history.iter().filter(ok).map(|transaction| (transaction, read(transaction))).collect();
     let there = |value: &Value| *value != Value::Nothing;
     for (at, (one, first)) in reads.iter().enumerate() {
         for (other, second) in &reads[at + 1..] {
-            let both = || first.iter().filter_map(|(key, value)| Some((there(value), there(second.get(key)?))));
-            if both().any(|seen| seen == (true, false)) && both().any(|seen| seen == (false, true)) {
-                return violated(format!("each sees a write that the other does not: {one} and {other}"));
+            let both = || {
+                first
+                    .iter()
+                    .filter_map(|(key, value)| Some((there(value), there(second.get(key)?))))
+            };
+            if both().any(|seen| seen == (true, false)) && both().any(|seen| seen == (false, true))
+            {
+                return violated(format!(
+                    "each sees a write that the other does not: {one} and {other}"
+                ));
             }
         }
     }
     Ok(())
 }
 
-/// Keys that are written once: who sees one sees each that was acknowledged before that one was begun, if it looked.
+/// Keys that are written once: who sees one sees each that was acknowledged before that one was
+/// begun, if it looked.
 pub fn causal_reverse(history: &[Transaction]) -> Result<(), Violation> {
     let mut writers: BTreeMap<&str, &Transaction> = BTreeMap::new();
     for transaction in history.iter().filter(|transaction| transaction.status != Status::Fail) {
@@ -183,7 +213,8 @@ pub fn causal_reverse(history: &[Transaction]) -> Result<(), Violation> {
     for transaction in history.iter().filter(ok) {
         let found = read(transaction);
         let of = |wanted: bool| {
-            let found = found.iter().filter(move |(_, value)| (***value != Value::Nothing) == wanted);
+            let found =
+                found.iter().filter(move |(_, value)| (***value != Value::Nothing) == wanted);
             found.filter_map(|(key, _)| Some((*key, *writers.get(key)?)))
         };
         for (late, after) in of(true) {

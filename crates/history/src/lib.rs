@@ -1,9 +1,11 @@
 //! What clients saw of a database, and judges of it.
 //!
-//! A history is a list of [`Transaction`]s: what each client asked, what it was told, and when, by one clock. A judge reads nothing else:
-//! it knows no protocol, so that any database's histories can be judged.
+//! A history is a list of [`Transaction`]s: what each client asked, what it was told, and when, by
+//! one clock. A judge reads nothing else: it knows no protocol, so that any database's histories
+//! can be judged.
 //!
-//! [`judge`] asks those of the following that apply and says right, wrong, or that it cannot decide:
+//! [`judge`] asks those of the following that apply and says right, wrong, or that it cannot
+//! decide:
 //!
 //! | judge | what it needs | what it finds |
 //! |---|---|---|
@@ -12,7 +14,8 @@
 //! | [`search::judge`] | few transactions, or a history that tells its order | exact: searches for an order that explains every read, in real time or in any |
 //! | [`invariants`] | a workload | what each workload promises by itself: totals, sets, counters |
 //!
-//! One is asked by name, of a store that has no transactions: [`registers::judge`], by timestamps, whether an acknowledged write was ever unseen.
+//! One is asked by name, of a store that has no transactions: [`registers::judge`], by timestamps,
+//! whether an acknowledged write was ever unseen.
 //!
 //! Each is tested on histories that are wrong on purpose.
 //!

@@ -1,12 +1,16 @@
-//! What a store promises that has no transactions, writes every key to all replicas and reads at any of them: **an acknowledged write is never unseen again**.
+//! What a store promises that has no transactions, writes every key to all replicas and reads at
+//! any of them: **an acknowledged write is never unseen again**.
 //!
-//! Of a key the version with the highest timestamp stands (last writer wins). So every read of a key, at whichever replica, finds
+//! Of a key the version with the highest timestamp stands (last writer wins). So every read of a
+//! key, at whichever replica, finds
 //!
-//! 1. a version that was written, whole, by a transaction that was not told to have failed; or nothing, where nothing or a deletion stands;
+//! 1. a version that was written, whole, by a transaction that was not told to have failed; or
+//!    nothing, where nothing or a deletion stands;
 //! 2. none that is older than the newest that was acknowledged before the read began.
 //!
-//! Nothing else is promised: not isolation (half of what one transaction writes may be seen), not atomicity (what was not acknowledged may stand at some replicas for ever), and not the
-//! order of real time (a writer whose clock is behind loses against what was acknowledged before).
+//! Nothing else is promised: not isolation (half of what one transaction writes may be seen), not
+//! atomicity (what was not acknowledged may stand at some replicas for ever), and not the order of
+//! real time (a writer whose clock is behind loses against what was acknowledged before).
 //!
 //! The judge needs the timestamps of writes, and values that are written once.
 
@@ -66,7 +70,12 @@ fn versions(history: &[Transaction]) -> Versions<'_> {
 }
 
 /// Whether a reader that began at `start` may have found this.
-fn check(key: &str, found: &Value, versions: &Versions<'_>, reader: &Transaction) -> Result<(), Violation> {
+fn check(
+    key: &str,
+    found: &Value,
+    versions: &Versions<'_>,
+    reader: &Transaction,
+) -> Result<(), Violation> {
     let unwritten = BTreeMap::new();
     let of_key = versions.get(key).unwrap_or(&unwritten);
     let is_before = |version: &Version| version.acknowledged.is_some_and(|end| end < reader.start);
@@ -77,7 +86,9 @@ fn check(key: &str, found: &Value, versions: &Versions<'_>, reader: &Transaction
     match (newest, candidates.any(alike)) {
         (_, true) => Ok(()),
         (None, false) if is_nothing(found) => Ok(()),
-        (None, false) => Err(Violation(format!("{key} was read as {found}, which nothing wrote: {reader}"))),
+        (None, false) => {
+            Err(Violation(format!("{key} was read as {found}, which nothing wrote: {reader}")))
+        }
         (Some((at, version)), false) => Err(Violation(format!(
             "{key} was read as {found}, and a version at {at:?} had been acknowledged before, of which nothing newer is that: {} and {reader}",
             version.writer
@@ -97,14 +108,25 @@ pub fn judge(history: &[Transaction]) -> Result<(), Violation> {
         for op in &reader.ops {
             match op {
                 Op::Write(key, _) | Op::Append(key, _) => drop(own.insert(key.as_str())),
-                Op::Read(key, found) if !own.contains(key.as_str()) => check(key, found, &versions, reader)?,
+                Op::Read(key, found) if !own.contains(key.as_str()) => {
+                    check(key, found, &versions, reader)?
+                }
                 Op::Read(..) => {}
                 Op::Scan(low, high, rows) => {
-                    let rows: BTreeMap<&str, &Value> = rows.iter().map(|(key, value)| (key.as_str(), value)).collect();
-                    let known = versions.keys().copied().filter(|key| low.as_str() <= *key && *key < high.as_str());
+                    let rows: BTreeMap<&str, &Value> =
+                        rows.iter().map(|(key, value)| (key.as_str(), value)).collect();
+                    let known = versions
+                        .keys()
+                        .copied()
+                        .filter(|key| low.as_str() <= *key && *key < high.as_str());
                     let keys: BTreeSet<&str> = known.chain(rows.keys().copied()).collect();
                     for key in keys.into_iter().filter(|key| !own.contains(key)) {
-                        check(key, rows.get(key).copied().unwrap_or(&Value::Nothing), &versions, reader)?;
+                        check(
+                            key,
+                            rows.get(key).copied().unwrap_or(&Value::Nothing),
+                            &versions,
+                            reader,
+                        )?;
                     }
                 }
             }

@@ -8,8 +8,8 @@
 //! without trying others instead: its place changes nothing for them.
 //!
 //! 1. `ok` is placed, `fail` is not; `info` is placed anywhere after its start, or nowhere. Nothing
-//!    of what an `info` transaction read is believed. One whose writes no client read is not placed:
-//!    an order with it is an order without it.
+//!    of what an `info` transaction read is believed. One whose writes no client read is not
+//!    placed: an order with it is an order without it.
 //! 2. Transactions that share no key, not even through others, are judged apart: both
 //!    serializability and strict serializability are local in this sense.
 //! 3. No answer within [`Limit`] is an answer of its own, and never a good one.
@@ -64,7 +64,9 @@ impl Violation {
     /// The transactions of which none can come next.
     pub fn transactions(&self) -> Vec<&Transaction> {
         match self {
-            Violation::NoOrder { next, .. } => next.iter().map(|refused| &refused.transaction).collect(),
+            Violation::NoOrder { next, .. } => {
+                next.iter().map(|refused| &refused.transaction).collect()
+            }
             Violation::GivenUp(_) => Vec::new(),
         }
     }
@@ -103,15 +105,16 @@ pub fn judge(history: &[Transaction], order: Order, limit: Limit) -> Result<(), 
         if order == Order::RealTime {
             graph.real_time();
         }
-        let must: Vec<bool> = part.iter().map(|transaction| transaction.status == Status::Ok).collect();
+        let must: Vec<bool> =
+            part.iter().map(|transaction| transaction.status == Status::Ok).collect();
         search(&part, &must, &graph, &mut left)
             .map_err(|violation| violation.unwrap_or(Violation::GivenUp(limit.0)))?;
     }
     Ok(())
 }
 
-/// Looks for an order of transactions that share keys, in which all edges of the graph lead forwards
-/// and all that must happen do. The error is `None` if it was given up.
+/// Looks for an order of transactions that share keys, in which all edges of the graph lead
+/// forwards and all that must happen do. The error is `None` if it was given up.
 pub(crate) fn search(
     part: &[&Transaction],
     must: &[bool],
@@ -129,7 +132,8 @@ pub(crate) fn parts(history: &[Transaction]) -> Vec<Vec<&Transaction>> {
         Status::Fail => false,
     };
     let happened: Vec<&Transaction> = history.iter().filter(placed).collect();
-    let keys: BTreeSet<&str> = happened.iter().flat_map(|transaction| transaction.ops.iter().flat_map(named)).collect();
+    let keys: BTreeSet<&str> =
+        happened.iter().flat_map(|transaction| transaction.ops.iter().flat_map(named)).collect();
     let keys: Vec<&str> = keys.into_iter().collect();
     let mut above: Vec<usize> = (0..keys.len()).collect();
     fn top(above: &mut [usize], mut at: usize) -> usize {
@@ -144,7 +148,8 @@ pub(crate) fn parts(history: &[Transaction]) -> Vec<Vec<&Transaction>> {
             Op::Scan(low, high, rows) => {
                 let from = keys.partition_point(|key| *key < low.as_str());
                 let to = keys.partition_point(|key| *key < high.as_str());
-                let shown = rows.iter().filter_map(|(key, _)| keys.binary_search(&key.as_str()).ok());
+                let shown =
+                    rows.iter().filter_map(|(key, _)| keys.binary_search(&key.as_str()).ok());
                 (from..to.max(from)).chain(shown).collect::<Vec<_>>()
             }
             Op::Read(key, _) | Op::Write(key, _) | Op::Append(key, _) => {
@@ -153,7 +158,8 @@ pub(crate) fn parts(history: &[Transaction]) -> Vec<Vec<&Transaction>> {
         };
         transaction.ops.iter().flat_map(of).collect()
     };
-    let touched: Vec<Vec<usize>> = happened.iter().map(|transaction| touched(transaction)).collect();
+    let touched: Vec<Vec<usize>> =
+        happened.iter().map(|transaction| touched(transaction)).collect();
     for keys in &touched {
         for pair in keys.windows(2) {
             let (one, other) = (top(&mut above, pair[0]), top(&mut above, pair[1]));
@@ -233,8 +239,10 @@ impl<'a> Search<'a> {
     fn new(part: &[&'a Transaction], must: &[bool], graph: &Graph<'_>) -> Self {
         let mut by_time: Vec<usize> = (0..part.len()).collect();
         if part.iter().zip(must).all(|(transaction, must)| !must || transaction.at.is_some()) {
-            // The snapshot of a transaction that only read includes the commit at the same timestamp.
-            by_time.sort_by_key(|at| (!must[*at], part[*at].at, !part[*at].writes(), part[*at].end));
+            // The snapshot of a transaction that only read includes the commit at the same
+            // timestamp.
+            by_time
+                .sort_by_key(|at| (!must[*at], part[*at].at, !part[*at].writes(), part[*at].end));
         } else {
             by_time.sort_by_key(|at| (!must[*at], part[*at].end));
         }
@@ -248,7 +256,8 @@ impl<'a> Search<'a> {
             waits[number[to]] += 1;
         }
         let mut values = Values::new(&transactions);
-        let compiled: Vec<Compiled> = transactions.iter().map(|transaction| values.compile(transaction)).collect();
+        let compiled: Vec<Compiled> =
+            transactions.iter().map(|transaction| values.compile(transaction)).collect();
         let is_tried = values.may_matter(&transactions, &compiled, &must);
         let (mut needed, mut supply) = (vec![0; values.count()], vec![0; values.count()]);
         for (at, compiled) in compiled.iter().enumerate() {
@@ -261,7 +270,9 @@ impl<'a> Search<'a> {
         }
         let ready = (0..transactions.len()).filter(|at| waits[*at] == 0 && is_tried[*at]).collect();
         // What is never tried is never ready.
-        (0..transactions.len()).filter(|at| !is_tried[*at]).for_each(|at| waits[at] = usize::MAX / 2);
+        (0..transactions.len())
+            .filter(|at| !is_tried[*at])
+            .for_each(|at| waits[at] = usize::MAX / 2);
         let open = must.iter().filter(|must| **must).count();
         let state = values.nothing();
         let (seen, longest) = (HashSet::new(), Vec::new());
@@ -294,7 +305,10 @@ impl<'a> Search<'a> {
                 continue;
             }
             if way.len() > self.longest.len() {
-                self.longest = way.iter().filter_map(|frame| Some(frame.placed.as_ref()?.transaction)).collect();
+                self.longest = way
+                    .iter()
+                    .filter_map(|frame| Some(frame.placed.as_ref()?.transaction))
+                    .collect();
             }
             let Some(placed) = way.pop().and_then(|frame| frame.placed) else {
                 return Err(Some(self.no_order(all)));
@@ -309,7 +323,11 @@ impl<'a> Search<'a> {
     }
 
     /// Places the next transaction that leads to a position not seen before.
-    fn advance(&mut self, from: &mut Frame, left: &mut usize) -> Result<Option<Placed>, Option<Violation>> {
+    fn advance(
+        &mut self,
+        from: &mut Frame,
+        left: &mut usize,
+    ) -> Result<Option<Placed>, Option<Violation>> {
         while let Some(at) = self.ready.range(from.next..).next().copied() {
             from.next = if from.is_narrowed { usize::MAX } else { at + 1 };
             if let Ok(placed) = self.place(at) {
@@ -323,8 +341,8 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
-    /// Restricts what is tried from a position, after a first transaction was tried in vain there: one
-    /// that only reads, and may come next, may as well come now.
+    /// Restricts what is tried from a position, after a first transaction was tried in vain there:
+    /// one that only reads, and may come next, may as well come now.
     fn narrow(&mut self, from: &mut Frame, failed: usize) {
         if self.compiled[failed].only_reads() {
             from.next = usize::MAX;
@@ -375,8 +393,11 @@ impl<'a> Search<'a> {
                 let returns = self.supply[*value] > 0 || self.values.is_mixed(*key);
                 self.state[*key] != *value && self.needed[*value] > 0 && !returns
             };
-            blocked =
-                before.iter().find(lost).map(|(key, value)| Blocked { key: *key, stands: *value, overwrites: true });
+            blocked = before.iter().find(lost).map(|(key, value)| Blocked {
+                key: *key,
+                stands: *value,
+                overwrites: true,
+            });
         }
         if let Some(blocked) = blocked {
             self.count(at, true);
@@ -479,7 +500,8 @@ fn mixed(one: u64, other: u64) -> u128 {
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         bits ^ (bits >> 31)
     };
-    let seed = mix(one.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ other.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    let seed =
+        mix(one.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ other.wrapping_mul(0xd6e8_feb8_6659_fd93);
     let (high, low) = (mix(seed), mix(seed.wrapping_add(0x9e37_79b9_7f4a_7c15)));
     u128::from(high) << 64 | u128::from(low)
 }

@@ -1,10 +1,12 @@
 //! The exact judge: everything that happened, replayed in the order of its commit timestamps.
 //!
-//! 1. Whoever wrote has a timestamp of its own. Who only read shares the one of the last commit that it saw: it comes after it.
-//!    Who only read and tells no timestamp is not judged here.
-//! 2. Each read must return what stands there when everything before was replayed, and its own earlier writes.
-//! 3. Who wrote, and ended before another began, has not the greater timestamp. Who only read may have: a snapshot at `now.latest` lies ahead by what the
-//!    clocks do not know. What begins after it and writes below it is missing in what it read.
+//! 1. Whoever wrote has a timestamp of its own. Who only read shares the one of the last commit
+//!    that it saw: it comes after it. Who only read and tells no timestamp is not judged here.
+//! 2. Each read must return what stands there when everything before was replayed, and its own
+//!    earlier writes.
+//! 3. Who wrote, and ended before another began, has not the greater timestamp. Who only read may
+//!    have: a snapshot at `now.latest` lies ahead by what the clocks do not know. What begins after
+//!    it and writes below it is missing in what it read.
 
 use crate::{Op, Stamp, Status, Transaction, Value};
 use std::collections::BTreeMap;
@@ -44,7 +46,9 @@ impl Violation {
     /// The transactions that contradict each other, or themselves.
     pub fn transactions(&self) -> Vec<&Transaction> {
         match self {
-            Violation::NoTimestamp(transaction) | Violation::Read { transaction, .. } => vec![transaction],
+            Violation::NoTimestamp(transaction) | Violation::Read { transaction, .. } => {
+                vec![transaction]
+            }
             Violation::Shared(one, other) => vec![one, other],
             Violation::RealTime { before, after } => vec![before, after],
         }
@@ -53,7 +57,8 @@ impl Violation {
 
 type State = BTreeMap<String, Value>;
 
-/// Whether a history is strictly serializable in the order of its timestamps. An `info` with a timestamp happened then; one without did not.
+/// Whether a history is strictly serializable in the order of its timestamps. An `info` with a
+/// timestamp happened then; one without did not.
 pub fn judge(history: &[Transaction]) -> Result<(), Violation> {
     replay(history)?;
     real_time(history)
@@ -65,9 +70,12 @@ pub fn replay(history: &[Transaction]) -> Result<(), Violation> {
     for transaction in history.iter().filter(|transaction| transaction.status != Status::Fail) {
         match (transaction.at, transaction.status) {
             (Some(at), _) => happened.push((at, !transaction.writes(), transaction)),
-            // Of the present in what it read only: it has no place in the order of all, and `cycles` says whether that was the present.
+            // Of the present in what it read only: it has no place in the order of all, and
+            // `cycles` says whether that was the present.
             (None, Status::Ok) if !transaction.writes() => {}
-            (None, Status::Ok) => return Err(Violation::NoTimestamp(Box::new(transaction.clone()))),
+            (None, Status::Ok) => {
+                return Err(Violation::NoTimestamp(Box::new(transaction.clone())));
+            }
             (None, _) => {}
         }
     }
@@ -77,7 +85,10 @@ pub fn replay(history: &[Transaction]) -> Result<(), Violation> {
     for (at, reader, transaction) in happened {
         if !reader {
             if let Some((_, other)) = last.filter(|(other, _)| *other == at) {
-                return Err(Violation::Shared(Box::new(other.clone()), Box::new(transaction.clone())));
+                return Err(Violation::Shared(
+                    Box::new(other.clone()),
+                    Box::new(transaction.clone()),
+                ));
             }
             last = Some((at, transaction));
         }
@@ -106,7 +117,8 @@ fn step(state: &mut State, transaction: &Transaction) -> Result<(), Violation> {
                 state.insert(key.clone(), value);
             }
             Op::Scan(low, high, rows) => {
-                let found: BTreeMap<&String, &Value> = rows.iter().map(|(key, value)| (key, value)).collect();
+                let found: BTreeMap<&String, &Value> =
+                    rows.iter().map(|(key, value)| (key, value)).collect();
                 if low < high {
                     for (key, expected) in state.range(low.clone()..high.clone()) {
                         compare(key, expected, found.get(key).copied().unwrap_or(&Value::Nothing))?;
@@ -123,7 +135,8 @@ fn step(state: &mut State, transaction: &Transaction) -> Result<(), Violation> {
 
 /// Of those that wrote and surely ended before one began, none has a greater timestamp.
 fn real_time(history: &[Transaction]) -> Result<(), Violation> {
-    let timed = |transaction: &&Transaction| transaction.status != Status::Fail && transaction.at.is_some();
+    let timed =
+        |transaction: &&Transaction| transaction.status != Status::Fail && transaction.at.is_some();
     let mut by_start: Vec<&Transaction> = history.iter().filter(timed).collect();
     let ok = |transaction: &&Transaction| transaction.status == Status::Ok && transaction.writes();
     let mut by_end: Vec<&Transaction> = by_start.iter().copied().filter(ok).collect();

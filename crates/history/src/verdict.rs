@@ -12,10 +12,10 @@
 //! 3. Everything else is undecided. Too little is known about the order of writes then, and the
 //!    history is too large for a search.
 //!
-//! Timestamps are a claim of the database: where all that wrote tell one, the history has to keep the
-//! order of the timestamps, even if another order would explain it. The search alone decides
-//! serializability and strict serializability; a serializable history also keeps the weaker models, a
-//! history that is not serializable may still keep them.
+//! Timestamps are a claim of the database: where all that wrote tell one, the history has to keep
+//! the order of the timestamps, even if another order would explain it. The search alone decides
+//! serializability and strict serializability; a serializable history also keeps the weaker models,
+//! a history that is not serializable may still keep them.
 
 use crate::cycles::{self, Model};
 use crate::search::{self, Limit};
@@ -58,7 +58,10 @@ impl fmt::Display for Proof {
 }
 
 fn wrong(why: &impl ToString, transactions: Vec<&Transaction>) -> Verdict {
-    Verdict::Wrong { why: why.to_string(), transactions: transactions.into_iter().cloned().collect() }
+    Verdict::Wrong {
+        why: why.to_string(),
+        transactions: transactions.into_iter().cloned().collect(),
+    }
 }
 
 /// Judges a history. The limit bounds the search.
@@ -76,37 +79,46 @@ pub fn judge(history: &[Transaction], model: Model, limit: Limit) -> Verdict {
     }
     match find_order(history, if strict { model } else { Model::Serializable }, limit) {
         Ok(()) => Verdict::Right(Proof::Order),
-        Err(Verdict::Wrong { .. }) if !serial && keeps_versions(history, model) => Verdict::Right(Proof::Versions),
-        Err(Verdict::Undecided(_)) if !serial && keeps_versions(history, model) => Verdict::Right(Proof::Versions),
-        Err(Verdict::Wrong { .. }) if !serial => {
-            Verdict::Undecided("it is not serializable, and in which order versions came to be is not known".into())
+        Err(Verdict::Wrong { .. }) if !serial && keeps_versions(history, model) => {
+            Verdict::Right(Proof::Versions)
         }
+        Err(Verdict::Undecided(_)) if !serial && keeps_versions(history, model) => {
+            Verdict::Right(Proof::Versions)
+        }
+        Err(Verdict::Wrong { .. }) if !serial => Verdict::Undecided(
+            "it is not serializable, and in which order versions came to be is not known".into(),
+        ),
         Err(verdict) => verdict,
     }
 }
 
 /// Whether each transaction that happened and wrote tells a timestamp.
 fn is_timed(history: &[Transaction]) -> bool {
-    let wrote = |transaction: &&Transaction| transaction.status == Status::Ok && transaction.writes();
+    let wrote =
+        |transaction: &&Transaction| transaction.status == Status::Ok && transaction.writes();
     history.iter().any(|transaction| transaction.at.is_some())
         && history.iter().filter(wrote).all(|transaction| transaction.at.is_some())
 }
 
-/// Looks for a serial order, of each part of the history by itself. An order that respects real time is
-/// looked for first, also where any would do: there are fewer, and most databases keep one.
+/// Looks for a serial order, of each part of the history by itself. An order that respects real
+/// time is looked for first, also where any would do: there are fewer, and most databases keep one.
 fn find_order(history: &[Transaction], model: Model, limit: Limit) -> Result<(), Verdict> {
-    if model == Model::Serializable && find_order(history, Model::StrictSerializable, limit).is_ok() {
+    if model == Model::Serializable && find_order(history, Model::StrictSerializable, limit).is_ok()
+    {
         return Ok(());
     }
     let mut left = limit.0;
     let mut given_up = Ok(());
     for part in search::parts(history) {
-        let inferred = cycles::infer(&part, model).map_err(|why| wrong(&why, why.transactions()))?;
+        let inferred =
+            cycles::infer(&part, model).map_err(|why| wrong(&why, why.transactions()))?;
         match search::search(&part, &inferred.happened, &inferred.graph, &mut left) {
             Ok(()) => {}
             Err(Some(why)) => return Err(wrong(&why, why.transactions())),
             // Another part may still be wrong.
-            Err(None) => given_up = Err(Verdict::Undecided(search::Violation::GivenUp(limit.0).to_string())),
+            Err(None) => {
+                given_up = Err(Verdict::Undecided(search::Violation::GivenUp(limit.0).to_string()))
+            }
         }
     }
     given_up
@@ -118,5 +130,7 @@ fn keeps_versions(history: &[Transaction], model: Model) -> bool {
     let by_timestamp = |one: usize, other: usize| all[one].at.cmp(&all[other].at);
     let by_end = |one: usize, other: usize| all[one].end.cmp(&all[other].end);
     let orders: [&dyn Fn(usize, usize) -> Ordering; 2] = [&by_timestamp, &by_end];
-    orders.into_iter().any(|before| cycles::infer(&all, model).is_ok_and(|known| known.keeps_order(before)))
+    orders
+        .into_iter()
+        .any(|before| cycles::infer(&all, model).is_ok_and(|known| known.keeps_order(before)))
 }

@@ -7,8 +7,12 @@ use meridian_history::cycles::Model;
 use meridian_history::search::Limit;
 use meridian_history::{Verdict, judge};
 
-const MODELS: [Model; 4] =
-    [Model::ReadCommitted, Model::SnapshotIsolation, Model::Serializable, Model::StrictSerializable];
+const MODELS: [Model; 4] = [
+    Model::ReadCommitted,
+    Model::SnapshotIsolation,
+    Model::Serializable,
+    Model::StrictSerializable,
+];
 
 /// `+` right, `-` wrong, `?` undecided, for each model.
 fn verdicts(text: &str) -> String {
@@ -54,16 +58,32 @@ const REGISTERS: &[Case] = &[
     ),
     ("write skew", "++--", "1 2 w x 1, w y 1\n3 9 r x 1, r y 1, w x 2\n3 9 r x 1, r y 1, w y 3"),
     ("no write skew", "++++", "1 2 w x 1, w y 1\n3 9 r x 1, r y 1, w x 2\n3 9 r x 2, r y 1, w y 3"),
-    ("long fork", "+---", "1 2 w x 1, w y 1\n3 9 w x 2\n3 9 w y 3\n3 9 r x 2, r y 1\n3 9 r x 1, r y 3"),
-    ("no fork", "++++", "1 2 w x 1, w y 1\n3 9 w x 2\n3 9 w y 3\n3 9 r x 2, r y 1\n3 9 r x 2, r y 3"),
+    (
+        "long fork",
+        "+---",
+        "1 2 w x 1, w y 1\n3 9 w x 2\n3 9 w y 3\n3 9 r x 2, r y 1\n3 9 r x 1, r y 3",
+    ),
+    (
+        "no fork",
+        "++++",
+        "1 2 w x 1, w y 1\n3 9 w x 2\n3 9 w y 3\n3 9 r x 2, r y 1\n3 9 r x 2, r y 3",
+    ),
     ("stale read", "+++-", "1 2 w x 1\n3 4 w x 2\n5 6 r x 1"),
     ("stale read beside the write", "++++", "1 2 w x 1\n3 5 w x 2\n4 6 r x 1"),
     ("read goes back", "+++-", "1 2 w x 1\n3 9 w x 2\n4 5 r x 2\n6 7 r x 1"),
     ("read goes on", "++++", "1 2 w x 1\n3 9 w x 2\n4 5 r x 1\n6 7 r x 2"),
     // TAPIR's: the last read says that the third write came after the second, and what the third
     // transaction read says that it came before the first, which had ended before the second began.
-    ("inversion of blind writes", "+++-", "10 20 w a 1\n30 40 w b 2\n5 60 r a null, w b 3\n70 80 r b 3"),
-    ("blind writes in order", "++++", "10 20 w a 1\n30 40 w b 2\n5 60 r a null, w b 3\n70 80 r b 2"),
+    (
+        "inversion of blind writes",
+        "+++-",
+        "10 20 w a 1\n30 40 w b 2\n5 60 r a null, w b 3\n70 80 r b 3",
+    ),
+    (
+        "blind writes in order",
+        "++++",
+        "10 20 w a 1\n30 40 w b 2\n5 60 r a null, w b 3\n70 80 r b 2",
+    ),
     (
         "inversion of three blind writes",
         "+++-",
@@ -88,7 +108,11 @@ const REGISTERS: &[Case] = &[
     ("unknown, not seen", "++++", "?1 2 w x 1, w y 1\n3 4 r x null, r y null"),
     ("unknown, seen later", "++++", "?1 2 w x 1, w y 1\n3 4 r x null\n5 6 r y 1"),
     ("unknown, half seen", "+---", "?1 2 w x 1, w y 1\n3 4 r x 1, r y null"),
-    ("unknown, half seen over another", "+---", "1 2 w x 1, w y 1\n?3 4 w x 2, w y 2\n5 6 r x 2, r y 1"),
+    (
+        "unknown, half seen over another",
+        "+---",
+        "1 2 w x 1, w y 1\n?3 4 w x 2, w y 2\n5 6 r x 2, r y 1",
+    ),
     ("unknown, seen and gone", "+++-", "?1 2 w x 1\n3 4 r x 1\n5 6 r x null"),
     ("unknown, seen before it began", "+++-", "1 2 r x 1\n?3 4 w x 1"),
     ("unknown, what it read is not believed", "++++", "?1 2 r y 7, w x 1\n3 4 r x 1"),
@@ -117,7 +141,11 @@ const LISTS: &[Case] = &[
     ("append that is lost", "+++-", "1 2 a x 1\n3 4 a x 2\n5 6 l x 1"),
     ("append that is overwritten", "----", "1 2 a x 1\n3 4 a x 2\n5 6 l x 1\n7 8 l x 2"),
     ("write skew", "++--", "1 2 a x 1, a y 1\n3 9 l x 1, l y 1, a x 2\n3 9 l x 1, l y 1, a y 3"),
-    ("no write skew", "++++", "1 2 a x 1, a y 1\n3 9 l x 1, l y 1, a x 2\n3 9 l x 1,2, l y 1, a y 3"),
+    (
+        "no write skew",
+        "++++",
+        "1 2 a x 1, a y 1\n3 9 l x 1, l y 1, a x 2\n3 9 l x 1,2, l y 1, a y 3",
+    ),
     ("long fork", "+---", "3 9 a x 2\n3 9 a y 3\n3 9 l x 2, l y\n3 9 l x, l y 3"),
     ("no fork", "++++", "3 9 a x 2\n3 9 a y 3\n3 9 l x 2, l y\n3 9 l x 2, l y 3"),
     ("stale read", "+++-", "1 2 a x 1\n3 4 a x 2\n5 6 l x 1"),
@@ -145,8 +173,10 @@ fn long(text: &str) -> String {
         match parts[..] {
             ["scan", range, ref rows @ ..] => {
                 let (low, high) = range.split_once('-').expect("a range");
-                let rows: Vec<(&str, &str)> = rows.iter().filter_map(|row| row.split_once('=')).collect();
-                let rows: Vec<String> = rows.iter().map(|(key, value)| format!("[\"{key}\",{value}]")).collect();
+                let rows: Vec<(&str, &str)> =
+                    rows.iter().filter_map(|row| row.split_once('=')).collect();
+                let rows: Vec<String> =
+                    rows.iter().map(|(key, value)| format!("[\"{key}\",{value}]")).collect();
                 format!("[\"scan\",\"{low}\",\"{high}\",[{}]]", rows.join(","))
             }
             ["l", key] => format!("[\"r\",\"{key}\",[]]"),
@@ -158,7 +188,8 @@ fn long(text: &str) -> String {
     };
     let line = |line: &str| {
         let mut parts = line.splitn(3, ' ');
-        let (start, end, ops) = (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap());
+        let (start, end, ops) =
+            (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap());
         format!("{start} {end} {}", ops.split(", ").map(op).collect::<Vec<_>>().join(","))
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")

@@ -18,9 +18,11 @@ fn run(state: &State, transaction: &Transaction) -> Option<State> {
         match op {
             Op::Read(key, value) if believed && !stands(&state, key).same(value) => return None,
             Op::Scan(low, high, rows) if believed => {
-                let within =
-                    state.iter().filter(|(key, value)| low <= key && *key < high && !value.same(&Value::Nothing));
-                let within: Vec<(String, Value)> = within.map(|(key, value)| (key.clone(), value.clone())).collect();
+                let within = state.iter().filter(|(key, value)| {
+                    low <= key && *key < high && !value.same(&Value::Nothing)
+                });
+                let within: Vec<(String, Value)> =
+                    within.map(|(key, value)| (key.clone(), value.clone())).collect();
                 let shown = rows.iter().filter(|(_, value)| !value.same(&Value::Nothing)).cloned();
                 if within != shown.collect::<Vec<_>>() {
                     return None;
@@ -54,11 +56,13 @@ fn follow(state: &State, left: &[&Transaction], order: Order) -> bool {
 }
 
 fn naive(history: &[Transaction], order: Order) -> bool {
-    let left: Vec<&Transaction> = history.iter().filter(|transaction| transaction.status != Status::Fail).collect();
+    let left: Vec<&Transaction> =
+        history.iter().filter(|transaction| transaction.status != Status::Fail).collect();
     follow(&State::new(), &left, order)
 }
 
-/// What one transaction tries: operations by kind, key and value, and how long it lasts before and after its moment.
+/// What one transaction tries: operations by kind, key and value, and how long it lasts before and
+/// after its moment.
 #[derive(Clone, Debug)]
 struct Plan {
     ops: Vec<(u8, u8, i64)>,
@@ -69,11 +73,16 @@ struct Plan {
 
 fn plan() -> impl Strategy<Value = Plan> {
     let ops = prop::collection::vec((0..12u8, 0..3u8, 1..3i64), 1..4);
-    (ops, 0..12u8, 0..9u64, 0..9u64).prop_map(|(ops, status, before, after)| Plan { ops, status, before, after })
+    (ops, 0..12u8, 0..9u64, 0..9u64).prop_map(|(ops, status, before, after)| Plan {
+        ops,
+        status,
+        before,
+        after,
+    })
 }
 
-/// A history that one engine made, one transaction after the other, and then some reads that it never
-/// gave. With `named` each value names its writer.
+/// A history that one engine made, one transaction after the other, and then some reads that it
+/// never gave. With `named` each value names its writer.
 fn made(plans: &[Plan], named: bool, blind: bool, lies: &[(usize, usize)]) -> Vec<Transaction> {
     let (mut state, mut history, mut number) = (State::new(), Vec::new(), 10);
     for (place, plan) in plans.iter().enumerate() {
@@ -127,15 +136,17 @@ fn made(plans: &[Plan], named: bool, blind: bool, lies: &[(usize, usize)]) -> Ve
             ops,
         });
     }
-    let written = history.iter().flat_map(|transaction| &transaction.ops).filter_map(|op| match op {
-        Op::Write(_, value) | Op::Read(_, value) => Some(value.clone()),
-        Op::Append(_, element) => Some(Value::List(vec![*element])),
-        Op::Scan(..) => None,
-    });
+    let written =
+        history.iter().flat_map(|transaction| &transaction.ops).filter_map(|op| match op {
+            Op::Write(_, value) | Op::Read(_, value) => Some(value.clone()),
+            Op::Append(_, element) => Some(Value::List(vec![*element])),
+            Op::Scan(..) => None,
+        });
     let written: Vec<Value> = written.chain([Value::Nothing]).collect();
     for (which, what) in lies {
         let reads = history.iter_mut().flat_map(|transaction| &mut transaction.ops);
-        let mut reads: Vec<&mut Op> = reads.filter(|op| matches!(op, Op::Read(..) | Op::Scan(..))).collect();
+        let mut reads: Vec<&mut Op> =
+            reads.filter(|op| matches!(op, Op::Read(..) | Op::Scan(..))).collect();
         if reads.is_empty() {
             break;
         }
@@ -157,16 +168,28 @@ fn text(history: &[Transaction]) -> String {
 fn compare(history: &[Transaction]) -> Result<[bool; 2], TestCaseError> {
     let mut right = [false; 2];
     for (at, (order, model)) in
-        [(Order::Any, Model::Serializable), (Order::RealTime, Model::StrictSerializable)].into_iter().enumerate()
+        [(Order::Any, Model::Serializable), (Order::RealTime, Model::StrictSerializable)]
+            .into_iter()
+            .enumerate()
     {
         let expected = naive(history, order);
         let searched = search::judge(history, order, Limit::default());
-        prop_assert_eq!(searched.is_ok(), expected, "{:?} by search: {:?}\n{}", order, searched, text(history));
+        prop_assert_eq!(
+            searched.is_ok(),
+            expected,
+            "{:?} by search: {:?}\n{}",
+            order,
+            searched,
+            text(history)
+        );
         let found = match judge(history, model, Limit::default()) {
             Verdict::Right(_) => true,
             Verdict::Wrong { .. } => false,
             Verdict::Undecided(why) => {
-                return Err(TestCaseError::fail(format!("{order:?} undecided: {why}\n{}", text(history))));
+                return Err(TestCaseError::fail(format!(
+                    "{order:?} undecided: {why}\n{}",
+                    text(history)
+                )));
             }
         };
         prop_assert_eq!(found, expected, "{:?}\n{}", order, text(history));
@@ -175,7 +198,13 @@ fn compare(history: &[Transaction]) -> Result<[bool; 2], TestCaseError> {
     if right[0] {
         for model in [Model::SnapshotIsolation, Model::ReadCommitted] {
             let found = judge(history, model, Limit::default());
-            prop_assert!(matches!(found, Verdict::Right(_)), "{:?}: {:?}\n{}", model, found, text(history));
+            prop_assert!(
+                matches!(found, Verdict::Right(_)),
+                "{:?}: {:?}\n{}",
+                model,
+                found,
+                text(history)
+            );
         }
     }
     Ok(right)

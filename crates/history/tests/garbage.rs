@@ -1,4 +1,5 @@
-//! What is no history is refused with its line and the reason; what can be read is judged without a panic.
+//! What is no history is refused with its line and the reason; what can be read is judged without a
+//! panic.
 
 use meridian_history::cycles::Model;
 use meridian_history::search::Limit;
@@ -9,7 +10,12 @@ use proptest::test_runner::RngSeed;
 /// Reads a file as `check` does, and judges what can be read.
 fn check(text: &[u8]) -> Result<Vec<Transaction>, FormatError> {
     let (_, history): (Vec<usize>, Vec<Transaction>) = read_lines(text)?.into_iter().unzip();
-    for model in [Model::ReadCommitted, Model::SnapshotIsolation, Model::Serializable, Model::StrictSerializable] {
+    for model in [
+        Model::ReadCommitted,
+        Model::SnapshotIsolation,
+        Model::Serializable,
+        Model::StrictSerializable,
+    ] {
         drop(judge(&history, model, Limit(100)));
     }
     Ok(history)
@@ -24,7 +30,11 @@ fn refused(text: &[u8], error: &FormatError) -> Result<(), TestCaseError> {
     prop_assert!((1..=lines).contains(line), "line {} of {}", line, lines);
     prop_assert!(why.len() > 3 && why.len() < 500, "{}", why);
     let told = error.to_string();
-    prop_assert!(told.starts_with(&format!("line {line}: ")) && !told.contains("at line"), "{}", told);
+    prop_assert!(
+        told.starts_with(&format!("line {line}: ")) && !told.contains("at line"),
+        "{}",
+        told
+    );
     Ok(())
 }
 
@@ -43,9 +53,11 @@ fn json() -> impl Strategy<Value = String> {
     leaf.prop_recursive(3, 12, 4, |inner| {
         let name = prop_oneof![Just("client"), Just("ops"), Just("at"), Just("x")];
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(|parts| format!("[{}]", parts.join(","))),
+            prop::collection::vec(inner.clone(), 0..4)
+                .prop_map(|parts| format!("[{}]", parts.join(","))),
             prop::collection::vec((name, inner), 0..3).prop_map(|parts| {
-                let parts: Vec<String> = parts.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+                let parts: Vec<String> =
+                    parts.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
                 format!("{{{}}}", parts.join(","))
             }),
         ]
@@ -55,9 +67,11 @@ fn json() -> impl Strategy<Value = String> {
 /// An operation that may be one.
 fn op() -> impl Strategy<Value = String> {
     let key = prop_oneof![4 => "\"[a-c]\"", 1 => "[0-9]", 1 => json()];
-    let value = prop_oneof![Just("null".to_owned()), "[0-4]", r"\[[0-4](,[0-4])?\]", r"\[\]", json()];
+    let value =
+        prop_oneof![Just("null".to_owned()), "[0-4]", r"\[[0-4](,[0-4])?\]", r"\[\]", json()];
     let rows = prop::collection::vec((key.clone(), value.clone()), 0..3).prop_map(|rows| {
-        let rows: Vec<String> = rows.iter().map(|(key, value)| format!("[{key},{value}]")).collect();
+        let rows: Vec<String> =
+            rows.iter().map(|(key, value)| format!("[{key},{value}]")).collect();
         format!("[{}]", rows.join(","))
     });
     prop_oneof![
@@ -73,9 +87,15 @@ fn line() -> impl Strategy<Value = String> {
     let ops = prop::collection::vec(op(), 0..4).prop_map(|ops| format!("[{}]", ops.join(",")));
     let status = prop_oneof![3 => Just("\"ok\"".to_owned()), 1 => "\"(fail|info)\"", 1 => json()];
     let time = prop_oneof![8 => "[0-9]", 1 => Just("18446744073709551615".to_owned()), 1 => json()];
-    let at = prop_oneof![Just(String::new()), r#""at":\[[0-3],0,1\],"#, json().prop_map(|at| format!("\"at\":{at},"))];
+    let at = prop_oneof![
+        Just(String::new()),
+        r#""at":\[[0-3],0,1\],"#,
+        json().prop_map(|at| format!("\"at\":{at},"))
+    ];
     (time.clone(), time, status, at, ops).prop_map(|(start, end, status, at, ops)| {
-        format!("{{\"client\":1,\"start\":{start},\"end\":{end},\"status\":{status},{at}\"ops\":{ops}}}")
+        format!(
+            "{{\"client\":1,\"start\":{start},\"end\":{end},\"status\":{status},{at}\"ops\":{ops}}}"
+        )
     })
 }
 
@@ -150,7 +170,8 @@ proptest! {
 fn refusals_say_what_is_wrong() {
     let deep = format!("{}1{}", "[".repeat(10_000), "]".repeat(10_000));
     let long = format!("\"{}\"", "é".repeat(100_000));
-    let transaction = |ops: &str| format!(r#"{{"client":1,"start":1,"end":2,"status":"ok","ops":[{ops}]}}"#);
+    let transaction =
+        |ops: &str| format!(r#"{{"client":1,"start":1,"end":2,"status":"ok","ops":[{ops}]}}"#);
     let cases = [
         ("{".to_owned(), "EOF while parsing an object, at column 1"),
         (r#"{"client":1,"start":1,"end":2,"status":"ok"}"#.to_owned(), "missing field `ops`"),
@@ -169,7 +190,10 @@ fn refusals_say_what_is_wrong() {
     for (text, why) in cases {
         let file = format!("\n{}\n{text}\n", transaction(""));
         let error = check(file.as_bytes()).expect_err(why);
-        assert!(error.to_string().starts_with("line 3: ") && error.to_string().contains(why), "{why}: {error}");
+        assert!(
+            error.to_string().starts_with("line 3: ") && error.to_string().contains(why),
+            "{why}: {error}"
+        );
         assert!(error.to_string().len() < 500);
     }
 }

@@ -1,4 +1,5 @@
-//! The judges, judged: histories of engines that promise something, and histories that are wrong on purpose.
+//! The judges, judged: histories of engines that promise something, and histories that are wrong on
+//! purpose.
 
 mod common;
 
@@ -23,16 +24,25 @@ fn what_is_wrong_is_named() {
             "between two writes",
             "1 2 [\"append\",\"x\",1],[\"append\",\"x\",2]\n1 2 [\"r\",\"x\",[1]]\n3 4 [\"r\",\"x\",[1,2]]",
         ),
-        ("was appended to x once and stands there twice", "1 2 [\"append\",\"x\",1]\n1 2 [\"r\",\"x\",[1,1]]"),
+        (
+            "was appended to x once and stands there twice",
+            "1 2 [\"append\",\"x\",1]\n1 2 [\"r\",\"x\",[1,1]]",
+        ),
         (
             "contradict",
             "1 2 [\"append\",\"x\",1]\n1 2 [\"append\",\"x\",2]\n3 4 [\"r\",\"x\",[1]]\n3 4 [\"r\",\"x\",[2,1]]",
         ),
-        ("changed within a transaction", "1 2 [\"append\",\"x\",1]\n1 4 [\"r\",\"x\",[]],[\"r\",\"x\",[1]]"),
+        (
+            "changed within a transaction",
+            "1 2 [\"append\",\"x\",1]\n1 4 [\"r\",\"x\",[]],[\"r\",\"x\",[1]]",
+        ),
         ("changed within a transaction", "1 2 [\"append\",\"x\",1],[\"r\",\"x\",[]]"),
         ("had ended when", "1 2 [\"append\",\"x\",1]\n3 4 [\"r\",\"x\",[]]"),
         // Written skew: each reads what the other appends to.
-        ("it read", "1 9 [\"r\",\"x\",[]],[\"append\",\"y\",1]\n1 9 [\"r\",\"y\",[]],[\"append\",\"x\",2]"),
+        (
+            "it read",
+            "1 9 [\"r\",\"x\",[]],[\"append\",\"y\",1]\n1 9 [\"r\",\"y\",[]],[\"append\",\"x\",2]",
+        ),
         (
             "nobody put 7 into r",
             r#"1 2 ["w","r",1]
@@ -43,7 +53,10 @@ fn what_is_wrong_is_named() {
         ("changed within a transaction", "1 2 [\"w\",\"r\",1],[\"r\",\"r\",null]"),
         ("had ended when", "1 2 [\"w\",\"r\",1]\n3 4 [\"r\",\"r\",null]"),
         // Three that read and write: the third did not see the second.
-        ("it read r", "1 2 [\"w\",\"r\",1]\n3 9 [\"r\",\"r\",1],[\"w\",\"r\",2]\n3 9 [\"r\",\"r\",1],[\"w\",\"r\",3]"),
+        (
+            "it read r",
+            "1 2 [\"w\",\"r\",1]\n3 9 [\"r\",\"r\",1],[\"w\",\"r\",2]\n3 9 [\"r\",\"r\",1],[\"w\",\"r\",3]",
+        ),
         // A scan that misses a key reads it as empty.
         ("it read y", "1 2 [\"append\",\"y\",1]\n3 9 [\"scan\",\"a\",\"z\",[]]"),
     ];
@@ -58,12 +71,18 @@ fn each_model_forbids_what_it_forbids() {
     let skew = "1 9 [\"r\",\"x\",[]],[\"append\",\"y\",1]\n1 9 [\"r\",\"y\",[]],[\"append\",\"x\",2]\n10 11 [\"r\",\"x\",[2]],[\"r\",\"y\",[1]]";
     let stale = "1 2 [\"append\",\"x\",1]\n3 4 [\"r\",\"x\",[]]";
     let lost = "1 9 [\"r\",\"x\",[]],[\"append\",\"x\",1]\n1 9 [\"r\",\"x\",[]],[\"append\",\"x\",2]\n10 11 [\"r\",\"x\",[1,2]]";
-    let circle = "1 9 [\"append\",\"x\",1],[\"r\",\"y\",[2]]\n1 9 [\"append\",\"y\",2],[\"r\",\"x\",[1]]";
+    let circle =
+        "1 9 [\"append\",\"x\",1],[\"r\",\"y\",[2]]\n1 9 [\"append\",\"y\",2],[\"r\",\"x\",[1]]";
     let register_skew = "1 2 [\"w\",\"a\",1],[\"w\",\"b\",2]\n3 9 [\"r\",\"a\",1],[\"r\",\"b\",2],[\"w\",\"a\",3]\n3 9 [\"r\",\"a\",1],[\"r\",\"b\",2],[\"w\",\"b\",4]";
-    let register_stale = "1 2 [\"w\",\"a\",1]\n3 4 [\"r\",\"a\",1],[\"w\",\"a\",2]\n5 6 [\"r\",\"a\",1]";
-    let register_lost =
-        "1 9 [\"r\",\"a\",null],[\"w\",\"a\",1]\n1 9 [\"r\",\"a\",null],[\"w\",\"a\",2]\n10 11 [\"r\",\"a\",2]";
-    let models = [Model::ReadCommitted, Model::SnapshotIsolation, Model::Serializable, Model::StrictSerializable];
+    let register_stale =
+        "1 2 [\"w\",\"a\",1]\n3 4 [\"r\",\"a\",1],[\"w\",\"a\",2]\n5 6 [\"r\",\"a\",1]";
+    let register_lost = "1 9 [\"r\",\"a\",null],[\"w\",\"a\",1]\n1 9 [\"r\",\"a\",null],[\"w\",\"a\",2]\n10 11 [\"r\",\"a\",2]";
+    let models = [
+        Model::ReadCommitted,
+        Model::SnapshotIsolation,
+        Model::Serializable,
+        Model::StrictSerializable,
+    ];
     for (text, allowed) in [
         (skew, [true, true, false, false]),
         (stale, [true, true, true, false]),
@@ -78,7 +97,8 @@ fn each_model_forbids_what_it_forbids() {
     }
 }
 
-/// Histories that are small: good and bad ones, and what the search says. It needs no timestamps, lists or single writes.
+/// Histories that are small: good and bad ones, and what the search says. It needs no timestamps,
+/// lists or single writes.
 #[test]
 fn the_search_finds_an_order_or_says_that_there_is_none() {
     let search = |text: &str| search::judge(&history(text), Order::RealTime, Limit::default());
@@ -138,8 +158,16 @@ fn workloads_keep_their_own_promises() {
         (invariants::set, "", "1 2 [\"w\",\"a\",1]\n3 4 [\"scan\",\"a\",\"c\",[[\"a\",1]]]"),
         (invariants::set, "acknowledged", "1 2 [\"w\",\"a\",1]\n3 4 [\"scan\",\"a\",\"c\",[]]"),
         (invariants::set, "failed", "!1 2 [\"w\",\"a\",1]\n3 4 [\"scan\",\"a\",\"c\",[[\"a\",1]]]"),
-        (counter, "", "1 2 [\"w\",\"n\",1]\n?1 2 [\"w\",\"n\",2]\n3 4 [\"r\",\"n\",1]\n5 6 [\"r\",\"n\",2]"),
-        (counter, "between 1 and 2", "1 2 [\"w\",\"n\",1]\n?1 2 [\"w\",\"n\",2]\n3 4 [\"r\",\"n\",null]"),
+        (
+            counter,
+            "",
+            "1 2 [\"w\",\"n\",1]\n?1 2 [\"w\",\"n\",2]\n3 4 [\"r\",\"n\",1]\n5 6 [\"r\",\"n\",2]",
+        ),
+        (
+            counter,
+            "between 1 and 2",
+            "1 2 [\"w\",\"n\",1]\n?1 2 [\"w\",\"n\",2]\n3 4 [\"r\",\"n\",null]",
+        ),
         (invariants::monotonic, "greater", "1 2 [\"w\",\"a\",2]\n3 4 [\"w\",\"b\",1]"),
         (
             invariants::long_fork,
@@ -160,7 +188,9 @@ fn workloads_keep_their_own_promises() {
     for (judge, wrong, text) in cases {
         match judge(&history(text)) {
             Ok(()) => assert_eq!(wrong, "", "{text}"),
-            Err(found) => assert!(!wrong.is_empty() && found.to_string().contains(wrong), "{text}: {found}"),
+            Err(found) => {
+                assert!(!wrong.is_empty() && found.to_string().contains(wrong), "{text}: {found}")
+            }
         }
     }
 }
@@ -222,7 +252,10 @@ fn run(engine: Engine, seed: u64, transactions: usize) -> Vec<Transaction> {
             let begin = rng.random_range(1..1_000u64) * 10;
             let reads_only = rng.random_bool(0.3);
             let op = |rng: &mut ChaCha8Rng| {
-                (!reads_only && rng.random_bool(0.4), ["x", "y", "z"][rng.random_range(0..3)].to_owned())
+                (
+                    !reads_only && rng.random_bool(0.4),
+                    ["x", "y", "z"][rng.random_range(0..3)].to_owned(),
+                )
             };
             (
                 begin,
@@ -233,9 +266,12 @@ fn run(engine: Engine, seed: u64, transactions: usize) -> Vec<Transaction> {
         .collect();
     plans.sort_by_key(|(_, end, _)| *end);
     for (client, (begin, end, plan)) in plans.into_iter().enumerate() {
-        // Commits come in the order of the ends, at the end; the state of a moment is the last before it.
+        // Commits come in the order of the ends, at the end; the state of a moment is the last
+        // before it.
         let newest = states.last().expect("one").1.clone();
-        let at = |moment: u64| states.iter().rev().find(|(at, _)| *at <= moment).expect("the first").1.clone();
+        let at = |moment: u64| {
+            states.iter().rev().find(|(at, _)| *at <= moment).expect("the first").1.clone()
+        };
         let reads_only = plan.iter().all(|(append, _)| !append);
         let mut view = match engine {
             Engine::Serial | Engine::Careless => newest.clone(),
@@ -271,28 +307,47 @@ fn run(engine: Engine, seed: u64, transactions: usize) -> Vec<Transaction> {
         }
         let status = if wins { Status::Ok } else { Status::Fail };
         let stamp = (engine == Engine::Serial).then_some((client as u64 + 1, 0, 1));
-        history.push(Transaction { client: client as u64, start: begin, end: end + 9, status, at: stamp, ops });
+        history.push(Transaction {
+            client: client as u64,
+            start: begin,
+            end: end + 9,
+            status,
+            at: stamp,
+            ops,
+        });
     }
     history
 }
 
 #[test]
 fn engines_keep_what_they_promise_and_no_more() {
-    let models = [Model::ReadCommitted, Model::SnapshotIsolation, Model::Serializable, Model::StrictSerializable];
-    for (engine, promise) in [(Engine::Serial, 4), (Engine::Stale, 3), (Engine::Snapshot, 2), (Engine::Careless, 0)] {
+    let models = [
+        Model::ReadCommitted,
+        Model::SnapshotIsolation,
+        Model::Serializable,
+        Model::StrictSerializable,
+    ];
+    for (engine, promise) in
+        [(Engine::Serial, 4), (Engine::Stale, 3), (Engine::Snapshot, 2), (Engine::Careless, 0)]
+    {
         let mut broken = [0; 4];
         for seed in 0..100 {
             let history = run(engine, seed, 60);
             for (place, model) in models.into_iter().enumerate() {
                 match cycles::judge(&history, model) {
                     Ok(()) => {}
-                    Err(why) if place < promise => panic!("{engine:?} {model:?} seed {seed}: {why}"),
+                    Err(why) if place < promise => {
+                        panic!("{engine:?} {model:?} seed {seed}: {why}")
+                    }
                     Err(_) => broken[place] += 1,
                 }
             }
         }
         let more = broken.iter().skip(promise).copied().collect::<Vec<_>>();
-        assert!(more.iter().skip(usize::from(promise == 0)).all(|broken| *broken > 20), "{engine:?}: {broken:?}");
+        assert!(
+            more.iter().skip(usize::from(promise == 0)).all(|broken| *broken > 20),
+            "{engine:?}: {broken:?}"
+        );
     }
 }
 
@@ -320,7 +375,10 @@ fn the_exact_judge_finds_every_change_of_what_was_read() {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let history = run(Engine::Serial, seed, 60);
         assert_eq!(timestamps::judge(&history), Ok(()), "seed {seed}");
-        let reads = history.iter().enumerate().filter(|(_, seen)| seen.ops.iter().any(|op| matches!(op, Op::Read(..))));
+        let reads = history
+            .iter()
+            .enumerate()
+            .filter(|(_, seen)| seen.ops.iter().any(|op| matches!(op, Op::Read(..))));
         let reads: Vec<usize> = reads.map(|(at, _)| at).collect();
         let mut spoilt = history.clone();
         let victim = reads[rng.random_range(0..reads.len())];
@@ -332,11 +390,16 @@ fn the_exact_judge_finds_every_change_of_what_was_read() {
             list if list.is_empty() => list.push(1_000_000),
             list => drop(list.pop()),
         }
-        assert!(matches!(timestamps::judge(&spoilt), Err(timestamps::Violation::Read { .. })), "seed {seed}");
+        assert!(
+            matches!(timestamps::judge(&spoilt), Err(timestamps::Violation::Read { .. })),
+            "seed {seed}"
+        );
         // Two that did not overlap change places, the first of which wrote.
         let mut turned = history.clone();
         let apart = (0..turned.len()).find_map(|a| {
-            (a + 1..turned.len()).find(|b| turned[a].writes() && turned[a].end < turned[*b].start).map(|b| (a, b))
+            (a + 1..turned.len())
+                .find(|b| turned[a].writes() && turned[a].end < turned[*b].start)
+                .map(|b| (a, b))
         });
         let (a, b) = apart.expect("some do not overlap");
         let (one, other) = (turned[a].at, turned[b].at);
@@ -344,6 +407,9 @@ fn the_exact_judge_finds_every_change_of_what_was_read() {
         assert!(timestamps::judge(&turned).is_err(), "seed {seed}");
         let mut missing = history;
         missing[a].at = None;
-        assert!(matches!(timestamps::judge(&missing), Err(timestamps::Violation::NoTimestamp(_))), "seed {seed}");
+        assert!(
+            matches!(timestamps::judge(&missing), Err(timestamps::Violation::NoTimestamp(_))),
+            "seed {seed}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Histories of the size that a simulated world has: right ones are found right, and one wrong read is found.
+//! Histories of the size that a simulated world has: right ones are found right, and one wrong read
+//! is found.
 
 use meridian_history::cycles::Model;
 use meridian_history::search::Limit;
@@ -27,9 +28,14 @@ fn registers(mix: Mix, seed: u64) -> Vec<Transaction> {
     let (mut history, mut number) = (Vec::new(), 0);
     for place in 0..mix.transactions as u64 {
         let moment = 100 + 10 * place;
-        let ready: Vec<u64> = (0..mix.clients).filter(|client| free[*client as usize] < moment).collect();
-        let Some(client) = ready.get(rng.random_range(0..ready.len().max(1))).copied() else { continue };
-        let start = rng.random_range(free[client as usize].max(moment.saturating_sub(10 * mix.clients))..=moment);
+        let ready: Vec<u64> =
+            (0..mix.clients).filter(|client| free[*client as usize] < moment).collect();
+        let Some(client) = ready.get(rng.random_range(0..ready.len().max(1))).copied() else {
+            continue;
+        };
+        let start = rng.random_range(
+            free[client as usize].max(moment.saturating_sub(10 * mix.clients))..=moment,
+        );
         let end = moment + rng.random_range(0..10 * mix.clients);
         free[client as usize] = end + 1;
         let status = match rng.random_range(0..100) {
@@ -74,11 +80,19 @@ fn spoil(history: &mut [Transaction], seed: u64) {
         if history[at].status != Status::Ok || history[at].writes() {
             continue;
         }
-        let Some(Op::Read(key, Value::Number(now))) = history[at].ops.first().cloned() else { continue };
+        let Some(Op::Read(key, Value::Number(now))) = history[at].ops.first().cloned() else {
+            continue;
+        };
         let start = history[at].start;
-        let ended = |transaction: &&Transaction| transaction.status == Status::Ok && transaction.end + 1_000 < start;
+        let ended = |transaction: &&Transaction| {
+            transaction.status == Status::Ok && transaction.end + 1_000 < start
+        };
         let before = history[..at].iter().filter(ended).flat_map(|transaction| {
-            transaction.ops.iter().rev().find(|op| matches!(op, Op::Write(written, _) if *written == key))
+            transaction
+                .ops
+                .iter()
+                .rev()
+                .find(|op| matches!(op, Op::Write(written, _) if *written == key))
         });
         let before = before.filter_map(|op| match op {
             Op::Write(_, Value::Number(number)) if *number != now => Some(*number),
@@ -107,8 +121,14 @@ fn worlds_are_decided() {
             let mix = Mix { transactions, clients: 8, keys, blind, deletes, unknown };
             for seed in 0..4 {
                 let mut history = registers(mix, seed);
-                for model in [Model::StrictSerializable, Model::Serializable, Model::SnapshotIsolation] {
-                    assert_eq!(verdict(&history, model), Some(true), "{model:?}, seed {seed} of {mix:?}");
+                for model in
+                    [Model::StrictSerializable, Model::Serializable, Model::SnapshotIsolation]
+                {
+                    assert_eq!(
+                        verdict(&history, model),
+                        Some(true),
+                        "{model:?}, seed {seed} of {mix:?}"
+                    );
                 }
                 spoil(&mut history, seed);
                 let spoilt = verdict(&history, Model::StrictSerializable);
@@ -121,7 +141,8 @@ fn worlds_are_decided() {
 /// Beyond the size up to which all that follows is inferred, a stale read is found by real time.
 #[test]
 fn many_transactions_are_decided() {
-    let mix = Mix { transactions: 40_000, clients: 8, keys: 500, blind: 50, deletes: 0, unknown: 1 };
+    let mix =
+        Mix { transactions: 40_000, clients: 8, keys: 500, blind: 50, deletes: 0, unknown: 1 };
     let mut history = registers(mix, 1);
     assert!(history.len() > 1 << 14);
     assert_eq!(verdict(&history, Model::StrictSerializable), Some(true));

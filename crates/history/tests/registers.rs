@@ -1,4 +1,5 @@
-//! What a store without transactions promises, held against histories that keep it and histories that do not.
+//! What a store without transactions promises, held against histories that keep it and histories
+//! that do not.
 
 use meridian_history::{Op, Stamp, Status, Transaction, Value, registers};
 
@@ -6,12 +7,24 @@ fn at(nanos: u64) -> Option<Stamp> {
     Some((nanos, 0, 1))
 }
 
-fn transaction(start: u64, end: u64, status: Status, at: Option<Stamp>, ops: Vec<Op>) -> Transaction {
+fn transaction(
+    start: u64,
+    end: u64,
+    status: Status,
+    at: Option<Stamp>,
+    ops: Vec<Op>,
+) -> Transaction {
     Transaction { client: start, start, end, status, at, ops }
 }
 
 fn write(start: u64, end: u64, nanos: u64, number: i64) -> Transaction {
-    transaction(start, end, Status::Ok, at(nanos), vec![Op::Write("x".into(), Value::Number(number))])
+    transaction(
+        start,
+        end,
+        Status::Ok,
+        at(nanos),
+        vec![Op::Write("x".into(), Value::Number(number))],
+    )
 }
 
 fn read(start: u64, found: Value) -> Transaction {
@@ -23,10 +36,21 @@ fn an_acknowledged_write_is_seen_by_whatever_begins_later() {
     let history = [write(1, 5, 3, 7), read(6, Value::Number(7))];
     assert_eq!(registers::judge(&history), Ok(()));
     let history = [write(1, 5, 3, 7), read(6, Value::Nothing)];
-    assert!(registers::judge(&history).unwrap_err().to_string().contains("had been acknowledged before"));
-    let scan = |start| transaction(start, start, Status::Ok, None, vec![Op::Scan("a".into(), "z".into(), vec![])]);
+    assert!(
+        registers::judge(&history)
+            .unwrap_err()
+            .to_string()
+            .contains("had been acknowledged before")
+    );
+    let scan = |start| {
+        transaction(start, start, Status::Ok, None, vec![Op::Scan("a".into(), "z".into(), vec![])])
+    };
     assert!(registers::judge(&[write(1, 5, 3, 7), scan(6)]).is_err());
-    assert_eq!(registers::judge(&[write(1, 5, 3, 7), scan(5)]), Ok(()), "begun before the acknowledgement");
+    assert_eq!(
+        registers::judge(&[write(1, 5, 3, 7), scan(5)]),
+        Ok(()),
+        "begun before the acknowledgement"
+    );
 }
 
 #[test]
@@ -38,7 +62,8 @@ fn the_highest_timestamp_stands_and_not_the_latest_acknowledgement() {
 
 #[test]
 fn what_was_not_acknowledged_may_be_seen_here_and_not_there() {
-    let unknown = transaction(1, 5, Status::Info, at(3), vec![Op::Write("x".into(), Value::Number(7))]);
+    let unknown =
+        transaction(1, 5, Status::Info, at(3), vec![Op::Write("x".into(), Value::Number(7))]);
     for found in [Value::Number(7), Value::Nothing] {
         assert_eq!(registers::judge(&[unknown.clone(), read(6, found)]), Ok(()));
     }

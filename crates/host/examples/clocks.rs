@@ -1,6 +1,7 @@
 //! What a look at the time costs: `cargo run --release -p meridian-host --example clocks`.
 //!
-//! Each line is the best and the median of some rounds, on one core: what lies between them is the machine.
+//! Each line is the best and the median of some rounds, on one core: what lies between them is the
+//! machine.
 
 use meridian_clock::hybrid::{Hybrid, HybridClock};
 use meridian_clock::oracle::{Batches, Oracle, Terms};
@@ -45,7 +46,8 @@ fn main() {
     });
     let reading = Reading::at(0, Interval::around(1 << 60, 50_000));
     measure("a timestamp of a batch (K2-TB)", {
-        let mut batches = Batches::above(Terms { step_ns: 1, ttl_ns: u64::MAX >> 8, ..Terms::K2 }, 1, 0);
+        let mut batches =
+            Batches::above(Terms { step_ns: 1, ttl_ns: u64::MAX >> 8, ..Terms::K2 }, 1, 0);
         batches.ask(0);
         batches.hear(0, Interval { earliest: 1 << 50, latest: 1 << 50 });
         move || batches.next(black_box(1)).expect("there are some")
@@ -59,6 +61,7 @@ fn main() {
     let mut hybrid = HybridClock::above(1, nothing, 1_000_000);
     hybrid.raise_ceiling(u64::MAX);
     measure("hybrid: now", || hybrid.now(black_box(reading)).expect("it goes on"));
-    let heard = Hybrid { at: Timestamp { nanos: 1 << 60, logical: 7, issuer: 2 }, error_ns: 50_000 };
+    let heard =
+        Hybrid { at: Timestamp { nanos: 1 << 60, logical: 7, issuer: 2 }, error_ns: 50_000 };
     measure("hybrid: a message is heard", || hybrid.hear(black_box(reading), NodeId(2), heard));
 }

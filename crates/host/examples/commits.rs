@@ -1,7 +1,8 @@
 //! What a commit costs, below SQL:
 //! `cargo run --release -p meridian-host --example commits -- NODES SESSIONS SECONDS`.
 //!
-//! Each transaction reads one key of many and one of few under exclusive locks and writes both, on real logs in a temporary folder.
+//! Each transaction reads one key of many and one of few under exclusive locks and writes both, on
+//! real logs in a temporary folder.
 
 use futures::executor::block_on;
 use meridian_host::node::{Node, Options};
@@ -36,7 +37,8 @@ fn main() {
     let (nodes, sessions) = (arguments.next().unwrap_or(1), arguments.next().unwrap_or(8));
     let seconds = arguments.next().unwrap_or(5);
     let folder = tempfile::tempdir().expect("a folder");
-    let ports: Vec<TcpListener> = (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+    let ports: Vec<TcpListener> =
+        (0..nodes).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
     let member = |(at, port): (usize, &TcpListener)| Member {
         node: NodeId(u32::try_from(at).expect("few") + 1),
         zone: format!("zone{at}"),
@@ -47,7 +49,8 @@ fn main() {
     let open = |member: &Member| {
         let options = if nodes > 1 { Options::loopback() } else { Options::alone() };
         let members = if nodes > 1 { members.clone() } else { Vec::new() };
-        let options = Options { node: member.node, members, ..options.at(folder.path().join(&member.zone)) };
+        let options =
+            Options { node: member.node, members, ..options.at(folder.path().join(&member.zone)) };
         Node::open(options).expect("it opens")
     };
     let nodes: Vec<Arc<Node>> = members.iter().map(open).collect();
@@ -60,7 +63,8 @@ fn main() {
         let session = |number: u64| {
             let (stop, failed, database) = (&stop, &failed, &database);
             scope.spawn(move || {
-                let (mut random, mut latencies) = (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1, Vec::new());
+                let (mut random, mut latencies) =
+                    (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1, Vec::new());
                 while !stop.load(Ordering::Relaxed) {
                     random ^= random << 13;
                     random ^= random >> 7;
@@ -82,7 +86,9 @@ fn main() {
     let elapsed = began.elapsed();
     latencies.sort_unstable();
     let commits = latencies.len().max(1);
-    let at = |part: f64| latencies.get(((commits - 1) as f64 * part) as usize).copied().unwrap_or_default();
+    let at = |part: f64| {
+        latencies.get(((commits - 1) as f64 * part) as usize).copied().unwrap_or_default()
+    };
     println!(
         "{} nodes, {sessions} sessions: {:.0} commits/s, p50 {:?}, p99 {:?}, {} aborted",
         nodes.len(),

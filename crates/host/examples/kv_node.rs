@@ -36,8 +36,13 @@ fn main() {
     }
     let mut options = Options { data, on_panic: OnPanic::Exit, ..Options::alone() };
     if members.len() > 1 {
-        options =
-            Options { node: NodeId(node), members, data: options.data, on_panic: OnPanic::Exit, ..Options::loopback() };
+        options = Options {
+            node: NodeId(node),
+            members,
+            data: options.data,
+            on_panic: OnPanic::Exit,
+            ..Options::loopback()
+        };
     }
     options.log_segment_bytes = 1 << 20;
     let node = match Node::open(options) {
@@ -63,7 +68,9 @@ fn serve(stream: &TcpStream, database: &dyn Database, node: &Node) {
         let answer = match words[..] {
             ["get", key] => block_on(get(database, key)),
             ["put", key, number] => block_on(put(database, key, number)),
-            ["transfer", from, to, amount] => block_on(transfer(database, from, to, amount.parse().unwrap_or(0))),
+            ["transfer", from, to, amount] => {
+                block_on(transfer(database, from, to, amount.parse().unwrap_or(0)))
+            }
             ["sum", prefix] => block_on(sum(database, prefix)),
             ["status"] => Ok(format!("{:?}", node.status())),
             _ => Ok("failed what?".into()),
@@ -107,11 +114,17 @@ async fn put(database: &dyn Database, key: &str, value: &str) -> Result<String, 
     commit(transaction).await
 }
 
-async fn transfer(database: &dyn Database, from: &str, to: &str, amount: i64) -> Result<String, Failure> {
+async fn transfer(
+    database: &dyn Database,
+    from: &str,
+    to: &str,
+    amount: i64,
+) -> Result<String, Failure> {
     let mut transaction = begin(database, Mode::ReadWrite).await?;
     for (key, change) in [(from, -amount), (to, amount)] {
         let key = Key::from(key);
-        let before = transaction.get(&key, Lock::Exclusive).await?.map_or(0, |value| number(&value));
+        let before =
+            transaction.get(&key, Lock::Exclusive).await?.map_or(0, |value| number(&value));
         transaction.put(key, Some(Value::from(&*(before + change).to_string())))?;
     }
     commit(transaction).await

@@ -1,8 +1,11 @@
-//! How many questions an oracle answers over the wire, on one core: `cargo run --release -p meridian-host --example oracle [SECONDS]`.
+//! How many questions an oracle answers over the wire, on one core:
+//! `cargo run --release -p meridian-host --example oracle [SECONDS]`.
 //!
-//! One process is the oracle's node, pinned to the first core; another one holds four nodes, which ask it over a connection each, on the other cores. Sixteen
-//! clients of each node ask one question after the other. What is printed is questions answered per second, and what part of a core the oracle's process took
-//! (so that their quotient is what a whole core would answer); beside it the same with batches (K2-TB) and with the authority.
+//! One process is the oracle's node, pinned to the first core; another one holds four nodes, which
+//! ask it over a connection each, on the other cores. Sixteen clients of each node ask one question
+//! after the other. What is printed is questions answered per second, and what part of a core the
+//! oracle's process took (so that their quotient is what a whole core would answer); beside it the
+//! same with batches (K2-TB) and with the authority.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -25,14 +28,18 @@ const NODES: u32 = 5;
 const CLIENTS: usize = 16;
 
 fn members(addresses: &str) -> Vec<Member> {
-    let member =
-        |(node, address): (u32, &str)| Member { node: NodeId(node), zone: String::new(), address: address.into() };
+    let member = |(node, address): (u32, &str)| Member {
+        node: NodeId(node),
+        zone: String::new(),
+        address: address.into(),
+    };
     (1..).zip(addresses.split(',')).map(member).collect()
 }
 
 fn open(node: u32, addresses: &str) -> Arc<Node> {
     let (members, clock) = (members(addresses), ClockBound::HalfWidth { half_width_ns: 50_000 });
-    Node::open(Options { node: NodeId(node), members, clock, ..Options::alone() }).expect("the node opens")
+    Node::open(Options { node: NodeId(node), members, clock, ..Options::alone() })
+        .expect("the node opens")
 }
 
 fn pin(cores: impl Iterator<Item = usize>) {
@@ -62,8 +69,10 @@ fn ask(service: &Arc<Service>, stamps: bool, heard: &AtomicU64, stop: &AtomicBoo
             // All that have heard by now ask together, as sessions of one node do.
             let mut ready = waiting.ready_chunks_or_one().await;
             for answer in ready.drain(..) {
-                heard
-                    .fetch_add(u64::from(matches!(answer, Some(Heard::Time(_) | Heard::Stamps(_)))), Ordering::Relaxed);
+                heard.fetch_add(
+                    u64::from(matches!(answer, Some(Heard::Time(_) | Heard::Stamps(_)))),
+                    Ordering::Relaxed,
+                );
                 waiting.push(question());
             }
             service.flush(ORACLE);
@@ -98,12 +107,15 @@ fn measure(
             scope.spawn(move || client(node, heard, stop));
         }
         std::thread::sleep(Duration::from_millis(500));
-        let (first, cpu_before, began) = (heard.load(Ordering::Relaxed), cpu(oracle), Instant::now());
+        let (first, cpu_before, began) =
+            (heard.load(Ordering::Relaxed), cpu(oracle), Instant::now());
         std::thread::sleep(Duration::from_secs(seconds));
-        let (last, cpu_after, elapsed) = (heard.load(Ordering::Relaxed), cpu(oracle), began.elapsed().as_secs_f64());
+        let (last, cpu_after, elapsed) =
+            (heard.load(Ordering::Relaxed), cpu(oracle), began.elapsed().as_secs_f64());
         stop.store(true, Ordering::Relaxed);
         let (rate, core) = ((last - first) as f64 / elapsed, (cpu_after - cpu_before) / elapsed);
-        let whole = if core > 0.02 { format!("{:>12.0}", rate / core) } else { format!("{:>12}", "–") };
+        let whole =
+            if core > 0.02 { format!("{:>12.0}", rate / core) } else { format!("{:>12}", "–") };
         println!("{name:<52} {rate:>12.0} {:>8.0} % {whole}", core * 100.0);
     });
 }
@@ -120,9 +132,12 @@ fn main() {
         return;
     }
     let seconds = arguments.get(1).and_then(|seconds| seconds.parse().ok()).unwrap_or(3);
-    let listeners: Vec<TcpListener> = (0..NODES).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
-    let addresses: Vec<String> =
-        listeners.iter().map(|listener| listener.local_addr().expect("its address").to_string()).collect();
+    let listeners: Vec<TcpListener> =
+        (0..NODES).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+    let addresses: Vec<String> = listeners
+        .iter()
+        .map(|listener| listener.local_addr().expect("its address").to_string())
+        .collect();
     drop(listeners);
     let addresses = addresses.join(",");
     let mut child = Command::new(std::env::current_exe().expect("this program"))
@@ -145,14 +160,23 @@ fn main() {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-    println!("{:<52} {:>12} {:>10} {:>12}", "64 clients on 4 connections", "per second", "of a core", "a core");
+    println!(
+        "{:<52} {:>12} {:>10} {:>12}",
+        "64 clients on 4 connections", "per second", "of a core", "a core"
+    );
     let oracle = child.id();
     measure("the oracle's time, a question each", oracle, seconds, &nodes, |node, heard, stop| {
         ask(node.oracle(), false, heard, stop);
     });
-    measure("the authority's timestamp, a question each", oracle, seconds, &nodes, |node, heard, stop| {
-        ask(node.oracle(), true, heard, stop);
-    });
+    measure(
+        "the authority's timestamp, a question each",
+        oracle,
+        seconds,
+        &nodes,
+        |node, heard, stop| {
+            ask(node.oracle(), true, heard, stop);
+        },
+    );
     for (name, mode) in [
         ("K2-TB: timestamps out of batches", Mode::Batches),
         ("strawman: one transaction after the other", Mode::Strawman),

@@ -1,14 +1,17 @@
 //! Where a node's readings come from.
 //!
-//! A [`Reading`] is built from the boot clock (it counts through suspend and never steps), which alone measures timers and time to live, and from what is known
-//! of the time: of a node that is alone, itself; of nodes whose system clocks keep a bound, the system clock, widened by it; of all others, what the
-//! nodes tell each other, and what sources of UTC say ([`crate::rounds`]).
+//! A [`Reading`] is built from the boot clock (it counts through suspend and never steps), which
+//! alone measures timers and time to live, and from what is known of the time: of a node that is
+//! alone, itself; of nodes whose system clocks keep a bound, the system clock, widened by it; of
+//! all others, what the nodes tell each other, and what sources of UTC say ([`crate::rounds`]).
 //!
 //! Invariants:
-//! 1. Within a process the middle of the interval never goes back on a step of the system clock: that costs freshness, never order.
-//! 2. A node without peers has no uncertainty by construction: nobody else can disagree with it. It follows the boot clock from
-//!    its first reading on, so that a step of the system clock cannot stop it either; and a system clock that went back
-//!    between two lives costs nothing: the second goes on after the newest timestamp of the first.
+//! 1. Within a process the middle of the interval never goes back on a step of the system clock:
+//!    that costs freshness, never order.
+//! 2. A node without peers has no uncertainty by construction: nobody else can disagree with it. It
+//!    follows the boot clock from its first reading on, so that a step of the system clock cannot
+//!    stop it either; and a system clock that went back between two lives costs nothing: the second
+//!    goes on after the newest timestamp of the first.
 //! 3. A reading that may not be relied on, because nobody has told anything for too long, says so.
 
 use meridian_clock::{Bound, Drift, Health, Interval, Reading};
@@ -21,7 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 pub enum ClockBound {
     /// A node without peers: it is the time.
     Alone,
-    /// Several nodes on one machine, whose one clock this covers: it is looked at with each reading, because a step of it is to be the same for all.
+    /// Several nodes on one machine, whose one clock this covers: it is looked at with each
+    /// reading, because a step of it is to be the same for all.
     HalfWidth {
         /// Half the width of every interval.
         half_width_ns: u64,
@@ -99,7 +103,10 @@ impl Told {
 
 fn nanoseconds(clock: ClockId) -> u64 {
     let time = clock_gettime(clock);
-    u64::try_from(time.tv_sec).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.unsigned_abs())
+    u64::try_from(time.tv_sec)
+        .unwrap_or(0)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(time.tv_nsec.unsigned_abs())
 }
 
 /// Nanoseconds since this machine booted, counting suspend.
@@ -130,10 +137,12 @@ impl Clock {
         self.drift
     }
 
-    /// For a node that is alone: this moment was used, now is later. Other nodes' clocks are nobody's to move.
+    /// For a node that is alone: this moment was used, now is later. Other nodes' clocks are
+    /// nobody's to move.
     pub fn not_before(&self, nanos: u64) {
         if self.bound == ClockBound::Alone {
-            self.ahead_ns.fetch_max(nanos.saturating_add(1).saturating_sub(boot_ns()), Ordering::Relaxed);
+            self.ahead_ns
+                .fetch_max(nanos.saturating_add(1).saturating_sub(boot_ns()), Ordering::Relaxed);
         }
     }
 
@@ -159,7 +168,8 @@ impl Clock {
         if latest == 0 {
             return Reading { boot_ns, interval: Interval::ANY, health: Health::Fenced };
         }
-        let interval = Bound { at, interval: Interval { earliest, latest } }.on(boot_ns, self.drift);
+        let interval =
+            Bound { at, interval: Interval { earliest, latest } }.on(boot_ns, self.drift);
         let health = if boot_ns <= until { Health::Good } else { Health::Fenced };
         Reading { boot_ns, interval, health }
     }
@@ -214,7 +224,8 @@ mod tests {
         while !thread.is_finished() {
             let Reading { interval, health, .. } = clock.now();
             assert!(
-                interval == Interval::ANY || (interval.earliest == interval.latest && health == Health::Good),
+                interval == Interval::ANY
+                    || (interval.earliest == interval.latest && health == Health::Good),
                 "{interval}"
             );
         }

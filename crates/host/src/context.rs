@@ -62,19 +62,32 @@ impl NodeContext {
 
     /// Wraps a store's error for a database that cannot be opened because of it.
     pub fn of_store(&self, error: StoreError) -> OpenError {
-        OpenError::Storage { path: self.folder.clone().unwrap_or_default(), what: error.to_string() }
+        OpenError::Storage {
+            path: self.folder.clone().unwrap_or_default(),
+            what: error.to_string(),
+        }
     }
 
     /// Decodes records of a machine. Fails if one is damaged.
-    pub fn read<R: for<'b> minicbor::Decode<'b, ()>>(&self, kind: Kind, kept: &[Bytes]) -> Result<Vec<R>, OpenError> {
+    pub fn read<R: for<'b> minicbor::Decode<'b, ()>>(
+        &self,
+        kind: Kind,
+        kept: &[Bytes],
+    ) -> Result<Vec<R>, OpenError> {
         let path = || self.folder.clone().unwrap_or_default().join("log");
-        let records: Result<Vec<Vec<R>>, String> = kept.iter().map(|bytes| envelope::read(kind, bytes)).collect();
-        Ok(records.map_err(|what| OpenError::Damaged { path: path(), what })?.into_iter().flatten().collect())
+        let records: Result<Vec<Vec<R>>, String> =
+            kept.iter().map(|bytes| envelope::read(kind, bytes)).collect();
+        Ok(records
+            .map_err(|what| OpenError::Damaged { path: path(), what })?
+            .into_iter()
+            .flatten()
+            .collect())
     }
 
     /// Queues a task for the directory's thread: what must not happen within a machine's step.
     pub fn run_in_background(&self, task: impl FnOnce() + Send + 'static) {
-        let _ = self.background.send(Box::new(task)); // A directory that has ended does nothing more.
+        // A directory that has ended does nothing more.
+        let _ = self.background.send(Box::new(task));
     }
 }
 

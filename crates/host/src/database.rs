@@ -1,5 +1,5 @@
-//! A database on this node, as the directory and the node see it: the protocol that runs it is behind
-//! [`DatabaseHandle`].
+//! A database on this node, as the directory and the node see it: the protocol that runs it is
+//! behind [`DatabaseHandle`].
 
 use crate::identity::OpenError;
 use crate::settle::Settles;
@@ -69,7 +69,8 @@ impl std::error::Error for DatabaseError {}
 impl DatabaseError {
     /// A protocol does not have something in this version.
     fn refused(protocol: &str, what: &str) -> DatabaseError {
-        let why = format!("{what} of a database whose protocol is {protocol} is not in this version");
+        let why =
+            format!("{what} of a database whose protocol is {protocol} is not in this version");
         DatabaseError::Failed(Failure::Refused(why))
     }
 }
@@ -103,7 +104,11 @@ pub struct ShardStatus {
 
 impl ShardStatus {
     /// Of a replica where no replica leads.
-    pub(crate) fn leaderless(row: &DatabaseRow, replicas: &[NodeId], replica: &dyn Settles) -> ShardStatus {
+    pub(crate) fn leaderless(
+        row: &DatabaseRow,
+        replicas: &[NodeId],
+        replica: &dyn Settles,
+    ) -> ShardStatus {
         let space = replica.space();
         ShardStatus {
             database: row.name.clone(),
@@ -128,17 +133,19 @@ pub type Watch = Box<dyn Fn(&[Write]) + Send + Sync>;
 pub trait DatabaseHandle: Send + Sync {
     /// Its protocol.
     fn protocol(&self) -> &'static Protocol;
-    /// Brings back what this node has of the database's shards, as far as opening it has not: called once, when frames
-    /// and sessions reach the handle, and not again in this life of the node, even after an error: members that have
-    /// begun go on. For `system`, `watch` is called with every write to it.
+    /// Brings back what this node has of the database's shards, as far as opening it has not:
+    /// called once, when frames and sessions reach the handle, and not again in this life of the
+    /// node, even after an error: members that have begun go on. For `system`, `watch` is called
+    /// with every write to it.
     fn begin(&self, watch: Option<Watch>) -> Result<(), OpenError> {
         let _ = watch;
         Ok(())
     }
     /// Where transactions begin.
     fn database(&self) -> Arc<dyn Database>;
-    /// Applies the database's row: its settings, and which nodes have replicas. A row that is as the last one changes
-    /// nothing. After an error, for want of room, the same row is applied again.
+    /// Applies the database's row: its settings, and which nodes have replicas. A row that is as
+    /// the last one changes nothing. After an error, for want of room, the same row is applied
+    /// again.
     fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError>;
     /// Takes in a frame of another node.
     fn receive(&self, frame: &Frame<'_>);
@@ -163,7 +170,8 @@ pub trait DatabaseHandle: Send + Sync {
     }
     /// Gives up what this node leads, so that no other one waits for a lease to end.
     fn hand_over(&self) {}
-    /// This node's member of a shard's group, where whole shards are copied from leaders to members.
+    /// This node's member of a shard's group, where whole shards are copied from leaders to
+    /// members.
     fn copied(&self, shard: ShardId) -> Option<Arc<dyn Copied>> {
         let _ = shard;
         None
@@ -172,16 +180,22 @@ pub trait DatabaseHandle: Send + Sync {
     fn waits(&self) -> Vec<Waits> {
         Vec::new()
     }
-    /// From each of these keys on, the database's keys are another shard's. Returns when that is agreed on and surely
-    /// past; what was done before an error stays.
+    /// From each of these keys on, the database's keys are another shard's. Returns when that is
+    /// agreed on and surely past; what was done before an error stays.
     fn split(&self, keys: Vec<Key>) -> Future<'_, Result<(), DatabaseError>> {
         let _ = keys;
-        Box::pin(std::future::ready(Err(DatabaseError::refused(self.protocol().name, "splitting tables"))))
+        Box::pin(std::future::ready(Err(DatabaseError::refused(
+            self.protocol().name,
+            "splitting tables",
+        ))))
     }
     /// Gives all shards of the database these members. Returns when they have them.
     fn change_members(&self, members: Members) -> Future<'_, Result<(), DatabaseError>> {
         let _ = members;
-        Box::pin(std::future::ready(Err(DatabaseError::refused(self.protocol().name, "changing the members"))))
+        Box::pin(std::future::ready(Err(DatabaseError::refused(
+            self.protocol().name,
+            "changing the members",
+        ))))
     }
 }
 
@@ -190,8 +204,8 @@ pub type Change = Box<dyn Fn(&DatabaseRow) -> Result<DatabaseRow, DatabaseError>
 
 /// The catalog of databases, as a database uses it.
 pub trait DatabaseCatalog: Send + Sync {
-    /// Numbers for new shards of a database, never given out again; whatever becomes of the shards, no other one gets
-    /// them.
+    /// Numbers for new shards of a database, never given out again; whatever becomes of the shards,
+    /// no other one gets them.
     fn new_shards(&self, id: DatabaseId, many: usize) -> Future<'_, Result<Range<u32>, Failure>>;
     /// Writes what is to become of the row of a database, and applies it here.
     fn change_row(&self, id: DatabaseId, change: Change) -> Future<'_, Result<(), DatabaseError>>;

@@ -31,19 +31,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-/// A protocol without leaders, as a node runs it; a value of it is what a node remembers for one database.
+/// A protocol without leaders, as a node runs it; a value of it is what a node remembers for one
+/// database.
 pub trait Leaderless: Send + Sync + Sized + 'static {
     /// What its sessions and replicas say.
     type Message: Encode<()> + Send;
     /// A replica.
-    type Replica: Machine<Message = Self::Message, Timer: Send, Record: Send, Effect: Send> + Send + 'static;
+    type Replica: Machine<Message = Self::Message, Timer: Send, Record: Send, Effect: Send>
+        + Send
+        + 'static;
     /// What a node does for it.
     type Home: World<Self::Replica> + 'static;
     /// What its frames and records begin with.
     const KIND: Kind;
     /// The question that a message answers, if it is an answer to a session.
     fn answers(message: &Self::Message) -> Option<OpId>;
-    /// Does, every now and then, what nobody asks for. Called with the boot clock, and the nodes that can be reached.
+    /// Does, every now and then, what nobody asks for. Called with the boot clock, and the nodes
+    /// that can be reached.
     fn tend(desk: Arc<Desk<Self>>, now: u64, connected: &[NodeId]) {
         let _ = (desk, now, connected);
     }
@@ -92,7 +96,14 @@ impl<R: Leaderless> Desk<R> {
     pub fn of(row: &DatabaseRow, context: &NodeContext, protocol: R) -> Arc<Self> {
         let members = rows::members(row, &context.members);
         let me = (context.me, context.incarnation);
-        let desk = Desk::new(row.id, me, members, Arc::clone(&context.plumbing), Arc::clone(&context.peers), protocol);
+        let desk = Desk::new(
+            row.id,
+            me,
+            members,
+            Arc::clone(&context.plumbing),
+            Arc::clone(&context.peers),
+            protocol,
+        );
         desk.retain(row);
         desk
     }
@@ -119,7 +130,8 @@ impl<R: Leaderless> Desk<R> {
     ) -> Arc<Self> {
         let mut seed = [0; 32];
         if getrandom::fill(&mut seed).is_err() {
-            seed[..8].copy_from_slice(&crate::clock::boot_ns().to_le_bytes()); // It only keeps those who met apart.
+            // It only keeps those who met apart.
+            seed[..8].copy_from_slice(&crate::clock::boot_ns().to_le_bytes());
         }
         Arc::new_cyclic(|this| Desk {
             database,
@@ -181,7 +193,8 @@ impl<R: Leaderless> Desk<R> {
         *self.members.write() = members;
     }
 
-    /// This node's replica takes no step any more, and no step of it is under way when this returns.
+    /// This node's replica takes no step any more, and no step of it is under way when this
+    /// returns.
     pub fn remove(&self) -> Option<Arc<ReplicaOf<R>>> {
         let replica = self.replica.write().take();
         if let Some(replica) = &replica {
@@ -195,13 +208,16 @@ impl<R: Leaderless> Desk<R> {
 
     /// For how long superseded versions are kept, if the database's row says.
     pub fn retention(&self) -> Option<Duration> {
-        Some(self.retention_ns.load(Ordering::Relaxed)).filter(|ns| *ns > 0).map(Duration::from_nanos)
+        Some(self.retention_ns.load(Ordering::Relaxed))
+            .filter(|ns| *ns > 0)
+            .map(Duration::from_nanos)
     }
 
     /// Takes the retention from the database's row.
     pub fn retain(&self, row: &DatabaseRow) {
         let retention = VERSION_RETENTION_PERIOD.of(row).unwrap_or_default();
-        self.retention_ns.store(u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.retention_ns
+            .store(u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// This node's replica takes its first step.
@@ -220,7 +236,8 @@ impl<R: Leaderless> Desk<R> {
         node == self.me || self.peers.get().is_some_and(|peers| peers.is_connected(node))
     }
 
-    /// Whom a read asks one after the other, of those who can be asked: [the closest first](Distances::order).
+    /// Whom a read asks one after the other, of those who can be asked: [the closest
+    /// first](Distances::order).
     pub fn nearest(&self, fresh: bool) -> Vec<NodeId> {
         let mut drawn = self.replicas();
         let first = self.random.lock().random_range(0..drawn.len().max(1));
@@ -230,7 +247,8 @@ impl<R: Leaderless> Desk<R> {
         order
     }
 
-    /// The longest round trip to a replica that sessions of this node have measured, in nanoseconds.
+    /// The longest round trip to a replica that sessions of this node have measured, in
+    /// nanoseconds.
     pub fn round_trip_ns(&self) -> u64 {
         self.distances.lock().round_trip_ns(&self.replicas())
     }
@@ -285,7 +303,8 @@ impl<R: Leaderless> Desk<R> {
 
     /// A replica has answered a session of this node.
     pub fn hear(&self, from: NodeId, message: R::Message) {
-        let Some(id) = R::answers(&message).filter(|id| (id.node, id.incarnation) == (self.me.0, self.incarnation.0))
+        let Some(id) = R::answers(&message)
+            .filter(|id| (id.node, id.incarnation) == (self.me.0, self.incarnation.0))
         else {
             return;
         };
@@ -299,10 +318,15 @@ impl<R: Leaderless> Desk<R> {
     pub fn sweep(&self) {
         let now = crate::clock::boot_ns();
         let connected = self.peers.get().map(|peers| peers.connected()).unwrap_or_default();
-        let late = |node: NodeId, until: u64| until <= now || (node != self.me && !connected.contains(&node));
+        let late = |node: NodeId, until: u64| {
+            until <= now || (node != self.me && !connected.contains(&node))
+        };
         let gone: Vec<Waiting<R::Message>> = {
             let mut waiting = self.waiting.lock();
-            waiting.extract_if(|(_, node), waiting| late(*node, waiting.until)).map(|(_, waiting)| waiting).collect()
+            waiting
+                .extract_if(|(_, node), waiting| late(*node, waiting.until))
+                .map(|(_, waiting)| waiting)
+                .collect()
         };
         drop(gone); // Not under the lock: who is woken may ask again.
         if let Some(this) = self.this.upgrade().filter(|_| !Wire::is_closed(self)) {
@@ -317,7 +341,8 @@ impl<R: Leaderless> Desk<R> {
         if let Some(replica) = &replica {
             replica.stop();
         }
-        let gone = (std::mem::take(&mut *self.waiting.lock()), std::mem::take(&mut *self.sleepers.lock()));
+        let gone =
+            (std::mem::take(&mut *self.waiting.lock()), std::mem::take(&mut *self.sleepers.lock()));
         drop(gone);
         replica
     }
@@ -336,7 +361,8 @@ impl<R: Leaderless> Wake for Desk<R> {
             sleepers.alarms.next_wake()
         };
         self.wake_me(next);
-        due.into_iter().for_each(|answerer| answerer.answer(())); // Not under the lock: who is woken may pause again.
+        // Not under the lock: who is woken may pause again.
+        due.into_iter().for_each(|answerer| answerer.answer(()));
     }
 }
 
@@ -367,7 +393,13 @@ impl<R: Leaderless> Wire for Desk<R> {
         Desk::members(self)
     }
 
-    async fn ask(&self, to: (ShardId, NodeId), id: OpId, message: R::Message, until: u64) -> Option<R::Message> {
+    async fn ask(
+        &self,
+        to: (ShardId, NodeId),
+        id: OpId,
+        message: R::Message,
+        until: u64,
+    ) -> Option<R::Message> {
         if !self.reaches(to.1) {
             return None;
         }
@@ -375,7 +407,8 @@ impl<R: Leaderless> Wire for Desk<R> {
         let key = (id.number, to.1);
         self.waiting.lock().insert(key, Waiting { answerer, until });
         if Wire::is_closed(self) {
-            self.waiting.lock().remove(&key); // after the insertion: whoever closes has not missed it
+            // after the insertion: whoever closes has not missed it
+            self.waiting.lock().remove(&key);
         }
         self.post(to, message);
         answer.await

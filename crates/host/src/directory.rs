@@ -1,16 +1,17 @@
 //! The databases that this node knows of, and the way to each.
 //!
-//! A database exists because its row stands in `system`. Every node reads those rows where it sees everything anyway: as they are
-//! installed into its own copy of `system`.
+//! A database exists because its row stands in `system`. Every node reads those rows where it sees
+//! everything anyway: as they are installed into its own copy of `system`.
 //!
 //! ```text
 //!   CREATE DATABASE ──▶ transaction in `system` ──▶ row agreed on ──▶ installed on every node ──▶ watch ──▶ it is opened
 //! ```
 //!
 //! Invariants:
-//! 1. A node opens a database when it has seen the row, and ends it when it has seen that it is dropped; until then
-//!    messages for it are dropped like any lost message.
-//! 2. A name that is not known here is looked up in `system` before it is called missing: the row may be under way.
+//! 1. A node opens a database when it has seen the row, and ends it when it has seen that it is
+//!    dropped; until then messages for it are dropped like any lost message.
+//! 2. A name that is not known here is looked up in `system` before it is called missing: the row
+//!    may be under way.
 //! 3. The code that opens a database by its protocol is named in `protocols.rs` alone.
 
 use crate::context::{BackgroundTask, NodeContext};
@@ -21,7 +22,9 @@ use crate::transfer::Copied;
 use meridian_log::MachineKey;
 use meridian_machine::{DatabaseId, NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
-use meridian_placement::{DatabaseRow, Databases, FIRST_FREE, FIRST_SHARD, SYSTEM, row_prefix, shards_key};
+use meridian_placement::{
+    DatabaseRow, Databases, FIRST_FREE, FIRST_SHARD, SYSTEM, row_prefix, shards_key,
+};
 use meridian_store::Space;
 use meridian_systems::Protocol;
 use meridian_systems::setting::Setting;
@@ -70,7 +73,8 @@ impl Directory {
             closed: AtomicBool::new(false),
             thread: Mutex::new(None),
         });
-        let (background, of_watch) = (directory.context.background.clone(), Arc::downgrade(&directory));
+        let (background, of_watch) =
+            (directory.context.background.clone(), Arc::downgrade(&directory));
         let watch = move |writes: &[Write]| {
             for row in rows_in(writes) {
                 let directory = of_watch.clone();
@@ -96,7 +100,11 @@ impl Directory {
             let mut wait = Duration::MAX;
             loop {
                 let task = to_do.recv_timeout(wait);
-                let Some(directory) = of_thread.upgrade().filter(|directory| !directory.is_closed()) else { return };
+                let Some(directory) =
+                    of_thread.upgrade().filter(|directory| !directory.is_closed())
+                else {
+                    return;
+                };
                 match task {
                     Ok(task) => task(),
                     Err(mpsc::RecvTimeoutError::Timeout) => directory.learn_again(),
@@ -118,7 +126,11 @@ impl Directory {
     fn begin(&self, row: &DatabaseRow, watch: Option<Watch>) -> Result<(), OpenError> {
         let Some(hosted) = self.context.protocol(&row.protocol) else {
             let DatabaseRow { name, protocol, .. } = row;
-            tracing::error!(name, protocol, "a database runs by a protocol that this version does not know");
+            tracing::error!(
+                name,
+                protocol,
+                "a database runs by a protocol that this version does not know"
+            );
             return Ok(());
         };
         let handle = (hosted.open)(row, &self.context)?;
@@ -129,7 +141,8 @@ impl Directory {
         })
     }
 
-    /// Ends what this node has of a database and removes everything it kept, also what a crash left of it.
+    /// Ends what this node has of a database and removes everything it kept, also what a crash left
+    /// of it.
     fn end(&self, id: DatabaseId) -> Result<(), StoreError> {
         let handle = self.handles.write().remove(&id);
         let left = self.context.records.machines(id);
@@ -155,14 +168,19 @@ impl Directory {
             next += 1;
         }
         shards.into_iter().try_for_each(|shard| {
-            Space::open(id.0, shard, Arc::clone(&self.context.plumbing.store)).and_then(|space| space.forget())
+            Space::open(id.0, shard, Arc::clone(&self.context.plumbing.store))
+                .and_then(|space| space.forget())
         })
     }
 
-    /// Reads which databases there are from the rows of `system` in the store; later ones are installed in front of the watch.
+    /// Reads which databases there are from the rows of `system` in the store; later ones are
+    /// installed in front of the watch.
     fn read_settled_rows(&self) -> Result<(), StoreError> {
         let shards = self.handle(SYSTEM).map(|system| system.shards()).unwrap_or_default();
-        let Some(first) = shards.iter().find(|shard| shard.space().id().shard == FIRST_SHARD.0) else { return Ok(()) };
+        let Some(first) = shards.iter().find(|shard| shard.space().id().shard == FIRST_SHARD.0)
+        else {
+            return Ok(());
+        };
         let space = first.space();
         let at = space.extent()?.at;
         let mut range = Some(KeyRange::prefix(row_prefix()));
@@ -224,8 +242,9 @@ impl Directory {
         Ok(())
     }
 
-    /// Waits until every row is applied that was installed before this. A row that is older than one that
-    /// [`look`](Self::look) has found may be among them, and the newer one behind it. False if it takes too long.
+    /// Waits until every row is applied that was installed before this. A row that is older than
+    /// one that [`look`](Self::look) has found may be among them, and the newer one behind it.
+    /// False if it takes too long.
     pub fn catch_up(&self, at_most: Duration) -> bool {
         let (done, heard) = mpsc::channel();
         self.context.run_in_background(move || {
@@ -258,7 +277,10 @@ impl Directory {
     pub fn list(&self) -> Vec<(DatabaseRow, Arc<dyn DatabaseHandle>)> {
         let databases = self.databases.read();
         let handles = self.handles.read();
-        databases.iter().filter_map(|row| Some((row.clone(), Arc::clone(handles.get(&row.id)?)))).collect()
+        databases
+            .iter()
+            .filter_map(|row| Some((row.clone(), Arc::clone(handles.get(&row.id)?))))
+            .collect()
     }
 
     /// A database by name, as far as this node has seen.
@@ -287,7 +309,8 @@ impl Directory {
         system.database().begin(Begin { mode, age: None }).await
     }
 
-    /// Creates a database: its row in `system` is what makes it exist. It has replicas on these nodes, or on all.
+    /// Creates a database: its row in `system` is what makes it exist. It has replicas on these
+    /// nodes, or on all.
     pub async fn create_database(
         &self,
         name: &str,
@@ -303,7 +326,11 @@ impl Directory {
             Some(_) => Err(DatabaseError::Exists(name.into())),
             None => {
                 let row = DatabaseRow::new(databases.next_id(), name);
-                Ok(DatabaseRow { protocol: protocol.name.into(), replicas: replicas.clone(), ..row })
+                Ok(DatabaseRow {
+                    protocol: protocol.name.into(),
+                    replicas: replicas.clone(),
+                    ..row
+                })
             }
         })
         .await
@@ -320,9 +347,15 @@ impl Directory {
     }
 
     /// Gives a setting of a database a value, or the default, from now on on all nodes.
-    pub async fn set(&self, database: &str, name: &str, value: Option<&str>) -> Result<(), DatabaseError> {
+    pub async fn set(
+        &self,
+        database: &str,
+        name: &str,
+        value: Option<&str>,
+    ) -> Result<(), DatabaseError> {
         self.write(|databases| {
-            let row = databases.named(database).ok_or_else(|| DatabaseError::Missing(database.into()))?;
+            let row =
+                databases.named(database).ok_or_else(|| DatabaseError::Missing(database.into()))?;
             let setting = self.setting_of(row, name)?;
             let mut settings = row.settings.clone();
             settings.remove(setting.name);
@@ -335,28 +368,43 @@ impl Directory {
         .await
     }
 
-    /// The setting of this name that a database has; an error says which databases have it, or which settings there are.
+    /// The setting of this name that a database has; an error says which databases have it, or
+    /// which settings there are.
     fn setting_of(&self, row: &DatabaseRow, name: &str) -> Result<&'static Setting, DatabaseError> {
         let of_row = self.context.protocol(&row.protocol).map(|hosted| hosted.protocol);
         if let Some(setting) = of_row.and_then(|protocol| protocol.setting(name)) {
             return Ok(setting);
         }
         let others = self.context.protocols.iter().map(|hosted| hosted.protocol);
-        let having: Vec<&str> = others.filter(|other| other.setting(name).is_some()).map(|other| other.name).collect();
+        let having: Vec<&str> =
+            others.filter(|other| other.setting(name).is_some()).map(|other| other.name).collect();
         if having.is_empty() {
-            let known = of_row.map(|protocol| protocol.settings()).into_iter().flatten().map(|setting| setting.name);
+            let known = of_row
+                .map(|protocol| protocol.settings())
+                .into_iter()
+                .flatten()
+                .map(|setting| setting.name);
             let known: Vec<&str> = known.collect();
             let why = format!("a database has no setting \"{name}\"");
-            return Err(DatabaseError::NoSetting { why, hint: format!("There are {}.", known.join(", ")) });
+            return Err(DatabaseError::NoSetting {
+                why,
+                hint: format!("There are {}.", known.join(", ")),
+            });
         }
         let (having, DatabaseRow { name: database, protocol, .. }) = (having.join(" or "), row);
-        let why =
-            format!("only databases of protocol {having} have {name}: the protocol of \"{database}\" is {protocol}");
+        let why = format!(
+            "only databases of protocol {having} have {name}: the protocol of \"{database}\" is {protocol}"
+        );
         Err(DatabaseError::Protocol(why))
     }
 
-    /// A setting that a database has, with the value in its row or by default, as far as this node has seen it.
-    pub fn setting(&self, database: &str, name: &str) -> Option<(&'static Setting, Option<Duration>)> {
+    /// A setting that a database has, with the value in its row or by default, as far as this node
+    /// has seen it.
+    pub fn setting(
+        &self,
+        database: &str,
+        name: &str,
+    ) -> Option<(&'static Setting, Option<Duration>)> {
         let databases = self.databases.read();
         let row = databases.named(database)?;
         let setting = self.setting_of(row, name).ok()?;
@@ -393,7 +441,9 @@ impl Directory {
             let taken = async {
                 let mut transaction = self.begin_in_system(Mode::ReadWrite).await?;
                 let last = transaction.get(&key, Lock::Exclusive).await?;
-                let last = last.and_then(|value| <[u8; 4]>::try_from(&value[..]).ok()).map_or(0, u32::from_be_bytes);
+                let last = last
+                    .and_then(|value| <[u8; 4]>::try_from(&value[..]).ok())
+                    .map_or(0, u32::from_be_bytes);
                 let end = last.saturating_add(many).min(MOST_SHARDS);
                 if end < MOST_SHARDS {
                     transaction.put(key.clone(), Some(Value::from(end.to_be_bytes().to_vec())))?;
@@ -444,12 +494,13 @@ impl Directory {
                     return begun.map_err(|error| failed(Failure::Storage(error.to_string())));
                 }
                 Ok(Ok((_, Outcome::Unknown))) => {
-                    let what =
-                        "it is not known whether the database was created or dropped: look at the list of databases";
+                    let what = "it is not known whether the database was created or dropped: look at the list of databases";
                     return Err(failed(Failure::Unavailable(what.into())));
                 }
                 Ok(Err(error)) => return Err(error),
-                Ok(Ok((_, Outcome::Aborted { why }))) | Err(Failure::Aborted(why)) if attempt == ATTEMPTS => {
+                Ok(Ok((_, Outcome::Aborted { why }))) | Err(Failure::Aborted(why))
+                    if attempt == ATTEMPTS =>
+                {
                     return Err(failed(Failure::Aborted(why)));
                 }
                 Ok(Ok((_, Outcome::Aborted { .. }))) | Err(Failure::Aborted(_)) => {}
@@ -459,7 +510,8 @@ impl Directory {
         unreachable!("the last attempt returns")
     }
 
-    /// Ends the thread and every database. Tasks that are queued are dropped: the next start finds their reasons again.
+    /// Ends the thread and every database. Tasks that are queued are dropped: the next start finds
+    /// their reasons again.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.context.run_in_background(|| {}); // Wakes the thread.
@@ -480,13 +532,18 @@ impl DatabaseCatalog for Directory {
     fn change_row(&self, id: DatabaseId, change: Change) -> Future<'_, Result<(), DatabaseError>> {
         Box::pin(async move {
             let missing = || DatabaseError::Missing(format!("number {}", id.0));
-            let decide = |databases: &Databases| change(databases.iter().find(|row| row.id == id).ok_or_else(missing)?);
+            let decide = |databases: &Databases| {
+                change(databases.iter().find(|row| row.id == id).ok_or_else(missing)?)
+            };
             self.write(decide).await
         })
     }
 }
 
-async fn read_rows(transaction: &mut dyn Transaction, lock: Lock) -> Result<Vec<DatabaseRow>, Failure> {
+async fn read_rows(
+    transaction: &mut dyn Transaction,
+    lock: Lock,
+) -> Result<Vec<DatabaseRow>, Failure> {
     let mut rows = Vec::new();
     let mut range = Some(KeyRange::prefix(row_prefix()));
     while let Some(part) = range {

@@ -1,12 +1,16 @@
 //! Who a data folder belongs to.
 //!
-//! The file `identity` names the format, the cluster, the node and the members, counts the node's lives, and remembers whom the node has met. The
-//! count is on disk before a life begins, so that a message for an earlier life is recognised. The file `lock` is held while a process uses the
-//! folder. A folder of another cluster, of a newer format, or in use is refused by name, and so is one with a flipped byte.
+//! The file `identity` names the format, the cluster, the node and the members, counts the node's
+//! lives, and remembers whom the node has met. The count is on disk before a life begins, so that a
+//! message for an earlier life is recognised. The file `lock` is held while a process uses the
+//! folder. A folder of another cluster, of a newer format, or in use is refused by name, and so is
+//! one with a flipped byte.
 
 use crate::{kept, private};
 use meridian_machine::{Incarnation, NodeId};
-use meridian_placement::{Acquaintances, DiskId, Greeting, Member, Members, MembersError, Stranger};
+use meridian_placement::{
+    Acquaintances, DiskId, Greeting, Member, Members, MembersError, Stranger,
+};
 use minicbor::{Decode, Encode};
 use parking_lot::Mutex;
 use std::fmt;
@@ -82,7 +86,11 @@ impl fmt::Display for OpenError {
         match self {
             OpenError::File { path, error } => write!(f, "cannot use {}: {error}", path.display()),
             OpenError::InUse { path } => {
-                write!(f, "{} is in use by another process: stop it, or choose another folder", path.display())
+                write!(
+                    f,
+                    "{} is in use by another process: stop it, or choose another folder",
+                    path.display()
+                )
             }
             OpenError::NewerFormat { path, format } => write!(
                 f,
@@ -99,7 +107,10 @@ impl fmt::Display for OpenError {
             ),
             OpenError::Storage { what, .. } => f.write_str(what),
             OpenError::Listen { address, error } => {
-                write!(f, "cannot listen on {address}: {error}; choose another address or stop who uses it")
+                write!(
+                    f,
+                    "cannot listen on {address}: {error}; choose another address or stop who uses it"
+                )
             }
             OpenError::Members(error) => error.fmt(f),
             OpenError::Options(what) => f.write_str(what),
@@ -184,7 +195,8 @@ fn draw() -> io::Result<DiskId> {
 }
 
 impl Identity {
-    /// The identity of a node that keeps nothing: its life begins and ends with the process, and the next one is a stranger to those who knew it.
+    /// The identity of a node that keeps nothing: its life begins and ends with the process, and
+    /// the next one is a stranger to those who knew it.
     pub fn in_memory(node: NodeId, members: &Members) -> io::Result<Self> {
         Ok(Identity {
             cluster: cluster_of(members),
@@ -199,7 +211,8 @@ impl Identity {
 
     /// Opens a folder, or makes it this node's, and counts one more life.
     pub fn open(folder: &Path, node: NodeId, members: &Members) -> Result<Self, OpenError> {
-        private::create_folder(folder).map_err(|error| OpenError::File { path: folder.into(), error })?;
+        private::create_folder(folder)
+            .map_err(|error| OpenError::File { path: folder.into(), error })?;
         let lock = lock(folder)?;
         let path = folder.join("identity");
         let of_file = |error| OpenError::File { path: path.clone(), error };
@@ -218,7 +231,8 @@ impl Identity {
         };
         let mut stored = found.unwrap_or_else(|| wanted.clone());
         if stored.cluster != wanted.cluster {
-            let addresses: Vec<&str> = stored.members.iter().map(|member| &*member.address).collect();
+            let addresses: Vec<&str> =
+                stored.members.iter().map(|member| &*member.address).collect();
             let what = format!(
                 "belongs to another cluster (its {} members were fixed at birth, and membership cannot change in this version: {})",
                 addresses.len(),
@@ -231,7 +245,8 @@ impl Identity {
             return Err(OpenError::Other { path, what });
         }
         stored.incarnation.0 += 1;
-        let acquaintances = stored.acquaintances.get_or_insert_with(|| Acquaintances::of_veteran(disk)).clone();
+        let acquaintances =
+            stored.acquaintances.get_or_insert_with(|| Acquaintances::of_veteran(disk)).clone();
         write(folder, &stored).map_err(of_file)?;
         Ok(Identity {
             cluster: u128::from_be_bytes(stored.cluster),
@@ -274,7 +289,10 @@ impl Identity {
     }
 
     /// Changes what is remembered: on the disk first, if that says that it matters.
-    fn change(&self, change: impl FnOnce(&mut Acquaintances) -> Result<bool, Stranger>) -> Result<(), NotMet> {
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Acquaintances) -> Result<bool, Stranger>,
+    ) -> Result<(), NotMet> {
         let mut acquaintances = self.acquaintances.lock();
         let mut changed = acquaintances.clone();
         if change(&mut changed)?
@@ -305,7 +323,8 @@ fn lock(folder: &Path) -> Result<File, OpenError> {
 /// ```
 fn read(path: &Path, bytes: &[u8]) -> Result<Stored, OpenError> {
     let damaged = |what: &str| OpenError::Damaged { path: path.into(), what: what.into() };
-    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("it does not begin like an identity"))?;
+    let rest =
+        bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("it does not begin like an identity"))?;
     let (format, rest) = rest.split_first_chunk().ok_or_else(|| damaged("it is too short"))?;
     let body = kept::checked(rest).ok_or_else(|| damaged("its checksum does not fit"))?;
     match u32::from_le_bytes(*format) {
@@ -384,9 +403,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let ours = members(&["a:1", "b:2"]);
         let held = Identity::open(folder.path(), NodeId(1), &ours).unwrap();
-        assert!(matches!(Identity::open(folder.path(), NodeId(1), &ours), Err(OpenError::InUse { .. })));
+        assert!(matches!(
+            Identity::open(folder.path(), NodeId(1), &ours),
+            Err(OpenError::InUse { .. })
+        ));
         drop(held);
-        let refused = |node, members: &Members| Identity::open(folder.path(), NodeId(node), members).unwrap_err();
+        let refused = |node, members: &Members| {
+            Identity::open(folder.path(), NodeId(node), members).unwrap_err()
+        };
         assert!(matches!(refused(2, &ours), OpenError::Other { .. }));
         let error = refused(1, &members(&["a:1", "c:3"])).to_string();
         assert!(error.contains("identity") && error.contains("another cluster"), "{error}");
@@ -397,7 +421,10 @@ mod tests {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
             fs::write(&path, &bad).unwrap();
-            assert!(matches!(refused(1, &ours), OpenError::Damaged { .. } | OpenError::NewerFormat { .. }));
+            assert!(matches!(
+                refused(1, &ours),
+                OpenError::Damaged { .. } | OpenError::NewerFormat { .. }
+            ));
             fs::write(&path, &good[..at]).unwrap();
             assert!(matches!(refused(1, &ours), OpenError::Damaged { .. }));
         }

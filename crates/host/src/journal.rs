@@ -8,13 +8,16 @@
 //!
 //! Invariants:
 //! 1. A machine hears of its positions in order, and only after the sync that covers them.
-//! 2. A failed write or sync, space apart, ends the process: nothing is known any more of what the disk holds.
-//! 3. A full disk loses nothing: the next segment is made ahead, and when there is no room for it [`Journal::is_full`] tells the
-//!    gateways to refuse new writes, while half a segment is left for those that are under way. If that runs out as well, the batch
-//!    stays in memory and is tried again until there is room.
+//! 2. A failed write or sync, space apart, ends the process: nothing is known any more of what the
+//!    disk holds.
+//! 3. A full disk loses nothing: the next segment is made ahead, and when there is no room for it
+//!    [`Journal::is_full`] tells the gateways to refuse new writes, while half a segment is left
+//!    for those that are under way. If that runs out as well, the batch stays in memory and is
+//!    tried again until there is room.
 //! 4. A machine's records are released only once the checkpoint that covers them is durable itself.
 //!
-//! A node that keeps nothing has no log thread: what it persists is durable at once, for as long as the process lives.
+//! A node that keeps nothing has no log thread: what it persists is durable at once, for as long as
+//! the process lives.
 
 use crate::panics::PanicGuard;
 use bytes::Bytes;
@@ -69,7 +72,8 @@ pub struct JournalCounters {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Something was queued since the thread was last woken: to wake it for nothing costs more than most steps.
+    /// Something was queued since the thread was last woken: to wake it for nothing costs more than
+    /// most steps.
     unheard: AtomicBool,
     full: AtomicBool,
     /// The store has no room, says who fills it.
@@ -124,7 +128,8 @@ impl Journal {
         }
     }
 
-    /// Queues a checkpoint of a machine. What the machine persisted before this call is covered by it.
+    /// Queues a checkpoint of a machine. What the machine persisted before this call is covered by
+    /// it.
     pub fn checkpoint(&self, key: MachineKey, checkpoint: Vec<u8>) {
         if self.keeps {
             self.shared.queue(Queued { key, bytes: checkpoint.into(), then: Then::Release });
@@ -150,7 +155,8 @@ impl Journal {
         }
     }
 
-    /// Versions cannot be moved to the store for want of room, or can again: until then the log and memory hold them, and no more are taken.
+    /// Versions cannot be moved to the store for want of room, or can again: until then the log and
+    /// memory hold them, and no more are taken.
     pub fn set_store_full(&self, full: bool) {
         self.shared.store_full.store(full, Ordering::Relaxed);
     }
@@ -196,7 +202,8 @@ impl Drop for Journal {
 }
 
 impl Shared {
-    /// A journal that ends takes nothing more: whoever waits for it would keep it, and be kept by it, for ever.
+    /// A journal that ends takes nothing more: whoever waits for it would keep it, and be kept by
+    /// it, for ever.
     fn queue(&self, queued: Queued) {
         let mut state = self.state.lock();
         if !state.stopped {
@@ -222,7 +229,10 @@ impl Shared {
                     if state.stopped {
                         return;
                     }
-                    if ahead || (log.is_short() && self.changed.wait_for(&mut state, Self::TRY_AGAIN).timed_out()) {
+                    if ahead
+                        || (log.is_short()
+                            && self.changed.wait_for(&mut state, Self::TRY_AGAIN).timed_out())
+                    {
                         break; // Nobody waits: time to make the next segment.
                     }
                     if !log.is_short() {
@@ -251,10 +261,12 @@ impl Shared {
                 match queued.then {
                     Then::Release => release.push((queued.key, lsn)),
                     Then::Forget => unreachable!("it has no record"),
-                    Then::Tell(who, position) => match tell.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &who)) {
-                        Some((_, newest)) => *newest = position,
-                        None => tell.push((who, position)),
-                    },
+                    Then::Tell(who, position) => {
+                        match tell.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &who)) {
+                            Some((_, newest)) => *newest = position,
+                            None => tell.push((who, position)),
+                        }
+                    }
                 }
             }
             if !self.make_durable(&mut log) {
@@ -302,7 +314,9 @@ impl Shared {
 
     fn note_room(&self, room: bool) {
         match (self.full.swap(!room, Ordering::Relaxed), room) {
-            (false, false) => tracing::error!("no room for the log's next segment: writes are refused until there is"),
+            (false, false) => tracing::error!(
+                "no room for the log's next segment: writes are refused until there is"
+            ),
             (true, true) => tracing::info!("there is room again"),
             _ => {}
         }
@@ -346,11 +360,19 @@ mod tests {
     #[test]
     fn what_was_told_durable_is_there_after_a_crash_and_positions_come_in_order() {
         let disk = MemoryDisk::new();
-        let journal =
-            Journal::start(Log::open(Arc::new(disk.clone()), SMALL).unwrap().0, &PanicGuard::of_test()).unwrap();
+        let journal = Journal::start(
+            Log::open(Arc::new(disk.clone()), SMALL).unwrap().0,
+            &PanicGuard::of_test(),
+        )
+        .unwrap();
         let (who, heard) = told();
         for position in 1..=1000u64 {
-            journal.persist(KEY, || position.to_be_bytes().to_vec(), Position(position), Arc::clone(&who));
+            journal.persist(
+                KEY,
+                || position.to_be_bytes().to_vec(),
+                Position(position),
+                Arc::clone(&who),
+            );
             journal.kick();
         }
         let mut last = 0;
@@ -360,7 +382,8 @@ mod tests {
             last = next;
         }
         assert!(journal.counters().syncs <= 1000);
-        drop(journal); // Its thread makes the next segment ahead: a disk that fails under it ends the process.
+        // Its thread makes the next segment ahead: a disk that fails under it ends the process.
+        drop(journal);
         disk.crash(|| false);
         let (_, recovered) = Log::open(Arc::new(disk), SMALL).unwrap();
         assert_eq!(recovered.records.len(), 1000);
@@ -369,8 +392,11 @@ mod tests {
     #[test]
     fn a_full_disk_holds_writes_back_until_there_is_room() {
         let disk = MemoryDisk::new();
-        let journal =
-            Journal::start(Log::open(Arc::new(disk.clone()), SMALL).unwrap().0, &PanicGuard::of_test()).unwrap();
+        let journal = Journal::start(
+            Log::open(Arc::new(disk.clone()), SMALL).unwrap().0,
+            &PanicGuard::of_test(),
+        )
+        .unwrap();
         let (who, heard) = told();
         disk.set_full(true);
         for position in 1..=20u64 {
@@ -394,8 +420,11 @@ mod tests {
 
     #[test]
     fn a_checkpoint_frees_the_segments_before_it() {
-        let journal =
-            Journal::start(Log::open(Arc::new(MemoryDisk::new()), SMALL).unwrap().0, &PanicGuard::of_test()).unwrap();
+        let journal = Journal::start(
+            Log::open(Arc::new(MemoryDisk::new()), SMALL).unwrap().0,
+            &PanicGuard::of_test(),
+        )
+        .unwrap();
         let (who, heard) = told();
         for position in 1..=50u64 {
             journal.persist(KEY, || vec![7; 16 << 10], Position(position), Arc::clone(&who));

@@ -19,7 +19,8 @@ pub fn write(folder: &Path, name: &str, header: &[u8], body: &[u8]) -> io::Resul
     File::open(folder)?.sync_all()
 }
 
-/// What a file holds; nothing, if it is not there. `decode` finds no sense in what was not written as it stands there: then the file is `damaged`.
+/// What a file holds; nothing, if it is not there. `decode` finds no sense in what was not written
+/// as it stands there: then the file is `damaged`.
 pub fn read<T>(
     path: &Path,
     header: &[u8],

@@ -7,9 +7,10 @@
 //!                               └──▶ space: Recent ──▶ store (settler, checkpoints)
 //! ```
 //!
-//! A thread that delivers to an idle machine steps it ([`mailbox`], [`resident`]); sessions read without a step what the
-//! last one left ([`spanner::slot`]). One thread wakes machines at their times ([`timers`]). Nodes speak in frames ([`peers`]), and
-//! believe each other by certificates ([`trust`]). [`node::Node`] puts it together.
+//! A thread that delivers to an idle machine steps it ([`mailbox`], [`resident`]); sessions read
+//! without a step what the last one left ([`spanner::slot`]). One thread wakes machines at their
+//! times ([`timers`]). Nodes speak in frames ([`peers`]), and believe each other by certificates
+//! ([`trust`]). [`node::Node`] puts it together.
 
 pub mod clock;
 pub mod context;

@@ -1,8 +1,8 @@
 //! Who steps a machine.
 //!
-//! Whoever delivers to an idle machine steps it on his own thread until its mailbox is empty; otherwise he leaves the input to
-//! whoever is stepping it. So a request to a local machine needs no wake and no other thread, and a machine is never stepped
-//! by two threads at once.
+//! Whoever delivers to an idle machine steps it on his own thread until its mailbox is empty;
+//! otherwise he leaves the input to whoever is stepping it. So a request to a local machine needs
+//! no wake and no other thread, and a machine is never stepped by two threads at once.
 //!
 //! ```text
 //!   post(input) ──▶ somebody is stepping?  ── yes ──▶ left in the queue; done
@@ -11,7 +11,8 @@
 //!                   take the queue, step each, take again … until it is empty
 //! ```
 //!
-//! A stepper who has done his share hands the machine to a helper (see [`Step::over`]) rather than stepping for others for ever.
+//! A stepper who has done his share hands the machine to a helper (see [`Step::over`]) rather than
+//! stepping for others for ever.
 
 use crate::sync::{AtomicBool, Mutex, Ordering, fence};
 use std::collections::VecDeque;
@@ -53,7 +54,10 @@ impl Step {
 
 impl<T> Default for Mailbox<T> {
     fn default() -> Self {
-        Mailbox { state: Mutex::new(State { waiting: VecDeque::new(), stepping: false }), busy: AtomicBool::new(false) }
+        Mailbox {
+            state: Mutex::new(State { waiting: VecDeque::new(), stepping: false }),
+            busy: AtomicBool::new(false),
+        }
     }
 }
 
@@ -85,8 +89,8 @@ impl<T> Mailbox<T> {
         Some(Step { taken: step.taken + batch.len() })
     }
 
-    /// True if no step is under way: all effects of earlier steps are done, and the clock reading of the next step is
-    /// sampled after this call began.
+    /// True if no step is under way: all effects of earlier steps are done, and the clock reading
+    /// of the next step is sampled after this call began.
     pub fn is_idle(&self) -> bool {
         !self.busy.load(Ordering::SeqCst)
     }

@@ -11,8 +11,9 @@
 //!   folder/panic-7.txt     why the node's seventh life ended, if its own code panicked
 //! ```
 //!
-//! Opening reads the log, brings the machines of every database back from it, and starts the threads: timers, log, settler, links.
-//! A node that is alone is a cluster of one: the same machines, which hear from nobody.
+//! Opening reads the log, brings the machines of every database back from it, and starts the
+//! threads: timers, log, settler, links. A node that is alone is a cluster of one: the same
+//! machines, which hear from nobody.
 
 use crate::clock::{Clock, ClockBound};
 use crate::context::{NodeContext, Records, RecoveredRecords};
@@ -140,13 +141,15 @@ pub struct Status {
     pub others: Vec<NodeTime>,
     /// Its shards.
     pub shards: Vec<ShardStatus>,
-    /// How many transactions of its sessions were committed, and how long all of them waited for their timestamps to pass.
+    /// How many transactions of its sessions were committed, and how long all of them waited for
+    /// their timestamps to pass.
     pub commit_wait: (u64, Duration),
     /// What its log did.
     pub log: JournalCounters,
     /// True while the disk has no room for writes.
     pub disk_full: bool,
-    /// Whom the node has still to meet before it takes part: a new cluster begins when all members have met once.
+    /// Whom the node has still to meet before it takes part: a new cluster begins when all members
+    /// have met once.
     pub to_meet: Vec<NodeId>,
     /// Shards that this node was sent whole, because the log did not reach back.
     pub copies_received: u64,
@@ -191,18 +194,25 @@ impl Inbox {
             return;
         }
         let Some(directory) = self.directory.upgrade() else { return };
-        let frame = Frame::open(frame).inspect_err(|why| tracing::warn!(%sender, %why, "dropped a frame"));
-        let Some(frame) = frame.ok().filter(|frame| self.is_for_here(sender, life, frame)) else { return };
+        let frame =
+            Frame::open(frame).inspect_err(|why| tracing::warn!(%sender, %why, "dropped a frame"));
+        let Some(frame) = frame.ok().filter(|frame| self.is_for_here(sender, life, frame)) else {
+            return;
+        };
         // Without a handle it is of a database that is not known here yet, or no more.
         if let Some(handle) = directory.handle(frame.to.database) {
             handle.receive(&frame);
         }
     }
 
-    /// Whether a frame is from the node that sent it, in this life of it, and for this life of this node.
+    /// Whether a frame is from the node that sent it, in this life of it, and for this life of this
+    /// node.
     fn is_for_here(&self, sender: NodeId, life: Incarnation, frame: &Frame<'_>) -> bool {
         let (from, to, any) = (frame.from, frame.to, Incarnation(0));
-        if from.node != sender || (from.incarnation != any && from.incarnation != life) || to.node != self.me {
+        if from.node != sender
+            || (from.incarnation != any && from.incarnation != life)
+            || to.node != self.me
+        {
             tracing::warn!(%sender, %from, %to, "dropped a frame that is not from or for whom it says");
             return false;
         }
@@ -223,7 +233,10 @@ impl Sweeper {
 
 impl Wake for Sweeper {
     fn wake(self: Arc<Self>) {
-        let (Some(directory), Some(plumbing)) = (self.directory.upgrade(), self.plumbing.upgrade()) else { return };
+        let (Some(directory), Some(plumbing)) = (self.directory.upgrade(), self.plumbing.upgrade())
+        else {
+            return;
+        };
         directory.handles().iter().for_each(|handle| handle.sweep());
         let this: Weak<dyn Wake> = self.this.clone();
         plumbing.timers.wake_at(crate::clock::boot_ns() + Self::EVERY_NS, this);
@@ -257,21 +270,29 @@ impl Node {
     /// Opens a node: creates its folder, or goes on from it.
     pub fn open(options: Options) -> Result<Arc<Self>, OpenError> {
         let alone = Member { node: options.node, zone: String::new(), address: String::new() };
-        let members = if options.members.is_empty() { vec![alone] } else { options.members.clone() };
+        let members =
+            if options.members.is_empty() { vec![alone] } else { options.members.clone() };
         let members = Members::new(members).map_err(OpenError::Members)?;
         if members.get(options.node).is_none() {
-            return Err(OpenError::Options(format!("node {} is not among the members", options.node.0)));
+            return Err(OpenError::Options(format!(
+                "node {} is not among the members",
+                options.node.0
+            )));
         }
         if members.len() > 1 && options.clock == ClockBound::Alone {
-            return Err(OpenError::Options("several nodes need a bound on how far their clocks may differ".into()));
+            return Err(OpenError::Options(
+                "several nodes need a bound on how far their clocks may differ".into(),
+            ));
         }
         let listener = listen(&options, &members)?;
         let thread = |error| OpenError::File { path: "a thread".into(), error };
         let (identity, guard, store, journal, records) = restore(&options, &members)?;
-        let addresses: BTreeMap<NodeId, String> = (members.iter().filter(|member| member.node != options.node))
-            .map(|member| (member.node, member.address.clone()))
-            .collect();
-        let certificates = certificates::open(&options.trust, options.data.as_deref(), options.node, &addresses)?;
+        let addresses: BTreeMap<NodeId, String> =
+            (members.iter().filter(|member| member.node != options.node))
+                .map(|member| (member.node, member.address.clone()))
+                .collect();
+        let certificates =
+            certificates::open(&options.trust, options.data.as_deref(), options.node, &addresses)?;
         let plumbing = Arc::new(Plumbing {
             clock: Arc::new(Clock::new(options.clock).drifting(options.drift)),
             timers: Timers::start(&guard).map_err(thread)?,
@@ -287,18 +308,26 @@ impl Node {
         let rounds = match options.clock {
             ClockBound::Cluster => {
                 let folder = options.data.clone();
-                let path = options.data.as_ref().map_or_else(|| "the clock".into(), |folder| folder.join("clock"));
+                let path = options
+                    .data
+                    .as_ref()
+                    .map_or_else(|| "the clock".into(), |folder| folder.join("clock"));
                 let begun = Rounds::on_cluster_time(others, folder, clock, Arc::clone(&peers));
                 Some(begun.map_err(|error| OpenError::File { path, error })?)
             }
-            ClockBound::Utc => Some(Rounds::on_utc(options.node, others, &options.utc, clock, Arc::clone(&peers))),
-            ClockBound::HalfWidth { .. } => Some(Rounds::on_one_machine(others, clock, Arc::clone(&peers))),
+            ClockBound::Utc => {
+                Some(Rounds::on_utc(options.node, others, &options.utc, clock, Arc::clone(&peers)))
+            }
+            ClockBound::HalfWidth { .. } => {
+                Some(Rounds::on_one_machine(others, clock, Arc::clone(&peers)))
+            }
             ClockBound::Alone => None,
         };
         let of_oracle = |error| OpenError::File { path: "the oracle's ceiling".into(), error };
         let (folder, clock) = (options.data.clone(), Arc::clone(&plumbing.clock));
         let oracle =
-            Service::begin(options.node, folder, clock, Arc::clone(&peers), Arc::clone(&guard)).map_err(of_oracle)?;
+            Service::begin(options.node, folder, clock, Arc::clone(&peers), Arc::clone(&guard))
+                .map_err(of_oracle)?;
         let context = |background, catalog| NodeContext {
             me: options.node,
             incarnation: identity.incarnation,
@@ -316,9 +345,11 @@ impl Node {
         };
         let directory = Directory::open(context)?;
         let of_settler = Arc::downgrade(&directory);
-        let shards: Shards =
-            Arc::new(move || of_settler.upgrade().map(|directory| directory.shards()).unwrap_or_default());
-        let settler = Settler::start(options.settle, Arc::clone(&plumbing), shards).map_err(thread)?;
+        let shards: Shards = Arc::new(move || {
+            of_settler.upgrade().map(|directory| directory.shards()).unwrap_or_default()
+        });
+        let settler =
+            Settler::start(options.settle, Arc::clone(&plumbing), shards).map_err(thread)?;
         let sweeper = Arc::new_cyclic(|this: &Weak<Sweeper>| Sweeper {
             directory: Arc::downgrade(&directory),
             plumbing: Arc::downgrade(&plumbing),
@@ -362,10 +393,15 @@ impl Node {
         let directory = Arc::downgrade(&self.directory);
         let of_transfers = directory.clone();
         let find: Find = Arc::new(move |key: MachineKey| of_transfers.upgrade()?.copied(key));
-        let _ = self.transfers.set(Transfers::start(find, Arc::clone(&self.peers), &self.plumbing.guard)?);
+        let _ = self.transfers.set(Transfers::start(
+            find,
+            Arc::clone(&self.peers),
+            &self.plumbing.guard,
+        )?);
         let transfers = Arc::clone(&self.transfers);
         let rounds = self.rounds.clone();
-        let (me, incarnation, oracle) = (self.options.node, self.identity.incarnation, Arc::clone(&self.oracle));
+        let (me, incarnation, oracle) =
+            (self.options.node, self.identity.incarnation, Arc::clone(&self.oracle));
         let inbox = Inbox { directory, transfers, rounds, oracle, me, incarnation };
         let clock = Arc::clone(&self.plumbing.clock);
         let _ = self.peers.set(Peers::start(options, Some(listener), clock, Arc::new(inbox))?);
@@ -377,7 +413,8 @@ impl Node {
 
     /// A node that is alone serves when it is open.
     fn serve(&self) -> Result<(), OpenError> {
-        let late = || OpenError::Options(format!("the databases did not go on within {BEGIN_PATIENCE:?}"));
+        let late =
+            || OpenError::Options(format!("the databases did not go on within {BEGIN_PATIENCE:?}"));
         let end = Instant::now() + BEGIN_PATIENCE;
         let wait = || {
             while !self.directory.handles().iter().all(|handle| handle.is_ready()) {
@@ -441,28 +478,42 @@ impl Node {
         self.directory.drop_database(name).await
     }
 
-    /// Gives all groups of a database these members; comes back when they have them. What is split off later begins with its parent's.
-    pub async fn change_members(&self, database: &str, members: GroupMembers) -> Result<(), DatabaseError> {
+    /// Gives all groups of a database these members; comes back when they have them. What is split
+    /// off later begins with its parent's.
+    pub async fn change_members(
+        &self,
+        database: &str,
+        members: GroupMembers,
+    ) -> Result<(), DatabaseError> {
         self.directory.change_members(database, members).await
     }
 
-    /// Gives a setting of a database a value, or the default. Fails if databases of its protocol have no such setting, or
-    /// the value is not one of the setting's.
-    pub async fn set(&self, database: &str, name: &str, value: Option<&str>) -> Result<(), DatabaseError> {
+    /// Gives a setting of a database a value, or the default. Fails if databases of its protocol
+    /// have no such setting, or the value is not one of the setting's.
+    pub async fn set(
+        &self,
+        database: &str,
+        name: &str,
+        value: Option<&str>,
+    ) -> Result<(), DatabaseError> {
         self.directory.set(database, name, value).await
     }
 
-    /// The value of a database's setting. None if no protocol has a setting of this name; within, none if that of the
-    /// database has not, or the database is not known here.
+    /// The value of a database's setting. None if no protocol has a setting of this name; within,
+    /// none if that of the database has not, or the database is not known here.
     pub fn setting(&self, database: &str, name: &str) -> Option<Option<String>> {
         self.protocols().find_map(|protocol| protocol.setting(name))?;
         Some(self.directory.setting(database, name).map(|(setting, value)| {
-            let node_says = || (setting.name == VERSION_RETENTION_PERIOD.name).then_some(self.options.settle.history);
+            let node_says = || {
+                (setting.name == VERSION_RETENTION_PERIOD.name)
+                    .then_some(self.options.settle.history)
+            };
             value.or_else(node_says).map(duration::show).unwrap_or_default()
         }))
     }
 
-    /// From each of these on, a database's keys are another shard's. Comes back when that is agreed on and surely past; what was done before an error stays.
+    /// From each of these on, a database's keys are another shard's. Comes back when that is agreed
+    /// on and surely past; what was done before an error stays.
     pub async fn split(&self, database: &str, keys: Vec<Key>) -> Result<(), DatabaseError> {
         self.directory.split(database, keys).await
     }
@@ -470,7 +521,11 @@ impl Node {
     /// Who waits for whom in the databases that this node leads.
     pub fn waits(&self) -> Vec<(String, Waits)> {
         let of_database = |(row, handle): (DatabaseRow, Arc<dyn DatabaseHandle>)| {
-            handle.waits().into_iter().map(move |waits| (row.name.clone(), waits)).collect::<Vec<_>>()
+            handle
+                .waits()
+                .into_iter()
+                .map(move |waits| (row.name.clone(), waits))
+                .collect::<Vec<_>>()
         };
         self.directory.list().into_iter().flat_map(of_database).collect()
     }
@@ -517,7 +572,8 @@ impl Node {
 
     /// What the node says of itself.
     pub fn status(&self) -> Status {
-        let shards = self.directory.list().into_iter().flat_map(|(row, handle)| handle.status(&row));
+        let shards =
+            self.directory.list().into_iter().flat_map(|(row, handle)| handle.status(&row));
         Status {
             node: self.options.node,
             incarnation: self.identity.incarnation.0,
@@ -534,7 +590,8 @@ impl Node {
         }
     }
 
-    /// Comes back, with the reason, once it turns out that others remember this node with another disk: it cannot take part, and should end.
+    /// Comes back, with the reason, once it turns out that others remember this node with another
+    /// disk: it cannot take part, and should end.
     pub async fn is_a_stranger(&self) -> String {
         let Some(peers) = self.peers.get() else { return std::future::pending().await };
         let mut told = peers.stranger();
@@ -561,7 +618,9 @@ impl Node {
 
     /// Ends the node: leadership is handed over, commits in flight finish, nothing begins any more.
     pub fn shutdown(&self) {
-        if self.peers.get().is_some_and(|peers| !peers.connected().is_empty()) && !self.closed.load(Ordering::Acquire) {
+        if self.peers.get().is_some_and(|peers| !peers.connected().is_empty())
+            && !self.closed.load(Ordering::Acquire)
+        {
             self.hand_over();
         }
         self.kill();
@@ -609,7 +668,8 @@ impl Drop for Node {
     }
 }
 
-/// What a folder holds: who the node is, what ends this life of it, its engine, its log, and the records in it.
+/// What a folder holds: who the node is, what ends this life of it, its engine, its log, and the
+/// records in it.
 type Restored = (Arc<Identity>, Arc<PanicGuard>, Arc<dyn Store>, Journal, Records);
 
 fn restore(options: &Options, members: &Members) -> Result<Restored, OpenError> {
@@ -618,24 +678,30 @@ fn restore(options: &Options, members: &Members) -> Result<Restored, OpenError> 
     };
     let Some(folder) = &options.data else {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let identity =
-            Identity::in_memory(options.node, members).map_err(|error| OpenError::Options(error.to_string()))?;
+        let identity = Identity::in_memory(options.node, members)
+            .map_err(|error| OpenError::Options(error.to_string()))?;
         let guard = guard(&identity);
         return Ok((Arc::new(identity), guard, store, Journal::in_memory(), BTreeMap::new()));
     };
     let identity = Identity::open(folder, options.node, members)?;
     let guard = guard(&identity);
     let path = folder.join("store");
-    let store = RedbStore::open(&disk(&path)?, options.cache_bytes).map_err(|error| of_store(&path, error))?;
+    let store = RedbStore::open(&disk(&path)?, options.cache_bytes)
+        .map_err(|error| of_store(&path, error))?;
     let path = folder.join("log");
-    let log_options = meridian_log::Options { segment_bytes: options.log_segment_bytes, existed: identity.admitted() };
-    let (log, recovered) = Log::open(Arc::new(disk(&path)?), log_options).map_err(|error| of_log(&path, error))?;
+    let log_options = meridian_log::Options {
+        segment_bytes: options.log_segment_bytes,
+        existed: identity.admitted(),
+    };
+    let (log, recovered) =
+        Log::open(Arc::new(disk(&path)?), log_options).map_err(|error| of_log(&path, error))?;
     identity.begin().map_err(|why| OpenError::Options(why.to_string()))?;
     let mut records: Records = BTreeMap::new();
     for (key, _, bytes) in recovered.records {
         records.entry(key).or_default().push(bytes);
     }
-    let journal = Journal::start(log, &guard).map_err(|error| OpenError::File { path: "a thread".into(), error })?;
+    let journal = Journal::start(log, &guard)
+        .map_err(|error| OpenError::File { path: "a thread".into(), error })?;
     Ok((Arc::new(identity), guard, Arc::new(store), journal, records))
 }
 

@@ -1,13 +1,15 @@
-//! The oracle and the timestamp authority as services of a node, and how others ask them (K2 §2.2, §4; Clock-SI §2).
+//! The oracle and the timestamp authority as services of a node, and how others ask them (K2 §2.2,
+//! §4; Clock-SI §2).
 //!
 //! ```text
 //!   coordinator ── Ask ──▶ oracle       one frame per question; what came with one read of the socket is answered by one
 //!               ◀── Answer ──           reading of the clock, taken after it, and with one write
 //! ```
 //!
-//! Everything goes over the links between members. Nothing is answered above a ceiling that the folder keeps (`oracle`), and reserved ahead of need by a thread that
-//! the first question starts, so that the next life answers above this one. No protocol of this version asks; `cargo run --release -p meridian-host --example
-//! oracle` measures it.
+//! Everything goes over the links between members. Nothing is answered above a ceiling that the
+//! folder keeps (`oracle`), and reserved ahead of need by a thread that the first question starts,
+//! so that the next life answers above this one. No protocol of this version asks;
+//! `cargo run --release -p meridian-host --example oracle` measures it.
 
 use crate::clock::{Clock, boot_ns};
 use crate::kept;
@@ -29,7 +31,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const MAGIC: &[u8; 16] = b"meridian oracle\n";
-/// So far ahead is reserved; when half of it is used up, more is. For so long the next life's oracle may have to be silent.
+/// So far ahead is reserved; when half of it is used up, more is. For so long the next life's
+/// oracle may have to be silent.
 const RESERVE_NS: u64 = 1_000_000_000;
 /// Whoever has not heard anything by then hears that he will not.
 const ANSWERED_WITHIN_NS: u64 = 1_000_000_000;
@@ -84,7 +87,8 @@ pub struct Service {
     changed: Condvar,
 }
 
-/// The thread that reserves, and lets go of questions that nobody answers: from the first question on.
+/// The thread that reserves, and lets go of questions that nobody answers: from the first question
+/// on.
 #[derive(Default)]
 struct Keeper {
     thread: Option<std::thread::JoinHandle<()>>,
@@ -163,10 +167,15 @@ impl Service {
 
     fn stamps(self: &Arc<Self>, count: u32, batch: &mut Batch) -> Result<Stamps, Refused> {
         let now = *batch.reading.get_or_insert_with(|| self.clock.now());
-        self.with_reserve(|server| server.authority.hand_out(now.interval.latest, count).ok_or(Refused::Ceiling))
+        self.with_reserve(|server| {
+            server.authority.hand_out(now.interval.latest, count).ok_or(Refused::Ceiling)
+        })
     }
 
-    fn with_reserve<T>(self: &Arc<Self>, what: impl FnOnce(&mut Server) -> Result<T, Refused>) -> Result<T, Refused> {
+    fn with_reserve<T>(
+        self: &Arc<Self>,
+        what: impl FnOnce(&mut Server) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
         let answer = {
             let mut server = self.server.lock();
             let answer = what(&mut server);
@@ -191,7 +200,9 @@ impl Service {
             loop {
                 this.reserve();
                 let now = boot_ns();
-                this.waiting.lock().retain(|_, (asked, _)| now.saturating_sub(*asked) < ANSWERED_WITHIN_NS);
+                this.waiting
+                    .lock()
+                    .retain(|_, (asked, _)| now.saturating_sub(*asked) < ANSWERED_WITHIN_NS);
                 let mut keeper = this.keeper.lock();
                 if !keeper.stopped {
                     this.changed.wait_for(&mut keeper, LOOK_EVERY);
@@ -227,7 +238,9 @@ impl Service {
                 server.oracle.raise_ceiling(next);
                 server.authority.raise_ceiling(next);
             }
-            Err(error) => tracing::error!(%error, "cannot keep what the oracle may answer; it will answer nothing"),
+            Err(error) => {
+                tracing::error!(%error, "cannot keep what the oracle may answer; it will answer nothing")
+            }
         }
     }
 
@@ -245,12 +258,14 @@ impl Service {
         self.waiting.lock().clear();
     }
 
-    /// The time, as this node's or another's oracle knows it. What is asked leaves with [`Service::flush`].
+    /// The time, as this node's or another's oracle knows it. What is asked leaves with
+    /// [`Service::flush`].
     pub fn ask_time(self: &Arc<Self>, oracle: NodeId) -> Answer<Heard> {
         self.ask(oracle, Word::AskTime, |batch| self.time(batch).map(Heard::Time))
     }
 
-    /// So many timestamps of this node's or another's authority. What is asked leaves with [`Service::flush`].
+    /// So many timestamps of this node's or another's authority. What is asked leaves with
+    /// [`Service::flush`].
     pub fn ask_stamps(self: &Arc<Self>, authority: NodeId, count: u32) -> Answer<Heard> {
         self.ask(
             authority,
@@ -267,7 +282,9 @@ impl Service {
     ) -> Answer<Heard> {
         let (answerer, answer) = rendezvous();
         if node == self.me {
-            answerer.answer(here(&mut Batch::default()).unwrap_or_else(|why| Heard::Refused(why.to_string())));
+            answerer.answer(
+                here(&mut Batch::default()).unwrap_or_else(|why| Heard::Refused(why.to_string())),
+            );
             return answer;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -332,7 +349,13 @@ impl Coordinator {
             Mode::Strawman => Source::Strawman(Strawman::above(issuer, 0)),
         };
         let begins_at = boot_ns() + terms.commit_wait_ns();
-        Coordinator { service, oracle, begins_at, source: Mutex::new(source), asking: futures::lock::Mutex::new(()) }
+        Coordinator {
+            service,
+            oracle,
+            begins_at,
+            source: Mutex::new(source),
+            asking: futures::lock::Mutex::new(()),
+        }
     }
 
     /// How long a transaction waits between drawing its timestamp and telling the outcome.
@@ -343,10 +366,13 @@ impl Coordinator {
         }
     }
 
-    /// A timestamp that is above the start of whoever asks, and below the end of whoever waits long enough; or why there is none.
+    /// A timestamp that is above the start of whoever asks, and below the end of whoever waits long
+    /// enough; or why there is none.
     pub async fn timestamp(&self) -> Result<Timestamp, String> {
         if boot_ns() < self.begins_at {
-            return Err("a coordinator begins when its former life's timestamps are over: ask again".into());
+            return Err(
+                "a coordinator begins when its former life's timestamps are over: ask again".into(),
+            );
         }
         if let Some(drawn) = self.draw() {
             return Ok(drawn);
@@ -373,7 +399,9 @@ impl Coordinator {
                 batches.hear(boot_ns(), answer);
             }
         }
-        self.draw().ok_or_else(|| "every batch was void when it came: the oracle is too far away for its terms".into())
+        self.draw().ok_or_else(|| {
+            "every batch was void when it came: the oracle is too far away for its terms".into()
+        })
     }
 
     fn draw(&self) -> Option<Timestamp> {
@@ -397,7 +425,8 @@ impl Coordinator {
 
 /// How far the former lives may have answered.
 fn read(folder: &Path) -> io::Result<u64> {
-    const DAMAGED: &str = "it is damaged, and with it what this node's oracle and authority may have answered";
+    const DAMAGED: &str =
+        "it is damaged, and with it what this node's oracle and authority may have answered";
     let ceiling = |body: &[u8]| Some(u64::from_le_bytes(body.try_into().ok()?));
     Ok(kept::read(&folder.join("oracle"), MAGIC, DAMAGED, ceiling)?.unwrap_or(0))
 }
@@ -425,7 +454,8 @@ mod tests {
             )
             .unwrap();
             let end = std::time::Instant::now() + Duration::from_secs(20);
-            // Asked of itself; the first answer has to wait for the disk. A life that is over so soon leaves a ceiling that lies ahead.
+            // Asked of itself; the first answer has to wait for the disk. A life that is over so
+            // soon leaves a ceiling that lies ahead.
             let stamps = loop {
                 match futures::executor::block_on(service.ask_stamps(NodeId(1), 10)) {
                     Some(Heard::Stamps(stamps)) => break stamps,

@@ -1,4 +1,5 @@
-//! What every machine's home has: a way to other nodes' machines, a place in the node's log, and the time.
+//! What every machine's home has: a way to other nodes' machines, a place in the node's log, and
+//! the time.
 //!
 //! ```text
 //!   send ─────▶ a link's queue ──┐
@@ -71,7 +72,10 @@ impl Outlet {
     /// The machine, as reports name it.
     pub fn machine(&self, protocol: &'static str) -> MachineName {
         let (me, incarnation) = self.here;
-        let address = Address { incarnation, ..Address::replica(me, DatabaseId(self.key.database), self.shard()) };
+        let address = Address {
+            incarnation,
+            ..Address::replica(me, DatabaseId(self.key.database), self.shard())
+        };
         MachineName { protocol, address }
     }
 
@@ -101,9 +105,19 @@ impl Outlet {
     }
 
     /// Keeps a record for a machine that is still there.
-    pub fn persist<R: Encode<()>>(&self, position: Position, record: R, who: Option<Arc<impl Durable + 'static>>) {
+    pub fn persist<R: Encode<()>>(
+        &self,
+        position: Position,
+        record: R,
+        who: Option<Arc<impl Durable + 'static>>,
+    ) {
         if let Some(who) = who.filter(|_| !self.guard().is_halted()) {
-            self.plumbing.journal.persist(self.key, || envelope::write(self.kind, &vec![record]), position, who);
+            self.plumbing.journal.persist(
+                self.key,
+                || envelope::write(self.kind, &vec![record]),
+                position,
+                who,
+            );
         }
     }
 

@@ -123,13 +123,21 @@ pub struct PanicGuard {
 
 impl std::fmt::Debug for PanicGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PanicGuard").field("node", &self.node).field("why", &self.why).finish_non_exhaustive()
+        f.debug_struct("PanicGuard")
+            .field("node", &self.node)
+            .field("why", &self.why)
+            .finish_non_exhaustive()
     }
 }
 
 impl PanicGuard {
     /// For a node in one of its lives; its report goes to this folder, if it has one.
-    pub fn new(node: NodeId, life: Incarnation, folder: Option<PathBuf>, then: OnPanic) -> Arc<Self> {
+    pub fn new(
+        node: NodeId,
+        life: Incarnation,
+        folder: Option<PathBuf>,
+        then: OnPanic,
+    ) -> Arc<Self> {
         remember_panics();
         let (halted, why, close) = (AtomicBool::new(false), Mutex::default(), OnceLock::new());
         Arc::new(PanicGuard { node, life, folder, then, halted, why, close })
@@ -175,7 +183,12 @@ impl PanicGuard {
     }
 
     /// A machine has panicked in a step. Comes back only if the node halts and the process goes on.
-    pub fn machine_panicked(&self, machine: MachineName, panic: &(dyn Any + Send), inputs: &LastInputs) {
+    pub fn machine_panicked(
+        &self,
+        machine: MachineName,
+        panic: &(dyn Any + Send),
+        inputs: &LastInputs,
+    ) {
         let MachineName { protocol, address } = machine;
         let (database, shard) = (address.database.0, address.shard.0);
         let what = format!("its {protocol} machine of database {database}, shard {shard}");
@@ -186,10 +199,13 @@ impl PanicGuard {
         if self.halted.swap(true, Ordering::AcqRel) {
             return; // What panics afterwards is a consequence.
         }
-        let (said, trace) =
-            LAST_PANIC.take().map_or_else(|| (words(panic), String::new()), |(said, trace)| (said, trace.to_string()));
+        let (said, trace) = LAST_PANIC.take().map_or_else(
+            || (words(panic), String::new()),
+            |(said, trace)| (said, trace.to_string()),
+        );
         let report = self.report(what, &said, &trace, inputs);
-        let path = self.folder.as_ref().map(|folder| folder.join(format!("panic-{}.txt", self.life.0)));
+        let path =
+            self.folder.as_ref().map(|folder| folder.join(format!("panic-{}.txt", self.life.0)));
         let written = path.map(|path| match write_new(&path, &report) {
             Ok(()) => format!(" The report is {}.", path.display()),
             Err(error) => format!(" The report cannot be written to {}: {error}.", path.display()),
@@ -200,7 +216,11 @@ impl PanicGuard {
         };
         // The hook begins with where.
         let first = said.lines().nth(1).unwrap_or(&said);
-        let why = format!("{}: {what} panicked ({first}); {what_ends}.{}", self.node, written.unwrap_or_default());
+        let why = format!(
+            "{}: {what} panicked ({first}); {what_ends}.{}",
+            self.node,
+            written.unwrap_or_default()
+        );
         tracing::error!(%why, "a node panicked");
         eprintln!("meridian: {why}\n\n{report}");
         *self.why.lock() = Some(why);
@@ -227,7 +247,11 @@ impl PanicGuard {
             thread.name().unwrap_or("?"),
         );
         if let Some(inputs) = inputs {
-            let _ = writeln!(report, "\nLast inputs, of {} in this life; the last one was being taken:", inputs.noted);
+            let _ = writeln!(
+                report,
+                "\nLast inputs, of {} in this life; the last one was being taken:",
+                inputs.noted
+            );
             for Seen { boot_ns, what, from } in inputs.oldest_first() {
                 let from = from.map(|from| format!(" from {from}")).unwrap_or_default();
                 let _ = writeln!(report, "  {:>16.6} s  {what}{from}", *boot_ns as f64 / 1e9);
@@ -246,7 +270,10 @@ const ADVICE: &str = "This is a defect of Meridian. What was acknowledged is in 
 
 /// What a panic said, if it said it in words.
 fn words(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or(panic.downcast_ref::<&str>().copied());
     text.unwrap_or("no words").to_owned()
 }
 
@@ -292,10 +319,19 @@ mod tests {
 
     /// One of its machines panics in a step, as on a violated invariant. Every database has one.
     fn break_a_machine(node: &Node) {
-        let (_, system) = node.directory().list().into_iter().next().expect("a node has databases, \"system\" first");
-        let member: Arc<dyn Any + Send + Sync> = system.copied(ShardId(0)).expect("its first shard has a member here");
-        let member = member.downcast::<MemberShard>().expect("the member is of a group with a leader");
-        member.post(Input::Call(Box::new(|_: &mut _, _, _: &mut _| panic!("invariant: broken on purpose"))));
+        let (_, system) = node
+            .directory()
+            .list()
+            .into_iter()
+            .next()
+            .expect("a node has databases, \"system\" first");
+        let member: Arc<dyn Any + Send + Sync> =
+            system.copied(ShardId(0)).expect("its first shard has a member here");
+        let member =
+            member.downcast::<MemberShard>().expect("the member is of a group with a leader");
+        member.post(Input::Call(Box::new(|_: &mut _, _, _: &mut _| {
+            panic!("invariant: broken on purpose")
+        })));
     }
 
     struct Trap;
@@ -317,7 +353,8 @@ mod tests {
     #[ignore = "it ends its process"]
     fn a_process_that_breaks() {
         let (folder, what) = (std::env::var("FOLDER").unwrap(), std::env::var("BREAKS").unwrap());
-        let node = Node::open(Options { on_panic: OnPanic::Exit, ..Options::alone().at(folder) }).unwrap();
+        let node =
+            Node::open(Options { on_panic: OnPanic::Exit, ..Options::alone().at(folder) }).unwrap();
         block_on(put(&node.database("postgres").unwrap(), "acknowledged")).unwrap();
         let trap = Arc::new(Trap);
         match &*what {
@@ -329,23 +366,38 @@ mod tests {
 
     #[test]
     fn a_server_ends_its_process_with_a_report_and_has_what_it_acknowledged() {
-        for (breaks, who) in [("machine", "its spanner machine of database "), ("timers", "its thread \"timers\"")] {
+        for (breaks, who) in
+            [("machine", "its spanner machine of database "), ("timers", "its thread \"timers\"")]
+        {
             let folder = tempfile::tempdir().unwrap();
             let mut child = Command::new(std::env::current_exe().unwrap());
-            child.args(["--exact", "panics::tests::a_process_that_breaks", "--ignored", "--nocapture"]);
+            child.args([
+                "--exact",
+                "panics::tests::a_process_that_breaks",
+                "--ignored",
+                "--nocapture",
+            ]);
             let ended = child.env("FOLDER", folder.path()).env("BREAKS", breaks).output().unwrap();
             let said = String::from_utf8_lossy(&ended.stderr);
             assert_eq!(ended.status.code(), Some(EXIT_CODE), "{breaks}: {said}");
             let path = folder.path().join("panic-1.txt");
             let report = std::fs::read_to_string(&path).unwrap();
-            for words in [who, "invariant: broken on purpose", "panics.rs:", "Start the node again"] {
-                assert!(report.contains(words) && said.contains(words), "{breaks}: {words} is missing in {report}");
+            for words in [who, "invariant: broken on purpose", "panics.rs:", "Start the node again"]
+            {
+                assert!(
+                    report.contains(words) && said.contains(words),
+                    "{breaks}: {words} is missing in {report}"
+                );
             }
-            let inputs = report.contains("the last one was being taken:") && report.contains(" s  call\n");
+            let inputs =
+                report.contains("the last one was being taken:") && report.contains(" s  call\n");
             assert_eq!(inputs, breaks == "machine", "{report}");
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
             let node = Node::open(Options::alone().at(folder.path())).unwrap();
-            assert_eq!(block_on(get(&node.database("postgres").unwrap())), Ok(Some(Value::from("acknowledged"))));
+            assert_eq!(
+                block_on(get(&node.database("postgres").unwrap())),
+                Ok(Some(Value::from("acknowledged")))
+            );
         }
     }
 
@@ -354,13 +406,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let open = || Node::open(Options::alone().at(folder.path())).unwrap();
         let (node, other) = (open(), Node::open(Options::alone()).unwrap());
-        let (database, of_other) = (node.database("postgres").unwrap(), other.database("postgres").unwrap());
+        let (database, of_other) =
+            (node.database("postgres").unwrap(), other.database("postgres").unwrap());
         block_on(put(&database, "acknowledged")).unwrap();
         assert_eq!(node.halted(), None);
         let panicked = catch_unwind(AssertUnwindSafe(|| break_a_machine(&node)));
         assert!(panicked.is_err(), "a session that stepped the machine does not go on");
         let why = node.halted().expect("it says why");
-        assert!(why.contains("acknowledges nothing any more") && why.contains("panic-1.txt"), "{why}");
+        assert!(
+            why.contains("acknowledges nothing any more") && why.contains("panic-1.txt"),
+            "{why}"
+        );
         assert!(block_on(put(&database, "too late")).is_err());
         block_on(put(&of_other, "unharmed")).unwrap();
         assert!(folder.path().join("panic-1.txt").exists());
@@ -372,7 +428,10 @@ mod tests {
                 Err(error) => assert!(Instant::now() < end, "{error}"), // Its threads are ending.
             }
         };
-        assert_eq!(block_on(get(&node.database("postgres").unwrap())), Ok(Some(Value::from("acknowledged"))));
+        assert_eq!(
+            block_on(get(&node.database("postgres").unwrap())),
+            Ok(Some(Value::from("acknowledged")))
+        );
     }
 
     #[test]

@@ -47,6 +47,9 @@ impl CommitWait {
 
     /// How many, and how long all of them together.
     pub fn read(&self) -> (u64, Duration) {
-        (self.commits.load(Ordering::Relaxed), Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed)))
+        (
+            self.commits.load(Ordering::Relaxed),
+            Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed)),
+        )
     }
 }

@@ -1,4 +1,5 @@
-//! The protocols that a node runs: how it opens a database of each. Shared code asks this table, and names no protocol.
+//! The protocols that a node runs: how it opens a database of each. Shared code asks this table,
+//! and names no protocol.
 
 use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle};
@@ -10,11 +11,13 @@ use meridian_systems::Protocol;
 use std::sync::Arc;
 
 /// Opens a database of this row on a node.
-pub type Open = fn(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError>;
+pub type Open =
+    fn(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError>;
 
-/// The nodes that a new database has replicas on, of those that were asked for (none: whichever the protocol takes) and
-/// those that there are.
-pub type ChooseReplicas = fn(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError>;
+/// The nodes that a new database has replicas on, of those that were asked for (none: whichever the
+/// protocol takes) and those that there are.
+pub type ChooseReplicas =
+    fn(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError>;
 
 /// A protocol as a node runs it.
 #[derive(Clone, Copy, Debug)]
@@ -28,13 +31,21 @@ pub struct HostedProtocol {
 }
 
 /// The protocols of this version.
-pub const ALL: [HostedProtocol; 4] =
-    [spanner::HOSTED, tapir::HOSTED_STRICTLY_SERIALIZABLE, tapir::HOSTED_SERIALIZABLE, qwstore::HOSTED];
+pub const ALL: [HostedProtocol; 4] = [
+    spanner::HOSTED,
+    tapir::HOSTED_STRICTLY_SERIALIZABLE,
+    tapir::HOSTED_SERIALIZABLE,
+    qwstore::HOSTED,
+];
 
 /// The nodes that were asked for, or all: nodes that there are, each once, in order.
 pub fn those_or_all(mut asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
     if let Some(unknown) = asked.iter().find(|node| !all.contains(node)) {
-        return Err(DatabaseError::Replicas(format!("there is no node {}, only 1 to {}", unknown.0, all.len())));
+        return Err(DatabaseError::Replicas(format!(
+            "there is no node {}, only 1 to {}",
+            unknown.0,
+            all.len()
+        )));
     }
     if asked.is_empty() {
         asked.extend(all);

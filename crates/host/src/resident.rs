@@ -7,12 +7,14 @@
 //! ```
 //!
 //! Invariants:
-//! 1. The effects of a step are performed in order, before the next step, by the thread that made it.
+//! 1. The effects of a step are performed in order, before the next step, by the thread that made
+//!    it.
 //! 2. The reading of a batch is sampled after its last input was taken.
-//! 3. No lock that anybody else waits for is held while effects are performed: a machine may be sent to from within its own step.
+//! 3. No lock that anybody else waits for is held while effects are performed: a machine may be
+//!    sent to from within its own step.
 //! 4. A stopped machine takes no step any more; what comes for it is dropped.
-//! 5. A machine that panics in a step, or in what its step asks for, ends its node ([`crate::panics`]),
-//!    on whichever thread it was stepped.
+//! 5. A machine that panics in a step, or in what its step asks for, ends its node
+//!    ([`crate::panics`]), on whichever thread it was stepped.
 
 use crate::journal::Durable;
 use crate::mailbox::{Mailbox, Step};
@@ -37,7 +39,8 @@ pub enum Input<M: Machine> {
     Call(Call<M>),
 }
 
-/// A step that is not part of the contract: the host asks a machine something only this kind of machine knows.
+/// A step that is not part of the contract: the host asks a machine something only this kind of
+/// machine knows.
 pub type Call<M> = Box<dyn FnOnce(&mut M, Reading, &mut Outbox<M>) + Send>;
 
 /// Does what a machine asks for. Called by the thread that steps it.
@@ -88,7 +91,8 @@ where
     M::Effect: Send,
     W: World<M> + 'static,
 {
-    /// Gives a machine its home. The outbox may hold effects of its birth; they are done at its first step.
+    /// Gives a machine its home. The outbox may hold effects of its birth; they are done at its
+    /// first step.
     pub fn new(machine: M, outbox: Outbox<M>, world: impl FnOnce(&Weak<Self>) -> W) -> Arc<Self> {
         Arc::new_cyclic(|this| Resident {
             mailbox: Mailbox::default(),
@@ -138,8 +142,13 @@ where
     fn run(&self, step: Step) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.step(step))) {
             self.stop();
-            self.world.guard().machine_panicked(self.world.machine(), &*panic, &self.core.lock().inputs);
-            resume_unwind(panic); // The node halts; the caller is not to go on as if the step had been made.
+            self.world.guard().machine_panicked(
+                self.world.machine(),
+                &*panic,
+                &self.core.lock().inputs,
+            );
+            // The node halts; the caller is not to go on as if the step had been made.
+            resume_unwind(panic);
         }
     }
 
@@ -202,7 +211,9 @@ where
         for effect in outbox.drain() {
             match effect {
                 Effect::Send { to, message } => self.world.send(None, to, message),
-                Effect::SendBefore { deadline, to, message } => self.world.send(Some(deadline), to, message),
+                Effect::SendBefore { deadline, to, message } => {
+                    self.world.send(Some(deadline), to, message)
+                }
                 Effect::Arm { timer, at } => alarms.set(timer, at),
                 Effect::Disarm { timer } => alarms.cancel(&timer),
                 Effect::Persist { position, record } => self.world.persist(position, record),

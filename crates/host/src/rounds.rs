@@ -1,8 +1,10 @@
 //! Rounds of questions: how nodes find out what time it is.
 //!
-//! A thread asks this node's own sources and other nodes every so often; answers come on the threads of the connections, and are read against the clock there, so
-//! that a bound is as wide as what the network and both threads took. On cluster time all members are asked, and what was shown of this node's clock is reserved in
-//! the folder first (`clock`, an anchor; see [`meridian_clock::cluster`]); on UTC the time masters are ([`meridian_clock::daemon`]).
+//! A thread asks this node's own sources and other nodes every so often; answers come on the
+//! threads of the connections, and are read against the clock there, so that a bound is as wide as
+//! what the network and both threads took. On cluster time all members are asked, and what was
+//! shown of this node's clock is reserved in the folder first (`clock`, an anchor; see
+//! [`meridian_clock::cluster`]); on UTC the time masters are ([`meridian_clock::daemon`]).
 
 use crate::clock::{Clock, boot_ns, system_ns};
 use crate::kept;
@@ -60,7 +62,8 @@ struct View {
 }
 
 impl View {
-    /// In our own terms; nothing, if another version has other ones. What ends before it begins is no interval.
+    /// In our own terms; nothing, if another version has other ones. What ends before it begins is
+    /// no interval.
     fn told(&self) -> Option<(Standing, Option<Interval>, String)> {
         let interval = self.interval.filter(|interval| interval.earliest <= interval.latest);
         Some((Standing::of_number(self.standing)?, interval, self.source.clone()))
@@ -101,7 +104,8 @@ pub struct NodeTime {
     pub ahead_ns: Option<i64>,
     /// How long the round trip took from which that is known.
     pub round_trip_ns: Option<u64>,
-    /// What it said last of itself, if that was lately: how well it knows the time, where it lay then, and from whom it knows.
+    /// What it said last of itself, if that was lately: how well it knows the time, where it lay
+    /// then, and from whom it knows.
     pub view: Option<(Standing, Option<Interval>, String)>,
     /// It contradicts what the others prove, and is not believed.
     pub demoted: bool,
@@ -117,7 +121,8 @@ pub struct Rounds {
     sources: Vec<Reference>,
     name: String,
     boot: u64,
-    /// Where the anchor is kept; nowhere for a node that keeps nothing, whose next life is a stranger anyway.
+    /// Where the anchor is kept; nowhere for a node that keeps nothing, whose next life is a
+    /// stranger anyway.
     folder: Option<PathBuf>,
 }
 
@@ -215,15 +220,39 @@ impl Rounds {
             None => None,
         };
         let boot = boot()?;
-        let cluster = ClusterClock::begin(others.clone(), boot, boot_ns(), system_ns(), anchor).drifting(clock.drift());
+        let cluster = ClusterClock::begin(others.clone(), boot, boot_ns(), system_ns(), anchor)
+            .drifting(clock.drift());
         let name = clock.bound().name().to_owned();
-        Ok(Rounds::new(Keeper::Cluster(cluster), others, Vec::new(), name, boot, folder, clock, peers))
+        Ok(Rounds::new(
+            Keeper::Cluster(cluster),
+            others,
+            Vec::new(),
+            name,
+            boot,
+            folder,
+            clock,
+            peers,
+        ))
     }
 
-    /// Begins a life on a machine whose clock all nodes look at: they only tell each other how it is.
-    pub fn on_one_machine(others: Vec<NodeId>, clock: Arc<Clock>, peers: Arc<OnceLock<Arc<Peers>>>) -> Arc<Rounds> {
+    /// Begins a life on a machine whose clock all nodes look at: they only tell each other how it
+    /// is.
+    pub fn on_one_machine(
+        others: Vec<NodeId>,
+        clock: Arc<Clock>,
+        peers: Arc<OnceLock<Arc<Peers>>>,
+    ) -> Arc<Rounds> {
         let name = clock.bound().name().to_owned();
-        Rounds::new(Keeper::Shared(Arc::clone(&clock)), others, Vec::new(), name, 0, None, clock, peers)
+        Rounds::new(
+            Keeper::Shared(Arc::clone(&clock)),
+            others,
+            Vec::new(),
+            name,
+            0,
+            None,
+            clock,
+            peers,
+        )
     }
 
     /// Begins a life on UTC.
@@ -240,7 +269,16 @@ impl Rounds {
             None => Daemon::new(masters, !utc.sources.is_empty()),
         };
         let daemon = daemon.drifting(clock.drift());
-        Rounds::new(Keeper::Utc(daemon), others, utc.sources.clone(), utc.name(me), 0, None, clock, peers)
+        Rounds::new(
+            Keeper::Utc(daemon),
+            others,
+            utc.sources.clone(),
+            utc.name(me),
+            0,
+            None,
+            clock,
+            peers,
+        )
     }
 
     fn new(
@@ -267,10 +305,14 @@ impl Rounds {
     }
 
     /// Starts the thread that asks.
-    pub fn start(self: &Arc<Self>, guard: &Arc<PanicGuard>) -> io::Result<std::thread::JoinHandle<()>> {
+    pub fn start(
+        self: &Arc<Self>,
+        guard: &Arc<PanicGuard>,
+    ) -> io::Result<std::thread::JoinHandle<()>> {
         let this = Arc::clone(self);
         guard.spawn("time", move || {
-            let mut sources: Vec<Box<dyn Source>> = this.sources.iter().map(Reference::open).collect();
+            let mut sources: Vec<Box<dyn Source>> =
+                this.sources.iter().map(Reference::open).collect();
             for round in 0.. {
                 this.consult(round, &mut sources);
                 this.ask();
@@ -339,7 +381,10 @@ impl Rounds {
         if let Keeper::Cluster(cluster) = &state.keeper
             && let Some(node) = cluster.far()
         {
-            name += &format!("; node {}'s system clock was more than an hour ahead: set one of the two", node.0);
+            name += &format!(
+                "; node {}'s system clock was more than an hour ahead: set one of the two",
+                node.0
+            );
         }
         (state.keeper.standing(boot_ns), name)
     }
@@ -369,7 +414,8 @@ impl Rounds {
     /// Asks this node's own sources. That may take long, and nobody waits for it.
     fn consult(&self, round: u64, sources: &mut [Box<dyn Source>]) {
         for (number, source) in sources.iter_mut().enumerate() {
-            if self.state.lock().silent[number].is_some() && !round.is_multiple_of(PATIENCE_ROUNDS) {
+            if self.state.lock().silent[number].is_some() && !round.is_multiple_of(PATIENCE_ROUNDS)
+            {
                 continue;
             }
             let said = source.ask();
@@ -405,18 +451,24 @@ impl Rounds {
         let (standing, interval) = {
             let (state, boot_ns) = (self.state.lock(), boot_ns());
             let reading = state.keeper.reading(boot_ns);
-            (reading.map_or(Standing::Starting, |(_, standing)| standing), reading.map(|(interval, _)| interval))
+            (
+                reading.map_or(Standing::Starting, |(_, standing)| standing),
+                reading.map(|(interval, _)| interval),
+            )
         };
         let view = View { standing: standing.number(), interval, source: self.name.clone() };
         self.others.iter().for_each(|other| self.say(*other, &Word::View(view.clone())));
     }
 
-    /// Makes durable what may be shown next. Without room on the disk the clock is shown to nobody once the last reserve is used up.
+    /// Makes durable what may be shown next. Without room on the disk the clock is shown to nobody
+    /// once the last reserve is used up.
     fn reserve(&self) {
         let anchor = {
             let (state, boot_ns) = (self.state.lock(), boot_ns());
             match &state.keeper {
-                Keeper::Cluster(cluster) if cluster.wants_reserve(boot_ns) => cluster.anchor(self.boot, boot_ns),
+                Keeper::Cluster(cluster) if cluster.wants_reserve(boot_ns) => {
+                    cluster.anchor(self.boot, boot_ns)
+                }
                 _ => return,
             }
         };
@@ -450,7 +502,9 @@ impl Rounds {
             for voice in &state.demoted {
                 match voice {
                     Voice::Own => {
-                        tracing::warn!("what this node's own sources say contradicts the others, and is not told")
+                        tracing::warn!(
+                            "what this node's own sources say contradicts the others, and is not told"
+                        )
                     }
                     Voice::Source(number) => {
                         let source = &self.sources[*number];
@@ -467,8 +521,14 @@ impl Rounds {
             let half_width_us = bound.on(boot_ns, self.clock.drift()).half_width_ns() / 1_000;
             match (standing.is_usable(), before.is_usable()) {
                 (true, false) => tracing::info!(half_width_us, %standing, "the time is known"),
-                (false, true) => tracing::warn!(half_width_us, "the time is not known: {}", self.why(state, boot_ns)),
-                _ => tracing::info!(half_width_us, %standing, "the time is known, in another way than before"),
+                (false, true) => tracing::warn!(
+                    half_width_us,
+                    "the time is not known: {}",
+                    self.why(state, boot_ns)
+                ),
+                _ => {
+                    tracing::info!(half_width_us, %standing, "the time is known, in another way than before")
+                }
             }
         }
     }
@@ -485,19 +545,19 @@ impl Rounds {
     }
 }
 
-/// A number of this boot of the machine; one of its own for each process where the system does not say.
+/// A number of this boot of the machine; one of its own for each process where the system does not
+/// say.
 fn boot() -> io::Result<u64> {
     match fs::read("/proc/sys/kernel/random/boot_id") {
-        Ok(id) => Ok(id
-            .iter()
-            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))),
+        Ok(id) => Ok(id.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        })),
         Err(_) => getrandom::u64().map_err(|error| io::Error::other(error.to_string())),
     }
 }
 
 fn read(folder: &Path) -> io::Result<Option<Anchor>> {
-    const DAMAGED: &str =
-        "it is damaged, and with it how far this node's clock was. One of several: leave it off, the others go on";
+    const DAMAGED: &str = "it is damaged, and with it how far this node's clock was. One of several: leave it off, the others go on";
     kept::read(&folder.join("clock"), MAGIC, DAMAGED, |body| minicbor::decode(body).ok())
 }
 
@@ -524,9 +584,15 @@ mod tests {
     #[test]
     fn what_another_says_of_its_clock_is_shown_only_as_far_as_it_makes_sense() {
         let view = |standing, earliest, latest| {
-            View { standing, interval: Some(Interval { earliest, latest }), source: "chrony".into() }.told()
+            View {
+                standing,
+                interval: Some(Interval { earliest, latest }),
+                source: "chrony".into(),
+            }
+            .told()
         };
-        let said = Some((Standing::Good, Some(Interval { earliest: 1, latest: 2 }), "chrony".to_owned()));
+        let said =
+            Some((Standing::Good, Some(Interval { earliest: 1, latest: 2 }), "chrony".to_owned()));
         assert_eq!(view(Standing::Good.number(), 1, 2), said);
         assert_eq!(view(Standing::Good.number(), 2, 1).and_then(|(_, interval, _)| interval), None);
         assert_eq!(view(200, 1, 2), None);

@@ -1,4 +1,5 @@
-//! The thread that moves versions from memory to the store, lets the log go, and removes versions that are too old to be read.
+//! The thread that moves versions from memory to the store, lets the log go, and removes versions
+//! that are too old to be read.
 //!
 //! ```text
 //!   every few seconds   Recent ──▶ store, unsynced, each batch with the position up to which it is complete: the longer versions wait,
@@ -8,8 +9,9 @@
 //!   or so many bytes:   and the log frees the segments before it
 //! ```
 //!
-//! Every shard takes part in each checkpoint, so that a shard on which nothing happens holds no segment back.
-//! A store without room keeps versions in Recent and the log in place; the next round tries again.
+//! Every shard takes part in each checkpoint, so that a shard on which nothing happens holds no
+//! segment back. A store without room keeps versions in Recent and the log in place; the next round
+//! tries again.
 
 use crate::plumbing::Plumbing;
 use meridian_clock::Timestamp;
@@ -90,7 +92,11 @@ pub type Shards = Arc<dyn Fn() -> Vec<Arc<dyn Settles>> + Send + Sync>;
 
 impl Settler {
     /// Starts the thread.
-    pub fn start(options: SettleOptions, plumbing: Arc<Plumbing>, shards: Shards) -> std::io::Result<Self> {
+    pub fn start(
+        options: SettleOptions,
+        plumbing: Arc<Plumbing>,
+        shards: Shards,
+    ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let of_thread = Arc::clone(&shared);
         let guard = Arc::clone(&plumbing.guard);
@@ -132,7 +138,11 @@ fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Sh
         let shards = shards();
         let waiting: usize = shards.iter().map(|shard| shard.space().recent_bytes()).sum();
         let waited_for = shards.iter().any(|shard| shard.waits_for_checkpoint());
-        if !full && !waited_for && waiting < options.after_bytes && last_settled.elapsed() < options.after {
+        if !full
+            && !waited_for
+            && waiting < options.after_bytes
+            && last_settled.elapsed() < options.after
+        {
             continue;
         }
         last_settled = Instant::now();
@@ -154,7 +164,8 @@ fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Sh
                 }
             }
         }
-        let due = settled >= options.checkpoint_bytes || (settled > 0 && last.elapsed() >= options.checkpoint_every);
+        let due = settled >= options.checkpoint_bytes
+            || (settled > 0 && last.elapsed() >= options.checkpoint_every);
         if due || waited_for {
             (settled, last) = (0, Instant::now());
             if let Err(error) = checkpoint(&*plumbing.store, &shards) {
@@ -177,7 +188,10 @@ fn collect(
     let history = shard.retention().unwrap_or(options.history);
     let history_ns = u64::try_from(history.as_nanos()).unwrap_or(u64::MAX);
     let now_ns = plumbing.clock.now().interval.earliest;
-    shard.space().collect(now_ns, history_ns, shard.closed(), PACE_BYTES + 2 * settled_bytes).map(drop)
+    shard
+        .space()
+        .collect(now_ns, history_ns, shard.closed(), PACE_BYTES + 2 * settled_bytes)
+        .map(drop)
 }
 
 /// Makes what was settled survive a crash, and lets the log go up to there.

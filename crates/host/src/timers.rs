@@ -1,8 +1,10 @@
 //! One thread that wakes machines when their time has come.
 //!
-//! Each machine keeps its own timers ([`Alarms`](meridian_machine::Alarms)); this thread only knows when each machine's earliest is due. Moving or
-//! forgetting a timer therefore costs no lock that machines share: a wake that turns out too early finds nothing due and asks
-//! again. The kernel's timer slack of this thread is set to the minimum, which makes a wake late by 10–60 µs instead of 50–110.
+//! Each machine keeps its own timers ([`Alarms`](meridian_machine::Alarms)); this thread only knows
+//! when each machine's earliest is due. Moving or forgetting a timer therefore costs no lock that
+//! machines share: a wake that turns out too early finds nothing due and asks again. The kernel's
+//! timer slack of this thread is set to the minimum, which makes a wake late by 10–60 µs instead of
+//! 50–110.
 
 use crate::clock::boot_ns;
 use crate::panics::PanicGuard;
@@ -144,7 +146,9 @@ mod tests {
             timers.wake_at(now + after_ms * 1_000_000, Arc::downgrade(&bell));
         }
         for after_ms in [10, 20, 30] {
-            assert!(rings.recv_timeout(Duration::from_secs(10)).unwrap() >= now + after_ms * 1_000_000);
+            assert!(
+                rings.recv_timeout(Duration::from_secs(10)).unwrap() >= now + after_ms * 1_000_000
+            );
         }
     }
 }

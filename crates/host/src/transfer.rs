@@ -1,4 +1,5 @@
-//! The thread that copies whole shards, from a leader to a member that is too far behind for the log.
+//! The thread that copies whole shards, from a leader to a member that is too far behind for the
+//! log.
 //!
 //! ```text
 //!   member's machine ── Effect::SendSnapshot ──▶ ┌─────────┐ ◀── parcels of other nodes
@@ -80,17 +81,27 @@ pub struct Transfers {
 
 impl Transfers {
     /// Starts the thread.
-    pub fn start(find: Find, peers: Arc<OnceLock<Arc<Peers>>>, guard: &Arc<PanicGuard>) -> std::io::Result<Arc<Self>> {
+    pub fn start(
+        find: Find,
+        peers: Arc<OnceLock<Arc<Peers>>>,
+        guard: &Arc<PanicGuard>,
+    ) -> std::io::Result<Arc<Self>> {
         let (work, inbox) = mpsc::channel();
         let received = Arc::new(AtomicU64::new(0));
         // Numbers of different lives of a node differ.
         let courier = Courier::new(PACE, crate::clock::boot_ns());
-        let carrier = Carrier { find, peers, courier, work: work.clone(), received: Arc::clone(&received) };
+        let carrier =
+            Carrier { find, peers, courier, work: work.clone(), received: Arc::clone(&received) };
         let thread = guard.spawn("transfer", move || carrier.run(&inbox))?;
-        Ok(Arc::new(Transfers { received, work: Mutex::new(work), thread: Mutex::new(Some(thread)) }))
+        Ok(Arc::new(Transfers {
+            received,
+            work: Mutex::new(work),
+            thread: Mutex::new(Some(thread)),
+        }))
     }
 
-    /// A shard's leader wants a member to have everything up to an entry; a witness, what the shard knows of itself.
+    /// A shard's leader wants a member to have everything up to an entry; a witness, what the shard
+    /// knows of itself.
     pub fn send(&self, order: Order) {
         let _ = self.work.lock().send(Work::Send(order));
     }

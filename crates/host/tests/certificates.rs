@@ -28,10 +28,16 @@ fn members() -> Vec<Member> {
     (1..).zip(ports::free_ports(3)).map(member).collect()
 }
 
-fn open(node: u32, members: &[Member], folder: &Path, token: Option<Token>) -> Result<Arc<Node>, OpenError> {
+fn open(
+    node: u32,
+    members: &[Member],
+    folder: &Path,
+    token: Option<Token>,
+) -> Result<Arc<Node>, OpenError> {
     let clock = ClockBound::LOOPBACK;
     let trust = Trust::Certificates { token };
-    let options = Options { node: NodeId(node), members: members.to_vec(), clock, trust, ..Options::alone() };
+    let options =
+        Options { node: NodeId(node), members: members.to_vec(), clock, trust, ..Options::alone() };
     Node::open(options.at(folder.join(node.to_string())))
 }
 
@@ -39,15 +45,17 @@ fn put(node: &Node, key: &str) {
     let end = Instant::now() + Duration::from_secs(120);
     loop {
         let begin = Begin { mode: Mode::ReadWrite, age: None };
-        let committed = node.database("postgres").ok_or("no database".to_owned()).and_then(|database| {
-            let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
-            let value = Some(Value::from("here"));
-            transaction.put(Key::from(key), value).map_err(|failure| failure.to_string())?;
-            match block_on(transaction.commit()) {
-                Outcome::Committed { .. } => Ok(()),
-                other => Err(format!("{other:?}")),
-            }
-        });
+        let committed =
+            node.database("postgres").ok_or("no database".to_owned()).and_then(|database| {
+                let mut transaction =
+                    block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
+                let value = Some(Value::from("here"));
+                transaction.put(Key::from(key), value).map_err(|failure| failure.to_string())?;
+                match block_on(transaction.commit()) {
+                    Outcome::Committed { .. } => Ok(()),
+                    other => Err(format!("{other:?}")),
+                }
+            });
         match committed {
             Ok(()) => return,
             Err(why) => assert!(Instant::now() < end, "{why}"),
@@ -67,8 +75,9 @@ fn members_get_certificates_with_the_first_ones_token_and_keep_them() {
     let first = open(1, &members, folder.path(), None).unwrap();
     assert!(first.token_file().is_some());
     let token = token(folder.path());
-    let others: Vec<Arc<Node>> =
-        (2..=3).map(|node| open(node, &members, folder.path(), Some(token.clone())).unwrap()).collect();
+    let others: Vec<Arc<Node>> = (2..=3)
+        .map(|node| open(node, &members, folder.path(), Some(token.clone())).unwrap())
+        .collect();
     assert!(others.iter().all(|node| node.token_file().is_none()), "one authority is enough");
     for node in [&first, &others[0], &others[1]] {
         put(node, "k");
@@ -84,11 +93,18 @@ fn members_get_certificates_with_the_first_ones_token_and_keep_them() {
     }
     // The next life needs no token; keys are nobody else's business.
     drop(others);
-    let others: Vec<Arc<Node>> = (2..=3).map(|node| open(node, &members, folder.path(), None).unwrap()).collect();
+    let others: Vec<Arc<Node>> =
+        (2..=3).map(|node| open(node, &members, folder.path(), None).unwrap()).collect();
     put(&others[1], "k");
     let mut kept = Vec::new();
     only_its_owner_may_read(folder.path(), folder.path(), &mut kept);
-    for file in ["1/identity", "1/lock", "1/certificates/ca.key", "1/certificates/token", "2/certificates/node.key"] {
+    for file in [
+        "1/identity",
+        "1/lock",
+        "1/certificates/ca.key",
+        "1/certificates/token",
+        "2/certificates/node.key",
+    ] {
         assert!(kept.contains(&file.to_owned()), "{file} is missing among {kept:?}");
     }
     for file in ["3/log/log-0000000", "3/log/lock", "3/store/store.redb"] {
@@ -100,7 +116,8 @@ fn members_get_certificates_with_the_first_ones_token_and_keep_them() {
 fn only_its_owner_may_read(root: &Path, folder: &Path, kept: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        let Ok(found) = std::fs::metadata(&path) else { continue }; // A spare that has become a segment meanwhile.
+        // A spare that has become a segment meanwhile.
+        let Ok(found) = std::fs::metadata(&path) else { continue };
         let expected = if found.is_dir() { 0o700 } else { 0o600 };
         assert_eq!(found.permissions().mode() & 0o777, expected, "{}", path.display());
         kept.push(path.strip_prefix(root).unwrap().display().to_string());
@@ -120,14 +137,22 @@ fn who_has_no_token_or_a_wrong_one_is_no_member() {
     assert!(error.contains("the token is not the cluster's"), "{error}");
     // The other two make an authority each: neither believes anybody.
     let second = open(2, &members, folder.path(), None).unwrap();
-    let plain = Options { trust: Trust::Loopback, node: NodeId(3), members: members.clone(), ..Options::loopback() };
+    let plain = Options {
+        trust: Trust::Loopback,
+        node: NodeId(3),
+        members: members.clone(),
+        ..Options::loopback()
+    };
     let third = Node::open(plain.at(folder.path().join("3"))).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     for node in [&first, &second, &third] {
         assert_eq!(node.status().to_meet.len(), 2);
     }
     drop(second);
-    let error = open(2, &members, folder.path(), Some(token(folder.path()))).map(drop).unwrap_err().to_string();
+    let error = open(2, &members, folder.path(), Some(token(folder.path())))
+        .map(drop)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("another authority") && error.contains("certificates"), "{error}");
     // Without that folder it is let in, like the third; and then it is a cluster.
     std::fs::remove_dir_all(folder.path().join("2/certificates")).unwrap();

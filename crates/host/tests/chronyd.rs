@@ -1,4 +1,5 @@
-//! chrony's own daemon, where it is installed: it runs beside the system clock (`-x`), and says how good that is.
+//! chrony's own daemon, where it is installed: it runs beside the system clock (`-x`), and says how
+//! good that is.
 #![cfg(target_os = "linux")]
 
 use meridian_host::sources::chrony::Chrony;
@@ -19,8 +20,16 @@ impl Drop for Daemon {
 
 #[test]
 fn chronyd_is_understood() {
-    if Command::new("chronyd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
-        eprintln!("chronyd is not installed: only what it answers, as the unit tests have it, was tried");
+    if Command::new("chronyd")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_err()
+    {
+        eprintln!(
+            "chronyd is not installed: only what it answers, as the unit tests have it, was tried"
+        );
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -56,6 +65,9 @@ fn chronyd_is_understood() {
             }
             std::thread::sleep(Duration::from_millis(20));
         };
-        assert!(said.status == Status::Synchronised && said.interval.half_width_ns() < 1_000_000_000, "{said:?}");
+        assert!(
+            said.status == Status::Synchronised && said.interval.half_width_ns() < 1_000_000_000,
+            "{said:?}"
+        );
     }
 }

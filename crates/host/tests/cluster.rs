@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 fn three_nodes_commit_and_read_everywhere_and_one_that_was_away_catches_up() {
     let folder = tempfile::tempdir().unwrap();
     let members = members();
-    let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
+    let mut nodes: Vec<Option<Arc<Node>>> =
+        (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
     for (index, node) in nodes.iter().flatten().enumerate() {
         put(node, &format!("k{index}"), "first");
     }
@@ -35,8 +36,14 @@ fn three_nodes_commit_and_read_everywhere_and_one_that_was_away_catches_up() {
     // Each tells the others how its clock is.
     insist(|| {
         let others = nodes[0].as_ref().unwrap().status().others;
-        let good = |other: &NodeTime| other.view.as_ref().is_some_and(|(standing, _, _)| *standing == Standing::Good);
-        if others.len() == 2 && others.iter().all(good) { Ok(()) } else { Err(format!("{others:?}")) }
+        let good = |other: &NodeTime| {
+            other.view.as_ref().is_some_and(|(standing, _, _)| *standing == Standing::Good)
+        };
+        if others.len() == 2 && others.iter().all(good) {
+            Ok(())
+        } else {
+            Err(format!("{others:?}"))
+        }
     });
     for away in 0..3u32 {
         nodes[away as usize] = None;
@@ -60,7 +67,8 @@ fn three_nodes_commit_and_read_everywhere_and_one_that_was_away_catches_up() {
     let database = node.database("meridian").unwrap();
     let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
     let mut transaction = block_on(database.begin(begin)).unwrap();
-    let rows = block_on(transaction.scan(&KeyRange::prefix(b"without"), Lock::Shared, false, 10)).unwrap();
+    let rows =
+        block_on(transaction.scan(&KeyRange::prefix(b"without"), Lock::Shared, false, 10)).unwrap();
     assert_eq!(rows.rows.len(), 3);
 }
 
@@ -68,7 +76,8 @@ fn three_nodes_commit_and_read_everywhere_and_one_that_was_away_catches_up() {
 fn a_database_that_one_node_creates_is_everywhere_and_so_is_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let members = members();
-    let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
+    let mut nodes: Vec<Option<Arc<Node>>> =
+        (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
     let first = nodes[0].clone().unwrap();
     block_on(first.create_database("lab", &spanner::PROTOCOL, Vec::new())).unwrap();
     let found = |node: &Node| block_on(node.find_database("lab")).unwrap();
@@ -102,8 +111,11 @@ fn a_database_that_one_node_creates_is_everywhere_and_so_is_its_end() {
 fn committed(database: &Arc<dyn Database>, key: &str, value: &str) -> Timestamp {
     insist(|| {
         let begin = Begin { mode: Mode::ReadWrite, age: None };
-        let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
-        transaction.put(Key::from(key), Some(Value::from(value))).map_err(|failure| failure.to_string())?;
+        let mut transaction =
+            block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
+        transaction
+            .put(Key::from(key), Some(Value::from(value)))
+            .map_err(|failure| failure.to_string())?;
         match block_on(transaction.commit()) {
             Outcome::Committed { at } => Ok(at),
             other => Err(format!("{other:?}")),
@@ -111,7 +123,8 @@ fn committed(database: &Arc<dyn Database>, key: &str, value: &str) -> Timestamp 
     })
 }
 
-/// More than the leader keeps of the log is written while a node is away: it is sent everything, and counts again.
+/// More than the leader keeps of the log is written while a node is away: it is sent everything,
+/// and counts again.
 #[test]
 fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
     let folder = tempfile::tempdir().unwrap();
@@ -133,16 +146,29 @@ fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
         });
     }
     nodes[2] = Some(open(3));
-    let applied = |node: &Node| node.status().shards.iter().find(|s| s.database == "meridian").unwrap().applied;
+    let applied = |node: &Node| {
+        node.status().shards.iter().find(|s| s.database == "meridian").unwrap().applied
+    };
     let (goal, back) = (applied(nodes[0].as_ref().unwrap()), nodes[2].clone().unwrap());
-    insist(|| if applied(&back) >= goal { Ok(()) } else { Err(format!("{} of {goal}", applied(&back))) });
-    insist(|| if back.status().copies_received > 0 { Ok(()) } else { Err("it went on from the log".into()) });
+    insist(|| {
+        if applied(&back) >= goal { Ok(()) } else { Err(format!("{} of {goal}", applied(&back))) }
+    });
+    insist(|| {
+        if back.status().copies_received > 0 {
+            Ok(())
+        } else {
+            Err("it went on from the log".into())
+        }
+    });
     // Without one of those that had it all, the copy is one of a majority.
     nodes[0] = None;
     for node in nodes.iter().flatten() {
         assert_eq!(get(node, "before").as_deref(), Some("changed"));
         for number in 0..90 {
-            assert_eq!(get(node, &format!("big{number}")).map(|value| value.len()), Some(big.len()));
+            assert_eq!(
+                get(node, &format!("big{number}")).map(|value| value.len()),
+                Some(big.len())
+            );
         }
     }
     nodes[1] = None;
@@ -157,8 +183,8 @@ fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
     }
 }
 
-/// A copy that is made while more is written than the leader keeps of the log arrives, is caught up from, and reaches back as far as its source: what is
-/// read in the past does not end with it.
+/// A copy that is made while more is written than the leader keeps of the log arrives, is caught up
+/// from, and reaches back as far as its source: what is read in the past does not end with it.
 #[test]
 fn a_copy_under_a_steady_load_arrives_with_its_history() {
     let folder = tempfile::tempdir().unwrap();
@@ -173,13 +199,22 @@ fn a_copy_under_a_steady_load_arrives_with_its_history() {
     let big = "x".repeat(100_000);
     // More than is kept of the log, the versions of a few keys.
     (0..100).for_each(|number| put_in(&database, &format!("big{}", number % 5), &big));
-    let shard = |node: &Node| node.status().shards.into_iter().find(|shard| shard.database == "meridian").unwrap();
+    let shard = |node: &Node| {
+        node.status().shards.into_iter().find(|shard| shard.database == "meridian").unwrap()
+    };
     for node in nodes.iter().flatten() {
-        insist(|| if node.status().log.segments < 10 { Ok(()) } else { Err("the log is not let go of".into()) });
+        insist(|| {
+            if node.status().log.segments < 10 {
+                Ok(())
+            } else {
+                Err("the log is not let go of".into())
+            }
+        });
     }
     let (ends, written) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let writes = |writer: usize| {
-        let (database, big, ends, written) = (database.clone(), big.clone(), ends.clone(), written.clone());
+        let (database, big, ends, written) =
+            (database.clone(), big.clone(), ends.clone(), written.clone());
         std::thread::spawn(move || {
             while !ends.load(Ordering::Relaxed) {
                 put_in(&database, &format!("load{writer}"), &big);
@@ -190,14 +225,32 @@ fn a_copy_under_a_steady_load_arrives_with_its_history() {
     let writers: Vec<_> = (0..2).map(writes).collect();
     nodes[2] = Some(open(3));
     let back = nodes[2].clone().unwrap();
-    insist(|| if back.status().copies_received > 0 { Ok(()) } else { Err("no copy has arrived".into()) });
+    insist(|| {
+        if back.status().copies_received > 0 { Ok(()) } else { Err("no copy has arrived".into()) }
+    });
     // It follows the log, while writers go on.
     let through = shard(nodes[0].as_ref().unwrap()).through;
-    insist(|| if shard(&back).closed >= through { Ok(()) } else { Err(format!("closed at {}", shard(&back).closed)) });
+    insist(|| {
+        if shard(&back).closed >= through {
+            Ok(())
+        } else {
+            Err(format!("closed at {}", shard(&back).closed))
+        }
+    });
     let copies = back.status().copies_received;
     let before = written.load(Ordering::Relaxed);
-    insist(|| if written.load(Ordering::Relaxed) > before + (6 << 20) { Ok(()) } else { Err("no load".into()) });
-    assert_eq!(back.status().copies_received, copies, "the log is enough for a member that has caught up");
+    insist(|| {
+        if written.load(Ordering::Relaxed) > before + (6 << 20) {
+            Ok(())
+        } else {
+            Err("no load".into())
+        }
+    });
+    assert_eq!(
+        back.status().copies_received,
+        copies,
+        "the log is enough for a member that has caught up"
+    );
     ends.store(true, Ordering::Relaxed);
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     let at = |read_at| {
@@ -234,17 +287,26 @@ fn a_node_that_ends_hands_over_what_it_leads() {
     for node in nodes.iter().flatten() {
         put(node, "k", "second");
     }
-    assert!(began.elapsed() < Duration::from_secs(45), "{:?}: the lease was waited for", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(45),
+        "{:?}: the lease was waited for",
+        began.elapsed()
+    );
 }
 
-/// No system clock is believed: nodes ask each other, and what they find out is narrower than what anybody would have configured.
+/// No system clock is believed: nodes ask each other, and what they find out is narrower than what
+/// anybody would have configured.
 #[test]
 fn nodes_that_know_no_bound_find_out_what_time_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let members = members();
     let open = |node| open_on(ClockBound::Cluster, hasty(), node, &members, folder.path());
     let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node))).collect();
-    assert_eq!(nodes[0].as_ref().unwrap().status().clock.health, Health::Fenced, "nobody has answered yet");
+    assert_eq!(
+        nodes[0].as_ref().unwrap().status().clock.health,
+        Health::Fenced,
+        "nobody has answered yet"
+    );
     put(nodes[0].as_ref().unwrap(), "k", "1");
     assert_eq!(get(nodes[2].as_ref().unwrap(), "k").as_deref(), Some("1"));
     for node in nodes.iter().flatten() {
@@ -257,7 +319,8 @@ fn nodes_that_know_no_bound_find_out_what_time_it_is() {
     insist(|| {
         let status = nodes[0].as_ref().unwrap().status();
         let near = |other: &NodeTime| {
-            let knows = other.view.as_ref().is_some_and(|(standing, _, _)| *standing == Standing::Good);
+            let knows =
+                other.view.as_ref().is_some_and(|(standing, _, _)| *standing == Standing::Good);
             knows && other.ahead_ns.is_some_and(|ahead| ahead.abs() < 20_000_000)
         };
         let all = status.others.len() == 2 && status.others.iter().all(near);
@@ -292,7 +355,14 @@ fn time_masters_tell_the_others_what_time_it_is() {
         let sources = if node < 3 { vec![Reference::Within(1_000_000)] } else { Vec::new() };
         let utc = Utc { sources, masters: masters.clone(), oscillator: None };
         let (node, clock) = (NodeId(node), ClockBound::Utc);
-        let options = Options { node, members: members.clone(), clock, utc, patience: hasty(), ..Options::alone() };
+        let options = Options {
+            node,
+            members: members.clone(),
+            clock,
+            utc,
+            patience: hasty(),
+            ..Options::alone()
+        };
         Node::open(options.at(folder.path().join(node.0.to_string()))).unwrap()
     };
     let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node))).collect();
@@ -307,7 +377,10 @@ fn time_masters_tell_the_others_what_time_it_is() {
         standing(node, Standing::Good);
         assert!(node.now().interval.half_width_ns() < 10_000_000, "{}", node.now().interval);
     }
-    assert_eq!(nodes[0].as_ref().unwrap().standing().1, "system clock within --clock-bound and time masters");
+    assert_eq!(
+        nodes[0].as_ref().unwrap().standing().1,
+        "system clock within --clock-bound and time masters"
+    );
     nodes[0] = None;
     put(nodes[2].as_ref().unwrap(), "k", "2");
     // Without any master the time goes on, and is a little less certain with every second.
@@ -317,12 +390,14 @@ fn time_masters_tell_the_others_what_time_it_is() {
     assert_eq!(last.now().health, Health::Good);
 }
 
-/// What a leader has shown is read from a member that hears nobody any more: the past needs no majority.
+/// What a leader has shown is read from a member that hears nobody any more: the past needs no
+/// majority.
 #[test]
 fn a_snapshot_of_the_past_is_served_by_whoever_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let members = members();
-    let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
+    let mut nodes: Vec<Option<Arc<Node>>> =
+        (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
     put(nodes[0].as_ref().unwrap(), "k", "1");
     let database = nodes[0].as_ref().unwrap().database("meridian").unwrap();
     let at = committed(&database, "k", "2");
@@ -331,7 +406,11 @@ fn a_snapshot_of_the_past_is_served_by_whoever_has_it() {
     let last = Arc::clone(nodes[2].as_ref().unwrap());
     insist(|| {
         let status = last.status();
-        let shard = status.shards.iter().find(|shard| shard.database == "meridian").ok_or("no such shard")?;
+        let shard = status
+            .shards
+            .iter()
+            .find(|shard| shard.database == "meridian")
+            .ok_or("no such shard")?;
         if shard.closed >= at { Ok(()) } else { Err(format!("closed at {}", shard.closed)) }
     });
     (nodes[0], nodes[1]) = (None, None);

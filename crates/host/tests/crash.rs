@@ -1,4 +1,5 @@
-//! Real processes, killed without warning under load: no acknowledged write is lost, and sums are conserved.
+//! Real processes, killed without warning under load: no acknowledged write is lost, and sums are
+//! conserved.
 
 #[path = "common/ports.rs"]
 mod ports;
@@ -28,7 +29,8 @@ fn free_port() -> String {
 struct Dice(u64);
 impl Dice {
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 }
@@ -61,10 +63,9 @@ impl Cluster {
         for member in &self.members {
             command.args(["--member", member]);
         }
-        let mut child = command
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the examples are built: cargo test -p meridian-host does, --test alone does not");
+        let mut child = command.stdout(Stdio::piped()).spawn().expect(
+            "the examples are built: cargo test -p meridian-host does, --test alone does not",
+        );
         let mut line = String::new();
         let output = child.stdout.take().expect("it is piped");
         BufReader::new(output).read_line(&mut line).expect("it speaks");
@@ -115,7 +116,10 @@ fn insist(addresses: &[String], line: &str) -> String {
 }
 
 fn value(answer: &str) -> i64 {
-    answer.strip_prefix("value ").and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
+    answer
+        .strip_prefix("value ")
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("{answer}"))
 }
 
 fn survives(size: usize, kills: usize, seed: u64) {
@@ -149,7 +153,9 @@ fn survives(size: usize, kills: usize, seed: u64) {
                 while !over.load(Ordering::Relaxed) {
                     let next = tried[writer].fetch_add(1, Ordering::Relaxed) + 1;
                     let node = dice.below(clients.len() as u64) as usize;
-                    if ask(&clients[node], &format!("put r{writer} {next}")).as_deref() == Some("ok") {
+                    if ask(&clients[node], &format!("put r{writer} {next}")).as_deref()
+                        == Some("ok")
+                    {
                         acknowledged[writer].store(next, Ordering::Relaxed);
                     }
                 }
@@ -168,11 +174,21 @@ fn survives(size: usize, kills: usize, seed: u64) {
     });
     for client in &clients {
         let here = std::slice::from_ref(client);
-        assert_eq!(value(&insist(here, "sum a")), ACCOUNTS as i64 * EACH, "the sum as {client} sees it");
+        assert_eq!(
+            value(&insist(here, "sum a")),
+            ACCOUNTS as i64 * EACH,
+            "the sum as {client} sees it"
+        );
         for writer in 0..WRITERS {
             let found = value(&insist(here, &format!("get r{writer}")));
-            let (low, high) = (acknowledged[writer].load(Ordering::Relaxed), tried[writer].load(Ordering::Relaxed));
-            assert!((low..=high).contains(&found), "register {writer} is {found}, acknowledged {low}, tried {high}");
+            let (low, high) = (
+                acknowledged[writer].load(Ordering::Relaxed),
+                tried[writer].load(Ordering::Relaxed),
+            );
+            assert!(
+                (low..=high).contains(&found),
+                "register {writer} is {found}, acknowledged {low}, tried {high}"
+            );
             assert!(low > 0, "something was acknowledged");
         }
     }

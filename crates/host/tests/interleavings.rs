@@ -1,10 +1,13 @@
 //! The mailbox, the machine's home and the slot, under one order of threads after the other.
 //!
-//! These are the files of the node, compiled with locks whose every use is a place where another thread may go on. Links are
-//! channels here: a frame leaves a real one when it is posted, or later.
+//! These are the files of the node, compiled with locks whose every use is a place where another
+//! thread may go on. Links are channels here: a frame leaves a real one when it is posted, or
+//! later.
 
 use meridian_clock::{Interval, Timestamp};
-use meridian_machine::{Address, DatabaseId, Incarnation, Machine, NodeId, Outbox, Position, Reading, Role, ShardId};
+use meridian_machine::{
+    Address, DatabaseId, Incarnation, Machine, NodeId, Outbox, Position, Reading, Role, ShardId,
+};
 use meridian_txn::locking::Readable;
 use panics::{MachineName, PanicGuard};
 use resident::{Input, Resident, World};
@@ -217,8 +220,9 @@ fn leadership_goes_after_the_slot(withdraws_late: bool) {
     let (home, receives) = home(withdraws_late);
     let acknowledged = Arc::new(AtomicUsize::new(0));
     let (here, told) = (Arc::clone(&home), Arc::clone(&acknowledged));
-    let stepping =
-        thread::spawn(move || here.post(Input::Call(Box::new(|leader, now, out| leader.on_timer(now, (), out)))));
+    let stepping = thread::spawn(move || {
+        here.post(Input::Call(Box::new(|leader, now, out| leader.on_timer(now, (), out))))
+    });
     let successor = thread::spawn(move || {
         receives.recv().expect("leadership is given away");
         told.store(1, Ordering::SeqCst);
@@ -275,7 +279,10 @@ fn quiet_is_the_present(looks: fn(&Home) -> Readable) {
 
 #[test]
 fn a_quiet_slot_misses_no_timestamp_that_was_drawn_before() {
-    assert!(holds(|| quiet_is_the_present(|home| home.world().slot.load_unless_busy(|| home.is_idle()))));
+    assert!(holds(|| quiet_is_the_present(|home| home
+        .world()
+        .slot
+        .load_unless_busy(|| home.is_idle()))));
 }
 
 #[test]
@@ -292,14 +299,17 @@ fn inputs_are_taken_once_and_in_order() {
     let (home, _receives) = home(false);
     let sends = |sender: u64| {
         let home = Arc::clone(&home);
-        thread::spawn(move || (1..=3).for_each(|number| home.post(Input::Message(client(), 10 * sender + number))))
+        thread::spawn(move || {
+            (1..=3).for_each(|number| home.post(Input::Message(client(), 10 * sender + number)))
+        })
     };
     let threads: Vec<_> = (0..3).map(sends).collect();
     threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
     let heard = home.world().heard.lock().clone();
     assert_eq!(heard.len(), 9, "{heard:?}");
     for sender in 0..3 {
-        let of_sender: Vec<u64> = heard.iter().filter(|number| **number / 10 == sender).copied().collect();
+        let of_sender: Vec<u64> =
+            heard.iter().filter(|number| **number / 10 == sender).copied().collect();
         assert_eq!(of_sender, [1, 2, 3].map(|number| 10 * sender + number));
     }
 }

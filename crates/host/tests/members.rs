@@ -21,7 +21,9 @@ fn to_be(voters: &[u32], learners: &[u32], witnesses: &[u32]) -> Members {
 }
 
 fn change(node: &Node, wanted: &Members) {
-    insist(|| block_on(node.change_members("meridian", wanted.clone())).map_err(|error| error.to_string()));
+    insist(|| {
+        block_on(node.change_members("meridian", wanted.clone())).map_err(|error| error.to_string())
+    });
 }
 
 /// How many shards of the database a node has a member of.
@@ -30,17 +32,27 @@ fn shards(node: &Node) -> usize {
 }
 
 fn insist_on_shards(node: &Node, wanted: usize) {
-    insist(|| if shards(node) == wanted { Ok(()) } else { Err(format!("{} of {wanted} shards", shards(node))) });
+    insist(|| {
+        if shards(node) == wanted {
+            Ok(())
+        } else {
+            Err(format!("{} of {wanted} shards", shards(node)))
+        }
+    });
 }
 
 #[test]
 fn members_come_and_go_and_come_back_and_nothing_is_lost() {
     let (folder, cluster) = (tempfile::tempdir().unwrap(), members());
-    let mut nodes: Vec<Arc<Node>> = (1..=3).map(|node| open(node, &cluster, folder.path())).collect();
+    let mut nodes: Vec<Arc<Node>> =
+        (1..=3).map(|node| open(node, &cluster, folder.path())).collect();
     for key in ["a", "m", "z"] {
         put(&nodes[0], key, "1");
     }
-    insist(|| block_on(nodes[0].split("meridian", vec![Key::from("m")])).map_err(|error| error.to_string()));
+    insist(|| {
+        block_on(nodes[0].split("meridian", vec![Key::from("m")]))
+            .map_err(|error| error.to_string())
+    });
     change(&nodes[1], &to_be(&[1, 2], &[3], &[]));
     // Whoever leads now may be the one that is to go.
     change(&nodes[2], &to_be(&[2, 3], &[], &[]));
@@ -54,7 +66,10 @@ fn members_come_and_go_and_come_back_and_nothing_is_lost() {
     assert_eq!(shards(&nodes[0]), 0);
     // It comes back, and what is split off meanwhile comes too.
     change(&nodes[2], &to_be(&[1, 2, 3], &[], &[]));
-    insist(|| block_on(nodes[1].split("meridian", vec![Key::from("t")])).map_err(|error| error.to_string()));
+    insist(|| {
+        block_on(nodes[1].split("meridian", vec![Key::from("t")]))
+            .map_err(|error| error.to_string())
+    });
     insist_on_shards(&nodes[0], 3);
     put(&nodes[0], "m", "3");
     // What it was sent is its own: it and another are a majority.
@@ -69,7 +84,8 @@ fn members_come_and_go_and_come_back_and_nothing_is_lost() {
 #[test]
 fn a_witness_is_enough_for_a_majority_and_stores_nothing() {
     let (folder, cluster) = (tempfile::tempdir().unwrap(), members());
-    let mut nodes: Vec<Arc<Node>> = (1..=3).map(|node| open(node, &cluster, folder.path())).collect();
+    let mut nodes: Vec<Arc<Node>> =
+        (1..=3).map(|node| open(node, &cluster, folder.path())).collect();
     put(&nodes[0], "k", "1");
     change(&nodes[0], &to_be(&[1, 2], &[], &[]));
     insist_on_shards(&nodes[2], 0);
@@ -78,7 +94,11 @@ fn a_witness_is_enough_for_a_majority_and_stores_nothing() {
     nodes[0].kill();
     drop(nodes.remove(0));
     put(&nodes[0], "k", "3");
-    assert_eq!(get(&nodes[1], "k").as_deref(), Some("3"), "read at the witness's node, from whoever leads");
+    assert_eq!(
+        get(&nodes[1], "k").as_deref(),
+        Some("3"),
+        "read at the witness's node, from whoever leads"
+    );
     let shard = |node: &Node| -> ShardStatus {
         node.status().shards.into_iter().find(|shard| shard.database == "meridian").unwrap()
     };
@@ -94,7 +114,9 @@ fn a_witness_is_enough_for_a_majority_and_stores_nothing() {
     let store = Arc::new(RedbStore::open(&disk, 1 << 20).unwrap());
     let space = Space::open(of_witness.id.0, FIRST_SHARD.0, store).unwrap();
     assert!(space.extent().unwrap().position > 0);
-    assert!(space.scan(&KeyRange::all(), Timestamp::MAX, false, 10, 1 << 20).unwrap().rows.is_empty());
+    assert!(
+        space.scan(&KeyRange::all(), Timestamp::MAX, false, 10, 1 << 20).unwrap().rows.is_empty()
+    );
 }
 
 #[test]
@@ -102,14 +124,25 @@ fn what_cannot_be_is_refused_by_name() {
     let (folder, cluster) = (tempfile::tempdir().unwrap(), members());
     let nodes: Vec<Arc<Node>> = (1..=3).map(|node| open(node, &cluster, folder.path())).collect();
     put(&nodes[0], "k", "1");
-    let refused = |database: &str, wanted: Members| match block_on(nodes[1].change_members(database, wanted)) {
-        Err(DatabaseError::Failed(Failure::Refused(why))) => why,
-        other => panic!("{other:?}"),
-    };
+    let refused =
+        |database: &str, wanted: Members| match block_on(nodes[1].change_members(database, wanted))
+        {
+            Err(DatabaseError::Failed(Failure::Refused(why))) => why,
+            other => panic!("{other:?}"),
+        };
     assert_eq!(refused("meridian", to_be(&[1, 2, 9], &[], &[])), "there is no node 9");
-    assert_eq!(refused("meridian", to_be(&[1, 2], &[2], &[])), "node 2 cannot be a voter and a learner");
-    assert_eq!(refused("meridian", to_be(&[1, 2], &[], &[2])), "fewer than half of the voters may be witnesses");
-    assert!(refused("meridian", to_be(&[1, 2, 3], &[], &[3])).starts_with("node 3 would change between witness"));
+    assert_eq!(
+        refused("meridian", to_be(&[1, 2], &[2], &[])),
+        "node 2 cannot be a voter and a learner"
+    );
+    assert_eq!(
+        refused("meridian", to_be(&[1, 2], &[], &[2])),
+        "fewer than half of the voters may be witnesses"
+    );
+    assert!(
+        refused("meridian", to_be(&[1, 2, 3], &[], &[3]))
+            .starts_with("node 3 would change between witness")
+    );
     assert!(refused("system", to_be(&[1, 2], &[], &[])).starts_with("every node has a member of"));
     let missing = block_on(nodes[0].change_members("nowhere", to_be(&[1], &[], &[])));
     assert_eq!(missing, Err(DatabaseError::Missing("nowhere".into())));

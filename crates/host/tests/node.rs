@@ -56,9 +56,16 @@ fn a_node_in_memory_reads_what_it_wrote_and_travels_in_time() {
     let second = put(&database, "k", "two");
     assert!(second > first);
     assert_eq!(get(&database, "k").as_deref(), Some("two"));
-    assert_eq!(get_at(&database, "k", Mode::ReadOnly(ReadAt::Exact(first))).as_deref(), Some("one"));
-    let later = meridian_clock::Timestamp { nanos: node.status().clock.interval.latest + 3_600_000_000_000, ..second };
-    let refused = block_on(database.begin(Begin { mode: Mode::ReadOnly(ReadAt::Exact(later)), age: None }));
+    assert_eq!(
+        get_at(&database, "k", Mode::ReadOnly(ReadAt::Exact(first))).as_deref(),
+        Some("one")
+    );
+    let later = meridian_clock::Timestamp {
+        nanos: node.status().clock.interval.latest + 3_600_000_000_000,
+        ..second
+    };
+    let refused =
+        block_on(database.begin(Begin { mode: Mode::ReadOnly(ReadAt::Exact(later)), age: None }));
     assert!(matches!(refused.err(), Some(Failure::InFuture { .. })));
     assert_eq!(get(&node.database("meridian").unwrap(), "k"), None);
 }
@@ -93,9 +100,12 @@ fn own_writes_are_seen_in_reads_and_scans_and_taken_back_to_a_savepoint() {
         for limit in 1..6 {
             let (mut seen, mut range) = (Vec::new(), Some(KeyRange::all()));
             while let Some(part) = range {
-                let chunk = block_on(transaction.scan(&part, Lock::Shared, reverse, limit)).unwrap();
+                let chunk =
+                    block_on(transaction.scan(&part, Lock::Shared, reverse, limit)).unwrap();
                 assert!(chunk.rows.len() <= limit);
-                seen.extend(chunk.rows.into_iter().map(|(key, _)| String::from_utf8(key.to_vec()).unwrap()));
+                seen.extend(
+                    chunk.rows.into_iter().map(|(key, _)| String::from_utf8(key.to_vec()).unwrap()),
+                );
                 range = chunk.rest;
             }
             if reverse {
@@ -127,12 +137,14 @@ fn increments_from_many_threads_are_all_counted() {
     assert_eq!(get(&database, "n"), Some(counted.to_string()));
 }
 
-/// Reads under a shared lock and writes: two of these deadlock on the upgrade, and wound-wait lets the older win.
+/// Reads under a shared lock and writes: two of these deadlock on the upgrade, and wound-wait lets
+/// the older win.
 fn increment(database: &Arc<dyn Database>) -> bool {
     let mut transaction = begin(database, Mode::ReadWrite);
     let key = Key::from("n");
     let Ok(before) = block_on(transaction.get(&key, Lock::Shared)) else { return false };
-    let before: u64 = before.map_or(0, |value| std::str::from_utf8(&value).unwrap().parse().unwrap());
+    let before: u64 =
+        before.map_or(0, |value| std::str::from_utf8(&value).unwrap().parse().unwrap());
     transaction.put(key, Some(Value::from(&*(before + 1).to_string()))).unwrap();
     matches!(block_on(transaction.commit()), Outcome::Committed { .. })
 }
@@ -159,7 +171,10 @@ fn who_stops_waiting_is_in_nobodys_way() {
     let key = Key::from("k");
     let [mut holder, mut stopped, mut last] = [0; 3].map(|_| begin(&database, Mode::ReadWrite));
     block_on(holder.get(&key, Lock::Shared)).expect("it is free");
-    assert!(stopped.get(&key, Lock::Exclusive).now_or_never().is_none(), "it waits, and is dropped");
+    assert!(
+        stopped.get(&key, Lock::Exclusive).now_or_never().is_none(),
+        "it waits, and is dropped"
+    );
     last.set_lock_timeout(Some(Duration::from_secs(5)));
     block_on(last.get(&key, Lock::Shared)).expect("nobody waits before it");
     // The same of one that gave up by itself.
@@ -191,11 +206,14 @@ fn a_folder_is_gone_on_from_and_the_log_does_not_grow_for_ever() {
             assert!(std::time::Instant::now() < end, "{:?}", node.status());
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert!(matches!(Node::open(small(folder.path())), Err(error) if error.to_string().contains("in use")));
+        assert!(
+            matches!(Node::open(small(folder.path())), Err(error) if error.to_string().contains("in use"))
+        );
     }
 }
 
-/// What the log was allowed to forget is in the store: without that the node must not begin as if it had never been written.
+/// What the log was allowed to forget is in the store: without that the node must not begin as if
+/// it had never been written.
 #[test]
 fn a_store_that_was_emptied_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
@@ -242,11 +260,17 @@ fn databases_are_created_kept_and_dropped() {
             block_on(node.create_database("lab", &spanner::PROTOCOL, Vec::new())),
             Err(DatabaseError::Exists("lab".into()))
         );
-        assert!(matches!(block_on(node.drop_database("postgres")), Err(DatabaseError::Permanent(_))));
+        assert!(matches!(
+            block_on(node.drop_database("postgres")),
+            Err(DatabaseError::Permanent(_))
+        ));
         put(&node.database("lab").unwrap(), "k", "kept");
         put(&node.database("shed").unwrap(), "k", "lost");
         block_on(node.drop_database("shed")).unwrap();
-        assert_eq!(block_on(node.drop_database("shed")), Err(DatabaseError::Missing("shed".into())));
+        assert_eq!(
+            block_on(node.drop_database("shed")),
+            Err(DatabaseError::Missing("shed".into()))
+        );
     }
     let node = Node::open(small(folder.path())).unwrap();
     assert_eq!(node.databases(), ["system", "postgres", "meridian", "lab"]);
@@ -281,19 +305,28 @@ fn a_database_keeps_versions_for_as_long_as_it_says() {
         put(&here, "another", "settles something");
         match read(&here, old[0]) {
             Err(failure) => break failure,
-            Ok(found) => assert_eq!(found, Some(Value::from("one")), "an error, never another answer"),
+            Ok(found) => {
+                assert_eq!(found, Some(Value::from("one")), "an error, never another answer")
+            }
         }
         assert!(std::time::Instant::now() < end, "it is kept for ever");
         std::thread::sleep(Duration::from_millis(20));
     };
     assert!(matches!(refused, Failure::BelowHorizon { .. }), "{refused:?}");
-    assert_eq!(read(&there, old[1]), Ok(Some(Value::from("one"))), "another database keeps its own");
+    assert_eq!(
+        read(&there, old[1]),
+        Ok(Some(Value::from("one"))),
+        "another database keeps its own"
+    );
     assert_eq!(get(&here, "k").as_deref(), Some("two"));
     drop((here, there));
     drop(node);
     let again = Node::open(small(folder.path())).unwrap();
     let retention = |database| again.setting(database, "version_retention_period").flatten();
-    assert_eq!((retention("meridian").as_deref(), retention("lab").as_deref()), (Some("1s"), Some("10min")));
+    assert_eq!(
+        (retention("meridian").as_deref(), retention("lab").as_deref()),
+        (Some("1s"), Some("10min"))
+    );
     block_on(again.set("meridian", "version_retention_period", None)).unwrap();
     assert_eq!(retention("meridian").as_deref(), Some("10min"));
 }

@@ -1,4 +1,5 @@
-//! Databases of the qwstore protocol: one node, and three with a fourth that has no replica, in one process over TCP.
+//! Databases of the qwstore protocol: one node, and three with a fourth that has no replica, in one
+//! process over TCP.
 
 mod common;
 
@@ -11,7 +12,9 @@ use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_placement::Member;
 use meridian_systems::baselines::qwstore;
-use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, SchemaVersion, Transaction};
+use meridian_txn::{
+    Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, SchemaVersion, Transaction,
+};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -50,7 +53,10 @@ fn alone_what_is_acknowledged_outlives_the_process_and_what_needs_transactions_i
         for number in 0..50 {
             let (key, value) = (format!("k{number}"), life.to_string());
             let value = (number != life).then_some(value.as_str());
-            assert!(matches!(write(&lab(&node), &[(&key, value), ("last", Some(&key))]), Outcome::Committed { .. }));
+            assert!(matches!(
+                write(&lab(&node), &[(&key, value), ("last", Some(&key))]),
+                Outcome::Committed { .. }
+            ));
             // Some of it is in the store for good, some is not.
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -69,10 +75,14 @@ fn alone_what_is_acknowledged_outlives_the_process_and_what_needs_transactions_i
     let newest = block_on(session.scan(&KeyRange::prefix(b"k"), Lock::Shared, true, 2)).unwrap();
     let keys: Vec<&[u8]> = newest.rows.iter().map(|(key, _)| &key[..]).collect();
     assert_eq!(keys, [b"k9", b"k8"]);
-    let at = meridian_clock::Timestamp { nanos: node.now().interval.earliest, ..meridian_clock::Timestamp::ZERO };
+    let at = meridian_clock::Timestamp {
+        nanos: node.now().interval.earliest,
+        ..meridian_clock::Timestamp::ZERO
+    };
     assert!(matches!(read_only(ReadAt::Exact(at)), Err(Failure::Refused(_))));
     let mut session = begin(&database, Mode::ReadWrite).unwrap();
-    let changed = session.change_schema(SchemaVersion { table: 1, version: 1 }, vec![KeyRange::all()]);
+    let changed =
+        session.change_schema(SchemaVersion { table: 1, version: 1 }, vec![KeyRange::all()]);
     assert!(matches!(changed, Err(Failure::Refused(_))), "{changed:?}");
     let split = block_on(node.split("lab", vec![Key::from("m")])).unwrap_err();
     assert!(matches!(split, DatabaseError::Failed(Failure::Refused(_))), "{split}");
@@ -95,7 +105,8 @@ fn three_nodes_and_a_client_write_everywhere_and_read_anywhere_and_wait_for_who_
     let (mut nodes, client): (Vec<Arc<Node>>, Arc<Node>) = ((1..=3).map(open).collect(), open(4));
     let on: Vec<NodeId> = (1..=3).map(NodeId).collect();
     insist(|| {
-        block_on(client.create_database("lab", &qwstore::PROTOCOL, on.clone())).map_err(|error| error.to_string())
+        block_on(client.create_database("lab", &qwstore::PROTOCOL, on.clone()))
+            .map_err(|error| error.to_string())
     });
     let from_client = lab(&client);
     put_in(&from_client, "k0", "by the client");
@@ -107,12 +118,18 @@ fn three_nodes_and_a_client_write_everywhere_and_read_anywhere_and_wait_for_who_
         assert!(nodes.iter().all(|node| get_in(&lab(node), "k0") == Some(format!("by {at}"))));
         assert_eq!(get_in(&from_client, "k0"), Some(format!("by {at}")));
     }
-    assert!(matches!(write(&from_client, &[("k1", None), ("k4", Some("here"))]), Outcome::Committed { .. }));
+    assert!(matches!(
+        write(&from_client, &[("k1", None), ("k4", Some("here"))]),
+        Outcome::Committed { .. }
+    ));
     let mut session = begin(&from_client, Mode::ReadWrite).unwrap();
     session.put(Key::from("k3"), Some(Value::from("own"))).unwrap();
     let found = block_on(session.scan(&KeyRange::prefix(b"k"), Lock::Shared, false, 10)).unwrap();
-    let rows: Vec<String> =
-        found.rows.iter().map(|(key, value)| format!("{key:?}={}", String::from_utf8_lossy(value))).collect();
+    let rows: Vec<String> = found
+        .rows
+        .iter()
+        .map(|(key, value)| format!("{key:?}={}", String::from_utf8_lossy(value)))
+        .collect();
     assert_eq!(rows, ["k0=by 2", "k2=here", "k3=own", "k4=here"]);
     drop(session);
 
@@ -121,7 +138,8 @@ fn three_nodes_and_a_client_write_everywhere_and_read_anywhere_and_wait_for_who_
     assert_eq!(get_in(&from_client, "k4").as_deref(), Some("here"));
     let began = Instant::now();
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| (write(&from_client, &[("k5", Some("waited"))]), began.elapsed()));
+        let waits =
+            scope.spawn(|| (write(&from_client, &[("k5", Some("waited"))]), began.elapsed()));
         std::thread::sleep(Duration::from_secs(1));
         nodes.push(open(3));
         let (outcome, took) = waits.join().unwrap();
@@ -146,17 +164,25 @@ fn three_nodes_and_a_client_write_everywhere_and_read_anywhere_and_wait_for_who_
 #[test]
 fn any_number_of_nodes_that_there_are_may_have_replicas() {
     let node = Node::open(Options::alone()).unwrap();
-    let error = block_on(node.create_database("lab", &qwstore::PROTOCOL, vec![NodeId(2)])).unwrap_err();
+    let error =
+        block_on(node.create_database("lab", &qwstore::PROTOCOL, vec![NodeId(2)])).unwrap_err();
     assert_eq!(error.to_string(), "there is no node 2, only 1 to 1");
     let (folder, members) = (tempfile::tempdir().unwrap(), common::members());
-    let nodes: Vec<Arc<Node>> = (1..=2).map(|node| open(node, &members[..2], folder.path())).collect();
+    let nodes: Vec<Arc<Node>> =
+        (1..=2).map(|node| open(node, &members[..2], folder.path())).collect();
     insist(|| {
-        block_on(nodes[0].create_database("lab", &qwstore::PROTOCOL, Vec::new())).map_err(|error| error.to_string())
+        block_on(nodes[0].create_database("lab", &qwstore::PROTOCOL, Vec::new()))
+            .map_err(|error| error.to_string())
     });
     put_in(&lab(&nodes[1]), "k", "v");
     assert!(nodes.iter().all(|node| get_in(&lab(node), "k").as_deref() == Some("v")));
     assert_eq!(
-        nodes[0].status().shards.iter().find(|shard| shard.database == "lab").map(|shard| shard.members.voters.len()),
+        nodes[0]
+            .status()
+            .shards
+            .iter()
+            .find(|shard| shard.database == "lab")
+            .map(|shard| shard.members.voters.len()),
         Some(2)
     );
 }

@@ -22,12 +22,9 @@ fn all(database: &Arc<dyn Database>, mode: Mode) -> Vec<String> {
     let (mut rows, mut rest) = (Vec::new(), Some(KeyRange::all()));
     while let Some(range) = rest {
         let found = block_on(transaction.scan(&range, Lock::Shared, false, 10)).unwrap();
-        rows.extend(
-            found
-                .rows
-                .iter()
-                .map(|(key, value)| format!("{}={}", String::from_utf8_lossy(key), String::from_utf8_lossy(value))),
-        );
+        rows.extend(found.rows.iter().map(|(key, value)| {
+            format!("{}={}", String::from_utf8_lossy(key), String::from_utf8_lossy(value))
+        }));
         rest = found.rest;
     }
     rows
@@ -48,7 +45,11 @@ fn a_database_is_split_and_written_across_the_split_and_comes_back() {
             block_on(node.split("meridian", again)).unwrap();
             put(&database, &[("a", "2"), ("m", "2"), ("z", "2")]);
         }
-        assert_eq!(node.status().shards.iter().filter(|shard| shard.database == "meridian").count(), 3, "life {life}");
+        assert_eq!(
+            node.status().shards.iter().filter(|shard| shard.database == "meridian").count(),
+            3,
+            "life {life}"
+        );
         for mode in [NOW, Mode::ReadWrite] {
             assert_eq!(all(&database, mode), ["a=2", "m=2", "z=2"], "life {life}, {mode:?}");
         }
@@ -67,7 +68,10 @@ fn what_was_not_to_be_locked_takes_no_part_in_the_commit() {
     block_on(holder.get(&Key::from("z"), Lock::Exclusive)).unwrap();
     for impatient in [&mut reader, &mut writer] {
         impatient.set_lock_timeout(Some(Duration::from_millis(20)));
-        assert_eq!(block_on(impatient.get(&Key::from("z"), Lock::Exclusive)).err(), Some(Failure::LockTimeout));
+        assert_eq!(
+            block_on(impatient.get(&Key::from("z"), Lock::Exclusive)).err(),
+            Some(Failure::LockTimeout)
+        );
     }
     assert!(matches!(block_on(reader.commit()), Outcome::Committed { .. }));
     writer.put(Key::from("a"), Some(Value::from("2"))).unwrap();
@@ -77,7 +81,8 @@ fn what_was_not_to_be_locked_takes_no_part_in_the_commit() {
     assert_eq!(all(&database, NOW), ["a=2", "z=2"]);
 }
 
-/// What was split off is not known to the store then, until the log is read again up to the split. What its member has in the log meanwhile stays.
+/// What was split off is not known to the store then, until the log is read again up to the split.
+/// What its member has in the log meanwhile stays.
 #[test]
 fn a_node_that_lost_its_store_has_everything_in_its_log() {
     let folder = tempfile::tempdir().unwrap();
@@ -94,8 +99,11 @@ fn a_node_that_lost_its_store_has_everything_in_its_log() {
         let until = Instant::now() + Duration::from_secs(120);
         let node = loop {
             match Node::open(Options::alone().at(folder.path())) {
-                // The thread that settled the split of the life before may hold the store for a moment longer.
-                Err(OpenError::InUse { .. }) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+                // The thread that settled the split of the life before may hold the store for a
+                // moment longer.
+                Err(OpenError::InUse { .. }) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(5))
+                }
                 opened => break opened.unwrap(),
             }
         };

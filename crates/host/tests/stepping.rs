@@ -1,5 +1,6 @@
-//! Machines at home, stepped by threads of the operating system: the mailbox, timers and a machine that waits for both.
-//! `interleavings.rs` looks at the same files under one order of threads after the other.
+//! Machines at home, stepped by threads of the operating system: the mailbox, timers and a machine
+//! that waits for both. `interleavings.rs` looks at the same files under one order of threads after
+//! the other.
 
 use meridian_clock::Reading;
 use meridian_host::clock::{Clock, ClockBound};
@@ -7,7 +8,9 @@ use meridian_host::mailbox::Mailbox;
 use meridian_host::panics::{MachineName, OnPanic, PanicGuard};
 use meridian_host::resident::{Input, Resident, World};
 use meridian_host::timers::{Timers, Wake};
-use meridian_machine::{Address, DatabaseId, Incarnation, Machine, NodeId, Outbox, Position, ShardId};
+use meridian_machine::{
+    Address, DatabaseId, Incarnation, Machine, NodeId, Outbox, Position, ShardId,
+};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -72,7 +75,9 @@ impl Machine for Echo {
         self.waiting.push_back((position, message));
     }
     fn on_durable(&mut self, now: Reading, through: Position, out: &mut Outbox<Self>) {
-        while let Some((_, number)) = self.waiting.pop_front_if(|(position, _)| *position <= through) {
+        while let Some((_, number)) =
+            self.waiting.pop_front_if(|(position, _)| *position <= through)
+        {
             out.arm(number, now.boot_ns + 1_000_000);
         }
     }
@@ -110,7 +115,10 @@ impl World<Echo> for Home {
         &self.guard
     }
     fn machine(&self) -> MachineName {
-        MachineName { protocol: "echo", address: Address::replica(NodeId(1), DatabaseId(2), ShardId(3)) }
+        MachineName {
+            protocol: "echo",
+            address: Address::replica(NodeId(1), DatabaseId(2), ShardId(3)),
+        }
     }
     fn kind(_: &u64) -> &'static str {
         "number"
@@ -134,7 +142,8 @@ fn a_machine_is_stepped_by_whoever_delivers_and_woken_when_its_time_comes() {
     for number in 0..100 {
         echo.post(Input::Message(from, number));
     }
-    let mut heard: Vec<u64> = (0..100).map(|_| answers.recv_timeout(Duration::from_secs(20)).unwrap()).collect();
+    let mut heard: Vec<u64> =
+        (0..100).map(|_| answers.recv_timeout(Duration::from_secs(20)).unwrap()).collect();
     heard.sort_unstable();
     assert_eq!(heard, (0..100).collect::<Vec<_>>());
     echo.stop();

@@ -33,7 +33,8 @@ fn begin(database: &Arc<dyn Database>) -> Box<dyn Transaction> {
 fn add(transaction: &mut dyn Transaction) {
     let key = Key::from("sum");
     let known = block_on(transaction.get(&key, Lock::Exclusive)).expect("it is read");
-    let sum = known.map_or(0, |value| String::from_utf8_lossy(&value).parse::<u64>().expect("a number"));
+    let sum =
+        known.map_or(0, |value| String::from_utf8_lossy(&value).parse::<u64>().expect("a number"));
     transaction.put(key, Some(Value::from((sum + 1).to_string().as_str()))).expect("it is written");
 }
 
@@ -49,8 +50,15 @@ fn alone_transactions_validate_and_what_is_committed_outlives_the_process() {
     add(&mut *other);
     let Outcome::Committed { at } = block_on(one.commit()) else { panic!("nobody is in its way") };
     assert_eq!(block_on(other.commit()), Outcome::Aborted { why: Conflict::Overwritten });
-    let snapshot = |at| block_on(database.begin(Begin { mode: Mode::ReadOnly(ReadAt::Exact(at)), age: None })).unwrap();
-    let sum = |at| block_on(snapshot(at).get(&Key::from("sum"), Lock::Shared)).unwrap().map(|value| value.to_vec());
+    let snapshot = |at| {
+        block_on(database.begin(Begin { mode: Mode::ReadOnly(ReadAt::Exact(at)), age: None }))
+            .unwrap()
+    };
+    let sum = |at| {
+        block_on(snapshot(at).get(&Key::from("sum"), Lock::Shared))
+            .unwrap()
+            .map(|value| value.to_vec())
+    };
     let just_before = meridian_clock::Timestamp { nanos: at.nanos - 1, ..at };
     assert_eq!((sum(just_before), sum(at)), (None, Some(b"1".to_vec())));
     let refused = block_on(node.split("lab", vec![Key::from("m")])).unwrap_err();
@@ -79,20 +87,30 @@ fn what_is_to_be_prepared_waits_for_as_long_as_the_database_says() {
     };
     let is = |node: &Node| node.setting("lab", "prepare_wait").flatten();
     let set = |node: &Node, database, value| block_on(node.set(database, "prepare_wait", value));
-    assert_eq!((is(&node).as_deref(), node.setting("meridian", "prepare_wait")), (Some("0"), Some(None)));
+    assert_eq!(
+        (is(&node).as_deref(), node.setting("meridian", "prepare_wait")),
+        (Some("0"), Some(None))
+    );
     assert!(matches!(set(&node, "nowhere", None), Err(DatabaseError::Missing(_))));
     assert!(matches!(set(&node, "meridian", Some("200ms")), Err(DatabaseError::Protocol(_))));
     assert!(matches!(set(&node, "lab", Some("soon")), Err(DatabaseError::Setting { .. })));
-    assert!(matches!(block_on(node.set("lab", "colour", Some("red"))), Err(DatabaseError::NoSetting { .. })));
+    assert!(matches!(
+        block_on(node.set("lab", "colour", Some("red"))),
+        Err(DatabaseError::NoSetting { .. })
+    ));
     set(&node, "lab", Some("200ms")).unwrap();
-    insist(|| if is(&node).as_deref() == Some("200ms") { Ok(()) } else { Err("not yet".to_owned()) });
+    insist(
+        || if is(&node).as_deref() == Some("200ms") { Ok(()) } else { Err("not yet".to_owned()) },
+    );
     assert!(takes(&node, "late") >= WAIT);
     drop(node);
     let node = open();
     assert_eq!(is(&node).as_deref(), Some("200ms"));
     assert!(takes(&node, "late again") >= WAIT);
     set(&node, "lab", None).unwrap();
-    insist(|| if takes(&node, "at once") < WAIT { Ok(()) } else { Err("it still waits".to_owned()) });
+    insist(
+        || if takes(&node, "at once") < WAIT { Ok(()) } else { Err("it still waits".to_owned()) },
+    );
     assert_eq!(is(&node).as_deref(), Some("0"));
 }
 
@@ -103,7 +121,8 @@ fn three() -> (Vec<Member>, tempfile::TempDir) {
 #[test]
 fn three_nodes_commit_and_read_everywhere_while_any_one_is_away() {
     let (members, folder) = three();
-    let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
+    let mut nodes: Vec<Option<Arc<Node>>> =
+        (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
     insist(|| {
         block_on(nodes[0].as_ref().unwrap().create_database("lab", TAPIR, Vec::new()))
             .map_err(|error| error.to_string())
@@ -112,7 +131,10 @@ fn three_nodes_commit_and_read_everywhere_while_any_one_is_away() {
         put_in(&lab(node), &format!("k{index}"), "first");
     }
     for node in nodes.iter().flatten() {
-        assert!((0..3).all(|index| get_in(&lab(node), &format!("k{index}")).as_deref() == Some("first")));
+        assert!(
+            (0..3)
+                .all(|index| get_in(&lab(node), &format!("k{index}")).as_deref() == Some("first"))
+        );
     }
     for away in 0..3u32 {
         nodes[away as usize] = None;
@@ -133,20 +155,26 @@ fn three_nodes_commit_and_read_everywhere_while_any_one_is_away() {
     let database = lab(nodes[0].as_ref().unwrap());
     let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
     let mut transaction = block_on(database.begin(begin)).unwrap();
-    let rows = block_on(transaction.scan(&KeyRange::prefix(b"without"), Lock::Shared, false, 10)).unwrap();
+    let rows =
+        block_on(transaction.scan(&KeyRange::prefix(b"without"), Lock::Shared, false, 10)).unwrap();
     assert_eq!(rows.rows.len(), 3);
 }
 
-/// Sums that several clients add to through all nodes, one of which is killed again and again, lose nothing that was acknowledged.
+/// Sums that several clients add to through all nodes, one of which is killed again and again, lose
+/// nothing that was acknowledged.
 #[test]
 fn nothing_acknowledged_is_lost_when_nodes_die_in_the_middle_of_commits() {
     let (members, folder) = three();
     let open = |node: u32| open(node, &members, folder.path());
-    let nodes: Vec<parking_lot::Mutex<Arc<Node>>> = (1..=3).map(|node| parking_lot::Mutex::new(open(node))).collect();
+    let nodes: Vec<parking_lot::Mutex<Arc<Node>>> =
+        (1..=3).map(|node| parking_lot::Mutex::new(open(node))).collect();
     let first = nodes[0].lock().clone();
-    insist(|| block_on(first.create_database("lab", TAPIR, Vec::new())).map_err(|error| error.to_string()));
+    insist(|| {
+        block_on(first.create_database("lab", TAPIR, Vec::new())).map_err(|error| error.to_string())
+    });
     drop(first);
-    let (sure, perhaps) = (std::sync::atomic::AtomicU64::new(0), std::sync::atomic::AtomicU64::new(0));
+    let (sure, perhaps) =
+        (std::sync::atomic::AtomicU64::new(0), std::sync::atomic::AtomicU64::new(0));
     let over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         use std::sync::atomic::Ordering::Relaxed;
@@ -157,14 +185,21 @@ fn nothing_acknowledged_is_lost_when_nodes_die_in_the_middle_of_commits() {
                 while !over.load(Relaxed) {
                     let node = nodes[client].lock().clone();
                     let Ok(Some(database)) = block_on(node.find_database("lab")) else { continue };
-                    let Ok(mut transaction) = block_on(database.begin(Begin { mode: Mode::ReadWrite, age })) else {
+                    let Ok(mut transaction) =
+                        block_on(database.begin(Begin { mode: Mode::ReadWrite, age }))
+                    else {
                         continue;
                     };
                     age = Some(transaction.age());
                     let key = Key::from("sum");
-                    let Ok(known) = block_on(transaction.get(&key, Lock::Exclusive)) else { continue };
-                    let sum = known.map_or(0, |value| String::from_utf8_lossy(&value).parse::<u64>().unwrap());
-                    transaction.put(key, Some(Value::from((sum + 1).to_string().as_str()))).unwrap();
+                    let Ok(known) = block_on(transaction.get(&key, Lock::Exclusive)) else {
+                        continue;
+                    };
+                    let sum = known
+                        .map_or(0, |value| String::from_utf8_lossy(&value).parse::<u64>().unwrap());
+                    transaction
+                        .put(key, Some(Value::from((sum + 1).to_string().as_str())))
+                        .unwrap();
                     match block_on(transaction.commit()) {
                         Outcome::Committed { .. } => {
                             (age, _) = (None, sure.fetch_add(1, Relaxed));
@@ -180,19 +215,31 @@ fn nothing_acknowledged_is_lost_when_nodes_die_in_the_middle_of_commits() {
             let mut dies = nodes[round % 3].lock();
             dies.kill();
             // Its folder is free once nobody holds it.
-            insist(|| if Arc::strong_count(&dies) == 1 { Ok(()) } else { Err("somebody holds it".to_owned()) });
+            insist(|| {
+                if Arc::strong_count(&dies) == 1 {
+                    Ok(())
+                } else {
+                    Err("somebody holds it".to_owned())
+                }
+            });
             let nobody = Node::open(Options::alone()).unwrap();
             drop(std::mem::replace(&mut *dies, nobody));
             *dies = open(round as u32 % 3 + 1);
         }
         let before = sure.load(Relaxed);
-        insist(|| if sure.load(Relaxed) > before + 20 { Ok(()) } else { Err("nobody gets on".to_owned()) });
+        insist(|| {
+            if sure.load(Relaxed) > before + 20 { Ok(()) } else { Err("nobody gets on".to_owned()) }
+        });
         over.store(true, Relaxed);
     });
     let (sure, perhaps) = (sure.into_inner(), perhaps.into_inner());
     for node in &nodes {
         let sum: u64 = get_in(&lab(&node.lock()), "sum").expect("it was written").parse().unwrap();
-        assert!((sure..=sure + perhaps).contains(&sum), "{sum}, and {sure} to {} were added", sure + perhaps);
+        assert!(
+            (sure..=sure + perhaps).contains(&sum),
+            "{sum}, and {sure} to {} were added",
+            sure + perhaps
+        );
     }
 }
 
@@ -200,15 +247,20 @@ fn to(nodes: &[u32]) -> GroupMembers {
     GroupMembers { voters: nodes.iter().copied().map(NodeId).collect(), ..GroupMembers::default() }
 }
 
-/// Node 3 is gone for good, and node 4 takes over. It has everything by then, also what is in no record any more: so the other two may go one after the other.
+/// Node 3 is gone for good, and node 4 takes over. It has everything by then, also what is in no
+/// record any more: so the other two may go one after the other.
 #[test]
 fn another_node_takes_over_from_one_that_is_gone() {
     let (members, folder) = (some_members(5), tempfile::tempdir().unwrap());
-    let mut nodes: Vec<Option<Arc<Node>>> = (1..=5).map(|node| Some(open(node, &members, folder.path()))).collect();
-    let on = |nodes: &[Option<Arc<Node>>], at: usize| Arc::clone(nodes[at].as_ref().expect("it is up"));
+    let mut nodes: Vec<Option<Arc<Node>>> =
+        (1..=5).map(|node| Some(open(node, &members, folder.path()))).collect();
+    let on =
+        |nodes: &[Option<Arc<Node>>], at: usize| Arc::clone(nodes[at].as_ref().expect("it is up"));
     let three = || vec![NodeId(1), NodeId(2), NodeId(3)];
     let first = on(&nodes, 0);
-    insist(|| block_on(first.create_database("lab", TAPIR, three())).map_err(|error| error.to_string()));
+    insist(|| {
+        block_on(first.create_database("lab", TAPIR, three())).map_err(|error| error.to_string())
+    });
     for number in 0..200 {
         put_in(&lab(&first), &format!("k{number:03}"), "from the beginning");
     }
@@ -218,19 +270,30 @@ fn another_node_takes_over_from_one_that_is_gone() {
     let settled = || {
         put_in(&lab(&first), "another", "so that it goes on");
         let mode = Mode::ReadOnly(ReadAt::AtLeast(written));
-        let transaction = block_on(lab(&first).begin(Begin { mode, age: None })).map_err(|why| why.to_string())?;
+        let transaction = block_on(lab(&first).begin(Begin { mode, age: None }))
+            .map_err(|why| why.to_string())?;
         let at = transaction.read_at().expect("a snapshot has a timestamp");
-        if at.nanos + 50_000_000 < transaction.began().latest { Ok(at) } else { Err("nothing is settled".to_owned()) }
+        if at.nanos + 50_000_000 < transaction.began().latest {
+            Ok(at)
+        } else {
+            Err("nothing is settled".to_owned())
+        }
     };
     let before = insist(settled);
-    insist(|| settled().and_then(|at| if at > before { Ok(()) } else { Err("nothing else is settled".to_owned()) }));
+    insist(|| {
+        settled().and_then(|at| {
+            if at > before { Ok(()) } else { Err("nothing else is settled".to_owned()) }
+        })
+    });
     std::thread::sleep(std::time::Duration::from_millis(500));
     insist(settled);
     for number in 0..20 {
         put_in(&lab(&first), &format!("k{number:03}"), "later");
     }
     nodes[2] = None;
-    for wrong in [to(&[1, 2]), to(&[1, 2, 9]), GroupMembers { learners: vec![NodeId(4)], ..to(&[1, 2, 5]) }] {
+    for wrong in
+        [to(&[1, 2]), to(&[1, 2, 9]), GroupMembers { learners: vec![NodeId(4)], ..to(&[1, 2, 5]) }]
+    {
         let refused = block_on(first.change_members("lab", wrong));
         assert!(matches!(refused, Err(DatabaseError::Replicas(_))), "{refused:?}");
     }
@@ -243,11 +306,17 @@ fn another_node_takes_over_from_one_that_is_gone() {
         let database = lab(&on(nodes, at));
         let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
         let mut transaction = block_on(database.begin(begin)).unwrap();
-        let rows = block_on(transaction.scan(&KeyRange::prefix(b"k"), Lock::Shared, false, 1000)).unwrap();
+        let rows =
+            block_on(transaction.scan(&KeyRange::prefix(b"k"), Lock::Shared, false, 1000)).unwrap();
         assert_eq!(rows.rows.len(), 200, "at node {}", at + 1);
         for (index, value) in [(0, "last"), (1, "later"), (100, "from the beginning")] {
             assert_eq!(rows.rows[index].1, Value::from(value), "at node {}", at + 1);
-            assert_eq!(get_in(&database, &format!("k{index:03}")).as_deref(), Some(value), "at node {}", at + 1);
+            assert_eq!(
+                get_in(&database, &format!("k{index:03}")).as_deref(),
+                Some(value),
+                "at node {}",
+                at + 1
+            );
         }
     };
     [0, 1, 3, 4].into_iter().for_each(|at| judge(&nodes, at));
@@ -265,20 +334,25 @@ fn another_node_takes_over_from_one_that_is_gone() {
     [3, 4].into_iter().for_each(|at| judge(&nodes, at));
 }
 
-/// Hardly anything is settled here, so that after a restart rows are heard of from the log of `system`, one epoch after the other. What would be wrong otherwise others mend mostly: the rule is held by
-/// `who_was_in_a_later_epoch_waits_until_it_hears_of_it` of the replicas alone.
+/// Hardly anything is settled here, so that after a restart rows are heard of from the log of
+/// `system`, one epoch after the other. What would be wrong otherwise others mend mostly: the rule
+/// is held by `who_was_in_a_later_epoch_waits_until_it_hears_of_it` of the replicas alone.
 #[test]
 fn a_replica_that_begins_again_waits_for_the_row_of_its_epoch() {
     let (members, folder) = (some_members(4), tempfile::tempdir().unwrap());
     let open = |node: u32| {
         let hour = std::time::Duration::from_secs(3600);
-        let settle = SettleOptions { after: hour, checkpoint_every: hour, ..SettleOptions::default() };
-        let options = Options { node: NodeId(node), members: members.clone(), settle, ..Options::loopback() };
+        let settle =
+            SettleOptions { after: hour, checkpoint_every: hour, ..SettleOptions::default() };
+        let options =
+            Options { node: NodeId(node), members: members.clone(), settle, ..Options::loopback() };
         Node::open(options.at(folder.path().join(node.to_string()))).unwrap()
     };
     let mut nodes: Vec<Arc<Node>> = (1..=4).map(open).collect();
     let three = || vec![NodeId(1), NodeId(2), NodeId(3)];
-    insist(|| block_on(nodes[0].create_database("lab", TAPIR, three())).map_err(|error| error.to_string()));
+    insist(|| {
+        block_on(nodes[0].create_database("lab", TAPIR, three())).map_err(|error| error.to_string())
+    });
     put_in(&lab(&nodes[0]), "k", "first");
     block_on(nodes[0].change_members("lab", to(&[1, 2, 4]))).unwrap();
     nodes[2].kill();
@@ -286,10 +360,21 @@ fn a_replica_that_begins_again_waits_for_the_row_of_its_epoch() {
         put_in(&lab(&nodes[0]), "k", &value.to_string());
         for at in [0, 1, 3] {
             nodes[at].kill();
-            insist(|| if Arc::strong_count(&nodes[at]) == 1 { Ok(()) } else { Err("somebody holds it".to_owned()) });
+            insist(|| {
+                if Arc::strong_count(&nodes[at]) == 1 {
+                    Ok(())
+                } else {
+                    Err("somebody holds it".to_owned())
+                }
+            });
             drop(std::mem::replace(&mut nodes[at], Node::open(Options::alone()).unwrap()));
             nodes[at] = open(at as u32 + 1);
-            assert_eq!(get_in(&lab(&nodes[at]), "k"), Some(value.to_string()), "at node {}", at + 1);
+            assert_eq!(
+                get_in(&lab(&nodes[at]), "k"),
+                Some(value.to_string()),
+                "at node {}",
+                at + 1
+            );
         }
     }
 }

@@ -72,7 +72,9 @@ pub enum LogError {
         what: &'static str,
     },
     /// Written by a newer version.
-    #[error("{file} has log format {found}, and this version reads up to {known}: use the newer version of meridian")]
+    #[error(
+        "{file} has log format {found}, and this version reads up to {known}: use the newer version of meridian"
+    )]
     NewerFormat {
         /// The file.
         file: String,
@@ -81,7 +83,8 @@ pub enum LogError {
         /// The newest format that is known here.
         known: u32,
     },
-    /// The disk refused. After a failed sync nothing is known of what reached the disk: the process must end.
+    /// The disk refused. After a failed sync nothing is known of what reached the disk: the process
+    /// must end.
     #[error("{file}: {source}")]
     Disk {
         /// The file.
@@ -108,7 +111,8 @@ pub struct Log {
     offset: u64,
     /// How far the open segment is synced.
     synced: u64,
-    /// How far the newest record that was written says that it was synced, and the newest that is synced itself.
+    /// How far the newest record that was written says that it was synced, and the newest that is
+    /// synced itself.
     marks: (u64, u64),
     /// Room in the open segment; 0 if none could be begun yet.
     capacity: u64,
@@ -152,8 +156,8 @@ fn rewrite_ends(file: &Arc<dyn File>, bytes: &[u8], seal: u64) -> io::Result<()>
 }
 
 impl Log {
-    /// Opens a log, reading everything that stands in it, and begins a new segment. A log that is new
-    /// exists durably when this comes back, and so does every record that is recovered.
+    /// Opens a log, reading everything that stands in it, and begins a new segment. A log that is
+    /// new exists durably when this comes back, and so does every record that is recovered.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Log, Recovered), LogError> {
         let fail = |name: &str, source| LogError::Disk { file: disk.describe(name), source };
         let names = disk.list().map_err(|error| fail("log", error))?;
@@ -186,31 +190,47 @@ impl Log {
             let name = segment::name(number);
             if place > 0 && numbers[place - 1] + 1 != number {
                 let file = disk.describe(&segment::name(number - 1));
-                return Err(LogError::Damaged { file, offset: 0, what: "a segment between two others is missing" });
+                return Err(LogError::Damaged {
+                    file,
+                    offset: 0,
+                    what: "a segment between two others is missing",
+                });
             }
             log.recover_segment(number, &name, last, &mut recovered)?;
         }
         if numbers.first().is_some_and(|first| *first > recovered.oldest && recovered.oldest > 0) {
             let file = disk.describe(&segment::name(recovered.oldest));
-            return Err(LogError::Damaged { file, offset: 0, what: "the oldest segment is missing" });
+            return Err(LogError::Damaged {
+                file,
+                offset: 0,
+                what: "the oldest segment is missing",
+            });
         }
         let names = disk.list().map_err(|error| fail("log", error))?;
         for name in names.into_iter().filter(|name| segment::is_spare(name)) {
-            let whole = disk.open(&name).and_then(|file| file.len()).map_err(|error| fail(&name, error))?;
+            let whole =
+                disk.open(&name).and_then(|file| file.len()).map_err(|error| fail(&name, error))?;
             if whole == options.segment_bytes && log.spare.len() < SPARES {
                 log.spare.push(name);
             } else {
                 disk.remove(&name).map_err(|error| fail(&name, error))?;
             }
         }
-        // On a full disk the log opens all the same, so that what it holds can be read; the first write tries again.
+        // On a full disk the log opens all the same, so that what it holds can be read; the first
+        // write tries again.
         match log.begin(options.segment_bytes) {
             Err(LogError::Full { .. }) if !numbers.is_empty() => Ok((log, recovered)),
             begun => begun.map(|()| (log, recovered)),
         }
     }
 
-    fn recover_segment(&mut self, number: u64, name: &str, last: bool, to: &mut Recovered) -> Result<(), LogError> {
+    fn recover_segment(
+        &mut self,
+        number: u64,
+        name: &str,
+        last: bool,
+        to: &mut Recovered,
+    ) -> Result<(), LogError> {
         let described = self.disk.describe(name);
         let fail = |source| LogError::Disk { file: described.clone(), source };
         let damaged = |offset, what| LogError::Damaged { file: described.clone(), offset, what };
@@ -218,12 +238,18 @@ impl Log {
         let mut bytes = vec![0; file.len().map_err(fail)? as usize];
         file.read_at(0, &mut bytes).map_err(fail)?;
         match segment::preamble(&bytes) {
-            Preamble::Begun { number: begun, oldest } if begun == number => to.oldest = to.oldest.max(oldest),
-            Preamble::Newer(found) => {
-                return Err(LogError::NewerFormat { file: described, found, known: segment::FORMAT });
+            Preamble::Begun { number: begun, oldest } if begun == number => {
+                to.oldest = to.oldest.max(oldest)
             }
-            // A crash while the newest segment was being begun: nothing was appended to it. A file that is being used
-            // again still bears its former number.
+            Preamble::Newer(found) => {
+                return Err(LogError::NewerFormat {
+                    file: described,
+                    found,
+                    known: segment::FORMAT,
+                });
+            }
+            // A crash while the newest segment was being begun: nothing was appended to it. A file
+            // that is being used again still bears its former number.
             _ if last && !segment::acknowledged(&bytes, number, 0) => {
                 self.seal(&file, name, number, FIRST, true)?;
                 to.torn = true;
@@ -255,7 +281,9 @@ impl Log {
                     file = self.rewrite(file, number, &bytes[..offset as usize])?;
                     break;
                 }
-                None => return Err(damaged(offset, "a record that was acknowledged does not check")),
+                None => {
+                    return Err(damaged(offset, "a record that was acknowledged does not check"));
+                }
             }
         }
         self.segments.push_back(Segment { number, file, newest });
@@ -266,11 +294,16 @@ impl Log {
     ///
     /// The process that wrote it may have ended after a failed sync. Then these bytes may be in the
     /// page cache alone, clean, and no sync of the file ever writes them. So they are written to
-    /// another file, which takes the segment's name once it is durable: a crash leaves the segment as
-    /// it was or as it is to be. A disk that has no room for another file gets them written again in
-    /// their place: each sector then holds what it held, or what was to be there, as when they were
-    /// first written.
-    fn rewrite(&self, file: Arc<dyn File>, number: u64, bytes: &[u8]) -> Result<Arc<dyn File>, LogError> {
+    /// another file, which takes the segment's name once it is durable: a crash leaves the segment
+    /// as it was or as it is to be. A disk that has no room for another file gets them written
+    /// again in their place: each sector then holds what it held, or what was to be there, as when
+    /// they were first written.
+    fn rewrite(
+        &self,
+        file: Arc<dyn File>,
+        number: u64,
+        bytes: &[u8],
+    ) -> Result<Arc<dyn File>, LogError> {
         let (name, offset) = (segment::name(number), bytes.len() as u64);
         if broken(rules::TAIL_NOT_REWRITTEN) {
             self.seal(&file, &name, number, offset, false)?;
@@ -298,15 +331,23 @@ impl Log {
         }
     }
 
-    /// Ends a segment at an offset, durably: whatever stands beyond is never read again. A seal says that everything before it
-    /// was synced, so that it is written only once that is true.
-    fn seal(&self, file: &Arc<dyn File>, name: &str, number: u64, offset: u64, begin: bool) -> Result<(), LogError> {
+    /// Ends a segment at an offset, durably: whatever stands beyond is never read again. A seal
+    /// says that everything before it was synced, so that it is written only once that is true.
+    fn seal(
+        &self,
+        file: &Arc<dyn File>,
+        name: &str,
+        number: u64,
+        offset: u64,
+        begin: bool,
+    ) -> Result<(), LogError> {
         let mut seal = Vec::new();
         segment::encode(&mut seal, number, offset, offset, SEAL, &[]);
         let unsynced = |source| LogError::Disk { file: self.disk.describe(name), source };
         // A preamble and a seal behind it share a sector: both reach the disk, or neither.
         if begin {
-            segment::write_preamble(file, number, self.oldest(number)).map_err(|source| self.failure(name, source))?;
+            segment::write_preamble(file, number, self.oldest(number))
+                .map_err(|source| self.failure(name, source))?;
         } else {
             file.sync().map_err(unsynced)?;
         }
@@ -322,9 +363,9 @@ impl Log {
     fn failure(&self, name: &str, source: io::Error) -> LogError {
         let file = self.disk.describe(name);
         match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                LogError::Full { file }
-            }
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => LogError::Full { file },
             _ => LogError::Disk { file, source },
         }
     }
@@ -362,9 +403,11 @@ impl Log {
         Ok(())
     }
 
-    /// Makes the next segment's file ahead of its need, a piece at a time: to be called when nobody waits. True if there is more to do.
+    /// Makes the next segment's file ahead of its need, a piece at a time: to be called when nobody
+    /// waits. True if there is more to do.
     ///
-    /// What is in place is room that agreement may use when the disk is full: see [`Log::is_short`].
+    /// What is in place is room that agreement may use when the disk is full: see
+    /// [`Log::is_short`].
     pub fn prepare(&mut self) -> Result<bool, LogError> {
         let capacity = self.options.segment_bytes;
         if !self.spare.is_empty() || (self.offset < self.capacity / 2 && !self.short) {
@@ -397,8 +440,8 @@ impl Log {
         Ok(false)
     }
 
-    /// True if there was no room to make the next segment's file: what is in the open segment still goes on, and whoever can wait
-    /// should. [`Log::prepare`] tries again.
+    /// True if there was no room to make the next segment's file: what is in the open segment still
+    /// goes on, and whoever can wait should. [`Log::prepare`] tries again.
     pub fn is_short(&self) -> bool {
         self.short
     }
@@ -412,7 +455,10 @@ impl Log {
     /// Adds a record in memory; `write` and `sync` make it durable.
     pub fn append(&mut self, key: MachineKey, payload: Bytes) -> Lsn {
         assert!(key != SEAL, "invariant: the seal's key is no machine's");
-        assert!(u32::try_from(payload.len()).is_ok(), "invariant: whoever writes more cuts it into records below 4 GB");
+        assert!(
+            u32::try_from(payload.len()).is_ok(),
+            "invariant: whoever writes more cuts it into records below 4 GB"
+        );
         let lsn = self.take_lsn();
         self.pending.push_back((key, lsn, payload));
         lsn
@@ -423,7 +469,8 @@ impl Log {
         !self.pending.is_empty() || self.synced < self.offset
     }
 
-    /// Writes what was appended. After [`LogError::Full`] everything that was not written is kept, to be tried again.
+    /// Writes what was appended. After [`LogError::Full`] everything that was not written is kept,
+    /// to be tried again.
     pub fn write(&mut self) -> Result<(), LogError> {
         while let Some((_, _, first)) = self.pending.front() {
             if self.capacity == 0 {
@@ -449,7 +496,10 @@ impl Log {
             let written = self.current().file.write_at(start, &self.buffer);
             written.map_err(|source| self.failure(&segment::name(number), source))?;
             for (key, lsn, _) in self.pending.drain(..taken) {
-                let open = self.segments.back_mut().expect("invariant: a log that has capacity has an open segment");
+                let open = self
+                    .segments
+                    .back_mut()
+                    .expect("invariant: a log that has capacity has an open segment");
                 open.newest.insert(key, lsn);
             }
             self.offset = start + self.buffer.len() as u64;
@@ -477,7 +527,8 @@ impl Log {
         self.options.segment_bytes.max(FIRST + segment::footprint(payload) + segment::footprint(0))
     }
 
-    /// Writes and syncs what was appended and ends the log in order: from then on every flipped bit is noticed, in the last batch too.
+    /// Writes and syncs what was appended and ends the log in order: from then on every flipped bit
+    /// is noticed, in the last batch too.
     pub fn close(mut self) -> Result<(), LogError> {
         self.write()?;
         if self.capacity > 0 {
@@ -487,47 +538,67 @@ impl Log {
         Ok(())
     }
 
-    /// Makes everything written survive a crash. After an error nothing is known of what reached the disk.
+    /// Makes everything written survive a crash. After an error nothing is known of what reached
+    /// the disk.
     pub fn sync(&mut self) -> Result<(), LogError> {
         if self.synced < self.offset {
             let open = self.current();
             let name = segment::name(open.number);
-            open.file.sync().map_err(|source| LogError::Disk { file: self.disk.describe(&name), source })?;
+            open.file
+                .sync()
+                .map_err(|source| LogError::Disk { file: self.disk.describe(&name), source })?;
             self.synced = self.offset;
             self.marks.1 = self.marks.0;
         }
         Ok(())
     }
 
-    /// The open segment, and how far a flipped bit in it is surely told from a torn end: a later record that is synced says that what lies before
-    /// was acknowledged. Sealed segments are covered whole.
+    /// The open segment, and how far a flipped bit in it is surely told from a torn end: a later
+    /// record that is synced says that what lies before was acknowledged. Sealed segments are
+    /// covered whole.
     pub fn vouched(&self) -> Option<(String, u64)> {
-        self.segments.back().filter(|_| self.capacity > 0).map(|open| (segment::name(open.number), self.marks.1))
+        self.segments
+            .back()
+            .filter(|_| self.capacity > 0)
+            .map(|open| (segment::name(open.number), self.marks.1))
     }
 
-    /// A machine's records below `before` are covered by its checkpoint. Segments that nobody needs are used again or removed.
+    /// A machine's records below `before` are covered by its checkpoint. Segments that nobody needs
+    /// are used again or removed.
     pub fn release(&mut self, key: MachineKey, before: Lsn) -> Result<(), LogError> {
         let released = self.released.entry(key).or_default();
         *released = before.max(*released);
         let needed = |segment: &Segment| {
-            let of = |(key, lsn): (&MachineKey, &Lsn)| self.released.get(key).is_none_or(|before| lsn >= before);
+            let of = |(key, lsn): (&MachineKey, &Lsn)| {
+                self.released.get(key).is_none_or(|before| lsn >= before)
+            };
             segment.newest.iter().any(of)
         };
         let all = self.segments.len();
-        let free = self.segments.iter().take(all.saturating_sub(1)).take_while(|segment| !needed(segment)).count();
+        let free = self
+            .segments
+            .iter()
+            .take(all.saturating_sub(1))
+            .take_while(|segment| !needed(segment))
+            .count();
         if free == 0 {
             return Ok(());
         }
-        // What is about to go is not needed any more, says the newest segment, durably: whatever else is missing one day was lost.
+        // What is about to go is not needed any more, says the newest segment, durably: whatever
+        // else is missing one day was lost.
         let (oldest, newest) = (self.segments[free].number, &self.segments[all - 1]);
-        let unsaid = |source| LogError::Disk { file: self.disk.describe(&segment::name(newest.number)), source };
+        let unsaid = |source| LogError::Disk {
+            file: self.disk.describe(&segment::name(newest.number)),
+            source,
+        };
         segment::write_preamble(&newest.file, newest.number, oldest).map_err(unsaid)?;
         newest.file.sync().map_err(unsaid)?;
         for _ in 0..free {
             let oldest = &self.segments[0];
             let name = segment::name(oldest.number);
             let free = segment::spare_name(oldest.number);
-            let standard = oldest.file.len().is_ok_and(|length| length == self.options.segment_bytes);
+            let standard =
+                oldest.file.len().is_ok_and(|length| length == self.options.segment_bytes);
             let step = if standard && self.spare.len() < SPARES {
                 self.disk.rename(&name, &free).map(|()| self.spare.push(free))
             } else {
@@ -539,14 +610,15 @@ impl Log {
         Ok(())
     }
 
-    /// The machines that keep the oldest segment from being freed: whoever owns them checkpoints them, or copies their live
-    /// records forward.
+    /// The machines that keep the oldest segment from being freed: whoever owns them checkpoints
+    /// them, or copies their live records forward.
     pub fn holding_back(&self) -> Vec<MachineKey> {
         if self.segments.len() < 2 {
             return Vec::new();
         }
-        let needed =
-            |(key, lsn): (&MachineKey, &Lsn)| self.released.get(key).is_none_or(|before| lsn >= before).then_some(*key);
+        let needed = |(key, lsn): (&MachineKey, &Lsn)| {
+            self.released.get(key).is_none_or(|before| lsn >= before).then_some(*key)
+        };
         self.segments[0].newest.iter().filter_map(needed).collect()
     }
 

@@ -1,4 +1,5 @@
-//! A disk in memory that loses what was not synced, tears what was being written, rots, fails, and fills up.
+//! A disk in memory that loses what was not synced, tears what was being written, rots, fails, and
+//! fills up.
 //!
 //! It has a page cache, as Linux has one. After a failed sync the pages that were to be written are
 //! clean: every process reads them as they were written, no later sync writes them unless they are
@@ -122,9 +123,10 @@ impl MemoryDisk {
         Self::default()
     }
 
-    /// The machine loses power. Of the writes since a file's last sync, `survives` says for each 512-byte sector, in order, whether
-    /// it reached the disk: sectors arrive in any order, whole or not at all. File names are durable at once. Files that were opened
-    /// before it are of no use any more: whoever held them is gone.
+    /// The machine loses power. Of the writes since a file's last sync, `survives` says for each
+    /// 512-byte sector, in order, whether it reached the disk: sectors arrive in any order, whole
+    /// or not at all. File names are durable at once. Files that were opened before it are of no
+    /// use any more: whoever held them is gone.
     pub fn crash(&self, mut survives: impl FnMut() -> bool) {
         let mut inner = self.inner.lock();
         inner.life += 1;
@@ -141,7 +143,8 @@ impl MemoryDisk {
     }
 
     /// The next sync of a file fails. What was to be synced is read as it was written until
-    /// [`MemoryDisk::crash`], and no later sync writes it, except with a page that is written to again.
+    /// [`MemoryDisk::crash`], and no later sync writes it, except with a page that is written to
+    /// again.
     pub fn fail_next_sync(&self) {
         self.fail_sync_after(0);
     }
@@ -151,20 +154,28 @@ impl MemoryDisk {
         self.inner.lock().until_sync_fails = Some(syncs);
     }
 
-    /// Whether a sync has failed as it was told to since this was last called; none is about to fail any more.
+    /// Whether a sync has failed as it was told to since this was last called; none is about to
+    /// fail any more.
     pub fn take_failed_sync(&self) -> bool {
         let mut inner = self.inner.lock();
         inner.until_sync_fails = None;
         std::mem::take(&mut inner.sync_failed)
     }
 
-    /// Another disk, with what this one would still have if the power failed now and nothing unsynced had reached it.
+    /// Another disk, with what this one would still have if the power failed now and nothing
+    /// unsynced had reached it.
     pub fn remains(&self) -> MemoryDisk {
         let kept = |content: &Arc<Mutex<Content>>| {
             let synced = content.lock().synced.clone();
             Arc::new(Mutex::new(Content { bytes: synced.clone(), synced, ..Content::default() }))
         };
-        let files = self.inner.lock().files.iter().map(|(name, content)| (name.clone(), kept(content))).collect();
+        let files = self
+            .inner
+            .lock()
+            .files
+            .iter()
+            .map(|(name, content)| (name.clone(), kept(content)))
+            .collect();
         MemoryDisk { inner: Arc::new(Mutex::new(Inner { files, ..Inner::default() })) }
     }
 
@@ -178,19 +189,22 @@ impl MemoryDisk {
         self.inner.lock().faults = faults;
     }
 
-    /// After so many writes and syncs the power fails: each one fails, until [`MemoryDisk::crash`] says what is left.
+    /// After so many writes and syncs the power fails: each one fails, until [`MemoryDisk::crash`]
+    /// says what is left.
     pub fn fail_power_after(&self, operations: u64) {
         self.inner.lock().until_power_fails = Some(operations);
     }
 
-    /// The next write to a file goes so many bytes elsewhere in it, if there is room: what should have been overwritten stays.
+    /// The next write to a file goes so many bytes elsewhere in it, if there is room: what should
+    /// have been overwritten stays.
     pub fn misdirect(&self, name: &str, by: i64) {
         if let Some(content) = self.inner.lock().files.get(name) {
             content.lock().astray = Some(by);
         }
     }
 
-    /// Puts what lies at one place of a file at another, too, on the disk itself: a write that went astray, long ago.
+    /// Puts what lies at one place of a file at another, too, on the disk itself: a write that went
+    /// astray, long ago.
     pub fn misplace(&self, name: &str, from: u64, to: u64, length: usize) {
         if let Some(content) = self.inner.lock().files.get(name) {
             let mut content = content.lock();
@@ -248,7 +262,12 @@ impl Disk for MemoryDisk {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.inner.lock().files.remove(name).map(|_| ()).ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.inner
+            .lock()
+            .files
+            .remove(name)
+            .map(|_| ())
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -315,7 +334,9 @@ impl File for MemoryFile {
         refuse(faults.writes)?;
         let mut content = self.content.lock();
         let astray = content.astray.take().and_then(|by| offset.checked_add_signed(by));
-        let offset = astray.filter(|at| at + bytes.len() as u64 <= content.bytes.len() as u64).unwrap_or(offset);
+        let offset = astray
+            .filter(|at| at + bytes.len() as u64 <= content.bytes.len() as u64)
+            .unwrap_or(offset);
         let (start, end) = (offset as usize, offset as usize + bytes.len());
         if end > content.bytes.len() {
             if faults.full {
@@ -355,7 +376,8 @@ impl File for MemoryFile {
         content.bytes.resize(length, 0);
         content.forsaken.retain(|page| page * PAGE < length);
         if length < before {
-            // What was cut off reads as zeros when the file grows again, and not as what `synced` still holds of it.
+            // What was cut off reads as zeros when the file grows again, and not as what `synced`
+            // still holds of it.
             content.unsynced.push((length, before - length));
         }
         Ok(())

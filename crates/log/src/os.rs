@@ -9,8 +9,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A directory that this process alone may use, as long as the disk or one of its files is open. What it
-/// creates, the directory itself included, only the user that runs the process may read.
+/// A directory that this process alone may use, as long as the disk or one of its files is open.
+/// What it creates, the directory itself included, only the user that runs the process may read.
 pub struct OsDisk {
     directory: PathBuf,
     /// Locked as long as it is open.
@@ -18,16 +18,25 @@ pub struct OsDisk {
 }
 
 impl OsDisk {
-    /// Opens a directory, creating it if needed. Fails with `ResourceBusy`, naming the lock file, if another process has it.
+    /// Opens a directory, creating it if needed. Fails with `ResourceBusy`, naming the lock file,
+    /// if another process has it.
     pub fn open(directory: &Path) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let path = directory.join("lock");
-        let lock = fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path)?;
+        let lock = fs::OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&path)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(OsDisk { directory: directory.to_path_buf(), lock: Arc::new(lock) }),
             Err(error) if error == rustix::io::Errno::WOULDBLOCK => Err(io::Error::new(
                 io::ErrorKind::ResourceBusy,
-                format!("{} is held by another process: stop it, or use another data directory", path.display()),
+                format!(
+                    "{} is held by another process: stop it, or use another data directory",
+                    path.display()
+                ),
             )),
             Err(error) => Err(error.into()),
         }
@@ -54,8 +63,13 @@ impl Disk for OsDisk {
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let path = self.directory.join(name);
         let new = !path.exists();
-        let file =
-            fs::OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path)?;
+        let file = fs::OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .open(&path)?;
         if new {
             self.sync_directory()?;
         }

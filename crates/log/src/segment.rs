@@ -64,7 +64,14 @@ fn header_checksum(segment: u64, offset: u64, rest: &[u8]) -> u32 {
 }
 
 /// Appends a record to a buffer that will stand at `offset - buffer.len()` of the segment.
-pub(crate) fn encode(out: &mut Vec<u8>, segment: u64, offset: u64, synced: u64, key: MachineKey, payload: &[u8]) {
+pub(crate) fn encode(
+    out: &mut Vec<u8>,
+    segment: u64,
+    offset: u64,
+    synced: u64,
+    key: MachineKey,
+    payload: &[u8],
+) {
     let start = out.len();
     out.resize(start + HEADER, 0);
     let mut fields = [0; HEADER - 4];
@@ -104,8 +111,14 @@ fn header_at(bytes: &[u8], segment: u64, offset: u64) -> Option<Header> {
     })
 }
 
-/// The record at an offset, if it checks: its header, its payload, where the next begins. `last`: it may have been torn.
-pub(crate) fn record_at(bytes: &[u8], segment: u64, offset: u64, last: bool) -> Option<(Header, &[u8], u64)> {
+/// The record at an offset, if it checks: its header, its payload, where the next begins. `last`:
+/// it may have been torn.
+pub(crate) fn record_at(
+    bytes: &[u8],
+    segment: u64,
+    offset: u64,
+    last: bool,
+) -> Option<(Header, &[u8], u64)> {
     let header = header_at(bytes, segment, offset)?;
     let start = offset as usize + HEADER;
     let payload = bytes.get(start..start.checked_add(header.length)?)?;
@@ -116,15 +129,19 @@ pub(crate) fn record_at(bytes: &[u8], segment: u64, offset: u64, last: bool) -> 
     })
 }
 
-/// Whether any header beyond `offset` says that the log had been synced beyond it: then what stands at `offset` was acknowledged.
+/// Whether any header beyond `offset` says that the log had been synced beyond it: then what stands
+/// at `offset` was acknowledged.
 ///
-/// What was torn, and what a file held that is used again, is looked at in four million places: that a checksum of 32 bits fits some of it is to be expected
-/// once in a thousand times. So a header must also be one that could stand there: nothing was synced beyond itself.
+/// What was torn, and what a file held that is used again, is looked at in four million places:
+/// that a checksum of 32 bits fits some of it is to be expected once in a thousand times. So a
+/// header must also be one that could stand there: nothing was synced beyond itself.
 pub(crate) fn acknowledged(bytes: &[u8], segment: u64, offset: u64) -> bool {
     let mut at = offset + ALIGN;
     while at + HEADER as u64 <= bytes.len() as u64 {
         let possible = |synced: u64| synced <= at && synced.is_multiple_of(ALIGN);
-        if header_at(bytes, segment, at).is_some_and(|header| header.synced > offset && possible(header.synced)) {
+        if header_at(bytes, segment, at)
+            .is_some_and(|header| header.synced > offset && possible(header.synced))
+        {
             return true;
         }
         at += ALIGN;
@@ -132,8 +149,8 @@ pub(crate) fn acknowledged(bytes: &[u8], segment: u64, offset: u64) -> bool {
     false
 }
 
-/// Writes what a segment begins with. `oldest` is the oldest segment that is needed while this one is the newest: those before it may be gone, it and
-/// those after it may not.
+/// Writes what a segment begins with. `oldest` is the oldest segment that is needed while this one
+/// is the newest: those before it may be gone, it and those after it may not.
 pub(crate) fn write_preamble(file: &Arc<dyn File>, segment: u64, oldest: u64) -> io::Result<()> {
     let mut preamble = [0; FIRST as usize];
     preamble[..8].copy_from_slice(MAGIC);
@@ -150,7 +167,8 @@ pub(crate) fn write_preamble(file: &Arc<dyn File>, segment: u64, oldest: u64) ->
 
 /// What a segment's preamble says.
 pub(crate) enum Preamble {
-    /// It was begun with this number, and needs the segments from `oldest` on: in the first format nobody said.
+    /// It was begun with this number, and needs the segments from `oldest` on: in the first format
+    /// nobody said.
     Begun { number: u64, oldest: u64 },
     /// It was written by a newer version of Meridian.
     Newer(u32),
@@ -160,7 +178,10 @@ pub(crate) enum Preamble {
 
 pub(crate) fn preamble(bytes: &[u8]) -> Preamble {
     // The first checksum stands where every format has it, so that a newer one is known as such.
-    if bytes.len() < FIRST as usize || &bytes[..8] != MAGIC || crc32fast::hash(&bytes[..20]) != word(bytes, 20) {
+    if bytes.len() < FIRST as usize
+        || &bytes[..8] != MAGIC
+        || crc32fast::hash(&bytes[..20]) != word(bytes, 20)
+    {
         return Preamble::Unreadable;
     }
     let number = u64::from(word(bytes, 12)) | (u64::from(word(bytes, 16)) << 32);

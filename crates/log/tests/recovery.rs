@@ -30,7 +30,8 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below
     }
 }
@@ -42,8 +43,13 @@ fn what_was_synced_survives_every_crash_and_nothing_is_invented() {
         let disk = MemoryDisk::new();
         let (mut appended, mut synced) = (Vec::new(), 0);
         for life in 0..4 {
-            let (mut log, found) = open(&disk).unwrap_or_else(|error| panic!("seed {seed}, life {life}: {error}"));
-            assert!(found.len() >= synced, "seed {seed}, life {life}: {} of {synced} survived", found.len());
+            let (mut log, found) =
+                open(&disk).unwrap_or_else(|error| panic!("seed {seed}, life {life}: {error}"));
+            assert!(
+                found.len() >= synced,
+                "seed {seed}, life {life}: {} of {synced} survived",
+                found.len()
+            );
             assert_eq!(found[..], appended[..found.len()], "seed {seed}, life {life}");
             appended.truncate(found.len());
             synced = found.len();
@@ -75,7 +81,11 @@ fn the_power_may_fail_between_any_two_writes_and_syncs() {
             disk.fail_power_after(dice.roll(60));
             match open(&disk) {
                 Ok((mut log, found)) => {
-                    assert!(found.len() >= synced, "{context}: {} of {synced} survived", found.len());
+                    assert!(
+                        found.len() >= synced,
+                        "{context}: {} of {synced} survived",
+                        found.len()
+                    );
                     assert_eq!(found[..], appended[..found.len()], "{context}");
                     appended.truncate(found.len());
                     // What was given to the machines once may be relied on.
@@ -106,7 +116,8 @@ fn the_power_may_fail_between_any_two_writes_and_syncs() {
 /// Segments of several pages: a page that is written to again is written whole.
 const PAGES: Options = Options { segment_bytes: 32 << 10, existed: false };
 
-/// Linux marks the pages of a failed sync clean: a process that comes next reads them, and no sync writes them.
+/// Linux marks the pages of a failed sync clean: a process that comes next reads them, and no sync
+/// writes them.
 fn a_sync_fails_and_later_the_power(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         let mut dice = Dice(seed);
@@ -119,7 +130,11 @@ fn a_sync_fails_and_later_the_power(seeds: std::ops::Range<u64>) {
             }
             match open_with(&disk, PAGES) {
                 Ok((mut log, found)) => {
-                    assert!(found.len() >= synced, "{context}: {} of {synced} survived", found.len());
+                    assert!(
+                        found.len() >= synced,
+                        "{context}: {} of {synced} survived",
+                        found.len()
+                    );
                     assert_eq!(found[..], appended[..found.len()], "{context}");
                     appended.truncate(found.len());
                     // The machines act on what recovery gives them.
@@ -268,7 +283,10 @@ fn a_newer_format_is_refused_with_what_to_do() {
     preamble[20..24].copy_from_slice(&sum.to_le_bytes());
     file.write_at(0, &preamble).unwrap();
     let error = open(&disk).map(|_| ()).unwrap_err().to_string();
-    assert!(error.contains("log-00000001 has log format 9") && error.contains("use the newer version"), "{error}");
+    assert!(
+        error.contains("log-00000001 has log format 9") && error.contains("use the newer version"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -350,7 +368,10 @@ fn what_was_prepared_is_room_on_a_full_disk() {
     for _ in 0..4 {
         write(&mut log).unwrap();
     }
-    assert!(!log.prepare().unwrap() && log.is_short(), "half of the last segment is left, and nothing behind it");
+    assert!(
+        !log.prepare().unwrap() && log.is_short(),
+        "half of the last segment is left, and nothing behind it"
+    );
     disk.set_full(false);
     while log.prepare().unwrap() {}
     assert!(!log.is_short());
@@ -388,7 +409,11 @@ fn segments_that_nobody_needs_are_used_again() {
     }
     drop(log);
     let (mut log, found) = open(&disk).unwrap();
-    assert_eq!(found.last(), Some(&payload(499, 300)), "what a file held before is never read again");
+    assert_eq!(
+        found.last(),
+        Some(&payload(499, 300)),
+        "what a file held before is never read again"
+    );
     assert!(found.len() < 40);
     log.release(key(0), last).unwrap();
     assert!(!log.holding_back().contains(&key(0)) || log.segments() > 1);
@@ -426,5 +451,8 @@ fn a_record_larger_than_a_segment_gets_one_of_its_own() {
     log.write().unwrap();
     log.sync().unwrap();
     drop(log);
-    assert_eq!(open(&disk).unwrap().1, (0..3).map(|number| payload(number, 20_000)).collect::<Vec<_>>());
+    assert_eq!(
+        open(&disk).unwrap().1,
+        (0..3).map(|number| payload(number, 20_000)).collect::<Vec<_>>()
+    );
 }

@@ -41,7 +41,8 @@ pub enum Role {
     /// The node's replica of the shard.
     #[n(0)]
     Replica,
-    /// A transaction's coordinator at its gateway; the number is the gateway's own and never reused within an incarnation.
+    /// A transaction's coordinator at its gateway; the number is the gateway's own and never reused
+    /// within an incarnation.
     #[n(1)]
     Coordinator(#[n(0)] u64),
 }
@@ -52,7 +53,8 @@ pub struct Address {
     /// The node.
     #[n(0)]
     pub node: NodeId,
-    /// The node's life; 0 in a message means "whichever is living" (the sender has not heard of one yet).
+    /// The node's life; 0 in a message means "whichever is living" (the sender has not heard of one
+    /// yet).
     #[n(1)]
     pub incarnation: Incarnation,
     /// The database.

@@ -1,11 +1,12 @@
 //! The timers of one machine: set, moved and cancelled by equal timer.
 //!
-//! The machine asks by [`Effect::Arm`](crate::Effect) and `Disarm`; its world keeps them here, and wakes the machine at the
-//! moment that [`next_wake`](Alarms::next_wake) names. Servers and the simulator keep them alike.
+//! The machine asks by [`Effect::Arm`](crate::Effect) and `Disarm`; its world keeps them here, and
+//! wakes the machine at the moment that [`next_wake`](Alarms::next_wake) names. Servers and the
+//! simulator keep them alike.
 //!
 //! 1. A timer that was cancelled, or moved, never fires at its former moment.
-//! 2. A world is asked for a wake only if none is on its way that comes early enough. One that is no longer needed finds
-//!    nothing due.
+//! 2. A world is asked for a wake only if none is on its way that comes early enough. One that is
+//!    no longer needed finds nothing due.
 
 use std::collections::{BTreeMap, BTreeSet};
 

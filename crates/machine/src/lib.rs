@@ -1,9 +1,9 @@
 //! The contract: a protocol is a value you step.
 //!
-//! Everything that decides anything in Meridian (a replica of a group, a transaction's coordinator) is a [`Machine`]: inputs
-//! arrive one at a time, effects leave in an [`Outbox`], and nothing else happens. Same inputs, same
-//! effects, always. The same values therefore run on real sockets and files (`host`) and in a virtual world built
-//! from one seed (`sim`).
+//! Everything that decides anything in Meridian (a replica of a group, a transaction's coordinator)
+//! is a [`Machine`]: inputs arrive one at a time, effects leave in an [`Outbox`], and nothing else
+//! happens. Same inputs, same effects, always. The same values therefore run on real sockets and
+//! files (`host`) and in a virtual world built from one seed (`sim`).
 //!
 //! ```text
 //!   message, timer, durable ──▶ ┌─────────┐ ──▶ send, arm, persist, serve
@@ -13,10 +13,11 @@
 //!
 //! Invariants that every machine keeps and every world relies on:
 //!
-//! 1. **Time is an argument.** A machine never reads a clock; [`Reading`] is sampled after the input was received.
+//! 1. **Time is an argument.** A machine never reads a clock; [`Reading`] is sampled after the
+//!    input was received.
 //! 2. **Waiting is a timer**, never a sleep. Arming a timer that is armed already moves it.
-//! 3. **Durability is a message to oneself.** [`Outbox::persist`] returns a [`Position`]; `on_durable(through)` comes in
-//!    order and says that everything up to it is on disk.
+//! 3. **Durability is a message to oneself.** [`Outbox::persist`] returns a [`Position`];
+//!    `on_durable(through)` comes in order and says that everything up to it is on disk.
 //! 4. **Randomness is a generator given at birth**; iteration order is part of determinism.
 //! 5. Effects are performed in the order in which they stand in the outbox.
 
@@ -41,11 +42,18 @@ pub trait Machine: Sized {
     type Timer: Clone + Ord;
     /// What this machine keeps on disk.
     type Record;
-    /// What the world is asked to do that only this kind of machine knows (serve a read, install versions).
+    /// What the world is asked to do that only this kind of machine knows (serve a read, install
+    /// versions).
     type Effect;
 
     /// A message arrived. `from` was checked by the world: it is who it says it is.
-    fn on_message(&mut self, now: Reading, from: Address, message: Self::Message, out: &mut Outbox<Self>);
+    fn on_message(
+        &mut self,
+        now: Reading,
+        from: Address,
+        message: Self::Message,
+        out: &mut Outbox<Self>,
+    );
 
     /// A timer that this machine armed has fired; it is no longer armed.
     fn on_timer(&mut self, now: Reading, timer: Self::Timer, out: &mut Outbox<Self>);

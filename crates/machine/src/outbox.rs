@@ -2,8 +2,9 @@
 
 use crate::{Address, Machine};
 
-/// How far a machine's own records have come: the first is 1, and each `persist` adds one. Never reused in one life of a
-/// machine, so that a write that was overwritten is told apart from the one that replaced it.
+/// How far a machine's own records have come: the first is 1, and each `persist` adds one. Never
+/// reused in one life of a machine, so that a write that was overwritten is told apart from the one
+/// that replaced it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
@@ -16,7 +17,8 @@ pub enum Effect<M: Machine> {
         /// What is said.
         message: M::Message,
     },
-    /// Deliver only if `TT.now().latest` is still below the deadline when the message leaves: what is true only under a lease.
+    /// Deliver only if `TT.now().latest` is still below the deadline when the message leaves: what
+    /// is true only under a lease.
     SendBefore {
         /// The end of the lease, nanoseconds since the epoch.
         deadline: u64,
@@ -48,7 +50,8 @@ pub enum Effect<M: Machine> {
     Do(M::Effect),
 }
 
-/// The effects of one step, in order. A world keeps one outbox per machine and drains it after each step.
+/// The effects of one step, in order. A world keeps one outbox per machine and drains it after each
+/// step.
 pub struct Outbox<M: Machine> {
     effects: Vec<Effect<M>>,
     persisted: Position,
@@ -123,8 +126,9 @@ impl<M: Machine> Outbox<M> {
         self.effects.drain(..)
     }
 
-    /// Lets a machine that is part of another speak through the whole's outbox: `embed` wraps each of its effects, or keeps it for
-    /// the whole itself. Positions are the whole's, so that one `on_durable` serves every part.
+    /// Lets a machine that is part of another speak through the whole's outbox: `embed` wraps each
+    /// of its effects, or keeps it for the whole itself. Positions are the whole's, so that one
+    /// `on_durable` serves every part.
     pub fn lend<P: Machine, R>(
         &mut self,
         step: impl FnOnce(&mut Outbox<P>) -> R,

@@ -1,13 +1,14 @@
 //! Rules that the lab breaks on purpose, to see whether anybody notices.
 //!
-//! A place that keeps a rule asks `broken(rules::COMMIT_WAIT)` first. Without the feature `planted`, which nothing that ships has, that is a constant, and
-//! nothing is left of it. With it a thread may [`plant`] one rule; from then on the assertions of [`always!`](crate::always) are silent on that
-//! thread: who notices has to be a judge of what clients saw, or of what disks hold.
+//! A place that keeps a rule asks `broken(rules::COMMIT_WAIT)` first. Without the feature
+//! `planted`, which nothing that ships has, that is a constant, and nothing is left of it. With it
+//! a thread may [`plant`] one rule; from then on the assertions of [`always!`](crate::always) are
+//! silent on that thread: who notices has to be a judge of what clients saw, or of what disks hold.
 
 use std::fmt;
 
-/// A rule that can be broken. Each is kept in one line somewhere, and declared in the folder of what keeps it
-/// ([`rules!`](crate::rules)).
+/// A rule that can be broken. Each is kept in one line somewhere, and declared in the folder of
+/// what keeps it ([`rules!`](crate::rules)).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Rule(
     /// Its name: `COMMIT_WAIT`.
@@ -43,7 +44,8 @@ mod switch {
         static SILENT: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// From now on this thread breaks this rule, or none. `silent`: something else is broken, and assertions are to say nothing of it.
+    /// From now on this thread breaks this rule, or none. `silent`: something else is broken, and
+    /// assertions are to say nothing of it.
     pub fn plant(rule: Option<Rule>, silent: bool) {
         PLANTED.set(rule);
         SILENT.set(silent || rule.is_some());
@@ -85,8 +87,8 @@ pub use switch::{broken, plant, silent};
 /// Whether rules can be planted at all.
 pub const POSSIBLE: bool = cfg!(feature = "planted");
 
-/// What holds always, in every node, in the lab and outside: I1 to I8 of the architecture, and what a protocol rests on besides. It is silent only
-/// where the lab has broken something on purpose.
+/// What holds always, in every node, in the lab and outside: I1 to I8 of the architecture, and what
+/// a protocol rests on besides. It is silent only where the lab has broken something on purpose.
 #[macro_export]
 macro_rules! always {
     ($holds:expr, $($what:tt)+) => {

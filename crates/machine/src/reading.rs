@@ -20,7 +20,10 @@ impl Interval {
 
     /// An interval around a reading. `half_width_ns` is what the papers call epsilon.
     pub const fn around(nanos: u64, half_width_ns: u64) -> Self {
-        Interval { earliest: nanos.saturating_sub(half_width_ns), latest: nanos.saturating_add(half_width_ns) }
+        Interval {
+            earliest: nanos.saturating_sub(half_width_ns),
+            latest: nanos.saturating_add(half_width_ns),
+        }
     }
 
     /// Half the width: the uncertainty, in nanoseconds.
@@ -57,7 +60,8 @@ pub enum Health {
 /// The time as it was when an input had been received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Nanoseconds since this machine booted, counting suspend. Measures timers and time-to-live; compares with nothing of another node.
+    /// Nanoseconds since this machine booted, counting suspend. Measures timers and time-to-live;
+    /// compares with nothing of another node.
     pub boot_ns: u64,
     /// Where true time lies.
     pub interval: Interval,

@@ -1,7 +1,9 @@
-//! States that a campaign of the simulator should reach now and then: one that never does has tested nothing there.
+//! States that a campaign of the simulator should reach now and then: one that never does has
+//! tested nothing there.
 //!
-//! A place says `sometimes!("what is so here")`. Where nobody counts, on every thread of a server, that is a look at one flag. A name stands
-//! for one place; [`reached`] tells only of names that were met, so the list of those that should be is the campaign's own.
+//! A place says `sometimes!("what is so here")`. Where nobody counts, on every thread of a server,
+//! that is a look at one flag. A name stands for one place; [`reached`] tells only of names that
+//! were met, so the list of those that should be is the campaign's own.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -1,7 +1,9 @@
 //! Steps of a protocol at which the lab ends a node.
 //!
-//! A place says `step!("coordinator: has all votes")`. Without the feature `planted`, which nothing that ships has, nothing is left of it. With it a thread may
-//! [`watch`] for one step, and asks [`taken`] after each call of a machine whether that was it: then the node ends there, before or after its effects.
+//! A place says `step!("coordinator: has all votes")`. Without the feature `planted`, which nothing
+//! that ships has, nothing is left of it. With it a thread may [`watch`] for one step, and asks
+//! [`taken`] after each call of a machine whether that was it: then the node ends there, before or
+//! after its effects.
 
 #[cfg(feature = "planted")]
 mod switch {

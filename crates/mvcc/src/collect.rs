@@ -12,12 +12,14 @@
 //!
 //! Invariants:
 //! 1. A read at or above the horizon answers the same before, during and after a collection.
-//! 2. A read below the horizon is refused, never answered from what happens to be left: readers are told of the horizon first
-//!    ([`Recent::raise_horizon`]), and the horizon is written to the store in the same batch as any removals: an earlier batch
-//!    may have failed, on a full disk.
-//! 3. The horizon does not pass what Recent has not settled: a tombstone is not removed above a version that comes later.
+//! 2. A read below the horizon is refused, never answered from what happens to be left: readers are
+//!    told of the horizon first ([`Recent::raise_horizon`]), and the horizon is written to the
+//!    store in the same batch as any removals: an earlier batch may have failed, on a full disk.
+//! 3. The horizon does not pass what Recent has not settled: a tombstone is not removed above a
+//!    version that comes later.
 //!
-//! Incremental: chunk by chunk over the keys, each chunk a batch of its own; a collection that is broken off is simply begun again.
+//! Incremental: chunk by chunk over the keys, each chunk a batch of its own; a collection that is
+//! broken off is simply begun again.
 
 use crate::{Batch, KeyRange, Recent, Snapshot, SpaceId, Store, StoreError, StoredVersion};
 use meridian_clock::Timestamp;
@@ -26,7 +28,8 @@ use std::collections::VecDeque;
 /// The name of the fact that holds a space's horizon.
 pub const HORIZON: &str = "horizon";
 
-/// The oldest timestamp at which a space can be read, as its store knows it: what a new [`Recent`] is told.
+/// The oldest timestamp at which a space can be read, as its store knows it: what a new [`Recent`]
+/// is told.
 pub fn horizon(store: &dyn Store, space: SpaceId) -> Result<Timestamp, StoreError> {
     let Some(bytes) = store.fact(space, HORIZON)? else { return Ok(Timestamp::ZERO) };
     let bytes = <[u8; 16]>::try_from(bytes).map_err(|found| StoreError::Damaged {
@@ -36,11 +39,13 @@ pub fn horizon(store: &dyn Store, space: SpaceId) -> Result<Timestamp, StoreErro
     Ok(Timestamp::from_be_bytes(bytes))
 }
 
-/// How far a horizon may go: to what was closed a retention ago, not to what is closed now and older than that. Where nobody writes, the newest
-/// commit may be older than any retention; who begins to read it reads for as long as anybody.
+/// How far a horizon may go: to what was closed a retention ago, not to what is closed now and
+/// older than that. Where nobody writes, the newest commit may be older than any retention; who
+/// begins to read it reads for as long as anybody.
 #[derive(Debug)]
 pub struct Retained {
-    /// What was closed, and when that was seen, nanoseconds since the epoch; oldest first, and at most [`STEPS`](Self::STEPS) and two.
+    /// What was closed, and when that was seen, nanoseconds since the epoch; oldest first, and at
+    /// most [`STEPS`](Self::STEPS) and two.
     closed: VecDeque<(u64, Timestamp)>,
 }
 
@@ -48,7 +53,8 @@ impl Retained {
     /// A horizon moves so many times in a retention, mostly.
     pub const STEPS: u64 = 16;
 
-    /// Of a space of whose past nothing else is known: what is complete is taken to have been closed when it was now.
+    /// Of a space of whose past nothing else is known: what is complete is taken to have been
+    /// closed when it was now.
     pub fn since(complete: Timestamp) -> Self {
         Retained { closed: [(complete.nanos, complete)].into() }
     }
@@ -58,7 +64,8 @@ impl Retained {
         let due = |(seen, known): &(u64, Timestamp)| {
             closed > *known && now_ns >= seen.saturating_add(retention_ns / Self::STEPS)
         };
-        self.closed.iter_mut().for_each(|(seen, _)| *seen = now_ns.min(*seen)); // A clock that was ahead holds nothing back.
+        // A clock that was ahead holds nothing back.
+        self.closed.iter_mut().for_each(|(seen, _)| *seen = now_ns.min(*seen));
         if self.closed.back().is_none_or(due) {
             self.closed.push_back((now_ns, closed));
         }
@@ -83,9 +90,11 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Begins a pass that removes what no read at or above `horizon` needs. From now on nobody reads below it.
+    /// Begins a pass that removes what no read at or above `horizon` needs. From now on nobody
+    /// reads below it.
     ///
-    /// The caller knows that no version at or below `horizon` is still to be installed (it is below the safe time).
+    /// The caller knows that no version at or below `horizon` is still to be installed (it is below
+    /// the safe time).
     pub fn begin(recent: &Recent, space: SpaceId, horizon: Timestamp) -> Self {
         Self::within(recent, space, space, vec![KeyRange::all()], horizon)
     }
@@ -98,7 +107,8 @@ impl Collector {
         mut ranges: Vec<KeyRange>,
         horizon: Timestamp,
     ) -> Self {
-        let horizon = recent.oldest().map_or(horizon, |oldest| oldest.min(horizon)).max(recent.horizon());
+        let horizon =
+            recent.oldest().map_or(horizon, |oldest| oldest.min(horizon)).max(recent.horizon());
         recent.raise_horizon(horizon);
         ranges.reverse();
         Collector { space, shard, horizon, left: ranges }
@@ -109,9 +119,14 @@ impl Collector {
         self.horizon
     }
 
-    /// The next batch, to be applied before the next step; `None` when the pass is done. It looks at about `limit_bytes` of versions, so
-    /// that a batch may well be empty: it need not be applied then.
-    pub fn step(&mut self, snapshot: &dyn Snapshot, limit_bytes: usize) -> Result<Option<Batch>, StoreError> {
+    /// The next batch, to be applied before the next step; `None` when the pass is done. It looks
+    /// at about `limit_bytes` of versions, so that a batch may well be empty: it need not be
+    /// applied then.
+    pub fn step(
+        &mut self,
+        snapshot: &dyn Snapshot,
+        limit_bytes: usize,
+    ) -> Result<Option<Batch>, StoreError> {
         let Some(range) = self.left.pop() else { return Ok(None) };
         let page = match snapshot.versions(self.space, &range, limit_bytes) {
             Ok(page) => page,
@@ -124,7 +139,9 @@ impl Collector {
         let mut batch = Batch { space: self.space, ..Batch::default() };
         for versions in page.versions.chunk_by(|a, b| a.key == b.key) {
             let superseded = superseded(versions, self.horizon);
-            batch.removals.extend(superseded.iter().map(|found| (found.key.clone(), found.version.at)));
+            batch
+                .removals
+                .extend(superseded.iter().map(|found| (found.key.clone(), found.version.at)));
         }
         if !batch.removals.is_empty() {
             batch.facts.push((self.shard, HORIZON, self.horizon.to_be_bytes().to_vec()));
@@ -152,8 +169,13 @@ mod tests {
     }
 
     fn versions(of: &[(u64, bool)]) -> Vec<StoredVersion> {
-        let version = |(nanos, live): &(u64, bool)| Version { at: at(*nanos), value: live.then(|| Value::from("v")) };
-        of.iter().map(|found| StoredVersion { key: Key::from("k"), version: version(found) }).collect()
+        let version = |(nanos, live): &(u64, bool)| Version {
+            at: at(*nanos),
+            value: live.then(|| Value::from("v")),
+        };
+        of.iter()
+            .map(|found| StoredVersion { key: Key::from("k"), version: version(found) })
+            .collect()
     }
 
     fn removed(of: &[(u64, bool)], horizon: u64) -> Vec<u64> {
@@ -171,7 +193,8 @@ mod tests {
     #[test]
     fn what_was_the_newest_commit_can_be_read_for_a_retention() {
         let mut retained = Retained::since(at(100));
-        // Nothing was written for long; then a timestamp is closed, and somebody reads what was the newest commit until then.
+        // Nothing was written for long; then a timestamp is closed, and somebody reads what was the
+        // newest commit until then.
         assert_eq!(retained.horizon(1_000, 160, at(100)), at(100));
         assert_eq!(retained.horizon(1_001, 160, at(1_001)), at(100));
         assert_eq!(retained.horizon(1_160, 160, at(1_160)), at(100));

@@ -53,7 +53,8 @@ macro_rules! bytes_newtype {
 
         impl<'b, C> Decode<'b, C> for $name {
             fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, DecodeError> {
-                // Within what was received: a length beyond the input is an error before anything is allocated.
+                // Within what was received: a length beyond the input is an error before anything
+                // is allocated.
                 d.bytes().map($name::from)
             }
         }
@@ -153,7 +154,10 @@ impl KeyRange {
     /// Whether two ranges share a key.
     pub fn overlaps(&self, other: &KeyRange) -> bool {
         let below = |start: &Key, end: &Option<Key>| end.as_ref().is_none_or(|end| start < end);
-        !self.is_empty() && !other.is_empty() && below(&self.start, &other.end) && below(&other.start, &self.end)
+        !self.is_empty()
+            && !other.is_empty()
+            && below(&self.start, &other.end)
+            && below(&other.start, &self.end)
     }
 
     /// What two ranges have in common.
@@ -167,13 +171,18 @@ impl KeyRange {
 
     /// The keys below one, and those from it on.
     pub fn cut(self, key: &Key) -> (KeyRange, KeyRange) {
-        (KeyRange { start: self.start, end: Some(key.clone()) }, KeyRange { start: key.clone(), end: self.end })
+        (
+            KeyRange { start: self.start, end: Some(key.clone()) },
+            KeyRange { start: key.clone(), end: self.end },
+        )
     }
 
     /// The one key of the range, if it holds exactly one.
     pub fn as_point(&self) -> Option<&Key> {
         let end = self.end.as_ref()?;
-        let one = end.len() == self.start.len() + 1 && end.last() == Some(&0) && end.starts_with(&self.start);
+        let one = end.len() == self.start.len() + 1
+            && end.last() == Some(&0)
+            && end.starts_with(&self.start);
         one.then_some(&self.start)
     }
 

@@ -1,4 +1,5 @@
-//! Rows that a shard keeps for itself, among its versions: whatever carries versions (settling, checkpoints, copies, recovery) carries them too.
+//! Rows that a shard keeps for itself, among its versions: whatever carries versions (settling,
+//! checkpoints, copies, recovery) carries them too.
 //!
 //! ```text
 //!   \0local\0 <shard> bounds          which keys it has
@@ -60,10 +61,12 @@ pub fn protocol(shard: u32, name: &[u8]) -> Key {
     [&*key(shard, PROTOCOL), name].concat().into()
 }
 
-/// How the names of rows of schemas begin, among a protocol's own: every protocol writes them so, because sessions read them.
+/// How the names of rows of schemas begin, among a protocol's own: every protocol writes them so,
+/// because sessions read them.
 pub const SCHEMA: u8 = b's';
 
-/// Where it stands which versions of a table's schema hold in a shard. A table whose schema never changed has none.
+/// Where it stands which versions of a table's schema hold in a shard. A table whose schema never
+/// changed has none.
 pub fn schema(shard: u32, table: u32) -> Key {
     protocol(shard, &[&[SCHEMA], &table.to_be_bytes()[..]].concat())
 }

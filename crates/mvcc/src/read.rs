@@ -8,8 +8,9 @@
 //!   reader      recent.get ──▶ store.snapshot().get ──▶ recent.believe(at)
 //! ```
 //!
-//! A reader who does not find v in Recent because it was let go of takes his snapshot after `apply(v)`, and finds it there; the other
-//! way round it could be moved behind his back. A reader whose snapshot lacks a collected version sees the raised horizon.
+//! A reader who does not find v in Recent because it was let go of takes his snapshot after
+//! `apply(v)`, and finds it there; the other way round it could be moved behind his back. A reader
+//! whose snapshot lacks a collected version sees the raised horizon.
 
 use crate::{Key, KeyRange, Recent, SpaceId, Store, StoreError, StoredVersion, Value, Version};
 use meridian_clock::Timestamp;
@@ -21,9 +22,11 @@ pub struct Chunk {
     pub rows: Vec<(Key, Value)>,
     /// When each of them was committed, in the same order.
     pub at: Vec<Timestamp>,
-    /// Keys whose newest version is a tombstone, with when they were deleted, as far as it stands anywhere; of what is not left to scan.
+    /// Keys whose newest version is a tombstone, with when they were deleted, as far as it stands
+    /// anywhere; of what is not left to scan.
     pub gone: Vec<(Key, Timestamp)>,
-    /// What is left to scan; `None` when the range is exhausted. There may be something left although there are no rows.
+    /// What is left to scan; `None` when the range is exhausted. There may be something left
+    /// although there are no rows.
     pub rest: Option<KeyRange>,
 }
 
@@ -59,7 +62,8 @@ fn later(a: Option<Version>, b: Option<Version>) -> Option<Version> {
     }
 }
 
-/// A chunk of a range as of `at`, at most `limit_rows` rows and about `limit_bytes` bytes, tombstones removed.
+/// A chunk of a range as of `at`, at most `limit_rows` rows and about `limit_bytes` bytes,
+/// tombstones removed.
 #[allow(clippy::too_many_arguments)]
 pub fn scan(
     recent: &Recent,
@@ -108,7 +112,8 @@ pub fn scan(
         bytes += key.len() + value.len();
         chunk.push(key, value, version.at);
     }
-    // The rests begin at different keys of the same range: the larger one holds all that is unknown.
+    // The rests begin at different keys of the same range: the larger one holds all that is
+    // unknown.
     chunk.rest = match known {
         [Some(a), Some(b)] => Some(if a.contains_range(&b) { a } else { b }),
         [a, b] => a.or(b),
@@ -117,7 +122,11 @@ pub fn scan(
 }
 
 /// Both sides in the order of the scan; of a key that both have, the later version.
-fn merge(young: Vec<(Key, Version)>, old: Vec<StoredVersion>, reverse: bool) -> impl Iterator<Item = (Key, Version)> {
+fn merge(
+    young: Vec<(Key, Version)>,
+    old: Vec<StoredVersion>,
+    reverse: bool,
+) -> impl Iterator<Item = (Key, Version)> {
     let mut young = young.into_iter().peekable();
     let mut old = old.into_iter().map(|found| (found.key, found.version)).peekable();
     std::iter::from_fn(move || {

@@ -1,9 +1,9 @@
 //! Every version younger than `settled`, in memory.
 //!
-//! The machine's world installs versions here in the order of their agreement; a settler takes the oldest in whole
-//! installs, writes them to the store, and only then lets go of them. So at every moment each version stands in
-//! Recent, in the store, or in both, and a reader who looks **into Recent first and into a snapshot of the
-//! store taken afterwards** misses none.
+//! The machine's world installs versions here in the order of their agreement; a settler takes the
+//! oldest in whole installs, writes them to the store, and only then lets go of them. So at every
+//! moment each version stands in Recent, in the store, or in both, and a reader who looks **into
+//! Recent first and into a snapshot of the store taken afterwards** misses none.
 //!
 //! ```text
 //!   install ──▶ ┌────────── Recent ──────────┐ ── settling ──▶ store.apply ── settled ──▶ let go
@@ -13,13 +13,15 @@
 //!
 //! Invariants:
 //! 1. What is let go of is in every snapshot of the store that is taken from then on.
-//! 2. `settled_through` is at or above every timestamp that was let go of. A version above it is newer than whatever the store
-//!    has of its key, so that a reader needs the store only for versions at or below it.
-//! 3. `horizon` is raised before anything below it is removed from the store. A reader who compares his timestamp with it
-//!    *after* he has read therefore never takes a removed version for an absent one.
+//! 2. `settled_through` is at or above every timestamp that was let go of. A version above it is
+//!    newer than whatever the store has of its key, so that a reader needs the store only for
+//!    versions at or below it.
+//! 3. `horizon` is raised before anything below it is removed from the store. A reader who compares
+//!    his timestamp with it *after* he has read therefore never takes a removed version for an
+//!    absent one.
 //!
-//! This is the one structure of the idea rooms that is shared between threads. Its lock is held for the
-//! time of a few map operations, never across a step or a store's I/O.
+//! This is the one structure of the idea rooms that is shared between threads. Its lock is held for
+//! the time of a few map operations, never across a step or a store's I/O.
 
 use crate::rules;
 use crate::{Key, KeyRange, StoreError, Version, Write};
@@ -81,29 +83,38 @@ impl Recent {
         Self::default()
     }
 
-    /// Nothing yet, in front of a store that holds versions up to `settled_through` already and keeps none below `horizon` for
-    /// readers: see [`crate::horizon`]. Where timestamps are installed in their order, [`Recent::new`] does as well for the first.
+    /// Nothing yet, in front of a store that holds versions up to `settled_through` already and
+    /// keeps none below `horizon` for readers: see [`crate::horizon`]. Where timestamps are
+    /// installed in their order, [`Recent::new`] does as well for the first.
     pub fn before(settled_through: Timestamp, horizon: Timestamp) -> Self {
         Recent { inner: RwLock::new(Inner { settled_through, horizon, ..Inner::default() }) }
     }
 
     /// Adds the versions of one commit. `position` is the caller's own, and grows.
     pub fn install(&self, at: Timestamp, writes: &[Write], position: u64) {
-        let size =
-            |write: &Write| write.key.len() + write.value.as_ref().map_or(0, |value| value.len()) + OVERHEAD_BYTES;
-        let mut install = Install { at, writes: writes.into(), bytes: writes.iter().map(size).sum(), position };
+        let size = |write: &Write| {
+            write.key.len() + write.value.as_ref().map_or(0, |value| value.len()) + OVERHEAD_BYTES
+        };
+        let mut install =
+            Install { at, writes: writes.into(), bytes: writes.iter().map(size).sum(), position };
         let mut inner = self.inner.write();
         debug_assert!(position >= inner.position, "installs come in the order of agreement");
         let mut again = false;
         for write in writes {
             // Most keys have one version here.
-            let versions = inner.versions.entry(write.key.clone()).or_insert_with(|| VecDeque::with_capacity(1));
+            let versions = inner
+                .versions
+                .entry(write.key.clone())
+                .or_insert_with(|| VecDeque::with_capacity(1));
             let place = match versions.back() {
-                Some(newest) if newest.at >= at => versions.partition_point(|version| version.at < at),
+                Some(newest) if newest.at >= at => {
+                    versions.partition_point(|version| version.at < at)
+                }
                 _ => versions.len(),
             };
             if versions.get(place).is_some_and(|version| version.at == at) {
-                again = true; // The same install once more, after a restart: a version is immutable.
+                // The same install once more, after a restart: a version is immutable.
+                again = true;
                 install.bytes -= size(write);
             } else {
                 versions.insert(place, Version { at, value: write.value.clone() });
@@ -130,8 +141,8 @@ impl Recent {
         (version, surely)
     }
 
-    /// For each key of a range that has one, its newest version at or below `at`; up to `limit_keys` keys and about `limit_bytes`
-    /// bytes. The second part is what was not looked at.
+    /// For each key of a range that has one, its newest version at or below `at`; up to
+    /// `limit_keys` keys and about `limit_bytes` bytes. The second part is what was not looked at.
     pub fn scan(
         &self,
         range: &KeyRange,
@@ -158,7 +169,9 @@ impl Recent {
             }
             looks -= 1;
             if let Some(version) = newest(versions, at) {
-                bytes += key.len() + version.value.as_ref().map_or(0, |value| value.len()) + OVERHEAD_BYTES;
+                bytes += key.len()
+                    + version.value.as_ref().map_or(0, |value| value.len())
+                    + OVERHEAD_BYTES;
                 found.push((key.clone(), version.clone()));
             }
             true
@@ -167,8 +180,8 @@ impl Recent {
         (found, rest)
     }
 
-    /// The oldest installs, about `limit_bytes` of them (at least one), to be written to the store. They stay visible
-    /// until [`Recent::settled`].
+    /// The oldest installs, about `limit_bytes` of them (at least one), to be written to the store.
+    /// They stay visible until [`Recent::settled`].
     pub fn settling(&self, limit_bytes: usize) -> Settling {
         let inner = self.inner.read();
         let mut settling = Settling { life: inner.life, ..Settling::default() };
@@ -183,8 +196,8 @@ impl Recent {
         settling
     }
 
-    /// Lets go of what [`Recent::settling`] returned: the store shows it to every snapshot taken from now on.
-    /// One settler at a time.
+    /// Lets go of what [`Recent::settling`] returned: the store shows it to every snapshot taken
+    /// from now on. One settler at a time.
     pub fn settled(&self, settling: &Settling) {
         for installs in settling.installs.chunks(INSTALLS_AT_ONCE) {
             let mut inner = self.inner.write();
@@ -193,7 +206,10 @@ impl Recent {
             }
             for (at, _) in installs {
                 inner.settled_through = inner.settled_through.max(*at);
-                let install = inner.installs.pop_front().expect("invariant: one settler, who lets go in order");
+                let install = inner
+                    .installs
+                    .pop_front()
+                    .expect("invariant: one settler, who lets go in order");
                 inner.bytes -= install.bytes;
                 for write in install.writes.iter() {
                     inner.let_go(&write.key, *at);
@@ -236,15 +252,21 @@ impl Recent {
     /// Whether what was read at `at` may be believed. Asked *after* reading: see invariant 3.
     pub fn believe(&self, at: Timestamp) -> Result<(), StoreError> {
         let oldest = self.horizon();
-        if at < oldest && !broken(rules::HORIZON_UNCHECKED) { Err(StoreError::BelowHorizon { oldest }) } else { Ok(()) }
+        if at < oldest && !broken(rules::HORIZON_UNCHECKED) {
+            Err(StoreError::BelowHorizon { oldest })
+        } else {
+            Ok(())
+        }
     }
 
     /// Forgets everything: a snapshot of the whole space has replaced it.
     pub fn reset(&self, position: u64) {
         let mut inner = self.inner.write();
         let life = inner.life + 1;
-        // Counts as settled: the snapshot holds it, and what is installed from now on was agreed after the snapshot.
-        let (settled_through, horizon) = (inner.installs.iter().map(|install| install.at).max(), inner.horizon);
+        // Counts as settled: the snapshot holds it, and what is installed from now on was agreed
+        // after the snapshot.
+        let (settled_through, horizon) =
+            (inner.installs.iter().map(|install| install.at).max(), inner.horizon);
         let settled_through = settled_through.unwrap_or_default().max(inner.settled_through);
         *inner = Inner { position, life, settled_through, horizon, ..Inner::default() };
     }
@@ -314,7 +336,10 @@ mod tests {
             recent.install(at(nanos), &[write("a", "x")], nanos.max(30));
         }
         let seen = |nanos| recent.get(b"a", at(nanos)).map(|version| version.at);
-        assert_eq!([seen(9), seen(15), seen(25), seen(35)], [None, Some(at(10)), Some(at(20)), Some(at(30))]);
+        assert_eq!(
+            [seen(9), seen(15), seen(25), seen(35)],
+            [None, Some(at(10)), Some(at(20)), Some(at(30))]
+        );
     }
 
     #[test]

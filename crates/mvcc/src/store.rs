@@ -58,7 +58,8 @@ pub struct Batch {
     pub versions: Vec<StoredVersion>,
     /// Versions that nobody may read any more.
     pub removals: Vec<(Key, Timestamp)>,
-    /// Facts that must move together with the versions (an applied position, a horizon), each by the space that it is about and its name.
+    /// Facts that must move together with the versions (an applied position, a horizon), each by
+    /// the space that it is about and its name.
     pub facts: Vec<(SpaceId, &'static str, Vec<u8>)>,
 }
 
@@ -71,8 +72,8 @@ pub struct Page {
     pub rest: Option<KeyRange>,
 }
 
-/// A place among all versions of a space, in key order and newest first within a key. Behind it
-/// are the versions of a range; of its first key only those older than a timestamp, if one is given.
+/// A place among all versions of a space, in key order and newest first within a key. Behind it are
+/// the versions of a range; of its first key only those older than a timestamp, if one is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// The keys.
@@ -85,9 +86,11 @@ pub struct Cursor {
 pub trait Store: Send + Sync {
     /// A consistent view of what has been applied so far.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError>;
-    /// Writes a batch, unsynced: after a crash the store is as it was at its last checkpoint, or at a later whole batch.
+    /// Writes a batch, unsynced: after a crash the store is as it was at its last checkpoint, or at
+    /// a later whole batch.
     fn apply(&self, batch: Batch) -> Result<(), StoreError>;
-    /// Writes a batch and makes it, and everything before it, survive a crash; after an error nothing of it was written.
+    /// Writes a batch and makes it, and everything before it, survive a crash; after an error
+    /// nothing of it was written.
     fn apply_durably(&self, batch: Batch) -> Result<(), StoreError>;
     /// Makes everything applied so far survive a crash.
     fn checkpoint(&self) -> Result<(), StoreError>;
@@ -100,9 +103,10 @@ pub trait Store: Send + Sync {
 /// A view of a store that later batches do not change.
 pub trait Snapshot: Send + Sync {
     /// The newest version of a key at or below `at`, a tombstone included.
-    fn get(&self, space: SpaceId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError>;
-    /// For each key of a range its newest version at or below `at`, tombstones included, up to a number of keys and about a number
-    /// of bytes, but at least one key.
+    fn get(&self, space: SpaceId, key: &[u8], at: Timestamp)
+    -> Result<Option<Version>, StoreError>;
+    /// For each key of a range its newest version at or below `at`, tombstones included, up to a
+    /// number of keys and about a number of bytes, but at least one key.
     fn scan(
         &self,
         space: SpaceId,
@@ -112,8 +116,14 @@ pub trait Snapshot: Send + Sync {
         limit_keys: usize,
         limit_bytes: usize,
     ) -> Result<Page, StoreError>;
-    /// Every version of a range in key order, up to about a number of bytes but always whole keys: what collection looks at.
-    fn versions(&self, space: SpaceId, range: &KeyRange, limit_bytes: usize) -> Result<Page, StoreError>;
+    /// Every version of a range in key order, up to about a number of bytes but always whole keys:
+    /// what collection looks at.
+    fn versions(
+        &self,
+        space: SpaceId,
+        range: &KeyRange,
+        limit_bytes: usize,
+    ) -> Result<Page, StoreError>;
     /// Every version behind a place, up to about a number of bytes but at least one, and the place
     /// where the rest begins. A key with many versions takes several pages.
     fn history(

@@ -1,6 +1,7 @@
 //! What the server says: messages appended to one buffer, which leaves in one write.
 //!
-//! Every message is a tag, a length that counts itself, and a body. The length is patched in when the body is complete.
+//! Every message is a tag, a length that counts itself, and a body. The length is patched in when
+//! the body is complete.
 
 /// Answers not yet sent.
 #[derive(Default)]
@@ -63,7 +64,8 @@ impl Answers {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 4]);
         write(&mut self.bytes);
-        let length = u32::try_from(self.bytes.len() - start).expect("invariant: a message is shorter than 4 GB");
+        let length = u32::try_from(self.bytes.len() - start)
+            .expect("invariant: a message is shorter than 4 GB");
         self.bytes[start..start + 4].copy_from_slice(&length.to_be_bytes());
         self.complete = self.bytes.len();
     }

@@ -1,7 +1,8 @@
 //! Cancel requests: whoever knows a connection's number and secret may stop what it runs.
 //!
-//! A request arrives on a connection of its own and gets no answer, so a guess learns nothing. The secret is compared without
-//! an early exit. A request that arrives between statements stops nothing: only a running statement listens.
+//! A request arrives on a connection of its own and gets no answer, so a guess learns nothing. The
+//! secret is compared without an early exit. A request that arrives between statements stops
+//! nothing: only a running statement listens.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -24,7 +25,8 @@ pub(crate) struct Entry {
 }
 
 impl Registry {
-    /// `first` should differ between nodes, so that a number names one connection of the cluster as far as possible.
+    /// `first` should differ between nodes, so that a number names one connection of the cluster as
+    /// far as possible.
     pub(crate) fn new(first: i32) -> Arc<Registry> {
         Arc::new(Registry { next: AtomicI32::new(first.max(1)), sessions: Mutex::default() })
     }
@@ -42,7 +44,8 @@ impl Registry {
         Entry { registry: self.clone(), process, secret, cancelled }
     }
 
-    /// Stops the statement that this session runs now; false when there is no such session, or the secret is not its own.
+    /// Stops the statement that this session runs now; false when there is no such session, or the
+    /// secret is not its own.
     pub(crate) fn cancel(&self, process: i32, secret: i32) -> bool {
         let sessions = self.sessions.lock();
         // An unknown number is compared too, so that both answers take the same time.
@@ -50,7 +53,11 @@ impl Registry {
             Some((secret, session)) => (*secret, Some(session)),
             None => (!secret, None),
         };
-        let difference = expected.to_ne_bytes().iter().zip(secret.to_ne_bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+        let difference = expected
+            .to_ne_bytes()
+            .iter()
+            .zip(secret.to_ne_bytes())
+            .fold(0, |all, (a, b)| all | (a ^ b));
         match session {
             Some(session) if std::hint::black_box(difference) == 0 => {
                 session.notify_waiters();

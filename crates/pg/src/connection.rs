@@ -15,7 +15,8 @@ use tokio::net::TcpStream;
 /// Who may come in without a password, from loopback.
 const USERS: [&str; 2] = ["root", "postgres"];
 
-/// Serves one client until either side ends the connection. Never panics: a panic of the session is answered XX000.
+/// Serves one client until either side ends the connection. Never panics: a panic of the session is
+/// answered XX000.
 pub(crate) async fn run(stream: TcpStream, house: Arc<House>) {
     house.counters.connections_open.fetch_add(1, Relaxed);
     let mut link = Link::new(stream, house.counters.clone());
@@ -28,13 +29,17 @@ pub(crate) async fn run(stream: TcpStream, house: Arc<House>) {
                 None => End::Fatal {
                     code: "XX000",
                     message: "the server failed while it ran this statement".into(),
-                    detail: Some("Only this session is affected; its transaction is rolled back.".into()),
+                    detail: Some(
+                        "Only this session is affected; its transaction is rolled back.".into(),
+                    ),
                     hint: Some("This is a bug in Meridian. The server's log tells where.".into()),
                 },
                 Some(why) => End::Fatal {
                     code: "57P02",
                     message: "the node has ended: its own code failed".into(),
-                    detail: Some(format!("{why} Whether a commit under way has happened is unknown.")),
+                    detail: Some(format!(
+                        "{why} Whether a commit under way has happened is unknown."
+                    )),
                     hint: Some("This is a bug in Meridian. Start the node again.".into()),
                 },
             }
@@ -91,14 +96,18 @@ async fn open(link: &mut Link, house: &House) -> Result<Option<Startup>, End> {
                 link.answers.no_encryption();
                 link.flush().await?;
             }
-            Some(Opening::Encryption) => return Err(End::fatal("08P01", "encryption was refused already")),
+            Some(Opening::Encryption) => {
+                return Err(End::fatal("08P01", "encryption was refused already"));
+            }
             Some(Opening::Cancel { process, secret }) => {
                 if house.registry.cancel(process, secret) {
                     count(&house.counters.cancels_total);
                 }
                 return Ok(None);
             }
-            Some(Opening::Startup { minor, parameters }) => return startup(minor, parameters).map(Some),
+            Some(Opening::Startup { minor, parameters }) => {
+                return startup(minor, parameters).map(Some);
+            }
         }
     }
 }
@@ -117,7 +126,9 @@ fn startup(minor: u16, parameters: Vec<(String, String)>) -> Result<Startup, End
             "database" if value.is_empty() => {}
             "database" => startup.database = Some(value),
             "replication" if matches!(value.as_str(), "false" | "off" | "no" | "0") => {}
-            "replication" => return Err(End::fatal("0A000", "the replication protocol is not supported")),
+            "replication" => {
+                return Err(End::fatal("0A000", "the replication protocol is not supported"));
+            }
             "options" => startup.settings.extend(command_line(&value)?),
             name if name.starts_with("_pq_.") => startup.unknown_options.push(name.to_owned()),
             _ => startup.settings.push((name, value)),
@@ -144,7 +155,12 @@ fn command_line(options: &str) -> Result<Vec<(String, String)>, End> {
             Some((name, value)) if !name.is_empty() => {
                 settings.push((name.replace('-', "_"), value.to_owned()));
             }
-            _ => return Err(End::fatal("42601", format!("invalid command-line argument for server process: {word}"))),
+            _ => {
+                return Err(End::fatal(
+                    "42601",
+                    format!("invalid command-line argument for server process: {word}"),
+                ));
+            }
         }
     }
     Ok(settings)
@@ -173,7 +189,10 @@ impl Startup {
                 code: "53300",
                 message: "sorry, too many clients already".into(),
                 detail: None,
-                hint: Some(format!("At most {} sessions may be open.", house.options.connections_limit)),
+                hint: Some(format!(
+                    "At most {} sessions may be open.",
+                    house.options.connections_limit
+                )),
             });
         };
         let mut session = Session::new(engine, &self.user);
@@ -196,7 +215,8 @@ impl Startup {
     }
 
     async fn engine(&self, house: &House) -> Result<Arc<Engine>, End> {
-        // A client that names no database means the one of its own name; most have none, so `postgres` is next.
+        // A client that names no database means the one of its own name; most have none, so
+        // `postgres` is next.
         let asked = self.database.as_deref().unwrap_or(&self.user);
         let names = [Some(asked), self.database.is_none().then_some("postgres")];
         let mut engine = None;
@@ -214,7 +234,9 @@ impl Startup {
         engine.ok_or_else(|| {
             let names = house.databases.names();
             let hint = match closest(asked, &names) {
-                Some(name) => format!("Did you mean \"{name}\"? The databases are {}.", names.join(", ")),
+                Some(name) => {
+                    format!("Did you mean \"{name}\"? The databases are {}.", names.join(", "))
+                }
                 None => format!("The databases are {}.", names.join(", ")),
             };
             End::Fatal {
@@ -230,7 +252,8 @@ impl Startup {
 /// The wall clock, in microseconds since 2000-01-01 UTC.
 fn now_us() -> i64 {
     const TO_2000_US: i64 = 946_684_800_000_000;
-    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since_1970 =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX).saturating_sub(TO_2000_US)
 }
 

@@ -1,9 +1,10 @@
 //! What a client says: bytes into messages, checked before anything is believed.
 //!
-//! A message after the startup packet is a tag, a length that counts itself, and a body. A frame is cut off the receive buffer
-//! only when it is there in full; the buffer grows with the bytes that arrive and never by what a client announces.
-//! Inside a frame every count and length is checked against what is left. Whatever does not fit is a [`Malformed`]: the
-//! stream cannot be trusted any more, so the connection ends with FATAL 08P01.
+//! A message after the startup packet is a tag, a length that counts itself, and a body. A frame is
+//! cut off the receive buffer only when it is there in full; the buffer grows with the bytes that
+//! arrive and never by what a client announces. Inside a frame every count and length is checked
+//! against what is left. Whatever does not fit is a [`Malformed`]: the stream cannot be trusted any
+//! more, so the connection ends with FATAL 08P01.
 
 use bytes::{Buf, Bytes, BytesMut};
 use std::fmt;
@@ -56,9 +57,10 @@ pub(crate) fn opening(buffer: &mut BytesMut) -> Result<Option<Opening>, Malforme
     let code = packet.u32("protocol version")?;
     match code {
         SSL_REQUEST | GSSENC_REQUEST if length == 8 => Ok(Some(Opening::Encryption)),
-        CANCEL_REQUEST if length == 16 => {
-            Ok(Some(Opening::Cancel { process: packet.i32("process id")?, secret: packet.i32("secret key")? }))
-        }
+        CANCEL_REQUEST if length == 16 => Ok(Some(Opening::Cancel {
+            process: packet.i32("process id")?,
+            secret: packet.i32("secret key")?,
+        })),
         _ if code >> 16 == PROTOCOL_3_0 >> 16 => {
             let mut parameters = Vec::new();
             loop {
@@ -72,9 +74,11 @@ pub(crate) fn opening(buffer: &mut BytesMut) -> Result<Option<Opening>, Malforme
             packet.end("startup packet")?;
             Ok(Some(Opening::Startup { minor: (code & 0xffff) as u16, parameters }))
         }
-        _ => {
-            malformed(format!("unsupported frontend protocol {}.{}: this server speaks 3.0", code >> 16, code & 0xffff))
-        }
+        _ => malformed(format!(
+            "unsupported frontend protocol {}.{}: this server speaks 3.0",
+            code >> 16,
+            code & 0xffff
+        )),
     }
 }
 
@@ -151,7 +155,10 @@ impl fmt::Debug for Text {
 }
 
 /// Cuts the next message off the buffer; `None` while it is not there in full.
-pub(crate) fn message(buffer: &mut BytesMut, limit_bytes: usize) -> Result<Option<Frontend>, Malformed> {
+pub(crate) fn message(
+    buffer: &mut BytesMut,
+    limit_bytes: usize,
+) -> Result<Option<Frontend>, Malformed> {
     let Some(&tag) = buffer.first() else { return Ok(None) };
     if !b"QPBDECHSdcfXpF".contains(&tag) {
         return malformed(format!("invalid frontend message type {tag}"));
@@ -161,7 +168,9 @@ pub(crate) fn message(buffer: &mut BytesMut, limit_bytes: usize) -> Result<Optio
         return malformed(format!("invalid message length {length}"));
     }
     if length > limit_bytes {
-        return malformed(format!("a message of {length} bytes exceeds the limit of {limit_bytes} bytes"));
+        return malformed(format!(
+            "a message of {length} bytes exceeds the limit of {limit_bytes} bytes"
+        ));
     }
     if buffer.len() < length + 1 {
         return Ok(None);
@@ -210,7 +219,13 @@ fn decode(tag: u8, body: &mut Reader) -> Result<Frontend, Malformed> {
                     parameters.len()
                 ));
             }
-            Frontend::Bind(Bind { portal, statement, parameter_formats, parameters, result_formats })
+            Frontend::Bind(Bind {
+                portal,
+                statement,
+                parameter_formats,
+                parameters,
+                result_formats,
+            })
         }
         b'D' => Frontend::Describe(body.target("DESCRIBE")?),
         b'C' => Frontend::Close(body.target("CLOSE")?),
@@ -226,7 +241,11 @@ fn decode(tag: u8, body: &mut Reader) -> Result<Frontend, Malformed> {
         b'f' => Frontend::CopyFail(body.text("reason")?),
         b'X' => Frontend::Terminate,
         b'p' => return malformed("a password was sent, but none was asked for"),
-        _ => return malformed("the function call protocol is not supported: use SELECT function(…)"),
+        _ => {
+            return malformed(
+                "the function call protocol is not supported: use SELECT function(…)",
+            );
+        }
     })
 }
 
@@ -348,7 +367,9 @@ mod tests {
         }
         let mut both = whole.clone();
         both.extend_from_slice(&frame(b'S', b""));
-        assert!(matches!(message(&mut both, 1000), Ok(Some(Frontend::Query(text))) if text.as_str() == "SELECT 1"));
+        assert!(
+            matches!(message(&mut both, 1000), Ok(Some(Frontend::Query(text))) if text.as_str() == "SELECT 1")
+        );
         assert_eq!(message(&mut both, 1000), Ok(Some(Frontend::Sync)));
         assert_eq!(message(&mut both, 1000), Ok(None));
     }
@@ -356,7 +377,9 @@ mod tests {
     #[test]
     fn a_bind_is_read_field_by_field() {
         let body = b"p\0s\0\0\x01\0\x01\0\x02\0\0\0\x04\0\0\0\x07\xff\xff\xff\xff\0\x02\0\0\0\x01";
-        let Ok(Some(Frontend::Bind(bind))) = message(&mut frame(b'B', body), 1000) else { panic!("no bind") };
+        let Ok(Some(Frontend::Bind(bind))) = message(&mut frame(b'B', body), 1000) else {
+            panic!("no bind")
+        };
         assert_eq!((bind.portal.as_str(), bind.statement.as_str()), ("p", "s"));
         assert_eq!(bind.parameter_formats, [1]);
         assert_eq!(bind.parameters, [Some(Bytes::from_static(b"\0\0\0\x07")), None]);
@@ -375,14 +398,21 @@ mod tests {
         for (tag, body) in bodies {
             assert!(matches!(message(&mut frame(tag, body), 1000), Ok(Some(_))));
             for cut in 0..body.len() {
-                assert!(message(&mut frame(tag, &body[..cut]), 1000).is_err(), "{} cut at {cut}", tag as char);
+                assert!(
+                    message(&mut frame(tag, &body[..cut]), 1000).is_err(),
+                    "{} cut at {cut}",
+                    tag as char
+                );
             }
         }
     }
 
     #[test]
     fn flipped_bytes_never_panic() {
-        let whole = frame(b'B', b"p\0s\0\0\x01\0\x01\0\x02\0\0\0\x04\0\0\0\x07\xff\xff\xff\xff\0\x02\0\0\0\x01");
+        let whole = frame(
+            b'B',
+            b"p\0s\0\0\x01\0\x01\0\x02\0\0\0\x04\0\0\0\x07\xff\xff\xff\xff\0\x02\0\0\0\x01",
+        );
         for at in 0..whole.len() {
             for value in 0..=255u8 {
                 let mut flipped = whole.clone();
@@ -414,12 +444,18 @@ mod tests {
         let not_text = |what, in_query| Ok(Some(Frontend::NotText { what, in_query }));
         assert_eq!(message(&mut frame(b'Q', b"SELECT '\xff'\0"), 1000), not_text("query", true));
         assert_eq!(message(&mut frame(b'D', b"S\xff\0"), 1000), not_text("statement name", false));
-        assert!(message(&mut frame(b'Q', b"SELECT '\xff'"), 1000).is_err(), "without an end it is garbage");
+        assert!(
+            message(&mut frame(b'Q', b"SELECT '\xff'"), 1000).is_err(),
+            "without an end it is garbage"
+        );
     }
 
     #[test]
     fn openings() {
-        assert_eq!(opening(&mut BytesMut::from(&b"\0\0\0\x08\x04\xd2\x16\x2f"[..])), Ok(Some(Opening::Encryption)));
+        assert_eq!(
+            opening(&mut BytesMut::from(&b"\0\0\0\x08\x04\xd2\x16\x2f"[..])),
+            Ok(Some(Opening::Encryption))
+        );
         assert_eq!(
             opening(&mut BytesMut::from(&b"\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x07\0\0\0\x09"[..])),
             Ok(Some(Opening::Cancel { process: 7, secret: 9 }))
@@ -427,7 +463,8 @@ mod tests {
         let mut startup = BytesMut::from(&b"\0\0\0\x13\0\x03\0\0user\0root\0\0"[..]);
         let parameters = vec![("user".to_owned(), "root".to_owned())];
         assert_eq!(opening(&mut startup), Ok(Some(Opening::Startup { minor: 0, parameters })));
-        let old = opening(&mut BytesMut::from(&b"\0\0\0\x09\0\x02\0\0\0"[..])).expect_err("version 2");
+        let old =
+            opening(&mut BytesMut::from(&b"\0\0\0\x09\0\x02\0\0\0"[..])).expect_err("version 2");
         assert!(old.0.contains("2.0"), "{old}");
     }
 }

@@ -1,8 +1,9 @@
 //! A client's socket with its two buffers.
 //!
-//! Input: one read brings as many messages as have arrived. Output: answers collect and leave in one write when the client waits
-//! for them. The output is bounded: past [`OUTPUT_BYTES`] the session writes before it goes on, so a client that does
-//! not read pauses its own statement and nothing else.
+//! Input: one read brings as many messages as have arrived. Output: answers collect and leave in
+//! one write when the client waits for them. The output is bounded: past [`OUTPUT_BYTES`] the
+//! session writes before it goes on, so a client that does not read pauses its own statement and
+//! nothing else.
 
 use crate::backend::{Answers, Report};
 use crate::counters::{Counters, count};
@@ -91,7 +92,9 @@ impl Link {
         }
         match self.stream.read_buf(&mut self.input).await? {
             0 if self.input.is_empty() => Err(End::Closed),
-            0 => Err(Malformed("the connection was closed in the middle of a message".into()).into()),
+            0 => {
+                Err(Malformed("the connection was closed in the middle of a message".into()).into())
+            }
             received => {
                 self.counters.received_bytes.fetch_add(received as u64, Relaxed);
                 Ok(())
@@ -99,8 +102,9 @@ impl Link {
         }
     }
 
-    /// Ready when the client has closed the connection while its statement runs. What it sends meanwhile is kept for later; a client
-    /// that sends more than [`KEEP_BYTES`] ahead is not watched any longer. Losing this future loses no byte.
+    /// Ready when the client has closed the connection while its statement runs. What it sends
+    /// meanwhile is kept for later; a client that sends more than [`KEEP_BYTES`] ahead is not
+    /// watched any longer. Losing this future loses no byte.
     pub(crate) async fn gone(&mut self) -> End {
         while self.input.len() < KEEP_BYTES {
             if let Err(end) = self.receive().await {
@@ -127,8 +131,8 @@ impl Link {
         Ok(())
     }
 
-    /// Tells the client why, and closes. What it still sends is read and dropped for a moment: closing over unread bytes would
-    /// reset the connection and destroy the message.
+    /// Tells the client why, and closes. What it still sends is read and dropped for a moment:
+    /// closing over unread bytes would reset the connection and destroy the message.
     pub(crate) async fn end(mut self, end: End) {
         if let End::Fatal { code, message, detail, hint } = end {
             count(&self.counters.errors_total);

@@ -1,4 +1,5 @@
-//! How a result leaves: its heading, its rows in the formats that were asked for, and what is reported about it.
+//! How a result leaves: its heading, its rows in the formats that were asked for, and what is
+//! reported about it.
 
 use crate::backend::{Field, Report};
 use crate::link::Link;
@@ -52,20 +53,28 @@ pub(crate) fn notice(link: &mut Link, error: &SqlError) {
 pub(crate) fn describe_columns(link: &mut Link, columns: Option<&[Column]>, formats: &Formats) {
     match columns {
         None => link.answers.no_data(),
-        Some(columns) => link.answers.row_description(columns.iter().enumerate().map(|(index, column)| Field {
-            name: &column.name,
-            table: column.table,
-            number: column.number,
-            oid: column.ty.oid(),
-            size: column.ty.length(),
-            modifier: column.ty.modifier(),
-            format: formats.column(index),
-        })),
+        Some(columns) => {
+            link.answers.row_description(columns.iter().enumerate().map(|(index, column)| Field {
+                name: &column.name,
+                table: column.table,
+                number: column.number,
+                oid: column.ty.oid(),
+                size: column.ty.length(),
+                modifier: column.ty.modifier(),
+                format: formats.column(index),
+            }))
+        }
     }
 }
 
 /// DataRow. `text` is scratch space.
-pub(crate) fn send_row(link: &mut Link, text: &mut String, columns: &[Column], row: &[Datum], formats: &Formats) {
+pub(crate) fn send_row(
+    link: &mut Link,
+    text: &mut String,
+    columns: &[Column],
+    row: &[Datum],
+    formats: &Formats,
+) {
     link.answers.message(b'D', |body| {
         body.extend_from_slice(&(row.len() as u16).to_be_bytes());
         for (index, (datum, column)) in row.iter().zip(columns).enumerate() {
@@ -80,7 +89,8 @@ pub(crate) fn send_row(link: &mut Link, text: &mut String, columns: &[Column], r
                 present
             };
             if present {
-                let length = u32::try_from(body.len() - start - 4).expect("invariant: a value is shorter than 4 GB");
+                let length = u32::try_from(body.len() - start - 4)
+                    .expect("invariant: a value is shorter than 4 GB");
                 body[start..start + 4].copy_from_slice(&length.to_be_bytes());
             }
         }

@@ -1,7 +1,8 @@
-//! Running a statement's future under its limits: a cancel request, a deadline, and the client's presence.
+//! Running a statement's future under its limits: a cancel request, a deadline, and the client's
+//! presence.
 //!
-//! Most statements are ready at the first poll and pay for none of this. One that waits first sends what earlier statements
-//! answered, and then listens for whoever may stop it.
+//! Most statements are ready at the first poll and pay for none of this. One that waits first sends
+//! what earlier statements answered, and then listens for whoever may stop it.
 
 use crate::cancel::Entry;
 use crate::link::{End, Link};
@@ -59,7 +60,8 @@ async fn once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     .await
 }
 
-/// Runs a statement. The outer error ends the connection: the statement of a client that has gone is not finished.
+/// Runs a statement. The outer error ends the connection: the statement of a client that has gone
+/// is not finished.
 pub(crate) async fn statement<T>(
     link: &mut Link,
     entry: &Entry,
@@ -86,7 +88,10 @@ pub(crate) async fn statement<T>(
 }
 
 /// Runs what must not be stopped.
-pub(crate) async fn uninterrupted<T>(link: &mut Link, future: impl Future<Output = T>) -> Result<T, End> {
+pub(crate) async fn uninterrupted<T>(
+    link: &mut Link,
+    future: impl Future<Output = T>,
+) -> Result<T, End> {
     let mut future = pin!(future);
     if let Some(answer) = once(future.as_mut()).await {
         return Ok(answer);
@@ -97,8 +102,12 @@ pub(crate) async fn uninterrupted<T>(link: &mut Link, future: impl Future<Output
     Ok(future.await)
 }
 
-/// Sends answers of a running statement: a client that does not read makes it wait, within its limits.
-pub(crate) async fn flush(link: &mut Link, limits: Limits<'_>) -> Result<Result<(), Interruption>, End> {
+/// Sends answers of a running statement: a client that does not read makes it wait, within its
+/// limits.
+pub(crate) async fn flush(
+    link: &mut Link,
+    limits: Limits<'_>,
+) -> Result<Result<(), Interruption>, End> {
     let cancelled = limits.cancelled.notified();
     tokio::select! {
         biased;

@@ -17,7 +17,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-/// How many connections may be between accept and the end of their handshake, beyond the limit of sessions: room for cancel requests.
+/// How many connections may be between accept and the end of their handshake, beyond the limit of
+/// sessions: room for cancel requests.
 const HANDSHAKES: usize = 64;
 
 /// What the server is told at birth.
@@ -58,11 +59,13 @@ impl Default for Options {
 
 /// The databases that clients may name.
 pub trait Databases: Send + Sync + 'static {
-    /// The engine of this database, if there is one; or why that cannot be told now, for the client to read. It may have to ask other nodes.
+    /// The engine of this database, if there is one; or why that cannot be told now, for the client
+    /// to read. It may have to ask other nodes.
     fn engine<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<Engine>>, String>>;
     /// The names of all databases, for the hint of an error.
     fn names(&self) -> Vec<String>;
-    /// Why what serves the databases has ended, if it has, although this process goes on: then a panic is no single session's.
+    /// Why what serves the databases has ended, if it has, although this process goes on: then a
+    /// panic is no single session's.
     fn ended(&self) -> Option<String> {
         None
     }
@@ -109,15 +112,21 @@ impl Server {
         }
         let listener = TcpListener::bind(options.listen).await.map_err(|error| {
             let hint = match error.kind() {
-                io::ErrorKind::AddrInUse => "; another program listens there: choose another port or end it",
+                io::ErrorKind::AddrInUse => {
+                    "; another program listens there: choose another port or end it"
+                }
                 _ => "",
             };
-            io::Error::new(error.kind(), format!("cannot listen for SQL on {}: {error}{hint}", options.listen))
+            io::Error::new(
+                error.kind(),
+                format!("cannot listen for SQL on {}: {error}{hint}", options.listen),
+            )
         })?;
         let (stop, stopping) = watch::channel(false);
         let registry = Registry::new(options.first_process);
         let places = Arc::new(Semaphore::new(options.connections_limit));
-        let house = House { options, databases, counters: Arc::default(), registry, stopping, places };
+        let house =
+            House { options, databases, counters: Arc::default(), registry, stopping, places };
         Ok(Server { listener, house, stop })
     }
 
@@ -131,8 +140,9 @@ impl Server {
         self.house.counters.clone()
     }
 
-    /// Serves until `shutdown` is ready. Then no connection is accepted any more, idle ones are told 57P01, running statements
-    /// finish within the grace period, and what is left after it is dropped (and so aborted).
+    /// Serves until `shutdown` is ready. Then no connection is accepted any more, idle ones are
+    /// told 57P01, running statements finish within the grace period, and what is left after it is
+    /// dropped (and so aborted).
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Server { listener, house, stop } = self;
         let house = Arc::new(house);
@@ -150,7 +160,8 @@ impl Server {
                     }
                     Ok(_) => count(&house.counters.connections_refused),
                     Err(error) => {
-                        // Out of file descriptors, or the client is gone already; neither is a reason to stop.
+                        // Out of file descriptors, or the client is gone already; neither is a
+                        // reason to stop.
                         tracing::warn!(%error, "cannot accept a SQL connection");
                         tokio::time::sleep(Duration::from_millis(20)).await;
                     }

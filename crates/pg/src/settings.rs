@@ -3,8 +3,8 @@
 use meridian_sql::Session;
 use std::time::Duration;
 
-/// What a client is told at the start, and again when it changes: PostgreSQL's reported settings and what they are here when the
-/// session does not say.
+/// What a client is told at the start, and again when it changes: PostgreSQL's reported settings
+/// and what they are here when the session does not say.
 const REPORTED: [(&str, &str); 13] = [
     ("server_encoding", "UTF8"),
     ("client_encoding", "UTF8"),
@@ -32,7 +32,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Looks again; `changed` hears of every reported setting that differs from before, at first all of them.
+    /// Looks again; `changed` hears of every reported setting that differs from before, at first
+    /// all of them.
     pub(crate) fn refresh(&mut self, session: &Session, mut changed: impl FnMut(&str, &str)) {
         self.statement_timeout = session.timeout("statement_timeout");
         self.idle_in_transaction_timeout = session.timeout("idle_in_transaction_session_timeout");

@@ -16,7 +16,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
-/// How many rows are asked of a portal at once, whatever the client asks for: what a session holds of a large result.
+/// How many rows are asked of a portal at once, whatever the client asks for: what a session holds
+/// of a large result.
 const ROWS_AT_ONCE: usize = 1024;
 
 /// What the next message means.
@@ -53,7 +54,8 @@ pub(crate) struct Wire {
     _place: OwnedSemaphorePermit,
 }
 
-/// Why a statement gave no answer: its own error (the connection goes on), or the end of the connection.
+/// Why a statement gave no answer: its own error (the connection goes on), or the end of the
+/// connection.
 enum Stop {
     Error(SqlError),
     End(End),
@@ -72,7 +74,12 @@ impl From<End> for Stop {
 }
 
 impl Wire {
-    pub(crate) fn new(session: Session, house: Arc<House>, entry: Entry, place: OwnedSemaphorePermit) -> Wire {
+    pub(crate) fn new(
+        session: Session,
+        house: Arc<House>,
+        entry: Entry,
+        place: OwnedSemaphorePermit,
+    ) -> Wire {
         Wire {
             session,
             at_rest: false,
@@ -90,7 +97,8 @@ impl Wire {
         }
     }
 
-    /// What follows AuthenticationOk. `refused` are startup settings that this server does not take: a warning each.
+    /// What follows AuthenticationOk. `refused` are startup settings that this server does not
+    /// take: a warning each.
     pub(crate) fn greet(&mut self, link: &mut Link, refused: &[SqlError]) {
         let version = format!("16.0 (Meridian {})", self.house.options.version);
         link.answers.parameter_status("server_version", &version);
@@ -117,7 +125,8 @@ impl Wire {
                 Err(Stop::End(end)) => return end,
                 Err(Stop::Error(error)) => {
                     self.fail(link, &error);
-                    // A COPY that breaks inside a simple query ends it; elsewhere the client is expected to Sync.
+                    // A COPY that breaks inside a simple query ends it; elsewhere the client is
+                    // expected to Sync.
                     if self.expecting == Expecting::CopyOfQuery {
                         self.expecting = Expecting::Messages;
                         self.ready(link);
@@ -141,10 +150,12 @@ impl Wire {
         if link.due {
             link.flush().await?;
         }
-        // Between statements a block may idle for so long; inside a COPY the statement itself is waiting.
+        // Between statements a block may idle for so long; inside a COPY the statement itself is
+        // waiting.
         let copying = matches!(self.expecting, Expecting::CopyOfQuery | Expecting::CopyOfPortal);
         let idle_timeout = self.settings.idle_in_transaction_timeout;
-        let idle_timeout = idle_timeout.filter(|_| self.at_rest && self.session.status() != Status::Idle);
+        let idle_timeout =
+            idle_timeout.filter(|_| self.at_rest && self.session.status() != Status::Idle);
         let idle = async {
             match idle_timeout {
                 Some(timeout) => tokio::time::sleep(timeout).await,
@@ -152,7 +163,9 @@ impl Wire {
             }
         };
         let limits = Limits::of(&self.entry, self.deadline);
-        let interrupted = async { if copying { limits.interrupted().await } else { std::future::pending().await } };
+        let interrupted = async {
+            if copying { limits.interrupted().await } else { std::future::pending().await }
+        };
         let interruption = tokio::select! {
             biased;
             received = link.receive() => return Ok(received?),
@@ -176,7 +189,9 @@ impl Wire {
                 Frontend::Terminate => return Err(End::Closed.into()),
                 _ => return Ok(()),
             },
-            Expecting::CopyOfQuery | Expecting::CopyOfPortal => return self.on_copy(link, message).await,
+            Expecting::CopyOfQuery | Expecting::CopyOfPortal => {
+                return self.on_copy(link, message).await;
+            }
         }
         match message {
             Frontend::Query(text) => self.on_query(link, text.as_str()).await,
@@ -201,7 +216,9 @@ impl Wire {
                 describe_columns(link, columns.as_deref(), self.formats(name.as_str()));
                 Ok(())
             }
-            Frontend::Execute { portal, limit } => self.on_execute(link, portal.as_str(), limit as usize).await,
+            Frontend::Execute { portal, limit } => {
+                self.on_execute(link, portal.as_str(), limit as usize).await
+            }
             Frontend::Close(target) => {
                 match target {
                     Target::Statement(name) => self.session.close_statement(name.as_str()),
@@ -222,8 +239,11 @@ impl Wire {
             Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_) => Ok(()),
             Frontend::Terminate => Err(End::Closed.into()),
             Frontend::NotText { what, in_query } => {
-                let error = SqlError::new("22021", format!("invalid byte sequence for encoding \"UTF8\" in {what}"))
-                    .hint("This server reads UTF-8 only: convert the text.");
+                let error = SqlError::new(
+                    "22021",
+                    format!("invalid byte sequence for encoding \"UTF8\" in {what}"),
+                )
+                .hint("This server reads UTF-8 only: convert the text.");
                 if in_query {
                     self.fail(link, &error);
                     self.ready(link);
@@ -246,8 +266,10 @@ impl Wire {
         // A result comes in chunks; its heading goes before the first, its tag after the last.
         let mut inside_result = false;
         loop {
-            let next =
-                run::statement(link, &self.entry, self.deadline, async { Ok(self.session.next().await) }).await?;
+            let next = run::statement(link, &self.entry, self.deadline, async {
+                Ok(self.session.next().await)
+            })
+            .await?;
             let response = match next.settle(&mut self.session, &self.house) {
                 Ok(Some(response)) => response,
                 Ok(None) => break,
@@ -330,7 +352,9 @@ impl Wire {
             .into());
         }
         let mut params = Vec::with_capacity(bind.parameters.len());
-        for (index, (bytes, &ty)) in bind.parameters.iter().zip(description.params.iter()).enumerate() {
+        for (index, (bytes, &ty)) in
+            bind.parameters.iter().zip(description.params.iter()).enumerate()
+        {
             let Some(bytes) = bytes else {
                 params.push(Datum::Null);
                 continue;
@@ -350,7 +374,9 @@ impl Wire {
             };
             params.push(value.map_err(|mut error| {
                 let place = format!("parameter ${}", index + 1);
-                error.detail = Some(error.detail.map_or(place.clone(), |detail| format!("{detail} ({place})")));
+                error.detail = Some(
+                    error.detail.map_or(place.clone(), |detail| format!("{detail} ({place})")),
+                );
                 error
             })?);
         }
@@ -366,7 +392,12 @@ impl Wire {
         Ok(())
     }
 
-    async fn on_execute(&mut self, link: &mut Link, portal: &str, limit: usize) -> Result<(), Stop> {
+    async fn on_execute(
+        &mut self,
+        link: &mut Link,
+        portal: &str,
+        limit: usize,
+    ) -> Result<(), Stop> {
         self.begin_statement();
         let formats = self.formats(portal).clone();
         self.session.ends_next(link.input.first() == Some(&b'S'));
@@ -386,7 +417,11 @@ impl Wire {
                     sent += rows.len();
                     match done {
                         // The tag counts the rows of this Execute, not those of the whole portal.
-                        Some(tag) if tag.strip_prefix("SELECT ").is_some_and(|n| n.parse() != Ok(sent)) => {
+                        Some(tag)
+                            if tag
+                                .strip_prefix("SELECT ")
+                                .is_some_and(|n| n.parse() != Ok(sent)) =>
+                        {
                             self.complete(link, &format!("SELECT {sent}"));
                         }
                         Some(tag) => self.complete(link, &tag),
@@ -395,7 +430,9 @@ impl Wire {
                     }
                 }
                 Response::Complete(tag) => self.complete(link, &tag),
-                Response::CopyIn { columns } => self.begin_copy(link, columns, Expecting::CopyOfPortal),
+                Response::CopyIn { columns } => {
+                    self.begin_copy(link, columns, Expecting::CopyOfPortal)
+                }
                 Response::Empty => link.answers.empty_query(),
                 Response::Notice(error) => {
                     notice(link, &error);
@@ -441,7 +478,10 @@ impl Wire {
                 match done.settle(&mut self.session, &self.house)? {
                     Response::Complete(tag) => self.complete(link, &tag),
                     Response::Failed(error) => return Err(error.into()),
-                    other => tracing::error!(?other, "a COPY ended with an answer that is no command tag"),
+                    other => tracing::error!(
+                        ?other,
+                        "a COPY ended with an answer that is no command tag"
+                    ),
                 }
                 let of_query = self.expecting == Expecting::CopyOfQuery;
                 self.expecting = Expecting::Messages;
@@ -506,7 +546,8 @@ impl Wire {
         }
     }
 
-    /// An error of the wire, or one that the session answered to the wire: the transaction takes part in it.
+    /// An error of the wire, or one that the session answered to the wire: the transaction takes
+    /// part in it.
     fn fail(&mut self, link: &mut Link, error: &SqlError) {
         self.session.interrupt();
         self.report(link, error);
@@ -530,7 +571,8 @@ impl Wire {
     }
 
     fn refresh_settings(&mut self, link: &mut Link) {
-        self.settings.refresh(&self.session, |name, value| link.answers.parameter_status(name, value));
+        self.settings
+            .refresh(&self.session, |name, value| link.answers.parameter_status(name, value));
     }
 }
 

@@ -32,12 +32,24 @@ fn text(bytes: &[u8]) -> String {
 async fn psql_runs_statements_and_shows_errors() {
     let server = start().await;
     let script = "CREATE TABLE t (id int PRIMARY KEY, name text); INSERT INTO t VALUES (1, 'one'), (2, NULL);";
-    let Some(made) = run(&server, "psql", &["-X", "-v", "ON_ERROR_STOP=1", "-c", script]) else { return };
+    let Some(made) = run(&server, "psql", &["-X", "-v", "ON_ERROR_STOP=1", "-c", script]) else {
+        return;
+    };
     assert!(made.status.success(), "{}", text(&made.stderr));
-    let shown = run(&server, "psql", &["-X", "-A", "-P", "null=∅", "-c", "SELECT * FROM t ORDER BY id"]).expect("runs");
+    let shown =
+        run(&server, "psql", &["-X", "-A", "-P", "null=∅", "-c", "SELECT * FROM t ORDER BY id"])
+            .expect("runs");
     assert_eq!(text(&shown.stdout), "id|name\n1|one\n2|∅\n(2 rows)\n", "{}", text(&shown.stderr));
     let failed = run(&server, "psql", &["-X", "-c", "SELECT * FROM tt"]).expect("runs");
-    assert!(text(&failed.stderr).contains("ERROR:  relation \"tt\" does not exist"), "{}", text(&failed.stderr));
+    assert!(
+        text(&failed.stderr).contains("ERROR:  relation \"tt\" does not exist"),
+        "{}",
+        text(&failed.stderr)
+    );
     let lost = run(&server, "psql", &["-X", "-d", "meridan", "-c", "SELECT 1"]).expect("runs");
-    assert!(text(&lost.stderr).contains("FATAL:  database \"meridan\" does not exist"), "{}", text(&lost.stderr));
+    assert!(
+        text(&lost.stderr).contains("FATAL:  database \"meridan\" does not exist"),
+        "{}",
+        text(&lost.stderr)
+    );
 }

@@ -24,10 +24,20 @@ async fn a_session_opens_with_settings_a_key_and_ready() {
     let settings: Vec<String> = messages
         .iter()
         .filter(|message| message.tag == b'S')
-        .map(|message| String::from_utf8_lossy(&message.body).trim_end_matches('\0').replace('\0', "="))
+        .map(|message| {
+            String::from_utf8_lossy(&message.body).trim_end_matches('\0').replace('\0', "=")
+        })
         .collect();
-    for expected in ["server_version=16.0 (Meridian ", "client_encoding=UTF8", "integer_datetimes=on", "TimeZone="] {
-        assert!(settings.iter().any(|setting| setting.starts_with(expected)), "{expected} in {settings:?}");
+    for expected in [
+        "server_version=16.0 (Meridian ",
+        "client_encoding=UTF8",
+        "integer_datetimes=on",
+        "TimeZone=",
+    ] {
+        assert!(
+            settings.iter().any(|setting| setting.starts_with(expected)),
+            "{expected} in {settings:?}"
+        );
     }
     let key = &messages[messages.len() - 2];
     assert_eq!((key.tag, key.body.len()), (b'K', 8));
@@ -49,9 +59,19 @@ async fn a_newer_client_is_told_what_is_spoken_here() {
 async fn unknown_databases_and_users_are_refused_with_advice() {
     let server = start().await;
     for (user, database, code, hint) in [
-        ("root", "meridan", "3D000", "Did you mean \"meridian\"? The databases are meridian, postgres."),
+        (
+            "root",
+            "meridan",
+            "3D000",
+            "Did you mean \"meridian\"? The databases are meridian, postgres.",
+        ),
         ("postgres", "sales", "3D000", "The databases are meridian, postgres."),
-        ("alice", "meridian", "28000", "There are the users root and postgres; other users come with authentication."),
+        (
+            "alice",
+            "meridian",
+            "28000",
+            "There are the users root and postgres; other users come with authentication.",
+        ),
     ] {
         let mut raw = server.raw().await;
         raw.open(&[("user", user), ("database", database)]).await;
@@ -73,7 +93,8 @@ async fn only_loopback_is_served() {
         fn engine<'a>(
             &'a self,
             _: &'a str,
-        ) -> futures::future::BoxFuture<'a, Result<Option<Arc<meridian_sql::Engine>>, String>> {
+        ) -> futures::future::BoxFuture<'a, Result<Option<Arc<meridian_sql::Engine>>, String>>
+        {
             let found = None;
             Box::pin(std::future::ready(Ok(found)))
         }
@@ -82,7 +103,8 @@ async fn only_loopback_is_served() {
         }
     }
     let everywhere = Options { listen: "0.0.0.0:0".parse().expect("an address"), ..local() };
-    let refused = Server::bind(everywhere.clone(), Arc::new(None_)).await.err().expect("is refused");
+    let refused =
+        Server::bind(everywhere.clone(), Arc::new(None_)).await.err().expect("is refused");
     assert!(refused.to_string().contains("no authentication yet"), "{refused}");
     let told = Options { trust_the_network: true, ..everywhere };
     assert!(Server::bind(told, Arc::new(None_)).await.is_ok());

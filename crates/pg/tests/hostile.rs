@@ -1,4 +1,5 @@
-//! Clients that do not speak the protocol: each loses its own connection, with the reason, and nobody else notices.
+//! Clients that do not speak the protocol: each loses its own connection, with the reason, and
+//! nobody else notices.
 
 mod common;
 
@@ -11,8 +12,10 @@ async fn last_words(mut raw: Raw, bytes: &[u8]) -> (String, String, String) {
     // Half frames show only when no more bytes can come.
     let _ = tokio::io::AsyncWriteExt::shutdown(&mut raw.stream).await;
     let messages = raw.rest().await;
-    let error =
-        messages.iter().rfind(|message| message.tag == b'E').unwrap_or_else(|| panic!("no error: {messages:?}"));
+    let error = messages
+        .iter()
+        .rfind(|message| message.tag == b'E')
+        .unwrap_or_else(|| panic!("no error: {messages:?}"));
     let field = |kind| error.field(kind).expect("a field");
     (field(b'S'), field(b'C'), field(b'M'))
 }
@@ -37,7 +40,11 @@ async fn garbage_before_the_handshake() {
         ("protocol 2", b"\0\0\0\x09\0\x02\0\0\0", "unsupported frontend protocol 2.0"),
         ("protocol 4", b"\0\0\0\x09\0\x04\0\0\0", "unsupported frontend protocol 4.0"),
         ("a name without an end", b"\0\0\0\x0c\0\x03\0\0user", "has no end"),
-        ("a name that is not UTF-8", b"\0\0\0\x0f\0\x03\0\0\xff\xfeer\0x\0", "invalid byte sequence"),
+        (
+            "a name that is not UTF-8",
+            b"\0\0\0\x0f\0\x03\0\0\xff\xfeer\0x\0",
+            "invalid byte sequence",
+        ),
         ("more after the end", b"\0\0\0\x0f\0\x03\0\0\0xxxxxx", "too many"),
     ];
     for (what, bytes, why) in table {
@@ -60,7 +67,11 @@ async fn garbage_inside_a_session() {
         ("length 3", b"Q\0\0\0\x03".to_vec(), "invalid message length 3"),
         ("2 GB", b"Q\x7f\xff\xff\xff".to_vec(), "exceeds the limit"),
         ("4 GB", b"d\xff\xff\xff\xff".to_vec(), "exceeds the limit"),
-        ("one byte over the limit", [b"Q", &((64u32 << 20) + 1).to_be_bytes()[..]].concat(), "exceeds the limit"),
+        (
+            "one byte over the limit",
+            [b"Q", &((64u32 << 20) + 1).to_be_bytes()[..]].concat(),
+            "exceeds the limit",
+        ),
         ("half a header", b"Q\0\0".to_vec(), "closed in the middle"),
         ("half a body", b"Q\0\0\x01\0SELECT".to_vec(), "closed in the middle"),
         ("a query without an end", message(b'Q', b"SELECT 1"), "has no end"),
@@ -72,7 +83,11 @@ async fn garbage_inside_a_session() {
         ("more formats than bytes", message(b'B', b"\0\0\xff\xff"), "cut off"),
         ("format 7", message(b'B', b"\0\0\0\x01\0\x07\0\0\0\0"), "unsupported format code: 7"),
         ("more parameters than bytes", message(b'B', b"\0\0\0\0\x7f\xff\0\0"), "cut off"),
-        ("a parameter longer than its frame", message(b'B', b"\0\0\0\0\0\x01\x7f\xff\xff\xff\0\0"), "cut off"),
+        (
+            "a parameter longer than its frame",
+            message(b'B', b"\0\0\0\0\0\x01\x7f\xff\xff\xff\0\0"),
+            "cut off",
+        ),
         (
             "a parameter of length -2",
             message(b'B', b"\0\0\0\0\0\x01\xff\xff\xff\xfe\0\0"),
@@ -129,7 +144,11 @@ async fn sessions_beyond_the_limit_are_refused_with_the_reason() {
     let mut three = server.raw().await;
     three.open(&[("user", "root"), ("database", "meridian")]).await;
     let refused = three.rest().await;
-    assert_eq!(refused.last().and_then(|error| error.field(b'C')).as_deref(), Some("53300"), "{refused:?}");
+    assert_eq!(
+        refused.last().and_then(|error| error.field(b'C')).as_deref(),
+        Some("53300"),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
@@ -140,7 +159,11 @@ async fn text_that_is_not_utf8_fails_its_statement_only() {
     let answer = raw.until(b'Z').await;
     assert_eq!(common::tags(&answer), "EZ");
     assert_eq!(answer[0].field(b'C').as_deref(), Some("22021"));
-    raw.send([message(b'P', b"\0SELECT '\xff'\0\0\0"), message(b'E', b"\0\0\0\0\0"), common::sync()].concat()).await;
+    raw.send(
+        [message(b'P', b"\0SELECT '\xff'\0\0\0"), message(b'E', b"\0\0\0\0\0"), common::sync()]
+            .concat(),
+    )
+    .await;
     assert_eq!(common::tags(&raw.until(b'Z').await), "EZ");
     raw.send(query("")).await;
     assert_eq!(common::tags(&raw.until(b'Z').await), "IZ");

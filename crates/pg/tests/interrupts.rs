@@ -1,4 +1,5 @@
-//! Statements and sessions that are stopped: by a cancel request, by a timeout, by the server's shutdown.
+//! Statements and sessions that are stopped: by a cancel request, by a timeout, by the server's
+//! shutdown.
 
 mod common;
 
@@ -75,17 +76,22 @@ async fn a_statement_timeout_fails_the_statement_and_its_block() {
     let holder = held(&server).await;
     let waiter = server.client().await;
     waiter.batch_execute("SET statement_timeout = '50ms'").await.expect("is set");
-    let error = waiter.batch_execute("UPDATE t SET n = 5 WHERE id = 1").await.expect_err("times out");
+    let error =
+        waiter.batch_execute("UPDATE t SET n = 5 WHERE id = 1").await.expect_err("times out");
     assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
     assert!(error.to_string().contains("db error"), "{error}");
     waiter.batch_execute("BEGIN").await.expect("begins");
-    let error = waiter.execute("UPDATE t SET n = 5 WHERE id = 1", &[]).await.expect_err("times out");
+    let error =
+        waiter.execute("UPDATE t SET n = 5 WHERE id = 1", &[]).await.expect_err("times out");
     assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED));
     let error = waiter.batch_execute("SELECT 1").await.expect_err("the block has failed");
     assert_eq!(error.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
     waiter.batch_execute("ROLLBACK").await.expect("rolls back");
     holder.batch_execute("COMMIT").await.expect("commits");
-    waiter.batch_execute("UPDATE t SET n = 5 WHERE id = 1").await.expect("nobody holds it any more");
+    waiter
+        .batch_execute("UPDATE t SET n = 5 WHERE id = 1")
+        .await
+        .expect("nobody holds it any more");
     assert!(server.counters.timeouts_total.load(Relaxed) >= 2);
 }
 
@@ -93,7 +99,10 @@ async fn a_statement_timeout_fails_the_statement_and_its_block() {
 async fn an_idle_block_is_ended_and_lets_go() {
     let server = start().await;
     let mut raw = server.session().await;
-    raw.send(query("CREATE TABLE t (id int PRIMARY KEY); SET idle_in_transaction_session_timeout = 50")).await;
+    raw.send(query(
+        "CREATE TABLE t (id int PRIMARY KEY); SET idle_in_transaction_session_timeout = 50",
+    ))
+    .await;
     assert!(!tags(&raw.until(b'Z').await).contains('E'));
     // Idle without a block is no offence.
     tokio::time::sleep(Duration::from_millis(120)).await;
@@ -132,7 +141,8 @@ async fn shutdown_tells_idle_sessions_and_lets_statements_finish() {
         assert_eq!(idle.rest().await[0].field(b'C').as_deref(), Some("57P01"));
         assert_eq!(half_open.rest().await[0].field(b'C').as_deref(), Some("57P01"));
     };
-    let (updated, ()) = tokio::join!(waiter.execute("UPDATE t SET n = 9 WHERE id = 1", &[]), release);
+    let (updated, ()) =
+        tokio::join!(waiter.execute("UPDATE t SET n = 9 WHERE id = 1", &[]), release);
     assert_eq!(updated.expect("finishes"), 1);
     assert!(holder.batch_execute("COMMIT").await.is_err(), "it was told to go");
     let address = server.address;

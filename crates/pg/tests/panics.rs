@@ -25,7 +25,10 @@ impl Database for Broken {
 struct Household;
 
 impl Databases for Household {
-    fn engine<'a>(&'a self, name: &'a str) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
+    fn engine<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
         let found = match name {
             "broken" => Some(Arc::new(Engine::new(name, Arc::new(Broken)))),
             "worse" => panic!("worse on purpose"),
@@ -61,7 +64,10 @@ async fn a_panic_inside_a_statement() {
     raw.send(query("CREATE TABLE t (id int PRIMARY KEY)")).await;
     let answer = raw.rest().await;
     let last = answer.last().expect("an answer");
-    assert_eq!((last.field(b'S').as_deref(), last.field(b'C').as_deref()), (Some("FATAL"), Some("XX000")));
+    assert_eq!(
+        (last.field(b'S').as_deref(), last.field(b'C').as_deref()),
+        (Some("FATAL"), Some("XX000"))
+    );
     assert_eq!(server.counters.panics_total.load(Relaxed), 1);
     bystander.send(query("")).await;
     assert_eq!(tags(&bystander.until(b'Z').await), "IZ");

@@ -17,7 +17,11 @@ async fn ok(raw: &mut Raw, text: &str) {
 async fn session_with_numbers(server: &common::Running) -> Raw {
     let mut raw = server.session().await;
     ok(&mut raw, "CREATE TABLE n (id int PRIMARY KEY, name text)").await;
-    ok(&mut raw, "INSERT INTO n VALUES (1, 'one'), (2, 'two'), (3, NULL), (4, 'four'), (5, 'five')").await;
+    ok(
+        &mut raw,
+        "INSERT INTO n VALUES (1, 'one'), (2, 'two'), (3, NULL), (4, 'four'), (5, 'five')",
+    )
+    .await;
     raw
 }
 
@@ -26,7 +30,11 @@ fn status(answer: &[Message]) -> u8 {
 }
 
 fn codes(answer: &[Message]) -> Vec<String> {
-    answer.iter().filter(|message| message.tag == b'E').filter_map(|error| error.field(b'C')).collect()
+    answer
+        .iter()
+        .filter(|message| message.tag == b'E')
+        .filter_map(|error| error.field(b'C'))
+        .collect()
 }
 
 #[tokio::test]
@@ -47,7 +55,9 @@ async fn a_simple_query_describes_sends_and_completes() {
 async fn an_error_ends_a_simple_query_and_rolls_its_statements_back() {
     let server = start().await;
     let mut raw = session_with_numbers(&server).await;
-    let answer = say(&mut raw, query("INSERT INTO n VALUES (6, 'six'); SELECT * FROM nowhere; SELECT 1")).await;
+    let answer =
+        say(&mut raw, query("INSERT INTO n VALUES (6, 'six'); SELECT * FROM nowhere; SELECT 1"))
+            .await;
     assert_eq!(tags(&answer), "CEZ");
     assert_eq!(codes(&answer), ["42P01"]);
     assert_eq!(answer[1].field(b'S').as_deref(), Some("ERROR"));
@@ -140,12 +150,18 @@ async fn a_bad_bind_is_an_error_of_the_statement_not_of_the_connection() {
     let server = start().await;
     let mut raw = session_with_numbers(&server).await;
     ok(&mut raw, "BEGIN").await;
-    let wrong = [parse("s", "SELECT name FROM n WHERE id = $1"), bind("", "s", &["x"]), execute("", 0), sync()];
+    let wrong = [
+        parse("s", "SELECT name FROM n WHERE id = $1"),
+        bind("", "s", &["x"]),
+        execute("", 0),
+        sync(),
+    ];
     let answer = say(&mut raw, wrong.concat()).await;
     assert_eq!((tags(&answer).as_str(), codes(&answer)), ("1EZ", vec!["22P02".to_owned()]));
     assert_eq!(status(&answer), b'E', "an error fails the block, whoever found it");
     ok(&mut raw, "ROLLBACK").await;
-    for (values, code) in [(&[][..], "08P01"), (&["1", "2"], "08P01"), (&["99999999999"], "22003")] {
+    for (values, code) in [(&[][..], "08P01"), (&["1", "2"], "08P01"), (&["99999999999"], "22003")]
+    {
         let answer = say(&mut raw, [bind("", "s", values), sync()].concat()).await;
         assert_eq!(codes(&answer), [code], "{values:?}");
         assert_eq!(status(&answer), b'I');
@@ -157,7 +173,8 @@ async fn a_portal_is_read_in_pieces() {
     let server = start().await;
     let mut raw = session_with_numbers(&server).await;
     ok(&mut raw, "BEGIN").await;
-    let begin = [parse("", "SELECT id FROM n ORDER BY id"), bind("p", "", &[]), execute("p", 2), sync()];
+    let begin =
+        [parse("", "SELECT id FROM n ORDER BY id"), bind("p", "", &[]), execute("p", 2), sync()];
     assert_eq!(tags(&say(&mut raw, begin.concat()).await), "12DDsZ");
     // Another statement in between does not disturb it.
     assert_eq!(tags(&say(&mut raw, query("SELECT 1")).await), "TDCZ");
@@ -174,7 +191,10 @@ async fn a_portal_is_read_in_pieces() {
 async fn flush_sends_without_ending_the_pipeline() {
     let server = start().await;
     let mut raw = session_with_numbers(&server).await;
-    raw.send([parse("", "SELECT 1"), bind("", "", &[]), execute("", 0), message(b'H', b"")].concat()).await;
+    raw.send(
+        [parse("", "SELECT 1"), bind("", "", &[]), execute("", 0), message(b'H', b"")].concat(),
+    )
+    .await;
     assert_eq!(tags(&raw.until(b'C').await), "12DC");
     assert_eq!(tags(&say(&mut raw, sync()).await), "Z");
 }
@@ -197,7 +217,8 @@ async fn a_large_result_streams_past_a_slow_client() {
     ok(&mut raw, "CREATE TABLE big (id int PRIMARY KEY, filler text)").await;
     let filler = "x".repeat(1000);
     for chunk in 0..10 {
-        let rows: Vec<String> = (0..300).map(|row| format!("({}, '{filler}')", chunk * 300 + row)).collect();
+        let rows: Vec<String> =
+            (0..300).map(|row| format!("({}, '{filler}')", chunk * 300 + row)).collect();
         ok(&mut raw, &format!("INSERT INTO big VALUES {}", rows.join(", "))).await;
     }
     raw.send(query("SELECT * FROM big")).await;
@@ -205,8 +226,11 @@ async fn a_large_result_streams_past_a_slow_client() {
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     let answer = raw.until(b'Z').await;
     assert_eq!(answer.iter().filter(|message| message.tag == b'D').count(), 3000);
-    let pieces =
-        say(&mut raw, [parse("", "SELECT * FROM big"), bind("", "", &[]), execute("", 0), sync()].concat()).await;
+    let pieces = say(
+        &mut raw,
+        [parse("", "SELECT * FROM big"), bind("", "", &[]), execute("", 0), sync()].concat(),
+    )
+    .await;
     assert_eq!(pieces.iter().filter(|message| message.tag == b'D').count(), 3000);
     assert_eq!(pieces[pieces.len() - 2].body, b"SELECT 3000\0");
 }
@@ -232,7 +256,11 @@ async fn copy_takes_rows_however_they_are_cut() {
 async fn a_copy_that_fails_leaves_nothing_and_the_connection_goes_on() {
     let server = start().await;
     let mut raw = session_with_numbers(&server).await;
-    raw.send([query("COPY n FROM STDIN"), message(b'd', b"20\ttwenty\n"), message(b'f', b"enough\0")].concat()).await;
+    raw.send(
+        [query("COPY n FROM STDIN"), message(b'd', b"20\ttwenty\n"), message(b'f', b"enough\0")]
+            .concat(),
+    )
+    .await;
     let answer = raw.until(b'Z').await;
     assert_eq!((tags(&answer).as_str(), codes(&answer)), ("GEZ", vec!["57014".to_owned()]));
     assert_eq!(status(&answer), b'I');

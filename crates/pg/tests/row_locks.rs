@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-/// The first column of a statement's rows, or its SQLSTATE; an answer that does not come at once is no answer.
+/// The first column of a statement's rows, or its SQLSTATE; an answer that does not come at once is
+/// no answer.
 async fn first(client: &Client, sql: &str) -> Vec<String> {
     let answer = timeout(PATIENCE, client.simple_query(sql)).await.expect("does not wait");
     match answer {
@@ -20,7 +21,9 @@ async fn first(client: &Client, sql: &str) -> Vec<String> {
                 _ => None,
             })
             .collect(),
-        Err(error) => vec![error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())],
+        Err(error) => {
+            vec![error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned())]
+        }
     }
 }
 
@@ -76,7 +79,8 @@ async fn skip_locked_hands_each_worker_another_row() {
     third.batch_execute("ROLLBACK").await.expect("ends");
     one.batch_execute("UPDATE job SET state = 'done' WHERE id = 1; COMMIT").await.expect("commits");
     assert_eq!(
-        first(&other, "SELECT id FROM job WHERE state = 'new' ORDER BY id FOR UPDATE SKIP LOCKED").await,
+        first(&other, "SELECT id FROM job WHERE state = 'new' ORDER BY id FOR UPDATE SKIP LOCKED")
+            .await,
         ["4", "5", "6"]
     );
 }
@@ -87,7 +91,10 @@ async fn many_workers_empty_a_queue_once() {
     let client = server.client().await;
     client.batch_execute("CREATE TABLE q (id int PRIMARY KEY)").await.expect("is made");
     let values: Vec<String> = (0..40).map(|id| format!("({id})")).collect();
-    client.batch_execute(&format!("INSERT INTO q VALUES {}", values.join(", "))).await.expect("rows");
+    client
+        .batch_execute(&format!("INSERT INTO q VALUES {}", values.join(", ")))
+        .await
+        .expect("rows");
     let mut workers = Vec::new();
     for _ in 0..4 {
         let worker = server.client().await;
@@ -95,12 +102,17 @@ async fn many_workers_empty_a_queue_once() {
             let mut done = Vec::new();
             loop {
                 worker.batch_execute("BEGIN").await.expect("begins");
-                let found = first(&worker, "SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED").await;
+                let found =
+                    first(&worker, "SELECT id FROM q ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED")
+                        .await;
                 let Some(id) = found.first() else {
                     worker.batch_execute("ROLLBACK").await.expect("ends");
                     return done;
                 };
-                worker.batch_execute(&format!("DELETE FROM q WHERE id = {id}; COMMIT")).await.expect("commits");
+                worker
+                    .batch_execute(&format!("DELETE FROM q WHERE id = {id}; COMMIT"))
+                    .await
+                    .expect("commits");
                 done.push(id.parse::<i32>().expect("a number, not an error"));
             }
         }));
@@ -110,7 +122,8 @@ async fn many_workers_empty_a_queue_once() {
         all.extend(worker.await.expect("ends"));
     }
     all.sort_unstable();
-    // A worker may have seen all that was left locked by others, and have gone; what it left they did.
+    // A worker may have seen all that was left locked by others, and have gone; what it left they
+    // did.
     assert_eq!(all, (0..40).collect::<Vec<_>>());
 }
 

@@ -1,4 +1,5 @@
-//! Runs `tests/slt/*.slt` over the wire, each file on a fresh database of each protocol, by the simple protocol.
+//! Runs `tests/slt/*.slt` over the wire, each file on a fresh database of each protocol, by the
+//! simple protocol.
 
 mod common;
 #[path = "common/slt.rs"]

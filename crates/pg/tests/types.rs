@@ -59,7 +59,10 @@ fn values() -> Vec<(&'static str, u32, &'static str, Vec<u8>)> {
             "uuid",
             2950,
             "00112233-4455-6677-8899-aabbccddeeff",
-            vec![0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff],
+            vec![
+                0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd,
+                0xee, 0xff,
+            ],
         ),
         ("date", 1082, "2000-02-29", 59i32.to_be_bytes().to_vec()),
         ("date", 1082, "1999-12-31", (-1i32).to_be_bytes().to_vec()),
@@ -74,10 +77,17 @@ async fn values_come_back_as_they_went_in_in_both_formats() {
     let client = server.client().await;
     for (number, (ty, oid, text, bytes)) in values().into_iter().enumerate() {
         let table = format!("v{number}");
-        client.batch_execute(&format!("CREATE TABLE {table} (id int PRIMARY KEY, v {ty})")).await.expect("is made");
-        let insert = client.prepare(&format!("INSERT INTO {table} VALUES ($1, $2)")).await.expect("is prepared");
+        client
+            .batch_execute(&format!("CREATE TABLE {table} (id int PRIMARY KEY, v {ty})"))
+            .await
+            .expect("is made");
+        let insert = client
+            .prepare(&format!("INSERT INTO {table} VALUES ($1, $2)"))
+            .await
+            .expect("is prepared");
         let oids: Vec<u32> = insert.params().iter().map(Type::oid).collect();
-        // A parameter for a varchar column is inferred as text: its limit is checked when it is stored.
+        // A parameter for a varchar column is inferred as text: its limit is checked when it is
+        // stored.
         assert_eq!(oids, [23, if oid == 1043 { 25 } else { oid }], "{ty}");
         client
             .execute(&insert, &[&1i32, &Binary(bytes.clone())])
@@ -85,7 +95,10 @@ async fn values_come_back_as_they_went_in_in_both_formats() {
             .unwrap_or_else(|error| panic!("{ty} {text}: {error:?}"));
         client.execute(&insert, &[&2i32, &None::<Binary>]).await.expect("takes NULL");
         client
-            .batch_execute(&format!("INSERT INTO {table} VALUES (3, '{}')", text.replace('\'', "''")))
+            .batch_execute(&format!(
+                "INSERT INTO {table} VALUES (3, '{}')",
+                text.replace('\'', "''")
+            ))
             .await
             .unwrap_or_else(|error| panic!("{ty} {text}: {error:?}"));
 
@@ -104,7 +117,11 @@ async fn values_come_back_as_they_went_in_in_both_formats() {
                 _ => None,
             })
             .collect();
-        assert_eq!(got, [Some(text.to_owned()), None, Some(text.to_owned())], "{ty} {text} as text");
+        assert_eq!(
+            got,
+            [Some(text.to_owned()), None, Some(text.to_owned())],
+            "{ty} {text} as text"
+        );
     }
 }
 
@@ -127,9 +144,12 @@ async fn bytes_that_are_no_value_are_refused() {
         ("u", vec![0; 15]),
         ("s", vec![0xff, 0xfe]),
     ] {
-        let insert =
-            client.prepare(&format!("INSERT INTO v (id, {column}) VALUES (1, $1)")).await.expect("is prepared");
-        let error = client.execute(&insert, &[&Binary(bytes.clone())]).await.expect_err("is refused");
+        let insert = client
+            .prepare(&format!("INSERT INTO v (id, {column}) VALUES (1, $1)"))
+            .await
+            .expect("is prepared");
+        let error =
+            client.execute(&insert, &[&Binary(bytes.clone())]).await.expect_err("is refused");
         let code = error.code().map(|code| code.code().to_owned()).unwrap_or_default();
         assert!(code.starts_with("22"), "{column} {bytes:?}: {code} {error:?}");
     }

@@ -1,21 +1,26 @@
 //! Whom a member has met: its name belongs to the disk that has promised under it.
 //!
-//! What a member has voted, acknowledged and promised is on its disk. Who comes back under the name with another disk has forgotten it, and a majority
-//! with him could decide anew what is decided. So a disk gets a number when it is born; members remember each other's for good, and keep away from
-//! another one under the same name.
+//! What a member has voted, acknowledged and promised is on its disk. Who comes back under the name
+//! with another disk has forgotten it, and a majority with him could decide anew what is decided.
+//! So a disk gets a number when it is born; members remember each other's for good, and keep away
+//! from another one under the same name.
 //!
 //! ```text
 //!   born ──▶ greets each other member, who remembers it durably, then answers ──▶ all have answered: admitted, for good
 //! ```
 //!
 //! 1. Who is not admitted says nothing but greetings, and hears nothing else.
-//! 2. So every other member remembers each disk that has ever taken part. Of 2f + 1 members f may lose their disks: f + 1 know each lost one.
-//! 3. A life that is set back to an earlier one (a folder restored from a copy) is kept away too, as far as somebody has met a later one.
+//! 2. So every other member remembers each disk that has ever taken part. Of 2f + 1 members f may
+//!    lose their disks: f + 1 know each lost one.
+//! 3. A life that is set back to an earlier one (a folder restored from a copy) is kept away too,
+//!    as far as somebody has met a later one.
 //!
-//! The price: a new cluster begins when all of its members have met once. From then on a majority is enough.
+//! The price: a new cluster begins when all of its members have met once. From then on a majority
+//! is enough.
 //!
-//! (Viewstamped Replication Revisited §4.3 lets such a member recover by itself; Michael et al., "Recovering Shared Objects Without Stable Storage",
-//! DISC 2017, show what that overlooks. Etcd's members ask each other at the start, and those who are away are not asked.)
+//! (Viewstamped Replication Revisited §4.3 lets such a member recover by itself; Michael et al.,
+//! "Recovering Shared Objects Without Stable Storage", DISC 2017, show what that overlooks. Etcd's
+//! members ask each other at the start, and those who are away are not asked.)
 
 use crate::rules;
 use meridian_machine::planted::broken;
@@ -113,7 +118,8 @@ impl Acquaintances {
         Greeting { disk: self.disk, life, yours: self.met.get(&to).map(|met| met.disk) }
     }
 
-    /// Another member's greeting. True if there is something to remember: it has to be durable before it is greeted in turn.
+    /// Another member's greeting. True if there is something to remember: it has to be durable
+    /// before it is greeted in turn.
     pub fn hear(&mut self, from: NodeId, greeting: Greeting) -> Result<bool, Stranger> {
         let Greeting { disk, life, yours } = greeting;
         if yours.is_some_and(|yours| yours != self.disk) && !broken(rules::DISKS_NOT_REMEMBERED) {
@@ -122,7 +128,9 @@ impl Acquaintances {
         let before = self.met.get(&from).filter(|_| !broken(rules::DISKS_NOT_REMEMBERED));
         match before {
             Some(met) if met.disk != disk => return Err(Stranger::Other(from)),
-            Some(met) if life < met.life => return Err(Stranger::Earlier { node: from, life, later: met.life }),
+            Some(met) if life < met.life => {
+                return Err(Stranger::Earlier { node: from, life, later: met.life });
+            }
             _ => {}
         }
         if yours.is_some() {
@@ -137,7 +145,8 @@ impl Acquaintances {
         others.iter().copied().filter(|other| !self.known_by.contains(other)).collect()
     }
 
-    /// Takes part from now on, if all others remember this disk. True if that is new, and has to be made durable.
+    /// Takes part from now on, if all others remember this disk. True if that is new, and has to be
+    /// made durable.
     pub fn admit(&mut self, others: &[NodeId]) -> bool {
         let now = !self.admitted && self.strange_to(others).is_empty();
         self.admitted |= now;
@@ -228,13 +237,18 @@ mod tests {
         assert_eq!(all[1].hear(node(0), later), Ok(false), "nothing new");
         let earlier = all[0].greeting(Incarnation(6), node(1));
         let (life, later) = (Incarnation(6), Incarnation(7));
-        assert_eq!(all[1].hear(node(0), earlier), Err(Stranger::Earlier { node: node(0), life, later }));
+        assert_eq!(
+            all[1].hear(node(0), earlier),
+            Err(Stranger::Earlier { node: node(0), life, later })
+        );
     }
 
     #[test]
     fn what_is_remembered_reads_back() {
         let all = acquainted();
         let read: Acquaintances = minicbor::decode(&minicbor::to_vec(&all[0]).unwrap()).unwrap();
-        assert!(read.admitted() && read.heeds(node(1), DiskId(1)) && !read.heeds(node(1), DiskId(2)));
+        assert!(
+            read.admitted() && read.heeds(node(1), DiskId(1)) && !read.heeds(node(1), DiskId(2))
+        );
     }
 }

@@ -43,14 +43,15 @@ pub struct DatabaseRow {
     pub dropped: bool,
     /// Its settings: name and value. The protocol has validated them.
     pub settings: BTreeMap<String, String>,
-    /// The nodes that have a replica, where that is fixed from the beginning; none: all nodes, or those that its groups
-    /// say.
+    /// The nodes that have a replica, where that is fixed from the beginning; none: all nodes, or
+    /// those that its groups say.
     pub replicas: Vec<NodeId>,
     /// How often others took over from those.
     pub epoch: u32,
     /// From whom these take over; none, once they have.
     pub former: Vec<NodeId>,
-    /// Since which epoch a node has a replica, without a break; one that is not named, from the beginning.
+    /// Since which epoch a node has a replica, without a break; one that is not named, from the
+    /// beginning.
     pub since: Vec<(NodeId, u32)>,
 }
 
@@ -67,8 +68,8 @@ struct Written {
     shards: Vec<ShardId>,
     #[n(4)]
     dropped: bool,
-    /// `version_retention_period` and `prepare_wait` in nanoseconds: a node of the version before reads them here, and a
-    /// row that it wrote has no map.
+    /// `version_retention_period` and `prepare_wait` in nanoseconds: a node of the version before
+    /// reads them here, and a row that it wrote has no map.
     #[n(5)]
     #[cbor(default)]
     retention_ns: Option<u64>,
@@ -97,7 +98,18 @@ const PREPARE_WAIT: &str = "prepare_wait";
 
 impl From<&DatabaseRow> for Written {
     fn from(row: &DatabaseRow) -> Written {
-        let DatabaseRow { id, name, protocol, shards, dropped, settings, replicas, epoch, former, since } = row.clone();
+        let DatabaseRow {
+            id,
+            name,
+            protocol,
+            shards,
+            dropped,
+            settings,
+            replicas,
+            epoch,
+            former,
+            since,
+        } = row.clone();
         let ns = |name: &str| {
             let time = duration::parse(settings.get(name)?)?;
             Some(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
@@ -123,13 +135,28 @@ impl From<&DatabaseRow> for Written {
 
 impl From<Written> for DatabaseRow {
     fn from(written: Written) -> DatabaseRow {
-        let Written { id, name, protocol, shards, dropped, replicas, epoch, former, since, .. } = written;
+        let Written { id, name, protocol, shards, dropped, replicas, epoch, former, since, .. } =
+            written;
         let settings = written.settings.unwrap_or_else(|| {
-            let of = |name: &str, ns: Option<u64>| Some((name.to_owned(), duration::show(Duration::from_nanos(ns?))));
-            let known = [of(RETENTION, written.retention_ns), of(PREPARE_WAIT, written.prepare_wait_ns)];
+            let of = |name: &str, ns: Option<u64>| {
+                Some((name.to_owned(), duration::show(Duration::from_nanos(ns?))))
+            };
+            let known =
+                [of(RETENTION, written.retention_ns), of(PREPARE_WAIT, written.prepare_wait_ns)];
             known.into_iter().flatten().collect()
         });
-        DatabaseRow { id, name, protocol, shards, dropped, settings, replicas, epoch, former, since }
+        DatabaseRow {
+            id,
+            name,
+            protocol,
+            shards,
+            dropped,
+            settings,
+            replicas,
+            epoch,
+            former,
+            since,
+        }
     }
 }
 
@@ -178,7 +205,9 @@ pub struct Databases {
 impl Default for Databases {
     fn default() -> Self {
         let birth = [(SYSTEM, "system"), (POSTGRES, "postgres"), (MERIDIAN, "meridian")];
-        Databases { by_id: birth.map(|(id, name)| (id, DatabaseRow::new(id, name))).into_iter().collect() }
+        Databases {
+            by_id: birth.map(|(id, name)| (id, DatabaseRow::new(id, name))).into_iter().collect(),
+        }
     }
 }
 
@@ -193,11 +222,14 @@ impl Databases {
         let known = self.by_id.get(&row.id);
         let row = match known {
             // Those of birth are what they are, but for their settings.
-            Some(known) if row.id < FIRST_FREE => DatabaseRow { settings: row.settings, ..known.clone() },
+            Some(known) if row.id < FIRST_FREE => {
+                DatabaseRow { settings: row.settings, ..known.clone() }
+            }
             None if row.id < FIRST_FREE => return false,
             _ => row,
         };
-        // A number is never reused: what was dropped stays so, whatever older row is heard of later. And epochs do not go back.
+        // A number is never reused: what was dropped stays so, whatever older row is heard of
+        // later. And epochs do not go back.
         let step = |row: &DatabaseRow| (row.epoch, row.former.is_empty());
         if known.is_some_and(|known| known.dropped || *known == row || step(known) > step(&row)) {
             return false;
@@ -236,18 +268,25 @@ mod tests {
             assert_eq!(DatabaseRow::read(&row.value()[..cut]), None);
         }
         assert!(row.key().starts_with(row_prefix()));
-        let settings = [("prepare_wait", "5ms"), ("version_retention_period", "1h"), ("theirs", "x")];
+        let settings =
+            [("prepare_wait", "5ms"), ("version_retention_period", "1h"), ("theirs", "x")];
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let of_lab = DatabaseRow { settings, ..row.clone() };
         assert_eq!(DatabaseRow::read(&of_lab.value()), Some(of_lab.clone()));
         // As versions wrote it that did not know of anything behind `dropped`.
         let mut older = Vec::new();
         let mut written = minicbor::Encoder::new(&mut older);
-        written.array(5).and_then(|row| row.u32(7)?.str("lab")?.str("spanner")?.array(1)?.u32(0)?.bool(false)).unwrap();
+        written
+            .array(5)
+            .and_then(|row| row.u32(7)?.str("lab")?.str("spanner")?.array(1)?.u32(0)?.bool(false))
+            .unwrap();
         assert_eq!(DatabaseRow::read(&older), Some(row));
         // As the version before the map of settings wrote it, and reads it.
         let written = Written { settings: None, ..Written::from(&of_lab) };
-        assert_eq!((written.retention_ns, written.prepare_wait_ns), (Some(3_600_000_000_000), Some(5_000_000)));
+        assert_eq!(
+            (written.retention_ns, written.prepare_wait_ns),
+            (Some(3_600_000_000_000), Some(5_000_000))
+        );
         let older = DatabaseRow::read(&minicbor::to_vec(written).unwrap()).expect("a row");
         assert_eq!(older.settings.len(), 2);
         assert_eq!(older.settings["prepare_wait"], "5ms");
@@ -270,7 +309,9 @@ mod tests {
     #[test]
     fn the_databases_of_birth_cannot_be_changed_by_a_row() {
         let mut databases = Databases::at_birth();
-        assert!(!databases.learn(DatabaseRow { dropped: true, ..DatabaseRow::new(SYSTEM, "system") }));
+        assert!(
+            !databases.learn(DatabaseRow { dropped: true, ..DatabaseRow::new(SYSTEM, "system") })
+        );
         assert!(databases.named("system").is_some());
         let settings = BTreeMap::from([("version_retention_period".to_owned(), "7s".to_owned())]);
         let set = DatabaseRow { settings, dropped: true, ..DatabaseRow::new(MERIDIAN, "another") };

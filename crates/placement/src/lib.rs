@@ -1,8 +1,9 @@
 //! Databases, shards and members: where things are, and who is who.
 //!
-//! The first form of placement. The members of a cluster are fixed at its birth, a database begins with one shard, which is split by hand, and
-//! every shard is replicated by one group on all members. The facts are rows of database `system` under a reserved prefix, so they are
-//! agreed on, versioned and recovered like any other row; [`Databases`] is what a node has read from them.
+//! The first form of placement. The members of a cluster are fixed at its birth, a database begins
+//! with one shard, which is split by hand, and every shard is replicated by one group on all
+//! members. The facts are rows of database `system` under a reserved prefix, so they are agreed on,
+//! versioned and recovered like any other row; [`Databases`] is what a node has read from them.
 //!
 //! ```text
 //!   system's rows:   \0placement\0database\0<id>  ──▶  DatabaseRow { id, name, protocol, shards }
@@ -11,12 +12,15 @@
 //! ```
 //!
 //! Invariants:
-//! 1. The number of a database is never reused: a dropped database leaves a tombstone row with its number.
-//! 2. So is the number of a shard; which keys it has, its own log says, and [`Routes`] is what a node knows of it.
+//! 1. The number of a database is never reused: a dropped database leaves a tombstone row with its
+//!    number.
+//! 2. So is the number of a shard; which keys it has, its own log says, and [`Routes`] is what a
+//!    node knows of it.
 //! 3. A member's name belongs to one disk, for good ([`Acquaintances`]).
 //! 4. Databases 0 to 2 (`system`, `postgres`, `meridian`) exist from birth and have no row.
 //!
-//! Not yet here: directories and their movement, groups on a part of the members, zones as a constraint (Spanner §2.2).
+//! Not yet here: directories and their movement, groups on a part of the members, zones as a
+//! constraint (Spanner §2.2).
 
 mod acquaintance;
 mod databases;
@@ -25,6 +29,8 @@ mod routes;
 pub mod rules;
 
 pub use acquaintance::{Acquaintances, DiskId, Greeting, Stranger};
-pub use databases::{DatabaseRow, Databases, FIRST_FREE, MERIDIAN, POSTGRES, SYSTEM, row_prefix, shards_key};
+pub use databases::{
+    DatabaseRow, Databases, FIRST_FREE, MERIDIAN, POSTGRES, SYSTEM, row_prefix, shards_key,
+};
 pub use members::{Member, Members, MembersError};
 pub use routes::{FIRST_SHARD, Routes, keys_untold};

@@ -22,10 +22,12 @@ struct Part {
     begins: bool,
 }
 
-/// A cache of what the shards' own logs say: where each begins. A shard's beginning never changes; it ends where the next one begins.
+/// A cache of what the shards' own logs say: where each begins. A shard's beginning never changes;
+/// it ends where the next one begins.
 ///
-/// It may be behind. Then some keys are looked for where they were, and who is asked there says where they are. Where it is known that a shard ends and
-/// not what comes next, the first shard is asked, and then whomever it names: every shard was split off from the first, or from what was.
+/// It may be behind. Then some keys are looked for where they were, and who is asked there says
+/// where they are. Where it is known that a shard ends and not what comes next, the first shard is
+/// asked, and then whomever it names: every shard was split off from the first, or from what was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routes {
     parts: BTreeMap<Key, Part>,
@@ -57,8 +59,8 @@ impl Routes {
         new
     }
 
-    /// A shard, or what was split off from it, has a key, said one who was asked for it in vain: that it begins there, or that nobody begins there and the
-    /// next to ask is this one.
+    /// A shard, or what was split off from it, has a key, said one who was asked for it in vain:
+    /// that it begins there, or that nobody begins there and the next to ask is this one.
     pub fn learn_whereabouts(&mut self, key: &[u8], from: Key, shard: ShardId) -> bool {
         let new = if shard == FIRST_SHARD { self.learn_end(from) } else { self.learn(from, shard) };
         let part = self.parts.range_mut::<[u8], _>((Unbounded, Included(key))).next_back();
@@ -86,7 +88,10 @@ impl Routes {
     }
 
     fn after(&self, key: &[u8]) -> Option<Key> {
-        self.parts.range::<[u8], _>((Excluded(key), Unbounded)).next().map(|(start, _)| start.clone())
+        self.parts
+            .range::<[u8], _>((Excluded(key), Unbounded))
+            .next()
+            .map(|(start, _)| start.clone())
     }
 
     /// All shards that are known, by their keys.
@@ -113,19 +118,32 @@ mod tests {
                 assert!(!routes.learn(from.into(), ShardId(shard)));
             }
             let of = |key: &str| routes.of(key.as_bytes());
-            assert_eq!(of("a"), (ShardId(0), KeyRange { start: Key::default(), end: Some("m".into()) }));
-            assert_eq!(of("m"), (ShardId(1), KeyRange { start: "m".into(), end: Some("t".into()) }));
+            assert_eq!(
+                of("a"),
+                (ShardId(0), KeyRange { start: Key::default(), end: Some("m".into()) })
+            );
+            assert_eq!(
+                of("m"),
+                (ShardId(1), KeyRange { start: "m".into(), end: Some("t".into()) })
+            );
             assert_eq!(of("z"), (ShardId(2), KeyRange { start: "t".into(), end: None }));
             assert_eq!(routes.below(Some(&"m".into())).0, ShardId(0));
             assert_eq!(routes.below(Some(&"ma".into())).0, ShardId(1));
-            assert_eq!((routes.below(None).0, routes.below(Some(&Key::default())).0), (ShardId(2), ShardId(0)));
+            assert_eq!(
+                (routes.below(None).0, routes.below(Some(&Key::default())).0),
+                (ShardId(2), ShardId(0))
+            );
         }
     }
 
     #[test]
     fn what_comes_after_a_shard_that_ends_is_asked_of_the_first() {
         let mut routes = Routes::default();
-        assert!(routes.learn("l".into(), ShardId(4)) && routes.learn_end("m".into()) && !routes.learn_end("m".into()));
+        assert!(
+            routes.learn("l".into(), ShardId(4))
+                && routes.learn_end("m".into())
+                && !routes.learn_end("m".into())
+        );
         assert_eq!(routes.of(b"r"), (FIRST_SHARD, KeyRange { start: "m".into(), end: None }));
         assert_eq!(routes.shards().map(|(_, shard)| shard.0).collect::<Vec<_>>(), [0, 4]);
         assert!(routes.learn("m".into(), ShardId(3)) && !routes.learn("".into(), ShardId(9)));

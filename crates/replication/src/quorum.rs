@@ -20,7 +20,11 @@ impl Majority {
 
     /// How many are enough.
     pub fn size(self) -> usize {
-        if broken(rules::MAJORITY_OFF_BY_ONE) { (self.voters / 2).max(1) } else { self.voters / 2 + 1 }
+        if broken(rules::MAJORITY_OFF_BY_ONE) {
+            (self.voters / 2).max(1)
+        } else {
+            self.voters / 2 + 1
+        }
     }
 
     /// The largest value that a majority has reached, given each voter's.
@@ -31,7 +35,8 @@ impl Majority {
     }
 }
 
-/// A majority of the voters, and, while these take over from others, a majority of those as well (joint consensus: Ongaro 2014, §4.3).
+/// A majority of the voters, and, while these take over from others, a majority of those as well
+/// (joint consensus: Ongaro 2014, §4.3).
 #[derive(Clone, Copy, Debug)]
 pub struct Quorum<'a> {
     voters: &'a BTreeSet<NodeId>,
@@ -45,7 +50,8 @@ impl<'a> Quorum<'a> {
     }
 
     fn sets(self) -> impl Iterator<Item = &'a BTreeSet<NodeId>> {
-        let outgoing = Some(self.outgoing).filter(|set| !set.is_empty() && !broken(rules::OUTGOING_NOT_ASKED));
+        let outgoing =
+            Some(self.outgoing).filter(|set| !set.is_empty() && !broken(rules::OUTGOING_NOT_ASKED));
         [self.voters].into_iter().chain(outgoing)
     }
 
@@ -64,11 +70,15 @@ impl<'a> Quorum<'a> {
     }
 }
 
-/// How many of 2f + 1 replicas are enough that nobody leads: f + 1 to have something, all of them to have it decided at once.
+/// How many of 2f + 1 replicas are enough that nobody leads: f + 1 to have something, all of them
+/// to have it decided at once.
 ///
-/// The paper decides at once from ⌈3f/2⌉ + 1 answers alike (TAPIR §3.2.1; Trap A.2). That rests on every replica that gave another answer's operation its word keeping it until a
-/// merge. Here an operation may end, by a fact that reaches some and by another attempt, and frees at once whoever hears of it: of ⌈3f/2⌉ + 1 records alike a merge that misses
-/// those cannot tell a fast answer from one that never was. With three replicas it is the same; with five the fast path takes five instead of four.
+/// The paper decides at once from ⌈3f/2⌉ + 1 answers alike (TAPIR §3.2.1; Trap A.2). That rests on
+/// every replica that gave another answer's operation its word keeping it until a merge. Here an
+/// operation may end, by a fact that reaches some and by another attempt, and frees at once whoever
+/// hears of it: of ⌈3f/2⌉ + 1 records alike a merge that misses those cannot tell a fast answer
+/// from one that never was. With three replicas it is the same; with five the fast path takes five
+/// instead of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unordered {
     replicas: usize,
@@ -95,9 +105,14 @@ impl Unordered {
         self.faults() + 1
     }
 
-    /// So many answers alike survive whatever happens: all of them. Whatever is merged, every record then has that one.
+    /// So many answers alike survive whatever happens: all of them. Whatever is merged, every
+    /// record then has that one.
     pub fn fast(self) -> usize {
-        if broken(rules::FAST_QUORUM_TOO_SMALL) { (3 * self.faults()).div_ceil(2) + 1 } else { self.replicas }
+        if broken(rules::FAST_QUORUM_TOO_SMALL) {
+            (3 * self.faults()).div_ceil(2) + 1
+        } else {
+            self.replicas
+        }
     }
 }
 

@@ -9,7 +9,8 @@ meridian_machine::rules! {
     PROMISE_NOT_LOGGED;
     /// A vote is given although another was promised a lease (Trap A.5-3).
     LEASES_OVERLAP;
-    /// A leader or candidate is heard whose clock is far ahead: its timestamps stop the group until they have passed.
+    /// A leader or candidate is heard whose clock is far ahead: its timestamps stop the group until
+    /// they have passed.
     FAR_CLOCKS_HEARD;
     /// One fewer than a majority is enough.
     MAJORITY_OFF_BY_ONE;
@@ -19,7 +20,8 @@ meridian_machine::rules! {
     LEASE_LEFT_BEHIND;
     /// What a node said before it was removed counts after it was added again.
     STAYS_NOT_TOLD;
-    /// Who has a split in his log, and is sent a copy before he knows that it was agreed on, skips it, and has nothing of the shard that was split off.
+    /// Who has a split in his log, and is sent a copy before he knows that it was agreed on, skips
+    /// it, and has nothing of the shard that was split off.
     SPLIT_SKIPPED;
     /// Who is behind is elected (Raft §5.4.1).
     STALE_LOG_ELECTED;
@@ -33,9 +35,11 @@ meridian_machine::rules! {
     REPLIES_BEFORE_DURABLE;
     /// A replica forgets over a restart that it has left a view.
     VIEW_NOT_KEPT;
-    /// As many answers are taken for fast as are in the paper, where nobody is freed by a fact (TAPIR §3.2.1).
+    /// As many answers are taken for fast as are in the paper, where nobody is freed by a fact
+    /// (TAPIR §3.2.1).
     FAST_QUORUM_TOO_SMALL;
-    /// What a client has decided in one view is taken for the result in a later one, which has forgotten that something else was decided since.
+    /// What a client has decided in one view is taken for the result in a later one, which has
+    /// forgotten that something else was decided since.
     OLD_DECISIONS_COUNT;
     /// A client decides on what one replica knows, which may be alone with it.
     DECIDES_FROM_ONE;
@@ -58,7 +62,8 @@ meridian_machine::rules! {
 /// Those of changing members, where the group alone is looked at (`replication/tests/faults.rs`).
 pub const OF_MEMBERS: [Rule; 2] = [OUTGOING_NOT_ASKED, STAYS_NOT_TOLD];
 
-/// Those of inconsistent replication, where its replicas alone are looked at (`replication/tests/unordered.rs`, `views.rs`); `OLDER_VIEWS_NOT_COUNTED` a schedule of TAPIR's
+/// Those of inconsistent replication, where its replicas alone are looked at
+/// (`replication/tests/unordered.rs`, `views.rs`); `OLDER_VIEWS_NOT_COUNTED` a schedule of TAPIR's
 /// holds (`systems/tests/schedules.rs`).
 pub const OF_RECORDS: [Rule; 9] = [
     REPLIES_BEFORE_DURABLE,

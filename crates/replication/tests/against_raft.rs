@@ -1,12 +1,18 @@
-//! The group core beside another implementation of Raft: the same member, the same message, the same decision.
+//! The group core beside another implementation of Raft: the same member, the same message, the
+//! same decision.
 //!
-//! Random members with random logs hear a candidate, or a leader, whose log agrees with what is agreed. Whether the vote is given, whether
-//! the append is taken, and what log and commit index come of it must be the same here as in the `raft` crate. What only one of the two has
-//! (leases here, hints for a refused append there) is left out.
+//! Random members with random logs hear a candidate, or a leader, whose log agrees with what is
+//! agreed. Whether the vote is given, whether the append is taken, and what log and commit index
+//! come of it must be the same here as in the `raft` crate. What only one of the two has (leases
+//! here, hints for a refused append there) is left out.
 
 use bytes::Bytes;
-use meridian_machine::{Address, DatabaseId, Effect, Interval, Machine, NodeId, Outbox, Reading, ShardId};
-use meridian_replication::group::{Config, Entry, Group, Index, Message, Payload, Record, Restored, Term};
+use meridian_machine::{
+    Address, DatabaseId, Effect, Interval, Machine, NodeId, Outbox, Reading, ShardId,
+};
+use meridian_replication::group::{
+    Config, Entry, Group, Index, Message, Payload, Record, Restored, Term,
+};
 use raft::eraftpb::{Entry as PeerEntry, Message as PeerMessage, MessageType};
 use raft::storage::MemStorage;
 use raft::{RawNode, Storage};
@@ -63,9 +69,12 @@ fn ours(member: &Member, said: &Said) -> Outcome {
     let mut out = Outbox::new();
     let mut group = Group::new(config, 1, restored, now, &mut out);
     let message = match said.clone() {
-        Said::Vote { term, last_index, last_term } => {
-            Message::Vote { term: Term(term), last_index: Index(last_index), last_term: Term(last_term), asked_at: 0 }
-        }
+        Said::Vote { term, last_index, last_term } => Message::Vote {
+            term: Term(term),
+            last_index: Index(last_index),
+            last_term: Term(last_term),
+            asked_at: 0,
+        },
         Said::Append { term, prev_index, prev_term, entries, commit } => Message::Append {
             term: Term(term),
             prev_index: Index(prev_index),
@@ -78,7 +87,12 @@ fn ours(member: &Member, said: &Said) -> Outcome {
             lease_ns,
         },
     };
-    group.on_message(now, Address::replica(NodeId(2), DatabaseId(1), ShardId(0)), message, &mut out);
+    group.on_message(
+        now,
+        Address::replica(NodeId(2), DatabaseId(1), ShardId(0)),
+        message,
+        &mut out,
+    );
     // A refused append may renew the lease, and say so; a vote that is not given is only silence.
     let mut accepted = matches!(said, Said::Append { .. });
     loop {
@@ -86,7 +100,9 @@ fn ours(member: &Member, said: &Said) -> Outcome {
         for effect in effects {
             match effect {
                 Effect::Persist { position, .. } => through = Some(position),
-                Effect::Send { message: Message::VoteReply { granted, .. }, .. } => accepted |= granted,
+                Effect::Send { message: Message::VoteReply { granted, .. }, .. } => {
+                    accepted |= granted
+                }
                 Effect::Send { message: Message::Refused { .. }, .. } => accepted = false,
                 _ => {}
             }
@@ -121,7 +137,8 @@ fn theirs(member: &Member, said: &Said) -> Outcome {
         (state.term, state.commit) = (member.term, member.commit as u64);
         state.vote = member.voted_for.map_or(0, u64::from);
     }
-    let config = raft::Config { id: 1, election_tick: 10, heartbeat_tick: 1, ..raft::Config::default() };
+    let config =
+        raft::Config { id: 1, election_tick: 10, heartbeat_tick: 1, ..raft::Config::default() };
     let mut node = RawNode::with_default_logger(&config, storage.clone()).expect("a member");
     let mut message = PeerMessage::default();
     (message.from, message.to) = (2, 1);
@@ -132,8 +149,10 @@ fn theirs(member: &Member, said: &Said) -> Outcome {
         }
         Said::Append { term, prev_index, prev_term, entries, commit } => {
             message.set_msg_type(MessageType::MsgAppend);
-            (message.term, message.index, message.log_term, message.commit) = (term, prev_index, prev_term, commit);
-            message.entries = (prev_index as usize..).zip(&entries).map(entry).collect::<Vec<_>>().into();
+            (message.term, message.index, message.log_term, message.commit) =
+                (term, prev_index, prev_term, commit);
+            message.entries =
+                (prev_index as usize..).zip(&entries).map(entry).collect::<Vec<_>>().into();
         }
     }
     node.step(message).expect("it is heard");
@@ -185,7 +204,9 @@ fn pair(rng: &mut ChaCha8Rng) -> (Member, Vec<u64>) {
     let at = log.len().min(other.len() + tail.len());
     for place in other.len()..at {
         let own = log[place];
-        if tail[place - other.len()] == own && log[..place] != [&other[..], &tail[..place - other.len()]].concat()[..] {
+        if tail[place - other.len()] == own
+            && log[..place] != [&other[..], &tail[..place - other.len()]].concat()[..]
+        {
             tail.truncate(place - other.len());
             break;
         }
@@ -203,8 +224,9 @@ fn votes_are_given_to_the_same_candidates() {
     for case in 0..4_000 {
         let (member, candidate) = pair(&mut rng);
         let last_term = candidate.last().copied().unwrap_or(0);
-        let term =
-            rng.random_range(member.term.saturating_sub(1).max(last_term).max(1)..=member.term.max(last_term) + 1);
+        let term = rng.random_range(
+            member.term.saturating_sub(1).max(last_term).max(1)..=member.term.max(last_term) + 1,
+        );
         let said = Said::Vote { term, last_index: candidate.len() as u64, last_term };
         let (ours, theirs) = (ours(&member, &said), theirs(&member, &said));
         assert_eq!(ours, theirs, "case {case}: {member:?} heard {said:?}");
@@ -220,8 +242,10 @@ fn appends_leave_the_same_log_agreed_as_far() {
     for case in 0..4_000 {
         let (mut member, leader) = pair(&mut rng);
         member.voted_for = None;
-        let newest = leader.last().copied().unwrap_or(1).max(member.log.last().copied().unwrap_or(1));
-        let term = rng.random_range(member.term.saturating_sub(1).max(newest)..=member.term.max(newest) + 1);
+        let newest =
+            leader.last().copied().unwrap_or(1).max(member.log.last().copied().unwrap_or(1));
+        let term = rng
+            .random_range(member.term.saturating_sub(1).max(newest)..=member.term.max(newest) + 1);
         if leader.len() < member.commit {
             continue;
         }
@@ -239,5 +263,8 @@ fn appends_leave_the_same_log_agreed_as_far() {
         taken += usize::from(ours.accepted);
         replaced += usize::from(!ours.log.starts_with(&member.log));
     }
-    assert!(taken > 1_000 && replaced > 50, "{taken} appends taken, {replaced} logs cut: the cases are one-sided");
+    assert!(
+        taken > 1_000 && replaced > 50,
+        "{taken} appends taken, {replaced} logs cut: the cases are one-sided"
+    );
 }

@@ -1,11 +1,15 @@
-//! Groups under loss, duplication, reordering, partitions, crashes that lose what was not durable, and skewed clocks:
-//! what must never happen does not, and when the faults stop, the group goes on. Also while its members change.
+//! Groups under loss, duplication, reordering, partitions, crashes that lose what was not durable,
+//! and skewed clocks: what must never happen does not, and when the faults stop, the group goes on.
+//! Also while its members change.
 
 use bytes::Bytes;
 use meridian_machine::planted::{Rule, plant};
-use meridian_machine::{Address, DatabaseId, Effect, Interval, Machine, NodeId, Outbox, Position, Reading, ShardId};
+use meridian_machine::{
+    Address, DatabaseId, Effect, Interval, Machine, NodeId, Outbox, Position, Reading, ShardId,
+};
 use meridian_replication::group::{
-    Config, Entry, Event, Group, Index, Membership, Message, Payload, Record, Restored, Roster, Stay, Term, Timer,
+    Config, Entry, Event, Group, Index, Membership, Message, Payload, Record, Restored, Roster,
+    Stay, Term, Timer,
 };
 use meridian_replication::rules;
 use rand::{Rng, SeedableRng};
@@ -119,7 +123,8 @@ impl World {
     }
 
     fn at_birth(&self) -> Membership {
-        let born = (0..self.members.len() as u32).map(NodeId).filter(|node| !self.moves || node.0 < 3);
+        let born =
+            (0..self.members.len() as u32).map(NodeId).filter(|node| !self.moves || node.0 < 3);
         Membership::at_birth(Roster::voters(born))
     }
 
@@ -141,9 +146,11 @@ impl World {
         if self.members[at].born || !self.members[at].stored.is_empty() {
             config.members = self.members_in(&self.members[at].stored);
         }
-        (config.heartbeat_ns, config.election_timeout_ns, config.lease_ns) = (20 * MS, 100 * MS, 200 * MS);
+        (config.heartbeat_ns, config.election_timeout_ns, config.lease_ns) =
+            (20 * MS, 100 * MS, 200 * MS);
         if !self.moves {
-            config.lease_ns = (1 + at as u64 % 3) * 100 * MS; // A voter promises as much as the leader counts on.
+            // A voter promises as much as the leader counts on.
+            config.lease_ns = (1 + at as u64 % 3) * 100 * MS;
         }
         config.confirm_ns = 2_000 * MS;
         (config.max_append_bytes, config.max_inflight, config.keep_log_bytes) = (300, 4, 600);
@@ -185,11 +192,16 @@ impl World {
                     }
                     self.send(at, to.node.0 as usize, message);
                 }
-                Effect::Arm { timer, at: when } => drop(self.members[at].timers.insert(timer, when)),
+                Effect::Arm { timer, at: when } => {
+                    let _ = self.members[at].timers.insert(timer, when);
+                }
                 Effect::Disarm { timer } => drop(self.members[at].timers.remove(&timer)),
                 Effect::Persist { position, record } => {
                     let durable = self.now + self.rng.random_range(0..3 * MS);
-                    let durable = self.members[at].writing.last().map_or(durable, |(_, _, last)| durable.max(*last));
+                    let durable = self.members[at]
+                        .writing
+                        .last()
+                        .map_or(durable, |(_, _, last)| durable.max(*last));
                     self.members[at].writing.push((position, record, durable));
                 }
                 Effect::Do(event) => self.event(at, event),
@@ -219,11 +231,18 @@ impl World {
             Event::Committed { entries } => {
                 for entry in entries {
                     let member = &mut self.members[at];
-                    assert_eq!(entry.index.0 as usize, member.applied.len() + 1, "seed {seed}: once each, in order");
+                    assert_eq!(
+                        entry.index.0 as usize,
+                        member.applied.len() + 1,
+                        "seed {seed}: once each, in order"
+                    );
                     member.applied.push(entry.clone());
                     match self.agreed.get(entry.index.0 as usize - 1) {
                         Some(known) => {
-                            assert_eq!(*known, entry, "seed {seed}: two members agreed on different entries")
+                            assert_eq!(
+                                *known, entry,
+                                "seed {seed}: two members agreed on different entries"
+                            )
                         }
                         None => self.agreed.push(entry),
                     }
@@ -232,20 +251,34 @@ impl World {
             Event::BecameLeader { term } => {
                 self.elections += 1;
                 let former = self.leaders.insert(term, at);
-                assert!(former.is_none_or(|former| former == at), "seed {seed}: two leaders in {term}");
+                assert!(
+                    former.is_none_or(|former| former == at),
+                    "seed {seed}: two leaders in {term}"
+                );
                 let member = &self.members[at];
-                assert!(member.applied.len() >= self.agreed.len(), "seed {seed}: a leader misses what is agreed");
+                assert!(
+                    member.applied.len() >= self.agreed.len(),
+                    "seed {seed}: a leader misses what is agreed"
+                );
             }
             Event::LostLeadership { .. } => {}
             Event::SendSnapshot { to, index, .. } => {
                 self.snapshots += 1;
                 let state = self.members[at].applied.clone();
-                assert!(state.len() as u64 >= index.0, "seed {seed}: the log forgot what is not applied");
+                assert!(
+                    state.len() as u64 >= index.0,
+                    "seed {seed}: the log forgot what is not applied"
+                );
                 let position = Index(state.len() as u64);
                 // Where members move, another stay may have begun before it arrives.
                 let takes = if self.moves { 0 } else { self.rng.random_range(0..200 * MS) };
                 self.copies.retain(|copy| (copy.from, copy.to) != (at, to.0 as usize));
-                self.copies.push(Snapshot { from: at, to: to.0 as usize, state, arrives: self.now + takes });
+                self.copies.push(Snapshot {
+                    from: at,
+                    to: to.0 as usize,
+                    state,
+                    arrives: self.now + takes,
+                });
                 self.step(at, |group, _| group.snapshot_begun(to, position));
                 if self.moves {
                     self.receive(self.copies.len() - 1);
@@ -300,13 +333,27 @@ impl World {
     /// Leases never overlap: whoever holds one now, in true time, is alone until its end.
     fn watch_lease(&mut self, at: usize) {
         let reading = self.reading(at);
-        let Some(group) = self.members[at].group.as_ref().filter(|group| group.is_leader()) else { return };
-        let Some(lease) = group.lease().filter(|lease| lease.granted_until > reading.interval.latest) else { return };
+        let Some(group) = self.members[at].group.as_ref().filter(|group| group.is_leader()) else {
+            return;
+        };
+        let Some(lease) =
+            group.lease().filter(|lease| lease.granted_until > reading.interval.latest)
+        else {
+            return;
+        };
         if let Some((holder, until)) = self.lease {
-            assert!(holder == at || until <= self.now, "seed {}: {at} holds a lease within {holder}'s", self.seed);
+            assert!(
+                holder == at || until <= self.now,
+                "seed {}: {at} holds a lease within {holder}'s",
+                self.seed
+            );
         }
         // Who votes alone needs no lease; what it has used of it counts.
-        let reaches = if lease.granted_until == u64::MAX { reading.interval.latest } else { lease.granted_until };
+        let reaches = if lease.granted_until == u64::MAX {
+            reading.interval.latest
+        } else {
+            lease.granted_until
+        };
         let until = self.lease.filter(|(holder, _)| *holder == at).map_or(0, |(_, until)| until);
         self.lease = Some((at, until.max(reaches)));
     }
@@ -316,11 +363,27 @@ impl World {
         let lives = |member: &Member| member.group.is_some() || member.back_at < u64::MAX;
         assert!(self.members.iter().any(lives), "seed {seed}: nobody is a member");
         let wire = self.wire.keys().next().map(|(when, _)| *when);
-        let timer = self.members.iter().filter(|m| m.group.is_some()).flat_map(|m| m.timers.values().copied()).min();
-        let disk = self.members.iter().filter_map(|m| m.writing.first().map(|(_, _, when)| *when)).min();
-        let back = self.members.iter().filter(|m| m.group.is_none() && m.back_at < u64::MAX).map(|m| m.back_at).min();
+        let timer = self
+            .members
+            .iter()
+            .filter(|m| m.group.is_some())
+            .flat_map(|m| m.timers.values().copied())
+            .min();
+        let disk =
+            self.members.iter().filter_map(|m| m.writing.first().map(|(_, _, when)| *when)).min();
+        let back = self
+            .members
+            .iter()
+            .filter(|m| m.group.is_none() && m.back_at < u64::MAX)
+            .map(|m| m.back_at)
+            .min();
         let copy = self.copies.iter().map(|copy| copy.arrives).min();
-        self.now = [wire, timer, disk, back, copy].into_iter().flatten().min().unwrap_or(self.now + MS).max(self.now);
+        self.now = [wire, timer, disk, back, copy]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(self.now + MS)
+            .max(self.now);
         if !self.lost.is_empty() && self.rng.random_bool(0.05) {
             let (at, to) = self.lost.remove(0);
             let now = self.reading(at);
@@ -343,7 +406,11 @@ impl World {
             if let Some(through) = through {
                 self.step(at, |group, out| group.on_durable(now, through, out));
             }
-            let due = self.members[at].timers.iter().find(|(_, when)| **when <= self.now).map(|(timer, _)| *timer);
+            let due = self.members[at]
+                .timers
+                .iter()
+                .find(|(_, when)| **when <= self.now)
+                .map(|(timer, _)| *timer);
             if let Some(timer) = due {
                 self.members[at].timers.remove(&timer);
                 self.step(at, |group, out| group.on_timer(now, timer, out));
@@ -354,7 +421,10 @@ impl World {
             let bytes = minicbor::to_vec(&message).expect("it encodes");
             let message = minicbor::decode(&bytes).expect("it decodes");
             self.invite(to, &message);
-            let (now, from) = (self.reading(to), Address::replica(NodeId(from as u32), DatabaseId(1), ShardId(0)));
+            let (now, from) = (
+                self.reading(to),
+                Address::replica(NodeId(from as u32), DatabaseId(1), ShardId(0)),
+            );
             self.step(to, |group, out| group.on_message(now, from, message, out));
         }
     }
@@ -364,7 +434,10 @@ impl World {
         let member = &self.members[at];
         let Some(invited) = message.invitation() else { return };
         let since = invited.since;
-        let away = member.group.is_none() && !member.born && member.disk.is_empty() && member.stored.is_empty();
+        let away = member.group.is_none()
+            && !member.born
+            && member.disk.is_empty()
+            && member.stored.is_empty();
         if away && since > Index(0) && member.removed.is_none_or(|removed| removed < since) {
             self.boot(at, Some(invited));
         }
@@ -439,7 +512,10 @@ impl World {
     fn tell(&self) {
         for (at, member) in self.members.iter().enumerate() {
             let Some(group) = &member.group else {
-                println!("n{at} is away: removed {:?}, born {}, back {}", member.removed, member.born, member.back_at);
+                println!(
+                    "n{at} is away: removed {:?}, born {}, back {}",
+                    member.removed, member.born, member.back_at
+                );
                 continue;
             };
             let (term, last, commit) = (group.term(), group.last_index(), group.commit_index());
@@ -527,7 +603,8 @@ fn what_must_never_happen_does_not() {
 #[test]
 fn members_change_and_what_must_never_happen_does_not() {
     let (mut changes, mut agreed, mut removals) = (0, 0, 0);
-    let seeds = std::env::var("SEEDS").map_or(60, |seeds| seeds.parse().expect("SEEDS is a number"));
+    let seeds =
+        std::env::var("SEEDS").map_or(60, |seeds| seeds.parse().expect("SEEDS is a number"));
     for seed in 0..seeds {
         let world = World::run(seed, 5, 6_000, true);
         changes += world.changes;

@@ -6,10 +6,12 @@ mod script;
 use bytes::Bytes;
 use meridian_machine::planted::plant;
 use meridian_machine::{
-    Address, DatabaseId, Effect, Health, Interval, Machine, NodeId, Outbox, Position, Reading, ShardId,
+    Address, DatabaseId, Effect, Health, Interval, Machine, NodeId, Outbox, Position, Reading,
+    ShardId,
 };
 use meridian_replication::group::{
-    Config, Entry, Event, Group, Index, Membership, Message, Payload, Record, Restored, Roster, Stay, Term, Timer,
+    Config, Entry, Event, Group, Index, Membership, Message, Payload, Record, Restored, Roster,
+    Stay, Term, Timer,
 };
 use meridian_replication::rules;
 use std::collections::{BTreeMap, VecDeque};
@@ -47,7 +49,8 @@ struct World {
     members: Vec<Member>,
     now: u64,
     wire: VecDeque<(usize, usize, Message)>,
-    /// What a copy has that is on its way: its last entry, what is agreed up to there, and who is a member.
+    /// What a copy has that is on its way: its last entry, what is agreed up to there, and who is a
+    /// member.
     copies: BTreeMap<(usize, usize), Copy>,
     said: String,
 }
@@ -71,7 +74,8 @@ fn names<'a>(nodes: impl IntoIterator<Item = &'a NodeId>) -> String {
 fn who(members: &Membership) -> String {
     let mut said = format!("voters {}", names(members.voters()));
     if members.is_joint() {
-        let outgoing: Vec<NodeId> = members.nodes().into_iter().filter(|node| members.is_voter(*node)).collect();
+        let outgoing: Vec<NodeId> =
+            members.nodes().into_iter().filter(|node| members.is_voter(*node)).collect();
         let outgoing = outgoing.iter().filter(|node| !members.voters().contains(node));
         let _ = write!(said, " taking over from {}", names(outgoing));
     }
@@ -93,12 +97,18 @@ fn message(message: &Message) -> String {
         Message::PreVote { term, last_index, last_term, .. } => {
             format!("PreVote term {term}, log {last_index}@{last_term}")
         }
-        Message::PreVoteReply { term, granted, .. } => format!("PreVoteReply term {term}, {granted}"),
-        Message::Vote { term, last_index, last_term, .. } => format!("Vote term {term}, log {last_index}@{last_term}"),
+        Message::PreVoteReply { term, granted, .. } => {
+            format!("PreVoteReply term {term}, {granted}")
+        }
+        Message::Vote { term, last_index, last_term, .. } => {
+            format!("Vote term {term}, log {last_index}@{last_term}")
+        }
         Message::VoteReply { term, granted, .. } => format!("VoteReply term {term}, {granted}"),
         Message::Append { term, prev_index, prev_term, entries, commit, asked_at, .. } => {
-            let entries: Vec<String> =
-                entries.iter().map(|entry| format!("{}@{}={}", entry.index, entry.term, text(entry))).collect();
+            let entries: Vec<String> = entries
+                .iter()
+                .map(|entry| format!("{}@{}={}", entry.index, entry.term, text(entry)))
+                .collect();
             let what = if entries.is_empty() { "nothing".into() } else { entries.join(" ") };
             format!(
                 "Append term {term}, after {prev_index}@{prev_term}: {what}; commit {commit}, asked at {}",
@@ -123,11 +133,14 @@ fn record(record: &Record) -> String {
     match record {
         Record::Standing { term, voted_for, grant } => {
             let vote = voted_for.map_or("nobody".into(), |node| format!("n{}", node.0));
-            let grant = grant.map_or(String::new(), |grant| format!(", n{} until {}", grant.to.0, ms(grant.until)));
+            let grant = grant.map_or(String::new(), |grant| {
+                format!(", n{} until {}", grant.to.0, ms(grant.until))
+            });
             format!("term {term}, voted for {vote}{grant}")
         }
         Record::Append { entries } => {
-            let entries: Vec<String> = entries.iter().map(|entry| format!("{}@{}", entry.index, entry.term)).collect();
+            let entries: Vec<String> =
+                entries.iter().map(|entry| format!("{}@{}", entry.index, entry.term)).collect();
             format!("entries {}", entries.join(" "))
         }
         Record::Base { index, term } => format!("begins after {index}@{term}"),
@@ -144,12 +157,21 @@ impl World {
 
     fn boot(&mut self, at: usize, invited: Option<Stay>) {
         let nodes: Vec<NodeId> = (1..=self.members.len() as u32).map(NodeId).collect();
-        let born = nodes.iter().zip(&self.members).filter(|(_, member)| member.born).map(|(node, _)| *node);
+        let born = nodes
+            .iter()
+            .zip(&self.members)
+            .filter(|(_, member)| member.born)
+            .map(|(node, _)| *node);
         let roster = Roster::voters(born);
         let mut config = Config::new(NodeId(at as u32 + 1), nodes, DatabaseId(1), ShardId(0));
-        config.members = if self.members[at].born { Membership::at_birth(roster) } else { Membership::default() };
+        config.members = if self.members[at].born {
+            Membership::at_birth(roster)
+        } else {
+            Membership::default()
+        };
         config.invited = invited;
-        (config.heartbeat_ns, config.election_timeout_ns, config.lease_ns) = (50 * MS, 200 * MS, 400 * MS);
+        (config.heartbeat_ns, config.election_timeout_ns, config.lease_ns) =
+            (50 * MS, 200 * MS, 400 * MS);
         (config.max_append_bytes, config.max_inflight, config.keep_log_bytes) = (150, 2, 0);
         (config.pin_log_bytes, config.most_pin_log_bytes) = (300, 600);
         config.prompt_ns = 0; // No time passes while they talk.
@@ -164,7 +186,11 @@ impl World {
         self.perform(at);
     }
 
-    fn step(&mut self, at: usize, step: impl FnOnce(&mut Group, Reading, &mut Outbox<Group>)) -> Result<(), String> {
+    fn step(
+        &mut self,
+        at: usize,
+        step: impl FnOnce(&mut Group, Reading, &mut Outbox<Group>),
+    ) -> Result<(), String> {
         let mut now = self.reading(at);
         let member = &mut self.members[at];
         if member.fenced {
@@ -181,11 +207,14 @@ impl World {
         let mut durable = None;
         for effect in effects {
             match effect {
-                Effect::Send { to, message: said } | Effect::SendBefore { to, message: said, .. } => {
+                Effect::Send { to, message: said }
+                | Effect::SendBefore { to, message: said, .. } => {
                     let _ = writeln!(self.said, "n{name} → n{}: {}", to.node.0, message(&said));
                     self.wire.push_back((at, to.node.0 as usize - 1, said));
                 }
-                Effect::Arm { timer, at: when } => drop(self.members[at].timers.insert(timer, when)),
+                Effect::Arm { timer, at: when } => {
+                    let _ = self.members[at].timers.insert(timer, when);
+                }
                 Effect::Disarm { timer } => drop(self.members[at].timers.remove(&timer)),
                 Effect::Persist { position, record: kept } => {
                     let held = if self.members[at].held { " (the disk is slow)" } else { "" };
@@ -212,8 +241,10 @@ impl World {
                 for entry in &entries {
                     self.members[at].agreed.push((entry.index, entry.term, text(entry)));
                 }
-                let all: Vec<String> =
-                    entries.iter().map(|entry| format!("{}@{}={}", entry.index, entry.term, text(entry))).collect();
+                let all: Vec<String> = entries
+                    .iter()
+                    .map(|entry| format!("{}@{}={}", entry.index, entry.term, text(entry)))
+                    .collect();
                 format!("n{name} has agreed: {}", all.join(" "))
             }
             Event::BecameLeader { term } => format!("n{name} leads term {term}"),
@@ -249,7 +280,10 @@ impl World {
     fn invite(&mut self, at: usize, said: &Message) {
         let (member, Some(stay)) = (&self.members[at], said.invitation()) else { return };
         let strange = member.group.is_none() && !member.born && member.disk.is_empty();
-        if strange && stay.since > Index(0) && member.removed.is_none_or(|removed| removed < stay.since) {
+        if strange
+            && stay.since > Index(0)
+            && member.removed.is_none_or(|removed| removed < stay.since)
+        {
             self.boot(at, Some(stay));
         }
     }
@@ -270,7 +304,10 @@ impl World {
     fn command(&mut self, command: &str) -> Result<String, String> {
         let words: Vec<&str> = command.split_whitespace().collect();
         let count = self.members.len();
-        let node = |word: &str| match word.strip_prefix('n').and_then(|number| number.parse::<usize>().ok()) {
+        let node = |word: &str| match word
+            .strip_prefix('n')
+            .and_then(|number| number.parse::<usize>().ok())
+        {
             Some(number) if (1..=count).contains(&number) => Ok(number - 1),
             _ => Err(format!("{word} is no member")),
         };
@@ -279,11 +316,14 @@ impl World {
             ["members", many, nodes @ ..] => {
                 self.now = BIRTH;
                 let born = number(many)? as usize;
-                let all = nodes.last().map_or(Ok(born), |all| number(all).map(|all| all as usize))?;
-                self.members = (0..all).map(|at| Member { born: at < born, ..Member::default() }).collect();
+                let all =
+                    nodes.last().map_or(Ok(born), |all| number(all).map(|all| all as usize))?;
+                self.members =
+                    (0..all).map(|at| Member { born: at < born, ..Member::default() }).collect();
                 (0..born).for_each(|at| self.boot(at, None));
             }
-            // Who leads is asked for other members: `change n1 voters n1 n2 n4 learners n5 witnesses n4`.
+            // Who leads is asked for other members:
+            // `change n1 voters n1 n2 n4 learners n5 witnesses n4`.
             ["change", asked, wanted @ ..] => {
                 let (at, mut roster) = (node(asked)?, Roster::default());
                 let mut into = &mut roster.voters;
@@ -334,14 +374,18 @@ impl World {
                     let payload = Payload(Bytes::from(what.to_string()));
                     let group = self.members[at].group.as_mut().ok_or("it is down")?;
                     if let Err(not) = group.propose(payload) {
-                        let leader = not.leader.map_or("nobody it knows".into(), |node| format!("n{}", node.0));
+                        let leader = not
+                            .leader
+                            .map_or("nobody it knows".into(), |node| format!("n{}", node.0));
                         let _ = writeln!(self.said, "{who} does not lead; {leader} does");
                     }
                 }
                 self.step(at, |group, now, out| group.flush(now, out))?;
             }
             // Its clock is so many milliseconds ahead of the others'.
-            ["clock", who, "ahead", milliseconds] => self.members[node(who)?].ahead_ns = number(milliseconds)? * MS,
+            ["clock", who, "ahead", milliseconds] => {
+                self.members[node(who)?].ahead_ns = number(milliseconds)? * MS
+            }
             // It does not know the time.
             ["fence", who] => self.members[node(who)?].fenced = true,
             ["trust", who] => self.members[node(who)?].fenced = false,
@@ -350,7 +394,10 @@ impl World {
                 let at = node(who)?;
                 let written = std::mem::take(&mut self.members[at].writing);
                 self.members[at].held = false;
-                let through = written.last().map(|(position, _)| *position).ok_or("nothing is being written")?;
+                let through = written
+                    .last()
+                    .map(|(position, _)| *position)
+                    .ok_or("nothing is being written")?;
                 self.members[at].disk.extend(written.into_iter().map(|(_, record)| record));
                 self.step(at, |group, now, out| group.on_durable(now, through, out))?;
             }
@@ -360,7 +407,9 @@ impl World {
                 member.agreed.retain(|(index, ..)| *index <= member.applied.0);
             }
             ["restart", who] => self.boot(node(who)?, None),
-            ["abdicate", who] => self.step(node(who)?, |group, now, out| group.abdicate(now, None, out))?,
+            ["abdicate", who] => {
+                self.step(node(who)?, |group, now, out| group.abdicate(now, None, out))?
+            }
             ["quiesce", who] => {
                 let at = node(who)?;
                 let mut silent = false;
@@ -374,7 +423,11 @@ impl World {
             ["compact", who] => {
                 let at = node(who)?;
                 let member = &mut self.members[at];
-                member.applied = member.agreed.last().map(|(index, term, _)| (*index, *term)).unwrap_or_default();
+                member.applied = member
+                    .agreed
+                    .last()
+                    .map(|(index, term, _)| (*index, *term))
+                    .unwrap_or_default();
                 let group = member.group.as_mut().ok_or("it is down")?;
                 group.compact(member.applied.0);
                 member.disk = group.checkpoint();
@@ -391,9 +444,12 @@ impl World {
             ["copy", from, to] => {
                 let (from, to) = (node(from)?, node(to)?);
                 let begun = self.copies.remove(&(from, to));
-                let ((index, term), agreed, members) = begun.map_or_else(|| self.copy_of(from), Ok)?;
+                let ((index, term), agreed, members) =
+                    begun.map_or_else(|| self.copy_of(from), Ok)?;
                 (self.members[to].applied, self.members[to].agreed) = ((index, term), agreed);
-                self.step(to, |group, now, out| group.install_snapshot(now, (index, term), members, out))?;
+                self.step(to, |group, now, out| {
+                    group.install_snapshot(now, (index, term), members, out)
+                })?;
                 let node = NodeId(to as u32 + 1);
                 self.step(from, |group, now, out| group.snapshot_delivered(now, node, index, out))?;
             }
@@ -402,7 +458,9 @@ impl World {
                 let (from, to) = (node(from)?, node(to)?);
                 self.copies.remove(&(from, to));
                 let node = NodeId(to as u32 + 1);
-                self.step(from, |group, now, out| group.snapshot_delivered(now, node, Index(0), out))?;
+                self.step(from, |group, now, out| {
+                    group.snapshot_delivered(now, node, Index(0), out)
+                })?;
             }
             ["state"] => {
                 for (at, member) in self.members.iter().enumerate() {
@@ -425,7 +483,9 @@ impl World {
                                     format!(", lease until {}", ms(lease.granted_until)),
                                 _ => String::new(),
                             },
-                            if group.is_quiescent() && member.timers.keys().all(|timer| *timer == Timer::Confirm) {
+                            if group.is_quiescent()
+                                && member.timers.keys().all(|timer| *timer == Timer::Confirm)
+                            {
                                 ", waits for nothing"
                             } else {
                                 ""

@@ -1,14 +1,17 @@
-//! Inconsistent replication in small random worlds: messages are lost, repeated and late, replicas crash between a write and its sync, views change, clients die.
+//! Inconsistent replication in small random worlds: messages are lost, repeated and late, replicas
+//! crash between a write and its sync, views change, clients die.
 //!
-//! Judged: what a client was told is in every later view and at every replica in the end, with the same result; a view begins with the same record everywhere;
-//! no lock has two holders; and when the faults are over, everybody is answered.
+//! Judged: what a client was told is in every later view and at every replica in the end, with the
+//! same result; a view begins with the same record everywhere; no lock has two holders; and when
+//! the faults are over, everybody is answered.
 
 mod locks;
 
 use locks::{Lock, Locks, MET_AT_RANDOM, Unlock};
 use meridian_machine::planted::plant;
 use meridian_machine::{
-    Address, DatabaseId, Effect, Incarnation, Interval, Machine, NodeId, Outbox, Position, Reading, Role, ShardId,
+    Address, DatabaseId, Effect, Incarnation, Interval, Machine, NodeId, Outbox, Position, Reading,
+    Role, ShardId,
 };
 use meridian_replication::inconsistent::{
     Config, Entry, Invocation, Kept, Members, Message, Op, OpId, Replica, State, Timer, View,
@@ -188,11 +191,13 @@ impl World {
             world.begin(at, Doing::Locks { name: 0 });
         }
         for _ in 0..world.rng.random_range(2..12) {
-            let (at, replica) = (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..replicas));
+            let (at, replica) =
+                (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..replicas));
             world.push_at(at, Event::Crash { replica });
         }
         if world.rng.random_bool(0.2) {
-            let (at, replica) = (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..replicas));
+            let (at, replica) =
+                (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..replicas));
             world.push_at(at, Event::Lose { replica });
         }
         if world.rng.random_bool(0.4) {
@@ -202,10 +207,12 @@ impl World {
             }
         }
         for _ in 0..world.rng.random_range(0..12) {
-            let (at, replica) = (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..replicas));
+            let (at, replica) =
+                (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..replicas));
             world.push_at(at, Event::ChangeView { replica });
             if world.rng.random_bool(0.5) {
-                let (soon, replica) = (world.rng.random_range(0..20 * MS), world.rng.random_range(0..replicas));
+                let (soon, replica) =
+                    (world.rng.random_range(0..20 * MS), world.rng.random_range(0..replicas));
                 world.push_at(at + soon, Event::Crash { replica });
             }
         }
@@ -233,8 +240,16 @@ impl World {
         let members = self.members.clone();
         let (database, shard) = (DatabaseId(1), ShardId(0));
         let (repeat_ns, view_timeout_ns, gather_ns) = (30 * MS, 200 * MS, 5 * MS);
-        let config =
-            Config { me: node(at), members, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: 3 };
+        let config = Config {
+            me: node(at),
+            members,
+            database,
+            shard,
+            repeat_ns,
+            view_timeout_ns,
+            gather_ns,
+            part_bytes: 3,
+        };
         let (now, ended) = (self.reading(), self.ended_below());
         let home = &mut self.homes[at];
         (home.out, home.timers, home.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());
@@ -246,7 +261,11 @@ impl World {
         self.perform(at);
     }
 
-    fn step(&mut self, at: usize, step: impl FnOnce(&mut Replica<Locks>, Reading, &mut Outbox<Replica<Locks>>)) {
+    fn step(
+        &mut self,
+        at: usize,
+        step: impl FnOnce(&mut Replica<Locks>, Reading, &mut Outbox<Replica<Locks>>),
+    ) {
         let now = self.reading();
         let home = &mut self.homes[at];
         let Some(replica) = &mut home.replica else { return };
@@ -256,14 +275,20 @@ impl World {
 
     fn perform(&mut self, at: usize) {
         let effects: Vec<_> = self.homes[at].out.drain().collect();
-        let (life, from) = (self.homes[at].life, Address::replica(node(at), DatabaseId(1), ShardId(0)));
+        let (life, from) =
+            (self.homes[at].life, Address::replica(node(at), DatabaseId(1), ShardId(0)));
         let mut through = None;
         for effect in effects {
             match effect {
-                Effect::Send { to, message } | Effect::SendBefore { to, message, .. } => self.send(from, to, message),
+                Effect::Send { to, message } | Effect::SendBefore { to, message, .. } => {
+                    self.send(from, to, message)
+                }
                 Effect::Arm { timer, at: when } => {
                     self.homes[at].timers.insert(timer, when);
-                    self.push_at(when.max(self.now), Event::Timer { replica: at, life, timer, armed: when });
+                    self.push_at(
+                        when.max(self.now),
+                        Event::Timer { replica: at, life, timer, armed: when },
+                    );
                 }
                 Effect::Disarm { timer } => drop(self.homes[at].timers.remove(&timer)),
                 Effect::Persist { position, record } => {
@@ -285,14 +310,17 @@ impl World {
         self.look_at(at);
     }
 
-    /// A view begins with the same record at whoever it begins. It has begun when that is on disk: nobody has heard of it before.
+    /// A view begins with the same record at whoever it begins. It has begun when that is on disk:
+    /// nobody has heard of it before.
     fn look_at(&mut self, at: usize) {
         let Home { replica: Some(replica), writing, .. } = &self.homes[at] else { return };
         if replica.is_between_views() || replica.view() == View::default() || !writing.is_empty() {
             return;
         }
         let view = replica.view();
-        let known = |(id, entry): (&OpId, &Entry<Unlock, Lock, bool>)| (*id, (entry.op.clone(), entry.state.clone()));
+        let known = |(id, entry): (&OpId, &Entry<Unlock, Lock, bool>)| {
+            (*id, (entry.op.clone(), entry.state.clone()))
+        };
         let record: BTreeMap<_, _> = replica.record().began().iter().map(known).collect();
         let known = self.began.entry(view).or_insert_with(|| record.clone());
         if *known != record {
@@ -321,7 +349,8 @@ impl World {
         };
         let all: Vec<NodeId> = members.replicas.iter().copied().collect();
         let asked = if tells.is_some() { all.clone() } else { heard.lacks(&all) };
-        let (id, tells, newest, decided) = (*id, *tells, heard.view(), heard.decided().unwrap_or_default());
+        let (id, tells, newest, decided) =
+            (*id, *tells, heard.view(), heard.decided().unwrap_or_default());
         for to in asked {
             let to = Address::replica(to, DatabaseId(1), ShardId(0));
             let said = match tells {
@@ -376,7 +405,8 @@ impl World {
                 {
                     let granted = answers.iter().filter(|granted| ***granted).count();
                     let enough = client.members.replicas.len() / 2 + 1;
-                    let decided = granted * 2 > answers.len() && granted >= answers.len().min(enough);
+                    let decided =
+                        granted * 2 > answers.len() && granted >= answers.len().min(enough);
                     client.tells = Some(*client.heard.decide(decided));
                     client.turn += 1;
                     self.ask_all(at);
@@ -410,7 +440,10 @@ impl World {
     }
 
     fn next(&mut self, at: usize) {
-        let (name, dies) = (self.rng.random_range(0..self.locks), self.faulty() && self.rng.random_range(0..40) == 0);
+        let (name, dies) = (
+            self.rng.random_range(0..self.locks),
+            self.faulty() && self.rng.random_range(0..40) == 0,
+        );
         let client = &mut self.clients[at];
         client.left = client.left.saturating_sub(1);
         (client.turn, client.dead) = (client.turn + 1, client.left == 0);
@@ -423,7 +456,9 @@ impl World {
 
     fn hear(&mut self, at: usize, from: NodeId, said: Said) {
         let client = &mut self.clients[at];
-        let (Message::Reply { id, .. } | Message::Confirm { id, .. } | Message::Missing { id, .. }) = &said else {
+        let (Message::Reply { id, .. } | Message::Confirm { id, .. } | Message::Missing { id, .. }) =
+            &said
+        else {
             return;
         };
         if client.dead || *id != client.id {
@@ -437,7 +472,8 @@ impl World {
                     Doing::Locks { name } => Op::Consensus(Lock(name)),
                     Doing::Unlocks { lock } => Op::Inconsistent(Unlock(lock)),
                 };
-                let (to, newest) = (Address::replica(from, DatabaseId(1), ShardId(0)), client.heard.view());
+                let (to, newest) =
+                    (Address::replica(from, DatabaseId(1), ShardId(0)), client.heard.view());
                 return self.send(of_client(at), to, Message::Propose { id, op, newest });
             }
             _ => return,
@@ -449,14 +485,23 @@ impl World {
         match event {
             Event::Deliver { to, from, said } => match to.role {
                 Role::Coordinator(_) => self.hear(to.node.0 as usize - 100, from.node, said),
-                _ => self.step(to.node.0 as usize - 1, |replica, now, out| replica.on_message(now, from, said, out)),
+                _ => self.step(to.node.0 as usize - 1, |replica, now, out| {
+                    replica.on_message(now, from, said, out)
+                }),
             },
             Event::Synced { replica: at, life, through } => {
                 if self.homes[at].life == life && self.homes[at].replica.is_some() {
                     let home = &mut self.homes[at];
-                    let synced = home.writing.iter().take_while(|(position, _)| *position <= through).count();
+                    let synced = home
+                        .writing
+                        .iter()
+                        .take_while(|(position, _)| *position <= through)
+                        .count();
                     home.disk.extend(home.writing.drain(..synced).map(|(_, record)| record));
-                    let full = home.replica.as_ref().filter(|_| home.disk.len() > 300 && home.writing.is_empty());
+                    let full = home
+                        .replica
+                        .as_ref()
+                        .filter(|_| home.disk.len() > 300 && home.writing.is_empty());
                     if let Some(checkpoint) = full.and_then(Replica::checkpoint) {
                         home.disk = checkpoint;
                     }
@@ -464,7 +509,8 @@ impl World {
                 }
             }
             Event::Timer { replica: at, life, timer, armed } => {
-                let due = self.homes[at].life == life && self.homes[at].timers.get(&timer) == Some(&armed);
+                let due = self.homes[at].life == life
+                    && self.homes[at].timers.get(&timer) == Some(&armed);
                 if due {
                     self.homes[at].timers.remove(&timer);
                     self.step(at, |replica, now, out| replica.on_timer(now, timer, out));
@@ -490,7 +536,9 @@ impl World {
                 let after = self.rng.random_range(MS / 10..most);
                 self.push(after, Event::Restart { replica: at });
             }
-            Event::Lose { replica: at } => (self.homes[at].replica, self.homes[at].lost) = (None, true),
+            Event::Lose { replica: at } => {
+                (self.homes[at].replica, self.homes[at].lost) = (None, true)
+            }
             Event::Restart { replica: at } => {
                 if self.homes[at].replica.is_none() && !self.homes[at].lost {
                     self.boot(at);
@@ -511,11 +559,13 @@ impl World {
         }
     }
 
-    /// One of the replicas is replaced, or two come or go; not before those who took over last have begun.
+    /// One of the replicas is replaced, or two come or go; not before those who took over last have
+    /// begun.
     fn reconfigure(&mut self) {
         let Members { epoch, mut replicas, .. } = self.members.clone();
         let began = |home: &&Home| {
-            home.writing.is_empty() && home.replica.as_ref().is_some_and(|replica| replica.began().epoch == epoch)
+            home.writing.is_empty()
+                && home.replica.as_ref().is_some_and(|replica| replica.began().epoch == epoch)
         };
         let homes = replicas.iter().map(|node| &self.homes[node.0 as usize - 1]);
         if homes.filter(began).count() <= replicas.len() / 2 {
@@ -564,7 +614,8 @@ impl World {
         self.clients.iter().map(|client| client.number).chain(held).min().unwrap_or_default()
     }
 
-    /// What was told is in the record of a view that began with everything that was told before, and of every later one.
+    /// What was told is in the record of a view that began with everything that was told before,
+    /// and of every later one.
     fn judge(&mut self) -> Result<(), String> {
         self.until(END)?;
         if let Some(client) = self.clients.iter().find(|client| !client.dead) {
@@ -575,8 +626,12 @@ impl World {
         let first = (0..self.homes.len()).find(|at| is_one(*at)).expect("a majority is there");
         self.step(first, |replica, now, out| replica.change_view(now, out));
         self.until(END + 2_000 * MS)?;
-        let homes = || self.homes.iter().enumerate().filter(|(at, _)| replicas.contains(&node(*at)));
-        let there = || homes().filter_map(|(at, home)| home.replica.as_ref().map(|replica| (at, home, replica)));
+        let homes =
+            || self.homes.iter().enumerate().filter(|(at, _)| replicas.contains(&node(*at)));
+        let there = || {
+            homes()
+                .filter_map(|(at, home)| home.replica.as_ref().map(|replica| (at, home, replica)))
+        };
         let views: Vec<View> = there().map(|(.., replica)| replica.view()).collect();
         if views.iter().any(|view| *view != views[0]) {
             return Err(format!("the views differ in the end: {views:?}"));
@@ -585,17 +640,22 @@ impl World {
         for (at, home, replica) in there() {
             for (id, (_, result)) in &self.told {
                 let state = replica.record().get(id).map(|entry| &entry.state);
-                // Of what is forgotten a late word may begin again, and is refused then, whatever it was.
+                // Of what is forgotten a late word may begin again, and is refused then, whatever
+                // it was.
                 let refused = state.is_none_or(|state| state.result() == Some(&false));
                 let over = id.number < ended && refused;
                 if !over && state != Some(&State::Finalized(*result)) {
-                    return Err(format!("a client was told {result:?} of {id}, and in the end it is {state:?}"));
+                    return Err(format!(
+                        "a client was told {result:?} of {id}, and in the end it is {state:?}"
+                    ));
                 }
             }
             // Those who took over have not been told what was forgotten before.
             let told = self.given_back.iter().filter(|_| self.first.contains(&node(at)));
             if let Some(lock) = told.into_iter().find(|lock| !home.unlocked.contains(lock)) {
-                return Err(format!("{lock} was given back, and one replica has never heard of it"));
+                return Err(format!(
+                    "{lock} was given back, and one replica has never heard of it"
+                ));
             }
         }
         Ok(())

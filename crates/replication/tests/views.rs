@@ -1,4 +1,5 @@
-//! Inconsistent replication, by golden transcripts: who says what to whom, what is written, what a client knows.
+//! Inconsistent replication, by golden transcripts: who says what to whom, what is written, what a
+//! client knows.
 
 mod locks;
 #[path = "../../txn/tests/common/script.rs"]
@@ -7,10 +8,12 @@ mod script;
 use locks::{Lock, Locks, MET_AT_RANDOM, Unlock};
 use meridian_machine::planted::plant;
 use meridian_machine::{
-    Address, DatabaseId, Effect, Incarnation, Interval, Machine, NodeId, Outbox, Position, Reading, Role, ShardId,
+    Address, DatabaseId, Effect, Incarnation, Interval, Machine, NodeId, Outbox, Position, Reading,
+    Role, ShardId,
 };
 use meridian_replication::inconsistent::{
-    ChangesOf, Config, Entry, Invocation, Kept, Members, Message, Op, OpId, Replica, State, Timer, View,
+    ChangesOf, Config, Entry, Invocation, Kept, Members, Message, Op, OpId, Replica, State, Timer,
+    View,
 };
 use meridian_replication::rules;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -120,14 +123,24 @@ fn upon(upon: &Option<View>) -> String {
 fn message(said: &Said) -> String {
     match said {
         Message::Propose { id: of, op: what, .. } => format!("Propose {}: {}", id(of), op(what)),
-        Message::Reply { id: of, view, state: known } => format!("Reply {} in {view}: {}", id(of), state(known)),
-        Message::Finalize { id: of, result: given, .. } => format!("Finalize {}: {}", id(of), result(given)),
+        Message::Reply { id: of, view, state: known } => {
+            format!("Reply {} in {view}: {}", id(of), state(known))
+        }
+        Message::Finalize { id: of, result: given, .. } => {
+            format!("Finalize {}: {}", id(of), result(given))
+        }
         Message::Confirm { id: of, view } => format!("Confirm {} in {view}", id(of)),
         Message::Missing { id: of, view } => format!("Missing {} in {view}", id(of)),
         Message::LeaveView { view } => format!("LeaveView for {view}"),
         Message::Change { view, last, part, .. } => match part.upon {
-            Some(upon) => format!("Change to {view} with what came since {upon}: {}", listed(changes(&part.changes))),
-            None => format!("Change to {view} with all that {last} began with: {}", listed(changes(&part.changes))),
+            Some(upon) => format!(
+                "Change to {view} with what came since {upon}: {}",
+                listed(changes(&part.changes))
+            ),
+            None => format!(
+                "Change to {view} with all that {last} began with: {}",
+                listed(changes(&part.changes))
+            ),
         },
         Message::StartView { view, part } => {
             format!("StartView {view}{}: {}", upon(&part.upon), listed(changes(&part.changes)))
@@ -135,7 +148,9 @@ fn message(said: &Said) -> String {
         Message::More { view, upon: None, from: None } => format!("More of {view}: all of it"),
         Message::More { view, .. } => format!("More of {view}"),
         Message::Started { view } => format!("Started {view}"),
-        Message::Tell { id: of, op: what } => format!("Tell {}: {}", id(of), op(&Op::Inconsistent(*what))),
+        Message::Tell { id: of, op: what } => {
+            format!("Tell {}: {}", id(of), op(&Op::Inconsistent(*what)))
+        }
         Message::Renew { view } => format!("Renew {view}"),
     }
 }
@@ -145,11 +160,17 @@ fn kept(kept: &Disk) -> String {
         Kept::Proposed { id: of, op: what, result: given } => {
             format!("{} {} {}", id(of), op(what), state(&State::Tentative(*given)))
         }
-        Kept::Told { id: of, op: what } => format!("{} {} final", id(of), op(&Op::Inconsistent(*what))),
-        Kept::Finalized { id: of, result: given } => format!("{} {}", id(of), state(&State::Finalized(*given))),
+        Kept::Told { id: of, op: what } => {
+            format!("{} {} final", id(of), op(&Op::Inconsistent(*what)))
+        }
+        Kept::Finalized { id: of, result: given } => {
+            format!("{} {}", id(of), state(&State::Finalized(*given)))
+        }
         Kept::Left { view } => format!("that it has left for {view}"),
         Kept::Began { view, upon: before, changes: new, decided } => {
-            let decided = decided.iter().map(|(of, given)| format!("{} {}", id(of), state(&State::Finalized(*given))));
+            let decided = decided
+                .iter()
+                .map(|(of, given)| format!("{} {}", id(of), state(&State::Finalized(*given))));
             let all = changes(new).into_iter().chain(decided).collect();
             format!("that {view} began{}: {}", upon(before), listed(all))
         }
@@ -166,12 +187,22 @@ impl World {
         let members = self.members.clone().expect("they were named");
         let (me, database, shard) = (NodeId(at as u32 + 1), DatabaseId(1), ShardId(0));
         let (repeat_ns, view_timeout_ns, gather_ns) = (50 * MS, 200 * MS, 5 * MS);
-        let config =
-            Config { me, members, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: usize::MAX };
+        let config = Config {
+            me,
+            members,
+            database,
+            shard,
+            repeat_ns,
+            view_timeout_ns,
+            gather_ns,
+            part_bytes: usize::MAX,
+        };
         let now = self.reading();
         let home = &mut self.homes[at];
-        (home.out, home.timers, home.writing, home.held) = (Outbox::new(), BTreeMap::new(), Vec::new(), false);
-        home.replica = Replica::new(config, Locks::default(), home.disk.clone(), now, &mut home.out);
+        (home.out, home.timers, home.writing, home.held) =
+            (Outbox::new(), BTreeMap::new(), Vec::new(), false);
+        home.replica =
+            Replica::new(config, Locks::default(), home.disk.clone(), now, &mut home.out);
         self.perform(at);
     }
 
@@ -217,7 +248,9 @@ impl World {
     }
 
     fn send(&mut self, from: Address, to: Address, said: Said) {
-        let cut = |address: Address| self.homes.get(address.node.0 as usize - 1).is_some_and(|home| home.cut);
+        let cut = |address: Address| {
+            self.homes.get(address.node.0 as usize - 1).is_some_and(|home| home.cut)
+        };
         let lost = if cut(from) || cut(to) { " (lost)" } else { "" };
         let _ = writeln!(self.said, "{} → {}: {}{lost}", name(from), name(to), message(&said));
         if lost.is_empty() {
@@ -231,7 +264,9 @@ impl World {
             if to.node.0 >= 100 {
                 self.hear(to.node.0 - 100, from, said);
             } else if self.homes[to.node.0 as usize - 1].replica.is_some() {
-                self.step(to.node.0 as usize - 1, |replica, now, out| replica.on_message(now, from, said, out))?;
+                self.step(to.node.0 as usize - 1, |replica, now, out| {
+                    replica.on_message(now, from, said, out)
+                })?;
             }
         }
         Err("they never stop talking".into())
@@ -241,7 +276,9 @@ impl World {
         let Some(asks) = self.clients.get_mut(&number) else { return };
         let of = OpId { node: 100 + number, incarnation: 1, number: asks.number };
         match said {
-            Message::Reply { id, view, state } if id == of => asks.heard.on_reply(from.node, view, state),
+            Message::Reply { id, view, state } if id == of => {
+                asks.heard.on_reply(from.node, view, state)
+            }
             Message::Confirm { id, view } if id == of => asks.heard.on_confirm(from.node, view),
             Message::Missing { id, .. } if id == of => {
                 let (op, newest) = (asks.op.clone(), asks.heard.view());
@@ -278,7 +315,11 @@ impl World {
         let id = OpId { node: 100 + number, incarnation: 1, number: asks.number };
         let (newest, decided) = (asks.heard.view(), asks.heard.decided().unwrap_or_default());
         for to in self.replicas() {
-            self.send(client(number), replica(to), Message::Finalize { id, result, newest, decided });
+            self.send(
+                client(number),
+                replica(to),
+                Message::Finalize { id, result, newest, decided },
+            );
         }
         Ok(())
     }
@@ -309,8 +350,12 @@ impl World {
     fn command(&mut self, command: &str) -> Result<String, String> {
         let words: Vec<&str> = command.split_whitespace().collect();
         let count = self.homes.len();
-        let number = |word: &str| word[1..].parse::<u32>().map_err(|error| format!("{word}: {error}"));
-        let node = |word: &str| match word.strip_prefix('n').and_then(|number| number.parse::<usize>().ok()) {
+        let number =
+            |word: &str| word[1..].parse::<u32>().map_err(|error| format!("{word}: {error}"));
+        let node = |word: &str| match word
+            .strip_prefix('n')
+            .and_then(|number| number.parse::<usize>().ok())
+        {
             Some(number) if (1..=count).contains(&number) => Ok(number - 1),
             _ => Err(format!("{word} is no replica")),
         };
@@ -322,7 +367,8 @@ impl World {
                 (0..many).for_each(|at| self.boot(at));
             }
             ["members", named @ ..] => {
-                let named = named.iter().map(|word| number(word).map(NodeId)).collect::<Result<_, _>>()?;
+                let named =
+                    named.iter().map(|word| number(word).map(NodeId)).collect::<Result<_, _>>()?;
                 self.reconfigure(named)?;
             }
             ["tell", "members", who] => {
@@ -333,13 +379,21 @@ impl World {
             ["unlock", who] => {
                 let number = number(who)?;
                 let lock = self.clients.get(&number).ok_or("it has none")?.number;
-                self.ask(number, Op::Inconsistent(Unlock(OpId { node: 100 + number, incarnation: 1, number: lock })));
+                self.ask(
+                    number,
+                    Op::Inconsistent(Unlock(OpId {
+                        node: 100 + number,
+                        incarnation: 1,
+                        number: lock,
+                    })),
+                );
             }
             // By a fact, for which nobody waits.
             ["give", "back", who] => {
                 let number = number(who)?;
                 let lock = self.clients.get(&number).ok_or("it has none")?.number;
-                let of = |number_of: u64| OpId { node: 100 + number, incarnation: 1, number: number_of };
+                let of =
+                    |number_of: u64| OpId { node: 100 + number, incarnation: 1, number: number_of };
                 for to in 0..count {
                     let told = Message::Tell { id: of(lock + 1), op: Unlock(of(lock)) };
                     self.send(client(number), replica(to), told);
@@ -350,7 +404,10 @@ impl World {
                 let number = number(who)?;
                 let asks = self.clients.get(&number).ok_or("it asks for nothing")?;
                 let all: Vec<NodeId> = asks.members.replicas.iter().copied().collect();
-                let (id, op) = (OpId { node: 100 + number, incarnation: 1, number: asks.number }, asks.op.clone());
+                let (id, op) = (
+                    OpId { node: 100 + number, incarnation: 1, number: asks.number },
+                    asks.op.clone(),
+                );
                 let newest = asks.heard.view();
                 for to in asks.heard.lacks(&all) {
                     let propose = Message::Propose { id, op: op.clone(), newest };
@@ -377,7 +434,8 @@ impl World {
                         Some(known) => *known,
                         None => {
                             let answers = asks.heard.answers().ok_or("too few have answered")?;
-                            answers.iter().filter(|granted| ***granted).count() > count / 2 || answers == [&true]
+                            answers.iter().filter(|granted| ***granted).count() > count / 2
+                                || answers == [&true]
                         }
                     }),
                 };
@@ -392,13 +450,18 @@ impl World {
                 let at = node(who)?;
                 let written = std::mem::take(&mut self.homes[at].writing);
                 self.homes[at].held = false;
-                let through = written.last().map(|(position, _)| *position).ok_or("nothing is being written")?;
+                let through = written
+                    .last()
+                    .map(|(position, _)| *position)
+                    .ok_or("nothing is being written")?;
                 self.homes[at].disk.extend(written.into_iter().map(|(_, record)| record));
                 self.step(at, |replica, now, out| replica.on_durable(now, through, out))?;
             }
             ["crash", who] => self.homes[node(who)?].replica = None,
             ["restart", who] => self.boot(node(who)?),
-            ["change", "view", who] => self.step(node(who)?, |replica, now, out| replica.change_view(now, out))?,
+            ["change", "view", who] => {
+                self.step(node(who)?, |replica, now, out| replica.change_view(now, out))?
+            }
             ["fire", who, timer @ ("repeat" | "view" | "gather")] => {
                 let timer = match *timer {
                     "repeat" => Timer::Repeat,
@@ -415,7 +478,8 @@ impl World {
                     let _ = match &home.replica {
                         None => writeln!(self.said, "n{} is down", at + 1),
                         Some(replica) => {
-                            let between = if replica.is_between_views() { "waits for " } else { "" };
+                            let between =
+                                if replica.is_between_views() { "waits for " } else { "" };
                             writeln!(
                                 self.said,
                                 "n{}: {between}{}, has {}",
@@ -451,23 +515,43 @@ fn what_is_planted_and_rare_is_noticed() {
     }
 }
 
-/// A node that begins again may hear late of the epoch that it was in: it answers nothing before, and goes back to no view that it has left.
+/// A node that begins again may hear late of the epoch that it was in: it answers nothing before,
+/// and goes back to no view that it has left.
 #[test]
 fn who_was_in_a_later_epoch_waits_until_it_hears_of_it() {
     let nodes = |all: &[u32]| all.iter().copied().map(NodeId).collect::<BTreeSet<_>>();
     let before = Members::first(nodes(&[1, 2, 3]));
     let (after, view) = (before.then(nodes(&[1, 2, 4])), |number| View { epoch: 1, number });
     let kept = || {
-        let began = Kept::Began { view: view(3), upon: None, changes: ChangesOf::<Locks>::new(), decided: Vec::new() };
+        let began = Kept::Began {
+            view: view(3),
+            upon: None,
+            changes: ChangesOf::<Locks>::new(),
+            decided: Vec::new(),
+        };
         vec![Kept::Left { view: view(0) }, began, Kept::Left { view: view(4) }]
     };
     let born = |members: &Members| {
         let (me, database, shard) = (NodeId(1), DatabaseId(1), ShardId(0));
         let (repeat_ns, view_timeout_ns, gather_ns) = (50 * MS, 200 * MS, 5 * MS);
         let members = members.clone();
-        let config =
-            Config { me, members, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: usize::MAX };
-        Replica::new(config, Locks::default(), kept(), Reading::at(0, Interval::around(0, MS)), &mut Outbox::new())
+        let config = Config {
+            me,
+            members,
+            database,
+            shard,
+            repeat_ns,
+            view_timeout_ns,
+            gather_ns,
+            part_bytes: usize::MAX,
+        };
+        Replica::new(
+            config,
+            Locks::default(),
+            kept(),
+            Reading::at(0, Interval::around(0, MS)),
+            &mut Outbox::new(),
+        )
     };
     assert!(born(&before).is_none());
     let replica = born(&after).expect("one of them");

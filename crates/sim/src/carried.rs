@@ -9,8 +9,8 @@
 //!   everybody went home ─────────── is_at_rest, holds ─────────────▶ whether something is left, and what copies have to hold
 //! ```
 //!
-//! Faults, disks, clocks, the network, clients and judges are the world's, and know none. What only some protocols do or ask for, the others leave as it
-//! stands here.
+//! Faults, disks, clocks, the network, clients and judges are the world's, and know none. What only
+//! some protocols do or ask for, the others leave as it stands here.
 
 use crate::life::{Life, Member, Unfit};
 use crate::scene::Scene;
@@ -100,13 +100,24 @@ pub trait Carried: Sized + 'static {
     /// A replica asks for something.
     fn act(world: &mut World<Self>, node: usize, shard: ShardId, effect: EffectOf<Self>);
     /// A frame has come that is no answer to a session.
-    fn hear(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: MessageOf<Self>);
+    fn hear(
+        world: &mut World<Self>,
+        node: usize,
+        from: Address,
+        shard: ShardId,
+        message: MessageOf<Self>,
+    );
     /// A message is for a replica that is not here.
     fn miss(_: &mut World<Self>, _: usize, _: Address, _: ShardId, _: MessageOf<Self>) {}
     /// Something of its own happens.
     fn happen(world: &mut World<Self>, node: usize, event: Self::Happening);
     /// Versions are moved to the store, and the log is let go.
-    fn settle(world: &mut World<Self>, node: usize, now_ns: u64, checkpoint: bool) -> Result<(), StoreError>;
+    fn settle(
+        world: &mut World<Self>,
+        node: usize,
+        now_ns: u64,
+        checkpoint: bool,
+    ) -> Result<(), StoreError>;
     /// That was done.
     fn settled(_: &mut World<Self>, _: usize) {}
     /// A node is about to end in order.
@@ -131,10 +142,12 @@ pub trait Carried: Sized + 'static {
     fn is_at_rest(world: &World<Self>, rested: &mut BTreeSet<ShardId>) -> bool;
     /// What is left in one.
     fn what_is_left(member: &Member<Self::Replica>) -> String;
-    /// The keys that a replica has, and whether it holds their versions; nothing, of a replica whose shard goes on without it.
+    /// The keys that a replica has, and whether it holds their versions; nothing, of a replica
+    /// whose shard goes on without it.
     fn holds(member: &Member<Self::Replica>) -> Option<(KeyRange, bool)>;
-    /// Holds what happened against what the protocol promises; what a client was not told gets the timestamp at which it was installed. Transactions and equal copies are promised, unless a protocol
-    /// says otherwise.
+    /// Holds what happened against what the protocol promises; what a client was not told gets the
+    /// timestamp at which it was installed. Transactions and equal copies are promised, unless a
+    /// protocol says otherwise.
     fn judge(world: &mut World<Self>) -> Result<(), String> {
         world.judge_transactions()
     }

@@ -35,7 +35,10 @@ pub fn stamp(at: Timestamp) -> Stamp {
 
 /// The numbers in a stored value.
 pub fn numbers(bytes: &[u8]) -> Vec<i64> {
-    bytes.chunks_exact(8).map(|part| i64::from_be_bytes(part.try_into().expect("eight bytes"))).collect()
+    bytes
+        .chunks_exact(8)
+        .map(|part| i64::from_be_bytes(part.try_into().expect("eight bytes")))
+        .collect()
 }
 
 /// What a stored value means.
@@ -43,7 +46,9 @@ pub fn value(key: &str, stored: Option<&[u8]>) -> Value {
     match stored {
         None => Value::Nothing,
         Some(bytes) if key.starts_with('l') => Value::List(numbers(bytes)),
-        Some(bytes) => numbers(bytes).first().map_or(Value::Nothing, |number| Value::Number(*number)),
+        Some(bytes) => {
+            numbers(bytes).first().map_or(Value::Nothing, |number| Value::Number(*number))
+        }
     }
 }
 
@@ -61,13 +66,22 @@ pub fn between(low: &str, high: &str) -> KeyRange {
 }
 
 /// Tries a transaction; what comes of it is in `seen` at every moment.
-pub async fn attempt<D: Desk>(database: Arc<dyn Database>, desk: Arc<D>, plan: Plan, seen: Arc<Mutex<Seen>>) {
+pub async fn attempt<D: Desk>(
+    database: Arc<dyn Database>,
+    desk: Arc<D>,
+    plan: Plan,
+    seen: Arc<Mutex<Seen>>,
+) {
     let end = |status, at: Option<Timestamp>| seen.lock().ended = Some((status, at.map(stamp)));
     let fail = |why: Failure| {
         {
             let mut seen = seen.lock();
-            let another =
-                |why: &Conflict| matches!(why, Conflict::Wounded { .. } | Conflict::Overwritten | Conflict::Contended);
+            let another = |why: &Conflict| {
+                matches!(
+                    why,
+                    Conflict::Wounded { .. } | Conflict::Overwritten | Conflict::Contended
+                )
+            };
             seen.gave_way = matches!(&why, Failure::Aborted(why) if another(why));
             seen.too_old = matches!(why, Failure::BelowHorizon { .. });
             seen.why = Some(why.to_string());
@@ -120,7 +134,11 @@ fn said(transaction: &mut dyn Transaction, plan: &Plan) -> bool {
     scope.is_some_and(|scope| transaction.reads_only_in(&scope, plan.scope == Scope::Negotiated))
 }
 
-async fn read(transaction: &mut dyn Transaction, name: &str, lock: Lock) -> Result<Option<Bytes>, Failure> {
+async fn read(
+    transaction: &mut dyn Transaction,
+    name: &str,
+    lock: Lock,
+) -> Result<Option<Bytes>, Failure> {
     let key = key(name);
     transaction.get(&key, lock).await
 }
@@ -208,12 +226,15 @@ async fn take<D: Desk>(
         }
         Step::Next(low, high, name) => {
             let rows = scan(transaction, (low, high), (Lock::Shared, false, limit), seen).await?;
-            let number = |(_, value): &(String, Value)| if let Value::Number(number) = value { *number } else { 0 };
+            let number = |(_, value): &(String, Value)| {
+                if let Value::Number(number) = value { *number } else { 0 }
+            };
             let greatest = rows.iter().map(number).max().unwrap_or(0);
             write(transaction, name, Some(greatest + 1), seen)?;
         }
         Step::InsertUnless(low, high, name, number) => {
-            if scan(transaction, (low, high), (Lock::Shared, false, limit), seen).await?.is_empty() {
+            if scan(transaction, (low, high), (Lock::Shared, false, limit), seen).await?.is_empty()
+            {
                 write(transaction, name, Some(number), seen)?;
             }
         }

@@ -1,6 +1,8 @@
-//! Clocks of nodes: true time is the world's; each node is wrong by something, and says by how much at most. Where nodes ask for the time, their boot clocks run at
-//! rates of their own. On cluster time a node's system clock is asked once, and the rest is what nodes tell each other. With time masters every node is one: its
-//! system clock is its reference, and what it reads is what most references agree on.
+//! Clocks of nodes: true time is the world's; each node is wrong by something, and says by how much
+//! at most. Where nodes ask for the time, their boot clocks run at rates of their own. On cluster
+//! time a node's system clock is asked once, and the rest is what nodes tell each other. With time
+//! masters every node is one: its system clock is its reference, and what it reads is what most
+//! references agree on.
 
 use crate::faults::FAR;
 use meridian_clock::cluster::{Anchor, ClusterClock, Shown};
@@ -102,11 +104,13 @@ pub struct NodeClock {
 impl NodeClock {
     pub fn new(time: TrueTime, booted: u64, half_width_ns: u64) -> Self {
         let now = time.now();
-        let course = Course { from: (now, 0), to: (now, 0), frozen: None, half_width_ns, newest: 0 };
+        let course =
+            Course { from: (now, 0), to: (now, 0), frozen: None, half_width_ns, newest: 0 };
         NodeClock { time, booted: AtomicU64::new(booted), course: Mutex::new(course), asking: None }
     }
 
-    /// On cluster time, or asking time masters, with a boot clock that is wrong by so much in a billion.
+    /// On cluster time, or asking time masters, with a boot clock that is wrong by so much in a
+    /// billion.
     pub fn asking(self, masters: bool, ppb: i64) -> Self {
         let asking = Asking { masters, refers: true, ppb, boots: 0, keeper: None, anchor: None };
         NodeClock { asking: Some(Mutex::new(asking)), ..self }
@@ -115,7 +119,8 @@ impl NodeClock {
     fn boot_ns(&self, now: u64) -> u64 {
         let elapsed = now - self.booted.load(Relaxed);
         let ppb = self.asking.as_ref().map_or(0, |asking| asking.lock().ppb);
-        elapsed.saturating_add_signed((i128::from(elapsed) * i128::from(ppb) / 1_000_000_000) as i64)
+        elapsed
+            .saturating_add_signed((i128::from(elapsed) * i128::from(ppb) / 1_000_000_000) as i64)
     }
 
     /// The machine boots again.
@@ -126,22 +131,31 @@ impl NodeClock {
         }
     }
 
-    /// Whether what it has shown is far ahead of the time: a process that has seen this sees nothing earlier.
+    /// Whether what it has shown is far ahead of the time: a process that has seen this sees
+    /// nothing earlier.
     pub fn is_far(&self) -> bool {
         self.course.lock().newest > self.time.now() + FAR / 2
     }
 
-    /// A process begins, which asks these; with time masters, it is one of them if it has a reference of its own. True if the time has to be asked for.
+    /// A process begins, which asks these; with time masters, it is one of them if it has a
+    /// reference of its own. True if the time has to be asked for.
     pub fn begin(&self, others: Vec<NodeId>, refers: bool) -> bool {
         self.course.lock().newest = 0;
         let now = self.time.now();
-        let (boot_ns, system_ns) = (self.boot_ns(now), now.saturating_add_signed(self.course.lock().offset(now)));
+        let (boot_ns, system_ns) =
+            (self.boot_ns(now), now.saturating_add_signed(self.course.lock().offset(now)));
         let Some(asking) = &self.asking else { return false };
         let mut asking = asking.lock();
         asking.refers = refers;
         asking.keeper = Some(match asking.masters {
             true => Keeper::Masters(Daemon::new(others, refers)),
-            false => Keeper::Cluster(ClusterClock::begin(others, asking.boots, boot_ns, system_ns, asking.anchor)),
+            false => Keeper::Cluster(ClusterClock::begin(
+                others,
+                asking.boots,
+                boot_ns,
+                system_ns,
+                asking.anchor,
+            )),
         });
         true
     }
@@ -188,7 +202,9 @@ impl NodeClock {
     pub fn hear(&self, from: NodeId, answer: Answer) {
         self.with(|asking, boot_ns| {
             match (asking.keeper.as_mut()?, answer) {
-                (Keeper::Cluster(clock), Answer::Cluster(shown)) => clock.hear(boot_ns, from, shown),
+                (Keeper::Cluster(clock), Answer::Cluster(shown)) => {
+                    clock.hear(boot_ns, from, shown)
+                }
                 (Keeper::Masters(daemon), Answer::Master(told)) => daemon.hear(boot_ns, from, told),
                 _ => {}
             }
@@ -242,7 +258,10 @@ impl NodeClock {
             return Reading { boot_ns, interval, health };
         }
         let mut course = self.course.lock();
-        let says = course.frozen.unwrap_or_else(|| now.saturating_add_signed(course.offset(now))).max(course.newest);
+        let says = course
+            .frozen
+            .unwrap_or_else(|| now.saturating_add_signed(course.offset(now)))
+            .max(course.newest);
         if pause_ns == 0 {
             course.newest = says;
         }
@@ -252,7 +271,8 @@ impl NodeClock {
     /// The first moment of true time at which the boot clock shows this.
     pub fn when(&self, boot_ns: u64) -> u64 {
         let ppb = self.asking.as_ref().map_or(0, |asking| asking.lock().ppb);
-        let elapsed = (i128::from(boot_ns) * 1_000_000_000 / i128::from(1_000_000_000 + ppb)) as u64;
+        let elapsed =
+            (i128::from(boot_ns) * 1_000_000_000 / i128::from(1_000_000_000 + ppb)) as u64;
         let mut when = self.booted.load(Relaxed).saturating_add(elapsed);
         while self.boot_ns(when) < boot_ns {
             when += 1; // Both are rounded.

@@ -1,7 +1,9 @@
-//! Planted defects: what the world does wrong on purpose. A judge that does not notice is worth nothing.
+//! Planted defects: what the world does wrong on purpose. A judge that does not notice is worth
+//! nothing.
 //!
-//! Some are broken at the world's seams: what a disk keeps, when versions are installed, what a clock says, who hears a message. What only the code
-//! itself can do wrong is a [`Rule`]: a switch that no program that ships has. While something is planted, assertions are silent.
+//! Some are broken at the world's seams: what a disk keeps, when versions are installed, what a
+//! clock says, who hears a message. What only the code itself can do wrong is a [`Rule`]: a switch
+//! that no program that ships has. While something is planted, assertions are silent.
 
 use crate::protocols::SimulatedProtocol;
 use crate::{Faults, Options, campaign};
@@ -51,7 +53,8 @@ impl Defect {
         }
     }
 
-    /// A world of a protocol in which it may show: a campaign's, with the faults under which it shows soonest.
+    /// A world of a protocol in which it may show: a campaign's, with the faults under which it
+    /// shows soonest.
     pub fn world(self, protocol: &'static SimulatedProtocol, seed: u64) -> Options {
         let sql = matches!(self, Defect::Rule(rule) if (protocol.needs_sql)(rule));
         // Members stay: what is broken here shows without, and sooner.

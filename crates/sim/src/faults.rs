@@ -1,7 +1,8 @@
 //! What may go wrong, and when.
 //!
-//! Whatever strikes, no copy is injured beyond what the protocol promises to survive, and it goes up to there: any number of nodes may stop, be cut
-//! off, or lose what they had not synced; a minority may lose what they had.
+//! Whatever strikes, no copy is injured beyond what the protocol promises to survive, and it goes
+//! up to there: any number of nodes may stop, be cut off, or lose what they had not synced; a
+//! minority may lose what they had.
 
 use crate::{Options, Timebase};
 use rand::Rng;
@@ -26,22 +27,24 @@ pub struct Faults {
     pub network: bool,
     /// Offsets that step, drift and flicker within the bound; bounds that widen.
     pub clock: bool,
-    /// Slow and failing syncs, full disks; torn and lost unsynced writes at each crash; and, on a minority of the nodes, flipped bits, writes that
-    /// go astray, lost files.
+    /// Slow and failing syncs, full disks; torn and lost unsynced writes at each crash; and, on a
+    /// minority of the nodes, flipped bits, writes that go astray, lost files.
     pub disk: bool,
-    /// Crashes, power failures of everybody, restarts in a row, ends in order, pauses, leaders that sleep, slow processors, nodes that are lost with their disks or come
-    /// back with empty ones.
+    /// Crashes, power failures of everybody, restarts in a row, ends in order, pauses, leaders that
+    /// sleep, slow processors, nodes that are lost with their disks or come back with empty ones.
     pub process: bool,
-    /// Clocks beyond their bound. What the protocol promises then is less: an order, and not that of real time. With time masters a minority lies, and the
-    /// promise is whole.
+    /// Clocks beyond their bound. What the protocol promises then is less: an order, and not that
+    /// of real time. With time masters a minority lies, and the promise is whole.
     pub lies: bool,
 }
 
 impl Faults {
     /// Everything that a strict protocol promises to survive.
-    pub const ALL: Faults = Faults { network: true, clock: true, disk: true, process: true, lies: false };
+    pub const ALL: Faults =
+        Faults { network: true, clock: true, disk: true, process: true, lies: false };
     /// Nothing.
-    pub const NONE: Faults = Faults { network: false, clock: false, disk: false, process: false, lies: false };
+    pub const NONE: Faults =
+        Faults { network: false, clock: false, disk: false, process: false, lies: false };
 }
 
 /// What happens to the bytes of a disk.
@@ -64,7 +67,8 @@ pub enum Stops {
     Processor,
     /// Its processor, and its connections break: what others say to it meanwhile is lost.
     ProcessorAndConnections,
-    /// Its links, in both directions: what it says meanwhile is heard late, and so is what it is told.
+    /// Its links, in both directions: what it says meanwhile is heard late, and so is what it is
+    /// told.
     Links,
 }
 
@@ -108,14 +112,15 @@ pub enum Fault {
     StrobeBeyond { node: usize, for_ns: u64 },
     /// A clock stands still.
     Freeze { node: usize, for_ns: u64 },
-    /// A clock is an hour ahead. When it is set right its node begins anew: within a process time does not go back.
+    /// A clock is an hour ahead. When it is set right its node begins anew: within a process time
+    /// does not go back.
     FarClock { node: usize, for_ns: u64 },
     /// Each sync takes so long.
     SlowDisk { node: usize, sync_ns: u64 },
     /// Nothing can be added.
     FullDisk { node: usize, for_ns: u64 },
-    /// The next sync of a node's log, or of its store, fails. Its process ends, and the page cache stays. The power may fail so long
-    /// after the fault was drawn.
+    /// The next sync of a node's log, or of its store, fails. Its process ends, and the page cache
+    /// stays. The power may fail so long after the fault was drawn.
     SyncFails { node: usize, store: bool, power_after_ns: Option<u64> },
     /// A disk does not hold what was written to it: a minority of the nodes may suffer that.
     Injury { node: usize, decay: Decay },
@@ -129,13 +134,15 @@ pub enum Fault {
     End { node: usize, for_ns: u64 },
     /// A node does nothing for a while and does not know.
     Pause { node: usize, for_ns: u64 },
-    /// A node that leads does nothing, or is not heard, for longer than leases last, and wakes when another leads.
+    /// A node that leads does nothing, or is not heard, for longer than leases last, and wakes when
+    /// another leads.
     Sleep(Sleep),
     /// Whatever a node does takes so long.
     SlowProcessor { node: usize, step_ns: u64, for_ns: u64 },
     /// A node never comes back.
     Lost { node: usize },
-    /// A node comes back with empty disks; with `forgets`, without the knowledge that it was there before.
+    /// A node comes back with empty disks; with `forgets`, without the knowledge that it was there
+    /// before.
     Wiped { node: usize, forgets: bool, for_ns: u64 },
 }
 
@@ -181,7 +188,8 @@ impl Fault {
     }
 }
 
-/// What one run suffers from: some of the kinds, at a pace of its own. Everything at once, all the time, lets nothing happen.
+/// What one run suffers from: some of the kinds, at a pace of its own. Everything at once, all the
+/// time, lets nothing happen.
 #[derive(Debug)]
 pub struct Nemesis {
     kinds: Vec<Kind>,
@@ -233,17 +241,36 @@ impl Nemesis {
             (faults.disk, &[SlowDisk, FullDisk, SyncFails, Injury]),
             (
                 faults.process,
-                &[Crash, Blink, PowerFailure, Restarts, Alone, End, Pause, Sleep, SlowProcessor, Lost, Wiped],
+                &[
+                    Crash,
+                    Blink,
+                    PowerFailure,
+                    Restarts,
+                    Alone,
+                    End,
+                    Pause,
+                    Sleep,
+                    SlowProcessor,
+                    Lost,
+                    Wiped,
+                ],
             ),
             (faults.lies, &[LieByStep, LieByDrift, StrobeBeyond, Freeze, FarClock]),
         ];
-        let mut allowed: Vec<Kind> =
-            groups.iter().filter(|(allowed, _)| *allowed).flat_map(|(_, kinds)| kinds.iter().copied()).collect();
-        allowed.retain(|kind| *kind != Sleep || options.protocol.row.has_leaders); // Elsewhere nobody leads.
-        let some = if allowed.is_empty() { 0 } else { rng.random_range(1..=allowed.len().min(MOST)) };
-        let kinds: Vec<Kind> = (0..some).map(|_| allowed.swap_remove(rng.random_range(0..allowed.len()))).collect();
+        let mut allowed: Vec<Kind> = groups
+            .iter()
+            .filter(|(allowed, _)| *allowed)
+            .flat_map(|(_, kinds)| kinds.iter().copied())
+            .collect();
+        // Elsewhere nobody leads.
+        allowed.retain(|kind| *kind != Sleep || options.protocol.row.has_leaders);
+        let some =
+            if allowed.is_empty() { 0 } else { rng.random_range(1..=allowed.len().min(MOST)) };
+        let kinds: Vec<Kind> =
+            (0..some).map(|_| allowed.swap_remove(rng.random_range(0..allowed.len()))).collect();
         let pace_ns = [100, 300, 1_000, 3_000][rng.random_range(0..4)] * MS;
-        // Many kinds that fast, or some of them, leave nobody time to commit anything: nothing is tested then.
+        // Many kinds that fast, or some of them, leave nobody time to commit anything: nothing is
+        // tested then.
         let has = |some: &[Kind]| kinds.iter().any(|kind| some.contains(kind));
         let least_ns = match () {
             // Clocks that begin are silent for two seconds.
@@ -257,7 +284,11 @@ impl Nemesis {
             _ => 0,
         };
         let pace_ns = pace_ns.max(least_ns);
-        let liars = if options.timebase == Timebase::Masters { (options.nodes - 1) / 2 } else { options.nodes };
+        let liars = if options.timebase == Timebase::Masters {
+            (options.nodes - 1) / 2
+        } else {
+            options.nodes
+        };
         Nemesis { kinds, pace_ns, liars: liars.max(1) }
     }
 
@@ -285,7 +316,9 @@ impl Nemesis {
                 let inward = rng.random_bool(0.5);
                 match part > 0.0 && nodes > 1 {
                     true => Fault::CutPair { from: node, to: other, both: false, for_ns: short },
-                    false => Fault::Cut { nodes: vec![node], inward, outward: !inward, for_ns: short },
+                    false => {
+                        Fault::Cut { nodes: vec![node], inward, outward: !inward, for_ns: short }
+                    }
                 }
             }
             Kind::Weather => Fault::Weather {
@@ -293,9 +326,12 @@ impl Nemesis {
                 repeat: rng.random_range(0.0..0.15),
                 straggle: rng.random_range(0.0..0.05),
             },
-            Kind::Clog => {
-                Fault::Clog { from: node, to: other, by_ns: rng.random_range(10 * MS..2_000 * MS), for_ns: short }
-            }
+            Kind::Clog => Fault::Clog {
+                from: node,
+                to: other,
+                by_ns: rng.random_range(10 * MS..2_000 * MS),
+                for_ns: short,
+            },
             Kind::Break => Fault::Break { a: node, b: other },
             Kind::Step => Fault::Drift { node, part, over_ns: 0 },
             Kind::Drift => Fault::Drift { node, part, over_ns: 1 + short },
@@ -310,11 +346,13 @@ impl Nemesis {
             Kind::SlowDisk => Fault::SlowDisk { node, sync_ns: rng.random_range(MS..400 * MS) },
             Kind::FullDisk => Fault::FullDisk { node, for_ns: short },
             Kind::SyncFails => {
-                let power_after_ns = rng.random_bool(0.5).then(|| rng.random_range(100 * MS..2_000 * MS));
+                let power_after_ns =
+                    rng.random_bool(0.5).then(|| rng.random_range(100 * MS..2_000 * MS));
                 Fault::SyncFails { node, store: rng.random_bool(0.3), power_after_ns }
             }
             Kind::Injury => {
-                let decays = [Decay::Rot, Decay::Rot, Decay::Misplaced, Decay::Astray, Decay::FileLost];
+                let decays =
+                    [Decay::Rot, Decay::Rot, Decay::Misplaced, Decay::Astray, Decay::FileLost];
                 Fault::Injury { node, decay: decays[rng.random_range(0..decays.len())] }
             }
             Kind::Crash => Fault::Crash { nodes: vec![node], for_ns: short },
@@ -326,18 +364,26 @@ impl Nemesis {
             Kind::Pause => Fault::Pause { node, for_ns: short },
             Kind::Sleep => {
                 let stops = [Stops::Processor, Stops::ProcessorAndConnections, Stops::Links];
-                let backlog_ns = if rng.random_bool(0.5) { 5 * MS } else { rng.random_range(5 * MS..1_000 * MS) };
+                let backlog_ns = if rng.random_bool(0.5) {
+                    5 * MS
+                } else {
+                    rng.random_range(5 * MS..1_000 * MS)
+                };
                 Fault::Sleep(Sleep {
                     turn: node,
                     stops: stops[rng.random_range(0..stops.len())],
                     most_ns: rng.random_range(5 * S..30 * S),
                     backlog_ns,
-                    successors_cut_ns: rng.random_bool(0.5).then_some((rng.random_range(0..5 * S), short)),
+                    successors_cut_ns: rng
+                        .random_bool(0.5)
+                        .then_some((rng.random_range(0..5 * S), short)),
                 })
             }
-            Kind::SlowProcessor => {
-                Fault::SlowProcessor { node, step_ns: rng.random_range(MS / 100..10 * MS), for_ns: short }
-            }
+            Kind::SlowProcessor => Fault::SlowProcessor {
+                node,
+                step_ns: rng.random_range(MS / 100..10 * MS),
+                for_ns: short,
+            },
             Kind::Lost => Fault::Lost { node },
             Kind::Wiped => Fault::Wiped { node, forgets: rng.random_bool(0.7), for_ns: short / 4 },
         };

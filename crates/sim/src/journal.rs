@@ -1,4 +1,5 @@
-//! The node's one log in one life: what its replicas want kept, what is being written, and who is told when it is durable.
+//! The node's one log in one life: what its replicas want kept, what is being written, and who is
+//! told when it is durable.
 
 use bytes::Bytes;
 use meridian_log::{Log, LogError, Lsn, MachineKey, MemoryDisk};
@@ -86,7 +87,8 @@ impl Journal {
         }
         for (shard, bytes, position) in self.queue.drain(..) {
             let lsn = self.log.append(key(shard), bytes);
-            let then = position.map_or(Then::Release(shard, lsn), |position| Then::Tell(shard, position));
+            let then =
+                position.map_or(Then::Release(shard, lsn), |position| Then::Tell(shard, position));
             self.writing.push(then);
         }
         match self.log.write() {

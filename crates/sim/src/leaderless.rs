@@ -1,4 +1,5 @@
-//! A node as its sessions see it, where sessions speak to replicas of which none leads: what they ask is left on a desk, and answers find the question that waits for them.
+//! A node as its sessions see it, where sessions speak to replicas of which none leads: what they
+//! ask is left on a desk, and answers find the question that waits for them.
 
 use crate::carried::{self, Wish};
 use crate::clock::NodeClock;
@@ -95,7 +96,8 @@ impl<L: Leaderless> Desk<L> {
         self.state.lock().disk_full
     }
 
-    /// The replicas in the order in which a read asks them; `fresh`: it does not matter which were slow before.
+    /// The replicas in the order in which a read asks them; `fresh`: it does not matter which were
+    /// slow before.
     pub fn nearest(&self, fresh: bool) -> Vec<NodeId> {
         let mut state = self.state.lock();
         let mut drawn = Vec::from_iter(state.members.replicas.iter().copied());
@@ -141,7 +143,11 @@ impl<L: Leaderless> Desk<L> {
         let from = Address { incarnation: self.incarnation, role, ..address(self.me, shard) };
         let mut state = self.state.lock();
         if !state.closed {
-            state.wishes.push(Wish::Say { from, to: address(node, shard), message: Box::new(message) });
+            state.wishes.push(Wish::Say {
+                from,
+                to: address(node, shard),
+                message: Box::new(message),
+            });
         }
     }
 }
@@ -236,7 +242,13 @@ impl<L: Leaderless> Wire for Desk<L> {
     }
 
     /// What no node would answer is said, too: it may get there.
-    async fn ask(&self, to: (ShardId, NodeId), id: OpId, message: L::Message, until: u64) -> Option<L::Message> {
+    async fn ask(
+        &self,
+        to: (ShardId, NodeId),
+        id: OpId,
+        message: L::Message,
+        until: u64,
+    ) -> Option<L::Message> {
         let reaches = self.state.lock().reached.contains(&to.1);
         let answer = reaches.then(|| self.wait((id.number, to.1), until));
         self.say(to, message);

@@ -1,7 +1,9 @@
 //! The systems on a virtual world: one thread, one seed, and the faults that we promise to survive.
 //!
-//! The replicas, coordinators, log and store engine are those of the host, unchanged; only what carries them is made up: time is a number,
-//! the network a queue, the disk [`MemoryDisk`](meridian_log::MemoryDisk). Same seed, same run, to the byte of every message: [`Report::trace_hash`].
+//! The replicas, coordinators, log and store engine are those of the host, unchanged; only what
+//! carries them is made up: time is a number, the network a queue, the disk
+//! [`MemoryDisk`](meridian_log::MemoryDisk). Same seed, same run, to the byte of every message:
+//! [`Report::trace_hash`].
 //!
 //! ```text
 //!   client ──▶ coordinator (txn) ──▶ site ──▶ network ──▶ replica (systems) ──▶ log, store (on disks that fail)
@@ -10,10 +12,12 @@
 //!   history ──▶ judges                                                  what was installed, at which timestamp
 //! ```
 //!
-//! A run has three parts: faults, quiet (everybody must get on), and the end (no lock is left, all copies are equal). Then the history is judged
-//! by timestamps, by cycles and by what the workload promises, and against what the replicas installed.
+//! A run has three parts: faults, quiet (everybody must get on), and the end (no lock is left, all
+//! copies are equal). Then the history is judged by timestamps, by cycles and by what the workload
+//! promises, and against what the replicas installed.
 //!
-//! Which protocol a world runs ([`Options::protocol`]) it knows by one trait (`carried`): faults, disks, clocks, network, clients and judges are the same for all.
+//! Which protocol a world runs ([`Options::protocol`]) it knows by one trait (`carried`): faults,
+//! disks, clocks, network, clients and judges are the same for all.
 //!
 //! | folder | what a life, a desk and the world's own happenings are |
 //! |---|---|
@@ -21,9 +25,11 @@
 //! | `tapir`, `world/tapir` | replicas without a leader, of two shards, which move to other nodes |
 //! | `qwstore`, `world/qwstore` | replicas that agree on nothing; what is promised is judged by registers, and not as transactions |
 //!
-//! **Planted defects** ([`Defect`]) break the world at its seams, or the code at a rule; a judge that does not notice them is worth nothing.
+//! **Planted defects** ([`Defect`]) break the world at its seams, or the code at a rule; a judge
+//! that does not notice them is worth nothing.
 //!
-//! **Not here yet.** Which of the known kinds of faults are here, and which are not, `docs/lab.md` says.
+//! **Not here yet.** Which of the known kinds of faults are here, and which are not, `docs/lab.md`
+//! says.
 
 mod carried;
 mod client;
@@ -54,7 +60,9 @@ pub use protocols::SimulatedProtocol;
 pub use regions::Regions;
 pub use shrink::{is_wrong, shrink};
 pub use spanner::rules::WOUNDS_COMMITS;
-pub use spanner::{STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life};
+pub use spanner::{
+    STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life,
+};
 pub use workload::Workload;
 
 use meridian_history::Transaction;
@@ -88,17 +96,21 @@ pub struct Options {
     pub regions: Regions,
     /// The node that all clients go to; without one, that is drawn too.
     pub favourite: Option<usize>,
-    /// Only these faults strike, by their places in the order in which they are drawn, from the first to before the second; without it, all.
+    /// Only these faults strike, by their places in the order in which they are drawn, from the
+    /// first to before the second; without it, all.
     pub strikes: Option<(u64, u64)>,
-    /// Everything has a price, and is measured for so many seconds of the world's own; without it nothing but what is said takes time.
+    /// Everything has a price, and is measured for so many seconds of the world's own; without it
+    /// nothing but what is said takes time.
     pub profile: Option<(profile::Costs, u64)>,
     /// What is measured is this, and not what the workload says.
     pub scene: Option<scene::Scene>,
     /// How often a shard is split; without it, that is drawn too.
     pub splits: Option<u32>,
-    /// How often a shard gets other members, or other nodes get the replicas; without it, that is drawn too.
+    /// How often a shard gets other members, or other nodes get the replicas; without it, that is
+    /// drawn too.
     pub moves: Option<u32>,
-    /// Nodes end where they take this step of the protocol ([`STEPS`]), a few times, before or after what it says to others.
+    /// Nodes end where they take this step of the protocol ([`STEPS`]), a few times, before or
+    /// after what it says to others.
     pub kill_at: Option<&'static str>,
     /// What is broken on purpose.
     pub defect: Option<Defect>,
@@ -156,11 +168,16 @@ impl Options {
     }
 }
 
-/// A world as campaigns have it, where nothing else is asked for: every fourth has five nodes, every second does something else than the mixture.
+/// A world as campaigns have it, where nothing else is asked for: every fourth has five nodes,
+/// every second does something else than the mixture.
 pub fn campaign(seed: u64) -> Options {
     let others = &Workload::ALL[1..];
     let nodes = if seed % 4 == 3 { 5 } else { 3 };
-    let workload = if seed.is_multiple_of(2) { Workload::Mixed } else { others[(seed / 2) as usize % others.len()] };
+    let workload = if seed.is_multiple_of(2) {
+        Workload::Mixed
+    } else {
+        others[(seed / 2) as usize % others.len()]
+    };
     Options { nodes, clients: 2 * nodes, workload, ..Options::new(seed) }
 }
 
@@ -175,12 +192,13 @@ pub struct Report {
     pub verdict: Result<(), String>,
     /// How often each fault struck.
     pub faults: BTreeMap<&'static str, u64>,
-    /// How often shards were split, got other members, and were copied to who was behind: no faults, and not without effect.
+    /// How often shards were split, got other members, and were copied to who was behind: no
+    /// faults, and not without effect.
     pub changes: BTreeMap<&'static str, u64>,
     /// How often each state was met that a campaign should meet.
     pub reached: BTreeMap<&'static str, u64>,
-    /// Of transactions begun while faults struck, how many, and how many of those were committed; and the same of the quiet after them. Who gave
-    /// way to an older one is not counted.
+    /// Of transactions begun while faults struck, how many, and how many of those were committed;
+    /// and the same of the quiet after them. Who gave way to an older one is not counted.
     pub faulty: (u64, u64),
     /// See [`faulty`](Self::faulty).
     pub quiet: (u64, u64),
@@ -199,7 +217,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Faults left too little to see: under 20 % of the transactions begun among them were committed, or under 90 % of those after them.
+    /// Faults left too little to see: under 20 % of the transactions begun among them were
+    /// committed, or under 90 % of those after them.
     pub fn is_starved(&self) -> bool {
         self.faulty.1 * 5 < self.faulty.0 || self.quiet.1 * 10 < self.quiet.0 * 9
     }
@@ -208,7 +227,10 @@ impl Report {
 /// Runs a world to its end.
 pub fn run(options: Options) -> Report {
     let rule = if let Some(Defect::Rule(rule)) = options.defect { Some(rule) } else { None };
-    assert!(rule.is_none() || planted::POSSIBLE, "rules can be broken only where the feature `planted` is on");
+    assert!(
+        rule.is_none() || planted::POSSIBLE,
+        "rules can be broken only where the feature `planted` is on"
+    );
     planted::plant(rule, options.defect.is_some());
     sometimes::count();
     steps::watch(options.kill_at);

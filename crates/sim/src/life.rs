@@ -1,11 +1,14 @@
-//! One life of a node: a replica for each shard, on a real log and a real store, both on disks that fail, and sessions.
+//! One life of a node: a replica for each shard, on a real log and a real store, both on disks that
+//! fail, and sessions.
 
 use crate::carried::Carried;
 use crate::journal::{DATABASE, Journal, Records};
 use futures::future::BoxFuture;
 use meridian_clock::Timestamp;
 use meridian_log::{LogError, MemoryDisk};
-use meridian_machine::{Address, Alarms, DatabaseId, Incarnation, Machine, NodeId, Outbox, ShardId};
+use meridian_machine::{
+    Address, Alarms, DatabaseId, Incarnation, Machine, NodeId, Outbox, ShardId,
+};
 use meridian_mvcc::{StoreError, Write};
 use meridian_sql::Engine;
 use meridian_store::{RedbStore, Space};
@@ -116,7 +119,8 @@ impl<R: Carried> Life<R> {
         let (journal, records) = Journal::open(&disks.0, admitted)?;
         let engine = Arc::new(Engine::new("lab", Arc::clone(&gateway)));
         let (members, errands) = (BTreeMap::new(), BTreeMap::new());
-        let life = Life { incarnation, members, desk, gateway, engine, journal, store, errands, own };
+        let life =
+            Life { incarnation, members, desk, gateway, engine, journal, store, errands, own };
         Ok((life, records))
     }
 }

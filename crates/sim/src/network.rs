@@ -49,11 +49,19 @@ impl Network {
     pub fn carry(&self, now: u64, from: usize, to: usize, rng: &mut ChaCha8Rng) -> Vec<u64> {
         let lost = rng.random_bool(self.loss);
         let copies = if rng.random_bool(self.repeat) { 2 } else { 1 };
-        let clog = self.clogged.get(&(from, to)).filter(|(_, until)| *until > now).map_or(0, |(by_ns, _)| *by_ns);
+        let clog = self
+            .clogged
+            .get(&(from, to))
+            .filter(|(_, until)| *until > now)
+            .map_or(0, |(by_ns, _)| *by_ns);
         let delays: Vec<u64> = (0..copies)
             .map(|_| {
                 let base = self.base_ns[&(from, to)];
-                let late = if rng.random_bool(self.straggle) { rng.random_range(0..2_000 * MS) } else { 0 };
+                let late = if rng.random_bool(self.straggle) {
+                    rng.random_range(0..2_000 * MS)
+                } else {
+                    0
+                };
                 rng.random_range(base..=base + (base as f64 * self.spread) as u64) + late + clog
             })
             .collect();

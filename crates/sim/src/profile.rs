@@ -1,12 +1,16 @@
-//! What things cost a node's one core, and what a run tells of it: throughput and latency at sizes that no machine at hand has.
+//! What things cost a node's one core, and what a run tells of it: throughput and latency at sizes
+//! that no machine at hand has.
 //!
-//! The code is the server's; only its speed is made up. Each thing that a node does keeps its core busy for so long, and whatever else is for that node
-//! waits. Sessions read and write keys: what the wire and SQL cost is not in it.
+//! The code is the server's; only its speed is made up. Each thing that a node does keeps its core
+//! busy for so long, and whatever else is for that node waits. Sessions read and write keys: what
+//! the wire and SQL cost is not in it.
 //!
-//! **One model.** What is predicted and every figure use the same costs: those of `costs.txt`, which `cargo xtask costs` wrote beside what it measured.
+//! **One model.** What is predicted and every figure use the same costs: those of `costs.txt`,
+//! which `cargo xtask costs` wrote beside what it measured.
 //!
-//! **Not in it.** How large a frame or a value is: all cost the same. What commits in a row share but syncs of the log: a host hands several frames to one
-//! system call, here each is paid for. More than one core in a node. Caches, reads from a disk, checkpoints.
+//! **Not in it.** How large a frame or a value is: all cost the same. What commits in a row share
+//! but syncs of the log: a host hands several frames to one system call, here each is paid for.
+//! More than one core in a node. Caches, reads from a disk, checkpoints.
 
 /// What things cost, in nanoseconds of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,11 +19,13 @@ pub struct Costs {
     pub send_ns: u64,
     /// To receive a frame and take the step that it asks for.
     pub receive_ns: u64,
-    /// A question or answer between a session and a replica of the same node, and what either does with it.
+    /// A question or answer between a session and a replica of the same node, and what either does
+    /// with it.
     pub local_ns: u64,
     /// To write a batch to the log and sync it, apart from waiting for the disk.
     pub sync_ns: u64,
-    /// How long a sync waits for the disk at most; it waits for a tenth of that at least. No core is busy meanwhile.
+    /// How long a sync waits for the disk at most; it waits for a tenth of that at least. No core
+    /// is busy meanwhile.
     pub disk_ns: u64,
 }
 
@@ -32,7 +38,9 @@ impl Costs {
     /// Reads lines of a name and nanoseconds; others mean nothing.
     pub fn read(text: &str) -> Option<Costs> {
         let cost = |name: &str| {
-            let mut values = text.lines().filter_map(|line| line.split_once(' ').filter(|(first, _)| *first == name));
+            let mut values = text
+                .lines()
+                .filter_map(|line| line.split_once(' ').filter(|(first, _)| *first == name));
             values.next()?.1.trim().parse().ok()
         };
         Some(Costs {
@@ -62,7 +70,8 @@ pub struct Profile {
     pub ended_ns: Vec<u64>,
     /// In a scene: transactions that were not committed.
     pub failed: u64,
-    /// In a scene with time masters: when a node that is none had heard them, and how unsure it was then of the time.
+    /// In a scene with time masters: when a node that is none had heard them, and how unsure it was
+    /// then of the time.
     pub unsure_ns: Vec<(u64, u64)>,
     /// In a scene: how many groups were led where they were to be when the measurement began.
     pub well_led: u32,

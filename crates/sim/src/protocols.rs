@@ -1,4 +1,5 @@
-//! The protocols that worlds run: one row for each. What is shared asks the row, and names no protocol.
+//! The protocols that worlds run: one row for each. What is shared asks the row, and names no
+//! protocol.
 
 use crate::{Defect, Faults, Options, Report, profile, scene};
 use meridian_machine::planted::Rule;

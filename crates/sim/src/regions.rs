@@ -16,7 +16,8 @@ pub enum Regions {
     K2,
     /// Three continents (TAPIR, Table 1).
     Tapir,
-    /// US West, US East, Europe (Clock-SI, §V.B, which tells the two ways from US West; the third is taken as their mean).
+    /// US West, US East, Europe (Clock-SI, §V.B, which tells the two ways from US West; the third
+    /// is taken as their mean).
     ClockSi,
 }
 
@@ -34,8 +35,14 @@ const CLOCK_SI: &[&[f64]] = &[&[0.14, 170.0, 160.0], &[170.0, 0.14, 165.0], &[16
 
 impl Regions {
     /// Every one.
-    pub const ALL: [Regions; 6] =
-        [Regions::Drawn, Regions::Lan, Regions::Spanner, Regions::K2, Regions::Tapir, Regions::ClockSi];
+    pub const ALL: [Regions; 6] = [
+        Regions::Drawn,
+        Regions::Lan,
+        Regions::Spanner,
+        Regions::K2,
+        Regions::Tapir,
+        Regions::ClockSi,
+    ];
 
     /// The name, as in `--regions`.
     pub const fn name(self) -> &'static str {
@@ -70,7 +77,8 @@ impl Regions {
 
     /// The longest of all round trips.
     pub(crate) fn farthest_ns(self) -> u64 {
-        let all = self.round_trips_ms().unwrap_or(&[&[20.0]]).iter().flat_map(|row| row.iter().copied());
+        let all =
+            self.round_trips_ms().unwrap_or(&[&[20.0]]).iter().flat_map(|row| row.iter().copied());
         (all.fold(0.0, f64::max) * 1e6) as u64
     }
 }

@@ -5,8 +5,9 @@
 //!          the rest                 gateways: sessions stand there, and no members
 //! ```
 //!
-//! The groups are there from the beginning, as after splits and moves; each is led where it is said. Before anything is counted every group is written to,
-//! and every session knows who leads. Where nobody leads there are two, with a replica on each server.
+//! The groups are there from the beginning, as after splits and moves; each is led where it is
+//! said. Before anything is counted every group is written to, and every session knows who leads.
+//! Where nobody leads there are two, with a replica on each server.
 
 use crate::{Faults, Options, Regions, Timebase, profile::Costs};
 
@@ -21,7 +22,8 @@ pub struct Scene {
     pub servers: usize,
     /// Nodes without members, for sessions. Without any, sessions stand at the servers.
     pub gateways: usize,
-    /// The zone in whose gateway all sessions stand, where there is one in each; without it, at all gateways alike.
+    /// The zone in whose gateway all sessions stand, where there is one in each; without it, at all
+    /// gateways alike.
     pub seated_in: Option<usize>,
     /// Groups.
     pub groups: u32,
@@ -31,11 +33,13 @@ pub struct Scene {
     pub led_in_first: bool,
     /// What sessions do.
     pub work: Work,
-    /// How often each session begins a transaction, also if the last one took longer than that; without it, as soon as the last has ended.
+    /// How often each session begins a transaction, also if the last one took longer than that;
+    /// without it, as soon as the last has ended.
     pub every_ns: Option<u64>,
     /// The length of leases.
     pub lease_ns: u64,
-    /// How exact clocks claim to be, where nodes do not ask for the time; and time masters' references, where they do.
+    /// How exact clocks claim to be, where nodes do not ask for the time; and time masters'
+    /// references, where they do.
     pub half_width_ns: u64,
     /// The first so many nodes are time masters, where nodes ask for the time.
     pub masters: usize,
@@ -56,7 +60,8 @@ pub enum Work {
     Read,
     /// Read one key, as of a moment that is past.
     Snapshot,
-    /// Read two keys, one after the other, and write both, as Retwis' FollowUser (TAPIR §7.4): in one group, or each in another.
+    /// Read two keys, one after the other, and write both, as Retwis' FollowUser (TAPIR §7.4): in
+    /// one group, or each in another.
     Follow(u32),
     /// The same, where keys are drawn by Zipf's law, in whichever groups they are.
     FollowByZipf,
@@ -68,7 +73,8 @@ pub(crate) const ZIPF: (u32, f64) = (1_000_000, 0.6);
 /// What happens, at so many nanoseconds after the first that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incident {
-    /// All servers of a zone lose power for good; if they are told, they end in order: whatever they lead they hand over first.
+    /// All servers of a zone lose power for good; if they are told, they end in order: whatever
+    /// they lead they hand over first.
     Kill {
         /// The zone.
         zone: usize,
@@ -77,7 +83,8 @@ pub enum Incident {
         /// When.
         at_ns: u64,
     },
-    /// Until then one message in so many takes up to two seconds longer; later, two time masters of the first zone are away for a while.
+    /// Until then one message in so many takes up to two seconds longer; later, two time masters of
+    /// the first zone are away for a while.
     Masters {
         /// One in so many.
         late: u32,
@@ -99,8 +106,11 @@ impl Scene {
     /// The servers with a group's members; the first is to lead.
     pub(crate) fn members(&self, group: u32) -> Vec<usize> {
         let group = group as usize;
-        let (first, server) = if self.led_in_first { (0, group) } else { (group % self.zones, group / self.zones) };
-        (0..self.replicas).map(|more| server % self.servers * self.zones + (first + more) % self.zones).collect()
+        let (first, server) =
+            if self.led_in_first { (0, group) } else { (group % self.zones, group / self.zones) };
+        (0..self.replicas)
+            .map(|more| server % self.servers * self.zones + (first + more) % self.zones)
+            .collect()
     }
 
     /// Where a session stands.

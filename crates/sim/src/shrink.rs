@@ -1,7 +1,8 @@
 //! A smaller world that is wrong, too: fewer faults, in one window, and fewer transactions.
 //!
-//! Everything is drawn as before; faults outside of the window do not strike. What a smaller world does after the first difference is another
-//! story, so that it need not be wrong in the same way: it is believed only if it is wrong.
+//! Everything is drawn as before; faults outside of the window do not strike. What a smaller world
+//! does after the first difference is another story, so that it need not be wrong in the same way:
+//! it is believed only if it is wrong.
 
 use crate::{Options, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +13,8 @@ pub fn is_wrong(options: Options) -> bool {
     catch_unwind(AssertUnwindSafe(|| run(options).verdict.is_err())).unwrap_or(true)
 }
 
-/// The smallest world that `runs` runs find; the one that was given if they find none. Assertions print what they print: hooks are the caller's.
+/// The smallest world that `runs` runs find; the one that was given if they find none. Assertions
+/// print what they print: hooks are the caller's.
 pub fn shrink(options: Options, runs: usize) -> Options {
     let mut smallest = options;
     let mut left = runs;
@@ -20,20 +22,25 @@ pub fn shrink(options: Options, runs: usize) -> Options {
         left = left.saturating_sub(1);
         left > 0 && is_wrong(smaller)
     };
-    // The end of the window, then its beginning, then how many transactions: each by halves, as long as it stays wrong.
+    // The end of the window, then its beginning, then how many transactions: each by halves, as
+    // long as it stays wrong.
     let (from, to) = smallest.strikes.unwrap_or((0, MOST_STRIKES));
     let ends = halving(to, from, |to| wrong(Options { strikes: Some((from, to)), ..smallest }));
     if ends < to {
         smallest.strikes = Some((from, ends));
     }
     let last = smallest.strikes.map_or(MOST_STRIKES, |(_, to)| to);
-    let begins =
-        last - halving(last - from, 0, |length| wrong(Options { strikes: Some((last - length, last)), ..smallest }));
+    let begins = last
+        - halving(last - from, 0, |length| {
+            wrong(Options { strikes: Some((last - length, last)), ..smallest })
+        });
     if begins > from {
         smallest.strikes = Some((begins, last));
     }
     let transactions = smallest.transactions as u64;
-    let fewer = halving(transactions, 1, |count| wrong(Options { transactions: count as usize, ..smallest }));
+    let fewer = halving(transactions, 1, |count| {
+        wrong(Options { transactions: count as usize, ..smallest })
+    });
     smallest.transactions = fewer as usize;
     smallest
 }

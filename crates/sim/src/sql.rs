@@ -1,11 +1,13 @@
-//! The same clients through SQL: sessions of the SQL room on the gateway of a simulated node, nothing of it made up.
+//! The same clients through SQL: sessions of the SQL room on the gateway of a simulated node,
+//! nothing of it made up.
 //!
 //! ```text
 //!   lab (k text PRIMARY KEY, v text)      lists are numbers with a space before each; a mark is a row of its own
 //! ```
 //!
-//! A plan of one step is a statement of its own half of the time: the server retries it, and replays whole transactions where the client could not
-//! tell the difference. No client hears a commit timestamp: who wrote has that of its mark, who only read is judged by cycles alone.
+//! A plan of one step is a statement of its own half of the time: the server retries it, and
+//! replays whole transactions where the client could not tell the difference. No client hears a
+//! commit timestamp: who wrote has that of its mark, who only read is judged by cycles alone.
 
 use crate::carried::Desk;
 use crate::client::{MARK, Seen};
@@ -24,8 +26,17 @@ const LOOK: &str = "SELECT v FROM lab WHERE k = $1";
 type Rows = Vec<Vec<Datum>>;
 
 /// Tries a plan; what comes of it is in `seen` at every moment.
-pub async fn attempt<D: Desk>(engine: Arc<Engine>, desk: Arc<D>, plan: Plan, seen: Arc<Mutex<Seen>>) {
-    let mut client = Client { session: Session::new(engine, "lab"), seen: &seen, writes: plan.mode == Mode::ReadWrite };
+pub async fn attempt<D: Desk>(
+    engine: Arc<Engine>,
+    desk: Arc<D>,
+    plan: Plan,
+    seen: Arc<Mutex<Seen>>,
+) {
+    let mut client = Client {
+        session: Session::new(engine, "lab"),
+        seen: &seen,
+        writes: plan.mode == Mode::ReadWrite,
+    };
     let ended = client.transaction(&desk, &plan).await;
     let end = match ended {
         Ok(()) => (Status::Ok, None),
@@ -48,7 +59,8 @@ struct Client<'a> {
 }
 
 fn value(key: &str, text: &str) -> Value {
-    let mut numbers = text.split_whitespace().map(|number| number.parse().expect("a number was stored"));
+    let mut numbers =
+        text.split_whitespace().map(|number| number.parse().expect("a number was stored"));
     if key.starts_with('l') {
         Value::List(numbers.collect())
     } else {
@@ -143,29 +155,42 @@ impl Client<'_> {
         let statement = match number {
             None => format!("DELETE FROM lab WHERE k = '{key}'"),
             Some(number) => {
-                format!("INSERT INTO lab VALUES ('{key}', '{number}') ON CONFLICT (k) DO UPDATE SET v = excluded.v")
+                format!(
+                    "INSERT INTO lab VALUES ('{key}', '{number}') ON CONFLICT (k) DO UPDATE SET v = excluded.v"
+                )
             }
         };
         self.run(&statement).await.map(drop)
     }
 
-    async fn scan(&mut self, low: &str, high: &str, backwards: bool) -> Result<Vec<(String, Value)>, SqlError> {
+    async fn scan(
+        &mut self,
+        low: &str,
+        high: &str,
+        backwards: bool,
+    ) -> Result<Vec<(String, Value)>, SqlError> {
         let order = if backwards { "DESC" } else { "ASC" };
         let query = match backwards && !self.writes {
             // By an index on v, while there is one: it tells what the table tells.
             true => "SELECT k, v FROM lab WHERE v >= ''".to_owned(),
-            false => format!("SELECT k, v FROM lab WHERE k >= '{low}' AND k < '{high}' ORDER BY k {order}"),
+            false => format!(
+                "SELECT k, v FROM lab WHERE k >= '{low}' AND k < '{high}' ORDER BY k {order}"
+            ),
         };
-        let row = |row: &Vec<Datum>| (text(&row[0]).to_owned(), value(text(&row[0]), text(&row[1])));
+        let row =
+            |row: &Vec<Datum>| (text(&row[0]).to_owned(), value(text(&row[0]), text(&row[1])));
         let mut rows: Vec<(String, Value)> = self.run(&query).await?.iter().map(row).collect();
         rows.retain(|(key, _)| low <= key.as_str() && key.as_str() < high);
-        rows.sort_by(|(one, _), (other, _)| if backwards { other.cmp(one) } else { one.cmp(other) });
+        rows.sort_by(
+            |(one, _), (other, _)| if backwards { other.cmp(one) } else { one.cmp(other) },
+        );
         self.note(Op::Scan(low.to_owned(), high.to_owned(), rows.clone()));
         Ok(rows)
     }
 
     async fn take<D: Desk>(&mut self, desk: &Arc<D>, step: &Step) -> Result<(), SqlError> {
-        let number = |value: &Value| if let Value::Number(number) = value { Some(*number) } else { None };
+        let number =
+            |value: &Value| if let Value::Number(number) = value { Some(*number) } else { None };
         match step {
             Step::Read(key, lock) => drop(self.look(key, *lock).await?),
             Step::Append(key, element) => {
@@ -204,7 +229,8 @@ impl Client<'_> {
             }
             Step::Next(low, high, key) => {
                 let rows = self.scan(low, high, false).await?;
-                let greatest = rows.iter().filter_map(|(_, value)| number(value)).max().unwrap_or(0);
+                let greatest =
+                    rows.iter().filter_map(|(_, value)| number(value)).max().unwrap_or(0);
                 self.write(key, Some(greatest + 1)).await?;
             }
             Step::InsertUnless(low, high, key, number) => {

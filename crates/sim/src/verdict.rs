@@ -48,7 +48,9 @@ fn elements(transaction: &Transaction) -> impl Iterator<Item = i64> + '_ {
     let mut last: BTreeMap<&String, Option<i64>> = BTreeMap::new();
     for op in &transaction.ops {
         match op {
-            Op::Append(key, element) | Op::Write(key, Value::Number(element)) => drop(last.insert(key, Some(*element))),
+            Op::Append(key, element) | Op::Write(key, Value::Number(element)) => {
+                let _ = last.insert(key, Some(*element));
+            }
             Op::Write(key, _) => drop(last.insert(key, None)),
             Op::Read(..) | Op::Scan(..) => {}
         }
@@ -72,8 +74,9 @@ pub struct Evidence<'a> {
     pub installed: &'a Installed,
 }
 
-/// Gives what a client was not told the timestamp at which it was installed, and looks whether what it was told is so. With a mark, a transaction is found by it; without, by its elements,
-/// unless clients spoke SQL.
+/// Gives what a client was not told the timestamp at which it was installed, and looks whether what
+/// it was told is so. With a mark, a transaction is found by it; without, by its elements, unless
+/// clients spoke SQL.
 pub fn date(
     history: &mut [Transaction],
     marks: &[Option<i64>],
@@ -85,7 +88,9 @@ pub fn date(
         let found: Vec<Option<Stamp>> = match mark {
             Some(mark) => vec![by_mark.get(mark).copied()],
             None if sql => Vec::new(),
-            None => elements(transaction).map(|element| by_element.get(&element).copied()).collect(),
+            None => {
+                elements(transaction).map(|element| by_element.get(&element).copied()).collect()
+            }
         };
         match transaction.status {
             Status::Ok if sql => {
@@ -96,7 +101,9 @@ pub fn date(
             }
             Status::Ok => {
                 if let Some(other) = found.iter().find(|found| **found != transaction.at) {
-                    return Err(format!("told as committed, and installed at {other:?}: {transaction}"));
+                    return Err(format!(
+                        "told as committed, and installed at {other:?}: {transaction}"
+                    ));
                 }
             }
             Status::Fail => {
@@ -127,10 +134,13 @@ impl Evidence<'_> {
     }
 }
 
-/// External consistency, against true time and not only against others: what is told has passed, and what was written was not committed before it
-/// was asked for (Spanner §4.1.2: start, and commit wait).
+/// External consistency, against true time and not only against others: what is told has passed,
+/// and what was written was not committed before it was asked for (Spanner §4.1.2: start, and
+/// commit wait).
 fn in_true_time(transaction: &Transaction) -> Result<(), String> {
-    let (Status::Ok, Some((nanos, ..))) = (transaction.status, transaction.at) else { return Ok(()) };
+    let (Status::Ok, Some((nanos, ..))) = (transaction.status, transaction.at) else {
+        return Ok(());
+    };
     if nanos >= transaction.end && transaction.writes() {
         return Err(format!("by true time: told before its timestamp had passed: {transaction}"));
     }
@@ -152,14 +162,20 @@ fn exactly(at: Timestamp, ops: &[Op], installed: &Installed) -> Result<(), Strin
     }
     let check = |key: &String, found: &Value| {
         let expected = state.get(key).unwrap_or(&Value::Nothing);
-        if expected == found { Ok(()) } else { Err(format!("{key} was {expected} at {at}, and was read as {found}")) }
+        if expected == found {
+            Ok(())
+        } else {
+            Err(format!("{key} was {expected} at {at}, and was read as {found}"))
+        }
     };
     for op in ops {
         match op {
             Op::Read(key, found) => check(key, found)?,
             Op::Scan(low, high, rows) => {
                 let found: BTreeMap<String, Value> = rows.iter().cloned().collect();
-                for key in state.range(low.clone()..high.clone()).map(|(key, _)| key).chain(found.keys()) {
+                for key in
+                    state.range(low.clone()..high.clone()).map(|(key, _)| key).chain(found.keys())
+                {
                     check(key, found.get(key).unwrap_or(&Value::Nothing))?;
                 }
             }

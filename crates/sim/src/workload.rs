@@ -1,7 +1,8 @@
 //! What clients try to do.
 //!
-//! Keys that begin with `l` are lists, to which is appended by reading and writing; all others are registers. Every element is written once, so
-//! that it names its writer; where numbers mean something (balances, counters), a transaction also writes a key of its own, its *mark*.
+//! Keys that begin with `l` are lists, to which is appended by reading and writing; all others are
+//! registers. Every element is written once, so that it names its writer; where numbers mean
+//! something (balances, counters), a transaction also writes a key of its own, its *mark*.
 
 use crate::client::MARK;
 use meridian_clock::Timestamp;
@@ -16,7 +17,8 @@ use std::str::FromStr;
 /// What the clients of a world do. (All but the first are Jepsen's.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// Lists and registers in one transaction: reads, appends, writes, deletes, scans both ways, savepoints, pauses, reads of the past.
+    /// Lists and registers in one transaction: reads, appends, writes, deletes, scans both ways,
+    /// savepoints, pauses, reads of the past.
     Mixed,
     /// Reads of lists and appends to them.
     ListAppend,
@@ -53,7 +55,8 @@ impl Workload {
         Workload::Predicate,
     ];
 
-    /// Those that mean something without transactions: every value that they write is another, and none of it counts on what was read.
+    /// Those that mean something without transactions: every value that they write is another, and
+    /// none of it counts on what was read.
     pub const OF_REGISTERS: [Workload; 6] = [
         Workload::Mixed,
         Workload::ListAppend,
@@ -84,7 +87,8 @@ impl Workload {
         }
     }
 
-    /// A key in the middle of those that it uses, where so many transactions write: on both sides of it something happens.
+    /// A key in the middle of those that it uses, where so many transactions write: on both sides
+    /// of it something happens.
     pub(crate) fn middle(self, keys: u32, transactions: usize) -> String {
         let (half, later) = (keys / 2, transactions / 2);
         match self {
@@ -102,12 +106,20 @@ impl Workload {
     }
 
     /// What it promises by itself; less where the order need not be that of real time.
-    pub(crate) fn judge(self, history: &[Transaction], in_real_time: bool) -> Result<(), invariants::Violation> {
+    pub(crate) fn judge(
+        self,
+        history: &[Transaction],
+        in_real_time: bool,
+    ) -> Result<(), invariants::Violation> {
         match self {
-            Workload::Set | Workload::Counter | Workload::Monotonic | Workload::CausalReverse if !in_real_time => {
+            Workload::Set | Workload::Counter | Workload::Monotonic | Workload::CausalReverse
+                if !in_real_time =>
+            {
                 Ok(())
             }
-            Workload::Mixed | Workload::ListAppend | Workload::RwRegister | Workload::Predicate => Ok(()),
+            Workload::Mixed | Workload::ListAppend | Workload::RwRegister | Workload::Predicate => {
+                Ok(())
+            }
             Workload::Bank => invariants::bank(history, ACCOUNTS as usize, OPENING),
             Workload::Set => invariants::set(history),
             Workload::Counter => invariants::counter(history, COUNTER),
@@ -183,13 +195,15 @@ pub(crate) struct Plan {
     pub dawdles_ns: Option<u64>,
 }
 
-/// What becomes of the table's schema while others use it. What a statement finds done already it leaves alone.
+/// What becomes of the table's schema while others use it. What a statement finds done already it
+/// leaves alone.
 const SCHEMA: &[&str] = &[
     "CREATE INDEX IF NOT EXISTS lab_by_v ON lab (v)",
     "DROP INDEX IF EXISTS lab_by_v",
     "ALTER TABLE lab ADD COLUMN IF NOT EXISTS extra int",
     "ALTER TABLE lab DROP COLUMN IF EXISTS extra",
-    // Rows that lack a default are written anew, to another place: who goes on at the old one loses what he wrote.
+    // Rows that lack a default are written anew, to another place: who goes on at the old one loses
+    // what he wrote.
     "ALTER TABLE lab ADD COLUMN IF NOT EXISTS a int DEFAULT 1",
     "ALTER TABLE lab ADD COLUMN IF NOT EXISTS b int DEFAULT 1",
     "ALTER TABLE lab ADD COLUMN IF NOT EXISTS c int DEFAULT 1",
@@ -206,11 +220,14 @@ impl Plan {
         }
     }
 
-    /// The same for a client that speaks SQL: it hears no timestamps, so that all it writes has a mark, and what is one statement is sometimes sent
-    /// as such.
+    /// The same for a client that speaks SQL: it hears no timestamps, so that all it writes has a
+    /// mark, and what is one statement is sometimes sent as such.
     pub fn in_sql(mut self, drawing: &mut Drawing<'_>) -> Plan {
         self = self.of_the_present();
-        let one = matches!(self.steps[..], [Step::Read(..) | Step::Append(..) | Step::Write(..) | Step::Scan(..)]);
+        let one = matches!(
+            self.steps[..],
+            [Step::Read(..) | Step::Append(..) | Step::Write(..) | Step::Scan(..)]
+        );
         self.alone = one && self.mark.is_none() && drawing.rng.random_bool(0.5);
         if self.mode == Mode::ReadWrite && !self.alone && self.mark.is_none() {
             self.mark = Some(drawing.number());
@@ -303,7 +320,16 @@ impl Drawing<'_> {
         }
         let counts = matches!(workload, Workload::Bank | Workload::Counter | Workload::Monotonic);
         let mark = (counts && !reads).then(|| self.number());
-        Plan { mode, steps, mark, rows: 50, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None }
+        Plan {
+            mode,
+            steps,
+            mark,
+            rows: 50,
+            scope: Scope::Open,
+            alone: false,
+            schema: None,
+            dawdles_ns: None,
+        }
     }
 
     fn reading(&mut self, workload: Workload) -> Vec<Step> {
@@ -312,13 +338,19 @@ impl Drawing<'_> {
             Workload::ListAppend | Workload::Mixed => {
                 (0..several).map(|_| Step::Read(self.key('l'), self.lock())).collect()
             }
-            Workload::RwRegister => (0..several).map(|_| Step::Read(self.key('r'), self.lock())).collect(),
+            Workload::RwRegister => {
+                (0..several).map(|_| Step::Read(self.key('r'), self.lock())).collect()
+            }
             Workload::Bank => vec![self.scan('a')],
             Workload::Set => vec![self.scan('s')],
             Workload::Counter => vec![Step::Read(COUNTER.into(), self.lock())],
-            Workload::LongFork => (0..several).map(|_| Step::Read(self.late('f'), Lock::Shared)).collect(),
+            Workload::LongFork => {
+                (0..several).map(|_| Step::Read(self.late('f'), Lock::Shared)).collect()
+            }
             Workload::Monotonic => vec![self.scan('m')],
-            Workload::CausalReverse => (0..several + 2).map(|_| Step::Read(self.late('c'), Lock::Shared)).collect(),
+            Workload::CausalReverse => {
+                (0..several + 2).map(|_| Step::Read(self.late('c'), Lock::Shared)).collect()
+            }
             Workload::Predicate => vec![self.scan('p')],
         }
     }
@@ -380,7 +412,11 @@ impl Drawing<'_> {
     /// A snapshot at what was committed lately, or at that or anything later.
     fn of_the_past(&mut self) -> Mode {
         let at = self.past[self.rng.random_range(0..self.past.len())];
-        Mode::ReadOnly(if self.rng.random_bool(0.5) { ReadAt::Exact(at) } else { ReadAt::AtLeast(at) })
+        Mode::ReadOnly(if self.rng.random_bool(0.5) {
+            ReadAt::Exact(at)
+        } else {
+            ReadAt::AtLeast(at)
+        })
     }
 
     fn mixed(&mut self) -> Plan {
@@ -418,8 +454,18 @@ impl Drawing<'_> {
             steps.push(step);
         }
         if !self.hurries && self.rng.random_bool(0.02) {
-            steps.push(Step::Think(3_000_000_000)); // Somebody who went for coffee with locks in hand.
+            // Somebody who went for coffee with locks in hand.
+            steps.push(Step::Think(3_000_000_000));
         }
-        Plan { mode, steps, mark: None, rows: 2, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None }
+        Plan {
+            mode,
+            steps,
+            mark: None,
+            rows: 2,
+            scope: Scope::Open,
+            alone: false,
+            schema: None,
+            dawdles_ns: None,
+        }
     }
 }

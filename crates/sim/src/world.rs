@@ -1,8 +1,10 @@
 //! The world: events in the order of their time, each of which may cause others.
 //!
-//! 1. Everything is drawn from one generator, and nothing depends on an address, a hash order or real time.
+//! 1. Everything is drawn from one generator, and nothing depends on an address, a hash order or
+//!    real time.
 //! 2. A message is encoded when it leaves and decoded when it arrives, as between hosts.
-//! 3. What belonged to a life of a node dies with it: timers, writes on their way, sessions. Messages do not.
+//! 3. What belonged to a life of a node dies with it: timers, writes on their way, sessions.
+//!    Messages do not.
 
 use crate::carried::{Carried, Desk, KeyOf, MessageOf};
 use crate::client::Seen;
@@ -53,7 +55,8 @@ const MOVERS: u64 = 0x6d6f_7665_6d65_6e74;
 const IDLERS: u64 = 0x6964_6c65_6964_6c65;
 /// Tells the seed of how much members keep from that of everything else.
 const KEEPERS: u64 = 0x6b65_6570_6b65_6570;
-/// How long a shard is idle before its leader closes timestamps, and before it falls silent, where that is not drawn.
+/// How long a shard is idle before its leader closes timestamps, and before it falls silent, where
+/// that is not drawn.
 const IDLE_AFTER: (u64, u64) = (8 * S, 20 * S);
 /// Tells the seed of who ends at a step from that of everything else.
 const KILLERS: u64 = 0x6b69_6c6c_6174_6974;
@@ -231,7 +234,8 @@ pub struct World<R: Carried> {
     favourite: Option<usize>,
     keys: u32,
     lease_ns: u64,
-    /// When a leader that committed nothing closes timestamps, and when one that was asked nothing falls silent.
+    /// When a leader that committed nothing closes timestamps, and when one that was asked nothing
+    /// falls silent.
     idle_after_ns: (u64, u64),
     /// How much members of groups keep of what has ended.
     retention: Retention,
@@ -250,7 +254,8 @@ pub struct World<R: Carried> {
     installed: Installed,
     /// The newest number that a shard may have got.
     shards_born: u32,
-    /// Draws what members shards are to have, and whether they are to have others at all: worlds whose members stay are what they were.
+    /// Draws what members shards are to have, and whether they are to have others at all: worlds
+    /// whose members stay are what they were.
     movers: ChaCha8Rng,
     moves: bool,
     catalog: R::Catalog,
@@ -261,7 +266,8 @@ pub struct World<R: Carried> {
     /// What sessions see while something is measured.
     measured: Profile,
     measured_since: u64,
-    /// When a scene's groups began to be written to, and how many of them were led then where they were to be.
+    /// When a scene's groups began to be written to, and how many of them were led then where they
+    /// were to be.
     primed_since: u64,
     well_led: u32,
     /// Nodes whose disks may not hold what was written to them: a minority.
@@ -291,7 +297,8 @@ impl<R: Carried> World<R> {
         let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
         let movers = ChaCha8Rng::seed_from_u64(options.seed ^ MOVERS);
         let mut idlers = ChaCha8Rng::seed_from_u64(options.seed ^ IDLERS);
-        let quiesce_ns = if idlers.random_bool(0.5) { idlers.random_range(20 * MS..S) } else { IDLE_AFTER.1 };
+        let quiesce_ns =
+            if idlers.random_bool(0.5) { idlers.random_range(20 * MS..S) } else { IDLE_AFTER.1 };
         let idle_after_ns = (idlers.random_range(50 * MS..IDLE_AFTER.0), quiesce_ns);
         let retention = match options.profile {
             Some(_) => Retention::LONG,
@@ -309,7 +316,9 @@ impl<R: Carried> World<R> {
                     // Nobody has set it for long.
                     clock.set(rng.random_range(-(MS as i64) * 500..MS as i64 * 500));
                 }
-                Timebase::Masters => clock = clock.asking(true, rng.random_range(-150_000..=150_000)),
+                Timebase::Masters => {
+                    clock = clock.asking(true, rng.random_range(-150_000..=150_000))
+                }
             }
             if options.defect == Some(Defect::ClockLies) {
                 clock.claim(0);
@@ -373,7 +382,10 @@ impl<R: Carried> World<R> {
             nodes,
             ready: Arc::default(),
             errands: 0,
-            zipf: options.scene.filter(|scene| scene.work == Work::FollowByZipf).map(|_| Zipf::of(ZIPF.0, ZIPF.1)),
+            zipf: options
+                .scene
+                .filter(|scene| scene.work == Work::FollowByZipf)
+                .map(|_| Zipf::of(ZIPF.0, ZIPF.1)),
             next_element: 0,
             begun: 0,
             open: true,
@@ -413,7 +425,11 @@ impl<R: Carried> World<R> {
         for node in 0..self.nodes.len() {
             self.push(0, Some(Whom { node, life: None }), Event::Boot);
             if self.options.defect == Some(Defect::ClockLies) {
-                self.push(0, Some(Whom { node, life: None }), Event::Strobe { reach_ns: LIE, until: u64::MAX });
+                self.push(
+                    0,
+                    Some(Whom { node, life: None }),
+                    Event::Strobe { reach_ns: LIE, until: u64::MAX },
+                );
             }
         }
         self.push(0, None, Event::Reach);
@@ -437,20 +453,35 @@ impl<R: Carried> World<R> {
         self.quiet();
         let before: Vec<usize> = self.clients.iter().map(|client| client.committed).collect();
         let got_on = |world: &World<R>| {
-            world.clients.iter().zip(&before).all(|(client, before)| client.committed >= before + EACH)
+            world
+                .clients
+                .iter()
+                .zip(&before)
+                .all(|(client, before)| client.committed >= before + EACH)
         };
         if !self.until(LIVENESS, got_on) {
-            let stuck = self.clients.iter().zip(&before).position(|(client, before)| client.committed < before + EACH);
-            self.fail(format!("client {stuck:?} did not get on within {} s after the last fault", LIVENESS / S));
+            let stuck = self
+                .clients
+                .iter()
+                .zip(&before)
+                .position(|(client, before)| client.committed < before + EACH);
+            self.fail(format!(
+                "client {stuck:?} did not get on within {} s after the last fault",
+                LIVENESS / S
+            ));
         }
         self.open = false;
         let mut rested = BTreeSet::new();
         if !self.until(LIVENESS, |world| world.is_at_rest(&mut rested)) {
             let what = self.what_is_left();
-            self.fail(format!("something is left {} s after everybody went home: {what}", LIVENESS / S));
+            self.fail(format!(
+                "something is left {} s after everybody went home: {what}",
+                LIVENESS / S
+            ));
         }
         R::conclude(&mut self);
-        // Also of a world that did not end well: in its history too, what no client was told has the timestamp at which it was installed.
+        // Also of a world that did not end well: in its history too, what no client was told has
+        // the timestamp at which it was installed.
         let verdict = R::judge(&mut self);
         self.violation = self.violation.take().or(verdict.err());
         self.report()
@@ -460,7 +491,9 @@ impl<R: Carried> World<R> {
         Report {
             seed: self.options.seed,
             virtual_ns: self.now() - BEGINNING,
-            verdict: self.violation.map_or(Ok(()), |why| Err(format!("seed {}: {why}", self.options.seed))),
+            verdict: self
+                .violation
+                .map_or(Ok(()), |why| Err(format!("seed {}: {why}", self.options.seed))),
             history: self.history,
             faults: self.struck,
             changes: self.changed,
@@ -469,7 +502,10 @@ impl<R: Carried> World<R> {
             quiet: self.quiet_transactions,
             failures: self.failures,
             profile: self.options.profile.map(|_| self.measured),
-            leader: self.nodes.iter().position(|node| node.life.as_ref().is_some_and(|life| !R::led(life).is_empty())),
+            leader: self
+                .nodes
+                .iter()
+                .position(|node| node.life.as_ref().is_some_and(|life| !R::led(life).is_empty())),
             trace_hash: self.trace,
             events: self.events,
         }
@@ -503,7 +539,8 @@ impl<R: Carried> World<R> {
         Some(Whom { node, life: self.nodes[node].life.as_ref().map(|life| life.incarnation) })
     }
 
-    /// Lets things happen until something holds; false if it did not within a time, or if something was found wrong.
+    /// Lets things happen until something holds; false if it did not within a time, or if something
+    /// was found wrong.
     fn until(&mut self, within_ns: u64, mut holds: impl FnMut(&World<R>) -> bool) -> bool {
         let end = self.now() + within_ns;
         while self.violation.is_none() && !holds(self) {
@@ -547,11 +584,14 @@ impl<R: Carried> World<R> {
                 | Event::Free
                 | Event::Rouse
         );
-        let Some(Whom { node, .. }) = whom.filter(|_| !done_to) else { return self.take_place(whom, event) };
+        let Some(Whom { node, .. }) = whom.filter(|_| !done_to) else {
+            return self.take_place(whom, event);
+        };
         let Some(event) = self.outsleeps(whom, event) else { return };
         let until = self.nodes[node].paused_until;
         if until > self.now() {
-            // Who wakes goes on in any order: a session may be faster than the timer that would have stopped it.
+            // Who wakes goes on in any order: a session may be faster than the timer that would
+            // have stopped it.
             let after = self.rng.random_range(0..5 * MS);
             return self.push_at(until + after, whom, event);
         }
@@ -603,7 +643,11 @@ impl<R: Carried> World<R> {
                 let part = self.rng.random_range(-1.0..=1.0);
                 self.nodes[node].clock.set((part * reach_ns as f64) as i64);
                 if self.faulty && self.now() < until {
-                    let after = if until == u64::MAX { 300 * MS } else { self.rng.random_range(MS..50 * MS) };
+                    let after = if until == u64::MAX {
+                        300 * MS
+                    } else {
+                        self.rng.random_range(MS..50 * MS)
+                    };
                     self.push(after, whom, Event::Strobe { reach_ns, until });
                 } else {
                     self.set_right(node);

@@ -1,4 +1,5 @@
-//! QWStore under every fault, judged by what it promises; and the judge, with worlds that are broken on purpose.
+//! QWStore under every fault, judged by what it promises; and the judge, with worlds that are
+//! broken on purpose.
 
 use meridian_history::Status;
 use meridian_sim::{Defect, Faults, Options, Workload, campaign, protocols, run};
@@ -20,7 +21,9 @@ fn an_acknowledged_write_is_never_unseen() {
     for seed in 0..seeds(40) {
         let report = run(world(seed));
         assert_eq!(report.verdict, Ok(()), "{}", world(seed).workload);
-        let count = |status| report.history.iter().filter(|all| all.status == status && all.writes()).count();
+        let count = |status| {
+            report.history.iter().filter(|all| all.status == status && all.writes()).count()
+        };
         (committed, unknown) = (committed + count(Status::Ok), unknown + count(Status::Info));
     }
     println!("{committed} committed, {unknown} unknown");
@@ -45,7 +48,8 @@ fn without_faults_every_write_is_acknowledged() {
 #[test]
 fn planted_defects_are_noticed() {
     for defect in Defect::of(&protocols::QWSTORE) {
-        let spoilt = |seed: &u64| run(Options { defect: Some(defect), ..world(*seed) }).verdict.is_err();
+        let spoilt =
+            |seed: &u64| run(Options { defect: Some(defect), ..world(*seed) }).verdict.is_err();
         let first = (0..60).find(spoilt);
         println!("{}: first noticed by seed {first:?}", defect.name());
         assert!(first.is_some(), "{} is not noticed by 60 seeds", defect.name());

@@ -1,4 +1,5 @@
-//! Our judge of cycles and another one that shares nothing with it (`adya`, after Elle) say the same, of histories that are right and of spoilt ones.
+//! Our judge of cycles and another one that shares nothing with it (`adya`, after Elle) say the
+//! same, of histories that are right and of spoilt ones.
 
 use adya::{History, Opts, Valid, check};
 use meridian_history::cycles::{self, Model};
@@ -9,7 +10,8 @@ use meridian_txn::locking::rules as locking_rules;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// As Jepsen writes it: an invocation and a completion for each transaction. Each has a process of its own, since its client is in its place in time.
+/// As Jepsen writes it: an invocation and a completion for each transaction. Each has a process of
+/// its own, since its client is in its place in time.
 fn jepsen(history: &[Transaction]) -> String {
     let ops = |transaction: &Transaction, done: bool| {
         let op = |op: &Op| match op {
@@ -79,11 +81,16 @@ fn two_judges_agree_on_what_is_wrong() {
     let (mut wrong, mut all) = (0, 0);
     for defect in defects {
         for seed in 0..8 {
-            let faults =
-                if defect == Defect::LeaseNotChecked { defect.faults(protocols::DEFAULT) } else { Faults::ALL };
+            let faults = if defect == Defect::LeaseNotChecked {
+                defect.faults(protocols::DEFAULT)
+            } else {
+                Faults::ALL
+            };
             let spoilt = Options { defect: Some(defect), faults, ..world(seed) };
             // A world that is too broken to end tells no history.
-            let Ok((ours, theirs)) = catch_unwind(AssertUnwindSafe(|| verdicts(spoilt))) else { continue };
+            let Ok((ours, theirs)) = catch_unwind(AssertUnwindSafe(|| verdicts(spoilt))) else {
+                continue;
+            };
             assert_eq!(ours, theirs, "{} seed {seed}", defect.name());
             (wrong, all) = (wrong + usize::from(!ours), all + 1);
         }

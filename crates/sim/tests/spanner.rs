@@ -6,8 +6,9 @@ use meridian_log::rules as log_rules;
 use meridian_machine::planted::Rule;
 use meridian_replication::rules as replication_rules;
 use meridian_sim::{
-    Defect, Faults, Options, Report, Timebase, WOUNDS_COMMITS, Workload, campaign, finds_nothing_at_a_newcomer,
-    is_wrong, protocols, reads_after_a_pause, reads_in_the_next_life, run, shrink,
+    Defect, Faults, Options, Report, Timebase, WOUNDS_COMMITS, Workload, campaign,
+    finds_nothing_at_a_newcomer, is_wrong, protocols, reads_after_a_pause, reads_in_the_next_life,
+    run, shrink,
 };
 use meridian_store::rules as store_rules;
 use meridian_systems::shard::rules as shard_rules;
@@ -49,7 +50,8 @@ const FAULTS: &[&str] = &[
 ];
 
 fn told(report: &Report) -> String {
-    let count = |status| report.history.iter().filter(|transaction| transaction.status == status).count();
+    let count =
+        |status| report.history.iter().filter(|transaction| transaction.status == status).count();
     let [ok, failed, unknown] = [Status::Ok, Status::Fail, Status::Info].map(count);
     let Report { seed, virtual_ns, events, faults, trace_hash, .. } = report;
     let seconds = virtual_ns / 1_000_000_000;
@@ -72,7 +74,10 @@ fn seeds() -> u64 {
 #[test]
 fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
     let next = AtomicU64::new(0);
-    let worker = || std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|seed| *seed < seeds());
+    let worker = || {
+        std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed))
+            .take_while(|seed| *seed < seeds())
+    };
     let judged = |seed| {
         let report = run(campaign(seed));
         println!("{} {}", campaign(seed).workload, told(&report));
@@ -83,13 +88,18 @@ fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let reports: Vec<Report> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| worker().map(judged).collect::<Vec<_>>())).collect();
+        let workers: Vec<_> = (0..threads)
+            .map(|_| scope.spawn(|| worker().map(judged).collect::<Vec<_>>()))
+            .collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("a verdict")).collect()
     });
     let (mut struck, mut met): (BTreeMap<&str, u64>, BTreeMap<&str, u64>) = Default::default();
     let mut committed: BTreeMap<&str, usize> = BTreeMap::new();
     for report in &reports {
-        let ok = report.history.iter().filter(|transaction| transaction.status == Status::Ok && transaction.writes());
+        let ok = report
+            .history
+            .iter()
+            .filter(|transaction| transaction.status == Status::Ok && transaction.writes());
         *committed.entry(campaign(report.seed).workload.name()).or_default() += ok.count();
         let happened = report.faults.iter().chain(&report.changes);
         happened.for_each(|(name, times)| *struck.entry(name).or_default() += times);
@@ -97,21 +107,32 @@ fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
     }
     let starved = reports.iter().filter(|report| report.is_starved()).count();
     for report in reports.iter().filter(|report| report.is_starved()) {
-        println!("starved: {:?} {:?} {} {:?}", report.faulty, report.quiet, told(report), report.failures);
+        println!(
+            "starved: {:?} {:?} {} {:?}",
+            report.faulty,
+            report.quiet,
+            told(report),
+            report.failures
+        );
     }
     println!("{committed:?}, {starved} starved, {struck:?}\n{met:#?}");
     // A campaign that has not met everything has shown nothing.
-    assert!(committed.len() == 10 && committed.values().all(|count| *count as u64 > 2 * seeds()), "{committed:?}");
+    assert!(
+        committed.len() == 10 && committed.values().all(|count| *count as u64 > 2 * seeds()),
+        "{committed:?}"
+    );
     assert!(starved as u64 <= 1 + seeds() / 100, "{starved} worlds have committed hardly anything");
     // What is done to a minority only, and once, has few chances.
-    let of_disks = ["flipped bit", "misplaced write", "misdirected write", "lost file", "damage found"];
+    let of_disks =
+        ["flipped bit", "misplaced write", "misdirected write", "lost file", "damage found"];
     let of_nodes = ["lost node", "wiped node", "emptied node", "stranger kept away"];
     let rare = [&of_disks[..], &of_nodes].concat();
     for name in FAULTS.iter().chain(&rare) {
         let least = if rare.contains(name) { seeds() / 100 } else { seeds() / 5 };
         assert!(struck.get(name).is_some_and(|times| *times >= least), "{name}: {struck:?}");
     }
-    let missed: Vec<&&str> = protocols::SPANNER.should_meet.iter().filter(|what| !met.contains_key(**what)).collect();
+    let missed: Vec<&&str> =
+        protocols::SPANNER.should_meet.iter().filter(|what| !met.contains_key(**what)).collect();
     assert!(missed.is_empty(), "never met: {missed:?}");
 }
 
@@ -134,19 +155,26 @@ fn sql_sessions_keep_what_keys_keep() {
         if let Err(why) = &report.verdict {
             panic!("{workload}: {why}\n{}", told(&report));
         }
-        let ok =
-            || report.history.iter().filter(|transaction| transaction.status == Status::Ok && transaction.writes());
+        let ok = || {
+            report
+                .history
+                .iter()
+                .filter(|transaction| transaction.status == Status::Ok && transaction.writes())
+        };
         for (state, times) in &mut met {
             *times += report.reached.get(state).copied().unwrap_or(0);
         }
-        schema += report.reached.get("the schema changes while others use it").copied().unwrap_or(0);
+        schema +=
+            report.reached.get("the schema changes while others use it").copied().unwrap_or(0);
         committed += ok().count();
         alone += ok().filter(|transaction| transaction.at.is_none()).count();
         if seed < 3 {
             assert_eq!(report.trace_hash, run(world).trace_hash, "the same seed is the same run");
         }
     }
-    println!("{committed} committed, {alone} of them by single statements, {schema} changes of the schema");
+    println!(
+        "{committed} committed, {alone} of them by single statements, {schema} changes of the schema"
+    );
     assert!(schema > 50, "{schema}");
     println!("{met:?}");
     assert!(met.values().all(|times| *times > 10), "{met:?}");
@@ -157,48 +185,82 @@ fn sql_sessions_keep_what_keys_keep() {
 fn who_knows_no_time_of_day_asks_the_others_and_it_is_as_good() {
     let (mut committed, mut starved, mut fenced) = (0, 0, 0);
     for seed in 0..60 {
-        let world = Options { timebase: Timebase::Cluster, transactions: 150, ..campaign(3_000_000 + seed) };
+        let world = Options {
+            timebase: Timebase::Cluster,
+            transactions: 150,
+            ..campaign(3_000_000 + seed)
+        };
         let report = run(world);
         assert_eq!(report.verdict, Ok(()), "{} {}", world.workload, told(&report));
-        let ok = report.history.iter().filter(|transaction| transaction.status == Status::Ok && transaction.writes());
+        let ok = report
+            .history
+            .iter()
+            .filter(|transaction| transaction.status == Status::Ok && transaction.writes());
         committed += ok.count();
         starved += u32::from(report.is_starved());
-        fenced += report.reached.get("a leader gives up because it does not know the time").copied().unwrap_or(0);
+        fenced += report
+            .reached
+            .get("a leader gives up because it does not know the time")
+            .copied()
+            .unwrap_or(0);
     }
-    println!("{committed} committed, {starved} starved, {fenced} times a leader did not know the time");
+    println!(
+        "{committed} committed, {starved} starved, {fenced} times a leader did not know the time"
+    );
     assert!(committed > 3_000 && starved <= 2 && fenced > 5, "{committed} {starved} {fenced}");
 }
 
-/// As many time masters lie as may, by steps, drifts, to and fro, and standing still: nobody's readings are wrong, and nothing is lost of the promise.
+/// As many time masters lie as may, by steps, drifts, to and fro, and standing still: nobody's
+/// readings are wrong, and nothing is lost of the promise.
 #[test]
 fn a_minority_of_lying_time_masters_deceives_nobody() {
     let (mut committed, mut starved, mut lies) = (0, 0, 0);
     for seed in 0..60 {
         let faults = Faults { lies: true, ..Faults::ALL };
-        let world = Options { timebase: Timebase::Masters, transactions: 150, faults, ..campaign(4_000_000 + seed) };
+        let world = Options {
+            timebase: Timebase::Masters,
+            transactions: 150,
+            faults,
+            ..campaign(4_000_000 + seed)
+        };
         let report = run(world);
         assert_eq!(report.verdict, Ok(()), "{} {}", world.workload, told(&report));
-        let ok = report.history.iter().filter(|transaction| transaction.status == Status::Ok && transaction.writes());
+        let ok = report
+            .history
+            .iter()
+            .filter(|transaction| transaction.status == Status::Ok && transaction.writes());
         committed += ok.count();
         starved += u32::from(report.is_starved());
         let lie = |name: &&str| name.starts_with("clock lies") || **name == *"clock frozen";
-        lies += report.faults.iter().filter(|(name, _)| lie(name)).map(|(_, times)| times).sum::<u64>();
+        lies +=
+            report.faults.iter().filter(|(name, _)| lie(name)).map(|(_, times)| times).sum::<u64>();
     }
     println!("{committed} committed, {starved} starved, {lies} lies");
     assert!(committed > 3_000 && starved <= 2 && lies > 50, "{committed} {starved} {lies}");
 }
 
-/// What campaigns have found, and what was wrong. What a seed draws changes whenever kinds of faults or of questions are added: most of these have a
-/// transcript in `systems/tests/rules.rs` too, which does not.
+/// What campaigns have found, and what was wrong. What a seed draws changes whenever kinds of
+/// faults or of questions are added: most of these have a transcript in `systems/tests/rules.rs`
+/// too, which does not.
 #[test]
 fn seeds_that_were_wrong_once_are_right() {
-    let born_again = [2971, 5463, 10707, 11469]; // an attempt that had ended, by a question of its own that came late
-    let granted_to_nobody = [2604, 2873, 5548, 6961, 8686, 9714]; // one verdict ended whom a later one of the same list grants
-    let condemned = [13181]; // by a leader that had not heard of its end, whose successor had agreed on the commit
-    // A transaction that was tried again, whose two attempts the lock table took for one because they have one age: it waited for ever.
-    let retried = Options { workload: Workload::ListAppend, sql: true, transactions: 150, ..options(1_000_021) };
+    // an attempt that had ended, by a question of its own that came late
+    let born_again = [2971, 5463, 10707, 11469];
+    // one verdict ended whom a later one of the same list grants
+    let granted_to_nobody = [2604, 2873, 5548, 6961, 8686, 9714];
+    // by a leader that had not heard of its end, whose successor had agreed on the commit
+    let condemned = [13181];
+    // A transaction that was tried again, whose two attempts the lock table took for one because
+    // they have one age: it waited for ever.
+    let retried = Options {
+        workload: Workload::ListAppend,
+        sql: true,
+        transactions: 150,
+        ..options(1_000_021)
+    };
     assert_eq!(run(retried).verdict, Ok(()));
-    // What was torn looked like a record by chance (a checksum of 32 bits), and the log was taken for damaged.
+    // What was torn looked like a record by chance (a checksum of 32 bits), and the log was taken
+    // for damaged.
     let by_chance = Options { transactions: 809, strikes: Some((0, 69)), ..Options::new(15_687) };
     assert_eq!(run(by_chance).verdict, Ok(()));
     for seed in born_again.into_iter().chain(granted_to_nobody).chain(condemned) {
@@ -211,7 +273,10 @@ fn seeds_that_were_wrong_once_are_right() {
 fn the_same_seed_is_the_same_run() {
     for seed in 0..3 {
         let (once, again) = (run(options(seed)), run(options(seed)));
-        assert_eq!((once.trace_hash, once.events, &once.history), (again.trace_hash, again.events, &again.history));
+        assert_eq!(
+            (once.trace_hash, once.events, &once.history),
+            (again.trace_hash, again.events, &again.history)
+        );
         assert_ne!(once.trace_hash, run(options(seed + 1_000)).trace_hash);
     }
 }
@@ -220,12 +285,17 @@ fn the_same_seed_is_the_same_run() {
 fn without_faults_hardly_anything_fails() {
     let report = run(Options { faults: Faults::NONE, ..Options::new(7) });
     assert_eq!(report.verdict, Ok(()));
-    assert!(report.history.iter().all(|transaction| transaction.status != Status::Info), "{}", told(&report));
+    assert!(
+        report.history.iter().all(|transaction| transaction.status != Status::Info),
+        "{}",
+        told(&report)
+    );
     assert!(report.faults.is_empty(), "{:?}", report.faults);
 }
 
-/// Also where a leader forgets at once what became of a transaction: a session whose commit is under way asks once. A
-/// campaign found that one that was told of an older transaction asked again, and never heard (26000263, `--moves 6`).
+/// Also where a leader forgets at once what became of a transaction: a session whose commit is
+/// under way asks once. A campaign found that one that was told of an older transaction asked
+/// again, and never heard (26000263, `--moves 6`).
 #[test]
 fn without_faults_no_outcome_is_unknown() {
     let unknown = |defect| {
@@ -242,15 +312,26 @@ fn without_faults_no_outcome_is_unknown() {
     assert!(unknown(Some(Defect::Rule(WOUNDS_COMMITS))) > 0);
 }
 
-/// Not that it was rolled back: a participant refuses a transaction because an older one needs its locks, and the session
-/// has the coordinator abort it.
+/// Not that it was rolled back: a participant refuses a transaction because an older one needs its
+/// locks, and the session has the coordinator abort it.
 #[test]
 fn why_a_participant_refused_is_why_the_transaction_is_aborted() {
     let workload = Workload::Monotonic;
-    let world = Options { faults: Faults::NONE, workload, nodes: 5, clients: 10, moves: Some(0), ..Options::new(2) };
+    let world = Options {
+        faults: Faults::NONE,
+        workload,
+        nodes: 5,
+        clients: 10,
+        moves: Some(0),
+        ..Options::new(2)
+    };
     let report = run(world);
     assert_eq!(report.verdict, Ok(()));
-    assert!(report.reached.contains_key("a session asks a coordinator to abort"), "{:?}", report.reached);
+    assert!(
+        report.reached.contains_key("a session asks a coordinator to abort"),
+        "{:?}",
+        report.reached
+    );
     let rolled_back = report.failures.keys().any(|why| why.contains("rolled back"));
     assert!(!rolled_back && !report.failures.is_empty(), "{:?}", report.failures);
 }
@@ -258,8 +339,12 @@ fn why_a_participant_refused_is_why_the_transaction_is_aborted() {
 #[test]
 fn leadership_follows_the_work_and_costs_no_transaction() {
     for favourite in 0..3 {
-        let quiet =
-            Options { faults: Faults::NONE, transactions: 3_000, favourite: Some(favourite), ..Options::new(12) };
+        let quiet = Options {
+            faults: Faults::NONE,
+            transactions: 3_000,
+            favourite: Some(favourite),
+            ..Options::new(12)
+        };
         let report = run(quiet);
         assert_eq!(report.verdict, Ok(()));
         assert_eq!(report.leader, Some(favourite), "{}", told(&report));
@@ -268,8 +353,9 @@ fn leadership_follows_the_work_and_costs_no_transaction() {
     }
 }
 
-/// Worlds meet them once in thousands, or not before some hundreds: scripts hold them (`systems/tests`, `replication/tests/transcripts.rs`, `hearsay.rs`), and what
-/// the disk's readers notice (`store/tests/faults.rs`, `log/tests/recovery.rs`).
+/// Worlds meet them once in thousands, or not before some hundreds: scripts hold them
+/// (`systems/tests`, `replication/tests/transcripts.rs`, `hearsay.rs`), and what the disk's readers
+/// notice (`store/tests/faults.rs`, `log/tests/recovery.rs`).
 const RARE: [Rule; 17] = [
     store_rules::COPY_WITHOUT_HISTORY,
     shard_rules::HOLLOW_CHILD,
@@ -297,13 +383,15 @@ fn every_planted_defect_is_noticed() {
         matches!(defect, Defect::Rule(rule) if RARE.contains(rule))
             || matches!(defect, Defect::LeaseNotChecked | Defect::EarlierLifeHeard) // see below
     };
-    let defects: Vec<Defect> = Defect::of(protocols::DEFAULT).filter(|defect| !is_rare(defect)).collect();
+    let defects: Vec<Defect> =
+        Defect::of(protocols::DEFAULT).filter(|defect| !is_rare(defect)).collect();
     let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let look = || {
         while let Some(defect) = defects.get(next.fetch_add(1, Ordering::Relaxed)) {
             let noticed = |seed: &u64| {
                 let spoilt = || run(defect.world(protocols::DEFAULT, *seed)).verdict.is_err();
-                catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false) // What only an assertion sees, no judge sees.
+                // What only an assertion sees, no judge sees.
+                catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false)
             };
             let first = (0..300).find(noticed);
             println!("{}: first noticed by seed {first:?}", defect.name());
@@ -317,7 +405,8 @@ fn every_planted_defect_is_noticed() {
     assert!(missed.is_empty(), "not noticed by 300 seeds each: {missed:?}");
 }
 
-/// Random worlds hardly meet it since new leaders make themselves known: who wakes hears of it within milliseconds.
+/// Random worlds hardly meet it since new leaders make themselves known: who wakes hears of it
+/// within milliseconds.
 #[test]
 fn who_sleeps_through_the_end_of_its_lease_reads_nothing_under_it() {
     assert_eq!(reads_after_a_pause(None), Some(2));

@@ -1,4 +1,5 @@
-//! Nodes end at each step of the protocol, in each role, before and after what they say there: what was promised is kept, and it goes on.
+//! Nodes end at each step of the protocol, in each role, before and after what they say there: what
+//! was promised is kept, and it goes on.
 
 use meridian_sim::{Faults, Options, STEPS, run};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +14,15 @@ fn world(step: &'static str, seed: u64) -> Options {
     let faults = Faults { network: seed % 2 == 1, ..Faults::NONE };
     let (splits, moves, kill_at) = (Some(3), Some(3), Some(step));
     let sql = step.contains("schema"); // Keys have none.
-    Options { faults, splits, moves, kill_at, sql, transactions: 250, ..Options::new(5_000_000 + seed) }
+    Options {
+        faults,
+        splits,
+        moves,
+        kill_at,
+        sql,
+        transactions: 250,
+        ..Options::new(5_000_000 + seed)
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Replicas without a leader that move to other nodes while clients work, under every fault, judged; and worlds in which a rule of that is broken.
+//! Replicas without a leader that move to other nodes while clients work, under every fault,
+//! judged; and worlds in which a rule of that is broken.
 
 use meridian_machine::planted::Rule;
 use meridian_sim::{Defect, Options, Report, Workload, campaign, protocols, run};
@@ -20,10 +21,14 @@ fn world(seed: u64) -> Options {
 }
 
 /// Runs worlds on two threads; the reports, in the order in which they came.
-fn run_all(seeds: std::ops::Range<u64>, judge: impl Fn(u64) -> Option<Report> + Sync) -> Vec<Report> {
+fn run_all(
+    seeds: std::ops::Range<u64>,
+    judge: impl Fn(u64) -> Option<Report> + Sync,
+) -> Vec<Report> {
     let next = AtomicU64::new(seeds.start);
     let worker = || {
-        let mine = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|seed| *seed < seeds.end);
+        let mine = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed))
+            .take_while(|seed| *seed < seeds.end);
         mine.filter_map(&judge).collect::<Vec<_>>()
     };
     std::thread::scope(|scope| {
@@ -42,7 +47,9 @@ fn every_history_is_what_was_promised_while_replicas_move() {
             Ok(report) => {
                 let Report { virtual_ns, faults, changes, trace_hash, verdict, .. } = &report;
                 let (seconds, what) = (virtual_ns / 1_000_000_000, options.workload);
-                println!("seed {seed} {what}: {verdict:?} {seconds} s, {faults:?}, {changes:?}, {trace_hash:016x}");
+                println!(
+                    "seed {seed} {what}: {verdict:?} {seconds} s, {faults:?}, {changes:?}, {trace_hash:016x}"
+                );
                 Some(report)
             }
             Err(_) => {
@@ -75,7 +82,9 @@ fn broken_rules_of_taking_over_are_noticed() {
     let mut missed = Vec::new();
     for rule in rules::OF_TAKING_OVER.into_iter().filter(|rule| !RARE.contains(rule)) {
         let noticed = |seed: &u64| {
-            let spoilt = || run(Options { defect: Some(Defect::Rule(rule)), ..world(*seed) }).verdict.is_err();
+            let spoilt = || {
+                run(Options { defect: Some(Defect::Rule(rule)), ..world(*seed) }).verdict.is_err()
+            };
             catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false)
         };
         let first = (0..most).find(noticed);
@@ -85,8 +94,9 @@ fn broken_rules_of_taking_over_are_noticed() {
     assert!(missed.is_empty(), "not noticed by {most} seeds each: {missed:?}");
 }
 
-/// Each of these worlds was wrong once. In seed 1 a node that had let go of a replica began with an older row of the same epoch as a former one. In 0, 60, 110 and 117 a replica that
-/// was to copy began again, and asked for what had been settled since, which no former replica knows.
+/// Each of these worlds was wrong once. In seed 1 a node that had let go of a replica began with an
+/// older row of the same epoch as a former one. In 0, 60, 110 and 117 a replica that was to copy
+/// began again, and asked for what had been settled since, which no former replica knows.
 #[test]
 fn worlds_that_were_wrong_are_right() {
     for seed in [0, 1, 12, 33, 60, 110, 117] {

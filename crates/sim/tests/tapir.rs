@@ -1,10 +1,12 @@
-//! TAPIR under every fault, judged: strictly serializable, and as its paper has it; and the judges, with worlds that are broken on purpose.
+//! TAPIR under every fault, judged: strictly serializable, and as its paper has it; and the judges,
+//! with worlds that are broken on purpose.
 
 use meridian_history::Status;
 use meridian_machine::planted::Rule;
 use meridian_replication::rules as replication_rules;
 use meridian_sim::{
-    Defect, Faults, Options, Regions, Report, SimulatedProtocol, Timebase, Workload, campaign, protocols, run,
+    Defect, Faults, Options, Regions, Report, SimulatedProtocol, Timebase, Workload, campaign,
+    protocols, run,
 };
 use meridian_txn::tapir::rules as tapir_rules;
 use std::collections::BTreeMap;
@@ -26,7 +28,8 @@ fn world(seed: u64) -> Options {
 }
 
 fn told(report: &Report) -> String {
-    let count = |status| report.history.iter().filter(|transaction| transaction.status == status).count();
+    let count =
+        |status| report.history.iter().filter(|transaction| transaction.status == status).count();
     let [ok, failed, unknown] = [Status::Ok, Status::Fail, Status::Info].map(count);
     let Report { seed, virtual_ns, events, faults, changes, trace_hash, .. } = report;
     let seconds = virtual_ns / 1_000_000_000;
@@ -36,7 +39,10 @@ fn told(report: &Report) -> String {
 }
 
 fn committed(report: &Report) -> usize {
-    let ok = report.history.iter().filter(|transaction| transaction.status == Status::Ok && transaction.writes());
+    let ok = report
+        .history
+        .iter()
+        .filter(|transaction| transaction.status == Status::Ok && transaction.writes());
     ok.count()
 }
 
@@ -44,8 +50,10 @@ fn committed(report: &Report) -> usize {
 fn every_history_is_what_was_promised() {
     let (first, seeds) = (from_environment("FIRST", 0), from_environment("SEEDS", 40));
     let next = AtomicU64::new(first);
-    let worker =
-        || std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed)).take_while(|seed| *seed < first + seeds);
+    let worker = || {
+        std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed))
+            .take_while(|seed| *seed < first + seeds)
+    };
     let judged = |seed| {
         let options = world(seed);
         let report = run(options);
@@ -57,7 +65,9 @@ fn every_history_is_what_was_promised() {
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let reports: Vec<Report> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| worker().map(judged).collect::<Vec<_>>())).collect();
+        let workers: Vec<_> = (0..threads)
+            .map(|_| scope.spawn(|| worker().map(judged).collect::<Vec<_>>()))
+            .collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("a verdict")).collect()
     });
     let (mut met, mut changed): (BTreeMap<&str, u64>, BTreeMap<&str, u64>) = Default::default();
@@ -65,7 +75,8 @@ fn every_history_is_what_was_promised() {
         report.reached.iter().for_each(|(what, times)| *met.entry(what).or_default() += times);
         report.changes.iter().for_each(|(what, times)| *changed.entry(what).or_default() += times);
     }
-    let starved: Vec<u64> = reports.iter().filter(|report| report.is_starved()).map(|report| report.seed).collect();
+    let starved: Vec<u64> =
+        reports.iter().filter(|report| report.is_starved()).map(|report| report.seed).collect();
     let committed: usize = reports.iter().map(committed).sum();
     println!("{committed} committed, starved {starved:?}, {changed:?}\n{met:#?}");
     assert!(committed as u64 > 100 * seeds, "{committed}");
@@ -73,7 +84,8 @@ fn every_history_is_what_was_promised() {
     for what in ["recovery", "session gone", "view asked for"] {
         assert!(changed.get(what).is_some_and(|times| *times > seeds), "{what}: {changed:?}");
     }
-    let missed: Vec<&&str> = STRICT.should_meet.iter().filter(|what| !met.contains_key(**what)).collect();
+    let missed: Vec<&&str> =
+        STRICT.should_meet.iter().filter(|what| !met.contains_key(**what)).collect();
     // Some worlds are too few for what is rare.
     assert!(missed.len() <= if seeds < 300 { 2 } else { 0 }, "never met: {missed:?}");
 }
@@ -110,7 +122,10 @@ fn whoever_tells_the_time_an_order_is_kept() {
 fn the_same_seed_is_the_same_run() {
     for seed in 0..2 {
         let (once, again) = (run(world(seed)), run(world(seed)));
-        assert_eq!((once.trace_hash, once.events, &once.history), (again.trace_hash, again.events, &again.history));
+        assert_eq!(
+            (once.trace_hash, once.events, &once.history),
+            (again.trace_hash, again.events, &again.history)
+        );
         assert_ne!(once.trace_hash, run(world(seed + 1_000)).trace_hash);
     }
 }
@@ -119,27 +134,36 @@ fn the_same_seed_is_the_same_run() {
 fn without_faults_hardly_anything_is_unknown() {
     let report = run(Options { faults: Faults::NONE, protocol: STRICT, ..Options::new(7) });
     assert_eq!(report.verdict, Ok(()));
-    let unknown = report.history.iter().filter(|transaction| transaction.status == Status::Info).count() as u64;
+    let unknown =
+        report.history.iter().filter(|transaction| transaction.status == Status::Info).count()
+            as u64;
     // Sessions go away, though.
     let gone = report.changes.get("session gone").copied().unwrap_or(0);
     assert!(unknown <= gone, "{unknown} unknown, {gone} gone");
     assert!(report.faults.is_empty(), "{:?}", report.faults);
 }
 
-/// Three continents (TAPIR, Table 1): round trips of 111 to 263 ms. Whatever sessions, snapshots and views wait for
-/// follows from the distances that were measured. Each of these worlds once stood still, as requests were repeated
-/// under another name after 200 ms, and transactions recovered while a view was still about to begin.
+/// Three continents (TAPIR, Table 1): round trips of 111 to 263 ms. Whatever sessions, snapshots
+/// and views wait for follows from the distances that were measured. Each of these worlds once
+/// stood still, as requests were repeated under another name after 200 ms, and transactions
+/// recovered while a view was still about to begin.
 #[test]
 fn over_continents_every_client_gets_on() {
     for (seed, workload) in [(8_700_006, Workload::LongFork), (8_700_012, Workload::RwRegister)] {
-        let report = run(Options { protocol: STRICT, workload, regions: Regions::Tapir, ..Options::new(seed) });
+        let report = run(Options {
+            protocol: STRICT,
+            workload,
+            regions: Regions::Tapir,
+            ..Options::new(seed)
+        });
         assert_eq!(report.verdict, Ok(()), "seed {seed}");
         assert!(!report.is_starved(), "seed {seed}: {:?}, {:?}", report.faulty, report.quiet);
     }
 }
 
-/// Where every transaction reads a key and writes it, sessions on three continents refused one another again and again:
-/// in such worlds a client may commit fewer than eight times in 30 s. They take turns, which helps in some of them.
+/// Where every transaction reads a key and writes it, sessions on three continents refused one
+/// another again and again: in such worlds a client may commit fewer than eight times in 30 s. They
+/// take turns, which helps in some of them.
 #[test]
 fn over_continents_contested_keys_are_taken_in_turns() {
     let (regions, workload) = (Regions::Tapir, Workload::Counter);
@@ -147,11 +171,17 @@ fn over_continents_contested_keys_are_taken_in_turns() {
     let report = run(world);
     assert_eq!(report.verdict, Ok(()));
     assert!(report.reached.contains_key("a transaction waits for its turn"));
-    let without = run(Options { defect: Some(Defect::Rule(tapir_rules::TURNS_NOT_TAKEN)), ..world });
-    assert!(without.verdict.as_ref().is_err_and(|why| why.contains("did not get on")), "{:?}", without.verdict);
+    let without =
+        run(Options { defect: Some(Defect::Rule(tapir_rules::TURNS_NOT_TAKEN)), ..world });
+    assert!(
+        without.verdict.as_ref().is_err_and(|why| why.contains("did not get on")),
+        "{:?}",
+        without.verdict
+    );
 }
 
-/// A node loses its store when the others have forgotten what was in it: it would come back without that, and is kept away.
+/// A node loses its store when the others have forgotten what was in it: it would come back without
+/// that, and is kept away.
 #[test]
 fn who_has_lost_what_is_forgotten_elsewhere_does_not_come_back() {
     for seed in [504, 586] {
@@ -159,13 +189,16 @@ fn who_has_lost_what_is_forgotten_elsewhere_does_not_come_back() {
         assert_eq!(report.verdict, Ok(()), "seed {seed}");
         assert!(report.faults.contains_key("lost file"), "seed {seed}: {:?}", report.faults);
         assert!(
-            report.reached.contains_key("a store is refused that lacks what is forgotten elsewhere"),
+            report
+                .reached
+                .contains_key("a store is refused that lacks what is forgotten elsewhere"),
             "seed {seed}"
         );
     }
 }
 
-/// Worlds meet them too seldom: where replicas are looked at alone, and in schedules, they are noticed (`replication/tests`, `systems/tests`, `txn/tests`).
+/// Worlds meet them too seldom: where replicas are looked at alone, and in schedules, they are
+/// noticed (`replication/tests`, `systems/tests`, `txn/tests`).
 const RARE: [Rule; 12] = [
     tapir_rules::FENCED_PREPARES,
     tapir_rules::ATTEMPTS_MIXED,
@@ -193,7 +226,8 @@ fn planted_defects_are_noticed() {
         while let Some(defect) = defects.get(next.fetch_add(1, Ordering::Relaxed)) {
             let noticed = |seed: &u64| {
                 let spoilt = || run(defect.world(STRICT, *seed)).verdict.is_err();
-                catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false) // What only an assertion sees, no judge sees.
+                // What only an assertion sees, no judge sees.
+                catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false)
             };
             let first = (0..most).find(noticed);
             println!("{}: first noticed by seed {first:?}", defect.name());

@@ -81,7 +81,12 @@ impl<'a> Groups<'a> {
     }
 
     /// Adds a row to its group.
-    pub(crate) fn add(&mut self, row: &[Datum], scope: &Scope<'_>, held: &mut Held) -> Result<(), SqlError> {
+    pub(crate) fn add(
+        &mut self,
+        row: &[Datum],
+        scope: &Scope<'_>,
+        held: &mut Held,
+    ) -> Result<(), SqlError> {
         let mut bytes = Vec::new();
         let mut values = Vec::with_capacity(self.keys.len());
         for key in self.keys {
@@ -92,7 +97,12 @@ impl<'a> Groups<'a> {
         let (_, sums) = match self.groups.entry(bytes) {
             Entry::Occupied(group) => group.into_mut(),
             Entry::Vacant(place) => {
-                held.add(place.key().len() + weight(&values) + self.aggregates.len() * size_of::<Sum>() + 64)?;
+                held.add(
+                    place.key().len()
+                        + weight(&values)
+                        + self.aggregates.len() * size_of::<Sum>()
+                        + 64,
+                )?;
                 place.insert((values, vec![Sum::default(); self.aggregates.len()]))
             }
         };
@@ -111,7 +121,8 @@ impl<'a> Groups<'a> {
                 held.add(length + 48)?;
             }
             sum.count += 1;
-            let wide = if aggregate.ty == Type::Float8 { Type::Float8 } else { Type::Numeric(None) };
+            let wide =
+                if aggregate.ty == Type::Float8 { Type::Float8 } else { Type::Numeric(None) };
             sum.value = match (aggregate.kind, sum.value.take()) {
                 (Kind::Count | Kind::CountRows, _) => None,
                 (Kind::Min | Kind::Max, None) => Some(value),
@@ -134,9 +145,10 @@ impl<'a> Groups<'a> {
                     (_, None) => Datum::Null,
                     (Kind::Sum, Some(value)) => cast::cast(value, aggregate.ty, false)?,
                     (Kind::Avg, Some(Datum::Float8(x))) => Datum::Float8(x / sum.count as f64),
-                    (Kind::Avg, Some(value)) => {
-                        Datum::Numeric(number::divide(number::to_decimal(&value)?, Decimal::from(sum.count))?)
-                    }
+                    (Kind::Avg, Some(value)) => Datum::Numeric(number::divide(
+                        number::to_decimal(&value)?,
+                        Decimal::from(sum.count),
+                    )?),
                     (_, Some(value)) => value,
                 });
             }

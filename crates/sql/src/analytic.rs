@@ -1,8 +1,10 @@
-//! The seam to an analytical engine, for queries that the own executor does not run: joins, subqueries, windows and the like.
+//! The seam to an analytical engine, for queries that the own executor does not run: joins,
+//! subqueries, windows and the like.
 //!
-//! The engine plans against table descriptors. While a query runs, the session asks for its next rows and lends its transaction for
-//! just that call, as a [`Reader`]; the engine's own threads never hold it. So a query that is dropped leaves the transaction where
-//! it was. The engine never sees keys, locks or protocols. Without one, such a query answers 0A000.
+//! The engine plans against table descriptors. While a query runs, the session asks for its next
+//! rows and lends its transaction for just that call, as a [`Reader`]; the engine's own threads
+//! never hold it. So a query that is dropped leaves the transaction where it was. The engine never
+//! sees keys, locks or protocols. Without one, such a query answers 0A000.
 
 use crate::bind::Binder;
 use crate::cast;
@@ -20,7 +22,8 @@ use std::sync::Arc;
 
 /// An analytical engine.
 pub trait Analytic: Send + Sync {
-    /// Plans a query over the tables it names. `params` are the declared types, `None` where the client declared none.
+    /// Plans a query over the tables it names. `params` are the declared types, `None` where the
+    /// client declared none.
     fn plan<'a>(
         &'a self,
         query: &'a Query,
@@ -43,8 +46,12 @@ pub trait AnalyticPlan: Send + Sync {
 
 /// The rows of a running query.
 pub trait AnalyticRows: Send {
-    /// The next rows, `None` at the end. The reader is lent for this call; a later call may lend another of the same transaction.
-    fn next<'a>(&'a mut self, reader: &'a mut Reader<'_>) -> Future<'a, Result<Option<Vec<Vec<Datum>>>, SqlError>>;
+    /// The next rows, `None` at the end. The reader is lent for this call; a later call may lend
+    /// another of the same transaction.
+    fn next<'a>(
+        &'a mut self,
+        reader: &'a mut Reader<'_>,
+    ) -> Future<'a, Result<Option<Vec<Vec<Datum>>>, SqlError>>;
 }
 
 /// The session's transaction on loan.
@@ -74,8 +81,8 @@ impl<'t> Reader<'t> {
         crate::system::load(self.transaction).await
     }
 
-    /// The next rows of a table from `position` on, at most `limit_rows`, each holding the columns asked for in that order;
-    /// `None` at the end. Start with `Position::start(table)`.
+    /// The next rows of a table from `position` on, at most `limit_rows`, each holding the columns
+    /// asked for in that order; `None` at the end. Start with `Position::start(table)`.
     pub async fn chunk(
         &mut self,
         table: &Table,
@@ -138,12 +145,21 @@ impl Scalar {
 
     /// Its value.
     pub fn call(self, args: &[Datum], facts: &Facts) -> Result<Datum, SqlError> {
-        crate::function::call(self.function, args, &crate::expr::Scope { params: &[], now_us: 0, session: facts })
+        crate::function::call(
+            self.function,
+            args,
+            &crate::expr::Scope { params: &[], now_us: 0, session: facts },
+        )
     }
 }
 
 /// `left op right` in numbers of a type, as PostgreSQL computes it; `None` for other operators.
-pub fn arithmetic(op: &ast::BinaryOperator, ty: Type, left: &Datum, right: &Datum) -> Option<Result<Datum, SqlError>> {
+pub fn arithmetic(
+    op: &ast::BinaryOperator,
+    ty: Type,
+    left: &Datum,
+    right: &Datum,
+) -> Option<Result<Datum, SqlError>> {
     use crate::expr::Arith;
     let op = match op {
         ast::BinaryOperator::Plus => Arith::Add,

@@ -6,11 +6,13 @@
 //!   publish   the version after that: it is read
 //! ```
 //!
-//! 1. From the declaration's timestamp on no row changes without its entry, for a version begins everywhere at one timestamp; so one state between
-//!    "not there" and "there" is enough. What stood before is read under locks, and entered in the same transaction; what comes later nobody has to lock.
+//! 1. From the declaration's timestamp on no row changes without its entry, for a version begins
+//!    everywhere at one timestamp; so one state between "not there" and "there" is enough. What
+//!    stood before is read under locks, and entered in the same transaction; what comes later
+//!    nobody has to lock.
 //! 2. Nobody waits for longer than one of those transactions takes.
-//! 3. An index that cannot be (two rows agree in a unique one) is withdrawn. Who is stopped meanwhile leaves it as one that is being built: `DROP INDEX`
-//!    takes it away.
+//! 3. An index that cannot be (two rows agree in a unique one) is withdrawn. Who is stopped
+//!    meanwhile leaves it as one that is being built: `DROP INDEX` takes it away.
 
 use crate::catalog::{self, Table};
 use crate::ddl::{self, Building};
@@ -39,7 +41,10 @@ pub(crate) enum Step<'a> {
 
 impl Session {
     /// Runs CREATE INDEX so that others go on.
-    pub(crate) async fn create_index(&mut self, create: &ast::CreateIndex) -> Result<Response, SqlError> {
+    pub(crate) async fn create_index(
+        &mut self,
+        create: &ast::CreateIndex,
+    ) -> Result<Response, SqlError> {
         self.finish_implicit().await?;
         let engine = self.engine.clone();
         let Some(building) = self.change_catalog(&Step::Declare(create)).await? else {
@@ -48,7 +53,8 @@ impl Session {
         match self.build(&engine, building.clone()).await {
             Ok(()) => Ok(Response::Complete("CREATE INDEX".into())),
             Err(error) => {
-                // What failed first is told. If nobody knows whether it is published, it stays as it is.
+                // What failed first is told. If nobody knows whether it is published, it stays as
+                // it is.
                 if error.sqlstate != state::COMPLETION_UNKNOWN {
                     let _ = self.change_catalog(&Step::Withdraw(&building)).await;
                 }
@@ -93,39 +99,62 @@ impl Session {
 /// Enters all rows into an index, as it and its table are now.
 async fn fill_index(engine: &Engine, building: &Building) -> Result<Building, SqlError> {
     for _ in 0..MOST_REPLAYS {
-        let mut look = engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
-        let table = catalog::table_by_id(look.as_mut(), &engine.cache, building.table, true, Lock::Shared).await?;
+        let mut look =
+            engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
+        let table =
+            catalog::table_by_id(look.as_mut(), &engine.cache, building.table, true, Lock::Shared)
+                .await?;
         let table = table.filter(|table| building.find(table).is_some());
         let Some(table) = table else {
-            let message = format!("index \"{}\" was dropped while it was being built", building.name);
+            let message =
+                format!("index \"{}\" was dropped while it was being built", building.name);
             return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
         };
         match fill_rows(engine, &table, building).await {
             Err(error) if error.changed_schema().is_some() => {}
-            filled => return filled.map(|()| Building { version: table.version, ..building.clone() }),
+            filled => {
+                return filled.map(|()| Building { version: table.version, ..building.clone() });
+            }
         }
     }
     Err(restart("the definition of a table changed too often"))
 }
 
-async fn fill_rows(engine: &Engine, table: &Arc<Table>, building: &Building) -> Result<(), SqlError> {
+async fn fill_rows(
+    engine: &Engine,
+    table: &Arc<Table>,
+    building: &Building,
+) -> Result<(), SqlError> {
     let mut rest = Some(kv::prefix_range(&kv::storage_prefix(table.storage)));
     while let Some(range) = rest {
         // Without locks: only what is there, and not what may come behind it, is locked afterwards.
-        let mut look = engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
+        let mut look =
+            engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
         let found = look.scan(&range, Lock::Shared, false, ROWS).await?;
         drop(look);
         rest = found.rest;
-        let keys = found.rows.first().map(|(key, _)| key).zip(found.rows.last().map(|(key, _)| key));
+        let keys =
+            found.rows.first().map(|(key, _)| key).zip(found.rows.last().map(|(key, _)| key));
         if let Some((first, last)) = keys {
-            fill_range(engine, table, building, KeyRange { start: first.clone(), end: Some(last.successor()) }).await?;
+            fill_range(
+                engine,
+                table,
+                building,
+                KeyRange { start: first.clone(), end: Some(last.successor()) },
+            )
+            .await?;
         }
     }
     Ok(())
 }
 
 /// Enters the rows of a short range in one transaction, and again if it has to give way.
-async fn fill_range(engine: &Engine, table: &Arc<Table>, building: &Building, range: KeyRange) -> Result<(), SqlError> {
+async fn fill_range(
+    engine: &Engine,
+    table: &Arc<Table>,
+    building: &Building,
+    range: KeyRange,
+) -> Result<(), SqlError> {
     let mut age: Option<Age> = None;
     for _ in 0..MOST_REPLAYS {
         let mut txn = engine.database().begin(Begin { mode: Mode::ReadWrite, age }).await?;
@@ -148,7 +177,12 @@ async fn fill_range(engine: &Engine, table: &Arc<Table>, building: &Building, ra
 }
 
 /// Enters the rows of a range.
-async fn enter(txn: &mut dyn Transaction, table: &Table, building: &Building, range: KeyRange) -> Result<(), SqlError> {
+async fn enter(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    building: &Building,
+    range: KeyRange,
+) -> Result<(), SqlError> {
     let Some(index) = building.find(table).map(|at| &table.indexes[at]) else { return Ok(()) };
     let mut cursor = Cursor::new(None, vec![Target::Range(range)], false);
     let wanted = vec![true; table.columns.len()];

@@ -1,6 +1,7 @@
 //! Names to columns, literals and parameters to types.
 //!
-//! A literal in quotes and an undeclared parameter have no type until something they meet has one, as in PostgreSQL.
+//! A literal in quotes and an undeclared parameter have no type until something they meet has one,
+//! as in PostgreSQL.
 
 use crate::aggregate::{Aggregate, Kind};
 use crate::cast;
@@ -50,7 +51,8 @@ pub(crate) struct Binder {
     pub(crate) versions: bool,
 }
 
-/// A column that every table has and `*` leaves out: when the row was committed, NULL for what the transaction itself wrote. It stands behind the others.
+/// A column that every table has and `*` leaves out: when the row was committed, NULL for what the
+/// transaction itself wrote. It stands behind the others.
 pub(crate) const COMMIT_TIMESTAMP: &str = "meridian_commit_timestamp";
 
 impl Binder {
@@ -79,13 +81,16 @@ impl Binder {
             if let Some(column) = relation.table.column(&name) {
                 if found.is_some() {
                     let message = format!("column reference \"{name}\" is ambiguous");
-                    return Err(SqlError::new(state::AMBIGUOUS_COLUMN, message).at(names::position(ident)));
+                    return Err(
+                        SqlError::new(state::AMBIGUOUS_COLUMN, message).at(names::position(ident))
+                    );
                 }
                 let ty = relation.table.columns[column].ty;
                 found = Some(Typed::of(Expr::Column(relation.offset + column), ty));
             }
         }
-        if let (None, true, COMMIT_TIMESTAMP, [only]) = (&found, self.versions, &*name, &*self.relations)
+        if let (None, true, COMMIT_TIMESTAMP, [only]) =
+            (&found, self.versions, &*name, &*self.relations)
             && qualifier.is_none_or(|qualifier| qualifier == only.alias)
             && !system::is_system(only.table.id)
         {
@@ -96,8 +101,9 @@ impl Binder {
             if let Some(at) = grouping.keys.iter().position(|(_, key)| key.expr == found.expr) {
                 return Ok(Typed { expr: Expr::Column(at), ty: found.ty });
             }
-            let message =
-                format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function");
+            let message = format!(
+                "column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"
+            );
             return Err(SqlError::new(state::GROUPING, message).at(names::position(ident)));
         }
         if let Some(qualifier) = qualifier
@@ -106,9 +112,14 @@ impl Binder {
             let message = format!("missing FROM-clause entry for table \"{qualifier}\"");
             return Err(SqlError::new(state::UNDEFINED_TABLE, message).at(names::position(ident)));
         }
-        let shown = qualifier.map_or_else(|| format!("\"{name}\""), |qualifier| format!("{qualifier}.{name}"));
-        let mut error = SqlError::new(state::UNDEFINED_COLUMN, format!("column {shown} does not exist"));
-        let all = self.relations.iter().flat_map(|r| r.table.columns.iter().map(|column| column.name.as_str()));
+        let shown = qualifier
+            .map_or_else(|| format!("\"{name}\""), |qualifier| format!("{qualifier}.{name}"));
+        let mut error =
+            SqlError::new(state::UNDEFINED_COLUMN, format!("column {shown} does not exist"));
+        let all = self
+            .relations
+            .iter()
+            .flat_map(|r| r.table.columns.iter().map(|column| column.name.as_str()));
         if let Some(near) = names::nearest(&name, all) {
             error = error.hint(format!("Did you mean \"{near}\"?"));
         }
@@ -131,14 +142,20 @@ impl Binder {
         match bound.ty {
             Some(Type::Bool) | None => self.coerce(bound, Type::Bool, false),
             Some(ty) => {
-                let message = format!("argument of {place} must be type boolean, not type {}", ty.name());
+                let message =
+                    format!("argument of {place} must be type boolean, not type {}", ty.name());
                 Err(SqlError::new(state::TYPE_MISMATCH, message).at(names::expr_position(expr)))
             }
         }
     }
 
     /// Binds a value for a column.
-    pub(crate) fn bind_for(&mut self, expr: &ast::Expr, table: &Table, column: usize) -> Result<Expr, SqlError> {
+    pub(crate) fn bind_for(
+        &mut self,
+        expr: &ast::Expr,
+        table: &Table,
+        column: usize,
+    ) -> Result<Expr, SqlError> {
         let column = &table.columns[column];
         let bound = self.bind(expr)?;
         if let Some(ty) = bound.ty
@@ -160,7 +177,12 @@ impl Binder {
     }
 
     /// Makes an expression one of a type.
-    pub(crate) fn coerce(&mut self, bound: Typed, ty: Type, explicit: bool) -> Result<Expr, SqlError> {
+    pub(crate) fn coerce(
+        &mut self,
+        bound: Typed,
+        ty: Type,
+        explicit: bool,
+    ) -> Result<Expr, SqlError> {
         match (bound.ty, bound.expr) {
             (None, Expr::Param(at)) => {
                 self.params[at] = Some(ty.base());
@@ -175,7 +197,11 @@ impl Binder {
             (Some(from), Expr::Const(datum)) if explicit || cast::is_assignable(from, ty) => {
                 Ok(Expr::Const(cast::cast(datum, ty, explicit)?))
             }
-            (Some(from), expr) if from.is_text() && matches!(ty, Type::Text | Type::Varchar(None)) => Ok(expr),
+            (Some(from), expr)
+                if from.is_text() && matches!(ty, Type::Text | Type::Varchar(None)) =>
+            {
+                Ok(expr)
+            }
             (_, expr) => Ok(Expr::Cast(Box::new(expr), ty, explicit)),
         }
     }
@@ -190,7 +216,8 @@ impl Binder {
                 Some(old) if cast::is_implicit(old, ty) => ty.base(),
                 Some(old) if cast::is_implicit(ty, old) => old.base(),
                 Some(old) => {
-                    let message = format!("types {} and {} cannot be matched", old.name(), ty.name());
+                    let message =
+                        format!("types {} and {} cannot be matched", old.name(), ty.name());
                     return Err(SqlError::new(state::TYPE_MISMATCH, message));
                 }
             });
@@ -207,18 +234,34 @@ impl Binder {
         .hint("No operator matches the given name and argument types. You might need to add explicit type casts.")
     }
 
-    /// A comparison of two bound sides. Keys of integers of all widths, and of text of all kinds, agree, so that those sides stay.
-    pub(crate) fn compare(&mut self, op: Compare, left: Typed, right: Typed, shown: &str) -> Result<Expr, SqlError> {
+    /// A comparison of two bound sides. Keys of integers of all widths, and of text of all kinds,
+    /// agree, so that those sides stay.
+    pub(crate) fn compare(
+        &mut self,
+        op: Compare,
+        left: Typed,
+        right: Typed,
+        shown: &str,
+    ) -> Result<Expr, SqlError> {
         let (left, right) = self.meet_sides(left, right, shown)?;
         Ok(Expr::Compare(op, Box::new((left, right))))
     }
 
-    fn meet_sides(&mut self, left: Typed, right: Typed, shown: &str) -> Result<(Expr, Expr), SqlError> {
+    fn meet_sides(
+        &mut self,
+        left: Typed,
+        right: Typed,
+        shown: &str,
+    ) -> Result<(Expr, Expr), SqlError> {
         Ok(match (left.ty, right.ty) {
-            (None, None) => (self.coerce(left, Type::Text, false)?, self.coerce(right, Type::Text, false)?),
+            (None, None) => {
+                (self.coerce(left, Type::Text, false)?, self.coerce(right, Type::Text, false)?)
+            }
             (Some(ty), None) => (left.expr.clone(), self.coerce_side(right, ty)?),
             (None, Some(ty)) => (self.coerce_side(left, ty)?, right.expr),
-            (Some(a), Some(b)) if a.base() == b.base() || (a.is_integer() && b.is_integer()) => (left.expr, right.expr),
+            (Some(a), Some(b)) if a.base() == b.base() || (a.is_integer() && b.is_integer()) => {
+                (left.expr, right.expr)
+            }
             (Some(a), Some(b)) if a.is_text() && b.is_text() => {
                 let trim = |typed: Typed, other: Type| match (other, &typed.expr) {
                     (Type::Char(_), Expr::Const(_) | Expr::Param(_)) => {
@@ -228,11 +271,14 @@ impl Binder {
                 };
                 (trim(left, b), trim(right, a))
             }
-            (Some(Type::Timestamp), Some(Type::TimestampTz)) | (Some(Type::TimestampTz), Some(Type::Timestamp)) => {
-                (left.expr, right.expr)
+            (Some(Type::Timestamp), Some(Type::TimestampTz))
+            | (Some(Type::TimestampTz), Some(Type::Timestamp)) => (left.expr, right.expr),
+            (Some(a), Some(b)) if cast::is_implicit(b, a) => {
+                (left.expr, self.coerce(right, a.base(), false)?)
             }
-            (Some(a), Some(b)) if cast::is_implicit(b, a) => (left.expr, self.coerce(right, a.base(), false)?),
-            (Some(a), Some(b)) if cast::is_implicit(a, b) => (self.coerce(left, b.base(), false)?, right.expr),
+            (Some(a), Some(b)) if cast::is_implicit(a, b) => {
+                (self.coerce(left, b.base(), false)?, right.expr)
+            }
             (a, b) => return Err(Self::no_operator(shown, a, b)),
         })
     }
@@ -243,14 +289,23 @@ impl Binder {
         self.coerce(side, ty, false)
     }
 
-    fn arith(&mut self, op: Arith, left: Typed, right: Typed, shown: &str) -> Result<Typed, SqlError> {
+    fn arith(
+        &mut self,
+        op: Arith,
+        left: Typed,
+        right: Typed,
+        shown: &str,
+    ) -> Result<Typed, SqlError> {
         let ty = match (left.ty, right.ty) {
             (None, None) => Type::Int4,
             (Some(Type::Date), other)
                 if matches!(op, Arith::Add | Arith::Sub) && other.is_none_or(Type::is_integer) =>
             {
                 let right = self.coerce(right, Type::Int4, false)?;
-                return Ok(Typed::of(Expr::Arith(op, Type::Date, Box::new((left.expr, right))), Type::Date));
+                return Ok(Typed::of(
+                    Expr::Arith(op, Type::Date, Box::new((left.expr, right))),
+                    Type::Date,
+                ));
             }
             (Some(ty), None) | (None, Some(ty)) => ty.base(),
             (Some(a), Some(b)) if a.is_number() && b.is_number() => {
@@ -266,7 +321,8 @@ impl Binder {
             return Err(Self::no_operator(shown, left.ty, right.ty));
         }
         let side = |binder: &mut Self, side: Typed| {
-            if side.ty.is_some_and(|from| from.is_integer() && ty.is_integer() || from.base() == ty) {
+            if side.ty.is_some_and(|from| from.is_integer() && ty.is_integer() || from.base() == ty)
+            {
                 Ok(side.expr)
             } else {
                 binder.coerce(side, ty, false)
@@ -298,14 +354,22 @@ impl Binder {
             Value::SingleQuotedString(text)
             | Value::EscapedStringLiteral(text)
             | Value::UnicodeStringLiteral(text)
-            | Value::NationalStringLiteral(text) => Typed { expr: Expr::Const(Datum::text(text)), ty: None },
-            Value::DollarQuotedString(text) => Typed { expr: Expr::Const(Datum::text(&text.value)), ty: None },
+            | Value::NationalStringLiteral(text) => {
+                Typed { expr: Expr::Const(Datum::text(text)), ty: None }
+            }
+            Value::DollarQuotedString(text) => {
+                Typed { expr: Expr::Const(Datum::text(&text.value)), ty: None }
+            }
             Value::Boolean(b) => Typed::of(Expr::Const(Datum::Bool(*b)), Type::Bool),
             Value::Null => Typed { expr: Expr::Const(Datum::Null), ty: None },
             Value::Placeholder(name) => {
-                let number: usize = name.strip_prefix('$').and_then(|digits| digits.parse().ok()).unwrap_or(0);
+                let number: usize =
+                    name.strip_prefix('$').and_then(|digits| digits.parse().ok()).unwrap_or(0);
                 if !(1..=65_535).contains(&number) {
-                    return Err(SqlError::new(state::UNDEFINED_PARAMETER, format!("there is no parameter {name}")));
+                    return Err(SqlError::new(
+                        state::UNDEFINED_PARAMETER,
+                        format!("there is no parameter {name}"),
+                    ));
                 }
                 if self.params.len() < number {
                     self.params.resize(number, None);
@@ -333,7 +397,9 @@ impl Binder {
                 Err(missing) if ident.quote_style.is_none() => {
                     let name = names::fold(ident);
                     match function::find(&name, &[]) {
-                        Some((function, ty)) if name.starts_with("current_") || name.ends_with("user") => {
+                        Some((function, ty))
+                            if name.starts_with("current_") || name.ends_with("user") =>
+                        {
                             Typed::of(Expr::Call(function, Vec::new()), ty)
                         }
                         _ => return Err(missing),
@@ -342,7 +408,9 @@ impl Binder {
                 found => found?,
             },
             ast::Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [table, column] | [_, table, column] => self.resolve(Some(&names::fold(table)), column)?,
+                [table, column] | [_, table, column] => {
+                    self.resolve(Some(&names::fold(table)), column)?
+                }
                 _ => return Err(SqlError::unsupported(format!("the name {expr}"))),
             },
             ast::Expr::Value(value) => self.literal(&value.value)?,
@@ -384,8 +452,12 @@ impl Binder {
                 other => return Err(SqlError::unsupported(format!("the operator {other}"))),
             },
             ast::Expr::BinaryOp { left, op, right } => self.binary(left, op, right)?,
-            ast::Expr::IsNull(inner) => boolean(Expr::IsNull(Box::new(self.bind_free(inner)?.expr), false)),
-            ast::Expr::IsNotNull(inner) => boolean(Expr::IsNull(Box::new(self.bind_free(inner)?.expr), true)),
+            ast::Expr::IsNull(inner) => {
+                boolean(Expr::IsNull(Box::new(self.bind_free(inner)?.expr), false))
+            }
+            ast::Expr::IsNotNull(inner) => {
+                boolean(Expr::IsNull(Box::new(self.bind_free(inner)?.expr), true))
+            }
             ast::Expr::IsTrue(inner) => boolean(self.is_bool(inner, true, false)?),
             ast::Expr::IsNotTrue(inner) => boolean(self.is_bool(inner, true, true)?),
             ast::Expr::IsFalse(inner) => boolean(self.is_bool(inner, false, false)?),
@@ -393,7 +465,10 @@ impl Binder {
             ast::Expr::IsDistinctFrom(left, right) | ast::Expr::IsNotDistinctFrom(left, right) => {
                 let (left, right) = (self.bind(left)?, self.bind(right)?);
                 let sides = self.meet_sides(left, right, "IS DISTINCT FROM")?;
-                boolean(Expr::Distinct(Box::new(sides), matches!(expr, ast::Expr::IsNotDistinctFrom(..))))
+                boolean(Expr::Distinct(
+                    Box::new(sides),
+                    matches!(expr, ast::Expr::IsNotDistinctFrom(..)),
+                ))
             }
             ast::Expr::Between { expr, negated, low, high } => {
                 let value = self.bind(expr)?;
@@ -428,10 +503,15 @@ impl Binder {
                     None => Typed { expr: Expr::Const(Datum::Null), ty: None },
                 });
                 let ty = self.meet(&results)?.unwrap_or(Type::Text);
-                let mut results =
-                    results.into_iter().map(|result| self.coerce(result, ty, false)).collect::<Result<Vec<_>, _>>()?;
+                let mut results = results
+                    .into_iter()
+                    .map(|result| self.coerce(result, ty, false))
+                    .collect::<Result<Vec<_>, _>>()?;
                 let otherwise = Box::new(results.pop().unwrap_or(Expr::Const(Datum::Null)));
-                Typed::of(Expr::Case { branches: guards.into_iter().zip(results).collect(), otherwise }, ty)
+                Typed::of(
+                    Expr::Case { branches: guards.into_iter().zip(results).collect(), otherwise },
+                    ty,
+                )
             }
             ast::Expr::Function(call) => self.call(call)?,
             ast::Expr::Floor { expr, .. } => self.function("floor", &[expr])?,
@@ -465,7 +545,12 @@ impl Binder {
         Ok(Expr::IsBool(Box::new(self.bind_bool(inner, "IS")?), value, negated))
     }
 
-    fn binary(&mut self, left: &ast::Expr, op: &BinaryOperator, right: &ast::Expr) -> Result<Typed, SqlError> {
+    fn binary(
+        &mut self,
+        left: &ast::Expr,
+        op: &BinaryOperator,
+        right: &ast::Expr,
+    ) -> Result<Typed, SqlError> {
         let compare = match op {
             BinaryOperator::Eq => Some(Compare::Eq),
             BinaryOperator::NotEq => Some(Compare::Ne),
@@ -483,7 +568,9 @@ impl Binder {
             BinaryOperator::Modulo => Some(Arith::Mod),
             _ => None,
         };
-        if let (Some(Compare::Eq), ast::Expr::Tuple(lefts), ast::Expr::Tuple(rights)) = (compare, left, right) {
+        if let (Some(Compare::Eq), ast::Expr::Tuple(lefts), ast::Expr::Tuple(rights)) =
+            (compare, left, right)
+        {
             return Ok(Typed::of(self.row_equals(lefts, rights)?, Type::Bool));
         }
         if matches!(op, BinaryOperator::And | BinaryOperator::Or) {
@@ -520,7 +607,10 @@ impl Binder {
 
     fn row_equals(&mut self, lefts: &[ast::Expr], rights: &[ast::Expr]) -> Result<Expr, SqlError> {
         if lefts.len() != rights.len() {
-            return Err(SqlError::new(state::SYNTAX, "unequal number of entries in row expressions"));
+            return Err(SqlError::new(
+                state::SYNTAX,
+                "unequal number of entries in row expressions",
+            ));
         }
         let mut parts = Vec::with_capacity(lefts.len());
         for (left, right) in lefts.iter().zip(rights) {
@@ -530,12 +620,20 @@ impl Binder {
         Ok(Expr::And(parts))
     }
 
-    fn in_list(&mut self, needle: &ast::Expr, list: &[ast::Expr], negated: bool) -> Result<Typed, SqlError> {
+    fn in_list(
+        &mut self,
+        needle: &ast::Expr,
+        list: &[ast::Expr],
+        negated: bool,
+    ) -> Result<Typed, SqlError> {
         if let ast::Expr::Tuple(lefts) = needle {
             let mut any = Vec::with_capacity(list.len());
             for item in list {
                 let ast::Expr::Tuple(rights) = item else {
-                    return Err(SqlError::new(state::SYNTAX, "unequal number of entries in row expressions"));
+                    return Err(SqlError::new(
+                        state::SYNTAX,
+                        "unequal number of entries in row expressions",
+                    ));
                 };
                 any.push(self.row_equals(lefts, rights)?);
             }
@@ -571,7 +669,9 @@ impl Binder {
         if !text.ty.is_some_and(Type::is_text) || !pattern.ty.is_some_and(Type::is_text) {
             return Err(Self::no_operator("~~", text.ty, pattern.ty));
         }
-        let escape = escape.and_then(|value| value.value.clone().into_string()).and_then(|text| text.chars().next());
+        let escape = escape
+            .and_then(|value| value.value.clone().into_string())
+            .and_then(|text| text.chars().next());
         let (text, pattern) = (Box::new(text.expr), Box::new(pattern.expr));
         Ok(Typed::of(Expr::Like { text, pattern, escape, negated, fold }, Type::Bool))
     }
@@ -582,13 +682,25 @@ impl Binder {
             return Err(SqlError::unsupported(format!("a window or FILTER of {name}")));
         }
         match name.as_str() {
-            "now" | "current_timestamp" | "transaction_timestamp" | "statement_timestamp" | "clock_timestamp" => {
+            "now"
+            | "current_timestamp"
+            | "transaction_timestamp"
+            | "statement_timestamp"
+            | "clock_timestamp" => {
                 return Ok(Typed::of(Expr::Now, Type::TimestampTz));
             }
             "localtimestamp" => {
-                return Ok(Typed::of(Expr::Cast(Box::new(Expr::Now), Type::Timestamp, true), Type::Timestamp));
+                return Ok(Typed::of(
+                    Expr::Cast(Box::new(Expr::Now), Type::Timestamp, true),
+                    Type::Timestamp,
+                ));
             }
-            "current_date" => return Ok(Typed::of(Expr::Cast(Box::new(Expr::Now), Type::Date, true), Type::Date)),
+            "current_date" => {
+                return Ok(Typed::of(
+                    Expr::Cast(Box::new(Expr::Now), Type::Date, true),
+                    Type::Date,
+                ));
+            }
             _ => {}
         }
         if let Some(kind) = Kind::of_name(&name) {
@@ -598,13 +710,19 @@ impl Binder {
         if name == "coalesce" {
             let all = args.iter().map(|arg| self.bind(arg)).collect::<Result<Vec<_>, _>>()?;
             let ty = self.meet(&all)?.unwrap_or(Type::Text);
-            let all = all.into_iter().map(|arg| self.coerce(arg, ty, false)).collect::<Result<_, _>>()?;
+            let all =
+                all.into_iter().map(|arg| self.coerce(arg, ty, false)).collect::<Result<_, _>>()?;
             return Ok(Typed::of(Expr::Coalesce(all), ty));
         }
         self.function(&name, &args)
     }
 
-    fn aggregate(&mut self, kind: Kind, name: &str, call: &ast::Function) -> Result<Typed, SqlError> {
+    fn aggregate(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        call: &ast::Function,
+    ) -> Result<Typed, SqlError> {
         let Some(grouping) = self.grouping.take() else {
             return Err(SqlError::new(state::GROUPING, "aggregate functions are not allowed here"));
         };
@@ -612,14 +730,20 @@ impl Binder {
         let grouping = self.grouping.insert(grouping);
         let aggregate = bound?;
         let ty = aggregate.ty;
-        let at = grouping.aggregates.iter().position(|other| *other == aggregate).unwrap_or_else(|| {
-            grouping.aggregates.push(aggregate);
-            grouping.aggregates.len() - 1
-        });
+        let at =
+            grouping.aggregates.iter().position(|other| *other == aggregate).unwrap_or_else(|| {
+                grouping.aggregates.push(aggregate);
+                grouping.aggregates.len() - 1
+            });
         Ok(Typed::of(Expr::Column(grouping.keys.len() + at), ty))
     }
 
-    fn aggregate_inner(&mut self, kind: Kind, name: &str, call: &ast::Function) -> Result<Aggregate, SqlError> {
+    fn aggregate_inner(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        call: &ast::Function,
+    ) -> Result<Aggregate, SqlError> {
         let ast::FunctionArguments::List(list) = &call.args else {
             return Err(SqlError::new(
                 state::SYNTAX,
@@ -634,12 +758,18 @@ impl Binder {
         }
         let args = names::arguments(call)?;
         let [arg] = args.as_slice() else {
-            return Err(SqlError::new(state::UNDEFINED_FUNCTION, format!("function {name} takes one argument")));
+            return Err(SqlError::new(
+                state::UNDEFINED_FUNCTION,
+                format!("function {name} takes one argument"),
+            ));
         };
         let bound = self.bind_free(arg)?;
         let from = bound.ty.unwrap_or(Type::Text);
         let ty = kind.result(from).ok_or_else(|| {
-            SqlError::new(state::UNDEFINED_FUNCTION, format!("function {name}({}) does not exist", from.name()))
+            SqlError::new(
+                state::UNDEFINED_FUNCTION,
+                format!("function {name}({}) does not exist", from.name()),
+            )
         })?;
         let distinct = matches!(list.duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
         Ok(Aggregate { kind, arg: bound.expr, ty, distinct })
@@ -655,11 +785,19 @@ impl Binder {
                 "No function matches the given name and argument types. You might need to add explicit type casts.",
             ));
         };
-        let meets = matches!(function, Function::NullIf | Function::Greatest | Function::Least | Function::Mod);
+        let meets = matches!(
+            function,
+            Function::NullIf | Function::Greatest | Function::Least | Function::Mod
+        );
         let common = if meets { self.meet(&bound)? } else { None };
         let numeric = matches!(
             function,
-            Function::Abs | Function::Ceil | Function::Floor | Function::Round | Function::Sqrt | Function::Power
+            Function::Abs
+                | Function::Ceil
+                | Function::Floor
+                | Function::Round
+                | Function::Sqrt
+                | Function::Power
         );
         let mut out = Vec::with_capacity(bound.len());
         for (at, arg) in bound.into_iter().enumerate() {

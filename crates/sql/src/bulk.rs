@@ -1,8 +1,9 @@
 //! Rows into storage that nobody can see yet, in transactions of bounded size.
 //!
-//! A storage is invisible until a committed descriptor names it. So what fills a new one (COPY into a table of the same
-//! transaction, rows moved under a new key, the entries of a new index) need not be part of the transaction that shows it:
-//! it is written before, chunk by chunk, and appears at once with the descriptor, or never.
+//! A storage is invisible until a committed descriptor names it. So what fills a new one (COPY into
+//! a table of the same transaction, rows moved under a new key, the entries of a new index) need
+//! not be part of the transaction that shows it: it is written before, chunk by chunk, and appears
+//! at once with the descriptor, or never.
 //!
 //! ```text
 //!   session's transaction   ids.next ─────────────────────────────────── descriptor names the storage ── commit
@@ -10,9 +11,12 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Ids come from transactions of their own, and are never handed out twice: a storage that was given up is nobody's for ever.
-//! 2. Each new storage is noted until the descriptor that names it commits. VACUUM erases what stays noted for [`ABANDONED_NS`].
-//! 3. The session's transaction has read nothing of the storage before it is filled: it would wait for itself.
+//! 1. Ids come from transactions of their own, and are never handed out twice: a storage that was
+//!    given up is nobody's for ever.
+//! 2. Each new storage is noted until the descriptor that names it commits. VACUUM erases what
+//!    stays noted for [`ABANDONED_NS`].
+//! 3. The session's transaction has read nothing of the storage before it is filled: it would wait
+//!    for itself.
 
 use crate::catalog;
 use crate::datum::Datum;
@@ -48,7 +52,10 @@ impl Ids<'_> {
                 Err(error) if error.is_restart() => continue,
                 other => other?,
             };
-            own.put(kv::pending_key(id), Some(kv::to_value(own.began().latest.to_be_bytes().to_vec())))?;
+            own.put(
+                kv::pending_key(id),
+                Some(kv::to_value(own.began().latest.to_be_bytes().to_vec())),
+            )?;
             match own.commit().await {
                 Outcome::Committed { .. } => {
                     self.own.push(id);
@@ -61,7 +68,10 @@ impl Ids<'_> {
                 Outcome::Unknown | Outcome::Aborted { .. } => {}
             }
         }
-        Err(SqlError::new(state::SERIALIZATION, "no id could be had for a new table or index: too many want one"))
+        Err(SqlError::new(
+            state::SERIALIZATION,
+            "no id could be had for a new table or index: too many want one",
+        ))
     }
 }
 
@@ -81,7 +91,9 @@ impl Bulk {
     }
 
     /// The transaction of the chunk that is being filled, and the highest key so far.
-    pub(crate) async fn chunk(&mut self) -> Result<(&mut dyn Transaction, &mut Option<Key>), SqlError> {
+    pub(crate) async fn chunk(
+        &mut self,
+    ) -> Result<(&mut dyn Transaction, &mut Option<Key>), SqlError> {
         if self.open.is_none() {
             self.open = Some(self.database.begin(READ_WRITE).await?);
         }
@@ -99,7 +111,11 @@ impl Bulk {
         };
         self.bytes += row.iter().map(size).sum::<usize>();
         self.rows += 1;
-        if self.bytes >= CHUNK_BYTES || self.rows >= CHUNK_ROWS { self.finish().await } else { Ok(()) }
+        if self.bytes >= CHUNK_BYTES || self.rows >= CHUNK_ROWS {
+            self.finish().await
+        } else {
+            Ok(())
+        }
     }
 
     /// Commits what is open.

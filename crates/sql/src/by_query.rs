@@ -1,8 +1,10 @@
-//! UPDATE and DELETE whose rows or values only an analytical engine can find: `UPDATE … FROM`, `DELETE … USING`, subqueries.
+//! UPDATE and DELETE whose rows or values only an analytical engine can find: `UPDATE … FROM`,
+//! `DELETE … USING`, subqueries.
 //!
-//! The engine runs `SELECT key, values FROM table, others WHERE condition` to the end. Then each row is locked by its key and changed.
-//! Both happen in one transaction, so the row is still what the query saw. A row that several others match is changed once, as the
-//! first of them says; PostgreSQL leaves open which that is. A table without a primary key has no key to select.
+//! The engine runs `SELECT key, values FROM table, others WHERE condition` to the end. Then each
+//! row is locked by its key and changed. Both happen in one transaction, so the row is still what
+//! the query saw. A row that several others match is changed once, as the first of them says;
+//! PostgreSQL leaves open which that is. A table without a primary key has no key to select.
 
 use crate::analytic::{AnalyticPlan, Reader};
 use crate::bind::Binder;
@@ -16,7 +18,9 @@ use crate::memory::{Held, weight};
 use crate::names;
 use crate::{kv, row, write};
 use meridian_txn::{Lock, Transaction};
-use sqlparser::ast::{self, Expr, Ident, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins};
+use sqlparser::ast::{
+    self, Expr, Ident, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
+};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 use std::collections::BTreeSet;
@@ -52,7 +56,9 @@ impl Draft {
     /// The query behind a statement that changes a table.
     pub(crate) fn of(statement: &Statement, table: &Table) -> Result<Draft, SqlError> {
         let Some(primary) = &table.primary else {
-            return Err(SqlError::unsupported("a change by query of a table without a primary key"));
+            return Err(SqlError::unsupported(
+                "a change by query of a table without a primary key",
+            ));
         };
         let (target, others, selection, returning, assignments) = match statement {
             Statement::Update(update) => {
@@ -63,33 +69,50 @@ impl Draft {
                     }
                     None => Vec::new(),
                 };
-                (&update.table, others, &update.selection, &update.returning, Some(&update.assignments))
+                (
+                    &update.table,
+                    others,
+                    &update.selection,
+                    &update.returning,
+                    Some(&update.assignments),
+                )
             }
             Statement::Delete(delete) => {
-                let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
+                let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) =
+                    &delete.from;
                 let [target] = from.as_slice() else {
                     return Err(SqlError::unsupported("deleting from several tables"));
                 };
-                (target, delete.using.clone().unwrap_or_default(), &delete.selection, &delete.returning, None)
+                (
+                    target,
+                    delete.using.clone().unwrap_or_default(),
+                    &delete.selection,
+                    &delete.returning,
+                    None,
+                )
             }
             _ => return Err(SqlError::unsupported("this statement")),
         };
         let TableFactor::Table { alias, .. } = &target.relation else {
             return Err(SqlError::unsupported("changing anything but a table"));
         };
-        let alias = alias.as_ref().map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
+        let alias =
+            alias.as_ref().map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
         let named = |column: usize| {
             let parts = [alias.as_str(), table.columns[column].name.as_str()];
             Expr::CompoundIdentifier(parts.map(|part| Ident::with_quote('"', part)).to_vec())
         };
-        let mut outputs: Vec<Expr> = primary.columns.iter().map(|part| named(part.column as usize)).collect();
+        let mut outputs: Vec<Expr> =
+            primary.columns.iter().map(|part| named(part.column as usize)).collect();
         let mut assigned = Vec::new();
         for assignment in assignments.into_iter().flatten() {
             match (&assignment.target, &assignment.value) {
                 (ast::AssignmentTarget::ColumnName(name), value) => {
                     outputs.push(assign(table, name, value, &mut assigned)?);
                 }
-                (ast::AssignmentTarget::Tuple(names), Expr::Tuple(values)) if names.len() == values.len() => {
+                (ast::AssignmentTarget::Tuple(names), Expr::Tuple(values))
+                    if names.len() == values.len() =>
+                {
                     for (name, value) in names.iter().zip(values) {
                         outputs.push(assign(table, name, value, &mut assigned)?);
                     }
@@ -97,19 +120,31 @@ impl Draft {
                 _ => return Err(SqlError::unsupported("this assignment")),
             }
         }
-        let template =
-            Parser::new(&PostgreSqlDialect {}).try_with_sql("SELECT 1").and_then(|mut parser| parser.parse_query());
+        let template = Parser::new(&PostgreSqlDialect {})
+            .try_with_sql("SELECT 1")
+            .and_then(|mut parser| parser.parse_query());
         let mut query = *template.map_err(|error| SqlError::new("XX000", error.to_string()))?;
         if let SetExpr::Select(select) = &mut *query.body {
             // Names of their own, so that none of them is another's.
-            let item = |(at, expr)| SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', format!("_{at}")) };
+            let item = |(at, expr)| SelectItem::ExprWithAlias {
+                expr,
+                alias: Ident::with_quote('"', format!("_{at}")),
+            };
             select.projection = outputs.into_iter().enumerate().map(item).collect();
-            select.from = std::iter::once(TableWithJoins { relation: target.relation.clone(), joins: Vec::new() })
-                .chain(others)
-                .collect();
+            select.from = std::iter::once(TableWithJoins {
+                relation: target.relation.clone(),
+                joins: Vec::new(),
+            })
+            .chain(others)
+            .collect();
             select.selection = selection.clone();
         }
-        Ok(Draft { query, assigned: assignments.map(|_| assigned), returning: returning.clone(), alias })
+        Ok(Draft {
+            query,
+            assigned: assignments.map(|_| assigned),
+            returning: returning.clone(),
+            alias,
+        })
     }
 
     /// With its query planned.
@@ -130,12 +165,20 @@ impl Draft {
     }
 }
 
-/// A new value as an output of the query. A literal in quotes and a parameter take the type of their column.
-fn assign(table: &Table, name: &ast::ObjectName, value: &Expr, assigned: &mut Vec<usize>) -> Result<Expr, SqlError> {
-    let ident = name.0.last().and_then(|part| part.as_ident()).cloned().unwrap_or_else(|| Ident::new(""));
+/// A new value as an output of the query. A literal in quotes and a parameter take the type of
+/// their column.
+fn assign(
+    table: &Table,
+    name: &ast::ObjectName,
+    value: &Expr,
+    assigned: &mut Vec<usize>,
+) -> Result<Expr, SqlError> {
+    let ident =
+        name.0.last().and_then(|part| part.as_ident()).cloned().unwrap_or_else(|| Ident::new(""));
     let column = target_columns(table, std::slice::from_ref(&ident))?[0];
     if assigned.contains(&column) {
-        let message = format!("multiple assignments to same column \"{}\"", table.columns[column].name);
+        let message =
+            format!("multiple assignments to same column \"{}\"", table.columns[column].name);
         return Err(SqlError::new(state::SYNTAX, message));
     }
     assigned.push(column);
@@ -167,7 +210,8 @@ pub(crate) async fn all_rows(
     scope: &Scope<'_>,
 ) -> Result<(Vec<Vec<Datum>>, Held), SqlError> {
     let (mut rows, mut held) = (Vec::new(), Held::none(&scope.session.memory));
-    let mut running = plan.start(scope.params.get(..plan.params().len()).unwrap_or(scope.params).to_vec())?;
+    let mut running =
+        plan.start(scope.params.get(..plan.params().len()).unwrap_or(scope.params).to_vec())?;
     let mut reader = Reader::new(txn, scope.session, scope.now_us);
     while let Some(more) = running.next(&mut reader).await? {
         held.add(more.iter().map(|row| weight(row)).sum())?;
@@ -185,7 +229,11 @@ impl ByQuery {
         self.assigned.is_some()
     }
 
-    pub(crate) async fn run(&self, txn: &mut dyn Transaction, scope: &Scope<'_>) -> Result<Changed, SqlError> {
+    pub(crate) async fn run(
+        &self,
+        txn: &mut dyn Transaction,
+        scope: &Scope<'_>,
+    ) -> Result<Changed, SqlError> {
         let table = &*self.table;
         let parts = table.primary.as_ref().map_or(&[][..], |primary| &primary.columns);
         let mut changed = Changed::default();
@@ -196,7 +244,11 @@ impl ByQuery {
             let mut values = found.into_iter();
             for part in parts {
                 let column = part.column as usize;
-                by_key[column] = cast::cast(values.next().unwrap_or(Datum::Null), table.columns[column].ty, false)?;
+                by_key[column] = cast::cast(
+                    values.next().unwrap_or(Datum::Null),
+                    table.columns[column].ty,
+                    false,
+                )?;
             }
             let Some(key) = table.row_key(&by_key) else { continue };
             if !done.insert(key.clone()) {
@@ -206,7 +258,8 @@ impl ByQuery {
             let Some(value) = txn.get(&key, Lock::Exclusive).await? else {
                 return Err(SqlError::corrupted("a row that was just read is not there"));
             };
-            let old = row::decode(table, &key[kv::PREFIX..], &value, &vec![true; table.columns.len()])?;
+            let old =
+                row::decode(table, &key[kv::PREFIX..], &value, &vec![true; table.columns.len()])?;
             match &self.assigned {
                 Some(assigned) => {
                     let mut new = old.clone();

@@ -8,7 +8,8 @@ use crate::types::Type;
 use rust_decimal::RoundingStrategy;
 use rust_decimal::prelude::ToPrimitive;
 
-/// Whether a value of one type can become another without being asked: number to wider number, text to text, date to timestamp.
+/// Whether a value of one type can become another without being asked: number to wider number, text
+/// to text, date to timestamp.
 pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
     let rank = |ty| match ty {
         Type::Int2 => Some(1),
@@ -23,14 +24,18 @@ pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
         || matches!((rank(from), rank(to)), (Some(a), Some(b)) if a <= b)
         || matches!(
             (from, to),
-            (Type::Date, Type::Timestamp | Type::TimestampTz) | (Type::Timestamp, Type::TimestampTz)
+            (Type::Date, Type::Timestamp | Type::TimestampTz)
+                | (Type::Timestamp, Type::TimestampTz)
         )
 }
 
 /// Whether a value of one type may be stored in a column of another.
 pub(crate) fn is_assignable(from: Type, to: Type) -> bool {
     let in_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
-    is_implicit(from, to) || (from.is_number() && to.is_number()) || (in_time(from) && in_time(to)) || to.is_text()
+    is_implicit(from, to)
+        || (from.is_number() && to.is_number())
+        || (in_time(from) && in_time(to))
+        || to.is_text()
 }
 
 /// Whether an explicit cast exists.
@@ -40,7 +45,8 @@ pub(crate) fn exists(from: Type, to: Type) -> bool {
         || matches!((from, to), (Type::Bool, Type::Int4) | (Type::Int4, Type::Bool))
 }
 
-/// Converts a value. An implicit conversion or assignment refuses text that is too long; an explicit one cuts it.
+/// Converts a value. An implicit conversion or assignment refuses text that is too long; an
+/// explicit one cuts it.
 pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlError> {
     let cannot = |datum: &Datum| {
         let from = datum.type_of().map_or("unknown", Type::name);
@@ -60,10 +66,12 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
         | (same @ Datum::Timestamp(_), Type::Timestamp)
         | (same @ Datum::TimestampTz(_), Type::TimestampTz)
         | (same @ Datum::Text(_), Type::Text | Type::Varchar(None)) => same,
-        (Datum::Text(text), Type::Varchar(Some(limit))) => match limited(&text, limit, explicit, ty)? {
-            Some(cut) => Datum::text(cut),
-            None => Datum::Text(text),
-        },
+        (Datum::Text(text), Type::Varchar(Some(limit))) => {
+            match limited(&text, limit, explicit, ty)? {
+                Some(cut) => Datum::text(cut),
+                None => Datum::Text(text),
+            }
+        }
         (Datum::Text(text), Type::Char(limit)) => {
             let trimmed = text.trim_end_matches(' ');
             let cut = if limit > 0 { limited(trimmed, limit, explicit, ty)? } else { None };
@@ -99,15 +107,22 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
         },
         (number, Type::Float8) => Datum::Float8(number.as_f64().ok_or_else(|| cannot(&number))?),
         (
-            number @ (Datum::Float8(_) | Datum::Numeric(_) | Datum::Int2(_) | Datum::Int4(_) | Datum::Int8(_)),
+            number @ (Datum::Float8(_)
+            | Datum::Numeric(_)
+            | Datum::Int2(_)
+            | Datum::Int4(_)
+            | Datum::Int8(_)),
             Type::Numeric(limit),
         ) => {
             let n = number::to_decimal(&number)?;
             let Some((precision, scale)) = limit else { return Ok(Datum::Numeric(n)) };
-            let mut n = n.round_dp_with_strategy(scale.into(), RoundingStrategy::MidpointAwayFromZero);
+            let mut n =
+                n.round_dp_with_strategy(scale.into(), RoundingStrategy::MidpointAwayFromZero);
             n.rescale(scale.into());
             let bound = 10i128.checked_pow(precision.into());
-            if n.scale() != u32::from(scale) || bound.is_some_and(|bound| n.mantissa().abs() >= bound) {
+            if n.scale() != u32::from(scale)
+                || bound.is_some_and(|bound| n.mantissa().abs() >= bound)
+            {
                 return Err(SqlError::new(state::OUT_OF_RANGE, "numeric field overflow").detail(format!(
                     "A field with precision {precision}, scale {scale} must round to an absolute value less than 10^{}.",
                     i32::from(precision) - i32::from(scale)
@@ -117,7 +132,9 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
         }
         (Datum::Date(days), Type::Timestamp) => Datum::Timestamp(number::midnight(days)),
         (Datum::Date(days), Type::TimestampTz) => Datum::TimestampTz(number::midnight(days)),
-        (Datum::Timestamp(us) | Datum::TimestampTz(us), Type::Date) => Datum::Date(us.div_euclid(DAY_US) as i32),
+        (Datum::Timestamp(us) | Datum::TimestampTz(us), Type::Date) => {
+            Datum::Date(us.div_euclid(DAY_US) as i32)
+        }
         (Datum::Timestamp(us), Type::TimestampTz) => Datum::TimestampTz(us),
         (Datum::TimestampTz(us), Type::Timestamp) => Datum::Timestamp(us),
         (other, _) => return Err(cannot(&other)),

@@ -1,7 +1,9 @@
-//! Descriptors of tables and indexes: rows of the database itself, under its own protocol, so that DDL is transactional.
+//! Descriptors of tables and indexes: rows of the database itself, under its own protocol, so that
+//! DDL is transactional.
 //!
-//! Each table has a row that holds its version, and that DDL locks and writes. Others read it only when they plan, at a snapshot; what they do says
-//! which versions it was planned for, and whoever has the rows refuses what is outdated ([`Transaction::planned_for`]).
+//! Each table has a row that holds its version, and that DDL locks and writes. Others read it only
+//! when they plan, at a snapshot; what they do says which versions it was planned for, and whoever
+//! has the rows refuses what is outdated ([`Transaction::planned_for`]).
 
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -76,7 +78,8 @@ pub struct Index {
     /// Whether no two rows agree in it.
     #[n(3)]
     pub unique: bool,
-    /// Its entries are written, and nobody reads it yet: rows that were there before it may be missing. The number tells who builds it.
+    /// Its entries are written, and nobody reads it yet: rows that were there before it may be
+    /// missing. The number tells who builds it.
     #[n(4)]
     pub building: Option<u32>,
 }
@@ -98,7 +101,11 @@ mod type_codec {
     use minicbor::encode::{Error as EncodeError, Write};
     use minicbor::{Decoder, Encoder};
 
-    pub(super) fn encode<C, W: Write>(ty: &Type, e: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
+    pub(super) fn encode<C, W: Write>(
+        ty: &Type,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), EncodeError<W::Error>> {
         e.array(2)?.u32(ty.oid())?.i32(ty.modifier())?.ok()
     }
 
@@ -110,11 +117,15 @@ mod type_codec {
 }
 
 impl Table {
-    /// Fills what is derived from the rest. To be called after every change of columns or primary key.
+    /// Fills what is derived from the rest. To be called after every change of columns or primary
+    /// key.
     pub(crate) fn settle(&mut self) {
         let in_key = |column: usize| {
             key::is_exact(self.columns[column].ty)
-                && self.primary.as_ref().is_some_and(|p| p.columns.iter().any(|part| part.column as usize == column))
+                && self
+                    .primary
+                    .as_ref()
+                    .is_some_and(|p| p.columns.iter().any(|part| part.column as usize == column))
         };
         self.stored = (0..self.columns.len()).filter(|column| !in_key(*column)).collect();
     }
@@ -144,7 +155,8 @@ impl Table {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// All keys of its rows and of its indexes' entries, but those in storage that only this transaction knows.
+    /// All keys of its rows and of its indexes' entries, but those in storage that only this
+    /// transaction knows.
     pub(crate) fn ranges(&self, own: &[u32]) -> Vec<KeyRange> {
         let storages = [self.storage].into_iter().chain(self.indexes.iter().map(|index| index.id));
         let known = storages.filter(|storage| !own.contains(storage));
@@ -152,7 +164,12 @@ impl Table {
     }
 
     /// From the commit on nobody is served who planned for this version of it or an older one.
-    pub(crate) fn outdate(&self, txn: &mut dyn Transaction, to: u64, own: &[u32]) -> Result<(), SqlError> {
+    pub(crate) fn outdate(
+        &self,
+        txn: &mut dyn Transaction,
+        to: u64,
+        own: &[u32],
+    ) -> Result<(), SqlError> {
         let ranges = self.ranges(own);
         if !ranges.is_empty() {
             txn.change_schema(SchemaVersion { table: self.id, version: to }, ranges)?;
@@ -160,7 +177,8 @@ impl Table {
         Ok(())
     }
 
-    /// The key of a row under the primary key, with the storage's prefix. Without a primary key the caller makes an id.
+    /// The key of a row under the primary key, with the storage's prefix. Without a primary key the
+    /// caller makes an id.
     pub(crate) fn row_key(&self, row: &[Datum]) -> Option<Vec<u8>> {
         let primary = self.primary.as_ref()?;
         let mut out = kv::storage_prefix(self.storage);
@@ -171,7 +189,9 @@ impl Table {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Table, SqlError> {
-        let wrong = |why: &dyn std::fmt::Display| SqlError::corrupted(format!("a table's descriptor: {why}"));
+        let wrong = |why: &dyn std::fmt::Display| {
+            SqlError::corrupted(format!("a table's descriptor: {why}"))
+        };
         let mut table: Table = minicbor::decode(bytes).map_err(|e| wrong(&e))?;
         let parts = table.primary.iter().chain(&table.indexes).flat_map(|index| &index.columns);
         if parts.into_iter().any(|part| part.column as usize >= table.columns.len()) {
@@ -183,7 +203,8 @@ impl Table {
 }
 
 impl Index {
-    /// The entry of a row: its key, and whether that alone must be unique. The value of every entry is the row's key without prefix.
+    /// The entry of a row: its key, and whether that alone must be unique. The value of every entry
+    /// is the row's key without prefix.
     pub(crate) fn entry(&self, row: &[Datum], row_key: &[u8]) -> (Vec<u8>, bool) {
         let mut out = kv::storage_prefix(self.id);
         let mut nulls = false;
@@ -210,7 +231,8 @@ pub(crate) struct Relation {
     pub(crate) table: u32,
 }
 
-/// Descriptors by id, shared by all sessions of a database. Only committed ones enter; they may be outdated.
+/// Descriptors by id, shared by all sessions of a database. Only committed ones enter; they may be
+/// outdated.
 #[derive(Default)]
 pub(crate) struct Cache {
     tables: Mutex<BTreeMap<u32, Known>>,
@@ -228,7 +250,10 @@ impl Cache {
     }
 
     fn get(&self, id: u32, version: u64) -> Option<Arc<Table>> {
-        self.tables().get(&id).filter(|known| known.table.version == version).map(|known| known.table.clone())
+        self.tables()
+            .get(&id)
+            .filter(|known| known.table.version == version)
+            .map(|known| known.table.clone())
     }
 
     /// The newest version of a table that is known, if it held already at a snapshot.
@@ -247,7 +272,8 @@ impl Cache {
         self.tables().clear();
     }
 
-    /// A table by the storage of its rows or of one of its indexes, or by its own id, as far as it is known here.
+    /// A table by the storage of its rows or of one of its indexes, or by its own id, as far as it
+    /// is known here.
     pub(crate) fn find(&self, which: impl Fn(&Table) -> bool) -> Option<Arc<Table>> {
         self.tables().values().find(|known| which(&known.table)).map(|known| known.table.clone())
     }
@@ -255,7 +281,9 @@ impl Cache {
     fn put(&self, table: Arc<Table>, since: Timestamp) {
         let mut tables = self.tables();
         match tables.get_mut(&table.id) {
-            Some(known) if known.table.version == table.version => known.since = known.since.min(since),
+            Some(known) if known.table.version == table.version => {
+                known.since = known.since.min(since)
+            }
             Some(known) if known.table.version > table.version => {}
             _ => drop(tables.insert(table.id, Known { table, since })),
         }
@@ -263,7 +291,11 @@ impl Cache {
 }
 
 /// The version of a table, as a transaction sees it; `None` when the table is gone.
-pub(crate) async fn version(txn: &mut dyn Transaction, id: u32, lock: Lock) -> Result<Option<u64>, SqlError> {
+pub(crate) async fn version(
+    txn: &mut dyn Transaction,
+    id: u32,
+    lock: Lock,
+) -> Result<Option<u64>, SqlError> {
     Ok(version_since(txn, id, lock).await?.map(|(version, _)| version))
 }
 
@@ -280,17 +312,26 @@ async fn version_since(
 }
 
 fn read_u64(bytes: &[u8]) -> Result<u64, SqlError> {
-    bytes.try_into().map(u64::from_be_bytes).map_err(|_| SqlError::corrupted("a number in the catalog"))
+    bytes
+        .try_into()
+        .map(u64::from_be_bytes)
+        .map_err(|_| SqlError::corrupted("a number in the catalog"))
 }
 
 /// What a name stands for, if anything.
-pub(crate) async fn relation(txn: &mut dyn Transaction, name: &str) -> Result<Option<Relation>, SqlError> {
+pub(crate) async fn relation(
+    txn: &mut dyn Transaction,
+    name: &str,
+) -> Result<Option<Relation>, SqlError> {
     let key = kv::name_key(name);
     let Some(value) = txn.get(&key, Lock::Shared).await? else { return Ok(None) };
-    minicbor::decode(&value.0).map(Some).map_err(|e| SqlError::corrupted(format!("a name in the catalog: {e}")))
+    minicbor::decode(&value.0)
+        .map(Some)
+        .map_err(|e| SqlError::corrupted(format!("a name in the catalog: {e}")))
 }
 
-/// The table of an id. `clean`: the transaction has changed no descriptor, so what it reads is committed.
+/// The table of an id. `clean`: the transaction has changed no descriptor, so what it reads is
+/// committed.
 pub(crate) async fn table_by_id(
     txn: &mut dyn Transaction,
     cache: &Cache,
@@ -326,7 +367,9 @@ pub(crate) async fn table_by_name(
     lock: Lock,
 ) -> Result<Option<Arc<Table>>, SqlError> {
     match relation(txn, name).await? {
-        Some(relation) if relation.id == relation.table => table_by_id(txn, cache, relation.id, clean, lock).await,
+        Some(relation) if relation.id == relation.table => {
+            table_by_id(txn, cache, relation.id, clean, lock).await
+        }
         Some(_) => Err(SqlError::new(state::WRONG_OBJECT, format!("\"{name}\" is not a table"))),
         None => Ok(None),
     }
@@ -340,7 +383,8 @@ pub(crate) async fn names(txn: &mut dyn Transaction) -> Result<Vec<(String, Rela
         let chunk = txn.scan(&range, Lock::Shared, false, 1000).await?;
         for (key, value) in &chunk.rows {
             let name = String::from_utf8_lossy(&key.0[kv::NAMES.len()..]).into_owned();
-            let relation = minicbor::decode(&value.0).map_err(|e| SqlError::corrupted(format!("a name: {e}")))?;
+            let relation = minicbor::decode(&value.0)
+                .map_err(|e| SqlError::corrupted(format!("a name: {e}")))?;
             names.push((name, relation));
         }
         rest = chunk.rest;
@@ -348,17 +392,29 @@ pub(crate) async fn names(txn: &mut dyn Transaction) -> Result<Vec<(String, Rela
     Ok(names)
 }
 
-/// The next id, which tables and indexes share, for [`crate::bulk::Ids`]. User objects begin where PostgreSQL's do.
+/// The next id, which tables and indexes share, for [`crate::bulk::Ids`]. User objects begin where
+/// PostgreSQL's do.
 pub(crate) async fn next_id(txn: &mut dyn Transaction) -> Result<u32, SqlError> {
     let key: Key = kv::to_key(kv::NEXT_ID.to_vec());
-    let next = txn.get(&key, Lock::Exclusive).await?.map(|value| read_u64(&value.0)).transpose()?.unwrap_or(16384);
+    let next = txn
+        .get(&key, Lock::Exclusive)
+        .await?
+        .map(|value| read_u64(&value.0))
+        .transpose()?
+        .unwrap_or(16384);
     txn.put(key, Some(kv::to_value((next + 1).to_be_bytes().to_vec())))?;
     u32::try_from(next).map_err(|_| SqlError::new(state::TOO_LARGE, "all object ids are used up"))
 }
 
 /// Gives a name to a relation.
-pub(crate) fn put_name(txn: &mut dyn Transaction, name: &str, id: u32, table: u32) -> Result<(), SqlError> {
-    let bytes = minicbor::to_vec(Relation { id, table }).expect("invariant: writing to memory does not fail");
+pub(crate) fn put_name(
+    txn: &mut dyn Transaction,
+    name: &str,
+    id: u32,
+    table: u32,
+) -> Result<(), SqlError> {
+    let bytes = minicbor::to_vec(Relation { id, table })
+        .expect("invariant: writing to memory does not fail");
     Ok(txn.put(kv::name_key(name), Some(kv::to_value(bytes)))?)
 }
 
@@ -366,7 +422,8 @@ pub(crate) fn put_name(txn: &mut dyn Transaction, name: &str, id: u32, table: u3
 pub(crate) fn put_table(txn: &mut dyn Transaction, table: &Table) -> Result<(), SqlError> {
     let bytes = minicbor::to_vec(table).expect("invariant: writing to memory does not fail");
     txn.put(kv::descriptor_key(table.id), Some(kv::to_value(bytes)))?;
-    Ok(txn.put(kv::version_key(table.id), Some(kv::to_value(table.version.to_be_bytes().to_vec())))?)
+    Ok(txn
+        .put(kv::version_key(table.id), Some(kv::to_value(table.version.to_be_bytes().to_vec())))?)
 }
 
 /// Marks a storage as nobody's.

@@ -1,15 +1,18 @@
-//! Clauses of CREATE and ALTER that the parser knows and Meridian does not: refused by name, never ignored.
+//! Clauses of CREATE and ALTER that the parser knows and Meridian does not: refused by name, never
+//! ignored.
 //!
-//! Each syntax node is taken apart field by field, so that a field that comes with a newer parser does not compile until it is
-//! handled or refused. What describes how things are anyway (`USING btree`, `NOT DEFERRABLE`, `COLLATE "C"`) is accepted.
+//! Each syntax node is taken apart field by field, so that a field that comes with a newer parser
+//! does not compile until it is handled or refused. What describes how things are anyway
+//! (`USING btree`, `NOT DEFERRABLE`, `COLLATE "C"`) is accepted.
 
 use crate::error::{SqlError, state};
 use crate::limits;
 use crate::names;
 use sqlparser::ast::{
-    self, AlterTable, ColumnDef, ColumnOption, ConstraintCharacteristics, CreateIndex, CreateTable, CreateTableOptions,
-    DeferrableInitial, HiveDistributionStyle, IndexColumn, IndexType, NullsDistinctOption, OrderByExpr,
-    PrimaryKeyConstraint, SqlOption, TableConstraint, Truncate, UniqueConstraint,
+    self, AlterTable, ColumnDef, ColumnOption, ConstraintCharacteristics, CreateIndex, CreateTable,
+    CreateTableOptions, DeferrableInitial, HiveDistributionStyle, IndexColumn, IndexType,
+    NullsDistinctOption, OrderByExpr, PrimaryKeyConstraint, SqlOption, TableConstraint, Truncate,
+    UniqueConstraint,
 };
 
 /// Operator classes whose order is the order of Meridian's keys.
@@ -128,7 +131,10 @@ pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
         (on_cluster.is_some(), "ON CLUSTER"),
         (default_ddl_collation.is_some(), "DEFAULT_DDL_COLLATION"),
         (with_aggregation_policy.is_some() || with_row_access_policy.is_some(), "a policy"),
-        (with_storage_lifecycle_policy.is_some() || storage_serialization_policy.is_some(), "a policy"),
+        (
+            with_storage_lifecycle_policy.is_some() || storage_serialization_policy.is_some(),
+            "a policy",
+        ),
         (with_tags.is_some(), "TAG"),
         (catalog.is_some() || catalog_sync.is_some(), "CATALOG"),
         (target_lag.is_some() || warehouse.is_some(), "TARGET_LAG or WAREHOUSE"),
@@ -165,9 +171,13 @@ fn table_storage(options: &CreateTableOptions) -> Result<(), SqlError> {
     };
     for option in options {
         match option {
-            // How full a page is made, and that rows have no hidden numbers: there are no pages, nor such numbers.
-            SqlOption::KeyValue { key, .. } if clause == "WITH" && names::fold(key) == "fillfactor" => {}
-            SqlOption::KeyValue { key, value } if clause == "WITH" && names::fold(key) == "oids" => {
+            // How full a page is made, and that rows have no hidden numbers: there are no pages,
+            // nor such numbers.
+            SqlOption::KeyValue { key, .. }
+                if clause == "WITH" && names::fold(key) == "fillfactor" => {}
+            SqlOption::KeyValue { key, value }
+                if clause == "WITH" && names::fold(key) == "oids" =>
+            {
                 refuse(&[(!value.to_string().eq_ignore_ascii_case("false"), "WITH (oids)")])?;
             }
             other => return Err(SqlError::unsupported(format!("{clause} ({other})"))),
@@ -201,8 +211,18 @@ pub(crate) fn constraint(constraint: &TableConstraint) -> Result<(), SqlError> {
 }
 
 fn primary_key(key: &PrimaryKeyConstraint) -> Result<(), SqlError> {
-    let PrimaryKeyConstraint { name: _, index_name, index_type, columns, index_options, characteristics } = key;
-    refuse(&[(index_name.is_some(), "a name of the index"), (!index_options.is_empty(), "an index option")])?;
+    let PrimaryKeyConstraint {
+        name: _,
+        index_name,
+        index_type,
+        columns,
+        index_options,
+        characteristics,
+    } = key;
+    refuse(&[
+        (index_name.is_some(), "a name of the index"),
+        (!index_options.is_empty(), "an index option"),
+    ])?;
     index_type.as_ref().map_or(Ok(()), method)?;
     characteristics.as_ref().map_or(Ok(()), enforcement)?;
     columns.iter().try_for_each(key_column)
@@ -246,10 +266,14 @@ fn method(method: &IndexType) -> Result<(), SqlError> {
 }
 
 fn key_column(column: &IndexColumn) -> Result<(), SqlError> {
-    let IndexColumn { column: OrderByExpr { expr: _, options, with_fill }, operator_class } = column;
+    let IndexColumn { column: OrderByExpr { expr: _, options, with_fill }, operator_class } =
+        column;
     let descending = options.asc == Some(false);
     refuse(&[
-        (options.nulls_first.is_some_and(|first| first != descending), "NULLS FIRST or LAST against the order of keys"),
+        (
+            options.nulls_first.is_some_and(|first| first != descending),
+            "NULLS FIRST or LAST against the order of keys",
+        ),
         (with_fill.is_some(), "WITH FILL"),
     ])?;
     let Some(class) = operator_class else { return Ok(()) };
@@ -268,7 +292,8 @@ pub fn collation(name: &ast::ObjectName) -> Result<(), SqlError> {
         _ => {
             let name = name.to_string().replace('"', "");
             let message = format!("collation \"{name}\" for encoding \"UTF8\" does not exist");
-            Err(SqlError::new(state::UNDEFINED_OBJECT, message).hint("Text is ordered by its bytes: COLLATE \"C\"."))
+            Err(SqlError::new(state::UNDEFINED_OBJECT, message)
+                .hint("Text is ordered by its bytes: COLLATE \"C\"."))
         }
     }
 }
@@ -309,7 +334,16 @@ pub(crate) fn create_index(create: &CreateIndex) -> Result<(), SqlError> {
 /// Refuses what ALTER TABLE asks for beside its operations.
 pub(crate) fn alter_table(alter: &AlterTable) -> Result<(), SqlError> {
     // There is no inheritance: ONLY is what is done anyway.
-    let AlterTable { name: _, if_exists, only: _, operations, location, on_cluster, table_type, end_token: _ } = alter;
+    let AlterTable {
+        name: _,
+        if_exists,
+        only: _,
+        operations,
+        location,
+        on_cluster,
+        table_type,
+        end_token: _,
+    } = alter;
     refuse(&[
         (*if_exists, "ALTER TABLE IF EXISTS"),
         (location.is_some(), "LOCATION"),
@@ -333,7 +367,10 @@ pub(crate) fn alter_table(alter: &AlterTable) -> Result<(), SqlError> {
                 };
                 refuse(&[
                     (column_position.is_some(), "a position of the new column"),
-                    (column_def.options.iter().any(is_key), "ADD COLUMN with PRIMARY KEY or UNIQUE"),
+                    (
+                        column_def.options.iter().any(is_key),
+                        "ADD COLUMN with PRIMARY KEY or UNIQUE",
+                    ),
                 ])?;
                 column(column_def)?;
             }
@@ -343,9 +380,18 @@ pub(crate) fn alter_table(alter: &AlterTable) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Refuses what TRUNCATE asks for beside its tables. No sequence belongs to a table, and nothing refers to it.
+/// Refuses what TRUNCATE asks for beside its tables. No sequence belongs to a table, and nothing
+/// refers to it.
 pub(crate) fn truncate(truncate: &Truncate) -> Result<(), SqlError> {
-    let Truncate { table_names: _, partitions, table: _, if_exists, identity: _, cascade: _, on_cluster } = truncate;
+    let Truncate {
+        table_names: _,
+        partitions,
+        table: _,
+        if_exists,
+        identity: _,
+        cascade: _,
+        on_cluster,
+    } = truncate;
     refuse(&[
         (partitions.is_some(), "PARTITION"),
         (*if_exists, "TRUNCATE IF EXISTS"),

@@ -23,8 +23,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Errors of what the own executor does not know.
-const OTHERS_MAY_KNOW: [&str; 4] =
-    [state::FEATURE_NOT_SUPPORTED, state::UNDEFINED_FUNCTION, state::UNDEFINED_OBJECT, state::GROUPING];
+const OTHERS_MAY_KNOW: [&str; 4] = [
+    state::FEATURE_NOT_SUPPORTED,
+    state::UNDEFINED_FUNCTION,
+    state::UNDEFINED_OBJECT,
+    state::GROUPING,
+];
 
 fn others_may_know(engine: &Engine, error: &SqlError) -> bool {
     engine.analytic().is_some() && OTHERS_MAY_KNOW.contains(&error.sqlstate)
@@ -58,7 +62,8 @@ pub(crate) struct Compiled {
     pub(crate) plan: Plan,
     /// The tables it was planned for and their versions.
     pub(crate) tables: Vec<(u32, u64)>,
-    /// A transaction that had changed the catalog made it: what it was planned for may never be, or be something else of the same version.
+    /// A transaction that had changed the catalog made it: what it was planned for may never be, or
+    /// be something else of the same version.
     pub(crate) provisional: bool,
     pub(crate) params: Arc<[Type]>,
     pub(crate) columns: Option<Arc<[Column]>>,
@@ -93,12 +98,14 @@ pub(crate) fn explain(plan: &Plan) -> Vec<String> {
         Plan::Select(select) => select.explain(),
         Plan::Insert(_) => vec!["Insert".into()],
         Plan::Change(change) => {
-            let mut lines = vec![if change.is_update() { "Update".to_owned() } else { "Delete".to_owned() }];
+            let mut lines =
+                vec![if change.is_update() { "Update".to_owned() } else { "Delete".to_owned() }];
             lines.extend(change.explain().into_iter().map(|line| format!("  {line}")));
             lines
         }
         Plan::ByQuery(change) => {
-            let mut lines = vec![if change.is_update() { "Update".to_owned() } else { "Delete".to_owned() }];
+            let mut lines =
+                vec![if change.is_update() { "Update".to_owned() } else { "Delete".to_owned() }];
             lines.extend(change.explain().into_iter().map(|line| format!("  {line}")));
             lines
         }
@@ -123,10 +130,13 @@ pub(crate) async fn table(
     if let Some(table) = system::find(&folded) {
         return Ok(table);
     }
-    if let Some(table) = catalog::table_by_name(txn, &engine.cache, &folded, clean, Lock::Shared).await? {
+    if let Some(table) =
+        catalog::table_by_name(txn, &engine.cache, &folded, clean, Lock::Shared).await?
+    {
         return Ok(table);
     }
-    let mut error = SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{folded}\" does not exist"));
+    let mut error =
+        SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{folded}\" does not exist"));
     let all = catalog::names(txn).await?;
     if let Some(near) = names::nearest(&folded, all.iter().map(|(name, _)| name.as_str())) {
         error = error.hint(format!("Did you mean \"{near}\"?"));
@@ -136,7 +146,8 @@ pub(crate) async fn table(
 
 /// Begins a look at the catalog that is no part of anybody's transaction.
 async fn look(engine: &Engine) -> Result<Box<dyn Transaction>, SqlError> {
-    let mut txn = engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
+    let mut txn =
+        engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
     txn.show_versions(); // Since when is a table as it is?
     Ok(txn)
 }
@@ -178,7 +189,9 @@ fn changeable(table: Arc<Table>) -> Result<Arc<Table>, SqlError> {
     Ok(table)
 }
 
-fn only_table(factor: &TableFactor) -> Result<(&ast::ObjectName, Option<&ast::TableAlias>), SqlError> {
+fn only_table(
+    factor: &TableFactor,
+) -> Result<(&ast::ObjectName, Option<&ast::TableAlias>), SqlError> {
     match factor {
         TableFactor::Table { name, alias, .. } => Ok((name, alias.as_ref())),
         other => Err(SqlError::unsupported(format!("changing {other}"))),
@@ -195,8 +208,11 @@ async fn compile(
 ) -> Result<Compiled, SqlError> {
     let (statement, explained) = match &source.statement {
         Statement::Explain { statement, analyze, options, .. } => {
-            let analyze =
-                *analyze || options.iter().flatten().any(|option| option.name.value.eq_ignore_ascii_case("analyze"));
+            let analyze = *analyze
+                || options
+                    .iter()
+                    .flatten()
+                    .any(|option| option.name.value.eq_ignore_ascii_case("analyze"));
             (&**statement, Some(analyze))
         }
         other => (other, None),
@@ -210,7 +226,8 @@ async fn compile(
                 if let Some((name, alias)) = from {
                     let table = table(engine, txn, clean, name).await?;
                     tables.push((table.id, table.version));
-                    let alias = alias.map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
+                    let alias =
+                        alias.map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
                     binder.add(table, &alias);
                 }
                 match select::compile(&mut binder, query) {
@@ -220,7 +237,8 @@ async fn compile(
                     }
                     // Another engine knows more functions, aggregates among them.
                     Err(error) if others_may_know(engine, &error) => {
-                        let planned = analytic(engine, txn, clean, query, &declared, &mut tables).await;
+                        let planned =
+                            analytic(engine, txn, clean, query, &declared, &mut tables).await;
                         planned.map_err(|theirs| better(error, theirs))?
                     }
                     Err(error) => return Err(error),
@@ -248,8 +266,10 @@ async fn compile(
                     let mut read = Vec::new();
                     let planned = analytic(engine, txn, clean, query, &declared, &mut read).await;
                     let Ok((Plan::Analytic(plan), ..)) = planned else {
-                        return Err(planned
-                            .map_or_else(|theirs| better(error, theirs), |_| SqlError::unsupported("this query")));
+                        return Err(planned.map_or_else(
+                            |theirs| better(error, theirs),
+                            |_| SqlError::unsupported("this query"),
+                        ));
                     };
                     tables.truncate(1);
                     tables.extend(read.into_iter().filter(|(id, _)| *id != into.id));
@@ -264,10 +284,12 @@ async fn compile(
             let factor = match statement {
                 Statement::Update(update) => &update.table.relation,
                 Statement::Delete(delete) => match &delete.from {
-                    FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) => match from.as_slice() {
-                        [only] if only.joins.is_empty() => &only.relation,
-                        _ => return Err(SqlError::unsupported("deleting from several tables")),
-                    },
+                    FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) => {
+                        match from.as_slice() {
+                            [only] if only.joins.is_empty() => &only.relation,
+                            _ => return Err(SqlError::unsupported("deleting from several tables")),
+                        }
+                    }
                 },
                 _ => return Err(SqlError::unsupported("this statement")),
             };
@@ -285,19 +307,24 @@ async fn compile(
             match change {
                 Err(error) if others_may_know(engine, &error) => {
                     let draft = Draft::of(statement, &table)?;
-                    let planned = analytic(engine, txn, clean, &draft.query, &declared, &mut tables).await;
+                    let planned =
+                        analytic(engine, txn, clean, &draft.query, &declared, &mut tables).await;
                     let Ok((Plan::Analytic(plan), ..)) = planned else {
-                        return Err(planned
-                            .map_or_else(|theirs| better(error, theirs), |_| SqlError::unsupported("this query")));
+                        return Err(planned.map_or_else(
+                            |theirs| better(error, theirs),
+                            |_| SqlError::unsupported("this query"),
+                        ));
                     };
                     let mut binder = Binder::new(&declared);
                     let change = draft.planned(&mut binder, table, plan)?;
-                    let columns = change.returning.as_ref().map(|returning| returning.columns.clone());
+                    let columns =
+                        change.returning.as_ref().map(|returning| returning.columns.clone());
                     (Plan::ByQuery(change), binder.param_types(), columns)
                 }
                 change => {
                     let change = change?;
-                    let columns = change.returning.as_ref().map(|returning| returning.columns.clone());
+                    let columns =
+                        change.returning.as_ref().map(|returning| returning.columns.clone());
                     (Plan::Change(change), binder.param_types(), columns)
                 }
             }
@@ -312,9 +339,10 @@ async fn compile(
         limits::check_outputs(columns.len())?;
     }
     let (plan, columns) = match explained {
-        Some(analyze) => {
-            (Plan::Explain(Box::new(plan), analyze), Some(Arc::from([Column::new("QUERY PLAN", Type::Text)])))
-        }
+        Some(analyze) => (
+            Plan::Explain(Box::new(plan), analyze),
+            Some(Arc::from([Column::new("QUERY PLAN", Type::Text)])),
+        ),
         None => (plan, columns),
     };
     Ok(Compiled { source, declared, plan, tables, provisional: !clean, params, columns })
@@ -355,7 +383,9 @@ async fn analytic(
     tables: &mut Vec<(u32, u64)>,
 ) -> Result<Planned, SqlError> {
     let Some(analytic) = engine.analytic() else {
-        return Err(SqlError::unsupported("this query (it needs the analytical engine, which this build leaves out)"));
+        return Err(SqlError::unsupported(
+            "this query (it needs the analytical engine, which this build leaves out)",
+        ));
     };
     let mut named = Named::default();
     let _ = query.visit(&mut named);
@@ -363,13 +393,18 @@ async fn analytic(
     let mut found: Vec<Arc<Table>> = Vec::new();
     for name in named.tables {
         let folded = names::relation(&name)?;
-        let known = system::find(&folded).map_or_else(|| folded.clone(), |table| table.name.clone());
+        let known =
+            system::find(&folded).map_or_else(|| folded.clone(), |table| table.name.clone());
         if found.iter().any(|table| table.name == known) {
             continue;
         }
         let table = match table(engine, txn, clean, &name).await {
             // What WITH names may hide a table in one place and not in another.
-            Err(error) if error.sqlstate == state::UNDEFINED_TABLE && named.hidden.contains(&folded) => continue,
+            Err(error)
+                if error.sqlstate == state::UNDEFINED_TABLE && named.hidden.contains(&folded) =>
+            {
+                continue;
+            }
             other => other?,
         };
         tables.push((table.id, table.version));

@@ -11,8 +11,9 @@ pub(crate) fn explain(mut error: SqlError, cache: &Cache, age: Option<Age>) -> S
     let (by, key, application) = match *conflict {
         Conflict::Wounded { by, key, application } => (by, key, application),
         Conflict::SchemaChanged { table } => {
-            let name =
-                cache.find(|known| known.id == table).map_or(String::new(), |table| format!(" \"{}\"", table.name));
+            let name = cache
+                .find(|known| known.id == table)
+                .map_or(String::new(), |table| format!(" \"{}\"", table.name));
             return error.detail(format!(
                 "Nothing of the transaction happened: the definition of a table{name} that it used changed before it could commit."
             ));
@@ -23,7 +24,8 @@ pub(crate) fn explain(mut error: SqlError, cache: &Cache, age: Option<Age>) -> S
     let named = application.filter(|name| !name.is_empty());
     let who = named.map_or(String::new(), |name| format!(" of application \"{name}\""));
     let earlier = age.and_then(|age| age.began_ns.checked_sub(by.began_ns));
-    let since = earlier.map_or(String::new(), |ns| format!(", {:.1} ms before this one", ns as f64 / 1e6));
+    let since =
+        earlier.map_or(String::new(), |ns| format!(", {:.1} ms before this one", ns as f64 / 1e6));
     error.detail(format!(
         "Nothing of the transaction happened: it met{over} a transaction{who} that began earlier, at node {}{since}.",
         by.node
@@ -46,7 +48,8 @@ fn place(cache: &Cache, key: &[u8]) -> Option<String> {
         Some(index) => Some(&index.columns),
         None => table.primary.as_ref().map(|primary| &primary.columns),
     };
-    let (mut reader, mut names, mut values) = (key::Reader::new(&rest[4..]), Vec::new(), Vec::new());
+    let (mut reader, mut names, mut values) =
+        (key::Reader::new(&rest[4..]), Vec::new(), Vec::new());
     for part in parts.into_iter().flatten() {
         let column = &table.columns[part.column as usize];
         let Ok(value) = reader.read(column.ty, part.descending) else { break };
@@ -55,6 +58,8 @@ fn place(cache: &Cache, key: &[u8]) -> Option<String> {
     }
     Some(match names.is_empty() {
         true => format!("rows of table \"{}\"", table.name),
-        false => format!("({})=({}) of table \"{}\"", names.join(", "), values.join(", "), table.name),
+        false => {
+            format!("({})=({}) of table \"{}\"", names.join(", "), values.join(", "), table.name)
+        }
     })
 }

@@ -15,13 +15,21 @@ use crate::types::Type;
 use crate::work::Work;
 use meridian_clock::Timestamp;
 use meridian_txn::{IsolationLevel, Mode};
-use sqlparser::ast::{self, ObjectType, Reset, Set, Statement, TransactionAccessMode, TransactionMode};
+use sqlparser::ast::{
+    self, ObjectType, Reset, Set, Statement, TransactionAccessMode, TransactionMode,
+};
 use std::sync::Arc;
 
 /// What databases are made in; a statement that makes one is no part of a transaction.
-pub(crate) async fn outside(session: &mut Session, what: &str) -> Result<Arc<dyn Surroundings>, SqlError> {
+pub(crate) async fn outside(
+    session: &mut Session,
+    what: &str,
+) -> Result<Arc<dyn Surroundings>, SqlError> {
     if session.work.as_ref().is_some_and(|work| work.explicit) {
-        return Err(SqlError::new(state::ACTIVE_TRANSACTION, format!("{what} cannot run inside a transaction block")));
+        return Err(SqlError::new(
+            state::ACTIVE_TRANSACTION,
+            format!("{what} cannot run inside a transaction block"),
+        ));
     }
     session.finish_implicit().await?;
     session.engine.surroundings().cloned().ok_or_else(|| SqlError::unsupported(what))
@@ -38,9 +46,10 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             let tag = if *begin { "BEGIN" } else { "START TRANSACTION" };
             accept_isolation(session, modes)?;
             if session.work.as_ref().is_some_and(|work| work.explicit) {
-                session
-                    .notices
-                    .push_back(warning(state::ACTIVE_TRANSACTION, "there is already a transaction in progress"));
+                session.notices.push_back(warning(
+                    state::ACTIVE_TRANSACTION,
+                    "there is already a transaction in progress",
+                ));
                 return done(tag);
             }
             session.finish_implicit().await?;
@@ -67,7 +76,10 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
                 done("COMMIT")
             }
             Status::Idle => {
-                session.notices.push_back(warning(state::NO_TRANSACTION, "there is no transaction in progress"));
+                session.notices.push_back(warning(
+                    state::NO_TRANSACTION,
+                    "there is no transaction in progress",
+                ));
                 session.finish_implicit().await?;
                 done("COMMIT")
             }
@@ -78,7 +90,10 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         }
         Statement::Rollback { .. } => {
             if !session.work.as_ref().is_some_and(|work| work.explicit) {
-                session.notices.push_back(warning(state::NO_TRANSACTION, "there is no transaction in progress"));
+                session.notices.push_back(warning(
+                    state::NO_TRANSACTION,
+                    "there is no transaction in progress",
+                ));
             }
             session.work = None;
             session.portals.clear();
@@ -101,10 +116,15 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             split::run(session, &alter.name, &rows).await
         }
         Statement::CreateDatabase { db_name, .. } if compiled.source.alter_database.is_some() => {
-            let (around, name) = (outside(session, "ALTER DATABASE").await?, names::relation(db_name)?);
+            let (around, name) =
+                (outside(session, "ALTER DATABASE").await?, names::relation(db_name)?);
             match compiled.source.alter_database.clone() {
-                Some(AlterDatabase::Members(members)) => around.change_members(&name, members).await?,
-                Some(AlterDatabase::Set(setting, value)) => set(&*around, &name, &setting, value.as_deref()).await?,
+                Some(AlterDatabase::Members(members)) => {
+                    around.change_members(&name, members).await?
+                }
+                Some(AlterDatabase::Set(setting, value)) => {
+                    set(&*around, &name, &setting, value.as_deref()).await?
+                }
                 None => {}
             }
             done("ALTER DATABASE")
@@ -114,7 +134,9 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             let name = names::relation(db_name)?;
             match around.create_database(&name, compiled.source.protocol.as_ref()).await {
                 Err(error) if error.sqlstate == state::DUPLICATE_DATABASE && *if_not_exists => {
-                    session.notices.push_back(warning("00000", &format!("{}, skipping", error.message)));
+                    session
+                        .notices
+                        .push_back(warning("00000", &format!("{}, skipping", error.message)));
                 }
                 other => other?,
             }
@@ -129,7 +151,9 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
                 }
                 match around.drop_database(&name).await {
                     Err(error) if error.sqlstate == state::NO_DATABASE && *if_exists => {
-                        session.notices.push_back(warning("00000", &format!("{}, skipping", error.message)));
+                        session
+                            .notices
+                            .push_back(warning("00000", &format!("{}, skipping", error.message)));
                     }
                     other => other?,
                 }
@@ -139,7 +163,9 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         Statement::Reset(reset) => {
             match &reset.reset {
                 Reset::ALL => session.settings.reset(None),
-                Reset::ConfigurationParameter(name) => session.settings.reset(Some(&name.to_string())),
+                Reset::ConfigurationParameter(name) => {
+                    session.settings.reset(Some(&name.to_string()))
+                }
             }
             done("RESET")
         }
@@ -173,24 +199,30 @@ fn reads_only(modes: &[TransactionMode], otherwise: bool) -> bool {
 fn accept_isolation(session: &Session, modes: &[TransactionMode]) -> Result<(), SqlError> {
     modes.iter().try_for_each(|mode| match mode {
         TransactionMode::IsolationLevel(level) => {
-            let unknown = || SqlError::new(state::SYNTAX, format!("syntax error at or near \"{level}\""));
-            session.settings.accept_isolation(IsolationLevel::named(&level.to_string()).ok_or_else(unknown)?)
+            let unknown =
+                || SqlError::new(state::SYNTAX, format!("syntax error at or near \"{level}\""));
+            session
+                .settings
+                .accept_isolation(IsolationLevel::named(&level.to_string()).ok_or_else(unknown)?)
         }
         TransactionMode::AccessMode(_) => Ok(()),
     })
 }
 
 fn block<'a>(session: &'a mut Session, what: &str) -> Result<&'a mut Work, SqlError> {
-    session
-        .work
-        .as_mut()
-        .filter(|work| work.explicit)
-        .ok_or_else(|| SqlError::new(state::NO_TRANSACTION, format!("{what} can only be used in transaction blocks")))
+    session.work.as_mut().filter(|work| work.explicit).ok_or_else(|| {
+        SqlError::new(
+            state::NO_TRANSACTION,
+            format!("{what} can only be used in transaction blocks"),
+        )
+    })
 }
 
 async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
     let text = |expr: &ast::Expr| match expr {
-        ast::Expr::Value(value) => value.value.clone().into_string().unwrap_or_else(|| value.to_string()),
+        ast::Expr::Value(value) => {
+            value.value.clone().into_string().unwrap_or_else(|| value.to_string())
+        }
         ast::Expr::Identifier(ident) => ident.value.clone(),
         other => other.to_string(),
     };
@@ -213,14 +245,21 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
             }
         },
         Set::SetTimeZone { value, .. } => session.settings.set("timezone", &text(value)),
-        Set::SetNames { charset_name, .. } => session.settings.set("client_encoding", &charset_name.value),
+        Set::SetNames { charset_name, .. } => {
+            session.settings.set("client_encoding", &charset_name.value)
+        }
         Set::SetTransaction { modes, session: whole, .. } => {
             accept_isolation(session, modes)?;
             if *whole {
                 let on = reads_only(modes, false);
-                return session.settings.set("default_transaction_read_only", if on { "on" } else { "off" });
+                return session
+                    .settings
+                    .set("default_transaction_read_only", if on { "on" } else { "off" });
             }
-            let known = session.work.as_ref().map(|work| (work.explicit, work.reads_only(), work.journal.is_empty()));
+            let known = session
+                .work
+                .as_ref()
+                .map(|work| (work.explicit, work.reads_only(), work.journal.is_empty()));
             let Some((explicit, before, untouched)) = known else { return Ok(()) };
             let now = reads_only(modes, before);
             if now != before && explicit {
@@ -237,9 +276,14 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
     }
 }
 
-/// Gives a setting of a database a value. Refuses a setting of sessions: in PostgreSQL a database can have its own
-/// defaults of those.
-async fn set(around: &dyn Surroundings, database: &str, name: &str, value: Option<&str>) -> Result<(), SqlError> {
+/// Gives a setting of a database a value. Refuses a setting of sessions: in PostgreSQL a database
+/// can have its own defaults of those.
+async fn set(
+    around: &dyn Surroundings,
+    database: &str,
+    name: &str,
+    value: Option<&str>,
+) -> Result<(), SqlError> {
     if settings::DEFAULTS.iter().any(|(of_sessions, _)| *of_sessions == name) {
         return Err(SqlError::unsupported(format!("ALTER DATABASE … SET {name}"))
             .hint(format!("It is a setting of sessions: SET {name} in each of them.")));
@@ -308,8 +352,10 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
         return rows(vec![vec![value.map_or(Datum::Null, Datum::text)]]);
     }
     let Some(value) = session.settings.get(&name) else {
-        let mut error =
-            SqlError::new(state::UNDEFINED_OBJECT, format!("unrecognized configuration parameter \"{name}\""));
+        let mut error = SqlError::new(
+            state::UNDEFINED_OBJECT,
+            format!("unrecognized configuration parameter \"{name}\""),
+        );
         if let Some(near) = names::nearest(&name, session.settings.all().map(|(name, _)| name)) {
             error = error.hint(format!("Did you mean \"{near}\"?"));
         }

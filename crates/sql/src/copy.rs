@@ -47,7 +47,9 @@ impl Session {
         let Statement::Copy { source, to, target, options, legacy_options, .. } = statement else {
             return Err(no_copy());
         };
-        let (CopySource::Table { table_name, columns }, false, CopyTarget::Stdin) = (source, *to, target) else {
+        let (CopySource::Table { table_name, columns }, false, CopyTarget::Stdin) =
+            (source, *to, target)
+        else {
             return Err(SqlError::unsupported("COPY other than FROM STDIN"));
         };
         if !legacy_options.is_empty() {
@@ -75,8 +77,9 @@ impl Session {
         // Its rows are not kept, so that the transaction cannot be replayed.
         work.settled = true;
         // A savepoint before it could take the rows back.
-        let alone =
-            work.own.contains(&table.storage) && !work.touched.contains(&table.id) && work.savepoints.is_empty();
+        let alone = work.own.contains(&table.storage)
+            && !work.touched.contains(&table.id)
+            && work.savepoints.is_empty();
         let bulk = alone.then(|| Bulk::new(self.engine.database().clone()));
         if !alone {
             work.touched.push(table.id);
@@ -84,7 +87,10 @@ impl Session {
         let columns = dml::target_columns(&table, columns)?;
         let scope = Scope { params: &[], now_us: work.now_us(), session: &self.facts };
         let defaults = dml::defaults(&mut bind::Binder::new(&[]), &table)?;
-        let defaults = defaults.iter().map(|expr: &Expr| expr.eval(&[], &scope)).collect::<Result<Vec<_>, _>>()?;
+        let defaults = defaults
+            .iter()
+            .map(|expr: &Expr| expr.eval(&[], &scope))
+            .collect::<Result<Vec<_>, _>>()?;
         let response = Response::CopyIn { columns: columns.len() };
         let partial = Vec::new();
         self.copying = Some(Copying {
@@ -143,10 +149,14 @@ impl Session {
         SqlError::new(state::CANCELED, format!("COPY from stdin failed: {message}"))
     }
 
-    /// Erases the storage of what was dropped, truncated or never finished, in transactions of bounded size.
+    /// Erases the storage of what was dropped, truncated or never finished, in transactions of
+    /// bounded size.
     pub(crate) async fn vacuum(&mut self) -> Result<Response, SqlError> {
         if self.work.as_ref().is_some_and(|work| work.explicit) {
-            return Err(SqlError::new(state::ACTIVE_TRANSACTION, "VACUUM cannot run inside a transaction block"));
+            return Err(SqlError::new(
+                state::ACTIVE_TRANSACTION,
+                "VACUUM cannot run inside a transaction block",
+            ));
         }
         self.finish_implicit().await?;
         while let Some(note) = self.garbage().await? {
@@ -177,7 +187,8 @@ impl Session {
         Ok(Response::Complete("VACUUM".into()))
     }
 
-    /// A note of storage that nobody uses. Looked for without locks: those who are at work are not disturbed.
+    /// A note of storage that nobody uses. Looked for without locks: those who are at work are not
+    /// disturbed.
     async fn garbage(&mut self) -> Result<Option<Key>, SqlError> {
         let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
         let mut txn = self.engine.database().begin(begin).await?;
@@ -217,7 +228,10 @@ impl Copying {
         }
         self.partial.extend(rest);
         if self.partial.len() > LONGEST_LINE_BYTES {
-            return Err(SqlError::new(state::TOO_LARGE, format!("COPY line {} is longer than 64 MB", self.line + 1)));
+            return Err(SqlError::new(
+                state::TOO_LARGE,
+                format!("COPY line {} is longer than 64 MB", self.line + 1),
+            ));
         }
         Ok(())
     }
@@ -256,23 +270,35 @@ impl Copying {
         for (at, column) in self.columns.iter().enumerate() {
             let def = &table.columns[*column];
             let Some(field) = fields.get(at) else {
-                return Err(SqlError::new(state::BAD_COPY, format!("missing data for column \"{}\"", def.name))
-                    .detail(format!("COPY {}, line {number}", table.name)));
+                return Err(SqlError::new(
+                    state::BAD_COPY,
+                    format!("missing data for column \"{}\"", def.name),
+                )
+                .detail(format!("COPY {}, line {number}", table.name)));
             };
             row[*column] = if *field == self.null {
                 Datum::Null
             } else {
                 let bytes = unescape(field);
-                let text = std::str::from_utf8(&bytes)
-                    .map_err(|_| SqlError::new(state::BAD_ENCODING, "invalid byte sequence for encoding \"UTF8\""))?;
-                let read = Datum::from_text(def.ty, text).and_then(|datum| cast::cast(datum, def.ty, false));
-                read.map_err(|e| e.detail(format!("COPY {}, line {number}, column {}", table.name, def.name)))?
+                let text = std::str::from_utf8(&bytes).map_err(|_| {
+                    SqlError::new(
+                        state::BAD_ENCODING,
+                        "invalid byte sequence for encoding \"UTF8\"",
+                    )
+                })?;
+                let read = Datum::from_text(def.ty, text)
+                    .and_then(|datum| cast::cast(datum, def.ty, false));
+                read.map_err(|e| {
+                    e.detail(format!("COPY {}, line {number}, column {}", table.name, def.name))
+                })?
             };
         }
         let clash = match &mut self.bulk {
             Some(bulk) => {
                 let (txn, highest) = bulk.chunk().await?;
-                let clash = write::insert_above(txn, &table, &row, &mut work.sequence, Some(highest)).await?;
+                let clash =
+                    write::insert_above(txn, &table, &row, &mut work.sequence, Some(highest))
+                        .await?;
                 bulk.wrote(&row).await?;
                 clash
             }
@@ -314,9 +340,14 @@ fn unescape(field: &[u8]) -> Vec<u8> {
         let escaped = field[at];
         at += 1;
         let digits = |base: u32, from: usize, most: usize| {
-            let count = field[from..].iter().take(most).take_while(|b| char::from(**b).is_digit(base)).count();
-            let value =
-                field[from..from + count].iter().fold(0, |n, b| n * base + char::from(*b).to_digit(base).unwrap_or(0));
+            let count = field[from..]
+                .iter()
+                .take(most)
+                .take_while(|b| char::from(**b).is_digit(base))
+                .count();
+            let value = field[from..from + count]
+                .iter()
+                .fold(0, |n, b| n * base + char::from(*b).to_digit(base).unwrap_or(0));
             (count, value as u8)
         };
         out.push(match escaped {

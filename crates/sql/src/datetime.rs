@@ -1,8 +1,11 @@
-//! Days and microseconds since 2000-01-01, PostgreSQL's epoch, to text and back (ISO style, years 1 to 9999 and beyond as chrono has them).
+//! Days and microseconds since 2000-01-01, PostgreSQL's epoch, to text and back (ISO style, years 1
+//! to 9999 and beyond as chrono has them).
 
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
-use chrono::{DateTime, Datelike, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike};
+use chrono::{
+    DateTime, Datelike, FixedOffset, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike,
+};
 use meridian_clock::Timestamp;
 
 /// Microseconds of a day.
@@ -11,7 +14,8 @@ pub(crate) const DAY_US: i64 = 86_400_000_000;
 pub(crate) const EPOCH_S: i64 = 946_684_800;
 const EPOCH_DAY: i32 = 730_120;
 
-/// When something was committed, in microseconds, rounded up: a state of that time has the commit in it.
+/// When something was committed, in microseconds, rounded up: a state of that time has the commit
+/// in it.
 pub(crate) fn committed(at: Timestamp) -> Datum {
     Datum::TimestampTz(from_unix_ns(at.nanos.saturating_add(999)))
 }
@@ -34,8 +38,10 @@ pub(crate) fn civil_date(days: i32) -> Option<NaiveDate> {
 pub(crate) fn civil(us: i64) -> Option<NaiveDateTime> {
     let days = i32::try_from(us.div_euclid(DAY_US)).ok()?;
     let rest = us.rem_euclid(DAY_US);
-    let time =
-        NaiveTime::from_num_seconds_from_midnight_opt((rest / 1_000_000) as u32, (rest % 1_000_000) as u32 * 1000)?;
+    let time = NaiveTime::from_num_seconds_from_midnight_opt(
+        (rest / 1_000_000) as u32,
+        (rest % 1_000_000) as u32 * 1000,
+    )?;
     Some(civil_date(days)?.and_time(time))
 }
 
@@ -110,18 +116,26 @@ pub(crate) fn date_from_text(text: &str) -> Result<i32, SqlError> {
         _ => {}
     }
     let day = trimmed.split([' ', 'T']).next().unwrap_or("");
-    parse_day(day).map(from_civil_date).ok_or_else(|| if names_a_day(day) { no_such(text) } else { bad("date", text) })
+    parse_day(day)
+        .map(from_civil_date)
+        .ok_or_else(|| if names_a_day(day) { no_such(text) } else { bad("date", text) })
 }
 
 /// Whether it looks like a day, of a month or year that has none such.
 fn names_a_day(day: &str) -> bool {
     let parts: Vec<&str> = day.split(['-', '/']).collect();
-    parts.len() == 3 && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+    parts.len() == 3
+        && parts
+            .iter()
+            .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// 22008
 fn no_such(text: &str) -> SqlError {
-    SqlError::new(state::DATETIME_OVERFLOW, format!("date/time field value out of range: \"{text}\""))
+    SqlError::new(
+        state::DATETIME_OVERFLOW,
+        format!("date/time field value out of range: \"{text}\""),
+    )
 }
 
 fn parse_day(day: &str) -> Option<NaiveDate> {
@@ -139,7 +153,8 @@ fn parse_day(day: &str) -> Option<NaiveDate> {
     NaiveDate::from_ymd_opt(a.parse().ok()?, b.parse().ok()?, c.parse().ok()?)
 }
 
-/// Reads a timestamp, with or without a zone; the result is UTC when one is given and `zoned`, else the zone is ignored.
+/// Reads a timestamp, with or without a zone; the result is UTC when one is given and `zoned`, else
+/// the zone is ignored.
 pub(crate) fn timestamp_from_text(text: &str, zoned: bool) -> Result<i64, SqlError> {
     let kind = if zoned { "timestamp with time zone" } else { "timestamp" };
     let trimmed = text.trim();
@@ -156,7 +171,8 @@ pub(crate) fn timestamp_from_text(text: &str, zoned: bool) -> Result<i64, SqlErr
         Some(at) => (&trimmed[..at], trimmed[at + 1..].trim()),
         None => (trimmed, ""),
     };
-    let day = parse_day(day).ok_or_else(|| if names_a_day(day) { no_such(text) } else { bad(kind, text) })?;
+    let day = parse_day(day)
+        .ok_or_else(|| if names_a_day(day) { no_such(text) } else { bad(kind, text) })?;
     let zone_at = rest.find(['+', '-', 'Z', 'z', 'U', 'G', ' ']).unwrap_or(rest.len());
     let (clock, zone) = (rest[..zone_at].trim(), rest[zone_at..].trim());
     let time = if clock.is_empty() {
@@ -168,8 +184,11 @@ pub(crate) fn timestamp_from_text(text: &str, zoned: bool) -> Result<i64, SqlErr
     };
     let offset_s = zone_offset_s(zone).ok_or_else(|| bad(kind, text))?;
     let at = day.and_time(time);
-    let at =
-        if zoned { at.checked_sub_signed(TimeDelta::seconds(offset_s)).ok_or_else(|| bad(kind, text))? } else { at };
+    let at = if zoned {
+        at.checked_sub_signed(TimeDelta::seconds(offset_s)).ok_or_else(|| bad(kind, text))?
+    } else {
+        at
+    };
     Ok(from_civil(at))
 }
 

@@ -7,7 +7,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// A value. Text of `character(n)` is held without its padding, which the text and binary formats add.
+/// A value. Text of `character(n)` is held without its padding, which the text and binary formats
+/// add.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Datum {
     /// SQL's NULL.
@@ -78,8 +79,8 @@ impl Datum {
         }
     }
 
-    /// The order of two values of comparable types, NULL last. Values of types that do not compare are equal: the binder refuses
-    /// such comparisons.
+    /// The order of two values of comparable types, NULL last. Values of types that do not compare
+    /// are equal: the binder refuses such comparisons.
     pub fn order(&self, other: &Datum) -> Ordering {
         use Datum::*;
         match (self, other) {
@@ -92,8 +93,12 @@ impl Datum {
             (Uuid(a), Uuid(b)) => a.as_bytes().cmp(b.as_bytes()),
             (Date(a), Date(b)) => a.cmp(b),
             (Timestamp(a) | TimestampTz(a), Timestamp(b) | TimestampTz(b)) => a.cmp(b),
-            (Date(a), Timestamp(b) | TimestampTz(b)) => (i64::from(*a) * crate::datetime::DAY_US).cmp(b),
-            (Timestamp(a) | TimestampTz(a), Date(b)) => a.cmp(&(i64::from(*b) * crate::datetime::DAY_US)),
+            (Date(a), Timestamp(b) | TimestampTz(b)) => {
+                (i64::from(*a) * crate::datetime::DAY_US).cmp(b)
+            }
+            (Timestamp(a) | TimestampTz(a), Date(b)) => {
+                a.cmp(&(i64::from(*b) * crate::datetime::DAY_US))
+            }
             (Numeric(a), Numeric(b)) => a.cmp(b),
             (Float8(a), b) => float_order(*a, b.as_f64().unwrap_or(0.0)),
             (a, Float8(b)) => float_order(a.as_f64().unwrap_or(0.0), *b),
@@ -107,7 +112,8 @@ impl Datum {
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Datum::Float8(x) => Some(*x),
-            // The nearest float, which the decimal library's own conversion may miss by the last bit.
+            // The nearest float, which the decimal library's own conversion may miss by the last
+            // bit.
             Datum::Numeric(n) => n.to_string().parse().ok(),
             other => other.as_i64().map(|n| n as f64),
         }

@@ -1,7 +1,8 @@
 //! CREATE, DROP, ALTER, TRUNCATE: changes of descriptors in the transaction of the statement.
 //!
-//! Dropping and truncating take constant time: the descriptor goes, or points to new storage, and the old storage is noted; VACUUM
-//! erases it. What fills new storage is written before it is shown (see [`crate::bulk`]), so that no table is too large for it.
+//! Dropping and truncating take constant time: the descriptor goes, or points to new storage, and
+//! the old storage is noted; VACUUM erases it. What fills new storage is written before it is shown
+//! (see [`crate::bulk`]), so that no table is too large for it.
 
 use crate::backfill::Step;
 use crate::bind::Binder;
@@ -19,13 +20,19 @@ use crate::work::Work;
 use crate::write;
 use meridian_txn::{Lock, SchemaVersion, Transaction};
 use sqlparser::ast::{
-    self, AlterColumnOperation, AlterTableOperation, ColumnOption, ObjectType, Statement, TableConstraint,
+    self, AlterColumnOperation, AlterTableOperation, ColumnOption, ObjectType, Statement,
+    TableConstraint,
 };
 use std::sync::Arc;
 
-pub(crate) async fn run(engine: &Engine, work: &mut Work, statement: &Statement) -> Result<String, SqlError> {
+pub(crate) async fn run(
+    engine: &Engine,
+    work: &mut Work,
+    statement: &Statement,
+) -> Result<String, SqlError> {
     let clean = work.clean;
-    // Whatever happens below, what this transaction reads of the catalog may be its own from now on.
+    // Whatever happens below, what this transaction reads of the catalog may be its own from now
+    // on.
     work.catalog_changed();
     let database = engine.database().clone();
     let Work { txn, own, sequence, .. } = work;
@@ -59,7 +66,9 @@ pub(crate) async fn run(engine: &Engine, work: &mut Work, statement: &Statement)
         Statement::Drop { object_type: ObjectType::Table, if_exists, names, .. } => {
             for name in names {
                 let folded = names::relation(name)?;
-                match catalog::table_by_name(txn, &engine.cache, &folded, clean, Lock::Exclusive).await? {
+                match catalog::table_by_name(txn, &engine.cache, &folded, clean, Lock::Exclusive)
+                    .await?
+                {
                     Some(table) => drop_table(txn, ids, &table)?,
                     None if *if_exists => {}
                     None => {
@@ -101,8 +110,14 @@ async fn open(
     }
 }
 
-/// Writes a changed descriptor under a new version, which holds wherever the old one's plans have read or written.
-fn change(txn: &mut dyn Transaction, ids: &Ids<'_>, old: &Table, mut table: Table) -> Result<(), SqlError> {
+/// Writes a changed descriptor under a new version, which holds wherever the old one's plans have
+/// read or written.
+fn change(
+    txn: &mut dyn Transaction,
+    ids: &Ids<'_>,
+    old: &Table,
+    mut table: Table,
+) -> Result<(), SqlError> {
     table.version += 1;
     table.settle();
     old.outdate(txn, table.version, ids.own)?;
@@ -124,7 +139,11 @@ fn drop_table(txn: &mut dyn Transaction, ids: &Ids<'_>, table: &Table) -> Result
 }
 
 /// New, empty storage for the rows and all indexes.
-async fn renew(txn: &mut dyn Transaction, ids: &mut Ids<'_>, table: &mut Table) -> Result<(), SqlError> {
+async fn renew(
+    txn: &mut dyn Transaction,
+    ids: &mut Ids<'_>,
+    table: &mut Table,
+) -> Result<(), SqlError> {
     catalog::drop_storage(txn, table.storage)?;
     table.storage = ids.next(txn).await?;
     for index in &mut table.indexes {
@@ -143,18 +162,23 @@ async fn drop_index(
     name: &str,
     if_exists: bool,
 ) -> Result<(), SqlError> {
-    let missing = || SqlError::new(state::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"));
+    let missing =
+        || SqlError::new(state::UNDEFINED_OBJECT, format!("index \"{name}\" does not exist"));
     let relation = catalog::relation(txn, name).await?;
     let Some(relation) = relation.filter(|relation| relation.id != relation.table) else {
         return if if_exists { Ok(()) } else { Err(missing()) };
     };
-    let table = catalog::table_by_id(txn, &engine.cache, relation.table, clean, Lock::Exclusive).await?;
+    let table =
+        catalog::table_by_id(txn, &engine.cache, relation.table, clean, Lock::Exclusive).await?;
     let old = table.ok_or_else(missing)?;
     let mut table = (*old).clone();
     let Some(at) = table.indexes.iter().position(|index| index.name == name) else {
         return Err(SqlError::new(
             "2BP01",
-            format!("cannot drop index {name} because constraint {name} on table {} requires it", table.name),
+            format!(
+                "cannot drop index {name} because constraint {name} on table {} requires it",
+                table.name
+            ),
         ));
     };
     remove_index(txn, &mut table, at)?;
@@ -195,7 +219,10 @@ fn parts(table: &Table, columns: &[ast::IndexColumn]) -> Result<Vec<IndexPart>, 
             let message = format!("column \"{}\" appears twice in the key", ident.value);
             return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
         }
-        out.push(IndexPart { column: number, descending: column.column.options.asc == Some(false) });
+        out.push(IndexPart {
+            column: number,
+            descending: column.column.options.asc == Some(false),
+        });
     }
     Ok(out)
 }
@@ -212,11 +239,16 @@ async fn free_name(txn: &mut dyn Transaction, wanted: String) -> Result<String, 
 }
 
 fn index_name(table: &Table, parts: &[IndexPart], suffix: &str) -> String {
-    let columns: Vec<&str> = parts.iter().map(|part| table.columns[part.column as usize].name.as_str()).collect();
+    let columns: Vec<&str> =
+        parts.iter().map(|part| table.columns[part.column as usize].name.as_str()).collect();
     format!("{}_{}_{suffix}", table.name, columns.join("_"))
 }
 
-async fn create_table(txn: &mut dyn Transaction, ids: &mut Ids<'_>, create: &ast::CreateTable) -> Result<(), SqlError> {
+async fn create_table(
+    txn: &mut dyn Transaction,
+    ids: &mut Ids<'_>,
+    create: &ast::CreateTable,
+) -> Result<(), SqlError> {
     let name = names::relation(&create.name)?;
     if name.contains('.') {
         let schema = name.split('.').next().unwrap_or("");
@@ -241,8 +273,12 @@ async fn create_table(txn: &mut dyn Transaction, ids: &mut Ids<'_>, create: &ast
         for option in &def.options {
             let named = option.name.as_ref().map(names::fold);
             match &option.option {
-                ColumnOption::PrimaryKey(_) => set_primary(txn, ids, &mut table, part(), named).await?,
-                ColumnOption::Unique(_) => add_index(txn, ids, &mut table, part(), named, true).await?,
+                ColumnOption::PrimaryKey(_) => {
+                    set_primary(txn, ids, &mut table, part(), named).await?
+                }
+                ColumnOption::Unique(_) => {
+                    add_index(txn, ids, &mut table, part(), named, true).await?
+                }
                 _ => {}
             }
         }
@@ -251,11 +287,13 @@ async fn create_table(txn: &mut dyn Transaction, ids: &mut Ids<'_>, create: &ast
         match constraint {
             TableConstraint::PrimaryKey(key) => {
                 let parts = parts(&table, &key.columns)?;
-                set_primary(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold)).await?;
+                set_primary(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold))
+                    .await?;
             }
             TableConstraint::Unique(key) => {
                 let parts = parts(&table, &key.columns)?;
-                add_index(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold), true).await?;
+                add_index(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold), true)
+                    .await?;
             }
             other => return Err(SqlError::unsupported(format!("the constraint {other}"))),
         }
@@ -280,7 +318,9 @@ async fn set_primary(
         table.columns[part.column as usize].not_null = true;
     }
     let name = match name {
-        Some(name) if catalog::relation(txn, &name).await?.is_some() => return Err(duplicate(&name)),
+        Some(name) if catalog::relation(txn, &name).await?.is_some() => {
+            return Err(duplicate(&name));
+        }
         Some(name) => name,
         None => free_name(txn, format!("{}_pkey", table.name)).await?,
     };
@@ -301,9 +341,13 @@ async fn add_index(
     unique: bool,
 ) -> Result<(), SqlError> {
     let name = match name {
-        Some(name) if catalog::relation(txn, &name).await?.is_some() => return Err(duplicate(&name)),
+        Some(name) if catalog::relation(txn, &name).await?.is_some() => {
+            return Err(duplicate(&name));
+        }
         Some(name) => name,
-        None => free_name(txn, index_name(table, &parts, if unique { "key" } else { "idx" })).await?,
+        None => {
+            free_name(txn, index_name(table, &parts, if unique { "key" } else { "idx" })).await?
+        }
     };
     let id = ids.next(txn).await?;
     catalog::put_name(txn, &name, id, table.id)?;
@@ -337,7 +381,11 @@ async fn fill(txn: &mut dyn Transaction, engine: &Engine, table: &Table) -> Resu
 }
 
 /// 23502 if a row has none in a column that is to have one.
-async fn refuse_nulls(txn: &mut dyn Transaction, table: &Table, column: usize) -> Result<(), SqlError> {
+async fn refuse_nulls(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    column: usize,
+) -> Result<(), SqlError> {
     let mut cursor = all_rows(table);
     let mut wanted = vec![false; table.columns.len()];
     wanted[column] = true;
@@ -348,7 +396,8 @@ async fn refuse_nulls(txn: &mut dyn Transaction, table: &Table, column: usize) -
         }
         if found.iter().any(|found| found.row[column].is_null()) {
             let name = &table.columns[column].name;
-            let message = format!("column \"{name}\" of relation \"{}\" contains null values", table.name);
+            let message =
+                format!("column \"{name}\" of relation \"{}\" contains null values", table.name);
             return Err(SqlError::new(state::NOT_NULL, message));
         }
     }
@@ -362,7 +411,11 @@ pub(crate) fn not_unique(table: &Table, index: &Index, row: &[crate::datum::Datu
 }
 
 fn all_rows(table: &Table) -> Cursor {
-    Cursor::new(None, vec![Target::Range(kv::prefix_range(&kv::storage_prefix(table.storage)))], false)
+    Cursor::new(
+        None,
+        vec![Target::Range(kv::prefix_range(&kv::storage_prefix(table.storage)))],
+        false,
+    )
 }
 
 /// An index that is being built.
@@ -383,8 +436,13 @@ impl Building {
     }
 }
 
-/// One step of building an index on a table that is in use (see [`crate::backfill`]): none if there is nothing to do.
-pub(crate) async fn step(engine: &Engine, work: &mut Work, step: &Step<'_>) -> Result<Option<Building>, SqlError> {
+/// One step of building an index on a table that is in use (see [`crate::backfill`]): none if there
+/// is nothing to do.
+pub(crate) async fn step(
+    engine: &Engine,
+    work: &mut Work,
+    step: &Step<'_>,
+) -> Result<Option<Building>, SqlError> {
     work.catalog_changed();
     let database = engine.database().clone();
     let Work { txn, own, .. } = work;
@@ -392,7 +450,10 @@ pub(crate) async fn step(engine: &Engine, work: &mut Work, step: &Step<'_>) -> R
     let ids = &mut Ids { database: &*database, own };
     let building = match step {
         Step::Declare(create) => {
-            let Some((old, mut table)) = declare_index(engine, txn, ids, true, create).await? else { return Ok(None) };
+            let Some((old, mut table)) = declare_index(engine, txn, ids, true, create).await?
+            else {
+                return Ok(None);
+            };
             let Some(index) = table.indexes.last_mut() else { return Ok(None) };
             let (name, number) = (index.name.clone(), index.id);
             index.building = Some(number);
@@ -402,7 +463,8 @@ pub(crate) async fn step(engine: &Engine, work: &mut Work, step: &Step<'_>) -> R
         }
         Step::Publish(building) | Step::Withdraw(building) => building,
     };
-    let old = catalog::table_by_id(txn, &engine.cache, building.table, false, Lock::Exclusive).await?;
+    let old =
+        catalog::table_by_id(txn, &engine.cache, building.table, false, Lock::Exclusive).await?;
     let Some(old) = old else { return Ok(None) };
     let mut table = (*old).clone();
     let Some(at) = building.find(&table) else { return Ok(None) };
@@ -421,7 +483,8 @@ fn remove_index(txn: &mut dyn Transaction, table: &mut Table, at: usize) -> Resu
     Ok(txn.put(kv::name_key(&index.name), None)?)
 }
 
-/// A table as it is, and with the index that a statement names; none if there is one of that name, and that is well.
+/// A table as it is, and with the index that a statement names; none if there is one of that name,
+/// and that is well.
 async fn declare_index(
     engine: &Engine,
     txn: &mut dyn Transaction,
@@ -450,7 +513,9 @@ async fn create_index(
     clean: bool,
     create: &ast::CreateIndex,
 ) -> Result<(), SqlError> {
-    let Some((old, table)) = declare_index(engine, txn, ids, clean, create).await? else { return Ok(()) };
+    let Some((old, table)) = declare_index(engine, txn, ids, clean, create).await? else {
+        return Ok(());
+    };
     fill(txn, engine, &table).await?;
     change(txn, ids, &old, table)
 }
@@ -467,16 +532,23 @@ async fn alter_table(
     let mut table = (*before).clone();
     for operation in &alter.operations {
         match operation {
-            AlterTableOperation::AddConstraint { constraint: TableConstraint::PrimaryKey(key), .. } => {
+            AlterTableOperation::AddConstraint {
+                constraint: TableConstraint::PrimaryKey(key),
+                ..
+            } => {
                 let old = table.clone();
                 let parts = parts(&table, &key.columns)?;
-                set_primary(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold)).await?;
+                set_primary(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold))
+                    .await?;
                 renew(txn, ids, &mut table).await?;
                 move_rows(txn, engine, &old, &table, sequence).await?;
             }
-            AlterTableOperation::AddConstraint { constraint: TableConstraint::Unique(key), .. } => {
+            AlterTableOperation::AddConstraint {
+                constraint: TableConstraint::Unique(key), ..
+            } => {
                 let parts = parts(&table, &key.columns)?;
-                add_index(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold), true).await?;
+                add_index(txn, ids, &mut table, parts, key.name.as_ref().map(names::fold), true)
+                    .await?;
                 fill(txn, engine, &table).await?;
             }
             AlterTableOperation::AddColumn { if_not_exists, column_def: def, .. } => {
@@ -485,12 +557,16 @@ async fn alter_table(
                     if *if_not_exists {
                         continue;
                     }
-                    let message = format!("column \"{}\" of relation \"{}\" already exists", column.name, table.name);
+                    let message = format!(
+                        "column \"{}\" of relation \"{}\" already exists",
+                        column.name, table.name
+                    );
                     return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
                 }
                 clauses::check_columns(table.columns.len() + 1)?;
                 if column.not_null || column.default.is_some() {
-                    // Rows that lack a column read it as NULL, so those that are there are written anew.
+                    // Rows that lack a column read it as NULL, so those that are there are written
+                    // anew.
                     let old = table.clone();
                     table.columns.push(column);
                     table.settle();
@@ -518,7 +594,9 @@ async fn alter_table(
             }
             AlterTableOperation::RenameTable { table_name } => {
                 let name = match table_name {
-                    ast::RenameTableNameKind::As(name) | ast::RenameTableNameKind::To(name) => names::relation(name)?,
+                    ast::RenameTableNameKind::As(name) | ast::RenameTableNameKind::To(name) => {
+                        names::relation(name)?
+                    }
                 };
                 if catalog::relation(txn, &name).await?.is_some() {
                     return Err(duplicate(&name));
@@ -531,7 +609,8 @@ async fn alter_table(
                 let column = dml::target_columns(&table, std::slice::from_ref(old_column_name))?[0];
                 let name = names::fold(new_column_name);
                 if table.column(&name).is_some() {
-                    let message = format!("column \"{name}\" of relation \"{}\" already exists", table.name);
+                    let message =
+                        format!("column \"{name}\" of relation \"{}\" already exists", table.name);
                     return Err(SqlError::new(state::DUPLICATE_COLUMN, message));
                 }
                 table.columns[column].name = name;
@@ -543,7 +622,8 @@ async fn alter_table(
     change(txn, ids, &before, table)
 }
 
-/// Writes every row of the old descriptor's storage into the new one's. Columns that are new get their default.
+/// Writes every row of the old descriptor's storage into the new one's. Columns that are new get
+/// their default.
 async fn move_rows(
     txn: &mut dyn Transaction,
     engine: &Engine,
@@ -568,10 +648,16 @@ async fn move_rows(
             for default in &defaults[row.len()..] {
                 row.push(default.eval(&[], &scope)?);
             }
-            if let Some(column) =
-                new.columns.iter().zip(&row).find(|(column, datum)| column.not_null && datum.is_null())
+            if let Some(column) = new
+                .columns
+                .iter()
+                .zip(&row)
+                .find(|(column, datum)| column.not_null && datum.is_null())
             {
-                let message = format!("column \"{}\" of relation \"{}\" contains null values", column.0.name, new.name);
+                let message = format!(
+                    "column \"{}\" of relation \"{}\" contains null values",
+                    column.0.name, new.name
+                );
                 return Err(SqlError::new(state::NOT_NULL, message));
             }
             let (chunk, highest) = bulk.chunk().await?;

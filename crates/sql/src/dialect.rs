@@ -1,9 +1,10 @@
 //! The parser's dialect: PostgreSQL's, with a bound on the work that one statement costs.
 //!
-//! The parser tries alternatives and goes back: an argument may be a named one, a reserved word may be a column. Alternatives
-//! inside each other double the work at each level, so that a line of 34 calls takes hours. Named arguments, which double each
-//! nested call, are off. For whatever else doubles, the dialect counts the prefixes of expressions that the parser asks for and
-//! ends the statement when there are far too many for its length.
+//! The parser tries alternatives and goes back: an argument may be a named one, a reserved word may
+//! be a column. Alternatives inside each other double the work at each level, so that a line of 34
+//! calls takes hours. Named arguments, which double each nested call, are off. For whatever else
+//! doubles, the dialect counts the prefixes of expressions that the parser asks for and ends the
+//! statement when there are far too many for its length.
 
 use sqlparser::ast::Expr;
 use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
@@ -12,7 +13,8 @@ use sqlparser::parser::{Parser, ParserError};
 use std::any::TypeId;
 use std::cell::Cell;
 
-/// Each token of a statement may be looked at this many times on average, as the beginning of an expression.
+/// Each token of a statement may be looked at this many times on average, as the beginning of an
+/// expression.
 const LOOKS_PER_TOKEN: u64 = 20;
 /// Short statements may use this many looks.
 const LEAST_LOOKS: u64 = 10_000;

@@ -31,12 +31,17 @@ pub(crate) struct Changed {
 }
 
 /// 42804 if an output of a query cannot go into the column that it is meant for.
-pub(crate) fn refuse_unassignable(table: &Table, outputs: &[Column], targets: &[usize]) -> Result<(), SqlError> {
+pub(crate) fn refuse_unassignable(
+    table: &Table,
+    outputs: &[Column],
+    targets: &[usize],
+) -> Result<(), SqlError> {
     for (output, column) in outputs.iter().zip(targets) {
         let column = &table.columns[*column];
         if !crate::cast::is_assignable(output.ty, column.ty) {
             let (name, wanted, found) = (&column.name, column.ty.name(), output.ty.name());
-            let message = format!("column \"{name}\" is of type {wanted} but expression is of type {found}");
+            let message =
+                format!("column \"{name}\" is of type {wanted} but expression is of type {found}");
             let hint = "You will need to rewrite or cast the expression.";
             return Err(SqlError::new(state::TYPE_MISMATCH, message).hint(hint));
         }
@@ -69,7 +74,11 @@ impl Returning {
     ) -> Result<(), SqlError> {
         changed.count += 1;
         if let Some(returning) = this {
-            let row = returning.outputs.iter().map(|expr| expr.eval(row, scope)).collect::<Result<_, _>>()?;
+            let row = returning
+                .outputs
+                .iter()
+                .map(|expr| expr.eval(row, scope))
+                .collect::<Result<_, _>>()?;
             changed.rows.push(row);
         }
         Ok(())
@@ -78,7 +87,8 @@ impl Returning {
 
 enum Source {
     Values(Vec<Vec<Expr>>),
-    /// The outputs are already of the columns' types; each goes to the column of the same number here.
+    /// The outputs are already of the columns' types; each goes to the column of the same number
+    /// here.
     Select(Box<Select>, Vec<usize>, Vec<Expr>),
     /// The same of a query that only an analytical engine runs.
     Analytic(Arc<dyn AnalyticPlan>, Vec<usize>, Vec<Expr>),
@@ -118,9 +128,12 @@ pub(crate) fn target_columns(table: &Table, named: &[ast::Ident]) -> Result<Vec<
     for ident in named {
         let name = names::fold(ident);
         let Some(column) = table.column(&name) else {
-            let message = format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
-            let mut error = SqlError::new(state::UNDEFINED_COLUMN, message).at(names::position(ident));
-            if let Some(near) = names::nearest(&name, table.columns.iter().map(|c| c.name.as_str())) {
+            let message =
+                format!("column \"{name}\" of relation \"{}\" does not exist", table.name);
+            let mut error =
+                SqlError::new(state::UNDEFINED_COLUMN, message).at(names::position(ident));
+            if let Some(near) = names::nearest(&name, table.columns.iter().map(|c| c.name.as_str()))
+            {
                 error = error.hint(format!("Did you mean \"{near}\"?"));
             }
             return Err(error);
@@ -143,8 +156,11 @@ impl Insert {
         analytic: Option<Arc<dyn AnalyticPlan>>,
     ) -> Result<(Insert, Binder), SqlError> {
         let mut binder = Binder::new(declared);
-        let named: Vec<ast::Ident> =
-            insert.columns.iter().filter_map(|name| name.0.last().and_then(|part| part.as_ident()).cloned()).collect();
+        let named: Vec<ast::Ident> = insert
+            .columns
+            .iter()
+            .filter_map(|name| name.0.last().and_then(|part| part.as_ident()).cloned())
+            .collect();
         let targets = target_columns(&table, &named)?;
         let defaults = defaults(&mut binder, &table)?;
         let source = match insert.source.as_deref() {
@@ -152,7 +168,10 @@ impl Insert {
             Some(_) if let Some(plan) = analytic => {
                 let columns = plan.columns();
                 if columns.len() > targets.len() {
-                    return Err(SqlError::new(state::SYNTAX, "INSERT has more expressions than target columns"));
+                    return Err(SqlError::new(
+                        state::SYNTAX,
+                        "INSERT has more expressions than target columns",
+                    ));
                 }
                 refuse_unassignable(&table, &columns, &targets)?;
                 binder.params = plan.params().into_iter().map(Some).collect();
@@ -171,9 +190,8 @@ impl Insert {
                             } else {
                                 "INSERT has more target columns than expressions"
                             };
-                            return Err(
-                                SqlError::new(state::SYNTAX, more).at(value.last().and_then(names::expr_position))
-                            );
+                            return Err(SqlError::new(state::SYNTAX, more)
+                                .at(value.last().and_then(names::expr_position)));
                         }
                         let mut row = defaults.clone();
                         for (expr, column) in value.iter().zip(&targets) {
@@ -192,20 +210,25 @@ impl Insert {
                     };
                     let mut inner = Binder::new(declared);
                     if let (Some((name, alias)), Some(from)) = (source, from) {
-                        let alias = alias.map(|a| names::fold(&a.name)).unwrap_or(names::relation(name)?);
+                        let alias =
+                            alias.map(|a| names::fold(&a.name)).unwrap_or(names::relation(name)?);
                         inner.add(from, &alias);
                     }
                     let select = select::compile(&mut inner, query)?;
                     binder.params = inner.params;
                     if select.columns.len() > targets.len() {
-                        return Err(SqlError::new(state::SYNTAX, "INSERT has more expressions than target columns"));
+                        return Err(SqlError::new(
+                            state::SYNTAX,
+                            "INSERT has more expressions than target columns",
+                        ));
                     }
                     let targets = targets[..select.columns.len()].to_vec();
                     Source::Select(Box::new(select), targets, defaults)
                 }
             },
         };
-        let alias = insert.table_alias.as_ref().map_or(table.name.clone(), |a| names::fold(&a.alias));
+        let alias =
+            insert.table_alias.as_ref().map_or(table.name.clone(), |a| names::fold(&a.alias));
         binder.add(table.clone(), &alias);
         let returning = Returning::compile(&mut binder, &insert.returning)?;
         let conflict = match &insert.on {
@@ -223,14 +246,22 @@ impl Insert {
                             .hint("For example, ON CONFLICT (column_name)."));
                         };
                         binder.add(table.clone(), "excluded");
-                        let assignments = assignments(&mut binder, &table, &update.assignments, true)?;
-                        let filter = update.selection.as_ref().map(|e| binder.bind_bool(e, "WHERE")).transpose()?;
+                        let assignments =
+                            assignments(&mut binder, &table, &update.assignments, true)?;
+                        let filter = update
+                            .selection
+                            .as_ref()
+                            .map(|e| binder.bind_bool(e, "WHERE"))
+                            .transpose()?;
                         OnConflict::Update { index, assignments, filter }
                     }
                 }
             }
             Some(_) => {
-                return Err(SqlError::new(state::SYNTAX, "ON DUPLICATE KEY is not PostgreSQL's: use ON CONFLICT"));
+                return Err(SqlError::new(
+                    state::SYNTAX,
+                    "ON DUPLICATE KEY is not PostgreSQL's: use ON CONFLICT",
+                ));
             }
         };
         Ok((Insert { table, source, conflict, returning }, binder))
@@ -246,7 +277,10 @@ impl Insert {
         match &self.source {
             Source::Values(rows) => {
                 for row in rows {
-                    let row = row.iter().map(|expr| expr.eval(&[], scope)).collect::<Result<Vec<_>, _>>()?;
+                    let row = row
+                        .iter()
+                        .map(|expr| expr.eval(&[], scope))
+                        .collect::<Result<Vec<_>, _>>()?;
                     self.insert(txn, row, scope, sequence, &mut changed).await?;
                 }
             }
@@ -254,14 +288,21 @@ impl Insert {
                 // All of them before the first is written: the query must not see what it inserts.
                 let (rows, _held) = match &self.source {
                     Source::Select(select, ..) => select.all(txn, scope).await?,
-                    Source::Analytic(plan, ..) => by_query::all_rows(plan.as_ref(), txn, scope).await?,
+                    Source::Analytic(plan, ..) => {
+                        by_query::all_rows(plan.as_ref(), txn, scope).await?
+                    }
                     Source::Values(_) => return Ok(changed),
                 };
-                let defaults = defaults.iter().map(|expr| expr.eval(&[], scope)).collect::<Result<Vec<_>, _>>()?;
+                let defaults = defaults.iter().map(|expr| expr.eval(&[], scope)).collect::<Result<
+                    Vec<_>,
+                    _,
+                >>(
+                )?;
                 for values in rows {
                     let mut row = defaults.clone();
                     for (value, column) in values.into_iter().zip(targets) {
-                        row[*column] = crate::cast::cast(value, self.table.columns[*column].ty, false)?;
+                        row[*column] =
+                            crate::cast::cast(value, self.table.columns[*column].ty, false)?;
                     }
                     self.insert(txn, row, scope, sequence, &mut changed).await?;
                 }
@@ -282,7 +323,8 @@ impl Insert {
         let mut own = *sequence;
         let Some(clash) = write::insert(txn, table, &row, sequence).await? else {
             if let OnConflict::Update { .. } = &self.conflict {
-                let key = table.row_key(&row).unwrap_or_else(|| write::hidden_key(table, txn, &mut own));
+                let key =
+                    table.row_key(&row).unwrap_or_else(|| write::hidden_key(table, txn, &mut own));
                 changed.touched.insert(kv::to_key(key));
             }
             return Returning::take(&self.returning, &row, scope, changed);
@@ -296,9 +338,16 @@ impl Insert {
                         .hint("Ensure that no rows proposed for insertion within the same command have duplicate constrained values."));
                 }
                 let Some(value) = txn.get(&clash.key, Lock::Exclusive).await? else {
-                    return Err(SqlError::corrupted("a unique index names a row that is not there"));
+                    return Err(SqlError::corrupted(
+                        "a unique index names a row that is not there",
+                    ));
                 };
-                let old = row::decode(table, &clash.key[kv::PREFIX..], &value, &vec![true; table.columns.len()])?;
+                let old = row::decode(
+                    table,
+                    &clash.key[kv::PREFIX..],
+                    &value,
+                    &vec![true; table.columns.len()],
+                )?;
                 let both = [old.as_slice(), &row].concat();
                 if let Some(filter) = filter
                     && !filter.holds(&both, scope)?
@@ -319,7 +368,10 @@ impl Insert {
 }
 
 /// The unique key that ON CONFLICT names: `Some(None)` is the primary key.
-fn conflict_index(table: &Table, target: Option<&ast::ConflictTarget>) -> Result<Option<Option<usize>>, SqlError> {
+fn conflict_index(
+    table: &Table,
+    target: Option<&ast::ConflictTarget>,
+) -> Result<Option<Option<usize>>, SqlError> {
     let keys = || {
         table.primary.iter().map(|primary| (None, primary)).chain(
             table
@@ -336,7 +388,8 @@ fn conflict_index(table: &Table, target: Option<&ast::ConflictTarget>) -> Result
             let name = names::relation(name)?;
             let found = keys().find(|(_, index)| index.name == name).map(|(at, _)| at);
             found.map(Some).ok_or_else(|| {
-                let message = format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
+                let message =
+                    format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
                 SqlError::new(state::UNDEFINED_OBJECT, message)
             })
         }
@@ -344,7 +397,8 @@ fn conflict_index(table: &Table, target: Option<&ast::ConflictTarget>) -> Result
             let mut wanted = target_columns(table, columns)?;
             wanted.sort_unstable();
             let found = keys().find(|(_, index)| {
-                let mut columns: Vec<usize> = index.columns.iter().map(|part| part.column as usize).collect();
+                let mut columns: Vec<usize> =
+                    index.columns.iter().map(|part| part.column as usize).collect();
                 columns.sort_unstable();
                 columns == wanted
             });
@@ -365,11 +419,20 @@ fn assignments(
     beside_excluded: bool,
 ) -> Result<Vec<(usize, Expr)>, SqlError> {
     let mut out: Vec<(usize, Expr)> = Vec::with_capacity(all.len());
-    let mut set = |binder: &mut Binder, target: &ast::ObjectName, value: &ast::Expr| -> Result<(), SqlError> {
-        let ident = target.0.last().and_then(|part| part.as_ident()).cloned().unwrap_or_else(|| ast::Ident::new(""));
+    let mut set = |binder: &mut Binder,
+                   target: &ast::ObjectName,
+                   value: &ast::Expr|
+     -> Result<(), SqlError> {
+        let ident = target
+            .0
+            .last()
+            .and_then(|part| part.as_ident())
+            .cloned()
+            .unwrap_or_else(|| ast::Ident::new(""));
         let column = target_columns(table, std::slice::from_ref(&ident))?[0];
         if out.iter().any(|(other, _)| *other == column) {
-            let message = format!("multiple assignments to same column \"{}\"", table.columns[column].name);
+            let message =
+                format!("multiple assignments to same column \"{}\"", table.columns[column].name);
             return Err(SqlError::new(state::SYNTAX, message));
         }
         let is_default = matches!(value, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"));
@@ -393,7 +456,9 @@ fn assignments(
     for assignment in all {
         match (&assignment.target, &assignment.value) {
             (ast::AssignmentTarget::ColumnName(name), value) => set(binder, name, value)?,
-            (ast::AssignmentTarget::Tuple(names), ast::Expr::Tuple(values)) if names.len() == values.len() => {
+            (ast::AssignmentTarget::Tuple(names), ast::Expr::Tuple(values))
+                if names.len() == values.len() =>
+            {
                 for (name, value) in names.iter().zip(values) {
                     set(binder, name, value)?;
                 }
@@ -415,7 +480,11 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    pub(crate) fn update(binder: &mut Binder, update: &ast::Update, table: Arc<Table>) -> Result<Change, SqlError> {
+    pub(crate) fn update(
+        binder: &mut Binder,
+        update: &ast::Update,
+        table: Arc<Table>,
+    ) -> Result<Change, SqlError> {
         if update.from.is_some() || !update.table.joins.is_empty() {
             return Err(SqlError::unsupported("UPDATE … FROM"));
         }
@@ -423,7 +492,11 @@ impl Change {
         Self::compile(binder, table, update.selection.as_ref(), assignments, &update.returning)
     }
 
-    pub(crate) fn delete(binder: &mut Binder, delete: &ast::Delete, table: Arc<Table>) -> Result<Change, SqlError> {
+    pub(crate) fn delete(
+        binder: &mut Binder,
+        delete: &ast::Delete,
+        table: Arc<Table>,
+    ) -> Result<Change, SqlError> {
         if delete.using.is_some() {
             return Err(SqlError::unsupported("DELETE … USING"));
         }
@@ -451,7 +524,11 @@ impl Change {
         self.assignments.is_some()
     }
 
-    pub(crate) async fn run(&self, txn: &mut dyn Transaction, scope: &Scope<'_>) -> Result<Changed, SqlError> {
+    pub(crate) async fn run(
+        &self,
+        txn: &mut dyn Transaction,
+        scope: &Scope<'_>,
+    ) -> Result<Changed, SqlError> {
         let table = &*self.table;
         let wanted = vec![true; table.columns.len()];
         let mut cursor = Cursor::new(self.access.index, self.access.targets(table, scope)?, false);
@@ -463,7 +540,11 @@ impl Change {
                 break;
             }
             for found in found {
-                if self.filter.as_ref().map_or(Ok(true), |filter| filter.holds(&found.row, scope))? {
+                if self
+                    .filter
+                    .as_ref()
+                    .map_or(Ok(true), |filter| filter.holds(&found.row, scope))?
+                {
                     matched.push(found);
                 }
             }

@@ -1,4 +1,5 @@
-//! Keys keep the order of values, every encoding reads back, and garbage is refused without a panic.
+//! Keys keep the order of values, every encoding reads back, and garbage is refused without a
+//! panic.
 
 use crate::catalog::{ColumnDef, Index, IndexPart, Table};
 use crate::datum::Datum;
@@ -28,19 +29,31 @@ fn value(ty: Type) -> BoxedStrategy<Datum> {
         Type::Int2 => any::<i16>().prop_map(Datum::Int2).boxed(),
         Type::Int4 => any::<i32>().prop_map(Datum::Int4).boxed(),
         Type::Int8 => prop_oneof![any::<i64>(), -300i64..300].prop_map(Datum::Int8).boxed(),
-        Type::Float8 => {
-            prop_oneof![any::<f64>(), Just(0.0), Just(-0.0), Just(f64::NAN)].prop_map(Datum::Float8).boxed()
+        Type::Float8 => prop_oneof![any::<f64>(), Just(0.0), Just(-0.0), Just(f64::NAN)]
+            .prop_map(Datum::Float8)
+            .boxed(),
+        Type::Numeric(_) => {
+            (prop_oneof![-(1i128 << 96) + 1..1i128 << 96, -2000i128..2000], 0u32..29)
+                .prop_map(|(mantissa, scale)| {
+                    Datum::Numeric(Decimal::from_i128_with_scale(mantissa, scale))
+                })
+                .boxed()
         }
-        Type::Numeric(_) => (prop_oneof![-(1i128 << 96) + 1..1i128 << 96, -2000i128..2000], 0u32..29)
-            .prop_map(|(mantissa, scale)| Datum::Numeric(Decimal::from_i128_with_scale(mantissa, scale)))
-            .boxed(),
-        Type::Bytea => proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255), any::<u8>()], 0..9)
-            .prop_map(|bytes| Datum::Bytes(bytes.into()))
-            .boxed(),
-        Type::Uuid => any::<[u8; 16]>().prop_map(|id| Datum::Uuid(uuid::Uuid::from_bytes(id))).boxed(),
+        Type::Bytea => {
+            proptest::collection::vec(prop_oneof![Just(0u8), Just(1), Just(255), any::<u8>()], 0..9)
+                .prop_map(|bytes| Datum::Bytes(bytes.into()))
+                .boxed()
+        }
+        Type::Uuid => {
+            any::<[u8; 16]>().prop_map(|id| Datum::Uuid(uuid::Uuid::from_bytes(id))).boxed()
+        }
         Type::Date => (-700_000i32..2_000_000).prop_map(Datum::Date).boxed(),
-        Type::Timestamp => (-60_000_000_000_000_000i64..200_000_000_000_000_000).prop_map(Datum::Timestamp).boxed(),
-        Type::TimestampTz => (-60_000_000_000_000_000i64..200_000_000_000_000_000).prop_map(Datum::TimestampTz).boxed(),
+        Type::Timestamp => {
+            (-60_000_000_000_000_000i64..200_000_000_000_000_000).prop_map(Datum::Timestamp).boxed()
+        }
+        Type::TimestampTz => (-60_000_000_000_000_000i64..200_000_000_000_000_000)
+            .prop_map(Datum::TimestampTz)
+            .boxed(),
         _ => "[a-c\u{0}\u{1}\u{ff}é]{0,6}".prop_map(Datum::text).boxed(),
     }
 }
@@ -54,11 +67,19 @@ fn pair() -> impl Strategy<Value = (Type, Datum, Datum)> {
 }
 
 fn table(columns: Vec<Type>, keyed: usize) -> Table {
-    let column = |(at, ty): (usize, Type)| ColumnDef { name: format!("c{at}"), ty, not_null: false, default: None };
+    let column = |(at, ty): (usize, Type)| ColumnDef {
+        name: format!("c{at}"),
+        ty,
+        not_null: false,
+        default: None,
+    };
     let mut table = Table::new(7, "t", columns.into_iter().enumerate().map(column).collect());
     if keyed > 0 {
-        let columns = (0..keyed as u32).map(|column| IndexPart { column, descending: column % 2 == 1 }).collect();
-        table.primary = Some(Index { id: 8, name: "t_pkey".into(), columns, unique: true, building: None });
+        let columns = (0..keyed as u32)
+            .map(|column| IndexPart { column, descending: column % 2 == 1 })
+            .collect();
+        table.primary =
+            Some(Index { id: 8, name: "t_pkey".into(), columns, unique: true, building: None });
     }
     table.settle();
     table
@@ -67,15 +88,19 @@ fn table(columns: Vec<Type>, keyed: usize) -> Table {
 fn rows() -> impl Strategy<Value = (Vec<Type>, Vec<Datum>)> {
     proptest::collection::vec(0..TYPES.len(), 1..7).prop_flat_map(|types| {
         let types: Vec<Type> = types.into_iter().map(|at| TYPES[at]).collect();
-        let values: Vec<_> =
-            types.iter().map(|ty| prop_oneof![4 => value(*ty), 1 => Just(Datum::Null)].boxed()).collect();
+        let values: Vec<_> = types
+            .iter()
+            .map(|ty| prop_oneof![4 => value(*ty), 1 => Just(Datum::Null)].boxed())
+            .collect();
         (Just(types), values)
     })
 }
 
 /// Equal, and of one scale: what PostgreSQL would print the same.
 fn same(a: &Datum, b: &Datum) -> bool {
-    a.order(b).is_eq() && a.type_of() == b.type_of() && a.to_text(Type::Text) == b.to_text(Type::Text)
+    a.order(b).is_eq()
+        && a.type_of() == b.type_of()
+        && a.to_text(Type::Text) == b.to_text(Type::Text)
 }
 
 proptest! {

@@ -88,7 +88,14 @@ pub mod state {
 impl SqlError {
     /// An error of a state and a message.
     pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
-        SqlError { sqlstate, message: message.into(), detail: None, hint: None, position: None, conflict: None }
+        SqlError {
+            sqlstate,
+            message: message.into(),
+            detail: None,
+            hint: None,
+            position: None,
+            conflict: None,
+        }
     }
 
     /// The same with a detail.

@@ -143,7 +143,10 @@ impl Expr {
         Ok(match self {
             Expr::Const(datum) => datum.clone(),
             Expr::Param(at) => scope.params.get(*at).cloned().ok_or_else(|| {
-                SqlError::new(state::UNDEFINED_PARAMETER, format!("there is no parameter ${}", at + 1))
+                SqlError::new(
+                    state::UNDEFINED_PARAMETER,
+                    format!("there is no parameter ${}", at + 1),
+                )
             })?,
             Expr::Column(at) => row[*at].clone(),
             Expr::Now => Datum::TimestampTz(scope.now_us),
@@ -191,7 +194,9 @@ impl Expr {
                 Datum::Bool(b) => Datum::Bool(!b),
                 _ => Datum::Null,
             },
-            Expr::IsNull(inner, negated) => Datum::Bool(inner.eval(row, scope)?.is_null() != *negated),
+            Expr::IsNull(inner, negated) => {
+                Datum::Bool(inner.eval(row, scope)?.is_null() != *negated)
+            }
             Expr::IsBool(inner, value, negated) => {
                 Datum::Bool((inner.eval(row, scope)? == Datum::Bool(*value)) != *negated)
             }
@@ -243,7 +248,8 @@ impl Expr {
             }
             Expr::Cast(inner, ty, explicit) => cast::cast(inner.eval(row, scope)?, *ty, *explicit)?,
             Expr::Call(function, args) => {
-                let args = args.iter().map(|arg| arg.eval(row, scope)).collect::<Result<Vec<_>, _>>()?;
+                let args =
+                    args.iter().map(|arg| arg.eval(row, scope)).collect::<Result<Vec<_>, _>>()?;
                 function::call(*function, &args, scope)?
             }
         })
@@ -266,7 +272,10 @@ impl Expr {
             Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) | Expr::Call(_, all) => {
                 all.iter().for_each(|part| part.walk(visit));
             }
-            Expr::Not(inner) | Expr::IsNull(inner, _) | Expr::IsBool(inner, _, _) | Expr::Cast(inner, _, _) => {
+            Expr::Not(inner)
+            | Expr::IsNull(inner, _)
+            | Expr::IsBool(inner, _, _)
+            | Expr::Cast(inner, _, _) => {
                 inner.walk(visit);
             }
             Expr::In(needle, list, _) => {

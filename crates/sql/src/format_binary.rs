@@ -28,7 +28,10 @@ impl Datum {
             Datum::Text(text) => {
                 out.extend(text.as_bytes());
                 if let Type::Char(n) = ty {
-                    out.extend(std::iter::repeat_n(b' ', (n as usize).saturating_sub(text.chars().count())));
+                    out.extend(std::iter::repeat_n(
+                        b' ',
+                        (n as usize).saturating_sub(text.chars().count()),
+                    ));
                 }
             }
             Datum::Bytes(bytes) => out.extend(bytes),
@@ -45,15 +48,18 @@ impl Datum {
             bytes.try_into().map_err(|_| incorrect(ty))
         }
         let text = || {
-            std::str::from_utf8(bytes)
-                .map_err(|_| SqlError::new(state::BAD_ENCODING, "invalid byte sequence for encoding \"UTF8\""))
+            std::str::from_utf8(bytes).map_err(|_| {
+                SqlError::new(state::BAD_ENCODING, "invalid byte sequence for encoding \"UTF8\"")
+            })
         };
         Ok(match ty {
             Type::Bool => Datum::Bool(fixed::<1>(ty, bytes)?[0] != 0),
             Type::Int2 => Datum::Int2(i16::from_be_bytes(fixed(ty, bytes)?)),
             Type::Int4 => Datum::Int4(i32::from_be_bytes(fixed(ty, bytes)?)),
             Type::Int8 => Datum::Int8(i64::from_be_bytes(fixed(ty, bytes)?)),
-            Type::Float8 if bytes.len() == 4 => Datum::Float8(f32::from_be_bytes(fixed(ty, bytes)?).into()),
+            Type::Float8 if bytes.len() == 4 => {
+                Datum::Float8(f32::from_be_bytes(fixed(ty, bytes)?).into())
+            }
             Type::Float8 => Datum::Float8(f64::from_be_bytes(fixed(ty, bytes)?)),
             Type::Numeric(_) => Datum::Numeric(read_numeric(bytes)?),
             Type::Text | Type::Varchar(_) => Datum::text(text()?),
@@ -71,7 +77,8 @@ fn incorrect(ty: Type) -> SqlError {
     SqlError::new(state::BAD_BINARY, format!("incorrect binary data format for type {}", ty.name()))
 }
 
-/// Groups of four decimal digits: count, weight of the first, sign, digits behind the point, groups.
+/// Groups of four decimal digits: count, weight of the first, sign, digits behind the point,
+/// groups.
 fn write_numeric(n: Decimal, out: &mut Vec<u8>) {
     let scale = n.scale();
     let padding = (4 - scale % 4) % 4;
@@ -103,9 +110,14 @@ fn write_numeric(n: Decimal, out: &mut Vec<u8>) {
 fn read_numeric(bytes: &[u8]) -> Result<Decimal, SqlError> {
     let bad = || incorrect(Type::Numeric(None));
     let too_large = || SqlError::new(state::OUT_OF_RANGE, "value overflows numeric format");
-    let word =
-        |at: usize| bytes.get(at * 2..at * 2 + 2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).ok_or_else(bad);
-    let (count, weight, sign, scale) = (word(0)? as usize, word(1)? as i16, word(2)?, u32::from(word(3)?));
+    let word = |at: usize| {
+        bytes
+            .get(at * 2..at * 2 + 2)
+            .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
+            .ok_or_else(bad)
+    };
+    let (count, weight, sign, scale) =
+        (word(0)? as usize, word(1)? as i16, word(2)?, u32::from(word(3)?));
     if bytes.len() != 8 + count * 2 || (sign != 0 && sign != NUMERIC_NEGATIVE) {
         return Err(if sign == 0xC000 { too_large() } else { bad() });
     }
@@ -115,7 +127,10 @@ fn read_numeric(bytes: &[u8]) -> Result<Decimal, SqlError> {
         if digits > 9999 {
             return Err(bad());
         }
-        mantissa = mantissa.checked_mul(10_000).and_then(|m| m.checked_add(digits.into())).ok_or_else(too_large)?;
+        mantissa = mantissa
+            .checked_mul(10_000)
+            .and_then(|m| m.checked_add(digits.into()))
+            .ok_or_else(too_large)?;
     }
     // The value is mantissa * 10^exponent.
     let exponent = 4 * (i32::from(weight) + 1 - count as i32);
@@ -123,7 +138,10 @@ fn read_numeric(bytes: &[u8]) -> Result<Decimal, SqlError> {
     let mantissa = if mantissa == 0 {
         0
     } else if shift >= 0 {
-        10i128.checked_pow(shift as u32).and_then(|power| mantissa.checked_mul(power)).ok_or_else(too_large)?
+        10i128
+            .checked_pow(shift as u32)
+            .and_then(|power| mantissa.checked_mul(power))
+            .ok_or_else(too_large)?
     } else {
         mantissa / 10i128.checked_pow(shift.unsigned_abs()).ok_or_else(too_large)?
     };

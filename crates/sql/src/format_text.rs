@@ -10,7 +10,8 @@ use std::fmt::Write;
 use std::str::FromStr;
 
 impl Datum {
-    /// The text format, as `ty` shows it (only `character(n)` needs to know its length); `None` for NULL.
+    /// The text format, as `ty` shows it (only `character(n)` needs to know its length); `None` for
+    /// NULL.
     pub fn to_text(&self, ty: Type) -> Option<String> {
         let mut out = String::new();
         self.write_text(ty, &mut out).then_some(out)
@@ -29,7 +30,10 @@ impl Datum {
             Datum::Text(text) => {
                 out.push_str(text);
                 if let Type::Char(n) = ty {
-                    out.extend(std::iter::repeat_n(' ', (n as usize).saturating_sub(text.chars().count())));
+                    out.extend(std::iter::repeat_n(
+                        ' ',
+                        (n as usize).saturating_sub(text.chars().count()),
+                    ));
                 }
             }
             Datum::Bytes(bytes) => {
@@ -46,10 +50,16 @@ impl Datum {
         true
     }
 
-    /// Reads the text format of a type. Limits of length and scale are not applied here: assignment does.
+    /// Reads the text format of a type. Limits of length and scale are not applied here: assignment
+    /// does.
     pub fn from_text(ty: Type, text: &str) -> Result<Datum, SqlError> {
         let trimmed = text.trim();
-        let bad = || SqlError::new(state::BAD_TEXT, format!("invalid input syntax for type {}: \"{text}\"", ty.name()));
+        let bad = || {
+            SqlError::new(
+                state::BAD_TEXT,
+                format!("invalid input syntax for type {}: \"{text}\"", ty.name()),
+            )
+        };
         let integer = |least: i64, most: i64| match trimmed.parse::<i128>() {
             Ok(n) if (i128::from(least)..=i128::from(most)).contains(&n) => Ok(n as i64),
             Ok(_) => Err(out_of_range_text(text, ty)),
@@ -78,7 +88,11 @@ impl Datum {
                 Datum::Float8(x)
             }
             Type::Numeric(_) => Datum::Numeric(decimal(trimmed).ok_or_else(|| {
-                if trimmed.len() > 28 && trimmed.parse::<f64>().is_ok() { out_of_range_text(text, ty) } else { bad() }
+                if trimmed.len() > 28 && trimmed.parse::<f64>().is_ok() {
+                    out_of_range_text(text, ty)
+                } else {
+                    bad()
+                }
             })?),
             Type::Text | Type::Varchar(_) => Datum::text(text),
             Type::Char(_) => Datum::text(text.trim_end_matches(' ')),
@@ -92,15 +106,23 @@ impl Datum {
 }
 
 fn out_of_range_text(text: &str, ty: Type) -> SqlError {
-    SqlError::new(state::OUT_OF_RANGE, format!("value \"{text}\" is out of range for type {}", ty.name()))
+    SqlError::new(
+        state::OUT_OF_RANGE,
+        format!("value \"{text}\" is out of range for type {}", ty.name()),
+    )
 }
 
 pub(crate) fn decimal(text: &str) -> Option<Decimal> {
     let text = text.strip_prefix('+').unwrap_or(text);
-    if text.contains(['e', 'E']) { Decimal::from_scientific(text).ok() } else { Decimal::from_str_exact(text).ok() }
+    if text.contains(['e', 'E']) {
+        Decimal::from_scientific(text).ok()
+    } else {
+        Decimal::from_str_exact(text).ok()
+    }
 }
 
-/// The shortest digits that read back as the same float, with an exponent where PostgreSQL writes one.
+/// The shortest digits that read back as the same float, with an exponent where PostgreSQL writes
+/// one.
 fn write_float(x: f64, out: &mut String) {
     if x.is_nan() {
         return out.push_str("NaN");
@@ -125,7 +147,10 @@ fn bytea(text: &str) -> Option<Bytes> {
             return None;
         }
         let nibble = |b: u8| char::from(b).to_digit(16).map(|d| d as u8);
-        return digits.chunks_exact(2).map(|pair| Some(nibble(pair[0])? << 4 | nibble(pair[1])?)).collect();
+        return digits
+            .chunks_exact(2)
+            .map(|pair| Some(nibble(pair[0])? << 4 | nibble(pair[1])?))
+            .collect();
     }
     let (bytes, mut out, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
     while at < bytes.len() {
@@ -137,7 +162,9 @@ fn bytea(text: &str) -> Option<Bytes> {
             at += 2;
         } else {
             let octal = bytes.get(at + 1..at + 4)?;
-            let value = octal.iter().try_fold(0u32, |sum, b| char::from(*b).to_digit(8).map(|d| sum * 8 + d))?;
+            let value = octal
+                .iter()
+                .try_fold(0u32, |sum, b| char::from(*b).to_digit(8).map(|d| sum * 8 + d))?;
             out.push(u8::try_from(value).ok()?);
             at += 4;
         }

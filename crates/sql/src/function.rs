@@ -106,7 +106,8 @@ pub(crate) fn find(name: &str, args: &[Option<Type>]) -> Option<(Function, Type)
 }
 
 /// What `version()` says.
-pub(crate) const VERSION: &str = concat!("PostgreSQL 16.0 (Meridian ", env!("CARGO_PKG_VERSION"), ")");
+pub(crate) const VERSION: &str =
+    concat!("PostgreSQL 16.0 (Meridian ", env!("CARGO_PKG_VERSION"), ")");
 
 fn text_of(datum: &Datum) -> Result<&str, SqlError> {
     match datum {
@@ -115,7 +116,11 @@ fn text_of(datum: &Datum) -> Result<&str, SqlError> {
     }
 }
 
-pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
+pub(crate) fn call(
+    function: Function,
+    args: &[Datum],
+    scope: &Scope<'_>,
+) -> Result<Datum, SqlError> {
     use Function::*;
     match function {
         Concat => {
@@ -138,12 +143,24 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
             }
             return Ok(Datum::text(out));
         }
-        NullIf => return Ok(if args[0].order(&args[1]).is_eq() { Datum::Null } else { args[0].clone() }),
+        NullIf => {
+            return Ok(if args[0].order(&args[1]).is_eq() { Datum::Null } else { args[0].clone() });
+        }
         Greatest => {
-            return Ok(args.iter().filter(|a| !a.is_null()).max_by(|a, b| a.order(b)).cloned().unwrap_or(Datum::Null));
+            return Ok(args
+                .iter()
+                .filter(|a| !a.is_null())
+                .max_by(|a, b| a.order(b))
+                .cloned()
+                .unwrap_or(Datum::Null));
         }
         Least => {
-            return Ok(args.iter().filter(|a| !a.is_null()).min_by(|a, b| a.order(b)).cloned().unwrap_or(Datum::Null));
+            return Ok(args
+                .iter()
+                .filter(|a| !a.is_null())
+                .min_by(|a, b| a.order(b))
+                .cloned()
+                .unwrap_or(Datum::Null));
         }
         Version => return Ok(Datum::text(VERSION)),
         CurrentDatabase => return Ok(Datum::text(&scope.session.database)),
@@ -168,14 +185,19 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
     }
     let text = |at: usize| text_of(args.get(at).unwrap_or(&Datum::Null));
     let whole = |at: usize| args.get(at).and_then(Datum::as_i64).unwrap_or(0);
-    let cut = |at: usize| args.get(at).map_or(Ok(" "), |_| text(at)).map(|set| set.chars().collect::<Vec<_>>());
+    let cut = |at: usize| {
+        args.get(at).map_or(Ok(" "), |_| text(at)).map(|set| set.chars().collect::<Vec<_>>())
+    };
     Ok(match function {
         Abs | Negate => match &args[0] {
             Datum::Float8(x) => Datum::Float8(if function == Abs { x.abs() } else { -x }),
             Datum::Numeric(n) => Datum::Numeric(if function == Abs { n.abs() } else { -*n }),
             n => {
                 let value = i128::from(n.as_i64().unwrap_or(0));
-                number::integer(n.type_of().unwrap_or(Type::Int8), if function == Abs { value.abs() } else { -value })?
+                number::integer(
+                    n.type_of().unwrap_or(Type::Int8),
+                    if function == Abs { value.abs() } else { -value },
+                )?
             }
         },
         Ceil | Floor | Round => match &args[0] {
@@ -188,9 +210,14 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
                 let n = number::to_decimal(n)?;
                 if whole(1) < 0 {
                     // Tens, hundreds and so on.
-                    let unit = rust_decimal::Decimal::from(10i64.pow(whole(1).unsigned_abs().min(18) as u32));
-                    let units = (n / unit).round_dp_with_strategy(0, RoundingStrategy::MidpointAwayFromZero);
-                    let whole = units.checked_mul(unit).ok_or_else(|| number::overflow(Type::Numeric(None)))?;
+                    let unit = rust_decimal::Decimal::from(
+                        10i64.pow(whole(1).unsigned_abs().min(18) as u32),
+                    );
+                    let units = (n / unit)
+                        .round_dp_with_strategy(0, RoundingStrategy::MidpointAwayFromZero);
+                    let whole = units
+                        .checked_mul(unit)
+                        .ok_or_else(|| number::overflow(Type::Numeric(None)))?;
                     return Ok(Datum::Numeric(whole));
                 }
                 let scale = whole(1).clamp(0, 28) as u32;
@@ -198,7 +225,8 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
                     Ceil => n.ceil(),
                     Floor => n.floor(),
                     _ => {
-                        let mut rounded = n.round_dp_with_strategy(scale, RoundingStrategy::MidpointAwayFromZero);
+                        let mut rounded =
+                            n.round_dp_with_strategy(scale, RoundingStrategy::MidpointAwayFromZero);
                         if args.len() == 2 {
                             rounded.rescale(scale);
                         }
@@ -210,11 +238,16 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
         Sqrt => {
             let x = args[0].as_f64().unwrap_or(0.0);
             if x < 0.0 {
-                return Err(SqlError::new(state::INVALID_ARGUMENT, "cannot take square root of a negative number"));
+                return Err(SqlError::new(
+                    state::INVALID_ARGUMENT,
+                    "cannot take square root of a negative number",
+                ));
             }
             Datum::Float8(x.sqrt())
         }
-        Power => Datum::Float8(args[0].as_f64().unwrap_or(0.0).powf(args[1].as_f64().unwrap_or(0.0))),
+        Power => {
+            Datum::Float8(args[0].as_f64().unwrap_or(0.0).powf(args[1].as_f64().unwrap_or(0.0)))
+        }
         Mod => {
             let ty = args[0].type_of().unwrap_or(Type::Int8);
             number::arith(crate::expr::Arith::Mod, ty, &args[0], &args[1])?
@@ -251,7 +284,9 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
             let (text, from, to) = (text(0)?, text(1)?, text(2)?);
             if to.len() > from.len() {
                 let found = text.matches(from).count();
-                limits::check_value(text.len().saturating_add(found.saturating_mul(to.len() - from.len())))?;
+                limits::check_value(
+                    text.len().saturating_add(found.saturating_mul(to.len() - from.len())),
+                )?;
             }
             Datum::text(text.replace(from, to))
         }
@@ -264,11 +299,15 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
             let (text, length) = (text(0)?, usize::try_from(whole(1)).unwrap_or(0));
             let fill = if args.len() == 3 { text_of(&args[2])? } else { " " };
             limits::check_value(length)?;
-            let missing = if fill.is_empty() { 0 } else { length.saturating_sub(text.chars().count()) };
+            let missing =
+                if fill.is_empty() { 0 } else { length.saturating_sub(text.chars().count()) };
             let kept = text.chars().take(length);
             let padding = fill.chars().cycle().take(missing);
-            let padded: String =
-                if function == LeftPad { padding.chain(kept).collect() } else { kept.chain(padding).collect() };
+            let padded: String = if function == LeftPad {
+                padding.chain(kept).collect()
+            } else {
+                kept.chain(padding).collect()
+            };
             limits::check_value(padded.len())?;
             Datum::text(padded)
         }
@@ -300,7 +339,8 @@ pub(crate) fn call(function: Function, args: &[Datum], scope: &Scope<'_>) -> Res
     })
 }
 
-/// LIKE: `%` is any text, `_` any character. Backtracks to the last `%` only, so it takes at most text times pattern steps.
+/// LIKE: `%` is any text, `_` any character. Backtracks to the last `%` only, so it takes at most
+/// text times pattern steps.
 pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
     #[derive(PartialEq)]
     enum Piece {

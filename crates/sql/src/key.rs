@@ -1,7 +1,9 @@
-//! Memcomparable keys: the order of the bytes is the order of the values, and each value tells where it ends.
+//! Memcomparable keys: the order of the bytes is the order of the values, and each value tells
+//! where it ends.
 //!
-//! A value is a tag and its bytes. NULL's tag is above all others, so that NULLs come last as in PostgreSQL; a descending value has
-//! every byte inverted. Whole numbers of all widths share one form, so that `int4 = int8` needs no conversion of keys.
+//! A value is a tag and its bytes. NULL's tag is above all others, so that NULLs come last as in
+//! PostgreSQL; a descending value has every byte inverted. Whole numbers of all widths share one
+//! form, so that `int4 = int8` needs no conversion of keys.
 //!
 //! ```text
 //!   boolean   08 or 09
@@ -71,11 +73,16 @@ fn write_integer(n: i64, out: &mut Vec<u8>) {
 
 /// IEEE bits in an order that compares like numbers; NaN is largest, -0 is 0.
 fn float_bits(x: f64) -> u64 {
-    let bits = if x.is_nan() { f64::NAN.to_bits() & !(1 << 63) } else { (if x == 0.0 { 0.0 } else { x }).to_bits() };
+    let bits = if x.is_nan() {
+        f64::NAN.to_bits() & !(1 << 63)
+    } else {
+        (if x == 0.0 { 0.0 } else { x }).to_bits()
+    };
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// The whole part (96 bits and the sign), then the fraction as 28 digits: equal numbers of different scale have one key.
+/// The whole part (96 bits and the sign), then the fraction as 28 digits: equal numbers of
+/// different scale have one key.
 fn write_decimal(n: Decimal, out: &mut Vec<u8>) {
     let whole = n.floor();
     let fraction = (n - whole).normalize();
@@ -95,7 +102,8 @@ fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend([0, 1]);
 }
 
-/// Whether a key of this type tells the whole value. A number's scale, and the sign of a zero, are lost.
+/// Whether a key of this type tells the whole value. A number's scale, and the sign of a zero, are
+/// lost.
 pub(crate) const fn is_exact(ty: Type) -> bool {
     !matches!(ty, Type::Numeric(_) | Type::Float8)
 }
@@ -112,12 +120,18 @@ impl<'a> Reader<'a> {
     }
 
     fn byte(&mut self, invert: u8) -> Result<u8, SqlError> {
-        let byte = self.bytes.get(self.at).ok_or_else(|| SqlError::corrupted("a key ends too early"))?;
+        let byte =
+            self.bytes.get(self.at).ok_or_else(|| SqlError::corrupted("a key ends too early"))?;
         self.at += 1;
         Ok(byte ^ invert)
     }
 
-    fn take<const N: usize>(&mut self, length: usize, invert: u8, fill: u8) -> Result<[u8; N], SqlError> {
+    fn take<const N: usize>(
+        &mut self,
+        length: usize,
+        invert: u8,
+        fill: u8,
+    ) -> Result<[u8; N], SqlError> {
         let mut out = [fill; N];
         for slot in &mut out[N - length..] {
             *slot = self.byte(invert)?;
@@ -195,7 +209,11 @@ impl<'a> Reader<'a> {
 }
 
 const fn integer_length(tag: u8) -> usize {
-    if tag < INTEGER_ZERO { (INTEGER_ZERO - 1 - tag) as usize } else { (tag - INTEGER_ZERO) as usize }
+    if tag < INTEGER_ZERO {
+        (INTEGER_ZERO - 1 - tag) as usize
+    } else {
+        (tag - INTEGER_ZERO) as usize
+    }
 }
 
 /// The first key behind every key that begins with these bytes; `None` when there is none.

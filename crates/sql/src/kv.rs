@@ -1,4 +1,5 @@
-//! The keys of a database: where the catalog and the rows lie, and the nouns of the transaction trait.
+//! The keys of a database: where the catalog and the rows lie, and the nouns of the transaction
+//! trait.
 //!
 //! ```text
 //!   01 01 name            relation of a name: id, table, kind

@@ -6,14 +6,15 @@
 //!        become tokens   one chain                                 size measured
 //! ```
 //!
-//! What is beyond a limit answers an error of class 54 that names it. The limits leave room for what clients send: lists of
-//! thousands of values, hundreds of terms of OR or UNION ALL, dozens of nested calls.
+//! What is beyond a limit answers an error of class 54 that names it. The limits leave room for
+//! what clients send: lists of thousands of values, hundreds of terms of OR or UNION ALL, dozens of
+//! nested calls.
 
 use crate::error::{SqlError, state};
 use crate::names;
 use sqlparser::ast::{
-    BinaryOperator, Expr, GroupByExpr, Query, Select, SetExpr, SetOperator, TableFactor, Visit, VisitMut, Visitor,
-    VisitorMut,
+    BinaryOperator, Expr, GroupByExpr, Query, Select, SetExpr, SetOperator, TableFactor, Visit,
+    VisitMut, Visitor, VisitorMut,
 };
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -28,9 +29,11 @@ pub(crate) const DEEPEST_PARENTHESES: usize = 200;
 pub(crate) const DEEPEST_NESTING: usize = 40;
 /// This many operators may follow each other without a comma between them.
 pub(crate) const LONGEST_CHAIN: usize = 5_000;
-/// Expressions and subqueries may stand inside each other this deep, once chains of AND, OR and UNION are balanced.
+/// Expressions and subqueries may stand inside each other this deep, once chains of AND, OR and
+/// UNION are balanced.
 pub(crate) const DEEPEST_EXPRESSION: usize = 120;
-/// Operators that repeat an operand (BETWEEN, CASE with an operand, IN, COALESCE) may add this many expressions.
+/// Operators that repeat an operand (BETWEEN, CASE with an operand, IN, COALESCE) may add this many
+/// expressions.
 pub(crate) const MOST_REPEATED: u64 = 50_000;
 /// A statement may read this many relations; a query of WITH counts each time that it is named.
 pub(crate) const MOST_RELATIONS: u64 = 1_000;
@@ -51,7 +54,8 @@ const SHORT_CHAIN: usize = 16;
 
 /// 54001
 pub(crate) fn too_deep(what: &str, limit: usize) -> SqlError {
-    SqlError::new(state::TOO_COMPLEX, "stack depth limit exceeded").detail(format!("{what}: the limit is {limit}."))
+    SqlError::new(state::TOO_COMPLEX, "stack depth limit exceeded")
+        .detail(format!("{what}: the limit is {limit}."))
 }
 
 /// 54001 for what the parser gave up.
@@ -109,7 +113,8 @@ impl Scan {
     /// Counts up to the limits: what lies behind them does not matter.
     fn of(sql: &str) -> Scan {
         let text = sql.as_bytes();
-        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80;
+        let is_part =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80;
         let mut scan = Scan::default();
         let (mut at, mut depth, mut behind_operator) = (0usize, 0usize, false);
         while at < text.len() && scan.tokens <= MOST_TOKENS && scan.deepest <= DEEPEST_PARENTHESES {
@@ -118,15 +123,17 @@ impl Scan {
             let is_operator = b"+-*/<>=~!@#%^&|`?:".contains(&rest[0]);
             let operator_before = std::mem::replace(&mut behind_operator, is_operator);
             at += match rest {
-                // Some operators take these characters for more of them, others leave them to a comment. Where that is
-                // unknown, each byte may be a token.
+                // Some operators take these characters for more of them, others leave them to a
+                // comment. Where that is unknown, each byte may be a token.
                 [b'-', b'-', ..] | [b'/', b'*', ..] if operator_before => {
                     scan.tokens += rest.len();
                     break;
                 }
                 [b'-', b'-', ..] => {
                     behind_operator = false;
-                    rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')).map_or(rest.len(), |end| end + 1)
+                    rest.iter()
+                        .position(|byte| matches!(byte, b'\n' | b'\r'))
+                        .map_or(rest.len(), |end| end + 1)
                 }
                 [b'/', b'*', ..] => {
                     behind_operator = false;
@@ -147,17 +154,22 @@ impl Scan {
                 }
                 [b'0'..=b'9', ..] => {
                     // A name may follow a number at once: `1a` may be two tokens.
-                    let digits = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+                    let digits =
+                        rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
                     let parts = rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len());
-                    let quote = rest.get(parts) == Some(&b'\'') || rest[digits..parts].contains(&b'$');
+                    let quote =
+                        rest.get(parts) == Some(&b'\'') || rest[digits..parts].contains(&b'$');
                     if digits < parts && quote {
-                        // Whether the quote has a prefix of its own is unknown, and where a dollar begins one: `0x'`, `1e5$a$`.
+                        // Whether the quote has a prefix of its own is unknown, and where a dollar
+                        // begins one: `0x'`, `1e5$a$`.
                         scan.tokens += rest.len();
                         break;
                     }
                     digits
                 }
-                [first, ..] if is_part(*first) => rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len()),
+                [first, ..] if is_part(*first) => {
+                    rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len())
+                }
                 _ => 1,
             };
         }
@@ -205,7 +217,9 @@ fn dollar_quoted(text: &str) -> usize {
     }
     let (mark, body) = text.as_bytes().split_at(tag + 2);
     // An unfinished one is an error for the tokenizer, too.
-    body.windows(mark.len()).position(|window| window == mark).map_or(text.len(), |end| end + 2 * mark.len())
+    body.windows(mark.len())
+        .position(|window| window == mark)
+        .map_or(text.len(), |end| end + 2 * mark.len())
 }
 
 /// Whether a token makes the tree of an expression or of a type one level deeper.
@@ -254,12 +268,15 @@ struct Level {
     sets: usize,
 }
 
-/// Refuses chains of operators so long that what the parser's loops make of them could not be walked, nor dropped.
+/// Refuses chains of operators so long that what the parser's loops make of them could not be
+/// walked, nor dropped.
 pub(crate) fn refuse_chains(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     match deepest(tokens, LONGEST_CHAIN) {
-        (depth, Some(token)) if depth > LONGEST_CHAIN => Err(too_deep("Operators in one chain", LONGEST_CHAIN)
-            .hint("Use IN (…) instead of a long chain of operators.")
-            .at(names::place(token.span.start))),
+        (depth, Some(token)) if depth > LONGEST_CHAIN => {
+            Err(too_deep("Operators in one chain", LONGEST_CHAIN)
+                .hint("Use IN (…) instead of a long chain of operators.")
+                .at(names::place(token.span.start)))
+        }
         _ => Ok(()),
     }
 }
@@ -316,8 +333,8 @@ pub(crate) fn settle(tree: &mut (impl Visit + VisitMut)) -> Result<(), SqlError>
     }
 }
 
-/// Turns long chains of AND, OR and UNION, which the parser leaves as deep as they are long, into balanced trees. All of them are
-/// associative.
+/// Turns long chains of AND, OR and UNION, which the parser leaves as deep as they are long, into
+/// balanced trees. All of them are associative.
 struct Balance;
 
 impl VisitorMut for Balance {
@@ -333,7 +350,11 @@ impl VisitorMut for Balance {
                     Expr::BinaryOp { left, right, .. } => (*left, *right),
                     _ => unreachable!("invariant: only a chain is taken apart"),
                 },
-                |left, right| Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) },
+                |left, right| Expr::BinaryOp {
+                    left: Box::new(left),
+                    op: op.clone(),
+                    right: Box::new(right),
+                },
                 || Expr::value(sqlparser::ast::Value::Null),
             );
         }
@@ -356,7 +377,10 @@ impl VisitorMut for Balance {
             let is_balanced = wanted == SetOperator::Union && length >= SHORT_CHAIN;
             depth += if is_balanced { 1 } else { length };
             if depth > DEEPEST_EXPRESSION {
-                return ControlFlow::Break(too_deep("Set operations in one chain", DEEPEST_EXPRESSION));
+                return ControlFlow::Break(too_deep(
+                    "Set operations in one chain",
+                    DEEPEST_EXPRESSION,
+                ));
             }
             if is_balanced {
                 balance(
@@ -428,7 +452,8 @@ fn balance<T>(
     *root = parts.pop().unwrap_or_else(nothing);
 }
 
-/// What a tree amounts to once each operator that repeats an operand, and each reference to a query of WITH, stands for what it means.
+/// What a tree amounts to once each operator that repeats an operand, and each reference to a query
+/// of WITH, stands for what it means.
 #[derive(Default)]
 struct Measure {
     frames: Vec<Frame>,
@@ -445,7 +470,8 @@ struct Frame {
     sum: u64,
     /// The relations that are read.
     relations: u64,
-    /// Of a query: the names of its WITH clause whose queries come next, and how many names there were before.
+    /// Of a query: the names of its WITH clause whose queries come next, and how many names there
+    /// were before.
     with: VecDeque<String>,
     named_before: usize,
 }
@@ -454,7 +480,10 @@ impl Measure {
     fn enter(&mut self, with: VecDeque<String>) -> ControlFlow<SqlError> {
         self.frames.push(Frame { with, named_before: self.named.len(), ..Frame::default() });
         if self.frames.len() > DEEPEST_EXPRESSION {
-            return ControlFlow::Break(too_deep("Expressions inside each other", DEEPEST_EXPRESSION));
+            return ControlFlow::Break(too_deep(
+                "Expressions inside each other",
+                DEEPEST_EXPRESSION,
+            ));
         }
         ControlFlow::Continue(())
     }
@@ -497,7 +526,10 @@ fn repeated(expr: &Expr, frame: &Frame) -> u64 {
         Expr::Case { operand: Some(_), conditions, .. } => more(conditions.len().saturating_sub(1)),
         Expr::InList { list, .. } => more(list.len().min(LONGEST_REPEATING_LIST).saturating_sub(1)),
         Expr::Function(call)
-            if matches!(names::function_name(&call.name).as_str(), "coalesce" | "nullif" | "greatest" | "least") =>
+            if matches!(
+                names::function_name(&call.name).as_str(),
+                "coalesce" | "nullif" | "greatest" | "least"
+            ) =>
         {
             frame.sum.saturating_mul(2)
         }
@@ -522,8 +554,10 @@ impl Visitor for Measure {
                 [one] => one.as_ident().map(names::fold),
                 _ => None,
             };
-            let found = named.and_then(|name| self.named.iter().rev().find(|(other, ..)| *other == name));
-            let (size, relations) = found.map_or((1, 1), |(_, size, relations)| (*size, *relations));
+            let found =
+                named.and_then(|name| self.named.iter().rev().find(|(other, ..)| *other == name));
+            let (size, relations) =
+                found.map_or((1, 1), |(_, size, relations)| (*size, *relations));
             frame.sum = frame.sum.saturating_add(size);
             frame.relations = frame.relations.saturating_add(relations.max(1));
         }
@@ -532,7 +566,8 @@ impl Visitor for Measure {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<SqlError> {
         if let SetExpr::Values(values) = &*query.body
-            && let Err(error) = values.rows.iter().try_for_each(|row| check_outputs(row.content.len()))
+            && let Err(error) =
+                values.rows.iter().try_for_each(|row| check_outputs(row.content.len()))
         {
             return ControlFlow::Break(error);
         }
@@ -545,7 +580,9 @@ impl Visitor for Measure {
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<SqlError> {
-        if let Err(error) = check_outputs(select.projection.len()).and_then(|()| check_groups(&select.group_by)) {
+        if let Err(error) =
+            check_outputs(select.projection.len()).and_then(|()| check_groups(&select.group_by))
+        {
             return ControlFlow::Break(error);
         }
         ControlFlow::Continue(())

@@ -1,4 +1,5 @@
-//! Lines of SQL that once ended, froze or swelled the process, and lines of clients that stay welcome.
+//! Lines of SQL that once ended, froze or swelled the process, and lines of clients that stay
+//! welcome.
 
 use crate::error::SqlError;
 use crate::limits;
@@ -26,7 +27,12 @@ fn on_small_stack<T: Send + 'static>(
         assert!(began.elapsed() < PATIENCE, "{:.60} took {:?}", sql, began.elapsed());
         then(parsed)
     };
-    std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).expect("a thread").join().expect("no overflow")
+    std::thread::Builder::new()
+        .stack_size(STACK_BYTES)
+        .spawn(run)
+        .expect("a thread")
+        .join()
+        .expect("no overflow")
 }
 
 /// The error of a statement that is refused; empty for one that is parsed.
@@ -40,7 +46,16 @@ fn nested(open: &str, inner: &str, close: &str, times: usize) -> String {
 
 #[test]
 fn chains_of_20000_operators_are_refused_by_name() {
-    for link in [" IS NULL", " LIKE 'a'", " IN (1)", "::int", " AND true", " || 'a'", "[1]", " BETWEEN 1 AND 2"] {
+    for link in [
+        " IS NULL",
+        " LIKE 'a'",
+        " IN (1)",
+        "::int",
+        " AND true",
+        " || 'a'",
+        "[1]",
+        " BETWEEN 1 AND 2",
+    ] {
         let error = refused(format!("select x{} from t", link.repeat(20_000)));
         assert!(error.starts_with("54001: stack depth limit exceeded"), "{link}: {error}");
         assert!(error.contains("Operators in one chain: the limit is 5000"), "{link}: {error}");
@@ -55,7 +70,10 @@ fn chains_of_20000_operators_are_refused_by_name() {
 fn chains_below_that_limit_are_measured_and_dropped_without_overflow() {
     for link in [" IS NULL", " LIKE 'a'", " IN (1)", "::int", " || 'a'", " + 1"] {
         let error = refused(format!("select x{} from t", link.repeat(4_900)));
-        assert!(error.contains("Expressions inside each other: the limit is 120"), "{link}: {error}");
+        assert!(
+            error.contains("Expressions inside each other: the limit is 120"),
+            "{link}: {error}"
+        );
     }
     let error = refused(format!("select 1{}", " except select 1".repeat(1_000)));
     assert!(error.contains("Set operations in one chain: the limit is 120"), "{error}");
@@ -103,11 +121,14 @@ fn operands_that_are_repeated_are_counted() {
 #[test]
 fn queries_of_with_are_counted_where_they_are_named() {
     let doubling = |times: usize| {
-        let steps: Vec<String> =
-            (1..=times).map(|n| format!("q{n} as (select 1 from q{} a, q{} b)", n - 1, n - 1)).collect();
+        let steps: Vec<String> = (1..=times)
+            .map(|n| format!("q{n} as (select 1 from q{} a, q{} b)", n - 1, n - 1))
+            .collect();
         format!("with q0 as (select 1 from t), {} select * from q{times}", steps.join(", "))
     };
-    assert!(refused(doubling(30)).starts_with("54001: the statement reads more than 1000 relations"));
+    assert!(
+        refused(doubling(30)).starts_with("54001: the statement reads more than 1000 relations")
+    );
     assert_eq!(refused(doubling(5)), "");
     let joined = (0..1_001).map(|n| format!("t t{n}")).collect::<Vec<_>>().join(", ");
     assert!(refused(format!("select 1 from {joined}")).starts_with("54001"));
@@ -123,7 +144,9 @@ fn wide_queries_are_refused_as_in_postgresql() {
     let columns: Vec<String> = (1..=20).map(|n| format!("c{n}")).collect();
     let error = refused(format!("select 1 from t group by cube({})", columns.join(", ")));
     assert!(error.starts_with("54011: CUBE is limited to 12 elements"), "{error}");
-    let error = refused("select 1 from t group by cube(a, b, c, d, e, f, g), cube(h, i, j, k, l, m, n)".into());
+    let error = refused(
+        "select 1 from t group by cube(a, b, c, d, e, f, g), cube(h, i, j, k, l, m, n)".into(),
+    );
     assert!(error.starts_with("54001: too many grouping sets present (maximum 4096)"), "{error}");
     assert_eq!(refused("select 1 from t group by cube(a, b, c, d), rollup(e, f)".into()), "");
 }
@@ -134,7 +157,10 @@ fn a_text_is_refused_before_its_tokens_fill_the_memory() {
     assert!(error.contains("Parentheses inside each other: the limit is 200"), "{error}");
     for filler in [" ", "+", "a ", ";", "'',"] {
         let error = refused(format!("select {}", filler.repeat(2_100_000)));
-        assert!(error.starts_with("54000: the statement has more than 2000000 tokens"), "{filler}: {error}");
+        assert!(
+            error.starts_with("54000: the statement has more than 2000000 tokens"),
+            "{filler}: {error}"
+        );
     }
     // One value may be as long as a message.
     assert_eq!(refused(format!("insert into t values ('{}')", "a b (".repeat(4 << 20))), "");
@@ -149,8 +175,14 @@ fn what_clients_send_is_parsed() {
     let whens = many(500, &|n| format!("WHEN (\"t\".\"id\" = {n}) THEN {n}"), " ");
     for sql in [
         format!("SELECT * FROM t WHERE id IN ({})", many(5_000, &|n| n.to_string(), ", ")),
-        format!("SELECT * FROM t WHERE {}", many(1_000, &|n| format!("(a = {n} AND b = 'x')"), " OR ")),
-        format!("SELECT * FROM t WHERE {}", many(500, &|n| format!("a = {n} AND b <> 'x' AND c IS NOT NULL"), " OR ")),
+        format!(
+            "SELECT * FROM t WHERE {}",
+            many(1_000, &|n| format!("(a = {n} AND b = 'x')"), " OR ")
+        ),
+        format!(
+            "SELECT * FROM t WHERE {}",
+            many(500, &|n| format!("a = {n} AND b <> 'x' AND c IS NOT NULL"), " OR ")
+        ),
         many(565, &|n| format!("SELECT {n} AS a, 'x' AS b"), " UNION ALL "),
         many(300, &|n| format!("(SELECT {n}, lower('X') FROM t WHERE a = 1)"), " UNION "),
         format!("INSERT INTO t (a, b, c, d, e) VALUES {rows}"),
@@ -167,15 +199,25 @@ fn what_clients_send_is_parsed() {
 fn balanced_chains_keep_their_order() {
     let terms: Vec<String> = (0..100).map(|n| format!("a = {n}")).collect();
     let sql = format!("SELECT 1 WHERE {}", terms.join(" OR "));
-    assert_eq!(on_small_stack(sql.clone(), |parsed| parsed.expect("parses")[0].statement.to_string()), sql);
+    assert_eq!(
+        on_small_stack(sql.clone(), |parsed| parsed.expect("parses")[0].statement.to_string()),
+        sql
+    );
     let sql = (0..100).map(|n| format!("SELECT {n}")).collect::<Vec<_>>().join(" UNION ALL ");
-    assert_eq!(on_small_stack(sql.clone(), |parsed| parsed.expect("parses")[0].statement.to_string()), sql);
+    assert_eq!(
+        on_small_stack(sql.clone(), |parsed| parsed.expect("parses")[0].statement.to_string()),
+        sql
+    );
     // Other operations in the chain stay where they were.
     let sql = format!("{sql} EXCEPT SELECT 1 EXCEPT {}", sql.replace("SELECT 0", "SELECT 7"));
-    assert_eq!(on_small_stack(sql.clone(), |parsed| parsed.expect("parses")[0].statement.to_string()), sql);
+    assert_eq!(
+        on_small_stack(sql.clone(), |parsed| parsed.expect("parses")[0].statement.to_string()),
+        sql
+    );
 }
 
-/// How deep a statement's first output and its set operations hang on their left sides, whatever the expressions are.
+/// How deep a statement's first output and its set operations hang on their left sides, whatever
+/// the expressions are.
 fn spine(statement: &Statement) -> usize {
     let Statement::Query(query) = statement else { return 0 };
     let (mut body, mut depth) = (&*query.body, 0);
@@ -312,10 +354,14 @@ fn whatever_deepens_the_tree_is_counted() {
     const REPEATS: usize = 40;
     let check = |cycle: &[&str]| {
         let text = format!("select x {}", format!("{} ", cycle.join(" ")).repeat(REPEATS));
-        let Ok(mut tokens) = Tokenizer::new(&PostgreSqlDialect {}, &text).tokenize_with_location() else { return };
+        let Ok(mut tokens) = Tokenizer::new(&PostgreSqlDialect {}, &text).tokenize_with_location()
+        else {
+            return;
+        };
         tokens.retain(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
         let dialect = crate::dialect::Bounded::for_tokens(tokens.len());
-        let parser = sqlparser::parser::Parser::new(&dialect).with_recursion_limit(limits::DEEPEST_NESTING);
+        let parser =
+            sqlparser::parser::Parser::new(&dialect).with_recursion_limit(limits::DEEPEST_NESTING);
         let mut parser = parser.with_tokens_with_locations(tokens.clone());
         if let Ok(statement) = parser.parse_statement() {
             let (spine, counted) = (spine(&statement), limits::longest_chain(&tokens));
@@ -340,7 +386,12 @@ fn whatever_deepens_the_tree_is_counted() {
             }
         }
     };
-    std::thread::Builder::new().stack_size(256 << 20).spawn(all).expect("a thread").join().expect("all counted");
+    std::thread::Builder::new()
+        .stack_size(256 << 20)
+        .spawn(all)
+        .expect("a thread")
+        .join()
+        .expect("all counted");
 }
 
 proptest! {

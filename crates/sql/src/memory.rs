@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// So much is reserved at once: few look at the shared counter.
 const STEP_BYTES: usize = 64 << 10;
 
-/// What all queries of a process may hold together: joins, sorts, groups, rows that are written back.
+/// What all queries of a process may hold together: joins, sorts, groups, rows that are written
+/// back.
 #[derive(Debug)]
 pub struct QueryMemory {
     limit_bytes: usize,

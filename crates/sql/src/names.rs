@@ -9,7 +9,8 @@ pub(crate) fn fold(ident: &ast::Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
 
-/// Where a name stands: line and column as one number; [`crate::parse`] turns it into a character's position.
+/// Where a name stands: line and column as one number; [`crate::parse`] turns it into a character's
+/// position.
 pub(crate) fn position(ident: &ast::Ident) -> Option<usize> {
     place(ident.span.start)
 }
@@ -27,7 +28,8 @@ pub(crate) fn place(at: sqlparser::tokenizer::Location) -> Option<usize> {
 pub(crate) fn settle_position(mut error: SqlError, sql: &str) -> SqlError {
     if let Some(place) = error.position.filter(|place| place >> 32 > 0) {
         let (line, column) = (place >> 32, place & 0xFFFF_FFFF);
-        let before: usize = sql.split('\n').take(line - 1).map(|text| text.chars().count() + 1).sum();
+        let before: usize =
+            sql.split('\n').take(line - 1).map(|text| text.chars().count() + 1).sum();
         error.position = Some(before + column);
     }
     error
@@ -70,12 +72,15 @@ pub(crate) fn arguments(call: &ast::Function) -> Result<Vec<&ast::Expr>, SqlErro
 pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
     use ast::{CharacterLength, ExactNumberInfo, TimezoneInfo};
     let length = |length: &Option<CharacterLength>| match length {
-        Some(CharacterLength::IntegerLength { length, .. }) if (1..=10_485_760).contains(length) => {
+        Some(CharacterLength::IntegerLength { length, .. })
+            if (1..=10_485_760).contains(length) =>
+        {
             Ok(Some(*length as u32))
         }
-        Some(_) => {
-            Err(SqlError::new(state::INVALID_PARAMETER, "length of a character type must be between 1 and 10485760"))
-        }
+        Some(_) => Err(SqlError::new(
+            state::INVALID_PARAMETER,
+            "length of a character type must be between 1 and 10485760",
+        )),
         None => Ok(None),
     };
     Ok(match ty {
@@ -96,18 +101,25 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
                 ExactNumberInfo::PrecisionAndScale(precision, scale) => (*precision, *scale),
             };
             if !(1..=28).contains(&precision) || !(0..=precision as i64).contains(&scale) {
-                let message = format!("NUMERIC precision {precision}, scale {scale} must be between 1 and 28");
-                return Err(SqlError::new(state::INVALID_PARAMETER, message).detail("At most 28 digits are kept."));
+                let message = format!(
+                    "NUMERIC precision {precision}, scale {scale} must be between 1 and 28"
+                );
+                return Err(SqlError::new(state::INVALID_PARAMETER, message)
+                    .detail("At most 28 digits are kept."));
             }
             Type::Numeric(Some((precision as u16, scale as u16)))
         }
         DataType::Text => Type::Text,
-        DataType::Varchar(n) | DataType::CharacterVarying(n) | DataType::CharVarying(n) => Type::Varchar(length(n)?),
+        DataType::Varchar(n) | DataType::CharacterVarying(n) | DataType::CharVarying(n) => {
+            Type::Varchar(length(n)?)
+        }
         DataType::Char(n) | DataType::Character(n) => Type::Char(length(n)?.unwrap_or(1)),
         DataType::Bytea => Type::Bytea,
         DataType::Uuid => Type::Uuid,
         DataType::Date => Type::Date,
-        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Type::Timestamp,
+        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            Type::Timestamp
+        }
         DataType::Timestamp(..) | DataType::TimestampNtz(_) => Type::TimestampTz,
         DataType::Custom(name, _) if function_name(name) == "timestamptz" => Type::TimestampTz,
         DataType::Custom(name, _) if function_name(name) == "bpchar" => Type::Char(0),
@@ -121,7 +133,8 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
 /// The nearest of some names, if one is near enough to be meant.
 pub(crate) fn nearest<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = |other: &str| {
-        let (a, b): (Vec<char>, Vec<char>) = (name.chars().take(64).collect(), other.chars().take(64).collect());
+        let (a, b): (Vec<char>, Vec<char>) =
+            (name.chars().take(64).collect(), other.chars().take(64).collect());
         let mut row: Vec<usize> = (0..=b.len()).collect();
         for (i, x) in a.iter().enumerate() {
             let mut diagonal = row[0];
@@ -135,5 +148,8 @@ pub(crate) fn nearest<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Opt
         row[b.len()]
     };
     let limit = (name.chars().count() / 3).clamp(1, 3);
-    all.map(|other| (near(other), other)).filter(|(distance, _)| *distance <= limit).min().map(|(_, other)| other)
+    all.map(|other| (near(other), other))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, other)| other)
 }

@@ -1,4 +1,5 @@
-//! Arithmetic as PostgreSQL does it: overflow and division by zero are errors, numerics keep PostgreSQL's scales.
+//! Arithmetic as PostgreSQL does it: overflow and division by zero are errors, numerics keep
+//! PostgreSQL's scales.
 
 use crate::datetime::DAY_US;
 use crate::datum::Datum;
@@ -10,9 +11,8 @@ use rust_decimal::{Decimal, RoundingStrategy};
 pub(crate) fn overflow(ty: Type) -> SqlError {
     match ty {
         Type::Float8 => SqlError::new(state::OUT_OF_RANGE, "value out of range: overflow"),
-        Type::Numeric(_) => {
-            SqlError::new(state::OUT_OF_RANGE, "value overflows numeric format").detail("At most 28 digits are kept.")
-        }
+        Type::Numeric(_) => SqlError::new(state::OUT_OF_RANGE, "value overflows numeric format")
+            .detail("At most 28 digits are kept."),
         _ => SqlError::new(state::OUT_OF_RANGE, format!("{} out of range", ty.name())),
     }
 }
@@ -47,7 +47,8 @@ pub(crate) fn to_decimal(datum: &Datum) -> Result<Decimal, SqlError> {
 pub(crate) fn arith(op: Arith, ty: Type, left: &Datum, right: &Datum) -> Result<Datum, SqlError> {
     match ty {
         Type::Int2 | Type::Int4 | Type::Int8 => {
-            let (a, b) = (i128::from(left.as_i64().unwrap_or(0)), i128::from(right.as_i64().unwrap_or(0)));
+            let (a, b) =
+                (i128::from(left.as_i64().unwrap_or(0)), i128::from(right.as_i64().unwrap_or(0)));
             integer(
                 ty,
                 match op {
@@ -70,10 +71,15 @@ pub(crate) fn arith(op: Arith, ty: Type, left: &Datum, right: &Datum) -> Result<
                 Arith::Div => a / b,
                 Arith::Mod => a % b,
             };
-            if x.is_infinite() && a.is_finite() && b.is_finite() { Err(overflow(ty)) } else { Ok(Datum::Float8(x)) }
+            if x.is_infinite() && a.is_finite() && b.is_finite() {
+                Err(overflow(ty))
+            } else {
+                Ok(Datum::Float8(x))
+            }
         }
         Type::Date => {
-            let (Datum::Date(days), n) = (left, i64::from(right.as_i64().unwrap_or(0) as i32)) else {
+            let (Datum::Date(days), n) = (left, i64::from(right.as_i64().unwrap_or(0) as i32))
+            else {
                 return Err(SqlError::unsupported("this arithmetic on dates"));
             };
             let days = if op == Arith::Sub { i64::from(*days) - n } else { i64::from(*days) + n };
@@ -97,14 +103,17 @@ pub(crate) fn arith(op: Arith, ty: Type, left: &Datum, right: &Datum) -> Result<
     }
 }
 
-/// Division to PostgreSQL's scale: at least sixteen significant digits, and no fewer behind the point than either side has.
+/// Division to PostgreSQL's scale: at least sixteen significant digits, and no fewer behind the
+/// point than either side has.
 pub(crate) fn divide(a: Decimal, b: Decimal) -> Result<Decimal, SqlError> {
     let (weight_a, first_a) = weight(a);
     let (weight_b, first_b) = weight(b);
     let quotient_weight = weight_a - weight_b - i32::from(first_a <= first_b);
-    let scale = (16 - quotient_weight * 4).max(a.scale() as i32).max(b.scale() as i32).clamp(0, 28) as u32;
+    let scale =
+        (16 - quotient_weight * 4).max(a.scale() as i32).max(b.scale() as i32).clamp(0, 28) as u32;
     let quotient = a.checked_div(b).ok_or_else(|| overflow(Type::Numeric(None)))?;
-    let mut rounded = quotient.round_dp_with_strategy(scale, RoundingStrategy::MidpointAwayFromZero);
+    let mut rounded =
+        quotient.round_dp_with_strategy(scale, RoundingStrategy::MidpointAwayFromZero);
     rounded.rescale(scale);
     Ok(rounded)
 }

@@ -67,7 +67,8 @@ pub(crate) enum AsOf {
 }
 
 impl AsOf {
-    /// What `meridian.read_only_staleness` says, as in Cloud Spanner: the present, or another state; nothing, if it says nothing.
+    /// What `meridian.read_only_staleness` says, as in Cloud Spanner: the present, or another
+    /// state; nothing, if it says nothing.
     pub(crate) fn of_setting(text: &str) -> Option<Option<AsOf>> {
         let (kind, time) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         let time = time.trim().to_owned();
@@ -89,9 +90,10 @@ impl AsOf {
             AsOf::Exactly(text) => ReadAt::Exact(Timestamp::end_of(moment(text, now.earliest)?)),
             AsOf::AtLeast(text) => ReadAt::AtLeast(Timestamp::end_of(moment(text, now.earliest)?)),
             // No older than that, whatever the time may be.
-            AsOf::AtMostOld(text) => {
-                ReadAt::AtLeast(Timestamp::end_of(moment(&format!("-{}", text.trim()), now.latest)?))
-            }
+            AsOf::AtMostOld(text) => ReadAt::AtLeast(Timestamp::end_of(moment(
+                &format!("-{}", text.trim()),
+                now.latest,
+            )?)),
         })
     }
 }
@@ -99,8 +101,11 @@ impl AsOf {
 /// Nanoseconds since 1970.
 fn moment(text: &str, now_ns: u64) -> Result<u64, SqlError> {
     let bad = || {
-        SqlError::new(state::BAD_DATETIME, format!("AS OF SYSTEM TIME does not understand '{text}'"))
-            .hint("Give '-10s' (also ms, m, h, d), a timestamp, or nanoseconds since 1970.")
+        SqlError::new(
+            state::BAD_DATETIME,
+            format!("AS OF SYSTEM TIME does not understand '{text}'"),
+        )
+        .hint("Give '-10s' (also ms, m, h, d), a timestamp, or nanoseconds since 1970.")
     };
     let trimmed = text.trim();
     Ok(if let Some(back) = trimmed.strip_prefix('-') {
@@ -125,7 +130,8 @@ fn moment(text: &str, now_ns: u64) -> Result<u64, SqlError> {
 
 fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>, SqlError> {
     Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().map_err(|e| {
-        let error = SqlError::new(state::SYNTAX, e.message.to_lowercase()).at(names::place(e.location));
+        let error =
+            SqlError::new(state::SYNTAX, e.message.to_lowercase()).at(names::place(e.location));
         names::settle_position(error, sql)
     })
 }
@@ -141,7 +147,10 @@ pub(crate) fn statements(sql: &str) -> Result<Vec<Parsed>, SqlError> {
     let all = tokens(sql)?;
     for part in all.split(|token| token.token == Token::SemiColon) {
         if part.iter().any(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF)) {
-            out.push(statement(part.to_vec(), sql).map_err(|error| names::settle_position(error, sql))?);
+            out.push(
+                statement(part.to_vec(), sql)
+                    .map_err(|error| names::settle_position(error, sql))?,
+            );
         }
     }
     Ok(out)
@@ -174,8 +183,9 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     }
     let end = tokens.last().map(|token| token.span.end);
     let dialect = Bounded::for_tokens(tokens.len());
-    let mut parser =
-        Parser::new(&dialect).with_recursion_limit(limits::DEEPEST_NESTING).with_tokens_with_locations(tokens);
+    let mut parser = Parser::new(&dialect)
+        .with_recursion_limit(limits::DEEPEST_NESTING)
+        .with_tokens_with_locations(tokens);
     let failed = |error: ParserError, parser: &Parser<'_>| {
         let at = parser.peek_token();
         if error == ParserError::RecursionLimitExceeded {
@@ -186,12 +196,17 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
             Token::EOF => "syntax error at end of input".to_owned(),
             token => format!("syntax error at or near \"{token}\""),
         };
-        let place = if at.token == Token::EOF { end.and_then(names::place) } else { names::place(at.span.start) };
+        let place = if at.token == Token::EOF {
+            end.and_then(names::place)
+        } else {
+            names::place(at.span.start)
+        };
         // The parser names the place it found wrong better than the token it stopped before.
         let (place, message) = match parser_place(&error) {
-            Some((place, near)) if at.token != Token::EOF => {
-                (Some(place), near.map_or(message, |near| format!("syntax error at or near \"{near}\"")))
-            }
+            Some((place, near)) if at.token != Token::EOF => (
+                Some(place),
+                near.map_or(message, |near| format!("syntax error at or near \"{near}\"")),
+            ),
             _ => (place, message),
         };
         let mut answer = SqlError::new(state::SYNTAX, message).at(place);
@@ -206,7 +221,10 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     }
     while parser.consume_token(&Token::SemiColon) {}
     if parser.peek_token().token != Token::EOF {
-        return Err(failed(ParserError::ParserError(format!("unexpected {}", parser.peek_token().token)), &parser));
+        return Err(failed(
+            ParserError::ParserError(format!("unexpected {}", parser.peek_token().token)),
+            &parser,
+        ));
     }
     limits::settle(&mut statement)?;
     Ok(Parsed { statement, as_of, protocol, split, alter_database })
@@ -227,13 +245,18 @@ fn cut_protocol(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<ChosenProtocol
     {
         return Ok(None);
     }
-    let Some(at) = tokens.iter().skip(3).position(|token| is_word(token, "protocol")).map(|at| at + 3) else {
+    let Some(at) =
+        tokens.iter().skip(3).position(|token| is_word(token, "protocol")).map(|at| at + 3)
+    else {
         return Ok(None);
     };
     let wrong = || {
-        SqlError::new(state::SYNTAX, "PROTOCOL takes one name at the end of the statement, and MEMBERS behind it")
-            .hint("For example: CREATE DATABASE lab PROTOCOL = tapir MEMBERS (1, 2, 3)")
-            .at(names::place(tokens[at].span.start))
+        SqlError::new(
+            state::SYNTAX,
+            "PROTOCOL takes one name at the end of the statement, and MEMBERS behind it",
+        )
+        .hint("For example: CREATE DATABASE lab PROTOCOL = tapir MEMBERS (1, 2, 3)")
+        .at(names::place(tokens[at].span.start))
     };
     let behind = match &tokens[at + 1..] {
         [sign, behind @ ..] if sign.token == Token::Eq => behind,
@@ -261,7 +284,8 @@ fn cut_protocol(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<ChosenProtocol
     Ok(Some(ChosenProtocol { name, members }))
 }
 
-/// `SET CONSTRAINTS ALL …`, which the parser does not know: no constraint is deferrable, so that nothing changes.
+/// `SET CONSTRAINTS ALL …`, which the parser does not know: no constraint is deferrable, so that
+/// nothing changes.
 fn replace_set_constraints(tokens: &mut Vec<TokenWithSpan>) {
     let [set, constraints, all, when] = tokens.as_slice() else { return };
     let is_all = is_word(set, "set") && is_word(constraints, "constraints") && is_word(all, "all");
@@ -271,9 +295,11 @@ fn replace_set_constraints(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Cuts `SPLIT AT VALUES (…), …` from ALTER TABLE, and leaves something in its place that the parser knows.
+/// Cuts `SPLIT AT VALUES (…), …` from ALTER TABLE, and leaves something in its place that the
+/// parser knows.
 fn cut_split(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Vec<Vec<ast::Expr>>>, SqlError> {
-    let begins = |token: Option<&TokenWithSpan>, word| token.is_some_and(|token| is_word(token, word));
+    let begins =
+        |token: Option<&TokenWithSpan>, word| token.is_some_and(|token| is_word(token, word));
     if !begins(tokens.first(), "alter") || !begins(tokens.get(1), "table") {
         return Ok(None);
     }
@@ -294,15 +320,20 @@ fn cut_split(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Vec<Vec<ast::Expr
     if parser.peek_token().token != Token::EOF {
         return Err(wrong());
     }
-    let plain =
-        query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
-    let (true, ast::SetExpr::Values(ast::Values { rows, .. })) = (plain, *query.body) else { return Err(wrong()) };
+    let plain = query.with.is_none()
+        && query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none();
+    let (true, ast::SetExpr::Values(ast::Values { rows, .. })) = (plain, *query.body) else {
+        return Err(wrong());
+    };
     let stand_in = ["enable", "row", "level", "security"];
     tokens.extend(stand_in.map(|word| TokenWithSpan::wrap(Token::make_keyword(word))));
     Ok(Some(rows.into_iter().map(|row| row.content).collect()))
 }
 
-/// Cuts what ALTER DATABASE says, which the parser does not know, and leaves the database's name in a statement that it knows.
+/// Cuts what ALTER DATABASE says, which the parser does not know, and leaves the database's name in
+/// a statement that it knows.
 fn cut_alter_database(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AlterDatabase>, SqlError> {
     let begins = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
     if !begins(0, "alter") || !begins(1, "database") {
@@ -321,8 +352,8 @@ fn cut_alter_database(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AlterDat
     Ok(Some(alter))
 }
 
-/// The name and the value of `SET name = value`, or `TO value`; without a value `TO DEFAULT` and `RESET name`. None if it
-/// is neither SET nor RESET.
+/// The name and the value of `SET name = value`, or `TO value`; without a value `TO DEFAULT` and
+/// `RESET name`. None if it is neither SET nor RESET.
 fn setting(tokens: &[TokenWithSpan]) -> Result<Option<(String, Option<String>)>, SqlError> {
     let [verb, rest @ ..] = tokens else { return Ok(None) };
     let (sets, resets) = (is_word(verb, "set"), is_word(verb, "reset"));
@@ -348,11 +379,15 @@ fn setting(tokens: &[TokenWithSpan]) -> Result<Option<(String, Option<String>)>,
     match &rest[end..] {
         [] if resets => Ok(Some((name, None))),
         [_, value] if sets => match &value.token {
-            Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default") => {
+            Token::Word(word)
+                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default") =>
+            {
                 Ok(Some((name, None)))
             }
             Token::Word(word) => Ok(Some((name, Some(word.value.clone())))),
-            Token::SingleQuotedString(text) | Token::Number(text, _) => Ok(Some((name, Some(text.clone())))),
+            Token::SingleQuotedString(text) | Token::Number(text, _) => {
+                Ok(Some((name, Some(text.clone()))))
+            }
             _ => Err(wrong()),
         },
         _ if sets || resets => Err(wrong()),
@@ -364,9 +399,12 @@ fn setting(tokens: &[TokenWithSpan]) -> Result<Option<(String, Option<String>)>,
 fn members(tokens: &[TokenWithSpan]) -> Result<GroupMembers, SqlError> {
     let place = names::place(tokens[0].span.start);
     let wrong = || {
-        SqlError::new(state::SYNTAX, "MEMBERS takes numbers of nodes, then LEARNERS and WITNESSES may")
-            .hint("For example: ALTER DATABASE lab MEMBERS (1, 2, 4) LEARNERS (5) WITNESSES (4)")
-            .at(place)
+        SqlError::new(
+            state::SYNTAX,
+            "MEMBERS takes numbers of nodes, then LEARNERS and WITNESSES may",
+        )
+        .hint("For example: ALTER DATABASE lab MEMBERS (1, 2, 4) LEARNERS (5) WITNESSES (4)")
+        .at(place)
     };
     let (mut members, mut rest) = (GroupMembers::default(), tokens);
     while let [word, open, list @ ..] = rest {
@@ -381,7 +419,9 @@ fn members(tokens: &[TokenWithSpan]) -> Result<GroupMembers, SqlError> {
             return Err(wrong());
         }
         for item in list[..end].split(|token| token.token == Token::Comma) {
-            let [TokenWithSpan { token: Token::Number(number, _), .. }] = item else { return Err(wrong()) };
+            let [TokenWithSpan { token: Token::Number(number, _), .. }] = item else {
+                return Err(wrong());
+            };
             nodes.push(number.parse().map_err(|_| wrong())?);
         }
         rest = &list[end + 1..];
@@ -395,7 +435,9 @@ fn members(tokens: &[TokenWithSpan]) -> Result<GroupMembers, SqlError> {
 /// Cuts `AS OF SYSTEM TIME value` from the end.
 fn cut_as_of(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AsOf>, SqlError> {
     let words = ["as", "of", "system", "time"];
-    let starts = |window: &[TokenWithSpan]| window.iter().zip(words).all(|(token, word)| is_word(token, word));
+    let starts = |window: &[TokenWithSpan]| {
+        window.iter().zip(words).all(|(token, word)| is_word(token, word))
+    };
     let Some(at) = tokens.windows(4).position(starts) else { return Ok(None) };
     let text = |token: &Token| match token {
         Token::SingleQuotedString(text) | Token::Number(text, _) => Some(text.clone()),
@@ -403,7 +445,9 @@ fn cut_as_of(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AsOf>, SqlError> 
     };
     let value = match tokens.get(at + 4..) {
         Some([only]) => text(&only.token).map(AsOf::Exactly),
-        Some([name, open, only, close]) if open.token == Token::LParen && close.token == Token::RParen => {
+        Some([name, open, only, close])
+            if open.token == Token::LParen && close.token == Token::RParen =>
+        {
             let value = text(&only.token);
             if is_word(name, "with_max_staleness") {
                 value.map(AsOf::AtMostOld)

@@ -1,7 +1,8 @@
 //! Which keys a condition needs: points and ranges of the primary key or of a secondary index.
 //!
-//! For each key its leading columns are matched with equalities (`=`, `IN`, row `IN`) and the next one with a range. The key with
-//! most matched columns wins, the primary key on a tie. What the spans do not express is filtered afterwards.
+//! For each key its leading columns are matched with equalities (`=`, `IN`, row `IN`) and the next
+//! one with a range. The key with most matched columns wins, the primary key on a tie. What the
+//! spans do not express is filtered afterwards.
 
 use crate::catalog::{IndexPart, Table};
 use crate::datum::Datum;
@@ -62,8 +63,11 @@ impl Access {
             .filter(|(_, index)| index.building.is_none());
         for (at, index) in keys {
             let spans = disjunct_spans(&index.columns, &all);
-            let Some(least) = spans.iter().map(Span::worth).min().filter(|worth| *worth > 0) else { continue };
-            let whole = spans.iter().all(|span| span.equal.len() == index.columns.len()) && index.unique;
+            let Some(least) = spans.iter().map(Span::worth).min().filter(|worth| *worth > 0) else {
+                continue;
+            };
+            let whole =
+                spans.iter().all(|span| span.equal.len() == index.columns.len()) && index.unique;
             let worth = least * 4 + usize::from(whole) * 100 + usize::from(at.is_none());
             if worth > best.0 {
                 best = (worth, Access { index: at, spans });
@@ -81,7 +85,11 @@ impl Access {
     }
 
     /// The keys to read, in key order, without overlaps.
-    pub(crate) fn targets(&self, table: &Table, scope: &Scope<'_>) -> Result<Vec<Target>, SqlError> {
+    pub(crate) fn targets(
+        &self,
+        table: &Table,
+        scope: &Scope<'_>,
+    ) -> Result<Vec<Target>, SqlError> {
         let (storage, unique) = match self.index {
             Some(at) => (table.indexes[at].id, table.indexes[at].unique),
             None => (table.storage, true),
@@ -110,7 +118,10 @@ impl Access {
             None => "primary key".to_owned(),
         };
         let named = |parts: &[IndexPart]| {
-            let names: Vec<_> = parts.iter().map(|part| table.columns[part.column as usize].name.as_str()).collect();
+            let names: Vec<_> = parts
+                .iter()
+                .map(|part| table.columns[part.column as usize].name.as_str())
+                .collect();
             names.join(", ")
         };
         let range = if span.low.is_some() || span.high.is_some() {
@@ -119,8 +130,16 @@ impl Access {
             String::new()
         };
         let what = if span.equal.len() == parts.len() { "Lookup" } else { "Range scan" };
-        let times = if self.spans.len() > 1 { format!(", {} spans", self.spans.len()) } else { String::new() };
-        format!("{what} of {} by {key} ({}{range}{times})", table.name, named(&parts[..span.equal.len()]))
+        let times = if self.spans.len() > 1 {
+            format!(", {} spans", self.spans.len())
+        } else {
+            String::new()
+        };
+        format!(
+            "{what} of {} by {key} ({}{range}{times})",
+            table.name,
+            named(&parts[..span.equal.len()])
+        )
     }
 }
 
@@ -162,7 +181,9 @@ fn about(conjunct: &Expr, column: usize) -> Option<(Compare, &Expr)> {
     let Expr::Compare(op, sides) = conjunct else { return None };
     match (&sides.0, &sides.1) {
         (Expr::Column(at), value) if *at == column && value.is_row_free() => Some((*op, value)),
-        (value, Expr::Column(at)) if *at == column && value.is_row_free() => Some((op.flipped(), value)),
+        (value, Expr::Column(at)) if *at == column && value.is_row_free() => {
+            Some((op.flipped(), value))
+        }
         _ => None,
     }
 }
@@ -176,10 +197,14 @@ fn disjunct_spans(parts: &[IndexPart], all: &[&Expr]) -> Vec<Span> {
         let Expr::Or(branches) = conjunct else { continue };
         let mut union = Vec::new();
         for branch in branches {
-            let mut rest: Vec<&Expr> = all.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, e)| *e).collect();
+            let mut rest: Vec<&Expr> =
+                all.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, e)| *e).collect();
             conjuncts(branch, &mut rest);
             let part = self::spans(parts, &rest);
-            if part.is_empty() || part.iter().any(|span| span.worth() == 0) || union.len() > MOST_SPANS {
+            if part.is_empty()
+                || part.iter().any(|span| span.worth() == 0)
+                || union.len() > MOST_SPANS
+            {
                 union.clear();
                 break;
             }
@@ -207,7 +232,8 @@ fn spans(parts: &[IndexPart], all: &[&Expr]) -> Vec<Span> {
             }
             _ => None,
         });
-        if let Some(list) = list.filter(|list| list.len().saturating_mul(spans.len()) <= MOST_SPANS) {
+        if let Some(list) = list.filter(|list| list.len().saturating_mul(spans.len()) <= MOST_SPANS)
+        {
             spans = spans
                 .into_iter()
                 .flat_map(|span| {
@@ -268,17 +294,20 @@ impl Span {
             return Ok(Some(Target::Range(kv::prefix_range(&prefix))));
         }
         let descending = parts[self.equal.len()].descending;
-        let bound = |bound: &Option<(Expr, bool)>| -> Result<Option<Option<(Vec<u8>, bool)>>, SqlError> {
-            let Some((value, inclusive)) = bound else { return Ok(Some(None)) };
-            let value = value.eval(&[], scope)?;
-            if value.is_null() {
-                return Ok(None);
-            }
-            let mut out = prefix.clone();
-            key::write(&value, descending, &mut out);
-            Ok(Some(Some((out, *inclusive))))
+        let bound =
+            |bound: &Option<(Expr, bool)>| -> Result<Option<Option<(Vec<u8>, bool)>>, SqlError> {
+                let Some((value, inclusive)) = bound else { return Ok(Some(None)) };
+                let value = value.eval(&[], scope)?;
+                if value.is_null() {
+                    return Ok(None);
+                }
+                let mut out = prefix.clone();
+                key::write(&value, descending, &mut out);
+                Ok(Some(Some((out, *inclusive))))
+            };
+        let (Some(low), Some(high)) = (bound(&self.low)?, bound(&self.high)?) else {
+            return Ok(None);
         };
-        let (Some(low), Some(high)) = (bound(&self.low)?, bound(&self.high)?) else { return Ok(None) };
         let (first, last) = if descending { (high, low) } else { (low, high) };
         let mut null = prefix.clone();
         key::write(&Datum::Null, descending, &mut null);

@@ -28,13 +28,15 @@ impl Column {
 /// One message, or chunk of rows, for the client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Response {
-    /// Some rows of a result. The first chunk of a result is preceded by no other of it; the last carries the command tag.
+    /// Some rows of a result. The first chunk of a result is preceded by no other of it; the last
+    /// carries the command tag.
     Rows {
         /// What each row consists of.
         columns: Arc<[Column]>,
         /// The rows.
         rows: Vec<Vec<Datum>>,
-        /// The command tag when these are the last; `None` when there are more (or the portal is suspended).
+        /// The command tag when these are the last; `None` when there are more (or the portal is
+        /// suspended).
         done: Option<String>,
     },
     /// A statement without rows is done: its command tag.

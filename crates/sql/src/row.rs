@@ -1,7 +1,8 @@
-//! Rows as stored values: a version byte, the number of stored columns, a bitmap of NULLs, the values.
+//! Rows as stored values: a version byte, the number of stored columns, a bitmap of NULLs, the
+//! values.
 //!
-//! Columns whose value the key tells exactly are not stored again. A row with fewer columns than its table was written before
-//! the others were added: those read as NULL.
+//! Columns whose value the key tells exactly are not stored again. A row with fewer columns than
+//! its table was written before the others were added: those read as NULL.
 
 use crate::catalog::Table;
 use crate::datum::Datum;
@@ -27,7 +28,9 @@ pub(crate) fn encode(table: &Table, row: &[Datum]) -> Vec<u8> {
             Datum::Bool(b) => out.push(u8::from(*b)),
             Datum::Int2(n) => write_signed((*n).into(), &mut out),
             Datum::Int4(n) | Datum::Date(n) => write_signed((*n).into(), &mut out),
-            Datum::Int8(n) | Datum::Timestamp(n) | Datum::TimestampTz(n) => write_signed((*n).into(), &mut out),
+            Datum::Int8(n) | Datum::Timestamp(n) | Datum::TimestampTz(n) => {
+                write_signed((*n).into(), &mut out)
+            }
             Datum::Float8(x) => out.extend(x.to_le_bytes()),
             Datum::Numeric(n) => {
                 out.push(n.scale() as u8);
@@ -41,8 +44,14 @@ pub(crate) fn encode(table: &Table, row: &[Datum]) -> Vec<u8> {
     out
 }
 
-/// Decodes a row as wide as its table; columns that are not wanted are NULL. `key` is the key without its storage's prefix.
-pub(crate) fn decode(table: &Table, key: &[u8], value: &[u8], wanted: &[bool]) -> Result<Vec<Datum>, SqlError> {
+/// Decodes a row as wide as its table; columns that are not wanted are NULL. `key` is the key
+/// without its storage's prefix.
+pub(crate) fn decode(
+    table: &Table,
+    key: &[u8],
+    value: &[u8],
+    wanted: &[bool],
+) -> Result<Vec<Datum>, SqlError> {
     let mut row = vec![Datum::Null; table.columns.len()];
     if let Some(primary) = &table.primary {
         let mut reader = key::Reader::new(key);
@@ -103,8 +112,10 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8], SqlError> {
-        let (taken, rest) =
-            self.bytes.split_at_checked(length).ok_or_else(|| SqlError::corrupted("a row ends too early"))?;
+        let (taken, rest) = self
+            .bytes
+            .split_at_checked(length)
+            .ok_or_else(|| SqlError::corrupted("a row ends too early"))?;
         self.bytes = rest;
         Ok(taken)
     }
@@ -131,7 +142,8 @@ impl<'a> Source<'a> {
     }
 
     fn length(&mut self) -> Result<usize, SqlError> {
-        usize::try_from(self.varint()?).map_err(|_| SqlError::corrupted("a length in a row is too large"))
+        usize::try_from(self.varint()?)
+            .map_err(|_| SqlError::corrupted("a length in a row is too large"))
     }
 
     fn skip(&mut self, ty: Type) -> Result<(), SqlError> {
@@ -171,7 +183,9 @@ impl<'a> Source<'a> {
                 let scale = self.byte()?;
                 let mantissa = self.signed()?;
                 let n = Decimal::try_from_i128_with_scale(mantissa, scale.into());
-                Datum::Numeric(n.map_err(|_| SqlError::corrupted("a numeric in a row is too large"))?)
+                Datum::Numeric(
+                    n.map_err(|_| SqlError::corrupted("a numeric in a row is too large"))?,
+                )
             }
             Type::Text | Type::Varchar(_) | Type::Char(_) => {
                 let length = self.length()?;

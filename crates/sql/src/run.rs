@@ -1,4 +1,5 @@
-//! Running a compiled statement in the session's transaction, and replaying the transaction when the protocol aborts it.
+//! Running a compiled statement in the session's transaction, and replaying the transaction when
+//! the protocol aborts it.
 
 use crate::analytic::{AnalyticRows, Reader};
 use crate::compile::{self, Compiled, Plan};
@@ -18,7 +19,8 @@ use meridian_txn::{Age, Begin, Conflict, Locking, Mode, Outcome, ReadAt, Times, 
 use sqlparser::ast::Statement;
 use std::sync::Arc;
 
-/// How often a transaction is replayed before the client is told. It keeps its age, so it grows old and wins.
+/// How often a transaction is replayed before the client is told. It keeps its age, so it grows old
+/// and wins.
 pub(crate) const MOST_REPLAYS: usize = 50;
 
 /// What EXPLAIN ANALYZE takes at a time.
@@ -37,7 +39,10 @@ pub(crate) struct Portal {
     timings: Option<Arc<Timings>>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "one for each portal, and a select of one row costs no allocation")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one for each portal, and a select of one row costs no allocation"
+)]
 enum Rows {
     Select(Running),
     Analytic(Box<dyn AnalyticRows>, Vec<Vec<Datum>>),
@@ -46,16 +51,36 @@ enum Rows {
 impl Portal {
     pub(crate) fn new(compiled: Arc<Compiled>, params: Arc<[Datum]>) -> Self {
         let statement = String::new();
-        Portal { compiled: Some(compiled), statement, params, rows: None, count: 0, described: false, timings: None }
+        Portal {
+            compiled: Some(compiled),
+            statement,
+            params,
+            rows: None,
+            count: 0,
+            described: false,
+            timings: None,
+        }
     }
 
     pub(crate) fn empty() -> Self {
         let (statement, params) = (String::new(), Arc::from([]));
-        Portal { compiled: None, statement, params, rows: None, count: 0, described: false, timings: None }
+        Portal {
+            compiled: None,
+            statement,
+            params,
+            rows: None,
+            count: 0,
+            described: false,
+            timings: None,
+        }
     }
 
     /// A portal of a prepared statement.
-    pub(crate) fn of_statement(name: &str, compiled: Option<Arc<Compiled>>, params: Arc<[Datum]>) -> Self {
+    pub(crate) fn of_statement(
+        name: &str,
+        compiled: Option<Arc<Compiled>>,
+        params: Arc<[Datum]>,
+    ) -> Self {
         let portal = compiled.map_or_else(Portal::empty, |compiled| Portal::new(compiled, params));
         Portal { statement: name.into(), described: true, ..portal }
     }
@@ -86,16 +111,23 @@ impl Session {
         let engine = self.engine.clone();
         loop {
             let work = self.work.as_mut().filter(|work| !work.failed);
-            let compiled = compile::compile_for(&engine, work, parsed.clone(), declared.clone()).await;
+            let compiled =
+                compile::compile_for(&engine, work, parsed.clone(), declared.clone()).await;
             match self.stands(compiled).await {
-                Err(error) if error.is_restart() && self.work.is_some() => self.replay(error).await?,
+                Err(error) if error.is_restart() && self.work.is_some() => {
+                    self.replay(error).await?
+                }
                 other => return other.map(Arc::new),
             }
         }
     }
 
     /// Runs a portal, or goes on with it.
-    pub(crate) async fn run(&mut self, portal: &mut Portal, max: usize) -> Result<Response, SqlError> {
+    pub(crate) async fn run(
+        &mut self,
+        portal: &mut Portal,
+        max: usize,
+    ) -> Result<Response, SqlError> {
         let Some(compiled) = portal.compiled.clone() else { return Ok(Response::Empty) };
         if matches!(compiled.plan, Plan::Control) {
             return control::run(self, &compiled).await;
@@ -122,7 +154,9 @@ impl Session {
         }
         for _ in 0..MOST_REPLAYS {
             match self.attempt(portal, max).await {
-                Err(error) if !goes_on && error.is_restart() && self.begins_anew(&error).await? => {
+                Err(error)
+                    if !goes_on && error.is_restart() && self.begins_anew(&error).await? =>
+                {
                     portal.rows = None;
                     portal.count = 0;
                 }
@@ -133,8 +167,12 @@ impl Session {
                 }
                 Err(error) => return Err(error),
                 Ok(mut chunk) => {
-                    let work = self.work.as_mut().expect("invariant: a statement ran in a transaction");
-                    let compiled = portal.compiled.as_ref().expect("invariant: a portal that ran has a statement");
+                    let work =
+                        self.work.as_mut().expect("invariant: a statement ran in a transaction");
+                    let compiled = portal
+                        .compiled
+                        .as_ref()
+                        .expect("invariant: a portal that ran has a statement");
                     if chunk.done && !goes_on {
                         let sum = checksum_of(compiled, &chunk);
                         work.record(compiled, &portal.params, sum);
@@ -144,7 +182,9 @@ impl Session {
                     }
                     let compiled = compiled.clone();
                     if let Some(timings) = portal.timings.take() {
-                        chunk.rows.push(vec![Datum::text(self.commit_explained(&compiled, &timings).await?)]);
+                        chunk.rows.push(vec![Datum::text(
+                            self.commit_explained(&compiled, &timings).await?,
+                        )]);
                     }
                     return Ok(match &compiled.columns {
                         Some(columns) => Response::Rows {
@@ -160,24 +200,31 @@ impl Session {
         Err(restart("it lost against others too often"))
     }
 
-    /// The line of EXPLAIN ANALYZE about the commit. A statement that is a transaction by itself is committed first, so that there is one to
-    /// tell of.
-    async fn commit_explained(&mut self, compiled: &Compiled, timings: &Timings) -> Result<String, SqlError> {
+    /// The line of EXPLAIN ANALYZE about the commit. A statement that is a transaction by itself is
+    /// committed first, so that there is one to tell of.
+    async fn commit_explained(
+        &mut self,
+        compiled: &Compiled,
+        timings: &Timings,
+    ) -> Result<String, SqlError> {
         if !Self::is_write(compiled) {
             return Ok("Commit: nothing to commit".into());
         }
-        let alone = self.work.as_ref().is_some_and(|work| !work.explicit && work.journal.len() == 1);
+        let alone =
+            self.work.as_ref().is_some_and(|work| !work.explicit && work.journal.len() == 1);
         if !alone || !self.is_alone() {
             return Ok("Commit: when the transaction ends".into());
         }
         self.finish_implicit().await?;
         let times = timings.times();
         let [all, replication, wait] =
-            [times.commit_ns, times.replication_ns, times.commit_wait_ns].map(compile::milliseconds);
+            [times.commit_ns, times.replication_ns, times.commit_wait_ns]
+                .map(compile::milliseconds);
         Ok(format!("Commit: {all}, of which replication {replication}, then commit wait {wait}"))
     }
 
-    /// Begins the implicit transaction that a statement needs, if none is open that will do. Whether it did.
+    /// Begins the implicit transaction that a statement needs, if none is open that will do.
+    /// Whether it did.
     async fn ensure_work(&mut self, compiled: &Compiled) -> Result<bool, SqlError> {
         let as_of = &compiled.source.as_of;
         if as_of.is_some() && !compiled.only_reads() {
@@ -197,7 +244,9 @@ impl Session {
             Some((true, _)) if as_of.is_some() => {
                 return Err(SqlError::unsupported("AS OF SYSTEM TIME inside a transaction block"));
             }
-            Some((false, reads_only)) if as_of.is_some() || (writes && reads_only) => self.finish_implicit().await?,
+            Some((false, reads_only)) if as_of.is_some() || (writes && reads_only) => {
+                self.finish_implicit().await?
+            }
             Some(_) if self.work.as_ref().is_some_and(|work| work.scope == work::Scope::Narrow) => {
                 self.finish_implicit().await?;
             }
@@ -213,8 +262,14 @@ impl Session {
 
     /// How to read: as the statement says, or else as the session does.
     pub(crate) async fn reading(&mut self, as_of: Option<AsOf>) -> Result<Mode, SqlError> {
-        let Some(as_of) = as_of.or_else(|| self.settings.staleness()) else { return Ok(Mode::ReadOnly(ReadAt::Now)) };
-        let clock = self.engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
+        let Some(as_of) = as_of.or_else(|| self.settings.staleness()) else {
+            return Ok(Mode::ReadOnly(ReadAt::Now));
+        };
+        let clock = self
+            .engine
+            .database()
+            .begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None })
+            .await?;
         Ok(Mode::ReadOnly(as_of.read_at(clock.began())?))
     }
 
@@ -230,7 +285,8 @@ impl Session {
         self.stands(result).await
     }
 
-    /// An error is told only if what the transaction has read stands: otherwise it may come of what nobody has ever committed together.
+    /// An error is told only if what the transaction has read stands: otherwise it may come of what
+    /// nobody has ever committed together.
     async fn stands<T>(&mut self, result: Result<T, SqlError>) -> Result<T, SqlError> {
         if result.as_ref().is_err_and(|error| !error.is_restart())
             && let Some(work) = self.work.as_mut().filter(|work| !work.failed && !work.reads_only())
@@ -241,25 +297,34 @@ impl Session {
     }
 
     /// A transaction that bears this session's name.
-    pub(crate) async fn begin_work(&mut self, mode: Mode, age: Option<Age>, explicit: bool) -> Result<Work, SqlError> {
+    pub(crate) async fn begin_work(
+        &mut self,
+        mode: Mode,
+        age: Option<Age>,
+        explicit: bool,
+    ) -> Result<Work, SqlError> {
         let mut work = Work::begin(&self.engine, mode, age, explicit).await?;
         work.txn.set_application(self.settings.get("application_name").unwrap_or_default());
         Ok(work)
     }
 
-    /// Gives a transaction that only reads another beginning, if that helps. What was planned for a schema that does not hold at its snapshot goes on at that
-    /// snapshot, and looks there how the catalog was; one that is of the present of one shard begins again.
+    /// Gives a transaction that only reads another beginning, if that helps. What was planned for a
+    /// schema that does not hold at its snapshot goes on at that snapshot, and looks there how the
+    /// catalog was; one that is of the present of one shard begins again.
     async fn begins_anew(&mut self, error: &SqlError) -> Result<bool, SqlError> {
         if let Some(table) = error.changed_schema() {
             self.engine.cache.forget(table);
         }
-        let Some(old) = self.work.as_ref().filter(|work| work.reads_only()) else { return Ok(false) };
+        let Some(old) = self.work.as_ref().filter(|work| work.reads_only()) else {
+            return Ok(false);
+        };
         let narrow = old.scope == work::Scope::Narrow;
         let (mode, exact) = match error.conflict.as_deref() {
             Some(Conflict::SchemaChanged { .. }) if narrow => (Mode::ReadOnly(ReadAt::Now), false),
-            Some(Conflict::SchemaChanged { .. }) if !old.exact => {
-                (old.txn.read_at().map_or(old.txn.mode(), |at| Mode::ReadOnly(ReadAt::Exact(at))), true)
-            }
+            Some(Conflict::SchemaChanged { .. }) if !old.exact => (
+                old.txn.read_at().map_or(old.txn.mode(), |at| Mode::ReadOnly(ReadAt::Exact(at))),
+                true,
+            ),
             _ => return Ok(false),
         };
         let explicit = old.explicit;
@@ -302,7 +367,12 @@ impl Session {
                         work.journal = journal;
                     }
                 }
-                Err(other) => return Err(restart(&format!("a replay of the transaction failed: {}", other.message))),
+                Err(other) => {
+                    return Err(restart(&format!(
+                        "a replay of the transaction failed: {}",
+                        other.message
+                    )));
+                }
             }
         }
         let age = self.work.as_ref().map(|work| work.txn.age());
@@ -318,7 +388,8 @@ impl Session {
                 Step::RollbackTo(name) => work.rollback_to(name)?,
                 Step::Ran { compiled, params, checksum } => {
                     let mut portal = Portal::new(compiled.clone(), params.clone());
-                    let chunk = attempt(&self.engine, &self.facts, work, &mut portal, usize::MAX).await?;
+                    let chunk =
+                        attempt(&self.engine, &self.facts, work, &mut portal, usize::MAX).await?;
                     if checksum_of(compiled, &chunk) != *checksum {
                         return Ok(false);
                     }
@@ -344,7 +415,8 @@ impl Session {
                 return Ok(());
             }
             let age = work.txn.age();
-            let (journal, explicit, settled) = (std::mem::take(&mut work.journal), work.explicit, work.settled);
+            let (journal, explicit, settled) =
+                (std::mem::take(&mut work.journal), work.explicit, work.settled);
             let clean = work.clean;
             self.committing = true;
             let outcome = work.txn.commit().await;
@@ -395,8 +467,14 @@ pub(crate) fn unknown() -> SqlError {
         .hint("Read what it wrote before trying again.")
 }
 
-/// Says what the only statement of a transaction will read, if that is to be said. False if it has to be planned anew for what it reads then.
-fn narrow(facts: &Facts, work: &mut Work, portal: &Portal, compiled: &Compiled) -> Result<bool, SqlError> {
+/// Says what the only statement of a transaction will read, if that is to be said. False if it has
+/// to be planned anew for what it reads then.
+fn narrow(
+    facts: &Facts,
+    work: &mut Work,
+    portal: &Portal,
+    compiled: &Compiled,
+) -> Result<bool, SqlError> {
     if std::mem::replace(&mut work.scope, work::Scope::Open) != work::Scope::Wanted {
         return Ok(true);
     }
@@ -422,9 +500,11 @@ async fn attempt(
     let mut compiled = compiled;
     let (mut looks, mut planned) = (0, portal.rows.is_some());
     while !planned {
-        planned = !(compiled.provisional && looks == 0) && work.is_current(&engine.cache, &compiled.tables).await?;
+        planned = !(compiled.provisional && looks == 0)
+            && work.is_current(&engine.cache, &compiled.tables).await?;
         if planned {
-            // The catalog is read by then, by somebody else: what is left to read is the statement's.
+            // The catalog is read by then, by somebody else: what is left to read is the
+            // statement's.
             planned = narrow(facts, work, portal, &compiled)?;
             continue;
         }
@@ -438,9 +518,13 @@ async fn attempt(
         let shape = |columns: &Option<Arc<[Column]>>| {
             columns.as_ref().map(|c| c.iter().map(|column| column.ty).collect::<Vec<_>>())
         };
-        let changed = shape(&fresh.columns) != shape(&compiled.columns) || fresh.params != compiled.params;
+        let changed =
+            shape(&fresh.columns) != shape(&compiled.columns) || fresh.params != compiled.params;
         if changed && portal.described {
-            return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, "cached plan must not change result type"));
+            return Err(SqlError::new(
+                state::FEATURE_NOT_SUPPORTED,
+                "cached plan must not change result type",
+            ));
         }
         compiled = Arc::new(fresh);
         portal.compiled = Some(compiled.clone());
@@ -459,13 +543,15 @@ async fn attempt(
                 lines.push(format!("Actual rows: {}", portal.count));
                 if let Some(timings) = &timings {
                     let Times { reads, reading_ns, .. } = timings.times();
-                    let [all, reading] = [timings.elapsed_ns(), reading_ns].map(compile::milliseconds);
+                    let [all, reading] =
+                        [timings.elapsed_ns(), reading_ns].map(compile::milliseconds);
                     lines.push(format!("Execution: {all}"));
                     lines.push(format!("  Reads from the leader: {reads}, {reading}"));
                 }
                 portal.timings = timings;
             }
-            let rows: Vec<Vec<Datum>> = lines.into_iter().map(|line| vec![Datum::text(line)]).collect();
+            let rows: Vec<Vec<Datum>> =
+                lines.into_iter().map(|line| vec![Datum::text(line)]).collect();
             Chunk { rows, done: true, tag: "EXPLAIN".into() }
         }
         Plan::Schema => {
@@ -497,7 +583,8 @@ async fn run_plan(
             let running = match &mut portal.rows {
                 Some(Rows::Select(running)) => running,
                 rows => {
-                    let Rows::Select(running) = rows.insert(Rows::Select(select.start(scope)?)) else {
+                    let Rows::Select(running) = rows.insert(Rows::Select(select.start(scope)?))
+                    else {
                         return Err(SqlError::unsupported("this portal"));
                     };
                     running
@@ -541,6 +628,8 @@ async fn run_plan(
             portal.count += rows.len() as u64;
             Ok((rows, over && ready.is_empty(), "SELECT"))
         }
-        Plan::Explain(..) | Plan::Schema | Plan::Control => Err(SqlError::unsupported("this statement here")),
+        Plan::Explain(..) | Plan::Schema | Plan::Control => {
+            Err(SqlError::unsupported("this statement here"))
+        }
     }
 }

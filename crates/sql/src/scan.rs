@@ -41,7 +41,13 @@ impl Cursor {
 
     /// The rows of a system table.
     pub(crate) fn made(facts: Facts) -> Self {
-        Cursor { index: None, targets: VecDeque::new(), reverse: false, facts: Some(facts), made: VecDeque::new() }
+        Cursor {
+            index: None,
+            targets: VecDeque::new(),
+            reverse: false,
+            facts: Some(facts),
+            made: VecDeque::new(),
+        }
     }
 
     /// The next rows, at most `limit_rows` (about a megabyte); none at the end only.
@@ -79,7 +85,8 @@ impl Cursor {
                         keys.push(key);
                     }
                     let there = get_many(txn, &keys, lock, shows).await?;
-                    let entry = |(key, there): (Key, Option<_>)| there.map(|(value, at)| (key, value, at));
+                    let entry =
+                        |(key, there): (Key, Option<_>)| there.map(|(value, at)| (key, value, at));
                     keys.into_iter().zip(there).filter_map(entry).collect()
                 }
                 Target::Range(range) => {
@@ -98,7 +105,8 @@ impl Cursor {
             };
             found.reserve(entries.len());
             for (key, value, at) in entries {
-                let mut row = row::decode(table, &key[kv::PREFIX.min(key.len())..], &value, wanted)?;
+                let mut row =
+                    row::decode(table, &key[kv::PREFIX.min(key.len())..], &value, wanted)?;
                 if shows {
                     row.push(at.map_or(Datum::Null, datetime::committed));
                 }
@@ -129,7 +137,10 @@ async fn rows_of(
     let found = get_many(txn, &keys, lock, shows).await?;
     let row = |(key, there): (Key, Option<_>)| match there {
         Some((value, at)) => Ok((key, value, at)),
-        None => Err(SqlError::corrupted(format!("an index of \"{}\" names a row that is not there", table.name))),
+        None => Err(SqlError::corrupted(format!(
+            "an index of \"{}\" names a row that is not there",
+            table.name
+        ))),
     };
     keys.into_iter().zip(found).map(row).collect()
 }
@@ -159,7 +170,8 @@ async fn get_many(
     Ok(found)
 }
 
-/// A column compared with constants, for an analytical engine's scan. The constants order as the column's values do.
+/// A column compared with constants, for an analytical engine's scan. The constants order as the
+/// column's values do.
 #[derive(Clone, Debug)]
 pub struct Condition {
     /// The number of the column, from 0.
@@ -184,8 +196,13 @@ impl Position {
         Position(Cursor::new(None, vec![Target::Range(all)], false))
     }
 
-    /// The first row that may satisfy all conditions: those that a key helps with narrow the scan, the others do not.
-    pub fn matching(table: &Table, facts: &Facts, conditions: &[Condition]) -> Result<Self, SqlError> {
+    /// The first row that may satisfy all conditions: those that a key helps with narrow the scan,
+    /// the others do not.
+    pub fn matching(
+        table: &Table,
+        facts: &Facts,
+        conditions: &[Condition],
+    ) -> Result<Self, SqlError> {
         let mut all = Vec::with_capacity(conditions.len());
         for condition in conditions {
             let column = Box::new(Expr::Column(condition.column));
@@ -229,7 +246,11 @@ pub(crate) async fn chunk(
         }
     }
     let found = position.0.next(txn, table, &wanted, lock, limit_rows).await?;
-    let pick =
-        |found: Found| columns.iter().map(|column| found.row.get(*column).cloned().unwrap_or(Datum::Null)).collect();
+    let pick = |found: Found| {
+        columns
+            .iter()
+            .map(|column| found.row.get(*column).cloned().unwrap_or(Datum::Null))
+            .collect()
+    };
     Ok((!found.is_empty()).then(|| found.into_iter().map(pick).collect()))
 }

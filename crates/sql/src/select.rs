@@ -54,8 +54,11 @@ pub(crate) struct Sort {
     nulls_first: bool,
 }
 
-/// The one table that a query reads, if the own executor can run it at all: `None` sends it to the analytical engine.
-pub(crate) fn source(query: &ast::Query) -> Option<Option<(&ast::ObjectName, Option<&ast::TableAlias>)>> {
+/// The one table that a query reads, if the own executor can run it at all: `None` sends it to the
+/// analytical engine.
+pub(crate) fn source(
+    query: &ast::Query,
+) -> Option<Option<(&ast::ObjectName, Option<&ast::TableAlias>)>> {
     let SetExpr::Select(select) = &*query.body else { return None };
     let plain = query.with.is_none()
         && query.fetch.is_none()
@@ -69,7 +72,9 @@ pub(crate) fn source(query: &ast::Query) -> Option<Option<(&ast::ObjectName, Opt
     match select.from.as_slice() {
         [] => Some(None),
         [only] if only.joins.is_empty() => match &only.relation {
-            TableFactor::Table { name, alias, args: None, .. } => Some(Some((name, alias.as_ref()))),
+            TableFactor::Table { name, alias, args: None, .. } => {
+                Some(Some((name, alias.as_ref())))
+            }
             _ => None,
         },
         _ => None,
@@ -77,7 +82,10 @@ pub(crate) fn source(query: &ast::Query) -> Option<Option<(&ast::ObjectName, Opt
 }
 
 /// What the outputs are called and computed from.
-pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<(Vec<Expr>, Vec<Column>), SqlError> {
+pub(crate) fn bind_items(
+    binder: &mut Binder,
+    items: &[SelectItem],
+) -> Result<(Vec<Expr>, Vec<Column>), SqlError> {
     let (mut outputs, mut columns) = (Vec::new(), Vec::new());
     for item in items {
         let (expr, alias) = match item {
@@ -85,10 +93,16 @@ pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<(V
             SelectItem::ExprWithAlias { expr, alias } => (expr, Some(names::fold(alias))),
             SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => {
                 if binder.grouping.is_some() {
-                    return Err(SqlError::new(state::GROUPING, "* must not be used with GROUP BY or aggregates"));
+                    return Err(SqlError::new(
+                        state::GROUPING,
+                        "* must not be used with GROUP BY or aggregates",
+                    ));
                 }
                 if binder.relations.is_empty() {
-                    return Err(SqlError::new(state::SYNTAX, "SELECT * with no tables specified is not valid"));
+                    return Err(SqlError::new(
+                        state::SYNTAX,
+                        "SELECT * with no tables specified is not valid",
+                    ));
                 }
                 for relation in &binder.relations {
                     for (at, column) in relation.table.columns.iter().enumerate() {
@@ -106,8 +120,10 @@ pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<(V
             other => return Err(SqlError::unsupported(format!("the output {other}"))),
         };
         let bound = binder.bind_free(expr)?;
-        let mut column = Column::new(alias.unwrap_or_else(|| heading(expr)), bound.ty.unwrap_or(Type::Text));
-        if let (Expr::Column(at), None, Some(relation)) = (&bound.expr, &binder.grouping, binder.relations.first())
+        let mut column =
+            Column::new(alias.unwrap_or_else(|| heading(expr)), bound.ty.unwrap_or(Type::Text));
+        if let (Expr::Column(at), None, Some(relation)) =
+            (&bound.expr, &binder.grouping, binder.relations.first())
             && *at < relation.table.columns.len()
         {
             (column.table, column.number) = (relation.table.id, *at as i16 + 1);
@@ -122,7 +138,8 @@ fn has_aggregate(query: &ast::Query) -> bool {
     use std::ops::ControlFlow;
     ast::visit_expressions(query, |expr| match expr {
         ast::Expr::Function(call)
-            if call.over.is_none() && Kind::of_name(&names::function_name(&call.name)).is_some() =>
+            if call.over.is_none()
+                && Kind::of_name(&names::function_name(&call.name)).is_some() =>
         {
             ControlFlow::Break(())
         }
@@ -133,9 +150,12 @@ fn has_aggregate(query: &ast::Query) -> bool {
 
 /// Compiles a query over the table that [`source`] found.
 pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select, SqlError> {
-    let SetExpr::Select(select) = &*query.body else { return Err(SqlError::unsupported("this query")) };
+    let SetExpr::Select(select) = &*query.body else {
+        return Err(SqlError::unsupported("this query"));
+    };
     let table = binder.relations.first().map(|relation| relation.table.clone());
-    let filter = select.selection.as_ref().map(|filter| binder.bind_bool(filter, "WHERE")).transpose()?;
+    let filter =
+        select.selection.as_ref().map(|filter| binder.bind_bool(filter, "WHERE")).transpose()?;
     let GroupByExpr::Expressions(group_by, _) = &select.group_by else {
         return Err(SqlError::unsupported("GROUP BY ALL"));
     };
@@ -150,7 +170,8 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
         binder.grouping = Some(Grouping { keys, aggregates: Vec::new() });
     }
     let (outputs, columns) = bind_items(binder, &select.projection)?;
-    let having = select.having.as_ref().map(|having| binder.bind_bool(having, "HAVING")).transpose()?;
+    let having =
+        select.having.as_ref().map(|having| binder.bind_bool(having, "HAVING")).transpose()?;
     let mut sort = Vec::new();
     if let Some(order) = &query.order_by {
         let ast::OrderByKind::Expressions(all) = &order.kind else {
@@ -188,19 +209,26 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
         None => (None, None),
     };
     let (limit, offset) = (count(binder, &limit)?, count(binder, &offset)?);
-    let groups = binder
-        .grouping
-        .take()
-        .map(|grouping| (grouping.keys.into_iter().map(|(_, key)| key.expr).collect::<Vec<_>>(), grouping.aggregates));
+    let groups = binder.grouping.take().map(|grouping| {
+        (
+            grouping.keys.into_iter().map(|(_, key)| key.expr).collect::<Vec<_>>(),
+            grouping.aggregates,
+        )
+    });
 
     // Behind the columns: when the row was committed.
     let mut wanted = vec![false; table.as_ref().map_or(0, |table| table.columns.len() + 1)];
     filter.iter().for_each(|expr| expr.mark(&mut wanted));
     match &groups {
         Some((keys, aggregates)) => {
-            keys.iter().chain(aggregates.iter().map(|a| &a.arg)).for_each(|expr| expr.mark(&mut wanted));
+            keys.iter()
+                .chain(aggregates.iter().map(|a| &a.arg))
+                .for_each(|expr| expr.mark(&mut wanted));
         }
-        None => outputs.iter().chain(sort.iter().map(|s| &s.expr)).for_each(|expr| expr.mark(&mut wanted)),
+        None => outputs
+            .iter()
+            .chain(sort.iter().map(|s| &s.expr))
+            .for_each(|expr| expr.mark(&mut wanted)),
     }
     let access = match &table {
         Some(table) => Access::choose(table, filter.as_ref()),
@@ -222,7 +250,9 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
     if on_locked == OnLocked::Skip && select.distinct.is_some() {
         return Err(SqlError::unsupported("SKIP LOCKED with DISTINCT"));
     }
-    if on_locked == OnLocked::Skip && table.as_ref().is_some_and(|table| wanted[table.columns.len()]) {
+    if on_locked == OnLocked::Skip
+        && table.as_ref().is_some_and(|table| wanted[table.columns.len()])
+    {
         return Err(SqlError::unsupported("SKIP LOCKED with meridian_commit_timestamp"));
     }
     if on_locked == OnLocked::Skip {
@@ -255,13 +285,19 @@ fn position(expr: &ast::Expr, outputs: usize) -> Result<Option<usize>, SqlError>
     let ast::Value::Number(digits, _) = &value.value else { return Ok(None) };
     match digits.parse::<usize>() {
         Ok(n) if (1..=outputs).contains(&n) => Ok(Some(n - 1)),
-        _ => Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, format!("position {digits} is not in select list"))
-            .at(names::expr_position(expr))),
+        _ => Err(SqlError::new(
+            state::INVALID_COLUMN_REFERENCE,
+            format!("position {digits} is not in select list"),
+        )
+        .at(names::expr_position(expr))),
     }
 }
 
 /// `GROUP BY 2` or by an output's name: the output's expression.
-fn ordinal<'a>(expr: &ast::Expr, items: &'a [SelectItem]) -> Result<Option<&'a ast::Expr>, SqlError> {
+fn ordinal<'a>(
+    expr: &ast::Expr,
+    items: &'a [SelectItem],
+) -> Result<Option<&'a ast::Expr>, SqlError> {
     let item = match expr {
         ast::Expr::Identifier(ident) => items.iter().find(
             |item| matches!(item, SelectItem::ExprWithAlias { alias, .. } if names::fold(alias) == names::fold(ident)),
@@ -274,8 +310,8 @@ fn ordinal<'a>(expr: &ast::Expr, items: &'a [SelectItem]) -> Result<Option<&'a a
     })
 }
 
-/// Whether the rows come in the wanted order anyway, and if so whether to walk backwards. A secondary index and the primary key
-/// put NULLs last when ascending, as PostgreSQL's default is.
+/// Whether the rows come in the wanted order anyway, and if so whether to walk backwards. A
+/// secondary index and the primary key put NULLs last when ascending, as PostgreSQL's default is.
 fn order_of_access(access: &Access, table: &Table, sort: &[Sort]) -> Option<bool> {
     if sort.is_empty() {
         return Some(false);
@@ -285,7 +321,8 @@ fn order_of_access(access: &Access, table: &Table, sort: &[Sort]) -> Option<bool
     }
     let parts = access.parts(table);
     let fixed = access.spans.first().map_or(0, |span| span.equal.len());
-    let is_fixed = |expr: &Expr| parts[..fixed].iter().any(|part| *expr == Expr::Column(part.column as usize));
+    let is_fixed =
+        |expr: &Expr| parts[..fixed].iter().any(|part| *expr == Expr::Column(part.column as usize));
     let rest: Vec<_> = sort.iter().filter(|s| !is_fixed(&s.expr)).collect();
     if rest.len() > parts.len() - fixed {
         return None;
@@ -342,7 +379,11 @@ fn compare(sort: &[Sort], a: &[Datum], b: &[Datum]) -> Ordering {
 impl Select {
     pub(crate) fn explain(&self) -> Vec<String> {
         let mut lines = vec![match &self.table {
-            Some(table) => format!("{}{}", self.access.explain(table), if self.reverse { " backwards" } else { "" }),
+            Some(table) => format!(
+                "{}{}",
+                self.access.explain(table),
+                if self.reverse { " backwards" } else { "" }
+            ),
             None => "Result".into(),
         }];
         if self.groups.is_some() {
@@ -369,7 +410,11 @@ impl Select {
     pub(crate) fn start(&self, scope: &Scope<'_>) -> Result<Running, SqlError> {
         let cursor = match &self.table {
             Some(table) if system::is_system(table.id) => Some(Cursor::made(scope.session.clone())),
-            Some(table) => Some(Cursor::new(self.access.index, self.access.targets(table, scope)?, self.reverse)),
+            Some(table) => Some(Cursor::new(
+                self.access.index,
+                self.access.targets(table, scope)?,
+                self.reverse,
+            )),
             None => None,
         };
         Ok(Running {
@@ -383,9 +428,13 @@ impl Select {
         })
     }
 
-    /// The range of a table's rows that is all it reads; none if there are several, or what it reads by an index leads anywhere.
+    /// The range of a table's rows that is all it reads; none if there are several, or what it
+    /// reads by an index leads anywhere.
     pub(crate) fn scope(&self, scope: &Scope<'_>) -> Result<Option<KeyRange>, SqlError> {
-        let table = self.table.as_ref().filter(|table| !system::is_system(table.id) && self.access.index.is_none());
+        let table = self
+            .table
+            .as_ref()
+            .filter(|table| !system::is_system(table.id) && self.access.index.is_none());
         let Some(table) = table else { return Ok(None) };
         let mut targets = self.access.targets(table, scope)?;
         Ok(match (targets.pop(), targets.is_empty()) {
@@ -416,14 +465,17 @@ impl Select {
         scope: &Scope<'_>,
         max: usize,
     ) -> Result<(Vec<Vec<Datum>>, bool), SqlError> {
-        if self.on_locked != OnLocked::Wait && self.table.as_ref().is_some_and(|table| !system::is_system(table.id)) {
+        if self.on_locked != OnLocked::Wait
+            && self.table.as_ref().is_some_and(|table| !system::is_system(table.id))
+        {
             if self.on_locked == OnLocked::Skip && !running.done {
                 running.ready = self.lock_free_rows(running, txn, scope).await?.into();
                 running.done = true;
             }
             txn.set_locking(Locking::NoWait);
         }
-        let whole = self.groups.is_some() || !self.sort.is_empty() || self.distinct || self.table.is_none();
+        let whole =
+            self.groups.is_some() || !self.sort.is_empty() || self.distinct || self.table.is_none();
         if whole && !running.done {
             running.ready = self.gather(running, txn, scope).await?.into();
             running.done = true;
@@ -449,16 +501,24 @@ impl Select {
                 }
                 continue;
             }
-            let (false, Some(cursor), Some(table)) = (running.done, &mut running.cursor, &self.table) else { break };
+            let (false, Some(cursor), Some(table)) =
+                (running.done, &mut running.cursor, &self.table)
+            else {
+                break;
+            };
             let need = running.skip.saturating_add(running.left).min((max - rows.len()) as u64);
             // A filter may refuse rows: without one, no more are read than are needed.
-            let limit =
-                if self.filter.is_some() && self.access.spans.is_empty() { 1000 } else { need.clamp(1, 4000) as usize };
+            let limit = if self.filter.is_some() && self.access.spans.is_empty() {
+                1000
+            } else {
+                need.clamp(1, 4000) as usize
+            };
             let found = cursor.next(txn, table, &self.wanted, self.lock, limit).await?;
             running.done = found.is_empty();
             running.found.extend(found);
         }
-        let over = running.left == 0 || (running.done && running.ready.is_empty() && running.found.is_empty());
+        let over = running.left == 0
+            || (running.done && running.ready.is_empty() && running.found.is_empty());
         Ok((rows, over))
     }
 
@@ -487,7 +547,8 @@ impl Select {
         txn: &mut dyn Transaction,
         scope: &Scope<'_>,
     ) -> Result<Vec<Vec<Datum>>, SqlError> {
-        let mut groups = self.groups.as_ref().map(|(keys, aggregates)| Groups::new(keys, aggregates));
+        let mut groups =
+            self.groups.as_ref().map(|(keys, aggregates)| Groups::new(keys, aggregates));
         let held = running.held.insert(Box::new(Held::none(&scope.session.memory)));
         let mut sorting = Sorting::new(self, running.skip.saturating_add(running.left));
         let mut take = |row: Vec<Datum>| match &mut groups {
@@ -536,7 +597,9 @@ impl OnLocked {
             if let Some(of) = of {
                 let name = names::relation(of)?;
                 if !binder.relations.iter().any(|relation| relation.alias == name) {
-                    let message = format!("relation \"{name}\" in FOR UPDATE clause not found in FROM clause");
+                    let message = format!(
+                        "relation \"{name}\" in FOR UPDATE clause not found in FROM clause"
+                    );
                     return Err(SqlError::new(state::UNDEFINED_TABLE, message));
                 }
             }
@@ -550,8 +613,9 @@ impl OnLocked {
     }
 }
 
-/// `FOR UPDATE SKIP LOCKED`: rows are found without locks, then locked one by one, in order, until there are enough. So nothing is locked
-/// but what is returned, and what is returned is as it is under its lock. Rows that come meanwhile are not seen.
+/// `FOR UPDATE SKIP LOCKED`: rows are found without locks, then locked one by one, in order, until
+/// there are enough. So nothing is locked but what is returned, and what is returned is as it is
+/// under its lock. Rows that come meanwhile are not seen.
 impl Select {
     async fn lock_free_rows(
         &self,
@@ -560,9 +624,13 @@ impl Select {
         scope: &Scope<'_>,
     ) -> Result<Vec<Vec<Datum>>, SqlError> {
         if !txn.set_locking(Locking::None) {
-            return Err(SqlError::unsupported("SKIP LOCKED in a database whose protocol takes no locks"));
+            return Err(SqlError::unsupported(
+                "SKIP LOCKED in a database whose protocol takes no locks",
+            ));
         }
-        let (Some(cursor), Some(table)) = (&mut running.cursor, &self.table) else { return Ok(Vec::new()) };
+        let (Some(cursor), Some(table)) = (&mut running.cursor, &self.table) else {
+            return Ok(Vec::new());
+        };
         let held = running.held.insert(Box::new(Held::none(&scope.session.memory)));
         let most = running.skip.saturating_add(running.left);
         let (mut rows, mut over) = (Vec::new(), most == 0);
@@ -585,7 +653,12 @@ impl Select {
                     Err(error) => return Err(error.into()),
                     // It is gone since.
                     Ok(None) => continue,
-                    Ok(Some(value)) => crate::row::decode(table, &candidate.key[kv::PREFIX..], &value, &self.wanted)?,
+                    Ok(Some(value)) => crate::row::decode(
+                        table,
+                        &candidate.key[kv::PREFIX..],
+                        &value,
+                        &self.wanted,
+                    )?,
                 };
                 if self.accepts(&row, scope)? {
                     let shown = self.output(&row, scope)?;
@@ -609,7 +682,9 @@ impl Select {
         scope: &Scope<'_>,
         held: &mut Held,
     ) -> Result<Vec<Found>, SqlError> {
-        let (Some(table), mut all, mut found) = (&self.table, Vec::new(), first) else { return Ok(Vec::new()) };
+        let (Some(table), mut all, mut found) = (&self.table, Vec::new(), first) else {
+            return Ok(Vec::new());
+        };
         while !found.is_empty() {
             for candidate in found {
                 if self.accepts(&candidate.row, scope)? {
@@ -659,7 +734,12 @@ impl<'a> Sorting<'a> {
                 return Ok(());
             }
         }
-        let by = self.select.sort.iter().map(|sort| sort.expr.eval(row, scope)).collect::<Result<Vec<_>, _>>()?;
+        let by = self
+            .select
+            .sort
+            .iter()
+            .map(|sort| sort.expr.eval(row, scope))
+            .collect::<Result<Vec<_>, _>>()?;
         held.add(weight(&by) + weight(&shown))?;
         self.rows.push((by, shown));
         // Twice as many as are wanted: half of them are let go.

@@ -1,7 +1,8 @@
 //! A session: one client's settings, prepared statements, portals and transaction.
 //!
-//! Outside BEGIN … COMMIT, the statements of one simple query, or between two Syncs, share an implicit transaction. As long as
-//! they only read, it takes no locks; the first that writes begins another.
+//! Outside BEGIN … COMMIT, the statements of one simple query, or between two Syncs, share an
+//! implicit transaction. As long as they only read, it takes no locks; the first that writes begins
+//! another.
 
 use crate::compile::{Compiled, Plan};
 use crate::copy::Copying;
@@ -148,8 +149,8 @@ impl Session {
         }
     }
 
-    /// For `pg_stat_activity`: what the client knows the session by, where the client is, and when the session began, in microseconds
-    /// since 2000-01-01 UTC.
+    /// For `pg_stat_activity`: what the client knows the session by, where the client is, and when
+    /// the session began, in microseconds since 2000-01-01 UTC.
     pub fn introduce(&mut self, pid: i32, client: Option<(String, u16)>, began_us: i64) {
         self.seat.introduce(pid, client, began_us);
         self.facts.pid = pid;
@@ -173,8 +174,8 @@ impl Session {
         }
     }
 
-    /// The next answer of a simple query; `None` when it is over, and then its implicit transaction is, too. After
-    /// [`Response::CopyIn`], copy data are to be sent before asking again.
+    /// The next answer of a simple query; `None` when it is over, and then its implicit transaction
+    /// is, too. After [`Response::CopyIn`], copy data are to be sent before asking again.
     pub async fn next(&mut self) -> Option<Response> {
         let response = self.next_inner().await;
         if response.is_none() {
@@ -241,8 +242,8 @@ impl Session {
         self.go_on_last(portal, last).await
     }
 
-    /// Runs a statement of a simple query. When it is the last one, the implicit transaction ends before its answer is given, so that
-    /// no success is claimed before it is durable.
+    /// Runs a statement of a simple query. When it is the last one, the implicit transaction ends
+    /// before its answer is given, so that no success is claimed before it is durable.
     async fn go_on_last(&mut self, mut portal: Portal, last: bool) -> Result<Response, SqlError> {
         let response = self.run(&mut portal, CHUNK_ROWS).await?;
         match &response {
@@ -265,7 +266,9 @@ impl Session {
     }
 
     fn refuse_if_failed(&self, parsed: &Parsed) -> Result<(), SqlError> {
-        if self.work.as_ref().is_some_and(|work| work.failed) && !parse::ends_transaction(&parsed.statement) {
+        if self.work.as_ref().is_some_and(|work| work.failed)
+            && !parse::ends_transaction(&parsed.statement)
+        {
             return Err(SqlError::new(
                 state::FAILED_TRANSACTION,
                 "current transaction is aborted, commands ignored until end of transaction block",
@@ -274,7 +277,8 @@ impl Session {
         Ok(())
     }
 
-    /// Prepares a statement under a name ("" is overwritten freely). `params` are declared type ids, 0 where not declared.
+    /// Prepares a statement under a name ("" is overwritten freely). `params` are declared type
+    /// ids, 0 where not declared.
     pub async fn parse(&mut self, name: &str, sql: &str, params: &[u32]) -> Result<(), SqlError> {
         let result = self.parse_inner(name, sql, params).await;
         result.map_err(|error| {
@@ -292,13 +296,17 @@ impl Session {
         }
         let mut statements = parse::statements(sql)?;
         if statements.len() > 1 {
-            return Err(SqlError::new(state::SYNTAX, "cannot insert multiple commands into a prepared statement"));
+            return Err(SqlError::new(
+                state::SYNTAX,
+                "cannot insert multiple commands into a prepared statement",
+            ));
         }
         let compiled = match statements.pop() {
             None => None,
             Some(parsed) => {
                 self.refuse_if_failed(&parsed)?;
-                let declared: Arc<[Option<Type>]> = params.iter().map(|oid| Type::from_oid(*oid)).collect();
+                let declared: Arc<[Option<Type>]> =
+                    params.iter().map(|oid| Type::from_oid(*oid)).collect();
                 Some(self.compile(Arc::new(parsed), declared).await?)
             }
         };
@@ -307,27 +315,39 @@ impl Session {
     }
 
     fn find(&self, name: &str) -> Result<&Prepared, SqlError> {
-        self.prepared
-            .get(name)
-            .ok_or_else(|| SqlError::new(state::NO_STATEMENT, format!("prepared statement \"{name}\" does not exist")))
+        self.prepared.get(name).ok_or_else(|| {
+            SqlError::new(
+                state::NO_STATEMENT,
+                format!("prepared statement \"{name}\" does not exist"),
+            )
+        })
     }
 
     /// What a prepared statement takes and returns.
     pub fn describe_statement(&self, name: &str) -> Result<Description, SqlError> {
         Ok(match &self.find(name)?.compiled {
-            Some(compiled) => Description { params: compiled.params.clone(), columns: compiled.columns.clone() },
+            Some(compiled) => {
+                Description { params: compiled.params.clone(), columns: compiled.columns.clone() }
+            }
             None => Description { params: Arc::from([]), columns: None },
         })
     }
 
     /// The columns of a portal, `None` when it returns no rows.
     pub fn describe_portal(&self, name: &str) -> Result<Option<Arc<[Column]>>, SqlError> {
-        let missing = || SqlError::new(state::NO_PORTAL, format!("portal \"{name}\" does not exist"));
+        let missing =
+            || SqlError::new(state::NO_PORTAL, format!("portal \"{name}\" does not exist"));
         Ok(self.portals.get(name).ok_or_else(missing)?.columns())
     }
 
-    /// Binds parameters, already of the types that [`Session::describe_statement`] says, to a prepared statement.
-    pub fn bind(&mut self, portal: &str, statement: &str, params: Vec<Datum>) -> Result<(), SqlError> {
+    /// Binds parameters, already of the types that [`Session::describe_statement`] says, to a
+    /// prepared statement.
+    pub fn bind(
+        &mut self,
+        portal: &str,
+        statement: &str,
+        params: Vec<Datum>,
+    ) -> Result<(), SqlError> {
         let prepared = self.find(statement)?;
         let wanted = prepared.compiled.as_ref().map_or(0, |compiled| compiled.params.len());
         if params.len() != wanted {
@@ -343,16 +363,20 @@ impl Session {
         Ok(())
     }
 
-    /// Whether what is executed next is followed by Sync: a query that is a transaction by itself may read less than the present of everything.
+    /// Whether what is executed next is followed by Sync: a query that is a transaction by itself
+    /// may read less than the present of everything.
     pub fn ends_next(&mut self, yes: bool) {
         self.ends_next = yes;
     }
 
-    /// Runs a portal, or goes on with it: at most `max_rows` rows, 0 for all. One answer; its `done` tells whether there are more.
-    /// After an error, the caller skips messages until Sync.
+    /// Runs a portal, or goes on with it: at most `max_rows` rows, 0 for all. One answer; its
+    /// `done` tells whether there are more. After an error, the caller skips messages until Sync.
     pub async fn execute(&mut self, portal: &str, max_rows: usize) -> Result<Response, SqlError> {
         let Some(mut running) = self.portals.remove(portal) else {
-            return Err(SqlError::new(state::NO_PORTAL, format!("portal \"{portal}\" does not exist")));
+            return Err(SqlError::new(
+                state::NO_PORTAL,
+                format!("portal \"{portal}\" does not exist"),
+            ));
         };
         let max = if max_rows == 0 { usize::MAX } else { max_rows };
         if let Some(prepared) = self.prepared.get(&running.statement) {
@@ -368,8 +392,10 @@ impl Session {
         self.seat.rests(self.status());
         match result {
             Ok(response) => {
-                // What was compiled anew because the catalog changed serves the next execution, too.
-                if let (Some(prepared), Some(compiled)) = (self.prepared.get_mut(&running.statement), &running.compiled)
+                // What was compiled anew because the catalog changed serves the next execution,
+                // too.
+                if let (Some(prepared), Some(compiled)) =
+                    (self.prepared.get_mut(&running.statement), &running.compiled)
                     && prepared.compiled.as_ref().is_some_and(|old| !Arc::ptr_eq(old, compiled))
                 {
                     prepared.compiled = Some(compiled.clone());
@@ -381,13 +407,15 @@ impl Session {
             }
             Err(error) => {
                 self.fail();
-                let sql = self.prepared.get(&running.statement).map(|prepared| prepared.sql.clone());
+                let sql =
+                    self.prepared.get(&running.statement).map(|prepared| prepared.sql.clone());
                 Err(names::settle_position(error, sql.as_deref().unwrap_or("")))
             }
         }
     }
 
-    /// The notices since the last call, for the extended protocol; a simple query answers them itself.
+    /// The notices since the last call, for the extended protocol; a simple query answers them
+    /// itself.
     pub fn take_notices(&mut self) -> Vec<SqlError> {
         self.notices.drain(..).collect()
     }
@@ -413,8 +441,9 @@ impl Session {
         finished
     }
 
-    /// A statement was cancelled, its future dropped: the transaction is in its failed state. The answer for the client: 57014, or 40003
-    /// if the commit was under way, which nobody can take back.
+    /// A statement was cancelled, its future dropped: the transaction is in its failed state. The
+    /// answer for the client: 57014, or 40003 if the commit was under way, which nobody can take
+    /// back.
     pub fn interrupt(&mut self) -> SqlError {
         self.fail();
         self.queue.clear();
@@ -424,7 +453,8 @@ impl Session {
         self.simple = false;
         self.seat.rests(self.status());
         if std::mem::take(&mut self.committing) {
-            return crate::run::unknown().detail("It was interrupted while it was being committed.");
+            return crate::run::unknown()
+                .detail("It was interrupted while it was being committed.");
         }
         SqlError::new(state::CANCELED, "canceling statement due to user request")
     }
@@ -445,7 +475,8 @@ impl Session {
         self.simple = false;
     }
 
-    /// Whether nothing else shares the statement's implicit transaction: the only one of a simple query, or of what comes before Sync.
+    /// Whether nothing else shares the statement's implicit transaction: the only one of a simple
+    /// query, or of what comes before Sync.
     pub(crate) fn is_alone(&self) -> bool {
         !self.simple || self.queue.is_empty()
     }

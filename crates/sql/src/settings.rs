@@ -14,7 +14,8 @@ pub(crate) struct Settings {
     isolation: IsolationLevel,
 }
 
-/// The settings of sessions and their defaults, besides the isolation level, whose default is the database's.
+/// The settings of sessions and their defaults, besides the isolation level, whose default is the
+/// database's.
 pub(crate) const DEFAULTS: [(&str, &str); 41] = [
     ("application_name", ""),
     ("array_nulls", "on"),
@@ -59,7 +60,8 @@ pub(crate) const DEFAULTS: [(&str, &str); 41] = [
     ("xmloption", "content"),
 ];
 
-/// Settings of PostgreSQL that change nothing here, and the values that describe how things are anyway. Other values are refused.
+/// Settings of PostgreSQL that change nothing here, and the values that describe how things are
+/// anyway. Other values are refused.
 const DESCRIBED: [(&str, &[&str]); 24] = [
     ("array_nulls", &["on"]),
     ("bytea_output", &["hex"]),
@@ -98,22 +100,33 @@ fn words(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(|word| word.trim().trim_matches('"'))
 }
 
-/// Whether a value of a setting describes how things are; none for a setting that takes other values.
+/// Whether a value of a setting describes how things are; none for a setting that takes other
+/// values.
 fn describes(name: &str, folded: &str) -> Option<(bool, String)> {
-    let listed = |values: &[&str]| values.iter().map(|value| format!("'{value}'")).collect::<Vec<_>>().join(", ");
+    let listed = |values: &[&str]| {
+        values.iter().map(|value| format!("'{value}'")).collect::<Vec<_>>().join(", ")
+    };
     match name {
         "datestyle" => {
-            let is = words(folded).flat_map(str::split_whitespace).all(|word| matches!(word, "iso" | "mdy" | "us"));
+            let is = words(folded)
+                .flat_map(str::split_whitespace)
+                .all(|word| matches!(word, "iso" | "mdy" | "us"));
             Some((is, "'ISO, MDY'".into()))
         }
         "search_path" => {
-            let known = |word: &str| matches!(word, "" | "$user" | "public" | "pg_catalog" | "information_schema");
-            Some((words(folded).all(known), "a list of \"$user\", public, pg_catalog and information_schema".into()))
+            let known = |word: &str| {
+                matches!(word, "" | "$user" | "public" | "pg_catalog" | "information_schema")
+            };
+            Some((
+                words(folded).all(known),
+                "a list of \"$user\", public, pg_catalog and information_schema".into(),
+            ))
         }
         name => {
             let (_, values) = DESCRIBED.iter().find(|(other, _)| *other == name)?;
             let switched = switch(folded).map(|on| if on { "on" } else { "off" });
-            let is = values.contains(&folded) || switched.is_some_and(|switch| values.contains(&switch));
+            let is =
+                values.contains(&folded) || switched.is_some_and(|switch| values.contains(&switch));
             Some((is, listed(values)))
         }
     }
@@ -148,7 +161,10 @@ impl Settings {
     pub(crate) fn of(isolation: IsolationLevel) -> Self {
         let levels = OF_ISOLATION.map(|name| (name, isolation.name()));
         let all = DEFAULTS.into_iter().chain(levels);
-        Settings { values: all.map(|(name, value)| (name.into(), value.into())).collect(), isolation }
+        Settings {
+            values: all.map(|(name, value)| (name.into(), value.into())).collect(),
+            isolation,
+        }
     }
 
     fn canonical(name: &str) -> String {
@@ -163,14 +179,16 @@ impl Settings {
         }
     }
 
-    /// Accepts an isolation level for which the database's stands: the same, or a weaker one. 0A000 for a stronger one.
+    /// Accepts an isolation level for which the database's stands: the same, or a weaker one. 0A000
+    /// for a stronger one.
     pub(crate) fn accept_isolation(&self, asked: IsolationLevel) -> Result<(), SqlError> {
         if asked <= self.isolation {
             return Ok(());
         }
         let (given, asked) = (self.isolation, asked.name().to_uppercase());
-        Err(SqlError::unsupported(format!("isolation level {asked} in this database"))
-            .hint(format!("The protocol of this database gives its transactions the level {given}.")))
+        Err(SqlError::unsupported(format!("isolation level {asked} in this database")).hint(
+            format!("The protocol of this database gives its transactions the level {given}."),
+        ))
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
@@ -195,8 +213,11 @@ impl Settings {
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
         let name = Self::canonical(name);
         let refused = |hint: &str| {
-            Err(SqlError::new(state::INVALID_PARAMETER, format!("invalid value for parameter \"{name}\": \"{value}\""))
-                .hint(hint))
+            Err(SqlError::new(
+                state::INVALID_PARAMETER,
+                format!("invalid value for parameter \"{name}\": \"{value}\""),
+            )
+            .hint(hint))
         };
         if FIXED.contains(&name.as_str()) {
             return Err(SqlError::new("55P02", format!("parameter \"{name}\" cannot be changed")));
@@ -209,7 +230,9 @@ impl Settings {
                 self.values.insert(name, if on { "on" } else { "off" }.into());
                 return Ok(());
             }
-            "meridian.read_only_staleness" if folded != "default" && AsOf::of_setting(value).is_none() => {
+            "meridian.read_only_staleness"
+                if folded != "default" && AsOf::of_setting(value).is_none() =>
+            {
                 return refused(
                     "It is STRONG, MAX_STALENESS 10s, EXACT_STALENESS 10s, MIN_READ_TIMESTAMP or READ_TIMESTAMP and a time.",
                 );
@@ -219,10 +242,14 @@ impl Settings {
                 self.values.insert(name, if on { "on" } else { "off" }.into());
                 return Ok(());
             }
-            "transaction_isolation" | "default_transaction_isolation" if folded == "default" => return Ok(()),
+            "transaction_isolation" | "default_transaction_isolation" if folded == "default" => {
+                return Ok(());
+            }
             "transaction_isolation" | "default_transaction_isolation" => {
                 let Some(asked) = IsolationLevel::named(&folded) else {
-                    return refused("It is serializable, repeatable read, read committed or read uncommitted.");
+                    return refused(
+                        "It is serializable, repeatable read, read committed or read uncommitted.",
+                    );
                 };
                 return self.accept_isolation(asked);
             }
@@ -236,11 +263,15 @@ impl Settings {
         }
         if name.starts_with(OWN) && !self.values.contains_key(&name) {
             let own = DEFAULTS.iter().map(|(name, _)| *name).filter(|name| name.starts_with(OWN));
-            return Err(SqlError::new("42602", format!("invalid configuration parameter name \"{name}\""))
-                .hint(format!("There are {}.", own.collect::<Vec<_>>().join(" and "))));
+            return Err(SqlError::new(
+                "42602",
+                format!("invalid configuration parameter name \"{name}\""),
+            )
+            .hint(format!("There are {}.", own.collect::<Vec<_>>().join(" and "))));
         }
         if !self.values.contains_key(&name) && !name.contains('.') {
-            // Unknown settings of PostgreSQL's own change nothing here; a misspelt one should not look accepted.
+            // Unknown settings of PostgreSQL's own change nothing here; a misspelt one should not
+            // look accepted.
             return Err(SqlError::new(
                 state::UNDEFINED_OBJECT,
                 format!("unrecognized configuration parameter \"{name}\""),
@@ -298,10 +329,14 @@ mod tests {
         settings.set("lock_timeout", "default").expect("it has one");
         settings.set("meridian.negotiate_timestamps", "TRUE").expect("a switch");
         assert!(settings.is_on("meridian.negotiate_timestamps"));
-        let refused = settings.set("meridian.negotiate_timestamps", "perhaps").expect_err("no switch");
+        let refused =
+            settings.set("meridian.negotiate_timestamps", "perhaps").expect_err("no switch");
         assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
         let misspelt = settings.set("meridian.negotiate", "on").expect_err("not one of ours");
-        assert!(misspelt.sqlstate == "42602" && misspelt.to_string().contains("invalid configuration"), "{misspelt}");
+        assert!(
+            misspelt.sqlstate == "42602" && misspelt.to_string().contains("invalid configuration"),
+            "{misspelt}"
+        );
         settings.set("theirs.anything", "x").expect("an extension's");
         assert_eq!(settings.timeout("lock_timeout"), None);
     }
@@ -352,7 +387,9 @@ mod tests {
         assert!(settings.is_on("default_transaction_read_only"));
         let refused = settings.set("transaction_isolation", "chaos").expect_err("no level");
         assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
-        settings.set("spanner.negotiate_timestamps", "on").expect("by the name of earlier versions");
+        settings
+            .set("spanner.negotiate_timestamps", "on")
+            .expect("by the name of earlier versions");
         assert!(settings.is_on("meridian.negotiate_timestamps"));
     }
 
@@ -361,7 +398,9 @@ mod tests {
         let mut settings = Settings::of(IsolationLevel::RepeatableRead);
         for name in OF_ISOLATION {
             for level in ["read uncommitted", "Read Committed", "repeatable read", "default"] {
-                settings.set(name, level).unwrap_or_else(|error| panic!("{name} = {level}: {error}"));
+                settings
+                    .set(name, level)
+                    .unwrap_or_else(|error| panic!("{name} = {level}: {error}"));
                 assert_eq!(settings.get(name), Some("repeatable read"));
             }
             let refused = settings.set(name, "serializable").expect_err("stronger");

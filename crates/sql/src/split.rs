@@ -1,6 +1,8 @@
-//! `ALTER TABLE … SPLIT AT VALUES (…), (…)`: from each of these primary keys on, the table's rows are another group's.
+//! `ALTER TABLE … SPLIT AT VALUES (…), (…)`: from each of these primary keys on, the table's rows
+//! are another group's.
 //!
-//! It is no part of a transaction: it waits until nothing is under way in the group, and nothing that anybody reads is changed by it.
+//! It is no part of a transaction: it waits until nothing is under way in the group, and nothing
+//! that anybody reads is changed by it.
 
 use crate::cast;
 use crate::catalog::{self, Table};
@@ -23,11 +25,14 @@ pub(crate) async fn run(
     let (engine, folded) = (session.engine.clone(), names::relation(name)?);
     let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
     let mut txn = engine.database().begin(begin).await?;
-    let table = catalog::table_by_name(&mut *txn, &engine.cache, &folded, false, Lock::Shared).await?;
     let table =
-        table.ok_or_else(|| SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{folded}\" does not exist")))?;
+        catalog::table_by_name(&mut *txn, &engine.cache, &folded, false, Lock::Shared).await?;
+    let table = table.ok_or_else(|| {
+        SqlError::new(state::UNDEFINED_TABLE, format!("relation \"{folded}\" does not exist"))
+    })?;
     drop(txn);
-    let keys: Result<Vec<Vec<u8>>, SqlError> = rows.iter().map(|row| split_key(&table, row)).collect();
+    let keys: Result<Vec<Vec<u8>>, SqlError> =
+        rows.iter().map(|row| split_key(&table, row)).collect();
     around.split(engine.name(), keys?).await?;
     Ok(Response::Complete("ALTER TABLE".into()))
 }
@@ -36,13 +41,13 @@ pub(crate) async fn run(
 fn split_key(table: &Table, values: &[ast::Expr]) -> Result<Vec<u8>, SqlError> {
     let Some(primary) = &table.primary else {
         let message = format!("table \"{}\" has no primary key to split at", table.name);
-        return Err(
-            SqlError::new(state::FEATURE_NOT_SUPPORTED, message).hint("ALTER TABLE … ADD PRIMARY KEY comes first.")
-        );
+        return Err(SqlError::new(state::FEATURE_NOT_SUPPORTED, message)
+            .hint("ALTER TABLE … ADD PRIMARY KEY comes first."));
     };
     if values.is_empty() || values.len() > primary.columns.len() {
         let (given, most) = (values.len(), primary.columns.len());
-        let message = format!("a row of SPLIT AT has {given} values, and the primary key has {most} columns");
+        let message =
+            format!("a row of SPLIT AT has {given} values, and the primary key has {most} columns");
         return Err(SqlError::new(state::SYNTAX, message));
     }
     let mut key = kv::storage_prefix(table.storage);
@@ -53,7 +58,9 @@ fn split_key(table: &Table, values: &[ast::Expr]) -> Result<Vec<u8>, SqlError> {
             SqlError::new(state::CANNOT_COERCE, message)
         };
         let value = analytic::constant(value)?.ok_or_else(|| wrong("is not a constant"))?;
-        let fits = value.type_of().is_none_or(|from| cast::is_assignable(from, column.ty) || from.is_text());
+        let fits = value
+            .type_of()
+            .is_none_or(|from| cast::is_assignable(from, column.ty) || from.is_text());
         if value.is_null() || !fits {
             return Err(wrong(&format!("is not of type {}", column.ty.name())));
         }

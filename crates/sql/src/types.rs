@@ -84,7 +84,9 @@ impl Type {
             (Some(ty), ..4) => ty,
             (Some(Type::Varchar(_)), n) => Type::Varchar(Some(n as u32 - 4)),
             (Some(Type::Char(_)), n) => Type::Char(n as u32 - 4),
-            (Some(Type::Numeric(_)), n) => Type::Numeric(Some((((n - 4) >> 16) as u16, (n - 4) as u16))),
+            (Some(Type::Numeric(_)), n) => {
+                Type::Numeric(Some((((n - 4) >> 16) as u16, (n - 4) as u16)))
+            }
             (Some(ty), _) => ty,
         })
     }
@@ -126,7 +128,9 @@ impl Type {
         match self {
             Type::Varchar(Some(n)) => n as i32 + 4,
             Type::Char(n) if n > 0 => n as i32 + 4,
-            Type::Numeric(Some((precision, scale))) => (((precision as i32) << 16) | scale as i32) + 4,
+            Type::Numeric(Some((precision, scale))) => {
+                (((precision as i32) << 16) | scale as i32) + 4
+            }
             _ => -1,
         }
     }

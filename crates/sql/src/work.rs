@@ -1,8 +1,9 @@
 //! A session's open transaction, and how the server replays it.
 //!
-//! When the protocol aborts a transaction, all its statements run again in a new one of the same age. As long as each returns what
-//! it returned before (by checksum), the client cannot tell, and its transaction goes on. Otherwise, or when a result was handed
-//! out in parts, the client gets 40001.
+//! When the protocol aborts a transaction, all its statements run again in a new one of the same
+//! age. As long as each returns what it returned before (by checksum), the client cannot tell, and
+//! its transaction goes on. Otherwise, or when a result was handed out in parts, the client
+//! gets 40001.
 
 use crate::catalog::{self, Cache};
 use crate::compile::Compiled;
@@ -48,7 +49,8 @@ pub(crate) struct Work {
     pub(crate) exact: bool,
     /// Something of it reached the client that a replay could not take back.
     pub(crate) settled: bool,
-    /// It is for one statement, which may say what it will read; it has said so, and nothing else is read in it.
+    /// It is for one statement, which may say what it will read; it has said so, and nothing else
+    /// is read in it.
     pub(crate) scope: Scope,
     /// Where that lies in several shards, they are asked first at which timestamp it is to be read.
     pub(crate) negotiates: bool,
@@ -64,7 +66,12 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    pub(crate) async fn begin(engine: &Engine, mode: Mode, age: Option<Age>, explicit: bool) -> Result<Work, SqlError> {
+    pub(crate) async fn begin(
+        engine: &Engine,
+        mode: Mode,
+        age: Option<Age>,
+        explicit: bool,
+    ) -> Result<Work, SqlError> {
         let txn = engine.database().begin(Begin { mode, age }).await?;
         Ok(Work {
             txn,
@@ -93,32 +100,42 @@ impl Work {
         datetime::from_unix_ns(self.txn.began().earliest)
     }
 
-    /// Whether its statements are planned for the catalog as it sees it itself; else for the newest that is known here, which whoever has the rows
-    /// refuses if it is outdated.
+    /// Whether its statements are planned for the catalog as it sees it itself; else for the newest
+    /// that is known here, which whoever has the rows refuses if it is outdated.
     pub(crate) fn sees_catalog(&self) -> bool {
         self.exact || !self.clean
     }
 
-    /// Whether the tables are those that a plan was made for, as far as is known; if so, what comes next is said to be planned for them.
-    pub(crate) async fn is_current(&mut self, cache: &Cache, tables: &[(u32, u64)]) -> Result<bool, SqlError> {
+    /// Whether the tables are those that a plan was made for, as far as is known; if so, what comes
+    /// next is said to be planned for them.
+    pub(crate) async fn is_current(
+        &mut self,
+        cache: &Cache,
+        tables: &[(u32, u64)],
+    ) -> Result<bool, SqlError> {
         let tables = || tables.iter().copied().filter(|(id, _)| !system::is_system(*id));
         for (id, version) in tables() {
-            // What is read in one shard only is of the present, whatever its timestamp: the shard has nothing newer.
+            // What is read in one shard only is of the present, whatever its timestamp: the shard
+            // has nothing newer.
             let at = self.txn.read_at().filter(|_| self.scope == Scope::Open);
-            let now = if self.sees_catalog() { self.version(id).await? } else { cache.version(id, at) };
+            let now =
+                if self.sees_catalog() { self.version(id).await? } else { cache.version(id, at) };
             if now != Some(version) {
                 return Ok(false);
             }
         }
         if !self.exact {
-            tables().for_each(|(table, version)| self.txn.planned_for(SchemaVersion { table, version }));
+            tables().for_each(|(table, version)| {
+                self.txn.planned_for(SchemaVersion { table, version })
+            });
         }
         Ok(true)
     }
 
     /// The version of a table as the transaction sees it; read once.
     async fn version(&mut self, id: u32) -> Result<Option<u64>, SqlError> {
-        let known = self.versions.iter().find(|(other, _)| *other == id).map(|(_, version)| *version);
+        let known =
+            self.versions.iter().find(|(other, _)| *other == id).map(|(_, version)| *version);
         if known.is_some() {
             return Ok(known);
         }
@@ -140,8 +157,12 @@ impl Work {
     }
 
     fn find(&self, name: &str) -> Result<usize, SqlError> {
-        let missing =
-            || SqlError::new(crate::error::state::NO_SAVEPOINT, format!("savepoint \"{name}\" does not exist"));
+        let missing = || {
+            SqlError::new(
+                crate::error::state::NO_SAVEPOINT,
+                format!("savepoint \"{name}\" does not exist"),
+            )
+        };
         self.savepoints.iter().rposition(|(other, _)| other == name).ok_or_else(missing)
     }
 
@@ -163,9 +184,18 @@ impl Work {
     }
 
     /// Remembers a statement for a replay.
-    pub(crate) fn record(&mut self, compiled: &Arc<Compiled>, params: &Arc<[Datum]>, checksum: u64) {
+    pub(crate) fn record(
+        &mut self,
+        compiled: &Arc<Compiled>,
+        params: &Arc<[Datum]>,
+        checksum: u64,
+    ) {
         if !self.reads_only() {
-            self.journal.push(Step::Ran { compiled: compiled.clone(), params: params.clone(), checksum });
+            self.journal.push(Step::Ran {
+                compiled: compiled.clone(),
+                params: params.clone(),
+                checksum,
+            });
         }
     }
 }

@@ -17,7 +17,8 @@ pub(crate) struct Clash {
     pub(crate) key: Key,
 }
 
-/// A key for a row of a table without a primary key: the transaction's age is unique, so nobody counts.
+/// A key for a row of a table without a primary key: the transaction's age is unique, so nobody
+/// counts.
 pub(crate) fn hidden_key(table: &Table, txn: &dyn Transaction, sequence: &mut u64) -> Vec<u8> {
     let age = txn.age();
     let mut out = kv::storage_prefix(table.storage);
@@ -59,10 +60,12 @@ pub(crate) fn duplicate(table: &Table, index: Option<usize>, row: &[Datum]) -> S
 
 pub(crate) fn duplicate_of(table: &Table, index: &Index, row: &[Datum]) -> SqlError {
     let columns: Vec<usize> = index.columns.iter().map(|part| part.column as usize).collect();
-    let names: Vec<&str> = columns.iter().map(|column| table.columns[*column].name.as_str()).collect();
+    let names: Vec<&str> =
+        columns.iter().map(|column| table.columns[*column].name.as_str()).collect();
     let message = format!("duplicate key value violates unique constraint \"{}\"", index.name);
     let values = shown(table, row, columns.iter().copied());
-    SqlError::new(state::UNIQUE, message).detail(format!("Key ({})=({values}) already exists.", names.join(", ")))
+    SqlError::new(state::UNIQUE, message)
+        .detail(format!("Key ({})=({values}) already exists.", names.join(", ")))
 }
 
 /// Inserts a row, or tells which row is in the way.
@@ -75,7 +78,8 @@ pub(crate) async fn insert(
     insert_above(txn, table, row, sequence, None).await
 }
 
-/// The same into storage that has no key above `highest`: rows that come in the order of their key need no look.
+/// The same into storage that has no key above `highest`: rows that come in the order of their key
+/// need no look.
 pub(crate) async fn insert_above(
     txn: &mut dyn Transaction,
     table: &Table,
@@ -156,7 +160,12 @@ pub(crate) async fn update(
 }
 
 /// Deletes a row.
-pub(crate) async fn delete(txn: &mut dyn Transaction, table: &Table, key: &Key, row: &[Datum]) -> Result<(), SqlError> {
+pub(crate) async fn delete(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    key: &Key,
+    row: &[Datum],
+) -> Result<(), SqlError> {
     for index in &table.indexes {
         let (entry, _) = index.entry(row, &key[kv::PREFIX..]);
         remove_entry(txn, index, entry, &key[kv::PREFIX..]).await?;
@@ -164,8 +173,14 @@ pub(crate) async fn delete(txn: &mut dyn Transaction, table: &Table, key: &Key, 
     Ok(txn.put(key.clone(), None)?)
 }
 
-/// Takes a row's entry away. In a unique index that is being built it may be another row's: this one, which is older, has none yet.
-async fn remove_entry(txn: &mut dyn Transaction, index: &Index, entry: Vec<u8>, suffix: &[u8]) -> Result<(), SqlError> {
+/// Takes a row's entry away. In a unique index that is being built it may be another row's: this
+/// one, which is older, has none yet.
+async fn remove_entry(
+    txn: &mut dyn Transaction,
+    index: &Index,
+    entry: Vec<u8>,
+    suffix: &[u8],
+) -> Result<(), SqlError> {
     let entry = kv::to_key(entry);
     if index.unique && index.building.is_some() {
         let there = txn.get(&entry, Lock::Exclusive).await?;

@@ -1,4 +1,5 @@
-//! What a prepared point statement costs above the transaction: printed, and bounded very generously.
+//! What a prepared point statement costs above the transaction: printed, and bounded very
+//! generously.
 
 mod common;
 
@@ -11,7 +12,10 @@ use std::time::{Duration, Instant};
 fn a_prepared_point_select_is_cheap() {
     let (mut session, _) = session();
     let s = &mut session;
-    run(s, "create table t (id int primary key, n int); insert into t values (1, 1), (2, 2), (3, 3)");
+    run(
+        s,
+        "create table t (id int primary key, n int); insert into t values (1, 1), (2, 2), (3, 3)",
+    );
     block_on(s.parse("q", "select n from t where id = $1", &[])).unwrap();
     let rounds = 2_000;
     let start = Instant::now();

@@ -18,8 +18,7 @@ fn with_people() -> (Session, common::Memory) {
         ),
         ["CREATE TABLE"]
     );
-    let insert =
-        "insert into people (id, name, age, email) values (1,'ann',40,'a@x'),(2,'bob',25,null),(3,'cid',25,'c@x')";
+    let insert = "insert into people (id, name, age, email) values (1,'ann',40,'a@x'),(2,'bob',25,null),(3,'cid',25,'c@x')";
     assert_eq!(run(s, insert), ["INSERT 0 3"]);
     (session, memory)
 }
@@ -28,20 +27,38 @@ fn with_people() -> (Session, common::Memory) {
 fn queries_filter_order_group_and_limit() {
     let (mut session, _) = with_people();
     let s = &mut session;
-    assert_eq!(run(s, "select name from people where age = 25 order by name desc"), ["cid", "bob", "SELECT 2"]);
+    assert_eq!(
+        run(s, "select name from people where age = 25 order by name desc"),
+        ["cid", "bob", "SELECT 2"]
+    );
     assert_eq!(
         run(s, "select * from people where id in (3, 1, 3) order by id"),
         ["1|ann|40|a@x", "3|cid|25|c@x", "SELECT 2"]
     );
-    assert_eq!(run(s, "select id from people order by id desc limit 1 offset 1"), ["2", "SELECT 1"]);
     assert_eq!(
-        run(s, "select age, count(*), avg(id) a from people group by age having count(*) > 0 order by 1"),
+        run(s, "select id from people order by id desc limit 1 offset 1"),
+        ["2", "SELECT 1"]
+    );
+    assert_eq!(
+        run(
+            s,
+            "select age, count(*), avg(id) a from people group by age having count(*) > 0 order by 1"
+        ),
         ["25|2|2.5000000000000000", "40|1|1.00000000000000000000", "SELECT 2"]
     );
-    assert_eq!(run(s, "select count(email), sum(age)+1 from people where id > 1 and id <= 3"), ["1|51", "SELECT 1"]);
+    assert_eq!(
+        run(s, "select count(email), sum(age)+1 from people where id > 1 and id <= 3"),
+        ["1|51", "SELECT 1"]
+    );
     assert_eq!(run(s, "select distinct age from people order by age"), ["25", "40", "SELECT 2"]);
-    assert_eq!(run(s, "select id from people where email is null or name like 'a%'"), ["1", "2", "SELECT 2"]);
-    assert_eq!(run(s, "select id from people where (id, age) in ((1, 40), (2, 99))"), ["1", "SELECT 1"]);
+    assert_eq!(
+        run(s, "select id from people where email is null or name like 'a%'"),
+        ["1", "2", "SELECT 2"]
+    );
+    assert_eq!(
+        run(s, "select id from people where (id, age) in ((1, 40), (2, 99))"),
+        ["1", "SELECT 1"]
+    );
     assert_eq!(
         run(s, "select 1 + 1, 'x' || 'y', 7 / 2, 7.0 / 2, null is null"),
         ["2|xy|3|3.5000000000000000|t", "SELECT 1"]
@@ -52,9 +69,13 @@ fn queries_filter_order_group_and_limit() {
 #[test]
 fn what_must_be_held_at_once_has_a_limit_and_the_first_rows_need_little() {
     let limit = Arc::new(QueryMemory::of(128 << 10));
-    let engine = Engine::new("postgres", Arc::new(common::Memory::default())).with_memory(Arc::clone(&limit));
+    let engine = Engine::new("postgres", Arc::new(common::Memory::default()))
+        .with_memory(Arc::clone(&limit));
     let s = &mut session_of(engine);
-    run(s, "create table t (id int primary key, n int, v text); create table copy (id int primary key, n int, v text)");
+    run(
+        s,
+        "create table t (id int primary key, n int, v text); create table copy (id int primary key, n int, v text)",
+    );
     for thousand in 0..2 {
         let row = |id: usize| format!("({id}, {}, '{}')", id * 7919 % 2_000, "x".repeat(40));
         let rows: Vec<String> = (thousand * 1_000..(thousand + 1) * 1_000).map(row).collect();
@@ -74,7 +95,10 @@ fn what_must_be_held_at_once_has_a_limit_and_the_first_rows_need_little() {
     // The least of many, and what is streamed, fit.
     assert_eq!(run(s, "select n from t order by n limit 2 offset 3"), ["3", "4", "SELECT 2"]);
     assert_eq!(run(s, "select n from t order by n desc limit 1"), ["1999", "SELECT 1"]);
-    assert_eq!(run(s, "select n % 5 m, count(*) from t group by m order by m limit 1"), ["0|400", "SELECT 1"]);
+    assert_eq!(
+        run(s, "select n % 5 m, count(*) from t group by m order by m limit 1"),
+        ["0|400", "SELECT 1"]
+    );
     assert_eq!(run(s, "select * from t").len(), 2_001);
     assert_eq!(run(s, "insert into copy select * from t where id < 250"), ["INSERT 0 250"]);
     assert_eq!(limit.held_bytes(), 0);
@@ -84,15 +108,24 @@ fn what_must_be_held_at_once_has_a_limit_and_the_first_rows_need_little() {
 fn changes_return_what_they_did() {
     let (mut session, _) = with_people();
     let s = &mut session;
-    assert_eq!(run(s, "update people set age = age + 1 where id = 2 returning id, age"), ["2|26", "UPDATE 1"]);
+    assert_eq!(
+        run(s, "update people set age = age + 1 where id = 2 returning id, age"),
+        ["2|26", "UPDATE 1"]
+    );
     assert_eq!(run(s, "update people set id = id + 10 where age > 25"), ["UPDATE 2"]);
     assert_eq!(run(s, "select id from people order by id"), ["3", "11", "12", "SELECT 3"]);
-    assert_eq!(run(s, "delete from people where name = 'ann' returning *"), ["11|ann|40|a@x", "DELETE 1"]);
+    assert_eq!(
+        run(s, "delete from people where name = 'ann' returning *"),
+        ["11|ann|40|a@x", "DELETE 1"]
+    );
     assert_eq!(
         run(s, "insert into people(id, name, email) values (20, 'dan', 'a@x') returning age"),
         ["30", "INSERT 0 1"]
     );
-    assert_eq!(run(s, "insert into people(id, name) select id + 100, name from people where id = 3"), ["INSERT 0 1"]);
+    assert_eq!(
+        run(s, "insert into people(id, name) select id + 100, name from people where id = 3"),
+        ["INSERT 0 1"]
+    );
     assert_eq!(run(s, "select count(*) from people"), ["4", "SELECT 1"]);
 }
 
@@ -101,16 +134,28 @@ fn conflicts_are_refused_ignored_or_updated() {
     let (mut session, _) = with_people();
     let s = &mut session;
     let unique = "23505 duplicate key value violates unique constraint";
-    assert_eq!(run(s, "insert into people(id, name) values (1, 'x')"), [format!("{unique} \"people_pkey\"")]);
-    assert_eq!(run(s, "insert into people values (9, 'x', 1, 'c@x')"), [format!("{unique} \"people_email_key\"")]);
-    assert_eq!(run(s, "insert into people(id, name) values (1, 'x'), (7, 'y') on conflict do nothing"), ["INSERT 0 1"]);
+    assert_eq!(
+        run(s, "insert into people(id, name) values (1, 'x')"),
+        [format!("{unique} \"people_pkey\"")]
+    );
+    assert_eq!(
+        run(s, "insert into people values (9, 'x', 1, 'c@x')"),
+        [format!("{unique} \"people_email_key\"")]
+    );
+    assert_eq!(
+        run(s, "insert into people(id, name) values (1, 'x'), (7, 'y') on conflict do nothing"),
+        ["INSERT 0 1"]
+    );
     let upsert = "insert into people(id, name, age) values (1, 'x', 5) on conflict (id) do update set age = people.age + excluded.age, name = excluded.name returning *";
     assert_eq!(run(s, upsert), ["1|x|45|a@x", "INSERT 0 1"]);
     assert_eq!(
         run(s, "insert into people(id) values (50)"),
         ["23502 null value in column \"name\" of relation \"people\" violates not-null constraint"]
     );
-    assert_eq!(run(s, "update people set email = 'c@x' where id = 1"), [format!("{unique} \"people_email_key\"")]);
+    assert_eq!(
+        run(s, "update people set email = 'c@x' where id = 1"),
+        [format!("{unique} \"people_email_key\"")]
+    );
 }
 
 #[test]
@@ -138,7 +183,8 @@ fn errors_have_codes_places_and_hints() {
     assert_eq!(failed(s, "select 'x' + 1").sqlstate, "22P02");
     assert_eq!(failed(s, "select name + 1 from people").sqlstate, "42883");
     assert_eq!(
-        failed(s, "insert into people(id, name, email) values (8, 'x', '012345678901234567890')").sqlstate,
+        failed(s, "insert into people(id, name, email) values (8, 'x', '012345678901234567890')")
+            .sqlstate,
         "22001"
     );
     assert_eq!(failed(s, "select name from people group by age").sqlstate, "42803");
@@ -158,7 +204,10 @@ fn transactions_commit_roll_back_and_fail() {
     assert_eq!(s.status(), Status::Failed);
     assert!(run(s, "select 1")[0].starts_with("25P02"));
     assert_eq!(run(s, "rollback to a; select count(*) from people"), ["ROLLBACK", "3", "SELECT 1"]);
-    assert_eq!(run(s, "update people set age = 1 where id = 1; release a; commit"), ["UPDATE 1", "RELEASE", "COMMIT"]);
+    assert_eq!(
+        run(s, "update people set age = 1 where id = 1; release a; commit"),
+        ["UPDATE 1", "RELEASE", "COMMIT"]
+    );
     assert_eq!(run(s, "select age from people where id = 1"), ["1", "SELECT 1"]);
     // Several statements in one simple query are one transaction.
     assert_eq!(run(s, "delete from people; select 1/0"), ["DELETE 3", "22012 division by zero"]);
@@ -184,7 +233,10 @@ fn aborted_transactions_are_replayed() {
         ["BEGIN", "42", "UPDATE 1"]
     );
     memory.abort_reads(1);
-    assert_eq!(run(s, "savepoint x; select age from people where id = 1"), ["SAVEPOINT", "42", "SELECT 1"]);
+    assert_eq!(
+        run(s, "savepoint x; select age from people where id = 1"),
+        ["SAVEPOINT", "42", "SELECT 1"]
+    );
     memory.abort_commits(1);
     assert_eq!(run(s, "commit"), ["COMMIT"]);
     assert_eq!(run(s, "select age from people where id = 1"), ["42", "SELECT 1"]);
@@ -197,7 +249,10 @@ fn a_replay_that_would_show_other_results_is_refused() {
     let (mut session, memory) = with_people();
     let mut other = Session::new(session.engine().clone(), "other");
     let s = &mut session;
-    assert_eq!(run(s, "begin; select age from people where id = 1 for update"), ["BEGIN", "40", "SELECT 1"]);
+    assert_eq!(
+        run(s, "begin; select age from people where id = 1 for update"),
+        ["BEGIN", "40", "SELECT 1"]
+    );
     assert_eq!(run(&mut other, "update people set age = 99 where id = 1"), ["UPDATE 1"]);
     memory.abort_commits(1);
     assert!(run(s, "update people set name = 'x' where id = 1; commit")[1].starts_with("40001"));
@@ -205,14 +260,22 @@ fn a_replay_that_would_show_other_results_is_refused() {
     assert_eq!(run(s, "select name, age from people where id = 1"), ["ann|99", "SELECT 1"]);
 }
 
-/// A table that is made anew twice in one transaction is another each time, whatever the number of its version.
+/// A table that is made anew twice in one transaction is another each time, whatever the number of
+/// its version.
 #[test]
 fn what_was_planned_for_a_table_that_was_taken_back_is_planned_anew() {
     let (mut session, memory) = with_people();
     let s = &mut session;
     memory.abort_commits(1);
-    assert_eq!(run(s, "begin; truncate people; insert into people values (7, 'eve', 1); commit").len(), 4);
-    assert_eq!(run(s, "select id, name from people"), ["7|eve", "SELECT 1"], "also when it was replayed");
+    assert_eq!(
+        run(s, "begin; truncate people; insert into people values (7, 'eve', 1); commit").len(),
+        4
+    );
+    assert_eq!(
+        run(s, "select id, name from people"),
+        ["7|eve", "SELECT 1"],
+        "also when it was replayed"
+    );
     assert_eq!(run(s, "begin; savepoint a; truncate people").len(), 3);
     block_on(s.parse("ins", "insert into people values (8, 'bob', 2)", &[])).unwrap();
     for _ in 0..2 {
@@ -239,20 +302,32 @@ fn catalogs_change_inside_transactions() {
     let (mut session, _) = with_people();
     let mut other = Session::new(session.engine().clone(), "other");
     let s = &mut session;
-    assert_eq!(run(s, "begin; create table t (a int); insert into t values (1),(2); rollback").len(), 4);
+    assert_eq!(
+        run(s, "begin; create table t (a int); insert into t values (1),(2); rollback").len(),
+        4
+    );
     assert!(run(s, "select * from t")[0].starts_with("42P01"));
     block_on(other.parse("q", "select * from people where age = 25", &[])).unwrap();
     assert_eq!(run(s, "create index by_age on people (age desc)"), ["CREATE INDEX"]);
-    assert_eq!(run(s, "explain select id from people where age = 25")[0], "Lookup of people by index by_age (age)");
+    assert_eq!(
+        run(s, "explain select id from people where age = 25")[0],
+        "Lookup of people by index by_age (age)"
+    );
     other.bind("", "q", vec![]).unwrap();
     assert_eq!(common::show(&block_on(other.execute("", 0)).unwrap()).len(), 3);
     block_on(other.sync()).unwrap();
     assert_eq!(
-        run(s, "update people set age = 26 where id = 2; select id from people where age >= 26 order by age"),
+        run(
+            s,
+            "update people set age = 26 where id = 2; select id from people where age >= 26 order by age"
+        ),
         ["UPDATE 1", "2", "1", "SELECT 2"]
     );
     assert_eq!(
-        run(s, "alter table people add column city text default 'ulm'; select city from people where id = 1")[1],
+        run(
+            s,
+            "alter table people add column city text default 'ulm'; select city from people where id = 1"
+        )[1],
         "ulm"
     );
     assert_eq!(run(s, "drop index by_age; truncate people; select count(*) from people")[2], "0");
@@ -271,23 +346,40 @@ fn the_past_can_be_read() {
     // In microseconds, rounded up: this engine's clock has not come far.
     let committed = run(s, "show meridian.commit_timestamp")[0].clone();
     assert!(committed.ends_with("+00") && committed.contains(":"), "{committed}");
-    assert_eq!(run(s, &format!("select count(*) from people as of system time '{before}'")), ["3", "SELECT 1"]);
+    assert_eq!(
+        run(s, &format!("select count(*) from people as of system time '{before}'")),
+        ["3", "SELECT 1"]
+    );
     assert_eq!(run(s, "select count(*) from people"), ["1", "SELECT 1"]);
     assert!(run(s, "select 1 as of system time 'soon'")[0].starts_with("22007"));
     // Not older than this, or than so long ago.
-    let least = format!("select count(*) from people as of system time with_min_timestamp('{before}')");
+    let least =
+        format!("select count(*) from people as of system time with_min_timestamp('{before}')");
     assert_eq!(run(s, &least), ["3", "SELECT 1"]);
-    assert_eq!(run(s, "select count(*) from people as of system time with_max_staleness('0s')"), ["1", "SELECT 1"]);
-    assert!(run(s, "select 1 as of system time with_max_staleness('a while')")[0].starts_with("22007"));
+    assert_eq!(
+        run(s, "select count(*) from people as of system time with_max_staleness('0s')"),
+        ["1", "SELECT 1"]
+    );
+    assert!(
+        run(s, "select 1 as of system time with_max_staleness('a while')")[0].starts_with("22007")
+    );
     assert!(run(s, "select 1 as of system time with_luck('1s')")[0].starts_with("42601"));
     // The same for all that a session reads, and never for what it writes.
     run(s, &format!("set meridian.read_only_staleness = 'READ_TIMESTAMP {before}'"));
     assert_eq!(run(s, "select count(*) from people"), ["3", "SELECT 1"]);
     assert_eq!(run(s, "begin read only; select count(*) from people; commit")[1], "3");
     assert_eq!(run(s, "insert into people (id, name) values (9, 'Zoe')"), ["INSERT 0 1"]);
-    assert_eq!(run(s, "select count(*) from people as of system time with_max_staleness('0s')")[0], "2");
-    assert_eq!(run(s, "set meridian.read_only_staleness = 'strong'; select count(*) from people")[1], "2");
-    assert!(run(s, "set meridian.read_only_staleness = 'MAX_STALENESS soon'")[0].starts_with("22023"));
+    assert_eq!(
+        run(s, "select count(*) from people as of system time with_max_staleness('0s')")[0],
+        "2"
+    );
+    assert_eq!(
+        run(s, "set meridian.read_only_staleness = 'strong'; select count(*) from people")[1],
+        "2"
+    );
+    assert!(
+        run(s, "set meridian.read_only_staleness = 'MAX_STALENESS soon'")[0].starts_with("22023")
+    );
 }
 
 #[test]
@@ -317,7 +409,10 @@ fn copy_reads_escapes_and_refuses_what_is_wrong() {
     block_on(s.copy_data(b"10\ta\\tb\\\\\t\\N\n11\tq\tz@z\n\\.\n")).unwrap();
     assert_eq!(block_on(s.copy_done()).unwrap(), Response::Complete("COPY 2".into()));
     assert_eq!(block_on(s.next()), None);
-    assert_eq!(run(s, "select name, age, email from people where id = 10"), ["a\tb\\|30|NULL", "SELECT 1"]);
+    assert_eq!(
+        run(s, "select name, age, email from people where id = 10"),
+        ["a\tb\\|30|NULL", "SELECT 1"]
+    );
     for bad in ["x\ty\tz\n", "1\t2\n", "12\ta\tb\tc\n", "1\ta\tb\n"] {
         assert_eq!(run(s, "copy people (id, name, email) from stdin"), ["COPY IN 3"]);
         assert!(block_on(s.copy_data(bad.as_bytes())).is_err(), "{bad}");
@@ -343,11 +438,15 @@ fn types_print_as_postgresql_prints_them() {
         "t|1e+20|1.01|ab  |\\x00ff|a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11|2024-02-29|2024-02-29 12:00:00.5|2024-02-29 10:00:00+00|-3|9000000000"
     );
     assert_eq!(
-        run(s, "select c = 'ab', d + 1, round(2.5), abs(-3), upper('x'), coalesce(null, 4) from k")[0],
+        run(s, "select c = 'ab', d + 1, round(2.5), abs(-3), upper('x'), coalesce(null, 4) from k")
+            [0],
         "t|2024-03-01|3|3|X|4"
     );
     assert_eq!(run(s, "select version()")[0].split(' ').next(), Some("PostgreSQL"));
-    assert_eq!(run(s, "select current_database(), current_schema(), current_user")[0], "postgres|public|root");
+    assert_eq!(
+        run(s, "select current_database(), current_schema(), current_user")[0],
+        "postgres|public|root"
+    );
 }
 
 #[test]
@@ -384,17 +483,27 @@ fn what_fills_new_storage_is_seen_with_the_commit_or_never() {
     // A savepoint takes back what came after it, so that its rows wait for the commit.
     run(s, "begin; truncate t; savepoint p");
     copy(s, "3\tz\n").unwrap();
-    assert_eq!(run(s, "rollback to p; select count(*) from t; rollback"), ["ROLLBACK", "0", "SELECT 1", "ROLLBACK"]);
+    assert_eq!(
+        run(s, "rollback to p; select count(*) from t; rollback"),
+        ["ROLLBACK", "0", "SELECT 1", "ROLLBACK"]
+    );
     for (rows, constraint) in [("2\tx\n1\ty\n2\tz\n", "t_pkey"), ("1\tx\n2\tx\n", "t_b_key")] {
         run(s, "begin; truncate t");
         let error = copy(s, rows).unwrap_err();
-        assert!(error.sqlstate == "23505" && error.message.contains(constraint), "{}", error.message);
+        assert!(
+            error.sqlstate == "23505" && error.message.contains(constraint),
+            "{}",
+            error.message
+        );
         run(s, "rollback");
     }
     run(s, "begin; truncate t");
     copy(s, "1\tx\n2\ty\n").unwrap();
     run(s, "commit; alter table t add column c int default 7; create index on t (c)");
-    assert_eq!(run(&mut other, "select * from t where c = 7 order by a"), ["1|x|7", "2|y|7", "SELECT 2"]);
+    assert_eq!(
+        run(&mut other, "select * from t where c = 7 order by a"),
+        ["1|x|7", "2|y|7", "SELECT 2"]
+    );
     assert_eq!(run(s, "vacuum"), ["VACUUM"]);
     assert_eq!(run(s, all), ["1|x", "2|y", "SELECT 2"]);
 }
@@ -411,7 +520,8 @@ fn who_interrupts_a_commit_hears_that_its_outcome_is_unknown() {
     assert_eq!(s.interrupt().sqlstate, "57014");
 }
 
-/// A session that asks for a weaker level than the database's gets the database's; a stronger one is refused.
+/// A session that asks for a weaker level than the database's gets the database's; a stronger one
+/// is refused.
 #[test]
 fn transactions_have_the_isolation_level_of_their_database() {
     for (given, refused) in [
@@ -429,14 +539,24 @@ fn transactions_have_the_isolation_level_of_their_database() {
             let is_refused = refused.contains(&asked.name());
             for ask in ["begin isolation level", "start transaction isolation level"] {
                 let answer = run(s, &format!("{ask} {asked}"));
-                assert_eq!(answer[0].starts_with("0A000"), is_refused, "{given}, {asked}: {answer:?}");
+                assert_eq!(
+                    answer[0].starts_with("0A000"),
+                    is_refused,
+                    "{given}, {asked}: {answer:?}"
+                );
                 assert_eq!(shown(s), given.name());
                 run(s, "rollback");
             }
-            for ask in ["set transaction isolation level", "set session characteristics as transaction isolation level"]
-            {
+            for ask in [
+                "set transaction isolation level",
+                "set session characteristics as transaction isolation level",
+            ] {
                 let answer = run(s, &format!("begin; {ask} {asked}; rollback"));
-                assert_eq!(answer[1].starts_with("0A000"), is_refused, "{given}, {asked}: {answer:?}");
+                assert_eq!(
+                    answer[1].starts_with("0A000"),
+                    is_refused,
+                    "{given}, {asked}: {answer:?}"
+                );
                 run(s, "rollback");
             }
             let answer = run(s, &format!("set default_transaction_isolation = '{asked}'"));

@@ -1,9 +1,11 @@
-//! How fast the store is on this machine: `cargo run --release -p meridian-store --example speed [FOLDER]`.
+//! How fast the store is on this machine:
+//! `cargo run --release -p meridian-store --example speed [FOLDER]`.
 
 use meridian_clock::Timestamp;
 use meridian_log::{Disk, MemoryDisk, OsDisk};
 use meridian_mvcc::{
-    Batch, Collector, Key, KeyRange, Recent, SpaceId, Store, StoredVersion, Value, Version, Write, read, scan,
+    Batch, Collector, Key, KeyRange, Recent, SpaceId, Store, StoredVersion, Value, Version, Write,
+    read, scan,
 };
 use meridian_store::RedbStore;
 use std::time::Instant;
@@ -22,14 +24,21 @@ fn somewhere(number: u64) -> u64 {
 
 fn version(row: u64, nanos: u64) -> StoredVersion {
     let value = Some(Value::from(vec![7; 100]));
-    StoredVersion { key: Key::from(row.to_be_bytes().to_vec()), version: Version { at: at(nanos), value } }
+    StoredVersion {
+        key: Key::from(row.to_be_bytes().to_vec()),
+        version: Version { at: at(nanos), value },
+    }
 }
 
 fn measure<R>(what: &str, count: u64, step: impl FnOnce() -> R) -> R {
     let begun = Instant::now();
     let result = step();
     let seconds = begun.elapsed().as_secs_f64();
-    println!("{what:<48} {:>9.0}/s  {:>8.2} µs each", count as f64 / seconds, seconds * 1e6 / count as f64);
+    println!(
+        "{what:<48} {:>9.0}/s  {:>8.2} µs each",
+        count as f64 / seconds,
+        seconds * 1e6 / count as f64
+    );
     result
 }
 
@@ -59,21 +68,29 @@ fn main() {
     measure("scan, rows in chunks of 1000", ROWS, || {
         let mut rest = Some(KeyRange::all());
         while let Some(range) = rest {
-            rest = scan(&recent, &store, SPACE, &range, at(9), false, 1000, 1 << 20).expect("the disk works").rest;
+            rest = scan(&recent, &store, SPACE, &range, at(9), false, 1000, 1 << 20)
+                .expect("the disk works")
+                .rest;
         }
     });
     measure("install of 4 writes, one of them hot", 100_000, || {
         for number in 0..100_000u64 {
             let rows = [somewhere(number), somewhere(number + ROWS), number % 10, 5];
-            let write =
-                |row: u64| Write { key: row.to_be_bytes().to_vec().into(), value: Some(Value::from(vec![7; 100])) };
+            let write = |row: u64| Write {
+                key: row.to_be_bytes().to_vec().into(),
+                value: Some(Value::from(vec![7; 100])),
+            };
             recent.install(at(10 + number), &rows.map(write), number);
         }
     });
     measure("point read, recent or settled", 300_000, || {
         for number in 0..300_000 {
             let key = somewhere(number).to_be_bytes();
-            assert!(read(&recent, &store, SPACE, &key, Timestamp::MAX).expect("the disk works").is_some());
+            assert!(
+                read(&recent, &store, SPACE, &key, Timestamp::MAX)
+                    .expect("the disk works")
+                    .is_some()
+            );
         }
     });
     measure("settle, versions", 400_000, || {
@@ -84,7 +101,10 @@ fn main() {
             }
             let versions = settling.installs.iter().flat_map(|(at, writes)| {
                 let version = |write: &Write| Version { at: *at, value: write.value.clone() };
-                writes.iter().map(move |write| StoredVersion { key: write.key.clone(), version: version(write) })
+                writes.iter().map(move |write| StoredVersion {
+                    key: write.key.clone(),
+                    version: version(write),
+                })
             });
             apply(&store, versions.collect());
             recent.settled(&settling);
@@ -93,7 +113,8 @@ fn main() {
     measure("checkpoint", 1, || store.checkpoint().expect("there is room"));
     measure("collect, versions looked at", ROWS + 400_000, || {
         let mut collector = Collector::begin(&recent, SPACE, Timestamp::MAX);
-        while let Some(batch) = collector.step(&*store.snapshot().expect("it opens"), 1 << 20).expect("the disk works")
+        while let Some(batch) =
+            collector.step(&*store.snapshot().expect("it opens"), 1 << 20).expect("the disk works")
         {
             store.apply(batch).expect("there is room");
         }

@@ -1,8 +1,9 @@
 //! Blocks that know when they have rotted.
 //!
-//! The engine checks its pages when it recovers, not when it reads; a flipped bit would become a wrong row, or a panic in the
-//! middle of a tree. So between the engine and the disk every block of 4096 bytes has a checksum, verified whenever it is read
-//! from the disk (not from the engine's cache).
+//! The engine checks its pages when it recovers, not when it reads; a flipped bit would become a
+//! wrong row, or a panic in the middle of a tree. So between the engine and the disk every block of
+//! 4096 bytes has a checksum, verified whenever it is read from the disk (not from the engine's
+//! cache).
 //!
 //! ```text
 //!   page 0      1          2 … 1025         1026       1027 …
@@ -13,11 +14,14 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A checksum covers the block's number, so that a write which went to the wrong place is noticed.
-//! 2. Checksums are written before the sync that makes their blocks durable. The engine never overwrites a block that its last
-//!    durable state needs, and commits in two phases: so whatever a crash tears, or leaves with a checksum of another time, is
-//!    needed by nobody. This rests on a sector of 512 bytes being written whole or not at all.
-//! 3. The engine's header is overwritten in place. It is shorter than a sector, and its checksum lies in the same sector.
+//! 1. A checksum covers the block's number, so that a write which went to the wrong place is
+//!    noticed.
+//! 2. Checksums are written before the sync that makes their blocks durable. The engine never
+//!    overwrites a block that its last durable state needs, and commits in two phases: so whatever
+//!    a crash tears, or leaves with a checksum of another time, is needed by nobody. This rests on
+//!    a sector of 512 bytes being written whole or not at all.
+//! 3. The engine's header is overwritten in place. It is shorter than a sector, and its checksum
+//!    lies in the same sector.
 
 use crate::rules;
 use meridian_log::File;
@@ -45,7 +49,8 @@ struct Sums {
     dirty: bool,
 }
 
-/// A file of checked blocks, with the engine's idea of offsets: header and blocks, no checksums in between.
+/// A file of checked blocks, with the engine's idea of offsets: header and blocks, no checksums in
+/// between.
 pub(crate) struct Blocks {
     file: Arc<dyn File>,
     groups: Mutex<BTreeMap<u64, Sums>>,
@@ -61,7 +66,8 @@ pub(crate) enum Unopened {
 }
 
 impl Blocks {
-    /// Opens a file. One whose making was broken off by a crash is made again: nothing was ever in it.
+    /// Opens a file. One whose making was broken off by a crash is made again: nothing was ever in
+    /// it.
     pub(crate) fn open(file: Arc<dyn File>) -> Result<Self, Unopened> {
         let blocks = Blocks { file, groups: Mutex::default(), damage: Mutex::default() };
         let length = blocks.file.len().map_err(Unopened::Io)?;
@@ -72,7 +78,8 @@ impl Blocks {
         let present = SECTOR.min(length as usize);
         blocks.file.read_at(0, &mut first[..present]).map_err(Unopened::Io)?;
         let begun = &first[OWN..OWN + 8] == MAGIC;
-        if begun && word(&first, OWN + 8) > FORMAT && word(&first, SECTOR - 4) == header_sum(&first) {
+        if begun && word(&first, OWN + 8) > FORMAT && word(&first, SECTOR - 4) == header_sum(&first)
+        {
             return Err(Unopened::Newer(word(&first, OWN + 8)));
         }
         let checks = begun && word(&first, SECTOR - 4) == header_sum(&first);
@@ -173,8 +180,8 @@ impl Blocks {
                 sums.sums[first as usize..first as usize + count].to_vec()
             })?;
             for (place, (block, expected)) in part.chunks_exact(BLOCK).zip(expected).enumerate() {
-                let checks =
-                    broken(rules::STORE_CHECKSUM) || sum(group * GROUP + first + place as u64, block) == expected;
+                let checks = broken(rules::STORE_CHECKSUM)
+                    || sum(group * GROUP + first + place as u64, block) == expected;
                 if !checks {
                     return Err(self.damaged(at + (place * BLOCK) as u64, "the block"));
                 }

@@ -10,20 +10,22 @@
 //!         ◀────────────── Done            the log goes on from there
 //! ```
 //!
-//! [`Courier`] is a value: it is told the time, and leaves what is to be sent and done in [`Courier::drain`].
-//! Host and simulator drive the same one.
+//! [`Courier`] is a value: it is told the time, and leaves what is to be sent and done in
+//! [`Courier::drain`]. Host and simulator drive the same one.
 //!
-//! **Memory.** A receiver asks for a window of pages, which all of its copies share, and keeps no more
-//! of those that arrive ahead of their turn. A sender keeps one view of its store for each copy, and
-//! where the pages of a window begin.
+//! **Memory.** A receiver asks for a window of pages, which all of its copies share, and keeps no
+//! more of those that arrive ahead of their turn. A sender keeps one view of its store for each
+//! copy, and where the pages of a window begin.
 //!
-//! **Loss.** A network may carry pages past one another: one that is ahead of its turn waits for it.
-//! A receiver that has waited for [`Pace::again_ns`] asks again from the page that it lacks; a sender offers again while it is not answered. After
-//! [`Pace::patience_ns`] without a word each side gives up, and the sender's group begins anew.
-//! A restart on either side ends the copy likewise.
+//! **Loss.** A network may carry pages past one another: one that is ahead of its turn waits for
+//! it. A receiver that has waited for [`Pace::again_ns`] asks again from the page that it lacks; a
+//! sender offers again while it is not answered. After [`Pace::patience_ns`] without a word each
+//! side gives up, and the sender's group begins anew. A restart on either side ends the copy
+//! likewise.
 //!
-//! **A changed leader.** An offer bears its leader's term. A receiver follows the newest leader, and
-//! begins anew with it: the entries behind an older leader's copy may be gone from the new one's log.
+//! **A changed leader.** An offer bears its leader's term. A receiver follows the newest leader,
+//! and begins anew with it: the entries behind an older leader's copy may be gone from the new
+//! one's log.
 //!
 //! Invariants:
 //! 1. A page is added once, after all pages before it. A copy is durable before it is handed over.
@@ -135,7 +137,8 @@ pub struct Order {
 pub enum Said {
     /// Send this to another node's courier.
     Post(NodeId, Parcel),
-    /// A member has begun to receive a copy through this entry: its leader keeps the log from there on.
+    /// A member has begun to receive a copy through this entry: its leader keeps the log from there
+    /// on.
     Began {
         /// The shard.
         key: MachineKey,
@@ -234,7 +237,13 @@ impl Courier {
     /// Of a node in one life. Numbers above `after` are not those of another life: a late answer to
     /// an earlier life is not heeded.
     pub fn new(pace: Pace, after: u64) -> Courier {
-        Courier { pace, sending: BTreeMap::new(), receiving: BTreeMap::new(), next: after, said: Vec::new() }
+        Courier {
+            pace,
+            sending: BTreeMap::new(),
+            receiving: BTreeMap::new(),
+            next: after,
+            said: Vec::new(),
+        }
     }
 
     /// Whether no copy is under way.
@@ -251,10 +260,12 @@ impl Courier {
     /// if there was one under way: it had become of no use.
     pub fn send(&mut self, now_ns: u64, order: Order) -> bool {
         let before = self.sending.len();
-        self.sending.retain(|_, sending| (sending.order.key, sending.order.to) != (order.key, order.to));
+        self.sending
+            .retain(|_, sending| (sending.order.key, sending.order.to) != (order.key, order.to));
         let replaced = self.sending.len() < before;
         self.next += 1;
-        let sending = Sending { order, pages: None, answered: false, heard_ns: now_ns, offered_ns: None };
+        let sending =
+            Sending { order, pages: None, answered: false, heard_ns: now_ns, offered_ns: None };
         self.sending.insert(self.next, sending);
         replaced
     }
@@ -262,7 +273,9 @@ impl Courier {
     /// A received copy is in use, or is not wanted any more.
     pub fn taken(&mut self, received: &Received) {
         let Received { key, from, number, .. } = *received;
-        self.receiving.retain(|of, receiving| *of != key || (receiving.from, receiving.number) != (from, number));
+        self.receiving.retain(|of, receiving| {
+            *of != key || (receiving.from, receiving.number) != (from, number)
+        });
         self.said.push(Said::Post(from, Parcel::Done { number }));
     }
 
@@ -308,7 +321,8 @@ impl Courier {
         };
         self.receiving.retain(|key, receiving| lives(key, receiving));
         let late = |sending: &Sending| since(sending.heard_ns) >= patience_ns;
-        let gone: Vec<u64> = self.sending.iter().filter(|(_, s)| late(s)).map(|(number, _)| *number).collect();
+        let gone: Vec<u64> =
+            self.sending.iter().filter(|(_, s)| late(s)).map(|(number, _)| *number).collect();
         gone.into_iter().for_each(|number| self.end(number, 0));
     }
 
@@ -322,12 +336,15 @@ impl Courier {
                 }
             }
             Parcel::Request { number, next, window, again } => {
-                let Some(sending) = self.sending.get_mut(&number).filter(|sending| sending.order.to == from) else {
+                let Some(sending) =
+                    self.sending.get_mut(&number).filter(|sending| sending.order.to == from)
+                else {
                     return;
                 };
                 let Some(pages) = &mut sending.pages else { return };
                 if !std::mem::replace(&mut sending.answered, true) {
-                    let (Order { key, to, .. }, position) = (sending.order, pages.whole.extent.position);
+                    let (Order { key, to, .. }, position) =
+                        (sending.order, pages.whole.extent.position);
                     self.said.push(Said::Began { key, to, position });
                 }
                 (sending.heard_ns, sending.offered_ns) = (now_ns, Some(now_ns));
@@ -338,7 +355,9 @@ impl Courier {
                 let window = window.min(self.pace.window);
                 let sent = pages.send(number, (next, window, again), self.pace.page_bytes);
                 match sent {
-                    Ok(sent) => self.said.extend(sent.into_iter().map(|page| Said::Post(from, page))),
+                    Ok(sent) => {
+                        self.said.extend(sent.into_iter().map(|page| Said::Post(from, page)))
+                    }
                     Err(error) => self.said.push(Said::Failed { key: sending.order.key, error }),
                 }
             }
@@ -361,7 +380,10 @@ impl Courier {
     }
 
     fn end(&mut self, number: u64, position: u64) {
-        let Some(Sending { order: Order { key, to, .. }, .. }) = self.sending.remove(&number) else { return };
+        let Some(Sending { order: Order { key, to, .. }, .. }) = self.sending.remove(&number)
+        else {
+            return;
+        };
         self.said.push(Said::Ended { key, to, position });
     }
 
@@ -388,8 +410,19 @@ impl Courier {
         let (heard_ns, asked_ns, next, complete) = (now_ns, now_ns, 0, false);
         let space = Arc::downgrade(&space);
         let ahead = BTreeMap::new();
-        let receiving =
-            Receiving { space, from, number, term, copy, extent, next, ahead, complete, heard_ns, asked_ns };
+        let receiving = Receiving {
+            space,
+            from,
+            number,
+            term,
+            copy,
+            extent,
+            next,
+            ahead,
+            complete,
+            heard_ns,
+            asked_ns,
+        };
         self.receiving.insert(key, receiving);
         let request = self.receiving[&key].request(self.window(), false);
         self.said.push(request);
@@ -406,12 +439,15 @@ impl Courier {
     ) {
         let window = self.window();
         let of_copy = |receiving: &Receiving| (receiving.from, receiving.number) == (from, number);
-        let Some((key, receiving)) = self.receiving.iter_mut().find(|(_, receiving)| of_copy(receiving)) else {
+        let Some((key, receiving)) =
+            self.receiving.iter_mut().find(|(_, receiving)| of_copy(receiving))
+        else {
             return;
         };
         let key = *key;
         receiving.heard_ns = now_ns;
-        if receiving.complete || page < receiving.next || page - receiving.next >= self.pace.window {
+        if receiving.complete || page < receiving.next || page - receiving.next >= self.pace.window
+        {
             return; // Twice, or never asked for.
         }
         receiving.ahead.insert(page, (versions, last));
@@ -424,7 +460,9 @@ impl Courier {
         receiving.asked_ns = now_ns;
         while let Some((versions, last)) = receiving.ahead.remove(&receiving.next) {
             let kept = space.extend_copy(copy, versions);
-            if let Err(error) = kept.and_then(|()| if last { space.end_copy(copy, extent) } else { Ok(()) }) {
+            if let Err(error) =
+                kept.and_then(|()| if last { space.end_copy(copy, extent) } else { Ok(()) })
+            {
                 return self.said.push(Said::Failed { key, error }); // It is asked for again.
             }
             receiving.next += 1;
@@ -444,7 +482,10 @@ impl Receiving {
     }
 
     fn request(&self, window: u64, again: bool) -> Said {
-        Said::Post(self.from, Parcel::Request { number: self.number, next: self.next, window, again })
+        Said::Post(
+            self.from,
+            Parcel::Request { number: self.number, next: self.next, window, again },
+        )
     }
 }
 
@@ -461,7 +502,9 @@ impl Pages {
         (wanted, window, again): (u64, u64, bool),
         page_bytes: usize,
     ) -> Result<Vec<Parcel>, StoreError> {
-        let Some(passed) = wanted.checked_sub(self.first).and_then(|passed| usize::try_from(passed).ok()) else {
+        let Some(passed) =
+            wanted.checked_sub(self.first).and_then(|passed| usize::try_from(passed).ok())
+        else {
             return Ok(Vec::new()); // An older request comes late.
         };
         if passed >= self.starts.len() {
@@ -494,7 +537,8 @@ mod tests {
     use meridian_mvcc::{Key, Store, Value, Write};
 
     const KEY: MachineKey = MachineKey { database: 1, shard: 0 };
-    const PACE: Pace = Pace { again_ns: 10, patience_ns: 100, page_bytes: 64, window: 4, settle_bytes: 1 << 20 };
+    const PACE: Pace =
+        Pace { again_ns: 10, patience_ns: 100, page_bytes: 64, window: 4, settle_bytes: 1 << 20 };
     const KEYS: u64 = 40;
 
     fn at(nanos: u64) -> Timestamp {
@@ -503,7 +547,12 @@ mod tests {
 
     fn put(space: &Space, number: u64) {
         let key = Key::from(format!("k{:03}", number % KEYS).as_str());
-        space.install(at(number), &[Write { key, value: Some(Value::from("a value of some bytes")) }], number, 1);
+        space.install(
+            at(number),
+            &[Write { key, value: Some(Value::from("a value of some bytes")) }],
+            number,
+            1,
+        );
     }
 
     struct Node {
@@ -565,13 +614,18 @@ mod tests {
         while let Some((to, parcel)) = wire.pop_front() {
             if keeps(&parcel) {
                 let (place, from) = if to == SENDER { (0, RECEIVER) } else { (1, SENDER) };
-                wire.extend(nodes[place].with(|courier, find| courier.hear(now_ns, find, from, parcel)));
+                wire.extend(
+                    nodes[place].with(|courier, find| courier.hear(now_ns, find, from, parcel)),
+                );
             }
         }
     }
 
     fn tick(nodes: &mut [Node; 2], now_ns: u64) -> VecDeque<(NodeId, Parcel)> {
-        nodes.iter_mut().flat_map(|node| node.with(|courier, find| courier.tick(now_ns, find))).collect()
+        nodes
+            .iter_mut()
+            .flat_map(|node| node.with(|courier, find| courier.tick(now_ns, find)))
+            .collect()
     }
 
     fn same(a: &Space, b: &Space) {
@@ -600,7 +654,10 @@ mod tests {
                     (count >> 33) % 10 >= lost
                 });
             }
-            assert_eq!((nodes[0].log.join(", "), nodes[1].received), ("began 120, ended 120".to_owned(), 1));
+            assert_eq!(
+                (nodes[0].log.join(", "), nodes[1].received),
+                ("began 120, ended 120".to_owned(), 1)
+            );
             assert!(nodes.iter().all(|node| node.courier.is_idle()));
             same(&nodes[0].space, &nodes[1].space);
         }
@@ -614,7 +671,9 @@ mod tests {
         while let Some((to, parcel)) = wire.pop_front() {
             let (place, from) = if to == SENDER { (0, RECEIVER) } else { (1, SENDER) };
             wire.extend(nodes[place].with(|courier, find| courier.hear(1, find, from, parcel)));
-            most = most.max(wire.iter().filter(|(_, parcel)| matches!(parcel, Parcel::Page { .. })).count());
+            most = most.max(
+                wire.iter().filter(|(_, parcel)| matches!(parcel, Parcel::Page { .. })).count(),
+            );
         }
         assert_eq!((most, nodes[1].received), (4, 1));
     }
@@ -629,8 +688,11 @@ mod tests {
             extent: Extent { position, ..Extent::default() },
             term,
         };
-        let mut hears = |from, parcel| nodes[1].with(|courier, find| courier.hear(1, find, from, parcel));
-        let asks = |of: u32, number| vec![(NodeId(of), Parcel::Request { number, next: 0, window: 4, again: false })];
+        let mut hears =
+            |from, parcel| nodes[1].with(|courier, find| courier.hear(1, find, from, parcel));
+        let asks = |of: u32, number| {
+            vec![(NodeId(of), Parcel::Request { number, next: 0, window: 4, again: false })]
+        };
         assert_eq!(hears(NodeId(1), offer(7, 2, 50)), asks(1, 7));
         assert_eq!(hears(NodeId(1), offer(7, 2, 50)), [], "it is under way");
         assert_eq!(hears(NodeId(3), offer(9, 1, 60)), [], "an older leader");
@@ -666,13 +728,17 @@ mod tests {
         let mut nodes = [Node::new(120), Node::new(0)];
         nodes[0].courier.send(0, order(1));
         let mut wire = tick(&mut nodes, 1);
-        // The newest of what is on its way arrives first; no time passes, so nothing is asked for again.
+        // The newest of what is on its way arrives first; no time passes, so nothing is asked for
+        // again.
         while let Some((to, parcel)) = wire.pop_back() {
             let (place, from) = if to == SENDER { (0, RECEIVER) } else { (1, SENDER) };
             wire.extend(nodes[place].with(|courier, find| courier.hear(1, find, from, parcel)));
             assert!(nodes[1].courier.receiving.values().all(|receiving| receiving.ahead.len() < 4));
         }
-        assert_eq!((nodes[0].log.join(", "), nodes[1].received), ("began 120, ended 120".to_owned(), 1));
+        assert_eq!(
+            (nodes[0].log.join(", "), nodes[1].received),
+            ("began 120, ended 120".to_owned(), 1)
+        );
         same(&nodes[0].space, &nodes[1].space);
     }
 
@@ -682,7 +748,9 @@ mod tests {
         let mut pages = Pages::of(whole);
         let mut numbers = |wanted, window, again| -> Vec<u64> {
             let sent = pages.send(1, (wanted, window, again), 64).unwrap();
-            sent.iter().map(|page| if let Parcel::Page { page, .. } = page { *page } else { u64::MAX }).collect()
+            sent.iter()
+                .map(|page| if let Parcel::Page { page, .. } = page { *page } else { u64::MAX })
+                .collect()
         };
         assert_eq!(numbers(0, 3, false), [0, 1, 2]);
         assert_eq!(numbers(0, 3, false), [0; 0], "they are on their way");

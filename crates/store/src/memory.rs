@@ -1,11 +1,14 @@
-//! The engine's twin in memory: a sorted map. Obviously right, and what the engine is compared with.
+//! The engine's twin in memory: a sorted map. Obviously right, and what the engine is compared
+//! with.
 //!
-//! The map is persistent in the functional sense: a view, and a checkpoint, shares with it whatever later batches leave alone.
+//! The map is persistent in the functional sense: a view, and a checkpoint, shares with it whatever
+//! later batches leave alone.
 
 use imbl::OrdMap;
 use meridian_clock::Timestamp;
 use meridian_mvcc::{
-    Batch, Cursor, Key, KeyRange, Page, Snapshot, SpaceId, Store, StoreError, StoredVersion, Value, Version,
+    Batch, Cursor, Key, KeyRange, Page, Snapshot, SpaceId, Store, StoreError, StoredVersion, Value,
+    Version,
 };
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -80,8 +83,11 @@ impl Store for MemoryStore {
     fn drop_space(&self, space: SpaceId) -> Result<(), StoreError> {
         let mut state = self.state();
         let all = (space, Key::default(), Reverse(Timestamp::MAX))..;
-        let of_space =
-            state.versions.range(all).map(|(key, _)| key.clone()).take_while(|(owner, _, _)| *owner == space);
+        let of_space = state
+            .versions
+            .range(all)
+            .map(|(key, _)| key.clone())
+            .take_while(|(owner, _, _)| *owner == space);
         for key in of_space.collect::<Vec<_>>() {
             state.versions.remove(&key);
         }
@@ -104,12 +110,18 @@ fn after(space: SpaceId) -> Option<SpaceId> {
 
 impl View {
     /// Versions of a range: by key, newest first; or all of it backwards.
-    fn within(&self, space: SpaceId, range: &KeyRange, reverse: bool) -> impl Iterator<Item = StoredVersion> {
+    fn within(
+        &self,
+        space: SpaceId,
+        range: &KeyRange,
+        reverse: bool,
+    ) -> impl Iterator<Item = StoredVersion> {
         let first = |space: SpaceId, key: Key| (space, key, Reverse(Timestamp::MAX));
         let start = Bound::Included(first(space, range.start.clone()));
         let end = match &range.end {
             Some(end) => Bound::Excluded(first(space, end.clone().max(range.start.clone()))),
-            None => after(space).map_or(Bound::Unbounded, |next| Bound::Excluded(first(next, Key::default()))),
+            None => after(space)
+                .map_or(Bound::Unbounded, |next| Bound::Excluded(first(next, Key::default()))),
         };
         let mut found = self.0.range((start, end));
         std::iter::from_fn(move || if reverse { found.next_back() } else { found.next() }).map(
@@ -126,8 +138,15 @@ fn size(found: &StoredVersion) -> usize {
 }
 
 impl Snapshot for View {
-    fn get(&self, space: SpaceId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
-        let found = self.within(space, &KeyRange::point(key.into()), false).find(|found| found.version.at <= at);
+    fn get(
+        &self,
+        space: SpaceId,
+        key: &[u8],
+        at: Timestamp,
+    ) -> Result<Option<Version>, StoreError> {
+        let found = self
+            .within(space, &KeyRange::point(key.into()), false)
+            .find(|found| found.version.at <= at);
         Ok(found.map(|found| found.version))
     }
 
@@ -163,10 +182,17 @@ impl Snapshot for View {
         Ok(page)
     }
 
-    fn versions(&self, space: SpaceId, range: &KeyRange, limit_bytes: usize) -> Result<Page, StoreError> {
+    fn versions(
+        &self,
+        space: SpaceId,
+        range: &KeyRange,
+        limit_bytes: usize,
+    ) -> Result<Page, StoreError> {
         let (mut page, mut bytes) = (Page::default(), 0);
         for found in self.within(space, range, false) {
-            if bytes >= limit_bytes && page.versions.last().is_some_and(|last| last.key != found.key) {
+            if bytes >= limit_bytes
+                && page.versions.last().is_some_and(|last| last.key != found.key)
+            {
                 page.rest = Some(KeyRange { start: found.key, end: range.end.clone() });
                 break;
             }
@@ -184,7 +210,8 @@ impl Snapshot for View {
     ) -> Result<(Vec<StoredVersion>, Option<Cursor>), StoreError> {
         let (mut versions, mut bytes) = (Vec::<StoredVersion>::new(), 0);
         let before = |found: &StoredVersion| {
-            found.key == from.range.start && from.below.is_some_and(|below| found.version.at >= below)
+            found.key == from.range.start
+                && from.below.is_some_and(|below| found.version.at >= below)
         };
         for found in self.within(space, &from.range, false).skip_while(before) {
             if let Some(last) = versions.last().filter(|_| bytes >= limit_bytes.max(1)) {

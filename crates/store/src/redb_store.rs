@@ -1,15 +1,19 @@
 //! Versions in one redb file over a `Disk`.
 //!
 //! Invariants:
-//! 1. `apply` is one engine transaction without sync: readers see all of a batch or none, and a crash keeps all of it or none.
-//! 2. `checkpoint` is a commit in two phases, with the allocator's state: what it made durable needs no scan after a crash, and nothing
-//!    that a later crash tears belongs to it (see [`crate::blocks`]).
-//! 3. What a store holds when it is opened is durable then, although after a failed sync the page cache
-//!    may show what the disk lacks. The header names a state only after a sync has covered all its
-//!    pages and checksums; that state's pages are not overwritten; and opening writes the header again
-//!    and syncs it before it writes anything else. After a failed sync this life writes nothing more.
-//! 4. The engine is asked to write only while there is room for what it may have buffered, because it takes no write any more
-//!    once one has failed. So a full disk is an error of this batch, reads go on, and so do writes when there is room.
+//! 1. `apply` is one engine transaction without sync: readers see all of a batch or none, and a
+//!    crash keeps all of it or none.
+//! 2. `checkpoint` is a commit in two phases, with the allocator's state: what it made durable
+//!    needs no scan after a crash, and nothing that a later crash tears belongs to it (see
+//!    [`crate::blocks`]).
+//! 3. What a store holds when it is opened is durable then, although after a failed sync the page
+//!    cache may show what the disk lacks. The header names a state only after a sync has covered
+//!    all its pages and checksums; that state's pages are not overwritten; and opening writes the
+//!    header again and syncs it before it writes anything else. After a failed sync this life
+//!    writes nothing more.
+//! 4. The engine is asked to write only while there is room for what it may have buffered, because
+//!    it takes no write any more once one has failed. So a full disk is an error of this batch,
+//!    reads go on, and so do writes when there is room.
 
 use crate::blocks::{self, Blocks, Unopened};
 use crate::version_key::{self, VersionKey};
@@ -28,7 +32,8 @@ pub(crate) const VERSIONS: TableDefinition<VersionKey, &[u8]> = TableDefinition:
 const FACTS: TableDefinition<(u64, u8, &str), &[u8]> = TableDefinition::new("facts");
 /// The one file.
 const FILE: &str = "store.redb";
-/// Room that is left alone beside what the engine may have buffered: the log's, and the file's growth.
+/// Room that is left alone beside what the engine may have buffered: the log's, and the file's
+/// growth.
 const RESERVE_BYTES: u64 = 32 << 20;
 
 /// The engine's storage: checked blocks of the one file.
@@ -81,7 +86,8 @@ impl Place {
         StoreError::Damaged { file: self.file.clone(), what: format!("{what}. {ADVICE}") }
     }
 
-    /// The engine's error in our words. What it says after damage was found, or after a write failed, is a consequence.
+    /// The engine's error in our words. What it says after damage was found, or after a write
+    /// failed, is a consequence.
     pub(crate) fn failure(&self, error: impl Into<redb::Error>) -> StoreError {
         if let Some(what) = self.blocks.damage() {
             return self.damaged(&what);
@@ -91,8 +97,9 @@ impl Place {
             redb::Error::Io(error) if is_full(error.kind()) => StoreError::Full { file },
             redb::Error::Corrupted(what) => self.damaged(&what),
             redb::Error::UpgradeRequired(found) => {
-                let what =
-                    format!("it has the engine's format {found}: open it with the version of meridian that wrote it");
+                let what = format!(
+                    "it has the engine's format {found}: open it with the version of meridian that wrote it"
+                );
                 StoreError::Disk { file, what }
             }
             redb::Error::PreviousIo => {
@@ -111,13 +118,15 @@ pub struct RedbStore {
     place: Place,
     /// What the engine may still have to write.
     buffered_bytes: u64,
-    /// The view that readers share until the next batch: beginning a read costs more than a look-up.
+    /// The view that readers share until the next batch: beginning a read costs more than a
+    /// look-up.
     view: Mutex<Option<Arc<View>>>,
 }
 
 impl RedbStore {
-    /// Opens the store of a disk, or makes an empty one. `cache_bytes` bounds the pages kept in memory; a disk that is nearly full gets
-    /// fewer, because room is kept for those that are not written yet.
+    /// Opens the store of a disk, or makes an empty one. `cache_bytes` bounds the pages kept in
+    /// memory; a disk that is nearly full gets fewer, because room is kept for those that are not
+    /// written yet.
     pub fn open(disk: &dyn Disk, cache_bytes: usize) -> Result<Self, StoreError> {
         let file = disk.describe(FILE);
         let refused = |what: String| StoreError::Disk { file: file.clone(), what };
@@ -132,7 +141,8 @@ impl RedbStore {
         })?;
         let place = Place { file: file.clone(), blocks: Arc::new(blocks) };
         let free = disk.free_bytes().map_err(|error| refused(error.to_string()))?;
-        let cache_bytes = cache_bytes.min(usize::try_from(free / 2).unwrap_or(usize::MAX).max(LEAST_CACHE_BYTES));
+        let cache_bytes =
+            cache_bytes.min(usize::try_from(free / 2).unwrap_or(usize::MAX).max(LEAST_CACHE_BYTES));
         let database = Database::builder()
             .set_cache_size(cache_bytes)
             .create_with_backend(Backend(Arc::clone(&place.blocks)))
@@ -146,7 +156,10 @@ impl RedbStore {
     fn make_tables(&self) -> Result<(), StoreError> {
         let count = || -> Result<usize, redb::Error> {
             let read = self.database.begin_read()?;
-            Ok(read.list_tables()?.filter(|table| [VERSIONS.name(), FACTS.name()].contains(&table.name())).count())
+            Ok(read
+                .list_tables()?
+                .filter(|table| [VERSIONS.name(), FACTS.name()].contains(&table.name()))
+                .count())
         };
         if count().map_err(|error| self.place.failure(error))? == 2 {
             return Ok(());
@@ -165,7 +178,8 @@ impl RedbStore {
     ) -> Result<(), StoreError> {
         let file = &self.place.file;
         let free = self.place.blocks.free_bytes();
-        let free = free.map_err(|error| StoreError::Disk { file: file.clone(), what: error.to_string() })?;
+        let free =
+            free.map_err(|error| StoreError::Disk { file: file.clone(), what: error.to_string() })?;
         if free < self.buffered_bytes + RESERVE_BYTES {
             return Err(StoreError::Full { file: file.clone() });
         }
@@ -224,7 +238,8 @@ impl Store for RedbStore {
             return Ok(view.clone());
         }
         // Under the lock: a view that was begun before a commit is never kept after it.
-        let open = || -> Result<_, redb::Error> { Ok(self.database.begin_read()?.open_table(VERSIONS)?) };
+        let open =
+            || -> Result<_, redb::Error> { Ok(self.database.begin_read()?.open_table(VERSIONS)?) };
         let versions = open().map_err(|error| self.place.failure(error))?;
         let fresh = Arc::new(View { versions, place: self.place.clone() });
         *view = Some(Arc::clone(&fresh));
@@ -256,7 +271,10 @@ impl Store for RedbStore {
         self.write(Durability::None, |write| {
             let mut versions = write.open_table(VERSIONS)?;
             let (start, end) = version_key::space_bounds(space);
-            versions.retain_in::<&[u8], _>((Bound::Included(&*start), Bound::Excluded(&*end)), |_, _| false)?;
+            versions.retain_in::<&[u8], _>(
+                (Bound::Included(&*start), Bound::Excluded(&*end)),
+                |_, _| false,
+            )?;
             let mut facts = write.open_table(FACTS)?;
             facts.retain(|(shard, copy, _), _| (shard, copy) != owner(space))?;
             Ok(())

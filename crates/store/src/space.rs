@@ -7,20 +7,25 @@
 //!
 //! Invariants:
 //! 1. What is installed is readable at once; it leaves Recent only after the store shows it.
-//! 2. Each batch carries the position up to which it is complete, so that a node that comes back knows where to go on.
+//! 2. Each batch carries the position up to which it is complete, so that a node that comes back
+//!    knows where to go on.
 //! 3. Settling, collecting and replacing never meet: a copy is not mixed with what it replaces.
-//! 4. A copy that is received whole is written beside the one in use, and takes its place in one step once it is durable.
-//! 5. A child is born in the store exactly if its parent's position has passed the split; durably, before anything of it is in the log.
+//! 4. A copy that is received whole is written beside the one in use, and takes its place in one
+//!    step once it is durable.
+//! 5. A child is born in the store exactly if its parent's position has passed the split; durably,
+//!    before anything of it is in the log.
 //! 6. A space that another shard points at, or did, is not removed before its database is.
-//! 7. A space that is closed serves nothing and writes nothing, whichever thread still holds it: what stands in its place is another's.
-//! 8. Of a shard that this node is no member of any more it keeps since when, so that it does not come back with nothing as the one that it was.
+//! 7. A space that is closed serves nothing and writes nothing, whichever thread still holds it:
+//!    what stands in its place is another's.
+//! 8. Of a shard that this node is no member of any more it keeps since when, so that it does not
+//!    come back with nothing as the one that it was.
 
 use crate::rules;
 use meridian_clock::Timestamp;
 use meridian_machine::planted::broken;
 use meridian_mvcc::{
-    Batch, Chunk, Collector, Cursor, HORIZON, Key, KeyRange, Recent, Retained, Snapshot, SpaceId, Store, StoreError,
-    StoredVersion, Value, Version, Write, horizon, local,
+    Batch, Chunk, Collector, Cursor, HORIZON, Key, KeyRange, Recent, Retained, Snapshot, SpaceId,
+    Store, StoreError, StoredVersion, Value, Version, Write, horizon, local,
 };
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
@@ -99,8 +104,8 @@ pub struct Split {
     pub child: u32,
     /// What either shard keeps of it.
     pub rows: Vec<Write>,
-    /// This node has none of the child's versions, because it keeps none of the parent's, and its member of the child
-    /// would have to have them: it is told of a birth, and no more.
+    /// This node has none of the child's versions, because it keeps none of the parent's, and its
+    /// member of the child would have to have them: it is told of a birth, and no more.
     pub hollow: bool,
 }
 
@@ -141,14 +146,21 @@ impl Whole {
         Whole { ranges: vec![local::of(self.shard)], ..self }
     }
 
-    /// Its versions from a place on, all of those that can be read, about `limit_bytes` of them; and
-    /// where the rest begins.
-    pub fn page(&self, from: &Cursor, limit_bytes: usize) -> Result<(Vec<StoredVersion>, Option<Cursor>), StoreError> {
-        let parts = || self.ranges.iter().map(|part| part.common(&from.range)).filter(|part| !part.is_empty());
+    /// Its versions from a place on, all of those that can be read, about `limit_bytes` of them;
+    /// and where the rest begins.
+    pub fn page(
+        &self,
+        from: &Cursor,
+        limit_bytes: usize,
+    ) -> Result<(Vec<StoredVersion>, Option<Cursor>), StoreError> {
+        let parts = || {
+            self.ranges.iter().map(|part| part.common(&from.range)).filter(|part| !part.is_empty())
+        };
         let Some(part) = parts().next() else { return Ok((Vec::new(), None)) };
         let to_end = |start: Key| KeyRange { start, end: from.range.end.clone() };
         let below = from.below.filter(|_| part.start == from.range.start);
-        let (versions, rest) = self.view.history(self.id, &Cursor { range: part, below }, limit_bytes)?;
+        let (versions, rest) =
+            self.view.history(self.id, &Cursor { range: part, below }, limit_bytes)?;
         let next = || parts().nth(1).map(|next| Cursor { range: to_end(next.start), below: None });
         let rest = rest.map(|Cursor { range, below }| Cursor { range: to_end(range.start), below });
         Ok((versions, rest.or_else(next)))
@@ -162,7 +174,8 @@ pub struct Space {
     place: RwLock<Place>,
     /// Which keys it has.
     bounds: RwLock<KeyRange>,
-    /// Splits that the store does not know of yet, oldest first; and children that it knows of since the last look.
+    /// Splits that the store does not know of yet, oldest first; and children that it knows of
+    /// since the last look.
     births: Mutex<VecDeque<Birth>>,
     born: Mutex<Vec<(u32, KeyRange)>>,
     recent: Recent,
@@ -195,7 +208,12 @@ impl Space {
     }
 
     /// The same for a shard that has these keys, if the store does not know better.
-    pub fn open_with(database: u32, shard: u32, bounds: KeyRange, store: Arc<dyn Store>) -> Result<Self, StoreError> {
+    pub fn open_with(
+        database: u32,
+        shard: u32,
+        bounds: KeyRange,
+        store: Arc<dyn Store>,
+    ) -> Result<Self, StoreError> {
         let pointer = SpaceId { database, shard, copy: POINTER };
         let [copy] = number(store.fact(pointer, COPY)?);
         let facts = SpaceId { database, shard, copy };
@@ -270,7 +288,10 @@ impl Space {
 
     fn range_in(&self, value: &Value) -> Result<KeyRange, StoreError> {
         minicbor::decode(value).map_err(|error| StoreError::Damaged {
-            file: format!("a row of shard {} of database {} about itself", self.shard, self.database),
+            file: format!(
+                "a row of shard {} of database {} about itself",
+                self.shard, self.database
+            ),
             what: error.to_string(),
         })
     }
@@ -285,8 +306,13 @@ impl Space {
             usize::MAX,
             usize::MAX,
         )?;
-        let child = |row: &StoredVersion| Some((local::child_of(&row.key)?, row.version.value.clone()?));
-        rows.versions.iter().filter_map(child).map(|(child, value)| Ok((child, self.range_in(&value)?))).collect()
+        let child =
+            |row: &StoredVersion| Some((local::child_of(&row.key)?, row.version.value.clone()?));
+        rows.versions
+            .iter()
+            .filter_map(child)
+            .map(|(child, value)| Ok((child, self.range_in(&value)?)))
+            .collect()
     }
 
     /// The children that the store knows of since this was last asked.
@@ -300,8 +326,16 @@ impl Space {
         let (mut rows, mut rest) = (Vec::new(), Some(range));
         while let Some(range) = rest {
             let id = self.versions();
-            let page =
-                meridian_mvcc::scan(&self.recent, &*self.store, id, &range, Timestamp::MAX, false, 1000, 1 << 20)?;
+            let page = meridian_mvcc::scan(
+                &self.recent,
+                &*self.store,
+                id,
+                &range,
+                Timestamp::MAX,
+                false,
+                1000,
+                1 << 20,
+            )?;
             rows.extend(page.rows);
             rest = page.rest;
         }
@@ -311,8 +345,19 @@ impl Space {
     /// The same of a copy that was received and is not in use.
     pub fn protocol_rows_of(&self, copy: SpaceId) -> Result<Vec<(Key, Value)>, StoreError> {
         let range = local::protocol_rows(self.shard);
-        let found = self.store.snapshot()?.scan(copy, &range, Timestamp::MAX, false, usize::MAX, usize::MAX)?;
-        Ok(found.versions.into_iter().filter_map(|row| Some((row.key, row.version.value?))).collect())
+        let found = self.store.snapshot()?.scan(
+            copy,
+            &range,
+            Timestamp::MAX,
+            false,
+            usize::MAX,
+            usize::MAX,
+        )?;
+        Ok(found
+            .versions
+            .into_iter()
+            .filter_map(|row| Some((row.key, row.version.value?)))
+            .collect())
     }
 
     /// How far the store goes.
@@ -326,7 +371,8 @@ impl Space {
         })
     }
 
-    /// The store ends before what the log still has: it was emptied, or is an old copy. The log begins after `position`.
+    /// The store ends before what the log still has: it was emptied, or is an old copy. The log
+    /// begins after `position`.
     pub fn lacks(&self, position: u64) -> StoreError {
         let what = match self.extent() {
             Ok(extent) => format!(
@@ -362,17 +408,20 @@ impl Space {
         }
     }
 
-    /// Whether the member has begun with nothing, and has not come to its invitation yet. It has none of the snapshot that a session was reading at
-    /// the member before it.
+    /// Whether the member has begun with nothing, and has not come to its invitation yet. It has
+    /// none of the snapshot that a session was reading at the member before it.
     pub fn is_behind(&self) -> bool {
         self.awaits.load(Ordering::Acquire) > 0 && !broken(rules::READS_NEWCOMER)
     }
 
-    /// From an agreed entry on, the keys from `key` on are another shard's. It is born when this is settled, with those of the rows that are its own.
+    /// From an agreed entry on, the keys from `key` on are another shard's. It is born when this is
+    /// settled, with those of the rows that are its own.
     pub fn divide(&self, split: Split, position: u64, term: u64) {
         let Split { at, key, child, rows, hollow } = split;
         let value = |range: &KeyRange| {
-            Some(Value::from(minicbor::to_vec(range).expect("invariant: writing to memory cannot fail")))
+            Some(Value::from(
+                minicbor::to_vec(range).expect("invariant: writing to memory cannot fail"),
+            ))
         };
         let mut bounds = self.bounds.write();
         let (kept, given) = bounds.clone().cut(&key);
@@ -381,31 +430,50 @@ impl Space {
         own.push(Write { key: local::bounds(self.shard), value: value(&kept) });
         own.push(Write { key: local::child(self.shard, child), value: value(&given) });
         *bounds = kept;
-        self.births.lock().push_back(Birth { position, child, bounds: given, at, rows: its, hollow });
+        self.births.lock().push_back(Birth {
+            position,
+            child,
+            bounds: given,
+            at,
+            rows: its,
+            hollow,
+        });
         drop(bounds);
         self.install(at, &own, position, term);
     }
 
     /// What the store is told of children in the batch that passes their splits.
-    fn bear(&self, through: u64, horizon: Timestamp, batch: &mut Batch) -> Result<Vec<(u32, KeyRange)>, StoreError> {
+    fn bear(
+        &self,
+        through: u64,
+        horizon: Timestamp,
+        batch: &mut Batch,
+    ) -> Result<Vec<(u32, KeyRange)>, StoreError> {
         let (births, home) = (self.births.lock(), self.versions());
         let mut born = Vec::new();
-        for Birth { child, bounds, at, rows, hollow, .. } in births.iter().take_while(|birth| birth.position <= through)
+        for Birth { child, bounds, at, rows, hollow, .. } in
+            births.iter().take_while(|birth| birth.position <= through)
         {
             if *hollow || self.has_been_born(*child)? {
-                // This node has nothing of it; or it left the parent, came back, and reads in its log of what it
-                // knows better.
+                // This node has nothing of it; or it left the parent, came back, and reads in its
+                // log of what it knows better.
                 born.push((*child, bounds.clone()));
                 continue;
             }
-            let (pointer, facts) = (SpaceId { shard: *child, ..self.pointer() }, SpaceId::new(self.database, *child));
+            let (pointer, facts) =
+                (SpaceId { shard: *child, ..self.pointer() }, SpaceId::new(self.database, *child));
             let extent = Extent { position: BORN_AT.0, term: BORN_AT.1, at: *at, horizon };
             let whereabouts = [&home.shard.to_be_bytes()[..], &[home.copy]].concat();
             batch.facts.extend(extent.facts(facts));
             batch.facts.push((facts, HORIZON, horizon.to_be_bytes().to_vec()));
             batch.facts.push((pointer, HOME, whereabouts));
-            let value = Some(Value::from(minicbor::to_vec(bounds).expect("invariant: writing to memory cannot fail")));
-            batch.versions.push(StoredVersion { key: local::bounds(*child), version: Version { at: *at, value } });
+            let value = Some(Value::from(
+                minicbor::to_vec(bounds).expect("invariant: writing to memory cannot fail"),
+            ));
+            batch.versions.push(StoredVersion {
+                key: local::bounds(*child),
+                version: Version { at: *at, value },
+            });
             batch.versions.extend(rows.iter().map(|Write { key, value }| StoredVersion {
                 key: key.clone(),
                 version: Version { at: *at, value: value.clone() },
@@ -425,7 +493,8 @@ impl Space {
 
     /// Whether the store has, or had, something of a child.
     fn has_been_born(&self, child: u32) -> Result<bool, StoreError> {
-        let (pointer, facts) = (SpaceId { shard: child, ..self.pointer() }, SpaceId::new(self.database, child));
+        let (pointer, facts) =
+            (SpaceId { shard: child, ..self.pointer() }, SpaceId::new(self.database, child));
         let told = [(pointer, HOME), (pointer, COPY), (pointer, REMOVED), (facts, APPLIED)];
         for (space, fact) in told {
             if self.store.fact(space, fact)?.is_some() {
@@ -449,8 +518,8 @@ impl Space {
     /// The newest version of a key at or below a timestamp.
     pub fn get(&self, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
         let found = meridian_mvcc::read(&self.recent, &*self.store, self.versions(), key, at)?;
-        // After reading: who found the bounds as they were has found everything that was written within them.
-        // What the shard keeps for itself lies within no bounds.
+        // After reading: who found the bounds as they were has found everything that was written
+        // within them. What the shard keeps for itself lies within no bounds.
         if self.is_closed() {
             Err(StoreError::Elsewhere)
         } else if local::of(self.shard).contains(key) || self.bounds.read().contains(key) {
@@ -470,8 +539,16 @@ impl Space {
         limit_bytes: usize,
     ) -> Result<Chunk, StoreError> {
         let id = self.versions();
-        let mut found =
-            meridian_mvcc::scan(&self.recent, &*self.store, id, range, at, reverse, limit_rows, limit_bytes)?;
+        let mut found = meridian_mvcc::scan(
+            &self.recent,
+            &*self.store,
+            id,
+            range,
+            at,
+            reverse,
+            limit_rows,
+            limit_bytes,
+        )?;
         if self.is_closed() {
             return Err(StoreError::Elsewhere); // Something of it may have been missing already.
         }
@@ -486,7 +563,11 @@ impl Space {
             found.rows.retain(|(key, _)| !local::is(key));
             found.gone.retain(|(key, _)| !local::is(key));
         }
-        if self.bounds.read().contains_range(range) { Ok(found) } else { Err(StoreError::Elsewhere) }
+        if self.bounds.read().contains_range(range) {
+            Ok(found)
+        } else {
+            Err(StoreError::Elsewhere)
+        }
     }
 
     /// The newest timestamp that was installed.
@@ -509,15 +590,21 @@ impl Space {
                 return Ok(moved);
             }
             let settling = self.recent.settling(batch_bytes);
-            let Some(newest) = settling.installs.iter().map(|(at, _)| *at).max() else { return Ok(moved) };
+            let Some(newest) = settling.installs.iter().map(|(at, _)| *at).max() else {
+                return Ok(moved);
+            };
             let versions = settling.installs.iter().flat_map(|(at, writes)| {
                 let version = |write: &Write| Version { at: *at, value: write.value.clone() };
-                writes.iter().map(move |write| StoredVersion { key: write.key.clone(), version: version(write) })
+                writes.iter().map(move |write| StoredVersion {
+                    key: write.key.clone(),
+                    version: version(write),
+                })
             });
             let term = self.term_of(settling.position).unwrap_or_default();
             let mut settled = self.settled.lock();
             let newest = newest.max(*settled); // Outcomes of prepared transactions come late.
-            let extent = Extent { position: settling.position, term, at: newest, horizon: Timestamp::ZERO };
+            let extent =
+                Extent { position: settling.position, term, at: newest, horizon: Timestamp::ZERO };
             let (versions, facts) = (versions.collect(), extent.facts(self.facts()));
             let mut batch = Batch { space: self.versions(), versions, removals: Vec::new(), facts };
             let born = self.bear(settling.position, self.recent.horizon(), &mut batch)?;
@@ -533,7 +620,8 @@ impl Space {
             self.dirty.store(true, Ordering::Relaxed);
             self.forget_terms(settling.position);
             self.recent.settled(&settling);
-            moved += settling.bytes + settling.installs.len(); // a ceiling has few bytes, and moves too
+            // a ceiling has few bytes, and moves too
+            moved += settling.bytes + settling.installs.len();
             if settling.position >= until {
                 return Ok(moved);
             }
@@ -559,8 +647,9 @@ impl Space {
         ranges.into_iter().filter(|range| !range.is_empty()).collect()
     }
 
-    /// Goes on removing what nobody needs who reads what was `closed` within the last `retention_ns` ([`Retained`]): looks at about `budget_bytes` of
-    /// versions. A pass begins when there may be something to remove and the horizon has moved; true if one ended.
+    /// Goes on removing what nobody needs who reads what was `closed` within the last
+    /// `retention_ns` ([`Retained`]): looks at about `budget_bytes` of versions. A pass begins when
+    /// there may be something to remove and the horizon has moved; true if one ended.
     pub fn collect(
         &self,
         now_ns: u64,
@@ -573,8 +662,10 @@ impl Space {
             return Ok(false);
         }
         let mut collecting = self.collecting.lock();
-        // What is still to be installed here is newer than what was: a member that lags collects less.
-        let horizon = self.retained.lock().horizon(now_ns, retention_ns, closed).min(*self.newest.lock());
+        // What is still to be installed here is newer than what was: a member that lags collects
+        // less.
+        let horizon =
+            self.retained.lock().horizon(now_ns, retention_ns, closed).min(*self.newest.lock());
         if collecting.is_none() {
             let step_ns = retention_ns / (Retained::STEPS / 2);
             let moved = horizon.nanos > self.recent.horizon().nanos.saturating_add(step_ns);
@@ -582,8 +673,15 @@ impl Space {
                 return Ok(false);
             }
         }
-        let begin =
-            || Collector::within(&self.recent, self.versions(), self.facts(), self.ranges(&self.bounds()), horizon);
+        let begin = || {
+            Collector::within(
+                &self.recent,
+                self.versions(),
+                self.facts(),
+                self.ranges(&self.bounds()),
+                horizon,
+            )
+        };
         let collector = collecting.get_or_insert_with(begin);
         let mut left = budget_bytes;
         while left > 0 {
@@ -606,7 +704,8 @@ impl Space {
         Ok(false)
     }
 
-    /// What stood below this is not here, and is refused from now on. To be [kept](Self::keep_horizon) once what stands at it is settled.
+    /// What stood below this is not here, and is refused from now on. To be
+    /// [kept](Self::keep_horizon) once what stands at it is settled.
     pub fn raise_horizon(&self, to: Timestamp) {
         self.recent.raise_horizon(to);
     }
@@ -622,34 +721,42 @@ impl Space {
         self.store.apply_durably(Batch { space, facts, ..Batch::default() })
     }
 
-    /// Everything that was agreed up to some entry at or after `position`, as it stands in the store now, for whoever has to be sent
-    /// all of it; `None` while the store does not go that far.
+    /// Everything that was agreed up to some entry at or after `position`, as it stands in the
+    /// store now, for whoever has to be sent all of it; `None` while the store does not go that
+    /// far.
     pub fn whole(&self, position: u64) -> Result<Option<Whole>, StoreError> {
         let _alone = self.settling.lock();
         let extent = self.extent()?;
         if extent.position < position {
             return Ok(None);
         }
-        // Nothing above it is removed yet, or will be from this view: collection takes the same turn.
+        // Nothing above it is removed yet, or will be from this view: collection takes the same
+        // turn.
         let horizon = extent.horizon.max(self.recent.horizon());
         let horizon = if broken(rules::COPY_WITHOUT_HISTORY) { extent.at } else { horizon };
         let extent = Extent { horizon, ..extent };
         let (id, view) = (self.versions(), self.store.snapshot()?);
         // As of the entry: a split may be known here and not be settled.
-        let row = view.get(id, &local::bounds(self.shard), extent.at)?.and_then(|version| version.value);
+        let row =
+            view.get(id, &local::bounds(self.shard), extent.at)?.and_then(|version| version.value);
         let bounds = row.map_or(Ok(KeyRange::all()), |value| self.range_in(&value))?;
         Ok(Some(Whole { shard: self.shard, id, extent, view, ranges: self.ranges(&bounds) }))
     }
 
-    /// This node is no member of the shard's group since an entry: what it has of the shard goes, but for what other shards point at. Durable when this
-    /// returns. Splits that are not settled are, first: who was split off stays, and what is known of its birth.
+    /// This node is no member of the shard's group since an entry: what it has of the shard goes,
+    /// but for what other shards point at. Durable when this returns. Splits that are not settled
+    /// are, first: who was split off stays, and what is known of its birth.
     pub fn leave(&self, since: u64, birth: impl Fn(u32) -> Vec<u8>) -> Result<(), StoreError> {
         self.settle(usize::MAX)?;
         let _alone = self.settling.lock();
         let (old, pointer, fresh) = (*self.place.read(), self.pointer(), self.begin_copy()?);
         let mut left = self.left()?;
-        let children = self.children()?.into_iter().filter(|(child, _)| left.iter().all(|known| known.child != *child));
-        let children: Vec<Left> = children.map(|(child, bounds)| Left { child, bounds, birth: birth(child) }).collect();
+        let children = self
+            .children()?
+            .into_iter()
+            .filter(|(child, _)| left.iter().all(|known| known.child != *child));
+        let children: Vec<Left> =
+            children.map(|(child, bounds)| Left { child, bounds, birth: birth(child) }).collect();
         left.extend(children);
         let left = minicbor::to_vec(left).expect("invariant: writing to memory cannot fail");
         let facts = vec![
@@ -659,7 +766,8 @@ impl Space {
             (pointer, LEFT, left),
         ];
         self.store.apply_durably(Batch { space: pointer, facts, ..Batch::default() })?;
-        // Before anything is gone: a session that still holds this reads nothing rather than an empty shard.
+        // Before anything is gone: a session that still holds this reads nothing rather than an
+        // empty shard.
         self.closed.store(true, Ordering::Release);
         *self.collecting.lock() = None;
         self.recent.reset(0);
@@ -667,7 +775,8 @@ impl Space {
         self.drop_unused(old)
     }
 
-    /// This node is to have a member of the shard, by an entry, and nothing of it yet: a split that would bring it is too late. Durable when this returns.
+    /// This node is to have a member of the shard, by an entry, and nothing of it yet: a split that
+    /// would bring it is too late. Durable when this returns.
     pub fn begin_empty(&self, since: u64) -> Result<(), StoreError> {
         self.awaits.store(since, Ordering::Release);
         let pointer = self.pointer();
@@ -678,19 +787,28 @@ impl Space {
         self.store.apply_durably(Batch { space: pointer, facts, ..Batch::default() })
     }
 
-    /// Children of which it was known here that they were born, before this node left the shard's group.
+    /// Children of which it was known here that they were born, before this node left the shard's
+    /// group.
     pub fn left(&self) -> Result<Vec<Left>, StoreError> {
         let fact = self.store.fact(self.pointer(), LEFT)?;
         fact.map_or(Ok(Vec::new()), |bytes| {
             minicbor::decode(&bytes).map_err(|error| StoreError::Damaged {
-                file: format!("what shard {} of database {} left behind", self.shard, self.database),
+                file: format!(
+                    "what shard {} of database {} left behind",
+                    self.shard, self.database
+                ),
                 what: error.to_string(),
             })
         })
     }
 
-    /// The entry since which this node is no member of a shard's group, if it was one and is none; an entry above it may have made it one again.
-    pub fn removed(database: u32, shard: u32, store: &dyn Store) -> Result<Option<u64>, StoreError> {
+    /// The entry since which this node is no member of a shard's group, if it was one and is none;
+    /// an entry above it may have made it one again.
+    pub fn removed(
+        database: u32,
+        shard: u32,
+        store: &dyn Store,
+    ) -> Result<Option<u64>, StoreError> {
         let fact = store.fact(SpaceId { database, shard, copy: POINTER }, REMOVED)?;
         Ok(fact.map(|bytes| u64::from_be_bytes(number(Some(bytes)))))
     }
@@ -707,7 +825,8 @@ impl Space {
         }
     }
 
-    /// Where a copy that is being received goes: beside the one in use. What was left there by an earlier attempt is removed.
+    /// Where a copy that is being received goes: beside the one in use. What was left there by an
+    /// earlier attempt is removed.
     pub fn begin_copy(&self) -> Result<SpaceId, StoreError> {
         let used = self.facts();
         let taken = self.store.fact(self.pointer(), SHARED)?.unwrap_or_default();
@@ -722,7 +841,11 @@ impl Space {
     }
 
     /// Adds to a copy that is being received.
-    pub fn extend_copy(&self, copy: SpaceId, versions: Vec<StoredVersion>) -> Result<(), StoreError> {
+    pub fn extend_copy(
+        &self,
+        copy: SpaceId,
+        versions: Vec<StoredVersion>,
+    ) -> Result<(), StoreError> {
         self.store.apply(Batch { space: copy, versions, ..Batch::default() })
     }
 
@@ -733,9 +856,10 @@ impl Space {
         self.store.apply_durably(Batch { space: copy, facts, ..Batch::default() })
     }
 
-    /// A copy takes the place of what is in use, durably. Called within a step of the shard's machine: nothing is installed meanwhile. Splits that are not
-    /// settled are, first: their children have the rows here, and may be alone with them. Those that the copy tells of are [told](Self::tell_children)
-    /// when their births are known.
+    /// A copy takes the place of what is in use, durably. Called within a step of the shard's
+    /// machine: nothing is installed meanwhile. Splits that are not settled are, first: their
+    /// children have the rows here, and may be alone with them. Those that the copy tells of are
+    /// [told](Self::tell_children) when their births are known.
     pub fn use_copy(&self, copy: SpaceId, extent: Extent) -> Result<(), StoreError> {
         if self.expects() {
             self.settle(usize::MAX)?;
@@ -743,7 +867,8 @@ impl Space {
         let _alone = self.settling.lock();
         let (old, pointer) = (*self.place.read(), self.pointer());
         let facts = vec![(pointer, COPY, vec![copy.copy]), (pointer, HOME, Vec::new())];
-        // All or nothing: a pointer that is written but not in use would, after a crash, name a copy that lacks what was settled since.
+        // All or nothing: a pointer that is written but not in use would, after a crash, name a
+        // copy that lacks what was settled since.
         self.store.apply_durably(Batch { space: pointer, facts, ..Batch::default() })?;
         *self.collecting.lock() = None;
         self.recent.reset(extent.position);
@@ -758,7 +883,8 @@ impl Space {
         self.drop_unused(old)
     }
 
-    /// Everybody who was split off, as a copy that is in use now has it, is born as far as this node knows.
+    /// Everybody who was split off, as a copy that is in use now has it, is born as far as this
+    /// node knows.
     pub fn tell_children(&self) -> Result<(), StoreError> {
         let children = self.children()?;
         self.born.lock().extend(children);
@@ -770,7 +896,8 @@ impl Space {
         self.born.lock().push((child, bounds));
     }
 
-    /// Its replica is gone: when this returns, nothing is written through this any more, and a read that is under way fails.
+    /// Its replica is gone: when this returns, nothing is written through this any more, and a read
+    /// that is under way fails.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
         // Behind whatever is being settled or collected.
@@ -788,11 +915,13 @@ impl Space {
         Ok(u32::from_be_bytes(number(self.store.fact(self.pointer(), AS_OF)?)))
     }
 
-    /// Lets go of everything, in one step that is durable when this returns: what comes to stand here counts as of an epoch. An empty space takes its place.
+    /// Lets go of everything, in one step that is durable when this returns: what comes to stand
+    /// here counts as of an epoch. An empty space takes its place.
     pub fn let_go(self, as_of: u32) -> Result<Space, StoreError> {
         self.close();
         let (old, pointer, fresh) = (*self.place.read(), self.pointer(), self.begin_copy()?);
-        let facts = vec![(pointer, COPY, vec![fresh.copy]), (pointer, AS_OF, as_of.to_be_bytes().to_vec())];
+        let facts =
+            vec![(pointer, COPY, vec![fresh.copy]), (pointer, AS_OF, as_of.to_be_bytes().to_vec())];
         self.store.apply_durably(Batch { space: pointer, facts, ..Batch::default() })?;
         self.drop_unused(old)?;
         Space::open_with(self.database, self.shard, self.bounds(), self.store)
@@ -832,7 +961,12 @@ mod tests {
         let key = Key::from(b"k".to_vec());
         for number in 1..=commits {
             let value = Some(Value::from(number.to_be_bytes().to_vec()));
-            space.install(at(number), &[Write { key: key.clone(), value }], number, 1 + number / 10);
+            space.install(
+                at(number),
+                &[Write { key: key.clone(), value }],
+                number,
+                1 + number / 10,
+            );
         }
         space
     }
@@ -843,11 +977,17 @@ mod tests {
         let key = Key::from(b"k".to_vec());
         for number in 1..=100u64 {
             let value = Some(Value::from(number.to_be_bytes().to_vec()));
-            space.install(at(number), &[Write { key: key.clone(), value }], number, 1 + number / 10);
+            space.install(
+                at(number),
+                &[Write { key: key.clone(), value }],
+                number,
+                1 + number / 10,
+            );
             if number % 7 == 0 {
                 space.settle(100).unwrap();
                 let horizon = Timestamp::ZERO;
-                let extent = Extent { position: number, term: 1 + number / 10, at: at(number), horizon };
+                let extent =
+                    Extent { position: number, term: 1 + number / 10, at: at(number), horizon };
                 assert_eq!(space.extent().unwrap(), extent);
                 assert_eq!(space.recent_bytes(), 0);
             }
@@ -913,7 +1053,8 @@ mod tests {
         for space in [&from, &to, &again] {
             assert_eq!(space.get(b"k", at(39)), Err(StoreError::BelowHorizon { oldest: at(40) }));
             (40..=50).for_each(|nanos| assert_eq!(seen(space, "k", nanos), Ok(Some(nanos))));
-            let gone = |nanos| space.get(b"gone", at(nanos)).unwrap().and_then(|version| version.value);
+            let gone =
+                |nanos| space.get(b"gone", at(nanos)).unwrap().and_then(|version| version.value);
             assert_eq!((gone(59), gone(60), gone(61)), (None, Some(Value::from("x")), None));
         }
         // Collection goes on there, once what was closed with the copy is that old.
@@ -948,23 +1089,28 @@ mod tests {
         }
     }
 
-    /// The batch that was to tell of the horizon failed. (Found over continents, seed 22000069 without turns: a read of the
-    /// past found nothing, after a full disk and a restart.)
+    /// The batch that was to tell of the horizon failed. (Found over continents, seed 22000069
+    /// without turns: a read of the past found nothing, after a full disk and a restart.)
     #[test]
     fn nothing_is_removed_without_the_horizon_also_where_the_disk_was_full() {
         let store = Arc::new(FullOnce(MemoryStore::new(), AtomicBool::new(false)));
         let space = Space::open(1, 0, Arc::clone(&store) as Arc<dyn Store>).unwrap();
-        (1..=20).for_each(|number| put(&space, ["a", "b"][number as usize % 2], 10 * number, number));
+        (1..=20)
+            .for_each(|number| put(&space, ["a", "b"][number as usize % 2], 10 * number, number));
         space.settle(usize::MAX).unwrap();
         assert!(!space.collect(100, 160, at(100), 1).unwrap());
         store.1.store(true, Ordering::Relaxed);
-        let passes: Vec<_> = (300..400).map(|now_ns| space.collect(now_ns, 160, at(200), 1)).collect();
+        let passes: Vec<_> =
+            (300..400).map(|now_ns| space.collect(now_ns, 160, at(200), 1)).collect();
         assert_eq!(passes.iter().filter(|pass| pass.is_err()).count(), 1);
         assert!(passes.last().is_some_and(|pass| pass.is_ok()));
         for space in [&space, &Space::open(1, 0, store).unwrap()] {
             for key in [b"a", b"b"] {
                 let read = |nanos| space.get(key, at(nanos)).map(|version| version.is_some());
-                assert!((20..=200).all(|nanos| matches!(read(nanos), Ok(true) | Err(StoreError::BelowHorizon { .. }))));
+                assert!((20..=200).all(|nanos| matches!(
+                    read(nanos),
+                    Ok(true) | Err(StoreError::BelowHorizon { .. })
+                )));
             }
         }
     }
@@ -973,13 +1119,21 @@ mod tests {
     fn what_is_superseded_below_the_horizon_goes_and_is_refused() {
         let space = filled(50);
         space.settle(usize::MAX).unwrap();
-        assert!(!space.collect(40, 160, at(40), 1 << 20).unwrap(), "who reads at 40 may read for 160");
+        assert!(
+            !space.collect(40, 160, at(40), 1 << 20).unwrap(),
+            "who reads at 40 may read for 160"
+        );
         assert!(!space.collect(199, 160, at(50), 1 << 20).unwrap());
         while !space.collect(200, 160, at(50), 1 << 20).unwrap() {}
         let oldest = at(40);
         assert_eq!(space.get(b"k", at(39)), Err(StoreError::BelowHorizon { oldest }));
         assert_eq!(space.get(b"k", at(40)).unwrap().unwrap().at, at(40));
-        let left = space.store.snapshot().unwrap().versions(space.versions(), &KeyRange::all(), usize::MAX).unwrap();
+        let left = space
+            .store
+            .snapshot()
+            .unwrap()
+            .versions(space.versions(), &KeyRange::all(), usize::MAX)
+            .unwrap();
         assert_eq!(left.versions.len(), 11);
         let again = Space::open(1, 0, Arc::clone(&space.store)).unwrap();
         assert_eq!(again.get(b"k", at(39)), Err(StoreError::BelowHorizon { oldest }));
@@ -990,7 +1144,12 @@ mod tests {
     }
 
     fn put(space: &Space, key: &str, nanos: u64, position: u64) {
-        space.install(at(nanos), &[Write { key: key.into(), value: Some(Value::from("x")) }], position, 1);
+        space.install(
+            at(nanos),
+            &[Write { key: key.into(), value: Some(Value::from("x")) }],
+            position,
+            1,
+        );
     }
 
     #[test]
@@ -1000,10 +1159,13 @@ mod tests {
         for (number, key) in ["a", "m", "z"].into_iter().enumerate() {
             put(&parent, key, 10 + number as u64, 1 + number as u64);
         }
-        let row = |shard| Write { key: local::protocol(shard, b"r"), value: Some(Value::from("r")) };
+        let row =
+            |shard| Write { key: local::protocol(shard, b"r"), value: Some(Value::from("r")) };
         parent.divide(split(vec![row(0), row(7)]), 4, 1);
         assert_eq!(seen(&parent, "z", 99), Err(StoreError::Elsewhere));
-        assert!(parent.born().is_empty() && parent.expects() && parent.children().unwrap().is_empty());
+        assert!(
+            parent.born().is_empty() && parent.expects() && parent.children().unwrap().is_empty()
+        );
         parent.settle(usize::MAX).unwrap();
         let bounds = KeyRange { start: "m".into(), end: None };
         assert_eq!(parent.born(), [(7, bounds.clone())]);
@@ -1012,15 +1174,27 @@ mod tests {
             assert_eq!(parent.children().unwrap(), [(7, bounds.clone())]);
             let child = Space::open(1, 7, Arc::clone(&store) as Arc<dyn Store>).unwrap();
             assert_eq!(child.bounds(), bounds);
-            assert_eq!((parent.protocol_rows().unwrap().len(), child.protocol_rows().unwrap().len()), (1, 1));
-            assert_eq!((seen(&parent, "a", 99), seen(&child, "z", 29)), (Ok(Some(10)), Ok(Some(12))));
+            assert_eq!(
+                (parent.protocol_rows().unwrap().len(), child.protocol_rows().unwrap().len()),
+                (1, 1)
+            );
+            assert_eq!(
+                (seen(&parent, "a", 99), seen(&child, "z", 29)),
+                (Ok(Some(10)), Ok(Some(12)))
+            );
             assert_eq!(seen(&child, "a", 99), Err(StoreError::Elsewhere));
             if life == 0 {
-                assert_eq!((child.extent().unwrap().position, child.extent().unwrap().at), (1, at(20)));
+                assert_eq!(
+                    (child.extent().unwrap().position, child.extent().unwrap().at),
+                    (1, at(20))
+                );
             }
             put(&child, "z", 30 + life, 2 + life);
             child.settle(usize::MAX).unwrap();
-            assert_eq!((seen(&child, "z", 25), seen(&child, "z", 99)), (Ok(Some(12)), Ok(Some(30 + life))));
+            assert_eq!(
+                (seen(&child, "z", 25), seen(&child, "z", 99)),
+                (Ok(Some(12)), Ok(Some(30 + life)))
+            );
         }
     }
 
@@ -1038,8 +1212,15 @@ mod tests {
         assert_eq!(open(0).left(), Ok(vec![Left { child: 7, bounds, birth: vec![7] }]));
         assert_eq!(Space::removed(1, 0, &*store), Ok(Some(9)));
         assert_eq!(Space::removed(1, 7, &*store), Ok(None));
-        assert_eq!(seen(&parent, "a", 99), Err(StoreError::Elsewhere), "an empty answer would be wrong");
-        assert_eq!((open(0).extent().unwrap(), seen(&open(0), "a", 99)), (Extent::default(), Ok(None)));
+        assert_eq!(
+            seen(&parent, "a", 99),
+            Err(StoreError::Elsewhere),
+            "an empty answer would be wrong"
+        );
+        assert_eq!(
+            (open(0).extent().unwrap(), seen(&open(0), "a", 99)),
+            (Extent::default(), Ok(None))
+        );
         assert_eq!(seen(&open(7), "z", 99), Ok(Some(12)));
         open(7).leave(3, |_| Vec::new()).unwrap();
         assert_eq!(seen(&open(7), "z", 99), Ok(None));
@@ -1081,7 +1262,11 @@ mod tests {
         assert_eq!((held.as_of(), seen(&held, "b", 99)), (Ok(0), Ok(Some(11))));
         held.close();
         for key in ["a", "b"] {
-            assert_eq!(seen(&held, key, 99), Err(StoreError::Elsewhere), "an empty answer would be wrong");
+            assert_eq!(
+                seen(&held, key, 99),
+                Err(StoreError::Elsewhere),
+                "an empty answer would be wrong"
+            );
         }
         let fresh = open().let_go(3).unwrap();
         put(&held, "c", 12, 3); // A step that was under way.
@@ -1123,7 +1308,12 @@ mod tests {
             put(&parent, key, 10 + number as u64, 1 + number as u64);
         }
         parent.divide(split(Vec::new()), 4, 1);
-        parent.install(at(21), &[Write { key: local::protocol(0, b"r"), value: Some(Value::from("r")) }], 5, 1);
+        parent.install(
+            at(21),
+            &[Write { key: local::protocol(0, b"r"), value: Some(Value::from("r")) }],
+            5,
+            1,
+        );
         parent.settle(usize::MAX).unwrap();
         let child = Space::open(1, 7, Arc::clone(&here)).unwrap();
         put(&child, "q", 30, 2);
@@ -1149,7 +1339,11 @@ mod tests {
         assert_eq!((seen(&parent, "a", 99), seen(&child, "z", 99)), (Ok(Some(10)), Ok(Some(12))));
         child.forget().unwrap();
         parent.forget().unwrap();
-        let left = |space: SpaceId| here.snapshot().unwrap().versions(space, &KeyRange::all(), usize::MAX).unwrap();
-        assert!((0..3).all(|copy| left(SpaceId { database: 1, shard: 0, copy }).versions.is_empty()));
+        let left = |space: SpaceId| {
+            here.snapshot().unwrap().versions(space, &KeyRange::all(), usize::MAX).unwrap()
+        };
+        assert!(
+            (0..3).all(|copy| left(SpaceId { database: 1, shard: 0, copy }).versions.is_empty())
+        );
     }
 }

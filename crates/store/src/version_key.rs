@@ -1,4 +1,5 @@
-//! How a version's key lies in the B-tree: space, key, and the timestamp turned around, so that the newest comes first.
+//! How a version's key lies in the B-tree: space, key, and the timestamp turned around, so that the
+//! newest comes first.
 
 use meridian_clock::Timestamp;
 use meridian_mvcc::{KeyRange, SpaceId};
@@ -7,8 +8,8 @@ use std::cmp::Ordering;
 const SPACE: usize = 9;
 const STAMP: usize = 16;
 
-/// A type whose bytes compare first as (space, key) and then as timestamps, newest first. A plain comparison of bytes would mix a
-/// key's timestamp with a longer key's next bytes.
+/// A type whose bytes compare first as (space, key) and then as timestamps, newest first. A plain
+/// comparison of bytes would mix a key's timestamp with a longer key's next bytes.
 #[derive(Debug)]
 pub(crate) struct VersionKey;
 
@@ -82,7 +83,9 @@ pub(crate) fn bounds(space: SpaceId, range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
 
 /// From the first version of a space, inclusive, to the first beyond it, exclusive.
 pub(crate) fn space_bounds(space: SpaceId) -> (Vec<u8>, Vec<u8>) {
-    let number = (u128::from(space.database) << 40) | (u128::from(space.shard) << 8) | u128::from(space.copy);
+    let number = (u128::from(space.database) << 40)
+        | (u128::from(space.shard) << 8)
+        | u128::from(space.copy);
     let next = number + 1;
     let end = match u32::try_from(next >> 40) {
         Ok(database) => {

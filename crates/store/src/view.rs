@@ -3,7 +3,9 @@
 use crate::redb_store::Place;
 use crate::version_key::{self, VersionKey};
 use meridian_clock::Timestamp;
-use meridian_mvcc::{Cursor, Key, KeyRange, Page, Snapshot, SpaceId, StoreError, StoredVersion, Value, Version};
+use meridian_mvcc::{
+    Cursor, Key, KeyRange, Page, Snapshot, SpaceId, StoreError, StoredVersion, Value, Version,
+};
 use redb::ReadOnlyTable;
 use std::ops::Bound;
 
@@ -14,8 +16,8 @@ pub(crate) struct View {
 
 /// Versions of one key that are stepped over before it is cheaper to look the next key up.
 const STEPS: usize = 8;
-/// Entries that a scan looks at for each key that it may return, and some more: a long row of versions that are all too new ends
-/// the page, not the reader's patience.
+/// Entries that a scan looks at for each key that it may return, and some more: a long row of
+/// versions that are all too new ends the page, not the reader's patience.
 const LOOKS: usize = 20_000;
 
 fn value(bytes: &[u8]) -> Option<Value> {
@@ -48,9 +50,12 @@ impl View {
         'seek: loop {
             let bounds = (Bound::Included(&*start), Bound::Excluded(&*end));
             if <VersionKey as redb::Key>::compare(&start, &end).is_ge() {
-                return Ok(()); // Not by plain bytes: a seek may stand before the end and be the larger of the two.
+                // Not by plain bytes: a seek may stand before the end and be the larger of the two.
+                return Ok(());
             }
-            for entry in self.versions.range::<&[u8]>(bounds).map_err(|error| self.place.failure(error))? {
+            for entry in
+                self.versions.range::<&[u8]>(bounds).map_err(|error| self.place.failure(error))?
+            {
                 let (key, value) = entry.map_err(|error| self.place.failure(error))?;
                 let (key, at) = self.decode(key.value())?;
                 match visit(key, at, value.value()) {
@@ -67,7 +72,8 @@ impl View {
     }
 
     fn decode<'a>(&self, key: &'a [u8]) -> Result<(&'a [u8], Timestamp), StoreError> {
-        version_key::decode(key).ok_or_else(|| self.place.damaged("a key is too short to be a version's"))
+        version_key::decode(key)
+            .ok_or_else(|| self.place.damaged("a key is too short to be a version's"))
     }
 
     /// The largest key of a range.
@@ -77,7 +83,8 @@ impl View {
         }
         let (start, end) = version_key::bounds(space, range);
         let bounds = (Bound::Included(&*start), Bound::Excluded(&*end));
-        let mut entries = self.versions.range::<&[u8]>(bounds).map_err(|error| self.place.failure(error))?;
+        let mut entries =
+            self.versions.range::<&[u8]>(bounds).map_err(|error| self.place.failure(error))?;
         let Some(entry) = entries.next_back() else { return Ok(None) };
         let (key, _) = entry.map_err(|error| self.place.failure(error))?;
         Ok(Some(Key::from(self.decode(key.value())?.0)))
@@ -110,11 +117,17 @@ impl View {
 }
 
 impl Snapshot for View {
-    fn get(&self, space: SpaceId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
+    fn get(
+        &self,
+        space: SpaceId,
+        key: &[u8],
+        at: Timestamp,
+    ) -> Result<Option<Version>, StoreError> {
         let newest = version_key::encode(space, key, at);
         let oldest = version_key::encode(space, key, Timestamp::ZERO);
         let bounds = (Bound::Included(&*newest), Bound::Included(&*oldest));
-        let mut entries = self.versions.range::<&[u8]>(bounds).map_err(|error| self.place.failure(error))?;
+        let mut entries =
+            self.versions.range::<&[u8]>(bounds).map_err(|error| self.place.failure(error))?;
         let Some(entry) = entries.next() else { return Ok(None) };
         let (found, bytes) = entry.map_err(|error| self.place.failure(error))?;
         let (_, at) = self.decode(found.value())?;
@@ -167,16 +180,25 @@ impl Snapshot for View {
         Ok(page)
     }
 
-    fn versions(&self, space: SpaceId, range: &KeyRange, limit_bytes: usize) -> Result<Page, StoreError> {
+    fn versions(
+        &self,
+        space: SpaceId,
+        range: &KeyRange,
+        limit_bytes: usize,
+    ) -> Result<Page, StoreError> {
         let (mut page, mut bytes) = (Page::default(), 0);
         self.visit(space, range, |key, at, found| {
-            let another = page.versions.last().is_some_and(|last: &StoredVersion| &*last.key != key);
+            let another =
+                page.versions.last().is_some_and(|last: &StoredVersion| &*last.key != key);
             if another && bytes >= limit_bytes {
                 page.rest = Some(KeyRange { start: Key::from(key), end: range.end.clone() });
                 return Next::Stop;
             }
             bytes += size(key, found);
-            page.versions.push(StoredVersion { key: Key::from(key), version: Version { at, value: value(found) } });
+            page.versions.push(StoredVersion {
+                key: Key::from(key),
+                version: Version { at, value: value(found) },
+            });
             Next::Entry
         })?;
         Ok(page)
@@ -190,9 +212,15 @@ impl Snapshot for View {
     ) -> Result<(Vec<StoredVersion>, Option<Cursor>), StoreError> {
         let (mut versions, mut bytes, mut rest) = (Vec::<StoredVersion>::new(), 0, None);
         self.visit(space, &from.range, |key, at, found| {
-            if let Some(below) = from.below.filter(|below| at >= *below && *key == *from.range.start) {
+            if let Some(below) =
+                from.below.filter(|below| at >= *below && *key == *from.range.start)
+            {
                 let seek = at > below;
-                return if seek { Next::Seek(version_key::encode(space, key, below)) } else { Next::Entry };
+                return if seek {
+                    Next::Seek(version_key::encode(space, key, below))
+                } else {
+                    Next::Entry
+                };
             }
             if let Some(last) = versions.last().filter(|_| bytes >= limit_bytes.max(1)) {
                 let below = (*last.key == *key).then_some(last.version.at);
@@ -201,7 +229,10 @@ impl Snapshot for View {
                 return Next::Stop;
             }
             bytes += size(key, found);
-            versions.push(StoredVersion { key: Key::from(key), version: Version { at, value: value(found) } });
+            versions.push(StoredVersion {
+                key: Key::from(key),
+                version: Version { at, value: value(found) },
+            });
             Next::Entry
         })?;
         Ok((versions, rest))

@@ -3,7 +3,9 @@
 use meridian_clock::Timestamp;
 use meridian_log::{Disk, Faults, MemoryDisk};
 use meridian_machine::planted::plant;
-use meridian_mvcc::{Batch, Key, KeyRange, SpaceId, Store, StoreError, StoredVersion, Value, Version};
+use meridian_mvcc::{
+    Batch, Key, KeyRange, SpaceId, Store, StoreError, StoredVersion, Value, Version,
+};
 use meridian_store::RedbStore;
 use meridian_store::rules;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,9 +23,15 @@ fn stamp(nanos: u64) -> Timestamp {
 fn versions(step: u64) -> Vec<StoredVersion> {
     let version = |key: String| StoredVersion {
         key: Key::from(&*key),
-        version: Version { at: stamp(step), value: Some(Value::from(step.to_be_bytes().repeat(20))) },
+        version: Version {
+            at: stamp(step),
+            value: Some(Value::from(step.to_be_bytes().repeat(20))),
+        },
     };
-    (0..10).map(|number| version(format!("hot{number}"))).chain([version(format!("k{step}"))]).collect()
+    (0..10)
+        .map(|number| version(format!("hot{number}")))
+        .chain([version(format!("k{step}"))])
+        .collect()
 }
 
 fn batch(step: u64) -> Batch {
@@ -47,7 +55,8 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % below
     }
 }
@@ -64,7 +73,8 @@ fn the_power_may_fail_at_any_time_and_leaves_a_checkpoint() {
             let mut asked = durable;
             match RedbStore::open(&disk, SMALL_CACHE) {
                 Ok(store) => {
-                    let found = complete(&store).unwrap_or_else(|error| panic!("{context}: {error}"));
+                    let found =
+                        complete(&store).unwrap_or_else(|error| panic!("{context}: {error}"));
                     assert!(found >= durable, "{context}: {found}, and {durable} was durable");
                     (durable, asked) = (found, found);
                     for step in found + 1.. {
@@ -84,19 +94,24 @@ fn the_power_may_fail_at_any_time_and_leaves_a_checkpoint() {
                 Err(error) => panic!("{context}: {error}"),
             }
             disk.crash(|| dice.roll(2) == 0);
-            let store = RedbStore::open(&disk, CACHE).unwrap_or_else(|error| panic!("{context}: {error}"));
+            let store =
+                RedbStore::open(&disk, CACHE).unwrap_or_else(|error| panic!("{context}: {error}"));
             let found = complete(&store).unwrap_or_else(|error| panic!("{context}: {error}"));
-            assert!(found == durable || found == asked, "{context}: {found}, neither {durable} nor {asked}");
+            assert!(
+                found == durable || found == asked,
+                "{context}: {found}, neither {durable} nor {asked}"
+            );
             durable = found;
         }
     }
 }
 
-/// The page cache keeps what a failed sync did not bring to the disk, until the power fails. What a store holds when it is opened has
-/// to be durable then: the log is let go up to there.
+/// The page cache keeps what a failed sync did not bring to the disk, until the power fails. What a
+/// store holds when it is opened has to be durable then: the log is let go up to there.
 ///
-/// The engine commits in two phases: its header names a state only after a sync that covers the whole state. And the first thing that it
-/// does with a file is to write the header again and to sync it.
+/// The engine commits in two phases: its header names a state only after a sync that covers the
+/// whole state. And the first thing that it does with a file is to write the header again and to
+/// sync it.
 #[test]
 fn what_is_found_after_a_failed_sync_is_durable() {
     let (mut failed, mut found_more) = (0, 0);
@@ -109,8 +124,12 @@ fn what_is_found_after_a_failed_sync_is_durable() {
             disk.fail_sync_after(dice.roll(30));
             match RedbStore::open(&disk, SMALL_CACHE) {
                 Ok(store) => {
-                    let found = complete(&store).unwrap_or_else(|error| panic!("{context}: {error}"));
-                    assert!(found == durable || found == asked, "{context}: {found}, neither {durable} nor {asked}");
+                    let found =
+                        complete(&store).unwrap_or_else(|error| panic!("{context}: {error}"));
+                    assert!(
+                        found == durable || found == asked,
+                        "{context}: {found}, neither {durable} nor {asked}"
+                    );
                     found_more += u32::from(found > durable);
                     (durable, asked) = (found, found);
                     let mut run = || {
@@ -138,7 +157,10 @@ fn what_is_found_after_a_failed_sync_is_durable() {
             }
         }
     }
-    assert!(failed > 100 && found_more > 10, "{failed} syncs failed, after which {found_more} times more was found");
+    assert!(
+        failed > 100 && found_more > 10,
+        "{failed} syncs failed, after which {found_more} times more was found"
+    );
 }
 
 #[test]
@@ -176,8 +198,11 @@ fn a_flipped_bit_is_refused_or_touches_nothing() {
         disk.open("store.redb").unwrap().read_at(0, &mut original).unwrap();
         let mut refused = 0;
         // Each byte of the header's sector, and a byte of each other sector that holds anything.
-        let others =
-            original.chunks(512).enumerate().skip(1).filter(|(_, sector)| sector.iter().any(|byte| *byte != 0));
+        let others = original
+            .chunks(512)
+            .enumerate()
+            .skip(1)
+            .filter(|(_, sector)| sector.iter().any(|byte| *byte != 0));
         let places = (0..512).chain(others.map(|(at, _)| at * 512 + (at * 77 + 13) % 512));
         for place in places {
             let disk = MemoryDisk::new();
@@ -204,9 +229,15 @@ fn without_checksums_a_flipped_bit_is_read_as_it_stands() {
         let mut original = vec![0; length as usize];
         disk.open("store.redb").unwrap().read_at(0, &mut original).unwrap();
         let sought = 60_u64.to_be_bytes().repeat(20); // The newest version of a key.
-        let place = original.windows(sought.len()).position(|bytes| bytes == sought).expect("it is in the file");
+        let place = original
+            .windows(sought.len())
+            .position(|bytes| bytes == sought)
+            .expect("it is in the file");
         disk.rot("store.redb", place as u64 + 7, 1);
-        catch_unwind(AssertUnwindSafe(|| RedbStore::open(&disk, CACHE).and_then(|store| complete(&store)))).is_err()
+        catch_unwind(AssertUnwindSafe(|| {
+            RedbStore::open(&disk, CACHE).and_then(|store| complete(&store))
+        }))
+        .is_err()
     };
     assert!(!wrong(), "it is refused");
     let planted = std::thread::spawn(move || {

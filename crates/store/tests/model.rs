@@ -3,8 +3,8 @@
 use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
 use meridian_mvcc::{
-    Batch, Collector, Cursor, Key, KeyRange, Page, Recent, SpaceId, Store, StoreError, StoredVersion, Value, Version,
-    Write, horizon, read, scan,
+    Batch, Collector, Cursor, Key, KeyRange, Page, Recent, SpaceId, Store, StoreError,
+    StoredVersion, Value, Version, Write, horizon, read, scan,
 };
 use meridian_store::{MemoryStore, RedbStore};
 use proptest::prelude::*;
@@ -31,7 +31,8 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let writes = || prop::collection::vec((0..12u8, prop::option::weighted(0.7, any::<u8>())), 1..4);
+    let writes =
+        || prop::collection::vec((0..12u8, prop::option::weighted(0.7, any::<u8>())), 1..4);
     prop_oneof![
         6 => writes().prop_map(|writes| Step::Install(0, writes)),
         2 => (1..35u64, writes()).prop_map(|(late, writes)| Step::Install(late, writes)),
@@ -44,7 +45,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Keys of which some are prefixes of others: the order of versions must not mix with the order of keys.
+/// Keys of which some are prefixes of others: the order of versions must not mix with the order of
+/// keys.
 fn key(number: u8) -> Key {
     Key::from(vec![7; usize::from(number % 4) + 1].into_iter().chain([number]).collect::<Vec<u8>>())
 }
@@ -71,7 +73,10 @@ fn collect(recent: &Recent, store: &dyn Store, at: Timestamp, limit_bytes: usize
 type Twin = BTreeMap<Key, BTreeMap<Timestamp, Option<Value>>>;
 
 /// What a read at a moment sees of a key.
-fn live(versions: &BTreeMap<Timestamp, Option<Value>>, at: Timestamp) -> Option<(Timestamp, Value)> {
+fn live(
+    versions: &BTreeMap<Timestamp, Option<Value>>,
+    at: Timestamp,
+) -> Option<(Timestamp, Value)> {
     let (at, value) = versions.range(..=at).next_back()?;
     Some((*at, value.clone()?))
 }
@@ -84,22 +89,28 @@ fn run(steps: &[Step], store: &dyn Store) {
         match step {
             Step::Install(late, writes) => {
                 now += 10;
-                // A late one is told apart by its last digit, and comes before nothing that was collected.
+                // A late one is told apart by its last digit, and comes before nothing that was
+                // collected.
                 let at = stamp((now - 10).saturating_sub(*late) / 10 * 10 + 1 + now / 10 % 9);
                 let taken = twin.values().any(|versions| versions.contains_key(&at));
                 let at = if *late > 0 && at > recent.horizon() && !taken { at } else { stamp(now) };
                 let writes: BTreeMap<Key, Option<Value>> = writes
                     .iter()
-                    .map(|(number, value)| (key(*number), value.map(|value| Value::from(vec![value; 3]))))
+                    .map(|(number, value)| {
+                        (key(*number), value.map(|value| Value::from(vec![value; 3])))
+                    })
                     .collect();
-                let writes: Vec<Write> = writes.into_iter().map(|(key, value)| Write { key, value }).collect();
+                let writes: Vec<Write> =
+                    writes.into_iter().map(|(key, value)| Write { key, value }).collect();
                 recent.install(at, &writes, now);
                 for write in writes {
                     twin.entry(write.key).or_default().insert(at, write.value);
                 }
             }
             Step::Settle(limit) => settle(&recent, store, *limit),
-            Step::Collect(back, bytes) => collect(&recent, store, stamp(now.saturating_sub(*back)), *bytes),
+            Step::Collect(back, bytes) => {
+                collect(&recent, store, stamp(now.saturating_sub(*back)), *bytes)
+            }
             Step::Restart => {
                 while recent.bytes() > 0 {
                     settle(&recent, store, usize::MAX);
@@ -115,7 +126,17 @@ fn run(steps: &[Step], store: &dyn Store) {
                 }
                 let found = found.unwrap().and_then(|version| Some((version.at, version.value?)));
                 assert_eq!(found, twin.get(&key).and_then(|versions| live(versions, at)));
-                let point = scan(&recent, store, SPACE, &KeyRange::point(key.clone()), at, false, 1, 1 << 16).unwrap();
+                let point = scan(
+                    &recent,
+                    store,
+                    SPACE,
+                    &KeyRange::point(key.clone()),
+                    at,
+                    false,
+                    1,
+                    1 << 16,
+                )
+                .unwrap();
                 assert_eq!(point.rest, None);
                 assert_eq!(point.rows.into_iter().next(), found.map(|(_, value)| (key, value)));
             }
@@ -123,18 +144,22 @@ fn run(steps: &[Step], store: &dyn Store) {
                 let range = KeyRange { start: key(*a), end: (*b < 12).then(|| key(*b)) };
                 let at = stamp(*at);
                 if at < recent.horizon() {
-                    assert!(scan(&recent, store, SPACE, &range, at, *reverse, *rows, *bytes).is_err());
+                    assert!(
+                        scan(&recent, store, SPACE, &range, at, *reverse, *rows, *bytes).is_err()
+                    );
                     continue;
                 }
                 let keys = twin.iter().filter(|(key, _)| range.contains(key));
-                let mut expected: Vec<(Key, Value)> =
-                    keys.filter_map(|(key, versions)| Some((key.clone(), live(versions, at)?.1))).collect();
+                let mut expected: Vec<(Key, Value)> = keys
+                    .filter_map(|(key, versions)| Some((key.clone(), live(versions, at)?.1)))
+                    .collect();
                 if *reverse {
                     expected.reverse();
                 }
                 let (mut found, mut rest) = (Vec::new(), Some(range.clone()));
                 while let Some(left) = rest {
-                    let chunk = scan(&recent, store, SPACE, &left, at, *reverse, *rows, *bytes).unwrap();
+                    let chunk =
+                        scan(&recent, store, SPACE, &left, at, *reverse, *rows, *bytes).unwrap();
                     assert!(chunk.rows.len() <= *rows);
                     found.extend(chunk.rows);
                     rest = chunk.rest;
@@ -160,7 +185,8 @@ fn run(steps: &[Step], store: &dyn Store) {
         assert_eq!(found, all);
     }
     collect(&recent, store, stamp(now), 100);
-    let left = store.snapshot().unwrap().versions(SPACE, &KeyRange::all(), usize::MAX).unwrap().versions;
+    let left =
+        store.snapshot().unwrap().versions(SPACE, &KeyRange::all(), usize::MAX).unwrap().versions;
     let live = twin.values().filter(|versions| live(versions, stamp(now)).is_some()).count();
     assert_eq!(left.len(), live, "what is left when all but the newest is collected");
 }
@@ -186,46 +212,78 @@ proptest! {
 /// Rows of which each has more versions than a scan steps over one by one.
 #[test]
 fn hot_rows_are_scanned_in_both_directions_at_every_time() {
-    let stores: [Box<dyn Store>; 2] =
-        [Box::new(RedbStore::open(&MemoryDisk::new(), 1 << 20).unwrap()), Box::new(MemoryStore::new())];
+    let stores: [Box<dyn Store>; 2] = [
+        Box::new(RedbStore::open(&MemoryDisk::new(), 1 << 20).unwrap()),
+        Box::new(MemoryStore::new()),
+    ];
     for store in stores {
         let version = |row: u64, at: u64| StoredVersion {
             key: Key::from(row.to_be_bytes().to_vec()),
             version: Version { at: stamp(at), value: Some(Value::from(vec![row as u8, at as u8])) },
         };
-        let versions = (0..30).flat_map(|row| (0..50).map(move |at| version(row, at * 30 + row))).collect();
+        let versions =
+            (0..30).flat_map(|row| (0..50).map(move |at| version(row, at * 30 + row))).collect();
         store.apply(Batch { space: SPACE, versions, ..Batch::default() }).unwrap();
         let snapshot = store.snapshot().unwrap();
         for at in [0, 7, 29, 200, 800, 1500] {
-            let newest = |row: u64| (at >= row).then(|| version(row, ((at - row) / 30).min(49) * 30 + row));
+            let newest =
+                |row: u64| (at >= row).then(|| version(row, ((at - row) / 30).min(49) * 30 + row));
             let mut expected: Vec<StoredVersion> = (0..30).filter_map(newest).collect();
             for reverse in [false, true] {
-                let page = snapshot.scan(SPACE, &KeyRange::all(), stamp(at), reverse, 100, usize::MAX).unwrap();
-                assert_eq!((page.versions, page.rest), (expected.clone(), None), "at {at}, reverse {reverse}");
+                let page = snapshot
+                    .scan(SPACE, &KeyRange::all(), stamp(at), reverse, 100, usize::MAX)
+                    .unwrap();
+                assert_eq!(
+                    (page.versions, page.rest),
+                    (expected.clone(), None),
+                    "at {at}, reverse {reverse}"
+                );
                 expected.reverse();
             }
         }
     }
 }
 
-/// The end of a point's range differs from its key in length alone. Found by seed 42 of the simulator.
+/// The end of a point's range differs from its key in length alone. Found by seed 42 of the
+/// simulator.
 #[test]
 fn a_point_behind_many_younger_versions_is_scanned_as_it_is_looked_up() {
-    let stores: [Box<dyn Store>; 2] =
-        [Box::new(RedbStore::open(&MemoryDisk::new(), 1 << 20).unwrap()), Box::new(MemoryStore::new())];
+    let stores: [Box<dyn Store>; 2] = [
+        Box::new(RedbStore::open(&MemoryDisk::new(), 1 << 20).unwrap()),
+        Box::new(MemoryStore::new()),
+    ];
     for store in stores {
         let key = Key::from("l1");
         let version = |at: u64| StoredVersion {
             key: key.clone(),
-            version: Version { at: stamp(1_700_000_000_000_000_000 + at), value: Some(Value::from(vec![at as u8])) },
+            version: Version {
+                at: stamp(1_700_000_000_000_000_000 + at),
+                value: Some(Value::from(vec![at as u8])),
+            },
         };
-        store.apply(Batch { space: SPACE, versions: (0..60).map(version).collect(), ..Batch::default() }).unwrap();
+        store
+            .apply(Batch {
+                space: SPACE,
+                versions: (0..60).map(version).collect(),
+                ..Batch::default()
+            })
+            .unwrap();
         let snapshot = store.snapshot().unwrap();
         for at in 0..60 {
             for reverse in [false, true] {
-                let page =
-                    snapshot.scan(SPACE, &KeyRange::point(key.clone()), version(at).version.at, reverse, 1, 1 << 16);
-                assert_eq!(page.unwrap(), Page { versions: vec![version(at)], rest: None }, "at {at}");
+                let page = snapshot.scan(
+                    SPACE,
+                    &KeyRange::point(key.clone()),
+                    version(at).version.at,
+                    reverse,
+                    1,
+                    1 << 16,
+                );
+                assert_eq!(
+                    page.unwrap(),
+                    Page { versions: vec![version(at)], rest: None },
+                    "at {at}"
+                );
             }
         }
     }
@@ -236,13 +294,18 @@ fn a_scan_returns_no_more_bytes_than_asked_for() {
     let store = RedbStore::open(&MemoryDisk::new(), 1 << 20).unwrap();
     let recent = Recent::new();
     for row in 0..100u64 {
-        let write = Write { key: row.to_be_bytes().to_vec().into(), value: Some(Value::from(vec![0; 10_000])) };
+        let write = Write {
+            key: row.to_be_bytes().to_vec().into(),
+            value: Some(Value::from(vec![0; 10_000])),
+        };
         recent.install(stamp(row), &[write], row);
         if row == 50 {
             settle(&recent, &store, usize::MAX);
         }
     }
-    let chunk = scan(&recent, &store, SPACE, &KeyRange::all(), Timestamp::MAX, false, usize::MAX, 30_000).unwrap();
+    let chunk =
+        scan(&recent, &store, SPACE, &KeyRange::all(), Timestamp::MAX, false, usize::MAX, 30_000)
+            .unwrap();
     assert_eq!(chunk.rows.len(), 3);
     assert!(chunk.rest.is_some());
 }
@@ -250,16 +313,32 @@ fn a_scan_returns_no_more_bytes_than_asked_for() {
 #[test]
 fn a_dropped_space_is_gone_and_its_neighbours_stay() {
     let store = RedbStore::open(&MemoryDisk::new(), 1 << 20).unwrap();
-    let version =
-        StoredVersion { key: Key::from("a"), version: Version { at: stamp(1), value: Some(Value::from("x")) } };
-    let spaces = [(1, 0, 0), (1, 0, 1), (1, 1, 0)].map(|(database, shard, copy)| SpaceId { database, shard, copy });
+    let version = StoredVersion {
+        key: Key::from("a"),
+        version: Version { at: stamp(1), value: Some(Value::from("x")) },
+    };
+    let spaces = [(1, 0, 0), (1, 0, 1), (1, 1, 0)].map(|(database, shard, copy)| SpaceId {
+        database,
+        shard,
+        copy,
+    });
     for space in spaces {
         let versions = vec![version.clone()];
-        store.apply(Batch { space, versions, removals: Vec::new(), facts: vec![(space, "applied", vec![1])] }).unwrap();
+        store
+            .apply(Batch {
+                space,
+                versions,
+                removals: Vec::new(),
+                facts: vec![(space, "applied", vec![1])],
+            })
+            .unwrap();
     }
     store.drop_space(spaces[1]).unwrap();
     let snapshot = store.snapshot().unwrap();
     let there = |space| snapshot.get(space, b"a", Timestamp::MAX).unwrap().is_some();
     assert_eq!(spaces.map(there), [true, false, true]);
-    assert_eq!(spaces.map(|space| store.fact(space, "applied").unwrap().is_some()), [true, false, true]);
+    assert_eq!(
+        spaces.map(|space| store.fact(space, "applied").unwrap().is_some()),
+        [true, false, true]
+    );
 }

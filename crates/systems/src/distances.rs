@@ -1,14 +1,15 @@
 //! Which replica a session reads at: the closest, by how long those take that it hears.
 //!
-//! Nobody is asked for that. A commit is proposed to every replica, so that whoever is asked last for a read is measured as often as whoever is asked first.
+//! Nobody is asked for that. A commit is proposed to every replica, so that whoever is asked last
+//! for a read is measured as often as whoever is asked first.
 
 use meridian_machine::NodeId;
 use std::collections::BTreeMap;
 
 /// An answer moves what is known by one part in so many: one that was late changes no order.
 const SMOOTH: u64 = 8;
-/// A request is repeated after this time at the earliest, in nanoseconds. A replica of which nothing is known is taken
-/// to answer within half of it.
+/// A request is repeated after this time at the earliest, in nanoseconds. A replica of which
+/// nothing is known is taken to answer within half of it.
 const SHORTEST_NS: u64 = 200_000_000;
 /// A request is repeated after this time at the latest, in nanoseconds.
 const LONGEST_NS: u64 = 2_000_000_000;
@@ -31,7 +32,8 @@ pub struct Distances {
 }
 
 impl Distances {
-    /// A replica has answered after this time; or not in time, and reads ask it last until it answers again.
+    /// A replica has answered after this time; or not in time, and reads ask it last until it
+    /// answers again.
     pub fn measured(&mut self, replica: NodeId, took_ns: Option<u64>) {
         let Some(took_ns) = took_ns.map(|took_ns| took_ns.min(LONGEST_NS)) else {
             self.known.entry(replica).and_modify(|known| known.answers = false);
@@ -42,26 +44,31 @@ impl Distances {
         known.answers = true;
     }
 
-    /// The longest round trip to any of these replicas, in nanoseconds; zero, if none has answered yet.
+    /// The longest round trip to any of these replicas, in nanoseconds; zero, if none has answered
+    /// yet.
     pub fn round_trip_ns(&self, replicas: &[NodeId]) -> u64 {
         let known = replicas.iter().filter_map(|replica| self.known.get(replica));
         known.map(|known| known.took_ns).max().unwrap_or(0)
     }
 
-    /// How long a request to these replicas waits for answers before it is repeated, in nanoseconds, where it was
-    /// repeated so many times before: twice the longest round trip, and twice as long each time. A replica whose
-    /// distance is not known yet is reached by the doubling.
+    /// How long a request to these replicas waits for answers before it is repeated, in
+    /// nanoseconds, where it was repeated so many times before: twice the longest round trip, and
+    /// twice as long each time. A replica whose distance is not known yet is reached by the
+    /// doubling.
     pub fn patience_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
         let first_ns = (2 * self.round_trip_ns(replicas)).max(SHORTEST_NS);
         (first_ns << repetition.min(MOST_DOUBLINGS)).min(LONGEST_NS)
     }
 
-    /// Whom a read at node `me` asks one after the other, of replicas in an order that was drawn: that of the node itself, then the closer ones first; of whom nothing is known come
-    /// last. A `fresh` read, after one that may have been of something old, asks the others first, whichever: the next one may be as old, and asking it again would not help.
+    /// Whom a read at node `me` asks one after the other, of replicas in an order that was drawn:
+    /// that of the node itself, then the closer ones first; of whom nothing is known come last. A
+    /// `fresh` read, after one that may have been of something old, asks the others first,
+    /// whichever: the next one may be as old, and asking it again would not help.
     pub fn order(&self, me: NodeId, mut drawn: Vec<NodeId>, fresh: bool) -> Vec<NodeId> {
         let answers = |node: &NodeId| self.known.get(node).filter(|known| known.answers);
-        let distance =
-            |node: &NodeId| if *node == me { 0 } else { answers(node).map_or(u64::MAX, |known| known.took_ns) };
+        let distance = |node: &NodeId| {
+            if *node == me { 0 } else { answers(node).map_or(u64::MAX, |known| known.took_ns) }
+        };
         if !fresh {
             drawn.sort_by_key(distance);
         } else if let Some(closest) = drawn.iter().copied().min_by_key(distance) {
@@ -82,7 +89,8 @@ mod tests {
         numbers.iter().copied().map(NodeId).collect()
     }
 
-    /// From Asia (9), as in the TAPIR paper's Table 1: replicas in the US (1), in Europe (2) and in Asia (3).
+    /// From Asia (9), as in the TAPIR paper's Table 1: replicas in the US (1), in Europe (2) and in
+    /// Asia (3).
     fn from_asia() -> Distances {
         let mut distances = Distances::default();
         [(1, 167), (2, 263), (3, 11)]
@@ -103,7 +111,10 @@ mod tests {
 
     #[test]
     fn where_nothing_is_known_the_draw_decides() {
-        assert_eq!(Distances::default().order(NodeId(9), nodes(&[2, 3, 1]), false), nodes(&[2, 3, 1]));
+        assert_eq!(
+            Distances::default().order(NodeId(9), nodes(&[2, 3, 1]), false),
+            nodes(&[2, 3, 1])
+        );
     }
 
     #[test]
@@ -130,9 +141,17 @@ mod tests {
 
     #[test]
     fn a_request_waits_for_the_farthest_of_those_that_it_asks_and_longer_each_time() {
-        let ms = |replicas: &[u32], repetition| from_asia().patience_ns(&nodes(replicas), repetition) / MS;
-        assert_eq!([0, 1, 2, 9].map(|repetition| ms(&[1, 2, 3], repetition)), [526, 1_052, 2_000, 2_000]);
-        assert_eq!([0, 1, 2, 3, 9].map(|repetition| ms(&[3], repetition)), [200, 400, 800, 1_600, 1_600]);
+        let ms = |replicas: &[u32], repetition| {
+            from_asia().patience_ns(&nodes(replicas), repetition) / MS
+        };
+        assert_eq!(
+            [0, 1, 2, 9].map(|repetition| ms(&[1, 2, 3], repetition)),
+            [526, 1_052, 2_000, 2_000]
+        );
+        assert_eq!(
+            [0, 1, 2, 3, 9].map(|repetition| ms(&[3], repetition)),
+            [200, 400, 800, 1_600, 1_600]
+        );
         assert_eq!(Distances::default().patience_ns(&nodes(&[1, 2, 3]), 0), SHORTEST_NS);
         assert_eq!(from_asia().round_trip_ns(&nodes(&[1, 3, 7])), 167 * MS);
     }

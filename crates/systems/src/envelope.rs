@@ -5,8 +5,9 @@
 //!   record:  format:u8  kind:u8  record                    (the log itself keeps whose it is)
 //! ```
 //!
-//! The kind names the sender's protocol or service. A reader that does not know the format, or that expects another
-//! kind, says so and drops it; a frame for a database that is not open here is dropped without a word.
+//! The kind names the sender's protocol or service. A reader that does not know the format, or that
+//! expects another kind, says so and drops it; a frame for a database that is not open here is
+//! dropped without a word.
 
 use meridian_machine::Address;
 use minicbor::{Decode, Encode};
@@ -14,7 +15,8 @@ use minicbor::{Decode, Encode};
 /// The format of envelopes that this program writes.
 const FORMAT: u8 = 1;
 
-/// The sender: a protocol, which declares its kind ([`Protocol`](crate::Protocol)), or a service of nodes.
+/// The sender: a protocol, which declares its kind ([`Protocol`](crate::Protocol)), or a service of
+/// nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind(pub u8);
 
@@ -55,7 +57,8 @@ impl<'b> Frame<'b> {
         let mut decoder = minicbor::Decoder::new(body);
         let mut read = || Ok((decoder.decode()?, decoder.decode()?));
         let addresses: Result<_, minicbor::decode::Error> = read();
-        let (from, to) = addresses.map_err(|error| format!("a frame's addresses cannot be read: {error}"))?;
+        let (from, to) =
+            addresses.map_err(|error| format!("a frame's addresses cannot be read: {error}"))?;
         Ok(Frame { from, to, kind, message: &body[decoder.position()..] })
     }
 
@@ -63,14 +66,20 @@ impl<'b> Frame<'b> {
     pub fn message<M: Decode<'b, ()>>(&self, kind: Kind) -> Result<M, String> {
         if self.kind != kind.0 {
             let wanted = kind.0;
-            return Err(format!("a frame of kind {} is for a database whose frames are of kind {wanted}", self.kind));
+            return Err(format!(
+                "a frame of kind {} is for a database whose frames are of kind {wanted}",
+                self.kind
+            ));
         }
         minicbor::decode(self.message).map_err(|error| format!("a message cannot be read: {error}"))
     }
 }
 
 /// The inverse of [`write_frame`].
-pub fn read_frame<'b, M: Decode<'b, ()>>(kind: Kind, bytes: &'b [u8]) -> Result<(Address, Address, M), String> {
+pub fn read_frame<'b, M: Decode<'b, ()>>(
+    kind: Kind,
+    bytes: &'b [u8],
+) -> Result<(Address, Address, M), String> {
     let frame = Frame::open(bytes)?;
     Ok((frame.from, frame.to, frame.message(kind)?))
 }

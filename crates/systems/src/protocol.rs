@@ -1,7 +1,7 @@
 //! What is known of a protocol where none of its databases is open: one row for each.
 //!
-//! Each protocol declares its row in its own folder. A node and the simulator have a table of their own, with how they
-//! run it.
+//! Each protocol declares its row in its own folder. A node and the simulator have a table of their
+//! own, with how they run it.
 
 use crate::baselines::qwstore;
 use crate::envelope::Kind;
@@ -16,9 +16,11 @@ pub struct Protocol {
     pub name: &'static str,
     /// What its frames and records begin with.
     pub kind: Kind,
-    /// The isolation level of its transactions; none where it has no transactions, and SQL has nothing to stand on.
+    /// The isolation level of its transactions; none where it has no transactions, and SQL has
+    /// nothing to stand on.
     pub isolation: Option<IsolationLevel>,
-    /// Whether a transaction that begins after another one was acknowledged comes after it in the serial order.
+    /// Whether a transaction that begins after another one was acknowledged comes after it in the
+    /// serial order.
     pub real_time_order: bool,
     /// Whether its shards have leaders.
     pub has_leaders: bool,
@@ -28,8 +30,12 @@ pub struct Protocol {
 
 impl Protocol {
     /// The protocols of this version.
-    pub const ALL: [&'static Protocol; 4] =
-        [&spanner::PROTOCOL, &tapir::STRICTLY_SERIALIZABLE, &tapir::SERIALIZABLE, &qwstore::PROTOCOL];
+    pub const ALL: [&'static Protocol; 4] = [
+        &spanner::PROTOCOL,
+        &tapir::STRICTLY_SERIALIZABLE,
+        &tapir::SERIALIZABLE,
+        &qwstore::PROTOCOL,
+    ];
 
     /// The one of a database whose creator names none.
     pub const DEFAULT: &'static Protocol = &spanner::PROTOCOL;
@@ -79,7 +85,11 @@ mod tests {
         assert_eq!(names.len(), Protocol::ALL.len());
         for protocol in Protocol::ALL {
             assert_eq!(Protocol::named(protocol.name), Some(protocol));
-            assert!(![Kind::TRANSFER, Kind::TIME, Kind::ORACLE].contains(&protocol.kind), "{}", protocol.name);
+            assert!(
+                ![Kind::TRANSFER, Kind::TIME, Kind::ORACLE].contains(&protocol.kind),
+                "{}",
+                protocol.name
+            );
             assert!(protocol.setting("Version_Retention_Period").is_some());
         }
         assert_eq!(Protocol::named("chubby"), None);

@@ -1,7 +1,7 @@
 //! Settings that a database has in its row: `ALTER DATABASE … SET name = value`.
 //!
-//! A protocol declares which settings its databases take. A value is validated when it is set, and kept in the row as
-//! text.
+//! A protocol declares which settings its databases take. A value is validated when it is set, and
+//! kept in the row as text.
 
 use meridian_clock::duration;
 use meridian_placement::DatabaseRow;
@@ -32,7 +32,8 @@ pub static VERSION_RETENTION_PERIOD: Setting = Setting {
 impl Setting {
     /// A value as it is kept. An error says what is wrong with it.
     pub fn validate(&self, value: &str) -> Result<String, String> {
-        let time = duration::parse(value).ok_or_else(|| format!("{}: '{value}' is no duration", self.name))?;
+        let time = duration::parse(value)
+            .ok_or_else(|| format!("{}: '{value}' is no duration", self.name))?;
         if self.possible.contains(&time) {
             Ok(duration::show(time))
         } else {
@@ -56,7 +57,9 @@ mod tests {
     fn a_value_is_validated_and_reads_back() {
         let retention = &VERSION_RETENTION_PERIOD;
         assert_eq!(retention.validate("3600 s").as_deref(), Ok("1h"));
-        for (value, why) in [("soon", "is no duration"), ("1ms", "is out of range"), ("9999d", "is out of range")] {
+        for (value, why) in
+            [("soon", "is no duration"), ("1ms", "is out of range"), ("9999d", "is out of range")]
+        {
             assert!(retention.validate(value).is_err_and(|said| said.contains(why)), "{value}");
         }
         let mut row = DatabaseRow::new(DatabaseId(7), "lab");

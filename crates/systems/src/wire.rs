@@ -29,8 +29,8 @@ pub trait Wire: Send + Sync {
     fn members(&self, shard: ShardId) -> Members {
         Members::first(self.replicas(shard).into_iter().collect())
     }
-    /// Says something about an operation to a replica, and waits for what it says of that until the boot clock reaches `until`; `None` if nothing came, or the node cannot be
-    /// reached.
+    /// Says something about an operation to a replica, and waits for what it says of that until the
+    /// boot clock reaches `until`; `None` if nothing came, or the node cannot be reached.
     fn ask(
         &self,
         to: (ShardId, NodeId),
@@ -42,10 +42,11 @@ pub trait Wire: Send + Sync {
     fn tell(&self, to: (ShardId, NodeId), message: Self::Message);
     /// Waits until the boot clock reaches `until`.
     fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
-    /// A replica has answered after so long, or not in time: who looks for the [closest](crate::Distances) wants to know.
+    /// A replica has answered after so long, or not in time: who looks for the
+    /// [closest](crate::Distances) wants to know.
     fn measured(&self, _replica: NodeId, _took_ns: Option<u64>) {}
-    /// How long a request to these replicas waits for answers before it is repeated, in nanoseconds, where it was
-    /// repeated so many times before ([`Distances::patience_ns`]).
+    /// How long a request to these replicas waits for answers before it is repeated, in
+    /// nanoseconds, where it was repeated so many times before ([`Distances::patience_ns`]).
     fn patience_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
         Distances::default().patience_ns(replicas, repetition)
     }

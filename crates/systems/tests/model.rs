@@ -1,12 +1,18 @@
-//! Every schedule of a small world: one shard of three replicas (f = 1), two transactions of which one may commit, two view changes, and somebody who recovers one of them.
+//! Every schedule of a small world: one shard of three replicas (f = 1), two transactions of which
+//! one may commit, two view changes, and somebody who recovers one of them.
 //!
-//! What is explored is the code that runs, not a model of it: replicas are cloned and stepped. Two things are coarser than the world. A question and its answer are one step: a
-//! coordinator that waits before it concludes is the same as an answer that is late, and one that never does as one that is lost. And who leaves a view for the next does it in one step with who merges it; that the others hear of it, late or never, is a
-//! step of its own, so that views are bypassed. Disks are synced at once: what a crash loses random worlds look for (`tapir.rs`).
+//! What is explored is the code that runs, not a model of it: replicas are cloned and stepped. Two
+//! things are coarser than the world. A question and its answer are one step: a coordinator that
+//! waits before it concludes is the same as an answer that is late, and one that never does as one
+//! that is lost. And who leaves a view for the next does it in one step with who merges it; that
+//! the others hear of it, late or never, is a step of its own, so that views are bypassed. Disks
+//! are synced at once: what a crash loses random worlds look for (`tapir.rs`).
 
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};
-use meridian_machine::{Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Role, ShardId};
+use meridian_machine::{
+    Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Role, ShardId,
+};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::Unordered;
 use meridian_replication::inconsistent::{
@@ -15,7 +21,9 @@ use meridian_replication::inconsistent::{
 use meridian_systems::tapir::{Shard, common};
 use meridian_txn::TransactionId;
 use meridian_txn::tapir::rules;
-use meridian_txn::tapir::{Answer, Fact, Footprint, Guarantee, Proposal, Question, Seen, Standing, Vote};
+use meridian_txn::tapir::{
+    Answer, Fact, Footprint, Guarantee, Proposal, Question, Seen, Standing, Vote,
+};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -98,7 +106,12 @@ fn address(at: usize) -> Address {
 }
 
 fn client() -> Address {
-    Address { node: NodeId(9), incarnation: Incarnation(1), role: Role::Coordinator(0), ..address(0) }
+    Address {
+        node: NodeId(9),
+        incarnation: Incarnation(1),
+        role: Role::Coordinator(0),
+        ..address(0)
+    }
 }
 
 fn now() -> Reading {
@@ -117,7 +130,8 @@ fn who(transaction: usize) -> TransactionId {
 fn proposal(transaction: usize) -> Proposal {
     let key = |at: usize| Key::from([&b"a"[..], &b"b"[..]][at]);
     let (reads, writes) = (key(transaction), key(1 - transaction));
-    let seen = Seen { range: KeyRange::point(reads), versions: Vec::new(), through: Timestamp::ZERO };
+    let seen =
+        Seen { range: KeyRange::point(reads), versions: Vec::new(), through: Timestamp::ZERO };
     let footprint = Arc::new(Footprint {
         reads: vec![seen],
         writes: vec![Write { key: writes, value: Some(Value::from("1")) }],
@@ -129,14 +143,23 @@ fn proposal(transaction: usize) -> Proposal {
 
 fn question(op: usize) -> Question {
     let (transaction, through) = (who(0), Timestamp::end_of(SLOW));
-    if op < 2 { Question::Prepare(proposal(op)) } else { Question::Resolve { transaction, through } }
+    if op < 2 {
+        Question::Prepare(proposal(op))
+    } else {
+        Question::Resolve { transaction, through }
+    }
 }
 
 impl State {
     /// Steps a replica, with a disk that is synced at once; what it says.
-    fn step(&mut self, at: usize, step: impl FnOnce(&mut Replica, &mut Outbox<Replica>)) -> Vec<(Address, Message)> {
+    fn step(
+        &mut self,
+        at: usize,
+        step: impl FnOnce(&mut Replica, &mut Outbox<Replica>),
+    ) -> Vec<(Address, Message)> {
         let replica = &mut self.replicas[at];
-        // A replica's positions go on from life to life of the outbox: what was written before is on disk.
+        // A replica's positions go on from life to life of the outbox: what was written before is
+        // on disk.
         let mut out = Outbox::new();
         step(replica, &mut out);
         replica.on_durable(now(), out.persisted(), &mut out);
@@ -176,28 +199,44 @@ impl State {
     fn change(&mut self, without: Option<usize>) {
         self.changes += 1;
         let leaving: Vec<usize> = (0..REPLICAS).filter(|at| Some(*at) != without).collect();
-        let newest = leaving.iter().map(|at| self.replicas[*at].view().number).max().expect("two or three");
-        let led = |view: &View| leaving.iter().any(|at| node(*at) == self.replicas[0].leader_of(*view));
+        let newest =
+            leaving.iter().map(|at| self.replicas[*at].view().number).max().expect("two or three");
+        let led =
+            |view: &View| leaving.iter().any(|at| node(*at) == self.replicas[0].leader_of(*view));
         let view = (newest + 1..).map(View::of).find(led).expect("one of any three");
         let leader = self.replicas[0].leader_of(view).0 as usize - 1;
         let mut changes = Vec::new();
         for at in &leaving {
-            let from = address(if *at == leader { leaving[usize::from(leaving[0] == leader)] } else { leader });
-            let said = self.step(*at, |replica, out| replica.on_message(now(), from, Said::LeaveView { view }, out));
-            let change = |(_, message): (Address, Message)| matches!(message, Said::Change { .. }).then_some(message);
+            let from = address(if *at == leader {
+                leaving[usize::from(leaving[0] == leader)]
+            } else {
+                leader
+            });
+            let said = self.step(*at, |replica, out| {
+                replica.on_message(now(), from, Said::LeaveView { view }, out)
+            });
+            let change = |(_, message): (Address, Message)| {
+                matches!(message, Said::Change { .. }).then_some(message)
+            };
             changes.extend(said.into_iter().filter_map(change).map(|message| (*at, message)));
         }
         let mut said = Vec::new();
         for (from, message) in changes {
             let from = address(from);
-            said.extend(self.step(leader, |replica, out| replica.on_message(now(), from, message, out)));
+            said.extend(
+                self.step(leader, |replica, out| replica.on_message(now(), from, message, out)),
+            );
         }
         // If it was not in the view before, it asks for what that began with.
         let wanted = said.into_iter().filter(|(_, message)| matches!(message, Said::More { .. }));
         for (of, message) in wanted.collect::<Vec<_>>() {
             let (of, from) = (of.node.0 as usize - 1, address(leader));
-            for (_, message) in self.step(of, |replica, out| replica.on_message(now(), from, message, out)) {
-                self.step(leader, |replica, out| replica.on_message(now(), address(of), message, out));
+            for (_, message) in
+                self.step(of, |replica, out| replica.on_message(now(), from, message, out))
+            {
+                self.step(leader, |replica, out| {
+                    replica.on_message(now(), address(of), message, out)
+                });
             }
         }
         self.step(leader, |replica, out| replica.on_timer(now(), Timer::Gather, out));
@@ -214,7 +253,12 @@ impl fmt::Debug for State {
         for replica in &self.replicas {
             let (record, participant) = (replica.record(), replica.application().participant());
             let (began, since) = (record.began(), record.since());
-            write!(f, "{} {} {began:?} {since:?} {participant:?};", replica.view(), replica.began())?;
+            write!(
+                f,
+                "{} {} {began:?} {since:?} {participant:?};",
+                replica.view(),
+                replica.began()
+            )?;
         }
         for Client { heard, decided, result, asked, told } in &self.clients {
             write!(f, "{heard:?} {decided:?} {result:?} {asked:?} {told:?};")?;
@@ -255,10 +299,17 @@ impl Model for Small {
                 part_bytes: usize::MAX,
             };
             let shard = Shard::new(Guarantee::StrictlySerializable, ShardId(0), KeyRange::all());
-            Replica::new(config, shard, Vec::new(), now(), &mut Outbox::new()).expect("one of three")
+            Replica::new(config, shard, Vec::new(), now(), &mut Outbox::new())
+                .expect("one of three")
         };
         let heard = Invocation::new(0, Unordered::of(REPLICAS).expect("three"));
-        let client = Client { heard, decided: None, result: None, asked: [false; REPLICAS], told: [None; REPLICAS] };
+        let client = Client {
+            heard,
+            decided: None,
+            result: None,
+            asked: [false; REPLICAS],
+            told: [None; REPLICAS],
+        };
         vec![State {
             replicas: (0..REPLICAS).map(replica).collect(),
             clients: vec![client; OPS],
@@ -286,17 +337,23 @@ impl Model for Small {
                     actions.push(Action::Finalize { op, replica });
                 }
             }
-            if self.slow.contains(&op) && client.decided.is_none() && client.heard.answers().is_some() {
+            if self.slow.contains(&op)
+                && client.decided.is_none()
+                && client.heard.answers().is_some()
+            {
                 actions.push(Action::Decide { op });
             }
             actions.extend(state.concludes(op).map(|_| Action::Conclude { op }));
         }
         if state.changes < self.changes {
-            actions.extend([None, Some(0), Some(1), Some(2)].map(|without| Action::Change { without }));
+            actions.extend(
+                [None, Some(0), Some(1), Some(2)].map(|without| Action::Change { without }),
+            );
         }
         for view in state.views.keys() {
-            let behind =
-                (0..REPLICAS).filter(|at| state.replicas[*at].view() <= *view && state.replicas[*at].began() < *view);
+            let behind = (0..REPLICAS).filter(|at| {
+                state.replicas[*at].view() <= *view && state.replicas[*at].began() < *view
+            });
             actions.extend(behind.map(|replica| Action::Start { replica, view: *view }));
         }
     }
@@ -307,7 +364,11 @@ impl Model for Small {
         match action {
             Action::Ask { op, replica } => {
                 state.clients[op].asked[replica] = true;
-                let message = Said::Propose { id: id(op), op: Op::Consensus(question(op)), newest: View::of(0) };
+                let message = Said::Propose {
+                    id: id(op),
+                    op: Op::Consensus(question(op)),
+                    newest: View::of(0),
+                };
                 let said = state.says(replica, message);
                 state.hears(op, replica, said);
             }
@@ -321,7 +382,10 @@ impl Model for Small {
                 state.clients[op].told[replica] = Some(state.replicas[replica].view());
                 let result = state.clients[op].decided.clone();
                 let decided = state.clients[op].heard.decided().unwrap_or_default();
-                let said = state.says(replica, Said::Finalize { id: id(op), result, newest: View::of(0), decided });
+                let said = state.says(
+                    replica,
+                    Said::Finalize { id: id(op), result, newest: View::of(0), decided },
+                );
                 state.hears(op, replica, said);
             }
             Action::Conclude { op } => {
@@ -329,15 +393,20 @@ impl Model for Small {
                 match (&answer, op) {
                     (Answer::Vote(vote), 0 | 1) => state.ended(op, *vote == Vote::Ok),
                     (Answer::Stands(Standing::Open), _) => {}
-                    (Answer::Stands(Standing::Committed(_) | Standing::Prepared(_)), _) => state.ended(0, true),
-                    (Answer::Stands(Standing::Aborted | Standing::Never), _) => state.ended(0, false),
+                    (Answer::Stands(Standing::Committed(_) | Standing::Prepared(_)), _) => {
+                        state.ended(0, true)
+                    }
+                    (Answer::Stands(Standing::Aborted | Standing::Never), _) => {
+                        state.ended(0, false)
+                    }
                     _ => state.contradicted = true,
                 }
                 state.clients[op].result = Some(answer);
             }
             Action::Change { without } => state.change(without),
             Action::Start { replica, view } => {
-                let (part, from) = (Part::whole(state.views[&view].clone()), state.replicas[0].leader_of(view));
+                let (part, from) =
+                    (Part::whole(state.views[&view].clone()), state.replicas[0].leader_of(view));
                 let from = address(from.0 as usize - 1);
                 state.step(replica, |replica, out| {
                     replica.on_message(now(), from, Said::StartView { view, part }, out);
@@ -349,19 +418,25 @@ impl Model for Small {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("whoever finds out how a transaction ended finds the same", |_, state: &State| {
-                !state.contradicted
+            Property::always(
+                "whoever finds out how a transaction ended finds the same",
+                |_, state: &State| !state.contradicted,
+            ),
+            Property::always("one of the two commits at most", |_, state: &State| {
+                state.ends != [Some(true); 2]
             }),
-            Property::always("one of the two commits at most", |_, state: &State| state.ends != [Some(true); 2]),
             Property::sometimes("the first commits, and a view has begun", |_, state: &State| {
                 state.ends[0] == Some(true) && !state.views.is_empty()
             }),
             Property::sometimes("somebody recovers a commit", |model: &Small, state: &State| {
-                let recovered = |client: &Client| matches!(client.result, Some(Answer::Stands(Standing::Prepared(_))));
+                let recovered = |client: &Client| {
+                    matches!(client.result, Some(Answer::Stands(Standing::Prepared(_))))
+                };
                 !model.ops.contains(&2) || state.clients.iter().any(recovered)
             }),
             Property::sometimes("somebody recovers an abort", |model: &Small, state: &State| {
-                let recovered = |client: &Client| client.result == Some(Answer::Stands(Standing::Never));
+                let recovered =
+                    |client: &Client| client.result == Some(Answer::Stands(Standing::Never));
                 !model.ops.contains(&2) || state.clients.iter().any(recovered)
             }),
         ]
@@ -375,8 +450,16 @@ const RECOVERY: Small = Small { changes: 1, ops: &[0, 2, 3], slow: &[0], broken:
 
 fn explored(world: Small) -> Result<(), String> {
     let checker = world.checker().finish_when(HasDiscoveries::AnyFailures).spawn_dfs().join();
-    println!("{} states, {} of them different", checker.state_count(), checker.unique_state_count());
-    match checker.discoveries().keys().find(|name| name.contains("finds the same") || name.contains("at most")) {
+    println!(
+        "{} states, {} of them different",
+        checker.state_count(),
+        checker.unique_state_count()
+    );
+    match checker
+        .discoveries()
+        .keys()
+        .find(|name| name.contains("finds the same") || name.contains("at most"))
+    {
         Some(name) => Err((*name).to_owned()),
         None => {
             checker.assert_properties();

@@ -1,10 +1,14 @@
-//! QWStore's replicas in small random worlds: messages that are lost, repeated and late, crashes between a write and its sync, stores that go less far than the log, tombstones that are collected.
+//! QWStore's replicas in small random worlds: messages that are lost, repeated and late, crashes
+//! between a write and its sync, stores that go less far than the log, tombstones that are
+//! collected.
 //!
-//! Judged: what is acknowledged is on every replica's disk, and of a key that was written at several timestamps each replica shows the last, whichever came first.
+//! Judged: what is acknowledged is on every replica's disk, and of a key that was written at
+//! several timestamps each replica shows the last, whichever came first.
 
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::{
-    Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Role, ShardId,
+    Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Role,
+    ShardId,
 };
 use meridian_mvcc::{Key, KeyRange, Recent, Value, Write, local};
 use meridian_replication::inconsistent::OpId;
@@ -61,7 +65,8 @@ struct Node {
     up: bool,
     synced: Vec<Kept>,
     unsynced: Vec<Logged>,
-    /// Everything that is readable, and what of it is in the store for good; and up to which place that goes.
+    /// Everything that is readable, and what of it is in the store for good; and up to which place
+    /// that goes.
     installed: Vec<Put>,
     stored: (u64, Vec<Put>),
     recent: Recent,
@@ -79,7 +84,8 @@ fn shows(puts: &[Put]) -> Recent {
 fn collect(puts: &mut [Put], horizon: Timestamp) {
     let recent = shows(puts);
     for put in puts.iter_mut().filter(|put| put.at <= horizon) {
-        let needed = |write: &Write| recent.get(&write.key, horizon).expect("it has one").at == put.at;
+        let needed =
+            |write: &Write| recent.get(&write.key, horizon).expect("it has one").at == put.at;
         put.writes.retain(|write| needed(write) && write.value.is_some());
     }
 }
@@ -146,7 +152,17 @@ impl World {
         let off = EPSILON as i64;
         let clocks = (0..SESSIONS).map(|_| (0, random.random_range(-off..off))).collect();
         let (events, written, now) = (BTreeMap::new(), Vec::new(), 1_000 * SECOND);
-        let mut world = World { random, now, events, next: 0, nodes, written, clocks, defect, met: Met::default() };
+        let mut world = World {
+            random,
+            now,
+            events,
+            next: 0,
+            nodes,
+            written,
+            clocks,
+            defect,
+            met: Met::default(),
+        };
         (0..SESSIONS).for_each(|session| world.after(MS, Event::Begins(session)));
         for node in 0..REPLICAS {
             world.after(SECOND, Event::Checkpoint(node));
@@ -181,22 +197,32 @@ impl World {
         *newest = clock.max(*newest + 1);
         let Address { node, incarnation, .. } = session(number);
         let at = Timestamp { nanos: *newest, logical: incarnation.0, issuer: node.0 };
-        let id = OpId { node: node.0, incarnation: incarnation.0, number: self.written.len() as u64 };
+        let id =
+            OpId { node: node.0, incarnation: incarnation.0, number: self.written.len() as u64 };
         let mut writes: BTreeMap<Key, Option<Value>> = BTreeMap::new();
         for _ in 0..self.random.random_range(1..4) {
             let key = Key::from(["a", "b", "c", "d", "e"][self.random.random_range(0..5)]);
-            let value = self.random.random_bool(0.7).then(|| Value::from(id.number.to_string().as_str()));
+            let value =
+                self.random.random_bool(0.7).then(|| Value::from(id.number.to_string().as_str()));
             writes.insert(key, value);
         }
         let writes = writes.into_iter().map(|(key, value)| Write { key, value }).collect();
         let lacking = (0..REPLICAS).map(|node| replica(node).node).collect();
-        self.written.push(Written { session: number, id, at, writes, until: self.now + PATIENCE, lacking });
+        self.written.push(Written {
+            session: number,
+            id,
+            at,
+            writes,
+            until: self.now + PATIENCE,
+            lacking,
+        });
         self.again(self.written.len() - 1);
         self.soon(4 * SECOND, Event::Begins(number));
     }
 
     fn again(&mut self, which: usize) {
-        let Written { session: number, id, at, ref writes, until, ref lacking } = self.written[which];
+        let Written { session: number, id, at, ref writes, until, ref lacking } =
+            self.written[which];
         if lacking.is_empty() {
             return;
         }
@@ -206,7 +232,11 @@ impl World {
         }
         let put = Message::Put { id, at, writes: writes.clone() };
         for node in lacking.clone() {
-            self.say(session(number), Address::replica(node, DatabaseId(5), ShardId(0)), put.clone());
+            self.say(
+                session(number),
+                Address::replica(node, DatabaseId(5), ShardId(0)),
+                put.clone(),
+            );
         }
         self.after(400 * MS, Event::Again(which));
     }
@@ -234,7 +264,10 @@ impl World {
                     installed.push(put);
                 }
                 Do::Do(Effect::Closed(at)) => *closed = at,
-                Do::Do(Effect::Serve(_)) | Do::SendBefore { .. } | Do::Arm { .. } | Do::Disarm { .. } => {
+                Do::Do(Effect::Serve(_))
+                | Do::SendBefore { .. }
+                | Do::Arm { .. }
+                | Do::Disarm { .. } => {
                     unreachable!("nobody asks for that")
                 }
             }
@@ -266,7 +299,8 @@ impl World {
     fn checkpoint(&mut self, node: usize) {
         let now = reading(self.now);
         let collects = self.random.random_bool(0.5);
-        let Node { replica, out, unsynced, installed, stored, closed, horizon, recent, .. } = &mut self.nodes[node];
+        let Node { replica, out, unsynced, installed, stored, closed, horizon, recent, .. } =
+            &mut self.nodes[node];
         let place = installed.iter().map(|put| put.place).max().unwrap_or(stored.0).max(stored.0);
         if self.defect != Some(Defect::StoresLess) {
             *stored = (place, installed.clone());
@@ -308,7 +342,8 @@ impl World {
         let old = &mut self.nodes[node];
         (old.replica, old.out, old.recent, old.closed) = (replica, out, recent, horizon);
         self.perform(node);
-        let away = [2 * SECOND, 2 * SECOND, 2 * SECOND, 40 * SECOND][self.random.random_range(0..4)];
+        let away =
+            [2 * SECOND, 2 * SECOND, 2 * SECOND, 40 * SECOND][self.random.random_range(0..4)];
         self.soon(away, Event::Up(node));
     }
 
@@ -322,7 +357,10 @@ impl World {
             }
         } else if let Message::Stored { id } = message {
             let written = &mut self.written[id.number as usize];
-            if self.now <= written.until && written.lacking.remove(&from.node) && written.lacking.is_empty() {
+            if self.now <= written.until
+                && written.lacking.remove(&from.node)
+                && written.lacking.is_empty()
+            {
                 self.met.acknowledged += 1;
             }
         }
@@ -354,21 +392,34 @@ impl World {
         (0..REPLICAS).for_each(|node| self.crash(node));
         for (node, Node { recent, .. }) in self.nodes.iter().enumerate() {
             for key in ["a", "b", "c", "d", "e"].map(Key::from) {
-                let of_key =
-                    |put: &Written| put.writes.iter().find(|write| write.key == key).map(|write| write.value.clone());
+                let of_key = |put: &Written| {
+                    put.writes
+                        .iter()
+                        .find(|write| write.key == key)
+                        .map(|write| write.value.clone())
+                };
                 let all: BTreeMap<Timestamp, Option<Value>> =
                     self.written.iter().filter_map(|put| Some((put.at, of_key(put)?))).collect();
-                let acknowledged = self.written.iter().filter(|put| put.lacking.is_empty() && of_key(put).is_some());
+                let acknowledged = self
+                    .written
+                    .iter()
+                    .filter(|put| put.lacking.is_empty() && of_key(put).is_some());
                 let Some(newest) = acknowledged.map(|put| put.at).max() else { continue };
                 match recent.get(&key, Timestamp::MAX) {
                     Some(version) if all.get(&version.at) != Some(&version.value) => {
-                        return Err(format!("node {node} shows {version:?} of {key:?}, which nobody wrote"));
+                        return Err(format!(
+                            "node {node} shows {version:?} of {key:?}, which nobody wrote"
+                        ));
                     }
                     Some(version) if version.at < newest => {
-                        return Err(format!("node {node} shows {version:?} of {key:?}; {newest} was acknowledged"));
+                        return Err(format!(
+                            "node {node} shows {version:?} of {key:?}; {newest} was acknowledged"
+                        ));
                     }
                     None if all.range(newest..).all(|(_, value)| value.is_some()) => {
-                        return Err(format!("node {node} has nothing of {key:?}; {newest} was acknowledged"));
+                        return Err(format!(
+                            "node {node} has nothing of {key:?}; {newest} was acknowledged"
+                        ));
                     }
                     Some(_) | None => {}
                 }
@@ -395,7 +446,9 @@ fn what_is_acknowledged_is_on_every_disk_and_the_last_writer_wins() {
 
 #[test]
 fn worlds_that_deceive_are_noticed() {
-    for defect in [Defect::SyncsLater, Defect::StoresLess, Defect::ArrivalCounts, Defect::CollectsOpen] {
+    for defect in
+        [Defect::SyncsLater, Defect::StoresLess, Defect::ArrivalCounts, Defect::CollectsOpen]
+    {
         let first = (0..300).find(|seed| World::new(*seed, Some(defect)).judge().is_err());
         println!("{defect:?}: first noticed by seed {first:?}");
         assert!(first.is_some(), "{defect:?}");
@@ -417,7 +470,14 @@ fn what_nobody_can_have_meant_is_dropped_at_the_door() {
     let beyond = now + EPSILON + SECOND;
     let bad = [
         (from, Message::Put { id, at, writes: write(Key::from("a")) }),
-        (from, Message::Put { id, at, writes: [write(Key::from("c")), write(Key::from("m"))].concat() }),
+        (
+            from,
+            Message::Put {
+                id,
+                at,
+                writes: [write(Key::from("c")), write(Key::from("m"))].concat(),
+            },
+        ),
         (from, Message::Put { id, at, writes: write(local::bounds(0)) }),
         (from, good(Timestamp { nanos: beyond + 1, ..at })),
         (from, good(Timestamp { nanos: u64::MAX, ..at })),
@@ -436,12 +496,15 @@ fn what_nobody_can_have_meant_is_dropped_at_the_door() {
         replica.on_message(reading(now), from, message.clone(), &mut out);
         assert!(out.is_empty(), "{message:?}");
     }
-    for at in [at, Timestamp { nanos: beyond, ..at }, Timestamp { nanos: horizon.nanos + 1, ..at }] {
+    for at in [at, Timestamp { nanos: beyond, ..at }, Timestamp { nanos: horizon.nanos + 1, ..at }]
+    {
         replica.on_message(reading(now), from, good(at), &mut out);
         assert_eq!(out.drain().count(), 2, "it is persisted and installed");
     }
     replica.on_durable(reading(now), Position(2), &mut out);
-    let said: Vec<Address> =
-        out.drain().filter_map(|effect| if let Do::Send { to, .. } = effect { Some(to) } else { None }).collect();
+    let said: Vec<Address> = out
+        .drain()
+        .filter_map(|effect| if let Do::Send { to, .. } = effect { Some(to) } else { None })
+        .collect();
     assert_eq!(said, [from, from], "the third is not on disk");
 }

@@ -1,9 +1,11 @@
-//! The protocol's promises one by one, on a member whose clock and disk the test moves by hand: alone in its group, or with another that it does not see.
+//! The protocol's promises one by one, on a member whose clock and disk the test moves by hand:
+//! alone in its group, or with another that it does not see.
 
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{
-    Address, DatabaseId, Effect as Do, Health, Incarnation, Machine, NodeId, Outbox, Position, Role, ShardId,
+    Address, DatabaseId, Effect as Do, Health, Incarnation, Machine, NodeId, Outbox, Position,
+    Role, ShardId,
 };
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{self, Config, Index, Record, Restored, Term};
@@ -31,7 +33,8 @@ struct Node {
     rows: BTreeMap<Key, Value>,
     /// What readers of this node may see.
     readable: Timestamp,
-    /// What it said: installs as `Committed` with no question, so that their order with replies can be seen.
+    /// What it said: installs as `Committed` with no question, so that their order with replies can
+    /// be seen.
     said: Vec<Reply>,
     /// It does not know the time.
     fenced: bool,
@@ -52,7 +55,9 @@ fn agrees(said: &group::Message) -> Option<group::Message> {
         group::Message::PreVote { term, .. } => {
             Some(group::Message::PreVoteReply { term: *term, granted: true, since })
         }
-        group::Message::Vote { term, .. } => Some(group::Message::VoteReply { term: *term, granted: true, since }),
+        group::Message::Vote { term, .. } => {
+            Some(group::Message::VoteReply { term: *term, granted: true, since })
+        }
         group::Message::Append { term, prev_index, entries, asked_at, .. } => {
             let matched = entries.last().map_or(*prev_index, |entry| entry.index);
             Some(group::Message::Appended { term: *term, matched, granted: Some(*asked_at), since })
@@ -77,9 +82,11 @@ impl Node {
     /// Begins another life from what is on disk, with the clock at `now`.
     fn boot(&mut self, now: u64, applied: (Index, Term)) {
         (self.now, self.out, self.timers) = (now, Outbox::new(), BTreeMap::new());
-        let members = if self.voter.is_some() { vec![NodeId(0), NodeId(1)] } else { vec![NodeId(0)] };
+        let members =
+            if self.voter.is_some() { vec![NodeId(0), NodeId(1)] } else { vec![NodeId(0)] };
         let config = Config::new(NodeId(0), members, DatabaseId(1), ShardId(0));
-        let restored = Restored { records: self.disk.clone(), applied: applied.0, applied_term: applied.1 };
+        let restored =
+            Restored { records: self.disk.clone(), applied: applied.0, applied_term: applied.1 };
         let stored = applied.0 > Index(0);
         let agreed = if stored { self.newest } else { Timestamp::ZERO };
         let rows = if stored { self.rows.clone().into_iter().collect() } else { Vec::new() };
@@ -104,11 +111,16 @@ impl Node {
                 match effect {
                     Do::Send { message: Message::Answer(reply), .. } => {
                         if let Reply::Committed { at, .. } = &reply {
-                            assert!(self.readable >= *at, "who reads next on this node must find what was answered");
+                            assert!(
+                                self.readable >= *at,
+                                "who reads next on this node must find what was answered"
+                            );
                         }
                         self.said.push(reply);
                     }
-                    Do::Send { message: Message::Group(said), .. } if self.voter == Some(Voter::Here) => {
+                    Do::Send { message: Message::Group(said), .. }
+                        if self.voter == Some(Voter::Here) =>
+                    {
                         answers.extend(agrees(&said));
                     }
                     Do::Do(Effect::Readable(readable)) => self.readable = readable.through,
@@ -149,7 +161,8 @@ impl Node {
                 return;
             }
             durable.into_iter().for_each(|through| self.durable(through));
-            let (now, from) = (self.reading(), Address::replica(NodeId(1), DatabaseId(1), ShardId(0)));
+            let (now, from) =
+                (self.reading(), Address::replica(NodeId(1), DatabaseId(1), ShardId(0)));
             for answer in answers {
                 let replica = self.replica.as_mut().expect("it lives");
                 replica.on_message(now, from, Message::Group(answer), &mut self.out);
@@ -165,7 +178,9 @@ impl Node {
     /// Lets time pass, timers firing on the way.
     fn pass(&mut self, nanos: u64) {
         let end = self.now + nanos;
-        while let Some((timer, at)) = self.timers.iter().map(|(timer, at)| (*timer, *at)).min_by_key(|(_, at)| *at) {
+        while let Some((timer, at)) =
+            self.timers.iter().map(|(timer, at)| (*timer, *at)).min_by_key(|(_, at)| *at)
+        {
             if at > end {
                 break;
             }
@@ -179,9 +194,12 @@ impl Node {
     fn ask(&mut self, number: u64, id: u64, footing: Option<Footing>, ask: Ask) -> Vec<Reply> {
         let transaction = TransactionId { node: 9, incarnation: 1, number };
         let age = Age { began_ns: number, node: 9, number };
-        let request = Request { transaction, age, id, footing, ask, planned: Vec::new(), blind: None };
+        let request =
+            Request { transaction, age, id, footing, ask, planned: Vec::new(), blind: None };
         self.said.clear();
-        self.step(|replica, now, out| replica.on_message(now, client(), Message::Ask(request), out));
+        self.step(|replica, now, out| {
+            replica.on_message(now, client(), Message::Ask(request), out)
+        });
         std::mem::take(&mut self.said)
     }
 
@@ -232,7 +250,9 @@ fn a_commit_is_installed_first_and_answered_only_when_its_timestamp_has_surely_p
     let mut node = serving(1_000_000 * MS);
     let footing = node.read(1, "a");
     let said = node.ask(1, 2, Some(footing), write("a"));
-    let [Reply::Committed { id: 0, at, .. }] = said.as_slice() else { panic!("installed, not answered: {said:?}") };
+    let [Reply::Committed { id: 0, at, .. }] = said.as_slice() else {
+        panic!("installed, not answered: {said:?}")
+    };
     assert!(at.nanos >= node.reading().interval.latest);
     node.pass(2 * EPSILON);
     assert_eq!(committed(&node.said), None, "the clock's earliest has only reached the timestamp");
@@ -246,19 +266,33 @@ fn a_read_that_is_not_to_wait_for_a_lock_is_told_so_and_wounds_nobody() {
     let mut node = serving(1_000_000 * MS);
     let read = |key: &str, lock: Lock, nowait: bool| {
         let range = KeyRange::point(Key::from(key));
-        Ask::Read { range, lock, reverse: false, limit_rows: 1, application: None, versions: false, nowait }
+        Ask::Read {
+            range,
+            lock,
+            reverse: false,
+            limit_rows: 1,
+            application: None,
+            versions: false,
+            nowait,
+        }
     };
     let holder = node.read(2, "a");
     // An older transaction would wound the holder and wait; this one does neither.
     let said = node.ask(1, 1, None, read("a", Lock::Exclusive, true));
     let [Reply::Locked { id: 1, footing }] = said.as_slice() else { panic!("{said:?}") };
-    assert!(matches!(node.ask(1, 2, Some(*footing), read("a", Lock::Shared, true)).as_slice(), [Reply::Locked { .. }]));
+    assert!(matches!(
+        node.ask(1, 2, Some(*footing), read("a", Lock::Shared, true)).as_slice(),
+        [Reply::Locked { .. }]
+    ));
     // What is free it gets, and keeps what it has.
     assert!(matches!(
         node.ask(1, 3, Some(*footing), read("b", Lock::Exclusive, true)).as_slice(),
         [Reply::Rows { .. }]
     ));
-    assert!(matches!(node.ask(3, 1, None, read("b", Lock::Shared, true)).as_slice(), [Reply::Locked { .. }]));
+    assert!(matches!(
+        node.ask(3, 1, None, read("b", Lock::Shared, true)).as_slice(),
+        [Reply::Locked { .. }]
+    ));
     node.ask(2, 2, Some(holder), write("a"));
     node.pass(20 * MS);
     assert!(committed(&node.said).is_some(), "nobody was wounded: {:?}", node.said);
@@ -309,14 +343,25 @@ fn who_gives_up_waiting_is_in_nobodys_way() {
     let mut node = serving(1_000_000 * MS);
     let lock = |key: &str, lock| {
         let range = KeyRange::point(Key::from(key));
-        Ask::Read { range, lock, reverse: false, limit_rows: 1, application: None, versions: false, nowait: false }
+        Ask::Read {
+            range,
+            lock,
+            reverse: false,
+            limit_rows: 1,
+            application: None,
+            versions: false,
+            nowait: false,
+        }
     };
     let holder = node.ask(3, 1, None, lock("a", Lock::Shared));
     assert!(matches!(holder[..], [Reply::Rows { .. }]));
     let other = node.read(2, "b");
     // 2 waits for a, and 4 behind it, which could share with 3.
     let said = node.ask(2, 2, Some(other), lock("a", Lock::Exclusive));
-    assert!(matches!(said[..], [Reply::Wounded { .. }]), "3 is in an older one's way, and hears of it: {said:?}");
+    assert!(
+        matches!(said[..], [Reply::Wounded { .. }]),
+        "3 is in an older one's way, and hears of it: {said:?}"
+    );
     assert_eq!(node.ask(4, 1, None, lock("a", Lock::Shared)), []);
     let said = node.ask(2, 3, Some(other), Ask::Withdraw);
     assert!(matches!(said[..], [Reply::Rows { id: 1, .. }]), "4 goes on: {said:?}");
@@ -332,7 +377,10 @@ fn a_leader_that_has_not_heard_of_its_end_condemns_nobody() {
     let footing = node.read(1, "a");
     let later = Footing { term: footing.term + 1, ..footing };
     let said = node.ask(2, 5, Some(later), write("b"));
-    assert!(matches!(said[..], [Reply::NotLeader { id: 5, .. }]), "a later leader may have it: {said:?}");
+    assert!(
+        matches!(said[..], [Reply::NotLeader { id: 5, .. }]),
+        "a later leader may have it: {said:?}"
+    );
 }
 
 #[test]
@@ -343,7 +391,10 @@ fn timestamps_go_on_above_the_log_even_with_a_clock_that_went_back() {
     node.pass(20 * MS);
     let before = committed(&node.said).expect("it committed");
     node.boot(node.now - 500 * MS, Default::default());
-    assert!(!node.replica.as_ref().is_some_and(Replica::is_serving), "what was inherited has not passed yet");
+    assert!(
+        !node.replica.as_ref().is_some_and(Replica::is_serving),
+        "what was inherited has not passed yet"
+    );
     node.pass(600 * MS);
     let footing = node.read(2, "a");
     node.ask(2, 2, Some(footing), write("a"));
@@ -381,7 +432,14 @@ fn a_promise_outlives_the_log_in_which_it_stood() {
         1,
         1,
         None,
-        Ask::Snapshot { at: Some(promised), range, reverse: false, limit_rows: 1, versions: false, scope: None },
+        Ask::Snapshot {
+            at: Some(promised),
+            range,
+            reverse: false,
+            limit_rows: 1,
+            versions: false,
+            scope: None,
+        },
     );
     node.disk.clear(); // the store is checkpointed and the log let go
     node.boot(node.now - 500 * MS, node.applied);
@@ -414,7 +472,10 @@ fn who_only_read_is_told_nothing_by_a_leader_whose_lease_has_ended() {
 fn rules_whose_breach_is_rarely_seen_are_held_by_scripts() {
     let scripts: [(Rule, fn()); 2] = [
         (shard_rules::CEILING_NOT_AGREED, a_promise_outlives_the_log_in_which_it_stood),
-        (spanner_rules::LEASE_UNCHECKED_AT_COMMIT, who_only_read_is_told_nothing_by_a_leader_whose_lease_has_ended),
+        (
+            spanner_rules::LEASE_UNCHECKED_AT_COMMIT,
+            who_only_read_is_told_nothing_by_a_leader_whose_lease_has_ended,
+        ),
     ];
     for (rule, script) in scripts {
         let broken = std::thread::spawn(move || {
@@ -453,15 +514,22 @@ fn an_attempt_that_has_ended_is_not_born_again_by_an_old_question() {
     };
     let nothing = || commit(Vec::new());
     // The first question was lost on its way, and asked again.
-    let [Reply::Rows { footing, .. }] = node.ask(1, 2, None, read())[..] else { panic!("its lock is free") };
+    let [Reply::Rows { footing, .. }] = node.ask(1, 2, None, read())[..] else {
+        panic!("its lock is free")
+    };
     let at = committed(&node.ask(1, 3, Some(footing), nothing())).expect("it committed");
     let later = node.read(2, "b");
     node.ask(2, 2, Some(later), write("b"));
     node.pass(20 * MS);
     // Now it comes. Whoever asked has not heard that it is committed, and asks again.
     assert_eq!(node.ask(1, 1, None, read()), []);
-    assert_eq!(committed(&node.ask(1, 4, Some(footing), nothing())), Some(at), "not of now: it read earlier");
-    // An attempt that was given up can be born again, but what it asked for in its first life is void.
+    assert_eq!(
+        committed(&node.ask(1, 4, Some(footing), nothing())),
+        Some(at),
+        "not of now: it read earlier"
+    );
+    // An attempt that was given up can be born again, but what it asked for in its first life is
+    // void.
     let footing = node.read(3, "c");
     node.ask(3, 2, Some(footing), Ask::Abort);
     node.read(3, "c");
@@ -484,7 +552,8 @@ fn a_commit_of_very_many_keys_needs_no_deep_stack() {
     small.join().expect("no overflow");
 }
 
-/// Trap A.5-14: the lease of a group with one voter never ends. Its leader draws and serves nothing while its node does not know the time.
+/// Trap A.5-14: the lease of a group with one voter never ends. Its leader draws and serves nothing
+/// while its node does not know the time.
 #[test]
 fn alone_and_without_the_time_nothing_is_drawn_and_nothing_is_served() {
     let mut node = serving(1_000_000 * MS);
@@ -493,7 +562,14 @@ fn alone_and_without_the_time_nothing_is_drawn_and_nothing_is_served() {
     assert_eq!(node.ask(1, 2, Some(footing), write("a")), [], "it has no timestamp");
     let range = KeyRange::point(Key::from("b"));
     let (scope, limit_rows) = (Some(range.clone()), 1);
-    let snapshot = Ask::Snapshot { at: None, range: range.clone(), reverse: false, limit_rows, versions: false, scope };
+    let snapshot = Ask::Snapshot {
+        at: None,
+        range: range.clone(),
+        reverse: false,
+        limit_rows,
+        versions: false,
+        scope,
+    };
     assert_eq!(node.ask(2, 1, None, snapshot), []);
     assert_eq!(node.ask(3, 1, None, Ask::LastTs { range }), [Reply::Unknown { id: 1 }]);
     node.pass(100 * MS);
@@ -523,7 +599,9 @@ fn sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_
                 match effect {
                     Do::Do(Effect::Readable(slot)) => withdrawn = slot.until == 0 && !slot.leads,
                     Do::Arm { timer, at } => drop(node.timers.insert(timer, at)),
-                    Do::Send { message: Message::Group(group::Message::TakeOver { .. }), .. } => {
+                    Do::Send {
+                        message: Message::Group(group::Message::TakeOver { .. }), ..
+                    } => {
                         assert!(withdrawn, "the slot is withdrawn first");
                         given = true;
                     }
@@ -547,8 +625,11 @@ fn sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_
 #[test]
 fn that_a_fenced_leader_goes_on_or_a_slot_is_withdrawn_late_is_noticed() {
     let fenced: fn() = alone_and_without_the_time_nothing_is_drawn_and_nothing_is_served;
-    let slot: fn() = sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_it_may_lead;
-    for (rule, script) in [(locking_rules::FENCED_SERVES, fenced), (shard_rules::SLOT_WITHDRAWN_LATE, slot)] {
+    let slot: fn() =
+        sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_it_may_lead;
+    for (rule, script) in
+        [(locking_rules::FENCED_SERVES, fenced), (shard_rules::SLOT_WITHDRAWN_LATE, slot)]
+    {
         let broken = std::thread::spawn(move || {
             plant(Some(rule), true);
             script();

@@ -1,22 +1,30 @@
-//! Schedules of replicas of TAPIR's shards that random worlds meet too seldom: who hears what, in which order, is written down here.
+//! Schedules of replicas of TAPIR's shards that random worlds meet too seldom: who hears what, in
+//! which order, is written down here.
 
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};
-use meridian_machine::{Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Role, ShardId};
+use meridian_machine::{
+    Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Role, ShardId,
+};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
-use meridian_replication::inconsistent::{Config, Members, Message as Said, Op, OpId, State, Timer as Waits, View};
+use meridian_replication::inconsistent::{
+    Config, Members, Message as Said, Op, OpId, State, Timer as Waits, View,
+};
 use meridian_replication::rules as replication_rules;
 use meridian_systems::tapir::rules as tapir_rules;
 use meridian_systems::tapir::{Effect, Forgetting, Message, Page, Replica, Serve, Shard, Timer};
 use meridian_txn::TransactionId;
 use meridian_txn::tapir::rules as txn_rules;
-use meridian_txn::tapir::{Answer, End, Fact, Footprint, Guarantee, Past, Proposal, Question, Standing, Vote};
+use meridian_txn::tapir::{
+    Answer, End, Fact, Footprint, Guarantee, Past, Proposal, Question, Standing, Vote,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 const NOW: u64 = 1_000_000_000;
 
-/// Replicas of one shard, whose disks are synced at once. What they say to each other arrives if both are heard.
+/// Replicas of one shard, whose disks are synced at once. What they say to each other arrives if
+/// both are heard.
 struct Group {
     replicas: Vec<(Replica, Outbox<Replica>)>,
     heard: Vec<bool>,
@@ -40,7 +48,12 @@ fn address(at: usize) -> Address {
 }
 
 fn client() -> Address {
-    Address { node: NodeId(9), incarnation: Incarnation(1), role: Role::Coordinator(0), ..address(0) }
+    Address {
+        node: NodeId(9),
+        incarnation: Incarnation(1),
+        role: Role::Coordinator(0),
+        ..address(0)
+    }
 }
 
 fn now() -> Reading {
@@ -61,7 +74,12 @@ fn writes(number: u64, nanos: u64, key: &str) -> Proposal {
         writes: vec![Write { key: Key::from(key), value: Some(Value::from("1")) }],
         participants: vec![ShardId(0)],
     });
-    Proposal { transaction: TransactionId { node: 9, incarnation: 1, number }, attempt: 0, at: at(nanos), footprint }
+    Proposal {
+        transaction: TransactionId { node: 9, incarnation: 1, number },
+        attempt: 0,
+        at: at(nanos),
+        footprint,
+    }
 }
 
 impl Group {
@@ -97,8 +115,16 @@ impl Group {
             };
             let shard = Shard::new(Guarantee::StrictlySerializable, ShardId(0), KeyRange::all());
             let mut out = Outbox::new();
-            let replica = Replica::new(config, (Incarnation(1), takes_over), shard, Vec::new(), now(), &mut out);
-            let forgetting = Forgetting { behind_ns: NOW / 2, enough_bytes: 3 << 10, ..Forgetting::default() };
+            let replica = Replica::new(
+                config,
+                (Incarnation(1), takes_over),
+                shard,
+                Vec::new(),
+                now(),
+                &mut out,
+            );
+            let forgetting =
+                Forgetting { behind_ns: NOW / 2, enough_bytes: 3 << 10, ..Forgetting::default() };
             (replica.expect("one of them").forgetting(forgetting), out)
         };
         self.replicas.push(replica);
@@ -127,7 +153,11 @@ impl Group {
         while let Some((from, to, message)) = wire.pop_front() {
             if self.heard[from] && self.heard[to] {
                 let now = self.now(to);
-                wire.extend(self.said(to, |replica, out| replica.on_message(now, address(from), message, out)));
+                wire.extend(
+                    self.said(to, |replica, out| {
+                        replica.on_message(now, address(from), message, out)
+                    }),
+                );
             }
         }
     }
@@ -157,11 +187,15 @@ impl Group {
                     said.push((at, serve.to.node.0 as usize - 1, self.serves(at, &serve)));
                 }
                 Do::Do(Effect::Install { at: when, writes }) => {
-                    self.stores[at].extend(writes.into_iter().map(|write| (write.key.clone(), (when, write))));
+                    self.stores[at]
+                        .extend(writes.into_iter().map(|write| (write.key.clone(), (when, write))));
                 }
                 Do::Do(Effect::Adopt(versions)) => {
-                    self.stores[at]
-                        .extend(versions.into_iter().map(|(when, write)| (write.key.clone(), (when, write))));
+                    self.stores[at].extend(
+                        versions
+                            .into_iter()
+                            .map(|(when, write)| (write.key.clone(), (when, write))),
+                    );
                 }
                 Do::Arm { timer, .. } => drop(self.armed[at].insert(timer)),
                 Do::Disarm { timer } => drop(self.armed[at].remove(&timer)),
@@ -184,7 +218,10 @@ impl Group {
 
     fn proposes(&mut self, to: usize, number: u64, proposal: &Proposal) {
         let op = Op::Consensus(Question::Prepare(proposal.clone()));
-        self.tells(to, Message::Operation(Said::Propose { id: id(number), op, newest: View::of(0) }));
+        self.tells(
+            to,
+            Message::Operation(Said::Propose { id: id(number), op, newest: View::of(0) }),
+        );
     }
 
     /// Tells all replicas of a commit: the past may be closed up to its timestamp.
@@ -212,7 +249,8 @@ impl Group {
     }
 }
 
-/// n1 has missed a view, and does not know; it serves a snapshot, as n2 does. Then n2 is away, and the next view is merged from the other two.
+/// n1 has missed a view, and does not know; it serves a snapshot, as n2 does. Then n2 is away, and
+/// the next view is merged from the other two.
 #[test]
 fn nobody_writes_below_a_snapshot_that_was_served_in_an_older_view() {
     let mut group = Group::of(3);
@@ -220,8 +258,14 @@ fn nobody_writes_below_a_snapshot_that_was_served_in_an_older_view() {
     group.begins_another_view(1);
     group.proposes(2, 1, &writes(1, 10, "k"));
     for replica in [0, 1] {
-        let look =
-            Message::Look { id: id(2), at: at(20), range: KeyRange::all(), reverse: false, limit_rows: 1, epoch: 0 };
+        let look = Message::Look {
+            id: id(2),
+            at: at(20),
+            range: KeyRange::all(),
+            reverse: false,
+            limit_rows: 1,
+            epoch: 0,
+        };
         group.tells(replica, look);
     }
     assert_eq!(group.served, 2, "so many are enough");
@@ -233,15 +277,23 @@ fn nobody_writes_below_a_snapshot_that_was_served_in_an_older_view() {
     }
 }
 
-/// n1 and n2 have said yes to a transaction. n3, without that, serves a snapshot above it; n2 begins a view with n3's
-/// word, which rejects it, serves the same snapshot, and is away. The next view has what n1 has: the transaction. So
-/// answers to a snapshot are of one view, or do not count together (`systems/tapir/client.rs`).
+/// n1 and n2 have said yes to a transaction. n3, without that, serves a snapshot above it; n2
+/// begins a view with n3's word, which rejects it, serves the same snapshot, and is away. The next
+/// view has what n1 has: the transaction. So answers to a snapshot are of one view, or do not count
+/// together (`systems/tapir/client.rs`).
 #[test]
 fn a_view_that_is_bypassed_has_served_a_snapshot_without_what_commits_below_it() {
     let mut group = Group::of(3);
     let early = writes(1, 10, "k");
     [0, 1].into_iter().for_each(|at| group.proposes(at, 1, &early));
-    let look = Message::Look { id: id(2), at: at(20), range: KeyRange::all(), reverse: false, limit_rows: 1, epoch: 0 };
+    let look = Message::Look {
+        id: id(2),
+        at: at(20),
+        range: KeyRange::all(),
+        reverse: false,
+        limit_rows: 1,
+        epoch: 0,
+    };
     group.tells(2, look.clone());
     group.heard[0] = false;
     group.step(1, |replica, out| replica.change_view(now(), out));
@@ -252,15 +304,19 @@ fn a_view_that_is_bypassed_has_served_a_snapshot_without_what_commits_below_it()
     assert_eq!(group.served_in, [View::of(0), View::of(1)]);
     let (result, view) = (Some(Answer::Vote(Vote::Ok)), View::of(0));
     group.heard = vec![true, false, true];
-    group.tells(0, Message::Operation(Said::Finalize { id: id(1), result, newest: view, decided: view }));
+    group.tells(
+        0,
+        Message::Operation(Said::Finalize { id: id(1), result, newest: view, decided: view }),
+    );
     group.fires(2, Timer::Operations(Waits::View));
     group.fires(2, Timer::Operations(Waits::Gather));
     assert_eq!(group.replicas[2].0.operations().began(), View::of(2));
     assert_eq!((group.vote(0, 1), group.vote(2, 1)), (Some(Vote::Ok), Some(Vote::Ok)));
 }
 
-/// n2 serves a snapshot and says so to a view that begins there alone, and is bypassed. In the next one it serves another
-/// snapshot that the lost fact would have covered, as n1 does; then n1 is away, and n3 has said yes below it.
+/// n2 serves a snapshot and says so to a view that begins there alone, and is bypassed. In the next
+/// one it serves another snapshot that the lost fact would have covered, as n1 does; then n1 is
+/// away, and n3 has said yes below it.
 #[test]
 fn what_was_said_of_snapshots_in_a_view_that_was_bypassed_is_said_again() {
     let look = |number, nanos| {
@@ -290,7 +346,8 @@ impl Group {
     /// Nobody has committed, at one replica, where another one has settled without that.
     fn is_settled_what_is_settled(&self, number: u64, at: Timestamp) -> bool {
         let settled = self.replicas.iter().any(|(replica, _)| replica.settled() >= at);
-        let said_yes = (0..self.replicas.len()).any(|replica| self.vote(replica, number) == Some(Vote::Ok));
+        let said_yes =
+            (0..self.replicas.len()).any(|replica| self.vote(replica, number) == Some(Vote::Ok));
         !(settled && said_yes)
     }
 }
@@ -326,7 +383,8 @@ fn somebody_sees_to_it_that_what_is_over_is_forgotten_and_then_nobody_speaks() {
     assert!(group.armed.iter().all(|timers| !timers.contains(&Timer::Over)));
 }
 
-/// n2 merges what n1 and n2 have, and nobody hears that the view has begun; the next one is merged from n1 and n3, who has said yes to somebody.
+/// n2 merges what n1 and n2 have, and nobody hears that the view has begun; the next one is merged
+/// from n1 and n3, who has said yes to somebody.
 #[test]
 fn what_is_closed_is_not_settled_by_a_view_that_may_be_bypassed() {
     let mut group = Group::of(3);
@@ -345,8 +403,9 @@ fn what_is_closed_is_not_settled_by_a_view_that_may_be_bypassed() {
     assert!(group.is_settled_what_is_settled(1, early.at));
 }
 
-/// n3 alone has heard that a transaction has committed, and settles it with a view that is bypassed: the others have it as
-/// prepared, and hear of it from n3 as soon as that has taken up their view.
+/// n3 alone has heard that a transaction has committed, and settles it with a view that is
+/// bypassed: the others have it as prepared, and hear of it from n3 as soon as that has taken up
+/// their view.
 #[test]
 fn what_only_a_view_that_was_bypassed_has_heard_of_is_told_again() {
     let mut group = Group::of(3);
@@ -372,7 +431,8 @@ fn what_only_a_view_that_was_bypassed_has_heard_of_is_told_again() {
     group.fires(2, Timer::Operations(Waits::Repeat));
     let whole = [0, 2].map(|at| group.replicas[at].0.operations().began());
     assert_eq!(whole[0], whole[1]);
-    // What n3 has for good of the other view says nothing of this one, and counts neither now nor later.
+    // What n3 has for good of the other view says nothing of this one, and counts neither now nor
+    // later.
     let stored = |group: &Group| group.replicas[2].0.operations().has_stored();
     assert_eq!(stored(&group), View::default());
     group.step(2, |replica, out| replica.stored(bypassed, 0, out));
@@ -395,7 +455,8 @@ fn what_only_a_view_that_was_bypassed_has_heard_of_is_told_again() {
     assert_eq!([0, 1, 2].map(|at| has(&group, at)), [true; 3]);
 }
 
-/// All know what is closed. n3 settles it with a view of which nobody hears; the next one is merged from n2 and n1, to whom somebody has proposed too late.
+/// All know what is closed. n3 settles it with a view of which nobody hears; the next one is merged
+/// from n2 and n1, to whom somebody has proposed too late.
 #[test]
 fn where_it_is_closed_nobody_is_said_yes_to() {
     let mut group = Group::of(3);
@@ -414,12 +475,16 @@ fn where_it_is_closed_nobody_is_said_yes_to() {
     assert!(group.is_settled_what_is_settled(1, late.at));
 }
 
-/// n1 and n3 have said yes, so its client has decided; but a view begins with another result, and another one has forgotten that. (A random world of three replicas, seed 1491 of that day.)
+/// n1 and n3 have said yes, so its client has decided; but a view begins with another result, and
+/// another one has forgotten that. (A random world of three replicas, seed 1491 of that day.)
 #[test]
 fn what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten() {
     let mut group = Group::of(3);
     let (early, later) = (writes(1, 10, "k"), writes(2, 20, "k"));
-    group.tells(1, Message::Operation(Said::Tell { id: id(2), op: Fact::Ended(End::Commit(later)) }));
+    group.tells(
+        1,
+        Message::Operation(Said::Tell { id: id(2), op: Fact::Ended(End::Commit(later)) }),
+    );
     [0, 2].into_iter().for_each(|at| group.proposes(at, 1, &early));
     group.step(1, |replica, out| replica.close(now(), out));
     assert!(matches!(group.vote(0, 1), Some(Vote::Retry(_))));
@@ -428,11 +493,15 @@ fn what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten(
     assert_eq!(group.vote(0, 1), None);
     group.proposes(0, 1, &early);
     let (result, view) = (Some(Answer::Vote(Vote::Ok)), View::of(0));
-    group.tells(0, Message::Operation(Said::Finalize { id: id(1), result, newest: view, decided: view }));
+    group.tells(
+        0,
+        Message::Operation(Said::Finalize { id: id(1), result, newest: view, decided: view }),
+    );
     assert_eq!(group.vote(0, 1), None);
 }
 
-/// Facts of the far future, facts that a replica says to itself only, questions about it, answers to other questions.
+/// Facts of the far future, facts that a replica says to itself only, questions about it, answers
+/// to other questions.
 #[test]
 fn what_nobody_can_have_meant_is_dropped() {
     let mut group = Group::of(3);
@@ -457,13 +526,15 @@ fn what_nobody_can_have_meant_is_dropped() {
     }
     group.proposes(0, 1, &writes(1, 10, "k"));
     for result in [Some(Answer::Stands(Standing::Never)), None] {
-        let finalize = Said::Finalize { id: id(1), result, newest: View::of(0), decided: View::of(0) };
+        let finalize =
+            Said::Finalize { id: id(1), result, newest: View::of(0), decided: View::of(0) };
         group.tells(0, Message::Operation(finalize));
         assert!(!group.replicas[0].0.operations().record().get(&id(1)).unwrap().state.is_final());
     }
 }
 
-/// What is in no record any more, whoever takes over reads at the others, page by page; before that it serves nothing, and has nothing for good.
+/// What is in no record any more, whoever takes over reads at the others, page by page; before that
+/// it serves nothing, and has nothing for good.
 #[test]
 fn who_takes_over_copies_what_is_settled() {
     let mut group = Group::of(3);
@@ -471,7 +542,8 @@ fn who_takes_over_copies_what_is_settled() {
         let key = ["a", "b", "c"][number as usize - 1];
         let proposal = writes(number, 10 + number, key);
         (0..3).for_each(|at| group.proposes(at, number, &proposal));
-        let told = Said::Tell { id: id(100 + number), op: Fact::Ended(End::Commit(proposal.name())) };
+        let told =
+            Said::Tell { id: id(100 + number), op: Fact::Ended(End::Commit(proposal.name())) };
         (0..3).for_each(|at| group.tells(at, Message::Operation(told.clone())));
     }
     for _ in 0..3 {
@@ -488,29 +560,44 @@ fn who_takes_over_copies_what_is_settled() {
     for at in 0..2 {
         group.step(at, |replica, out| replica.reconfigure(now(), members.clone(), out));
     }
-    let leader = members.replicas.iter().position(|node| *node == members.leader_of(View { epoch: 1, number: 0 }));
+    let leader = members
+        .replicas
+        .iter()
+        .position(|node| *node == members.leader_of(View { epoch: 1, number: 0 }));
     group.fires(leader.expect("one of them"), Timer::Operations(Waits::Gather));
     assert_eq!(group.replicas[3].0.operations().began(), View { epoch: 1, number: 0 });
     assert!(group.replicas[3].0.is_copying(), "that is nowhere for good");
     group.step(3, |replica, out| replica.stored(replica.operations().began(), 0, out));
     assert!(!group.replicas[3].0.is_copying());
     assert_eq!(group.stores[3].keys().cloned().collect::<Vec<_>>(), ["a", "b", "c"].map(Key::from));
-    // A session that takes the former ones for all is served by none of the new ones, but what is settled.
-    let look = |at| Message::Look { id: id(9), at, range: KeyRange::all(), reverse: false, limit_rows: 1, epoch: 0 };
+    // A session that takes the former ones for all is served by none of the new ones, but what is
+    // settled.
+    let look = |at| Message::Look {
+        id: id(9),
+        at,
+        range: KeyRange::all(),
+        reverse: false,
+        limit_rows: 1,
+        epoch: 0,
+    };
     group.tells(0, look(at(NOW)));
     assert_eq!(group.served, 0);
     group.tells(3, look(at(13)));
     assert_eq!(group.served, 1);
 }
 
-/// By its name a commit is told to whoever has it prepared, and is kept as a whole; others do as if they had not heard of it.
+/// By its name a commit is told to whoever has it prepared, and is kept as a whole; others do as if
+/// they had not heard of it.
 #[test]
 fn a_commit_that_is_told_by_its_name_is_what_is_prepared() {
     let mut group = Group::of(3);
     let (prepared, another) = (writes(1, 10, "k"), writes(1, 20, "k"));
     group.proposes(0, 1, &prepared);
     for name in [another.name(), writes(2, 10, "k").name()] {
-        group.tells(0, Message::Operation(Said::Tell { id: id(7), op: Fact::Ended(End::Commit(name)) }));
+        group.tells(
+            0,
+            Message::Operation(Said::Tell { id: id(7), op: Fact::Ended(End::Commit(name)) }),
+        );
         assert_eq!(group.replicas[0].0.operations().record().len(), 1, "only what was proposed");
     }
     let told = Said::Tell { id: id(7), op: Fact::Ended(End::Commit(prepared.name())) };
@@ -526,7 +613,8 @@ fn a_client_that_tells_two_results_stops_nobody() {
     for (replica, vote) in [Vote::Ok, Vote::Abort, Vote::Abort].into_iter().enumerate() {
         group.proposes(replica, 1, &writes(1, 10, "k"));
         let result = Some(Answer::Vote(vote));
-        let finalize = Said::Finalize { id: id(1), result, newest: View::of(0), decided: View::of(0) };
+        let finalize =
+            Said::Finalize { id: id(1), result, newest: View::of(0), decided: View::of(0) };
         group.tells(replica, Message::Operation(finalize));
     }
     group.begins_another_view(1);
@@ -545,7 +633,9 @@ impl Group {
     fn come_out_of_order(wait_ns: u64) -> Group {
         let mut group = Group::of(3);
         group.step(0, |replica, _| replica.wait(wait_ns));
-        [20, 10].into_iter().for_each(|number| group.proposes(0, number, &writes(number, number, "k")));
+        [20, 10]
+            .into_iter()
+            .for_each(|number| group.proposes(0, number, &writes(number, number, "k")));
         group
     }
 
@@ -573,7 +663,8 @@ fn proposals_that_wait_are_looked_at_in_the_order_of_their_timestamps() {
     assert_eq!(group.answers.len(), 2);
 }
 
-/// n1 waits since a moment ago; what had come before does not, nor does what it is told or has answered.
+/// n1 waits since a moment ago; what had come before does not, nor does what it is told or has
+/// answered.
 #[test]
 fn nothing_waits_but_what_is_proposed_anew() {
     let mut group = Group::of(3);
@@ -584,11 +675,18 @@ fn nothing_waits_but_what_is_proposed_anew() {
     assert_eq!(group.answers.len(), 2, "it says again what it has said");
     (0..3).for_each(|_| group.proposes(0, 2, &late));
     assert_eq!((group.answers.len(), group.answered(0, 2)), (2, None));
-    let finalize =
-        Said::Finalize { id: id(2), result: Some(Answer::Vote(Vote::Ok)), newest: View::of(0), decided: View::of(0) };
+    let finalize = Said::Finalize {
+        id: id(2),
+        result: Some(Answer::Vote(Vote::Ok)),
+        newest: View::of(0),
+        decided: View::of(0),
+    };
     group.tells(0, Message::Operation(finalize));
     assert!(matches!(group.answers.last(), Some(Message::Operation(Said::Missing { .. }))));
-    group.tells(0, Message::Operation(Said::Tell { id: id(3), op: Fact::Ended(End::Commit(early)) }));
+    group.tells(
+        0,
+        Message::Operation(Said::Tell { id: id(3), op: Fact::Ended(End::Commit(early)) }),
+    );
     assert!(group.replicas[0].0.operations().record().get(&id(3)).is_some());
     group.step(0, |replica, _| replica.wait(0));
     group.passes(0, 5);
@@ -612,8 +710,8 @@ fn a_view_begins_without_what_waits() {
     assert!(votes.iter().all(Option::is_some), "it is asked in the next view: {votes:?}");
 }
 
-/// n1's clock is ahead by an hour: it serves a snapshot an hour ahead, and closes the past an hour ahead. Once views have
-/// begun with that, the others go on writing by their own clocks.
+/// n1's clock is ahead by an hour: it serves a snapshot an hour ahead, and closes the past an hour
+/// ahead. Once views have begun with that, the others go on writing by their own clocks.
 #[test]
 fn a_clock_that_is_ahead_by_an_hour_keeps_nobody_from_writing() {
     const HOUR: u64 = 3_600_000_000_000;
@@ -621,7 +719,10 @@ fn a_clock_that_is_ahead_by_an_hour_keeps_nobody_from_writing() {
     group.commits(9, 90);
     group.clocks[0] += HOUR;
     let (range, reverse) = (KeyRange::all(), false);
-    group.tells(0, Message::Look { id: id(2), at: at(NOW + HOUR), range, reverse, limit_rows: 1, epoch: 0 });
+    group.tells(
+        0,
+        Message::Look { id: id(2), at: at(NOW + HOUR), range, reverse, limit_rows: 1, epoch: 0 },
+    );
     assert_eq!(group.served, 1);
     let now = group.now(0);
     group.step(0, |replica, out| replica.close(now, out));
@@ -642,8 +743,14 @@ fn a_clock_that_is_ahead_by_an_hour_keeps_nobody_from_writing() {
 fn rules_whose_breach_is_rarely_seen_are_held_by_schedules() {
     let schedules: [(Rule, fn()); 5] = [
         (txn_rules::CLOCKS_UNCAPPED, a_clock_that_is_ahead_by_an_hour_keeps_nobody_from_writing),
-        (replication_rules::OLDER_VIEWS_NOT_COUNTED, nobody_writes_below_a_snapshot_that_was_served_in_an_older_view),
-        (tapir_rules::SETTLES_UNCLOSED, what_is_closed_is_not_settled_by_a_view_that_may_be_bypassed),
+        (
+            replication_rules::OLDER_VIEWS_NOT_COUNTED,
+            nobody_writes_below_a_snapshot_that_was_served_in_an_older_view,
+        ),
+        (
+            tapir_rules::SETTLES_UNCLOSED,
+            what_is_closed_is_not_settled_by_a_view_that_may_be_bypassed,
+        ),
         (
             replication_rules::OLD_DECISIONS_COUNT,
             what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten,

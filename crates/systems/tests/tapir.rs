@@ -1,8 +1,10 @@
-//! TAPIR whole, in small random worlds: sessions on nodes whose clocks differ, shards whose replicas crash between a write and its sync, messages that are lost, repeated and
-//! late, views that change, nodes that die in the middle of a commit.
+//! TAPIR whole, in small random worlds: sessions on nodes whose clocks differ, shards whose
+//! replicas crash between a write and its sync, messages that are lost, repeated and late, views
+//! that change, nodes that die in the middle of a commit.
 //!
-//! Judged: every transaction that committed has read what stood at its timestamp, in all shards or in none; what a session was told is so; where real time counts, who was told
-//! before another began is before it; whoever is left behind is recovered, and in the end nobody is prepared.
+//! Judged: every transaction that committed has read what stood at its timestamp, in all shards or
+//! in none; what a session was told is so; where real time counts, who was told before another
+//! began is before it; whoever is left behind is recovered, and in the end nobody is prepared.
 
 mod world;
 
@@ -32,7 +34,11 @@ fn many_worlds() {
     for nodes in [3, 5] {
         let mut all = Outcomes::default();
         for seed in 0..3_000 {
-            all.add(&World::new(seed, Some(nodes)).judge().unwrap_or_else(|why| panic!("seed {seed}, {nodes}: {why}")));
+            all.add(
+                &World::new(seed, Some(nodes))
+                    .judge()
+                    .unwrap_or_else(|why| panic!("seed {seed}, {nodes}: {why}")),
+            );
         }
         println!("{nodes} nodes: {all:?}");
     }

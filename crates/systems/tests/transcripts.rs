@@ -1,7 +1,9 @@
-//! TAPIR whole, by golden transcripts: what sessions and replicas say to each other, and what users are told.
+//! TAPIR whole, by golden transcripts: what sessions and replicas say to each other, and what users
+//! are told.
 //!
-//! There are two shards, of the keys before `n` and of the others, with a replica at each node. Nothing is drawn but how long those rest who met: messages arrive when the script delivers them, or while
-//! time passes; disks are synced at once.
+//! There are two shards, of the keys before `n` and of the others, with a replica at each node.
+//! Nothing is drawn but how long those rest who met: messages arrive when the script delivers them,
+//! or while time passes; disks are synced at once.
 
 #[allow(dead_code, reason = "random worlds ask more of it")]
 #[path = "world/desk.rs"]
@@ -114,7 +116,10 @@ impl World {
     }
 
     fn reading(&self, node: usize) -> Reading {
-        Reading::at(self.now, Interval::around(self.now.saturating_add_signed(self.nodes[node].skew), HALF_WIDTH))
+        Reading::at(
+            self.now,
+            Interval::around(self.now.saturating_add_signed(self.nodes[node].skew), HALF_WIDTH),
+        )
     }
 
     fn address(&self, home: usize) -> Address {
@@ -142,16 +147,27 @@ impl World {
                 gather_ns: 5 * MS,
                 part_bytes: usize::MAX,
             };
-            let (now, application) = (self.reading(at), Shard::new(self.guarantee, address.shard, bounds(shard)));
+            let (now, application) =
+                (self.reading(at), Shard::new(self.guarantee, address.shard, bounds(shard)));
             let there = &mut self.homes[home];
             (there.out, there.timers) = (Outbox::new(), BTreeMap::new());
-            there.replica =
-                Replica::new(config, (Incarnation(life), false), application, there.disk.clone(), now, &mut there.out);
+            there.replica = Replica::new(
+                config,
+                (Incarnation(life), false),
+                application,
+                there.disk.clone(),
+                now,
+                &mut there.out,
+            );
             self.perform(home);
         }
     }
 
-    fn step(&mut self, home: usize, step: impl FnOnce(&mut Replica, Reading, &mut Outbox<Replica>)) {
+    fn step(
+        &mut self,
+        home: usize,
+        step: impl FnOnce(&mut Replica, Reading, &mut Outbox<Replica>),
+    ) {
         let now = self.reading(home % self.nodes.len());
         let there = &mut self.homes[home];
         let Some(replica) = &mut there.replica else { return };
@@ -161,11 +177,14 @@ impl World {
 
     fn perform(&mut self, home: usize) {
         let effects: Vec<_> = self.homes[home].out.drain().collect();
-        let (at, shard, me) = (home % self.nodes.len(), home / self.nodes.len(), self.address(home));
+        let (at, shard, me) =
+            (home % self.nodes.len(), home / self.nodes.len(), self.address(home));
         let mut through = None;
         for effect in effects {
             match effect {
-                Do::Send { to, message } | Do::SendBefore { to, message, .. } => self.send(me, to, message),
+                Do::Send { to, message } | Do::SendBefore { to, message, .. } => {
+                    self.send(me, to, message)
+                }
                 Do::Arm { timer, at } => drop(self.homes[home].timers.insert(timer, at)),
                 Do::Disarm { timer } => drop(self.homes[home].timers.remove(&timer)),
                 Do::Persist { position, record } => {
@@ -173,10 +192,17 @@ impl World {
                     through = Some(position);
                 }
                 Do::Do(Effect::Install { at: when, writes: all }) => {
-                    self.line(format!("{} installs {} at {}", place(me), writes(&all), moment(when)));
+                    self.line(format!(
+                        "{} installs {} at {}",
+                        place(me),
+                        writes(&all),
+                        moment(when)
+                    ));
                     self.shared.lock().install(at, when, all);
                 }
-                Do::Do(Effect::Began { settled, .. }) => self.shared.lock().settle(at, shard, settled),
+                Do::Do(Effect::Began { settled, .. }) => {
+                    self.shared.lock().settle(at, shard, settled)
+                }
                 Do::Do(Effect::Serve(_)) => unreachable!("no script reads a snapshot"),
                 Do::Do(Effect::Adopt(_) | Effect::Copied(_) | Effect::Serves) => {
                     unreachable!("in no script a replica takes over")
@@ -191,7 +217,8 @@ impl World {
     fn send(&mut self, from: Address, to: Address, message: Message) {
         // A replica is cut off alone, or with its node, or with its shard.
         let cut = |address: Address| {
-            let (whole, shard) = (format!("n{}", address.node.0), format!("s{}", address.shard.0 + 1));
+            let (whole, shard) =
+                (format!("n{}", address.node.0), format!("s{}", address.shard.0 + 1));
             let is_replica = !matches!(address.role, Role::Coordinator(_));
             self.cut.contains(&whole)
                 || is_replica && [shard, place(address)].iter().any(|name| self.cut.contains(name))
@@ -216,8 +243,9 @@ impl World {
                 }
             }
             let mut tasks = std::mem::take(&mut self.tasks);
-            tasks
-                .retain_mut(|task| task.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending);
+            tasks.retain_mut(|task| {
+                task.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Pending
+            });
             self.tasks = tasks;
             let mut alarms = 0;
             for at in 0..self.nodes.len() {
@@ -227,11 +255,16 @@ impl World {
                     match wish {
                         Wish::Alarm(until, key) => {
                             (self.counter, alarms) = (self.counter + 1, alarms + 1);
-                            self.alarms.insert((until.max(self.now), self.counter), (at, life, key));
+                            self.alarms
+                                .insert((until.max(self.now), self.counter), (at, life, key));
                         }
                         Wish::Say((shard, to), message) => {
                             let role = Role::Coordinator(0);
-                            let from = Address { incarnation: Incarnation(life), role, ..replica_of(shard, node(at)) };
+                            let from = Address {
+                                incarnation: Incarnation(life),
+                                role,
+                                ..replica_of(shard, node(at))
+                            };
                             self.send(from, replica_of(shard, to), message);
                         }
                     }
@@ -251,7 +284,9 @@ impl World {
             let Some((from, to, message)) = self.wire.pop_front() else { return Ok(()) };
             let at = to.node.0 as usize - 1;
             match to.role {
-                Role::Coordinator(_) if self.held.contains(&at) => self.kept.push((from, to, message)),
+                Role::Coordinator(_) if self.held.contains(&at) => {
+                    self.kept.push((from, to, message))
+                }
                 Role::Coordinator(_) => {
                     let lives = self.nodes[at].life == to.incarnation.0;
                     if let Some(desk) = self.nodes[at].desk.as_ref().filter(|_| lives) {
@@ -260,7 +295,9 @@ impl World {
                 }
                 _ => {
                     let home = shard_of(to) * self.nodes.len() + at;
-                    self.step(home, |replica, now, out| replica.on_message(now, from, message, out));
+                    self.step(home, |replica, now, out| {
+                        replica.on_message(now, from, message, out)
+                    });
                 }
             }
             self.go_on();
@@ -274,11 +311,15 @@ impl World {
         self.deliver()?;
         loop {
             let timers = self.homes.iter().enumerate().filter(|(_, home)| home.replica.is_some());
-            let timers =
-                timers.flat_map(|(home, there)| there.timers.iter().map(move |(timer, at)| (*at, home, *timer)));
-            let (timer, alarm) = (timers.min(), self.alarms.first_key_value().map(|(when, _)| *when));
+            let timers = timers.flat_map(|(home, there)| {
+                there.timers.iter().map(move |(timer, at)| (*at, home, *timer))
+            });
+            let (timer, alarm) =
+                (timers.min(), self.alarms.first_key_value().map(|(when, _)| *when));
             match (timer, alarm) {
-                (Some((at, home, timer)), _) if at <= end && alarm.is_none_or(|(alarm, _)| at <= alarm) => {
+                (Some((at, home, timer)), _)
+                    if at <= end && alarm.is_none_or(|(alarm, _)| at <= alarm) =>
+                {
                     self.now = self.now.max(at);
                     self.homes[home].timers.remove(&timer);
                     self.step(home, |replica, now, out| replica.on_timer(now, timer, out));
@@ -286,7 +327,9 @@ impl World {
                 (_, Some(when)) if when.0 <= end => {
                     self.now = self.now.max(when.0);
                     let (at, life, key) = self.alarms.remove(&when).expect("it is the first");
-                    if let Some(desk) = self.nodes[at].desk.as_ref().filter(|_| self.nodes[at].life == life) {
+                    if let Some(desk) =
+                        self.nodes[at].desk.as_ref().filter(|_| self.nodes[at].life == life)
+                    {
                         desk.alarm(key);
                     }
                 }
@@ -300,10 +343,17 @@ impl World {
     }
 
     /// A session reads some keys, and when it is told to commits with what it writes.
-    fn begin(&mut self, name: &str, at: usize, reads: Vec<Key>, writes: Vec<(Key, Value)>) -> Result<(), String> {
+    fn begin(
+        &mut self,
+        name: &str,
+        at: usize,
+        reads: Vec<Key>,
+        writes: Vec<(Key, Value)>,
+    ) -> Result<(), String> {
         let there = &self.nodes[at];
         let (gateway, life) = (there.gateway.clone().ok_or("its node is down")?, there.life);
-        let (names, told, name) = (Arc::clone(&self.names), Arc::clone(&self.told), name.to_owned());
+        let (names, told, name) =
+            (Arc::clone(&self.names), Arc::clone(&self.told), name.to_owned());
         let (open, gate) = oneshot::channel();
         self.gates.insert(name.clone(), open);
         let called = name.clone();
@@ -328,7 +378,9 @@ impl World {
                 return;
             }
             match transaction.commit().await {
-                Outcome::Committed { at } => say(format!("is told that it has committed at {}", moment(at))),
+                Outcome::Committed { at } => {
+                    say(format!("is told that it has committed at {}", moment(at)))
+                }
                 Outcome::Aborted { why } => say(format!("is told that it is aborted: {why}")),
                 Outcome::Unknown => say("is told that nobody knows".into()),
             }
@@ -375,14 +427,28 @@ impl World {
                 .application()
                 .participant()
                 .prepared()
-                .map(|proposal| format!("{} prepared at {}", names.of(proposal.transaction), moment(proposal.at)))
+                .map(|proposal| {
+                    format!(
+                        "{} prepared at {}",
+                        names.of(proposal.transaction),
+                        moment(proposal.at)
+                    )
+                })
                 .collect();
             drop(names);
             let shared = self.shared.lock();
-            let all = shared.page(home % self.nodes.len(), &bounds(shard_of(me)), Timestamp::MAX, false, usize::MAX);
+            let all = shared.page(
+                home % self.nodes.len(),
+                &bounds(shard_of(me)),
+                Timestamp::MAX,
+                false,
+                usize::MAX,
+            );
             drop(shared);
             let versions = all.map(|page| page.versions).unwrap_or_default();
-            let versions = versions.iter().map(|(at, version)| format!("{} of {}", write(version), moment(*at)));
+            let versions = versions
+                .iter()
+                .map(|(at, version)| format!("{} of {}", write(version), moment(*at)));
             let has: Vec<String> = versions.chain(prepared).collect();
             let has = if has.is_empty() { "nothing".to_owned() } else { has.join(", ") };
             let between = if operations.is_between_views() { "waits for " } else { "" };
@@ -393,7 +459,8 @@ impl World {
 
     fn command(&mut self, command: &str) -> Result<String, String> {
         let words: Vec<&str> = command.split_whitespace().collect();
-        let number = |word: &str| word[1..].parse::<usize>().map_err(|error| format!("{word}: {error}"));
+        let number =
+            |word: &str| word[1..].parse::<usize>().map_err(|error| format!("{word}: {error}"));
         let node = |word: &str| Ok::<usize, String>(number(word)? - 1);
         match words.as_slice() {
             ["nodes", many, "of", protocol] => {
@@ -407,7 +474,8 @@ impl World {
             }
             // Milliseconds.
             ["skew", who, by] => {
-                self.nodes[node(who)?].skew = by.parse::<i64>().map_err(|_| "by how much?")? * MS as i64;
+                self.nodes[node(who)?].skew =
+                    by.parse::<i64>().map_err(|_| "by how much?")? * MS as i64;
             }
             ["begin", name, "at", who, rest @ ..] => {
                 let (mut reads, mut writes) = (Vec::new(), Vec::new());
@@ -441,7 +509,8 @@ impl World {
                 let at = node(who)?;
                 (self.nodes[at].desk, self.nodes[at].gateway) = (None, None);
                 self.shared.lock().end(at);
-                (0..SHARDS).for_each(|shard| self.homes[shard * self.nodes.len() + at].replica = None);
+                (0..SHARDS)
+                    .for_each(|shard| self.homes[shard * self.nodes.len() + at].replica = None);
                 self.tasks.retain(|task| task.node != at);
             }
             ["change", "view", "of", shard, "at", who] => {

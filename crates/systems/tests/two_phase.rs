@@ -1,16 +1,20 @@
-//! Two-phase commit between two groups of one member each, message by message: what is said can be looked at, lost, and said late.
+//! Two-phase commit between two groups of one member each, message by message: what is said can be
+//! looked at, lost, and said late.
 
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::plant;
 use meridian_machine::{
-    Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Role, ShardId,
+    Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Role,
+    ShardId,
 };
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
 use meridian_systems::spanner::rules as spanner_rules;
 use meridian_systems::spanner::{Effect, Kept, Message, Replica, Timer};
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::locking::{Ask, Between, Blind, Footing, Reply, Request, Seat, TransactionId, Vote};
+use meridian_txn::locking::{
+    Ask, Between, Blind, Footing, Reply, Request, Seat, TransactionId, Vote,
+};
 use meridian_txn::{Age, Conflict, Lock, SchemaChange, SchemaVersion};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -48,17 +52,37 @@ fn member(shard: ShardId) -> Address {
 }
 
 impl Group {
-    fn born(shard: ShardId, now: Reading, disk: Vec<Record>, rows: BTreeMap<Key, Value>, newest: Timestamp) -> Group {
+    fn born(
+        shard: ShardId,
+        now: Reading,
+        disk: Vec<Record>,
+        rows: BTreeMap<Key, Value>,
+        newest: Timestamp,
+    ) -> Group {
         let me = NodeId(1);
         let mut out = Outbox::new();
         let pairs: Vec<(Key, Value)> = rows.clone().into_iter().collect();
-        let kept = Kept::new(shard.0, bounds(shard), Vec::new(), &pairs, newest).expect("its own rows");
+        let kept =
+            Kept::new(shard.0, bounds(shard), Vec::new(), &pairs, newest).expect("its own rows");
         let restored = Restored { records: disk.clone(), ..Restored::default() };
         let config = Config::new(me, vec![me], DatabaseId(1), shard);
         let replica = Replica::new(config, 7, restored, kept, now, &mut out);
         let (timers, applied) = (BTreeMap::new(), (Index(0), Term(0)));
         let (installed, stalled, written, quiet) = (Vec::new(), false, None, false);
-        Group { shard, replica, out, timers, disk, rows, applied, newest, installed, stalled, written, quiet }
+        Group {
+            shard,
+            replica,
+            out,
+            timers,
+            disk,
+            rows,
+            applied,
+            newest,
+            installed,
+            stalled,
+            written,
+            quiet,
+        }
     }
 }
 
@@ -79,9 +103,18 @@ struct World {
 impl World {
     fn new() -> World {
         let reading = Reading::at(BEGINNING, Interval::around(BEGINNING, EPSILON));
-        let born = |shard| Group::born(ShardId(shard), reading, Vec::new(), BTreeMap::new(), Timestamp::ZERO);
+        let born = |shard| {
+            Group::born(ShardId(shard), reading, Vec::new(), BTreeMap::new(), Timestamp::ZERO)
+        };
         let (groups, between) = ([born(0), born(1)], VecDeque::new());
-        let mut world = World { groups, now: BEGINNING, between, planned: Vec::new(), blind: None, heard: Vec::new() };
+        let mut world = World {
+            groups,
+            now: BEGINNING,
+            between,
+            planned: Vec::new(),
+            blind: None,
+            heard: Vec::new(),
+        };
         (0..2).for_each(|shard| world.step(shard, |_, _, _| {})); // What their births asked for.
         world.pass(20 * MS);
         assert!(world.groups.iter().all(|group| group.replica.is_serving()));
@@ -110,13 +143,15 @@ impl World {
             let mut durable = None;
             for effect in group.out.drain().collect::<Vec<_>>() {
                 match effect {
-                    Do::Send { to, message } | Do::SendBefore { to, message, .. } => match message {
-                        Message::Answer(reply) => self.heard.push((group.shard, reply)),
-                        Message::Between(between) if to.node == member(to.shard).node => {
-                            self.between.push_back((group.shard, to.shard, between));
+                    Do::Send { to, message } | Do::SendBefore { to, message, .. } => {
+                        match message {
+                            Message::Answer(reply) => self.heard.push((group.shard, reply)),
+                            Message::Between(between) if to.node == member(to.shard).node => {
+                                self.between.push_back((group.shard, to.shard, between));
+                            }
+                            _ => {}
                         }
-                        _ => {}
-                    },
+                    }
                     Do::Arm { timer, at } => drop(group.timers.insert(timer, at)),
                     Do::Disarm { timer } => drop(group.timers.remove(&timer)),
                     Do::Persist { position, record } => {
@@ -142,7 +177,14 @@ impl World {
                         let (id, footing, at) = (serve.id, serve.footing, serve.at);
                         self.heard.push((
                             group.shard,
-                            Reply::Rows { id, footing, at, rows: Vec::new(), rest: None, committed_at: Vec::new() },
+                            Reply::Rows {
+                                id,
+                                footing,
+                                at,
+                                rows: Vec::new(),
+                                rest: None,
+                                committed_at: Vec::new(),
+                            },
                         ));
                     }
                     Do::Do(Effect::Readable(readable)) => group.quiet = readable.quiet,
@@ -160,7 +202,11 @@ impl World {
         let end = self.now + nanos;
         loop {
             let due = |(shard, group): (usize, &Group)| {
-                group.timers.iter().map(|(timer, at)| (*at, shard as u32, *timer)).min_by_key(|(at, _, _)| *at)
+                group
+                    .timers
+                    .iter()
+                    .map(|(timer, at)| (*at, shard as u32, *timer))
+                    .min_by_key(|(at, _, _)| *at)
             };
             let next = self.groups.iter().enumerate().filter_map(due).min_by_key(|(at, _, _)| *at);
             let Some((at, shard, timer)) = next.filter(|(at, _, _)| *at <= end) else { break };
@@ -186,18 +232,38 @@ impl World {
     /// What leaders have said to each other is heard.
     fn hear(&mut self) {
         for (from, to, between) in std::mem::take(&mut self.between) {
-            self.step(to.0, |replica, now, out| replica.on_message(now, member(from), Message::Between(between), out));
+            self.step(to.0, |replica, now, out| {
+                replica.on_message(now, member(from), Message::Between(between), out)
+            });
         }
     }
 
-    fn ask(&mut self, shard: u32, number: u64, id: u64, footing: Option<Footing>, ask: Ask) -> Vec<Reply> {
+    fn ask(
+        &mut self,
+        shard: u32,
+        number: u64,
+        id: u64,
+        footing: Option<Footing>,
+        ask: Ask,
+    ) -> Vec<Reply> {
         let transaction = transaction(number);
         let age = Age { began_ns: number, node: 9, number };
-        let request = Request { transaction, age, id, footing, ask, planned: self.planned.clone(), blind: self.blind };
+        let request = Request {
+            transaction,
+            age,
+            id,
+            footing,
+            ask,
+            planned: self.planned.clone(),
+            blind: self.blind,
+        };
         let (node, incarnation, role) = (NodeId(9), Incarnation(1), Role::Coordinator(number));
-        let from = Address { node, incarnation, database: DatabaseId(1), shard: ShardId(shard), role };
+        let from =
+            Address { node, incarnation, database: DatabaseId(1), shard: ShardId(shard), role };
         let before = self.heard.len();
-        self.step(shard, |replica, now, out| replica.on_message(now, from, Message::Ask(request), out));
+        self.step(shard, |replica, now, out| {
+            replica.on_message(now, from, Message::Ask(request), out)
+        });
         self.heard[before..].iter().map(|(_, reply)| reply.clone()).collect()
     }
 
@@ -208,9 +274,19 @@ impl World {
             number,
             1,
             None,
-            Ask::Read { range, lock, reverse: false, limit_rows: 1, application: None, versions: false, nowait: false },
+            Ask::Read {
+                range,
+                lock,
+                reverse: false,
+                limit_rows: 1,
+                application: None,
+                versions: false,
+                nowait: false,
+            },
         );
-        said.iter().find_map(|reply| if let Reply::Rows { footing, .. } = reply { Some(*footing) } else { None })
+        said.iter().find_map(|reply| {
+            if let Reply::Rows { footing, .. } = reply { Some(*footing) } else { None }
+        })
     }
 
     /// What became of a client's transaction, as far as it was told.
@@ -227,18 +303,31 @@ impl World {
     fn goes_blindly(&mut self) {
         let terms = [0, 1].map(|shard: usize| self.groups[shard].replica.group().term().0);
         assert_eq!(terms[0], terms[1]);
-        self.blind = Some(Blind { term: terms[0], by: self.reading().interval.latest + 1_000 * MS });
+        self.blind =
+            Some(Blind { term: terms[0], by: self.reading().interval.latest + 1_000 * MS });
     }
 
     /// One group is asked to commit.
     fn put(&mut self, number: u64, key: &str) -> Vec<Reply> {
-        self.ask(0, number, 5, None, Ask::Commit { writes: writes(&[key]), participants: Vec::new(), schema: None })
+        self.ask(
+            0,
+            number,
+            5,
+            None,
+            Ask::Commit { writes: writes(&[key]), participants: Vec::new(), schema: None },
+        )
     }
 
     fn prepare(&mut self, number: u64, footing: Option<Footing>, keys: &[&str]) -> Vec<Reply> {
         let coordinator = Seat { shard: ShardId(0), node: NodeId(1) };
         let (writes, blind, decides) = (writes(keys), self.blind, self.term(0));
-        self.ask(1, number, 5, footing, Ask::Prepare { writes, coordinator, schema: None, blind, decides })
+        self.ask(
+            1,
+            number,
+            5,
+            footing,
+            Ask::Prepare { writes, coordinator, schema: None, blind, decides },
+        )
     }
 
     fn term(&self, shard: usize) -> u64 {
@@ -247,7 +336,13 @@ impl World {
 
     fn commit(&mut self, number: u64, footing: Option<Footing>, keys: &[&str]) -> Vec<Reply> {
         let participants = vec![ShardId(1)];
-        self.ask(0, number, 5, footing, Ask::Commit { writes: writes(keys), participants, schema: None })
+        self.ask(
+            0,
+            number,
+            5,
+            footing,
+            Ask::Commit { writes: writes(keys), participants, schema: None },
+        )
     }
 }
 
@@ -262,9 +357,11 @@ fn writes(keys: &[&str]) -> Vec<Write> {
 #[test]
 fn both_groups_install_at_one_timestamp_above_the_vote_and_after_commit_wait() {
     let mut world = World::new();
-    let (here, there) = (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
+    let (here, there) =
+        (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
     assert!(matches!(world.prepare(1, there, &["z"])[..], [Reply::Prepared { id: 5 }]));
-    let Some((_, _, Between::Vote { vote: Vote::Prepared { at: prepared, .. }, .. })) = world.between.front().cloned()
+    let Some((_, _, Between::Vote { vote: Vote::Prepared { at: prepared, .. }, .. })) =
+        world.between.front().cloned()
     else {
         panic!("it votes: {:?}", world.between)
     };
@@ -277,10 +374,16 @@ fn both_groups_install_at_one_timestamp_above_the_vote_and_after_commit_wait() {
     world.pass(3_000 * MS);
     world.talk();
     world.pass(3_000 * MS);
-    assert!(world.groups.iter().all(|group| group.replica.unresolved() == 0 && group.replica.locks().is_empty()));
+    assert!(
+        world
+            .groups
+            .iter()
+            .all(|group| group.replica.unresolved() == 0 && group.replica.locks().is_empty())
+    );
 }
 
-/// Trap A.5-8: without the shared lock in the record, the new leader would let a writer pass that the commit has to come before.
+/// Trap A.5-8: without the shared lock in the record, the new leader would let a writer pass that
+/// the commit has to come before.
 #[test]
 fn a_new_leader_takes_up_the_locks_of_what_is_prepared_the_shared_ones_too() {
     let mut world = World::new();
@@ -288,12 +391,22 @@ fn a_new_leader_takes_up_the_locks_of_what_is_prepared_the_shared_ones_too() {
     let there = world.read(1, 1, "x", Lock::Shared);
     world.prepare(1, there, &["z"]);
     world.restart(1);
-    assert_eq!(world.read(1, 2, "x", Lock::Exclusive), None, "x was only read, and is locked still");
+    assert_eq!(
+        world.read(1, 2, "x", Lock::Exclusive),
+        None,
+        "x was only read, and is locked still"
+    );
     world.commit(1, here, &["a"]);
     world.talk();
     let at = world.outcome(1).expect("told").expect("committed: the new leader votes again");
     assert_eq!(world.groups[1].installed, [(at, vec!["z".to_owned()])]);
-    assert!(world.heard.iter().any(|(shard, reply)| shard.0 == 1 && matches!(reply, Reply::Rows { .. })), "2 goes on");
+    assert!(
+        world
+            .heard
+            .iter()
+            .any(|(shard, reply)| shard.0 == 1 && matches!(reply, Reply::Rows { .. })),
+        "2 goes on"
+    );
 }
 
 /// Random worlds meet it once in thousands.
@@ -310,7 +423,8 @@ fn a_prepare_record_without_the_locks_of_what_was_read_is_noticed() {
 #[test]
 fn a_coordinator_that_has_forgotten_aborts_and_a_late_commit_finds_that() {
     let mut world = World::new();
-    let (here, there) = (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
+    let (here, there) =
+        (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
     world.prepare(1, there, &["z"]);
     world.between.clear(); // The vote is lost, and so is the coordinator's memory.
     world.restart(0);
@@ -321,15 +435,19 @@ fn a_coordinator_that_has_forgotten_aborts_and_a_late_commit_finds_that() {
     assert!(matches!(world.commit(1, here, &["a"])[..], [Reply::Aborted { .. }]));
 }
 
-/// Trap A.5-12: a decision in the log is told by whoever leads next, until the participant has it in its own.
+/// Trap A.5-12: a decision in the log is told by whoever leads next, until the participant has it
+/// in its own.
 #[test]
 fn a_decision_outlives_its_coordinator() {
     let mut world = World::new();
-    let (here, there) = (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
+    let (here, there) =
+        (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
     world.prepare(1, there, &["z"]);
     world.commit(1, here, &["a"]);
     let vote = world.between.pop_front().expect("a vote");
-    world.step(0, |replica, now, out| replica.on_message(now, member(vote.0), Message::Between(vote.2), out));
+    world.step(0, |replica, now, out| {
+        replica.on_message(now, member(vote.0), Message::Between(vote.2), out)
+    });
     assert_eq!(world.groups[0].installed.len(), 1, "decided, and not told yet");
     world.between.clear();
     world.restart(0);
@@ -345,14 +463,20 @@ fn a_decision_outlives_its_coordinator() {
 #[test]
 fn an_older_transaction_has_a_prepared_one_aborted_while_a_vote_is_outstanding() {
     let mut world = World::new();
-    let (here, there) = (world.read(0, 7, "a", Lock::Exclusive), world.read(1, 7, "z", Lock::Exclusive));
+    let (here, there) =
+        (world.read(0, 7, "a", Lock::Exclusive), world.read(1, 7, "z", Lock::Exclusive));
     world.prepare(7, there, &["z"]);
     world.between.clear();
     world.commit(7, here, &["a"]);
     assert_eq!(world.read(1, 3, "z", Lock::Exclusive), None, "it is prepared: the older one waits");
     world.talk();
     assert!(matches!(world.outcome(7), Some(Err(Conflict::Wounded { .. }))), "{:?}", world.heard);
-    assert!(world.heard.iter().any(|(shard, reply)| shard.0 == 1 && matches!(reply, Reply::Rows { .. })));
+    assert!(
+        world
+            .heard
+            .iter()
+            .any(|(shard, reply)| shard.0 == 1 && matches!(reply, Reply::Rows { .. }))
+    );
     assert_eq!(world.groups[1].installed, []);
 }
 
@@ -370,10 +494,13 @@ fn that_a_prepared_transaction_is_not_wounded_is_noticed() {
 #[test]
 fn a_shard_that_was_only_read_votes_with_a_bound_and_logs_no_record() {
     let mut world = World::new();
-    let (here, there) = (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Shared));
+    let (here, there) =
+        (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Shared));
     world.prepare(1, there, &[]);
     world.pass(10 * MS);
-    let Some((_, _, Between::Vote { vote: Vote::Read { below, .. }, .. })) = world.between.front().cloned() else {
+    let Some((_, _, Between::Vote { vote: Vote::Read { below, .. }, .. })) =
+        world.between.front().cloned()
+    else {
         panic!("it votes: {:?}", world.between)
     };
     assert_eq!(world.groups[1].replica.unresolved(), 0);
@@ -388,17 +515,25 @@ fn a_shard_that_was_only_read_votes_with_a_bound_and_logs_no_record() {
     // Whoever writes there now is above the bound, and so is a later leader.
     world.restart(1);
     let footing = world.read(1, 3, "z", Lock::Exclusive);
-    world.ask(1, 3, 6, footing, Ask::Commit { writes: writes(&["z"]), participants: Vec::new(), schema: None });
+    world.ask(
+        1,
+        3,
+        6,
+        footing,
+        Ask::Commit { writes: writes(&["z"]), participants: Vec::new(), schema: None },
+    );
     world.pass(50 * MS);
     assert!(world.groups[1].installed[0].0 > below);
 }
 
-/// A commit waits for a lock for longer than any promise lasts: the promise of a shard that was only read is renewed as long as its coordinator waits.
+/// A commit waits for a lock for longer than any promise lasts: the promise of a shard that was
+/// only read is renewed as long as its coordinator waits.
 #[test]
 fn a_shard_that_was_only_read_promises_for_as_long_as_its_coordinator_waits() {
     let mut world = World::new();
     world.read(0, 1, "b", Lock::Shared); // It is older.
-    let (here, there) = (world.read(0, 2, "a", Lock::Exclusive), world.read(1, 2, "z", Lock::Shared));
+    let (here, there) =
+        (world.read(0, 2, "a", Lock::Exclusive), world.read(1, 2, "z", Lock::Shared));
     world.prepare(2, there, &[]);
     world.commit(2, here, &["a", "b"]);
     for _ in 0..60 {
@@ -412,14 +547,22 @@ fn a_shard_that_was_only_read_promises_for_as_long_as_its_coordinator_waits() {
     world.ask(0, 1, 7, None, Ask::Abort);
     world.talk();
     assert!(matches!(world.outcome(2), Some(Ok(_))), "{:?}", world.outcome(2));
-    assert!(world.heard.iter().any(|(shard, reply)| shard.0 == 1 && matches!(reply, Reply::Rows { .. })), "3 goes on");
+    assert!(
+        world
+            .heard
+            .iter()
+            .any(|(shard, reply)| shard.0 == 1 && matches!(reply, Reply::Rows { .. })),
+        "3 goes on"
+    );
 }
 
-/// An older transaction waits for one that has only read, and has voted: its coordinator aborts it, as if it was prepared.
+/// An older transaction waits for one that has only read, and has voted: its coordinator aborts it,
+/// as if it was prepared.
 #[test]
 fn an_older_transaction_does_not_wait_for_the_promise_of_a_shard_that_was_only_read() {
     let mut world = World::new();
-    let (here, there) = (world.read(0, 7, "a", Lock::Exclusive), world.read(1, 7, "z", Lock::Shared));
+    let (here, there) =
+        (world.read(0, 7, "a", Lock::Exclusive), world.read(1, 7, "z", Lock::Shared));
     world.prepare(7, there, &[]);
     world.between.clear(); // Its vote is lost.
     world.commit(7, here, &["a"]);
@@ -439,27 +582,37 @@ impl World {
     }
 }
 
-/// A leader that was deposed, and whose clock says otherwise, is asked about a transaction that its successor may commit. It must not say that it is aborted.
+/// A leader that was deposed, and whose clock says otherwise, is asked about a transaction that its
+/// successor may commit. It must not say that it is aborted.
 #[test]
 fn only_the_leadership_that_decides_and_later_ones_say_that_a_transaction_is_aborted() {
     let mut world = World::new();
     let (transaction, shard, term) = (transaction(1), ShardId(1), world.term(0));
     let at = Timestamp { nanos: BEGINNING, ..Timestamp::ZERO };
     let vote = Vote::Prepared { at, below: Timestamp::MAX };
-    let asks = |decides| Between::Vote { transaction, shard, vote: vote.clone(), blind: None, decides, voted_in: 3 };
+    let asks = |decides| Between::Vote {
+        transaction,
+        shard,
+        vote: vote.clone(),
+        blind: None,
+        decides,
+        voted_in: 3,
+    };
     assert_eq!(world.answers(0, asks(term + 1)), []);
     let aborted = [Between::Decided { transaction, at: None, voted_in: 3 }];
     assert_eq!(world.answers(0, asks(term)), aborted);
     assert_eq!(world.answers(0, asks(term - 1)), aborted);
-    // Nor where an echo of its first question has begun: when that is wounded, nobody hears that the transaction is aborted.
+    // Nor where an echo of its first question has begun: when that is wounded, nobody hears that
+    // the transaction is aborted.
     world.read(0, 1, "a", Lock::Exclusive);
     assert_eq!(world.answers(0, asks(term + 1)), []);
     let why = Conflict::LeaderChanged;
     assert_eq!(world.answers(0, Between::Wound { transaction, why }), []);
 }
 
-/// A leader that was deposed is told of a decision about what its successor has prepared. If it said that this has ended, the coordinator would forget, and the
-/// successor be told later that the transaction was aborted: half of what was acknowledged would be lost.
+/// A leader that was deposed is told of a decision about what its successor has prepared. If it
+/// said that this has ended, the coordinator would forget, and the successor be told later that the
+/// transaction was aborted: half of what was acknowledged would be lost.
 #[test]
 fn only_the_leadership_that_voted_and_later_ones_say_that_a_transaction_has_ended() {
     let mut world = World::new();
@@ -467,14 +620,19 @@ fn only_the_leadership_that_voted_and_later_ones_say_that_a_transaction_has_ende
     let at = Some(Timestamp { nanos: BEGINNING, ..Timestamp::ZERO });
     let decided = |voted_in| Between::Decided { transaction, at, voted_in };
     assert_eq!(world.answers(1, decided(term + 1)), []);
-    assert_eq!(world.answers(1, decided(term)), [Between::Ended { transaction, shard: ShardId(1) }]);
+    assert_eq!(
+        world.answers(1, decided(term)),
+        [Between::Ended { transaction, shard: ShardId(1) }]
+    );
 }
 
 /// Random worlds meet these once in thousands: a leader has to be deposed and not know it.
 #[test]
 fn that_a_deposed_leader_answers_or_a_promise_is_not_renewed_is_noticed() {
-    let aborted: fn() = only_the_leadership_that_decides_and_later_ones_say_that_a_transaction_is_aborted;
-    let ended: fn() = only_the_leadership_that_voted_and_later_ones_say_that_a_transaction_has_ended;
+    let aborted: fn() =
+        only_the_leadership_that_decides_and_later_ones_say_that_a_transaction_is_aborted;
+    let ended: fn() =
+        only_the_leadership_that_voted_and_later_ones_say_that_a_transaction_has_ended;
     let renewed: fn() = a_shard_that_was_only_read_promises_for_as_long_as_its_coordinator_waits;
     let scripts = [
         (spanner_rules::DECIDES_IN_ANY_TERM, aborted),
@@ -494,7 +652,8 @@ fn that_a_deposed_leader_answers_or_a_promise_is_not_renewed_is_noticed() {
 #[test]
 fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
     let mut world = World::new();
-    let (here, there) = (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
+    let (here, there) =
+        (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
     world.prepare(1, there, &["z"]);
     world.pass(20 * MS);
     let at = Some(Timestamp::end_of(world.now));
@@ -506,7 +665,11 @@ fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
     world.ask(1, 3, 1, None, snapshot("z"));
     world.pass(20 * MS);
     let rows = |world: &World| {
-        world.heard.iter().filter(|(_, reply)| matches!(reply, Reply::Rows { at: of, .. } if Some(*of) == at)).count()
+        world
+            .heard
+            .iter()
+            .filter(|(_, reply)| matches!(reply, Reply::Rows { at: of, .. } if Some(*of) == at))
+            .count()
     };
     assert_eq!(rows(&world), 1, "y is shown, z may be written below");
     world.commit(1, here, &["a"]);
@@ -514,8 +677,9 @@ fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
     assert_eq!(rows(&world), 2);
 }
 
-/// §4.2.2, §4.2.4: what is prepared holds back a reader of the present only where it writes, and an outcome that is installed is waited for until it may be
-/// shown: it may have been acknowledged already.
+/// §4.2.2, §4.2.4: what is prepared holds back a reader of the present only where it writes, and an
+/// outcome that is installed is waited for until it may be shown: it may have been acknowledged
+/// already.
 #[test]
 fn the_newest_commit_of_a_key_is_found_whatever_happens_to_others() {
     let mut world = World::new();
@@ -525,7 +689,8 @@ fn the_newest_commit_of_a_key_is_found_whatever_happens_to_others() {
         Ask::Snapshot { at: None, range, reverse: false, limit_rows: 1, versions: false, scope }
     };
     let shown = |said: Vec<Reply>| {
-        said.iter().find_map(|said| if let Reply::Rows { at, .. } = said { Some(*at) } else { None })
+        said.iter()
+            .find_map(|said| if let Reply::Rows { at, .. } = said { Some(*at) } else { None })
     };
     let there = world.read(1, 1, "z", Lock::Exclusive);
     world.prepare(1, there, &["z"]);
@@ -533,25 +698,31 @@ fn the_newest_commit_of_a_key_is_found_whatever_happens_to_others() {
     assert!(shown(world.ask(1, 2, 1, None, newest("x"))).is_some(), "x is nobody's");
     assert_eq!(shown(world.ask(1, 3, 1, None, newest("z"))), None, "z may be written");
     world.ask(1, 3, 2, None, Ask::Withdraw);
-    // Another key is in commit wait, when the coordinator says that the first was committed above it. Its clock is ahead, and so it has said that to others, too.
+    // Another key is in commit wait, when the coordinator says that the first was committed above
+    // it. Its clock is ahead, and so it has said that to others, too.
     assert_eq!(world.write(4, "y"), [], "in commit wait");
     let decided = Timestamp { nanos: world.now + EPSILON + MS, ..Timestamp::ZERO };
     let (transaction, voted_in) = (transaction(1), world.term(1));
     let between = Between::Decided { transaction, at: Some(decided), voted_in };
-    world.step(1, |replica, now, out| replica.on_message(now, member(ShardId(0)), Message::Between(between), out));
+    world.step(1, |replica, now, out| {
+        replica.on_message(now, member(ShardId(0)), Message::Between(between), out)
+    });
     assert_eq!(world.groups[1].installed.last(), Some(&(decided, vec!["z".to_owned()])));
     let x = shown(world.ask(1, 5, 1, None, newest("x")));
     assert!(x.is_some_and(|at| at < decided), "x is nobody's still: {x:?}");
     let asked = world.heard.len();
     assert_eq!(shown(world.ask(1, 6, 1, None, newest("z"))), None, "it waits for what lies below");
-    let said = |world: &World| world.heard[asked..].iter().map(|(_, reply)| reply.clone()).collect();
+    let said =
+        |world: &World| world.heard[asked..].iter().map(|(_, reply)| reply.clone()).collect();
     world.pass(3 * EPSILON);
     assert_eq!(shown(said(&world)), Some(decided));
 }
 
-/// §4.2.2 as printed is not strictly serializable where a database has several shards. Shard 1 replicates W slowly, below the present. S reads in both shards,
-/// below B in shard 0 and above W in shard 1, where it waits. B is acknowledged, and R begins, which reads in shard 1 alone. The newest commit that was
-/// acknowledged there is older than W: then R < W < S < B, and B had ended when R began.
+/// §4.2.2 as printed is not strictly serializable where a database has several shards. Shard 1
+/// replicates W slowly, below the present. S reads in both shards, below B in shard 0 and above W
+/// in shard 1, where it waits. B is acknowledged, and R begins, which reads in shard 1 alone. The
+/// newest commit that was acknowledged there is older than W: then R < W < S < B, and B had ended
+/// when R began.
 #[test]
 fn a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_above() {
     let mut world = World::new();
@@ -589,7 +760,8 @@ fn a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_abo
     let asked = world.heard.len();
     let other = world.ask(1, 5, 1, None, snapshot("x", None));
     assert!(other.iter().any(|said| matches!(said, Reply::Rows { .. })), "nobody writes x");
-    let asked_last = world.ask(1, 6, 1, None, Ask::LastTs { range: KeyRange::point(Key::from("w")) });
+    let asked_last =
+        world.ask(1, 6, 1, None, Ask::LastTs { range: KeyRange::point(Key::from("w")) });
     let asked_now = world.heard.len();
     world.ask(1, 7, 1, None, snapshot("w", None));
     world.ask(1, 3, 2, None, snapshot("w", s));
@@ -612,7 +784,8 @@ fn a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_abo
 #[test]
 fn that_the_newest_commit_of_a_key_is_not_looked_for_is_noticed() {
     let script: fn() = the_newest_commit_of_a_key_is_found_whatever_happens_to_others;
-    let in_flight: fn() = a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_above;
+    let in_flight: fn() =
+        a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_above;
     for (rule, script) in [
         (spanner_rules::LAST_TS_PREPARED, script),
         (spanner_rules::LAST_TS_LATE, script),
@@ -626,7 +799,8 @@ fn that_the_newest_commit_of_a_key_is_not_looked_for_is_noticed() {
     }
 }
 
-/// A transaction stays prepared, because its coordinator does not answer: a split does not hold back for ever what begins meanwhile.
+/// A transaction stays prepared, because its coordinator does not answer: a split does not hold
+/// back for ever what begins meanwhile.
 #[test]
 fn a_split_is_given_up_because_of_what_is_prepared() {
     let mut world = World::new();
@@ -640,7 +814,10 @@ fn a_split_is_given_up_because_of_what_is_prepared() {
     let asked = world.heard.len();
     world.pass(200 * MS);
     let said: Vec<&Reply> = world.heard[asked..].iter().map(|(_, said)| said).collect();
-    assert!(matches!(said[..], [Reply::Refused { id: 1, .. }, Reply::Rows { id: 1, .. }]), "{said:?}");
+    assert!(
+        matches!(said[..], [Reply::Refused { id: 1, .. }, Reply::Rows { id: 1, .. }]),
+        "{said:?}"
+    );
 }
 
 /// The table of these tests: its keys are shard 1's.
@@ -660,13 +837,16 @@ fn change(from: u64) -> Option<SchemaChange> {
 impl World {
     /// A transaction changes the table's schema in shard 1, of which it writes in shard 0.
     fn change_schema(&mut self, number: u64, from: u64) {
-        let (here, there) = (self.read(0, number, "c", Lock::Exclusive), self.read(1, number, "n", Lock::Shared));
+        let (here, there) =
+            (self.read(0, number, "c", Lock::Exclusive), self.read(1, number, "n", Lock::Shared));
         let coordinator = Seat { shard: ShardId(0), node: NodeId(1) };
         let (schema, decides) = (change(from), self.term(0));
-        let prepare = Ask::Prepare { writes: Vec::new(), coordinator, schema, blind: None, decides };
+        let prepare =
+            Ask::Prepare { writes: Vec::new(), coordinator, schema, blind: None, decides };
         self.ask(1, number, 5, there, prepare);
         let when = change(from).map(|change| SchemaChange { tables: Vec::new(), ..change });
-        let commit = Ask::Commit { writes: writes(&["c"]), participants: vec![ShardId(1)], schema: when };
+        let commit =
+            Ask::Commit { writes: writes(&["c"]), participants: vec![ShardId(1)], schema: when };
         self.ask(0, number, 5, here, commit);
     }
 
@@ -678,11 +858,14 @@ impl World {
     }
 
     fn outcomes(&self, shard: u32) -> Vec<Result<Timestamp, Conflict>> {
-        let ended = self.heard.iter().filter(|(at, _)| at.0 == shard).filter_map(|(_, reply)| match reply {
-            Reply::Committed { at, .. } => Some(Ok(*at)),
-            Reply::Aborted { why, .. } => Some(Err(why.clone())),
-            _ => None,
-        });
+        let ended =
+            self.heard.iter().filter(|(at, _)| at.0 == shard).filter_map(
+                |(_, reply)| match reply {
+                    Reply::Committed { at, .. } => Some(Ok(*at)),
+                    Reply::Aborted { why, .. } => Some(Err(why.clone())),
+                    _ => None,
+                },
+            );
         ended.collect()
     }
 }
@@ -716,7 +899,11 @@ fn a_schema_change_stops_nobody_below_its_timestamp_and_holds_above_it() {
     world.talk();
     let at = world.outcomes(0)[0].clone().expect("the change is committed");
     assert!(at.nanos >= from && at.nanos < from + 30 * MS, "not before its time, and soon after");
-    assert_eq!(world.outcomes(1)[2..], [Err(Conflict::SchemaChanged { table: TABLE })], "4 plans anew");
+    assert_eq!(
+        world.outcomes(1)[2..],
+        [Err(Conflict::SchemaChanged { table: TABLE })],
+        "4 plans anew"
+    );
     world.write(6, "s");
     world.pass(20 * MS);
     assert!(world.outcomes(1)[3].clone().expect("committed") > at);
@@ -727,12 +914,14 @@ fn a_schema_change_stops_nobody_below_its_timestamp_and_holds_above_it() {
     assert_eq!(world.outcomes(1)[4..], [Err(Conflict::SchemaChanged { table: TABLE })]);
 }
 
-/// Second part of traps, 13: who prepared before a change was registered may commit above its timestamp.
+/// Second part of traps, 13: who prepared before a change was registered may commit above its
+/// timestamp.
 #[test]
 fn a_schema_change_registers_when_those_who_have_voted_have_ended() {
     let mut world = World::new();
     world.planned = planned(1);
-    let (here, there) = (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
+    let (here, there) =
+        (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
     world.prepare(9, there, &["z"]);
     let vote = std::mem::take(&mut world.between);
     let from = world.now + 300 * MS;
@@ -753,7 +942,8 @@ fn a_schema_change_registers_when_those_who_have_voted_have_ended() {
 fn a_schema_change_gives_way_to_those_who_have_voted_and_do_not_end_in_time() {
     let mut world = World::new();
     world.planned = planned(1);
-    let (here, there) = (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
+    let (here, there) =
+        (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
     world.prepare(9, there, &["z"]);
     let vote = std::mem::take(&mut world.between);
     world.change_schema(1, world.now + 50 * MS);
@@ -785,9 +975,12 @@ fn who_votes_while_a_schema_change_is_registered_stays_below_it() {
     let from = world.now + 50 * MS;
     world.change_schema(1, from);
     world.hear();
-    let (here, there) = (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
+    let (here, there) =
+        (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
     world.prepare(9, there, &["z"]);
-    let Some((_, _, Between::Vote { vote: Vote::Prepared { at, below }, .. })) = world.between.front().cloned() else {
+    let Some((_, _, Between::Vote { vote: Vote::Prepared { at, below }, .. })) =
+        world.between.front().cloned()
+    else {
         panic!("it votes: {:?}", world.between)
     };
     assert!(at < below && below.nanos == from);
@@ -834,7 +1027,10 @@ fn who_asks_for_keys_that_moved_hears_whose_they_are() {
         versions: false,
         nowait: false,
     };
-    assert_eq!(world.ask(0, 2, 1, None, read), [Reply::Moved { id: 1, to: Some(("g".into(), ShardId(5))) }]);
+    assert_eq!(
+        world.ask(0, 2, 1, None, read),
+        [Reply::Moved { id: 1, to: Some(("g".into(), ShardId(5))) }]
+    );
     assert!(world.read(0, 3, "a", Lock::Shared).is_some());
     // Garbage at the door: a key that is not here, and the first one of all.
     let split = |at: &str| Ask::Split { at: at.into(), shard: ShardId(6) };
@@ -842,9 +1038,11 @@ fn who_asks_for_keys_that_moved_hears_whose_they_are() {
     assert!(matches!(world.ask(0, 5, 1, None, split(""))[..], [Reply::Unknown { .. }]));
 }
 
-// ------------------------------------------------------------------------------------------------------ where nothing was locked before
+// ------------------------------------------------------------------------
+// where nothing was locked before
 
-/// It names a leadership of which its gateway has heard, and is asked for again and again: by its session, and by the network.
+/// It names a leadership of which its gateway has heard, and is asked for again and again: by its
+/// session, and by the network.
 #[test]
 fn a_commit_that_was_asked_for_blindly_happens_once() {
     let mut world = World::new();
@@ -852,7 +1050,10 @@ fn a_commit_that_was_asked_for_blindly_happens_once() {
     world.put(1, "a");
     world.pass(4 * EPSILON);
     let at = world.outcome(1).expect("told").expect("committed");
-    assert!(matches!(world.put(1, "a")[..], [Reply::Committed { at: again, .. }] if again == at), "it is remembered");
+    assert!(
+        matches!(world.put(1, "a")[..], [Reply::Committed { at: again, .. }] if again == at),
+        "it is remembered"
+    );
     world.put(2, "b");
     world.ask(0, 2, 6, None, Ask::Abort);
     world.pass(2_000 * MS);
@@ -888,8 +1089,13 @@ fn who_was_refused_or_comes_too_late_or_names_another_leadership_does_not_begin(
     let far = world.reading().interval.latest + 60_000 * MS;
     world.blind = Some(Blind { term: world.groups[0].replica.group().term().0, by: far });
     assert!(matches!(world.put(12, "a")[..], [Reply::Aborted { .. }]), "its clock is wrong");
-    world.blind = world.blind.map(|blind| Blind { by: world.reading().interval.latest + 1_000 * MS, ..blind });
-    assert!(matches!(world.put(13, "a")[..], [Reply::Aborted { .. }]), "whatever else that node says");
+    world.blind = world
+        .blind
+        .map(|blind| Blind { by: world.reading().interval.latest + 1_000 * MS, ..blind });
+    assert!(
+        matches!(world.put(13, "a")[..], [Reply::Aborted { .. }]),
+        "whatever else that node says"
+    );
     world.pass(4 * EPSILON);
     assert_eq!(world.groups[0].installed, []);
 }
@@ -903,7 +1109,8 @@ fn that_one_begins_as_often_as_it_is_heard_is_noticed() {
     assert!(broken.join().is_err());
 }
 
-/// A vote that is faster than the commit is not answered: were it told that there is none, the commit would count an echo of it later.
+/// A vote that is faster than the commit is not answered: were it told that there is none, the
+/// commit would count an echo of it later.
 #[test]
 fn a_vote_waits_for_a_commit_that_was_asked_for_blindly_until_none_can_come() {
     let mut world = World::new();

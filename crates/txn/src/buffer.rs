@@ -6,11 +6,18 @@ use meridian_mvcc::{Key, KeyRange, Value, Write};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// The most that one transaction may write: it is one entry of a log, and must fit into one frame between nodes.
+/// The most that one transaction may write: it is one entry of a log, and must fit into one frame
+/// between nodes.
 pub const LIMIT_BYTES: u64 = 32 << 20;
 
-/// What is left of a range of which a shard with these keys was asked, and left this: what lies beyond its keys is left, too.
-pub fn rest_of(range: &KeyRange, bounds: &KeyRange, rest: Option<KeyRange>, reverse: bool) -> Option<KeyRange> {
+/// What is left of a range of which a shard with these keys was asked, and left this: what lies
+/// beyond its keys is left, too.
+pub fn rest_of(
+    range: &KeyRange,
+    bounds: &KeyRange,
+    rest: Option<KeyRange>,
+    reverse: bool,
+) -> Option<KeyRange> {
     match (rest, reverse) {
         (Some(rest), false) => Some(KeyRange { start: rest.start, end: range.end.clone() }),
         (Some(rest), true) => Some(KeyRange { start: range.start.clone(), end: rest.end }),
@@ -87,13 +94,20 @@ impl Buffer {
                 None => return,
             }
         }
-        self.bytes = self.writes.iter().map(|(k, v)| (k.len() + v.as_ref().map_or(0, |v| v.len())) as u64).sum();
+        self.bytes = self
+            .writes
+            .iter()
+            .map(|(k, v)| (k.len() + v.as_ref().map_or(0, |v| v.len())) as u64)
+            .sum();
     }
 
     /// Everything that was written, each key once.
     pub fn take(&mut self) -> Vec<Write> {
         self.undo.clear();
-        std::mem::take(&mut self.writes).into_iter().map(|(key, value)| Write { key, value }).collect()
+        std::mem::take(&mut self.writes)
+            .into_iter()
+            .map(|(key, value)| Write { key, value })
+            .collect()
     }
 
     /// Every change of a schema, oldest first.
@@ -106,14 +120,17 @@ impl Buffer {
         let Rows { rows, at, rest } = stored;
         let covered = match &rest {
             None => range.clone(),
-            Some(rest) if reverse => KeyRange { start: rest.end.clone().unwrap_or_default(), end: range.end.clone() },
+            Some(rest) if reverse => {
+                KeyRange { start: rest.end.clone().unwrap_or_default(), end: range.end.clone() }
+            }
             Some(rest) => KeyRange { start: range.start.clone(), end: Some(rest.start.clone()) },
         };
         if self.writes.is_empty() || covered.is_empty() {
             return Rows { rows, at, rest };
         }
         let end = covered.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut own = self.writes.range::<Key, _>((Bound::Included(&covered.start), end)).peekable();
+        let mut own =
+            self.writes.range::<Key, _>((Bound::Included(&covered.start), end)).peekable();
         if own.peek().is_none() {
             return Rows { rows, at, rest };
         }
@@ -128,8 +145,11 @@ impl Buffer {
             }
         }
         let split = |(key, (value, at))| ((key, value), at);
-        let (mut rows, mut at): (Vec<(Key, Value)>, Vec<Option<Timestamp>>) =
-            if reverse { merged.into_iter().rev().map(split).unzip() } else { merged.into_iter().map(split).unzip() };
+        let (mut rows, mut at): (Vec<(Key, Value)>, Vec<Option<Timestamp>>) = if reverse {
+            merged.into_iter().rev().map(split).unzip()
+        } else {
+            merged.into_iter().map(split).unzip()
+        };
         if !told {
             at.clear();
         }

@@ -2,15 +2,17 @@
 
 use std::fmt;
 
-/// An isolation level of the SQL standard. Each one is stronger than those before it. The standard's default is the last.
+/// An isolation level of the SQL standard. Each one is stronger than those before it. The
+/// standard's default is the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IsolationLevel {
-    /// Transactions may see a part of another one, or what is not committed. A store without transactions gives this.
+    /// Transactions may see a part of another one, or what is not committed. A store without
+    /// transactions gives this.
     ReadUncommitted,
     /// Each statement sees what was committed before it.
     ReadCommitted,
-    /// All statements see one snapshot, and of two transactions that write the same row one is aborted: snapshot
-    /// isolation, which PostgreSQL gives by this name, too.
+    /// All statements see one snapshot, and of two transactions that write the same row one is
+    /// aborted: snapshot isolation, which PostgreSQL gives by this name, too.
     RepeatableRead,
     /// Transactions are equivalent to some serial order of them.
     #[default]

@@ -1,7 +1,9 @@
-//! Concurrency controls, one folder each, and the one trait through which a session uses any of them.
+//! Concurrency controls, one folder each, and the one trait through which a session uses any of
+//! them.
 //!
-//! Protocols agree at two points only: [`meridian_machine::Machine`] below and [`Transaction`] above. Between the two
-//! each has its own coordinator, participant and messages; they share nouns, never control flow.
+//! Protocols agree at two points only: [`meridian_machine::Machine`] below and [`Transaction`]
+//! above. Between the two each has its own coordinator, participant and messages; they share nouns,
+//! never control flow.
 
 mod buffer;
 mod isolation;
@@ -18,6 +20,6 @@ pub use schema::{SchemaChange, SchemaHistory, SchemaVersion};
 pub use stamps::{Stamps, is_known};
 pub use timings::{Times, Timings};
 pub use transaction::{
-    Age, Begin, Conflict, Database, Failure, Future, Lock, Locking, Mode, Outcome, ReadAt, Rows, Savepoint,
-    Transaction, TransactionId,
+    Age, Begin, Conflict, Database, Failure, Future, Lock, Locking, Mode, Outcome, ReadAt, Rows,
+    Savepoint, Transaction, TransactionId,
 };

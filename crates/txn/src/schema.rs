@@ -1,7 +1,8 @@
 //! What statements are planned for, and how that changes (Spanner §4.2.3).
 //!
-//! A table's schema has versions. A transaction says which ones it was planned for; it commits only at a timestamp at which none of them is outdated in
-//! any shard that it read or wrote. So nobody has to hold a lock on a schema, and nobody is stopped by a change of it but by its timestamp.
+//! A table's schema has versions. A transaction says which ones it was planned for; it commits only
+//! at a timestamp at which none of them is outdated in any shard that it read or wrote. So nobody
+//! has to hold a lock on a schema, and nobody is stopped by a change of it but by its timestamp.
 
 use meridian_clock::Timestamp;
 use meridian_mvcc::KeyRange;
@@ -54,10 +55,12 @@ impl SchemaHistory {
 /// A change of schemas, as one shard is told of it.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct SchemaChange {
-    /// It happens at or above this timestamp, which lies ahead: whoever draws below it need not care.
+    /// It happens at or above this timestamp, which lies ahead: whoever draws below it need not
+    /// care.
     #[n(0)]
     pub from: Timestamp,
-    /// Which versions hold from then on, and the keys of their tables that the shard is thought to have.
+    /// Which versions hold from then on, and the keys of their tables that the shard is thought to
+    /// have.
     #[n(1)]
     pub tables: Vec<(SchemaVersion, KeyRange)>,
 }
@@ -72,7 +75,11 @@ mod tests {
         let mut history = SchemaHistory::default();
         assert!(!history.outdates(1, at(5)));
         history.begin(at(10), 2);
-        assert!(!history.outdates(1, at(9)) && history.outdates(1, at(10)) && !history.outdates(2, at(10)));
+        assert!(
+            !history.outdates(1, at(9))
+                && history.outdates(1, at(10))
+                && !history.outdates(2, at(10))
+        );
         history.begin(at(20), SchemaVersion::GONE);
         assert!(!history.outdates(2, at(19)) && history.outdates(2, at(20)));
         (3..10).for_each(|version| history.begin(at(version * 10), version));

@@ -8,11 +8,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A boxed future: the seam between protocols, which are stepped, and sessions, which are async on any executor.
+/// A boxed future: the seam between protocols, which are stepped, and sessions, which are async on
+/// any executor.
 pub type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a>>;
 
 /// One attempt of one transaction; never reused, because a gateway's incarnation is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, minicbor::Encode, minicbor::Decode)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, minicbor::Encode, minicbor::Decode,
+)]
 pub struct TransactionId {
     /// The gateway's node.
     #[n(0)]
@@ -25,8 +28,11 @@ pub struct TransactionId {
     pub number: u64,
 }
 
-/// How a read protects what it saw until the transaction ends. Ignored by protocols that do not lock, and in read-only transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, minicbor::Encode, minicbor::Decode)]
+/// How a read protects what it saw until the transaction ends. Ignored by protocols that do not
+/// lock, and in read-only transactions.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, minicbor::Encode, minicbor::Decode,
+)]
 pub enum Lock {
     /// Nobody may write it.
     #[n(0)]
@@ -55,8 +61,8 @@ pub enum ReadAt {
     Now,
     /// Exactly the state at this timestamp (AS OF SYSTEM TIME).
     Exact(Timestamp),
-    /// The state at this timestamp or at any later one, whichever is at hand; or everything that was acknowledged before the transaction began (Spanner
-    /// §4.1.3, bounded staleness).
+    /// The state at this timestamp or at any later one, whichever is at hand; or everything that
+    /// was acknowledged before the transaction began (Spanner §4.1.3, bounded staleness).
     AtLeast(Timestamp),
 }
 
@@ -69,8 +75,11 @@ pub enum Mode {
     ReadOnly(ReadAt),
 }
 
-/// The priority of a transaction: smaller is older, and the older wins (wound-wait). A retry keeps its age.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, minicbor::Encode, minicbor::Decode)]
+/// The priority of a transaction: smaller is older, and the older wins (wound-wait). A retry keeps
+/// its age.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, minicbor::Encode, minicbor::Decode,
+)]
 pub struct Age {
     /// When the first attempt began, nanoseconds since the epoch as its gateway saw it.
     #[n(0)]
@@ -123,17 +132,20 @@ pub enum Conflict {
     /// A shard that was only read could not promise for as long as the others took to prepare.
     #[n(6)]
     Late,
-    /// A table's schema is another by now than the one that the transaction was planned for, or is about to be.
+    /// A table's schema is another by now than the one that the transaction was planned for, or is
+    /// about to be.
     #[n(7)]
     SchemaChanged {
         /// The table's id.
         #[n(0)]
         table: u32,
     },
-    /// What it has read is another by now, or may be: somebody else has written it (optimistic protocols).
+    /// What it has read is another by now, or may be: somebody else has written it (optimistic
+    /// protocols).
     #[n(8)]
     Overwritten,
-    /// No timestamp was found at which it fits among the others, however often it was proposed (optimistic protocols).
+    /// No timestamp was found at which it fits among the others, however often it was proposed
+    /// (optimistic protocols).
     #[n(9)]
     Contended,
 }
@@ -194,15 +206,23 @@ pub enum Failure {
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Conflict::Wounded { .. } => f.write_str("an older transaction needed what this one held"),
-            Conflict::LeaderChanged => f.write_str("the leader that held this transaction's locks changed"),
+            Conflict::Wounded { .. } => {
+                f.write_str("an older transaction needed what this one held")
+            }
+            Conflict::LeaderChanged => {
+                f.write_str("the leader that held this transaction's locks changed")
+            }
             Conflict::RolledBack => f.write_str("the transaction was rolled back"),
             Conflict::Expired => f.write_str("the transaction gave no sign of life for too long"),
             Conflict::Moved => f.write_str("keys of this transaction moved to another shard"),
             Conflict::SchemaChanged { .. } => f.write_str("the schema of a table changed"),
-            Conflict::Overwritten => f.write_str("another transaction has written what this one had read"),
+            Conflict::Overwritten => {
+                f.write_str("another transaction has written what this one had read")
+            }
             Conflict::Contended => f.write_str("too many others want what this transaction wants"),
-            Conflict::Late => f.write_str("the shards of this transaction took too long to agree on its timestamp"),
+            Conflict::Late => f.write_str(
+                "the shards of this transaction took too long to agree on its timestamp",
+            ),
         }
     }
 }
@@ -216,11 +236,15 @@ impl fmt::Display for Failure {
             }
             Failure::InFuture { now } => write!(f, "the snapshot lies in the future; now is {now}"),
             Failure::ReadOnly => f.write_str("cannot write in a read-only transaction"),
-            Failure::TooLarge { limit_bytes } => write!(f, "the transaction writes more than {limit_bytes} bytes"),
+            Failure::TooLarge { limit_bytes } => {
+                write!(f, "the transaction writes more than {limit_bytes} bytes")
+            }
             Failure::DiskFull => f.write_str("no room left on the disk for writes"),
             Failure::LockTimeout => f.write_str("canceling statement due to lock timeout"),
             Failure::Locked => f.write_str("could not obtain the lock without waiting"),
-            Failure::Unavailable(why) | Failure::Refused(why) | Failure::Storage(why) => f.write_str(why),
+            Failure::Unavailable(why) | Failure::Refused(why) | Failure::Storage(why) => {
+                f.write_str(why)
+            }
         }
     }
 }
@@ -232,7 +256,8 @@ impl std::error::Error for Failure {}
 pub struct Rows {
     /// Keys and values, tombstones removed, the transaction's own writes merged in.
     pub rows: Vec<(Key, Value)>,
-    /// When each of them was committed, in the same order, if that was asked for ([`Transaction::show_versions`]); of the transaction's own writes nothing is known yet.
+    /// When each of them was committed, in the same order, if that was asked for
+    /// ([`Transaction::show_versions`]); of the transaction's own writes nothing is known yet.
     pub at: Vec<Option<Timestamp>>,
     /// What is left to scan; `None` when the range is exhausted.
     pub rest: Option<KeyRange>,
@@ -242,7 +267,8 @@ pub struct Rows {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Savepoint(pub usize);
 
-/// One transaction. Dropping it posts an abort and returns at once; dropping the future of `commit` recalls nothing.
+/// One transaction. Dropping it posts an abort and returns at once; dropping the future of `commit`
+/// recalls nothing.
 pub trait Transaction: Send {
     /// Its kind.
     fn mode(&self) -> Mode;
@@ -253,12 +279,21 @@ pub trait Transaction: Send {
     /// The snapshot of a read-only transaction once it is chosen.
     fn read_at(&self) -> Option<Timestamp>;
     /// Reads one key, own writes first.
-    fn get<'a>(&'a mut self, key: &'a Key, lock: Lock) -> Future<'a, Result<Option<Value>, Failure>>;
-    /// Reads several keys, own writes first, in the order of `keys`. Takes their locks in that order, too.
+    fn get<'a>(
+        &'a mut self,
+        key: &'a Key,
+        lock: Lock,
+    ) -> Future<'a, Result<Option<Value>, Failure>>;
+    /// Reads several keys, own writes first, in the order of `keys`. Takes their locks in that
+    /// order, too.
     ///
-    /// A protocol that can ask for all of them at once overrides this, so that their number does not multiply the
-    /// distance to the replica that answers.
-    fn get_many<'a>(&'a mut self, keys: &'a [Key], lock: Lock) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
+    /// A protocol that can ask for all of them at once overrides this, so that their number does
+    /// not multiply the distance to the replica that answers.
+    fn get_many<'a>(
+        &'a mut self,
+        keys: &'a [Key],
+        lock: Lock,
+    ) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
         Box::pin(async move {
             let mut found = Vec::with_capacity(keys.len());
             for key in keys {
@@ -267,7 +302,8 @@ pub trait Transaction: Send {
             Ok(found)
         })
     }
-    /// Reads a chunk of a range in key order, or in reverse: at most `limit_rows` rows, and about a megabyte.
+    /// Reads a chunk of a range in key order, or in reverse: at most `limit_rows` rows, and about a
+    /// megabyte.
     fn scan<'a>(
         &'a mut self,
         range: &'a KeyRange,
@@ -277,16 +313,18 @@ pub trait Transaction: Send {
     ) -> Future<'a, Result<Rows, Failure>>;
     /// Buffers a write; `None` deletes.
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure>;
-    /// From now on a read waits for a lock no longer than this; without one, as long as it takes. Protocols that do not lock ignore it.
+    /// From now on a read waits for a lock no longer than this; without one, as long as it takes.
+    /// Protocols that do not lock ignore it.
     fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         let _ = timeout;
     }
-    /// How reads lock from now on. False if the protocol cannot: one without locks never waits, and has nothing that could be free
-    /// or not.
+    /// How reads lock from now on. False if the protocol cannot: one without locks never waits, and
+    /// has nothing that could be free or not.
     fn set_locking(&mut self, how: Locking) -> bool {
         how != Locking::None
     }
-    /// What the session calls itself: told to those who lose against this transaction. Protocols that do not tell ignore it.
+    /// What the session calls itself: told to those who lose against this transaction. Protocols
+    /// that do not tell ignore it.
     fn set_application(&mut self, name: &str) {
         let _ = name;
     }
@@ -294,23 +332,28 @@ pub trait Transaction: Send {
     fn measure(&mut self) -> Option<Arc<Timings>> {
         None
     }
-    /// From now on chunks tell when each row was committed. Protocols that do not tell leave it out.
+    /// From now on chunks tell when each row was committed. Protocols that do not tell leave it
+    /// out.
     fn show_versions(&mut self) {}
-    /// All that it will read lies in this range: its scope (Spanner §4.2.2). To be said before it reads. True if it is of use: then the transaction is of
-    /// the present in the scope only, and nothing else may be read in it. A scope in several shards is of use to who negotiates: a round of questions first,
-    /// and no waiting for what commits meanwhile.
+    /// All that it will read lies in this range: its scope (Spanner §4.2.2). To be said before it
+    /// reads. True if it is of use: then the transaction is of the present in the scope only, and
+    /// nothing else may be read in it. A scope in several shards is of use to who negotiates: a
+    /// round of questions first, and no waiting for what commits meanwhile.
     fn reads_only_in(&mut self, scope: &KeyRange, negotiates: bool) -> bool {
         let _ = (scope, negotiates);
         false
     }
-    /// What comes next was planned for this version of a table's schema: it reads nothing, and commits nothing, where a later one holds. Of several versions
-    /// of one table the oldest counts.
+    /// What comes next was planned for this version of a table's schema: it reads nothing, and
+    /// commits nothing, where a later one holds. Of several versions of one table the oldest
+    /// counts.
     fn planned_for(&mut self, schema: SchemaVersion);
-    /// If it commits, this version holds from its timestamp on for whoever reads or writes in these ranges, which are all that plans for earlier versions
-    /// touch. Taken back with the writes since a savepoint.
+    /// If it commits, this version holds from its timestamp on for whoever reads or writes in these
+    /// ranges, which are all that plans for earlier versions touch. Taken back with the writes
+    /// since a savepoint.
     fn change_schema(&mut self, to: SchemaVersion, ranges: Vec<KeyRange>) -> Result<(), Failure>;
-    /// Whether all that it has read stands together: asked before somebody is told an error that comes of it. Where reads are protected, or are of one snapshot, they do; a
-    /// protocol that finds out when it commits fails here as it would then.
+    /// Whether all that it has read stands together: asked before somebody is told an error that
+    /// comes of it. Where reads are protected, or are of one snapshot, they do; a protocol that
+    /// finds out when it commits fails here as it would then.
     fn validate(&mut self) -> Future<'_, Result<(), Failure>> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -324,8 +367,8 @@ pub trait Transaction: Send {
 
 /// A database in which transactions begin.
 pub trait Database: Send + Sync {
-    /// The isolation level of its transactions: what `SHOW transaction_isolation` says. A session that asks for a weaker
-    /// one gets this.
+    /// The isolation level of its transactions: what `SHOW transaction_isolation` says. A session
+    /// that asks for a weaker one gets this.
     fn isolation(&self) -> IsolationLevel;
     /// Begins a transaction. Fails with `Unavailable` or `BelowHorizon`.
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>>;

@@ -19,7 +19,14 @@ fn point(key: &str) -> KeyRange {
     KeyRange::point(Key::from(key))
 }
 
-fn ask(table: &mut LockTable, now: u64, who: u64, range: KeyRange, lock: Lock, ticket: u64) -> Vec<Verdict> {
+fn ask(
+    table: &mut LockTable,
+    now: u64,
+    who: u64,
+    range: KeyRange,
+    lock: Lock,
+    ticket: u64,
+) -> Vec<Verdict> {
     table.acquire(now, id(who), age(who), range, lock, ticket)
 }
 
@@ -41,7 +48,8 @@ fn readers_share_and_a_writer_waits_for_them() {
 #[test]
 fn a_range_that_ends_before_it_starts_is_in_nobodys_way() {
     let mut table = LockTable::new();
-    let range = |start: &str, end: &str| KeyRange { start: Key::from(start), end: Some(Key::from(end)) };
+    let range =
+        |start: &str, end: &str| KeyRange { start: Key::from(start), end: Some(Key::from(end)) };
     ask(&mut table, 0, 1, range("a", "z"), Lock::Exclusive, 10);
     ask(&mut table, 0, 1, point("m"), Lock::Exclusive, 11);
     assert_eq!(ask(&mut table, 0, 2, range("m", "c"), Lock::Exclusive, 12), [Verdict::Granted(12)]);
@@ -56,9 +64,15 @@ fn a_wound_only_marks_until_the_victim_would_wait() {
     ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 10);
     ask(&mut table, 0, 3, point("b"), Lock::Exclusive, 11);
     // The oldest wants a: 2 is marked, and may go on as long as it need not wait.
-    assert_eq!(ask(&mut table, 1, 1, point("a"), Lock::Exclusive, 12), [Verdict::Marked(id(2), wounded(1, "a"))]);
+    assert_eq!(
+        ask(&mut table, 1, 1, point("a"), Lock::Exclusive, 12),
+        [Verdict::Marked(id(2), wounded(1, "a"))]
+    );
     assert_eq!(ask(&mut table, 2, 2, point("c"), Lock::Exclusive, 13), [Verdict::Granted(13)]);
-    assert_eq!(ask(&mut table, 3, 2, point("b"), Lock::Shared, 14), [Verdict::Victim(id(2), None, wounded(1, "a"))]);
+    assert_eq!(
+        ask(&mut table, 3, 2, point("b"), Lock::Shared, 14),
+        [Verdict::Victim(id(2), None, wounded(1, "a"))]
+    );
     assert_eq!(table.release(id(2)), [Verdict::Granted(12)]);
 }
 
@@ -67,7 +81,11 @@ fn a_victim_that_waits_already_is_aborted_at_once() {
     let mut table = LockTable::new();
     ask(&mut table, 0, 1, point("b"), Lock::Exclusive, 10);
     ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 11);
-    assert_eq!(ask(&mut table, 0, 2, point("b"), Lock::Exclusive, 12), [], "the younger waits for the older");
+    assert_eq!(
+        ask(&mut table, 0, 2, point("b"), Lock::Exclusive, 12),
+        [],
+        "the younger waits for the older"
+    );
     // The deadlock would close here.
     assert_eq!(
         ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 13),
@@ -76,21 +94,31 @@ fn a_victim_that_waits_already_is_aborted_at_once() {
     assert_eq!(table.release(id(2)), [Verdict::Granted(13)]);
 }
 
-/// A transaction that is tried again keeps its age, and what was said of the first attempt may come late or never.
+/// A transaction that is tried again keeps its age, and what was said of the first attempt may come
+/// late or never.
 #[test]
 fn two_attempts_of_one_age_do_not_mistake_each_other() {
     let mut table = LockTable::new();
     let ask = |table: &mut LockTable, who: u64, key: &str, ticket: u64| {
-        table.acquire(0, id(who), age(if who == 9 { 9 } else { 1 }), point(key), Lock::Exclusive, ticket)
+        table.acquire(
+            0,
+            id(who),
+            age(if who == 9 { 9 } else { 1 }),
+            point(key),
+            Lock::Exclusive,
+            ticket,
+        )
     };
-    // 2 is the first attempt of what 3 is the second of; both wait for 9, which cannot be wounded any more.
+    // 2 is the first attempt of what 3 is the second of; both wait for 9, which cannot be wounded
+    // any more.
     assert_eq!(ask(&mut table, 9, "a", 10), [Verdict::Granted(10)]);
     table.committing(id(9));
     assert_eq!(ask(&mut table, 2, "a", 11), []);
     assert_eq!(ask(&mut table, 3, "a", 12), []);
     assert_eq!(table.release(id(2)), []);
     assert_eq!(table.release(id(9)), [Verdict::Granted(12)], "the second attempt is still there");
-    // The first attempt, come back by an old question, is in its way no longer than anybody younger.
+    // The first attempt, come back by an old question, is in its way no longer than anybody
+    // younger.
     assert_eq!(ask(&mut table, 2, "b", 13), [Verdict::Granted(13)]);
     assert_eq!(ask(&mut table, 2, "a", 14), []);
     assert_eq!(ask(&mut table, 3, "b", 15), [Verdict::Victim(id(2), Some(14), wounded(1, "b"))]);
@@ -103,7 +131,10 @@ fn a_victim_that_is_idle_for_a_second_is_aborted() {
     ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 10);
     ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 11);
     assert_eq!(table.idle_victims(LockTable::IDLE_NS - 1), []);
-    assert_eq!(table.idle_victims(LockTable::IDLE_NS), [Verdict::Victim(id(2), None, wounded(1, "a"))]);
+    assert_eq!(
+        table.idle_victims(LockTable::IDLE_NS),
+        [Verdict::Victim(id(2), None, wounded(1, "a"))]
+    );
     table.committing(id(2));
     assert_eq!(table.idle_victims(LockTable::IDLE_NS), [], "who is committing ends by itself");
 }
@@ -124,7 +155,10 @@ fn an_upgrade_waits_for_the_other_reader_only() {
     let mut table = LockTable::new();
     ask(&mut table, 0, 1, point("a"), Lock::Shared, 10);
     ask(&mut table, 0, 2, point("a"), Lock::Shared, 11);
-    assert_eq!(ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 12), [Verdict::Marked(id(2), wounded(1, "a"))]);
+    assert_eq!(
+        ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 12),
+        [Verdict::Marked(id(2), wounded(1, "a"))]
+    );
     assert_eq!(table.release(id(2)), [Verdict::Granted(12)]);
 }
 
@@ -134,7 +168,10 @@ fn what_is_held_is_granted_again_even_to_the_wounded() {
     let range = KeyRange { start: Key::from("b"), end: Some(Key::from("d")) };
     ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 10);
     ask(&mut table, 0, 2, range, Lock::Exclusive, 11);
-    assert_eq!(ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 12), [Verdict::Marked(id(2), wounded(1, "a"))]);
+    assert_eq!(
+        ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 12),
+        [Verdict::Marked(id(2), wounded(1, "a"))]
+    );
     assert_eq!(ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 13), [Verdict::Granted(13)]);
     assert_eq!(ask(&mut table, 0, 2, point("c"), Lock::Exclusive, 14), [Verdict::Granted(14)]);
 }
@@ -144,7 +181,11 @@ fn nobody_overtakes_an_older_waiter() {
     let mut table = LockTable::new();
     ask(&mut table, 0, 1, point("a"), Lock::Shared, 10);
     ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 11);
-    assert_eq!(ask(&mut table, 0, 3, point("a"), Lock::Shared, 12), [], "a younger reader queues behind the writer");
+    assert_eq!(
+        ask(&mut table, 0, 3, point("a"), Lock::Shared, 12),
+        [],
+        "a younger reader queues behind the writer"
+    );
     assert_eq!(table.release(id(1)), [Verdict::Granted(11)]);
     assert_eq!(table.release(id(2)), [Verdict::Granted(12)]);
 }
@@ -152,7 +193,8 @@ fn nobody_overtakes_an_older_waiter() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Random transactions lock random ranges: conflicting locks are never held at once, and everybody ends.
+    /// Random transactions lock random ranges: conflicting locks are never held at once, and
+    /// everybody ends.
     #[test]
     fn conflicting_locks_are_never_held_and_no_deadlock_lasts(
         plans in prop::collection::vec(prop::collection::vec((0..6u8, 0..4u8, any::<bool>()), 1..6), 2..7),

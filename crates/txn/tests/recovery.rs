@@ -1,4 +1,5 @@
-//! TAPIR's coordinator and its recovery, schedule by schedule: each shard is one replica here, and what is asked of it can be held up.
+//! TAPIR's coordinator and its recovery, schedule by schedule: each shard is one replica here, and
+//! what is asked of it can be held up.
 
 use futures::channel::oneshot;
 use meridian_clock::rules;
@@ -7,9 +8,12 @@ use meridian_machine::planted::plant;
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_txn::tapir::{
-    Answer, Common, End, Found, Gateway, Guarantee, Looked, Participant, Question, Site, Standing, recover,
+    Answer, Common, End, Found, Gateway, Guarantee, Looked, Participant, Question, Site, Standing,
+    recover,
 };
-use meridian_txn::{Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, SchemaVersion, Transaction};
+use meridian_txn::{
+    Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, SchemaVersion, Transaction,
+};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -49,7 +53,12 @@ fn shards(guarantee: Guarantee) -> Arc<Mutex<Shards>> {
     Arc::new(Mutex::new(Shards { now: 1_000, participants, versions, held, pauses }))
 }
 
-fn gateway(shards: &Arc<Mutex<Shards>>, guarantee: Guarantee, node: u32, (skew, half): (i64, u64)) -> Gateway<Here> {
+fn gateway(
+    shards: &Arc<Mutex<Shards>>,
+    guarantee: Guarantee,
+    node: u32,
+    (skew, half): (i64, u64),
+) -> Gateway<Here> {
     let (numbers, shards) = (Mutex::default(), Arc::clone(shards));
     Gateway::new(Arc::new(Here { node, skew, half, numbers, shards }), guarantee)
 }
@@ -138,7 +147,8 @@ impl Site for Here {
     async fn ask(&self, shard: ShardId, question: Question, _: u64) -> Option<Common> {
         let held = {
             let mut shards = self.shards.lock().unwrap();
-            let place = shards.held.iter().position(|(node, of, _)| (*node, *of) == (self.node, shard));
+            let place =
+                shards.held.iter().position(|(node, of, _)| (*node, *of) == (self.node, shard));
             place.map(|place| shards.held.remove(place).2)
         };
         if let Some(held) = held {
@@ -153,7 +163,8 @@ impl Site for Here {
                 if standing == Standing::Open {
                     // A view begins with the question, and with what is prepared.
                     let prepared: Vec<_> = participant.prepared().cloned().collect();
-                    let decided: Vec<_> = prepared.iter().map(|one| (one, meridian_txn::tapir::Vote::Ok)).collect();
+                    let decided: Vec<_> =
+                        prepared.iter().map(|one| (one, meridian_txn::tapir::Vote::Ok)).collect();
                     participant.sync(now, &decided, &[transaction], &[]);
                 }
                 Answer::Stands(standing)
@@ -208,11 +219,13 @@ fn aborted(why: Conflict) -> Option<Outcome> {
     Some(Outcome::Aborted { why })
 }
 
-/// Trap A.2-1: one reads a and writes b at 50, prepared at a's shard only; another writes a at 100, and its user is told; a third begins after that, and writes b at 10. What
-/// becomes of the first, and when the user of the second is told.
+/// Trap A.2-1: one reads a and writes b at 50, prepared at a's shard only; another writes a at 100,
+/// and its user is told; a third begins after that, and writes b at 10. What becomes of the first,
+/// and when the user of the second is told.
 fn inversion(guarantee: Guarantee) -> (Option<Outcome>, Vec<Timestamp>) {
     let shards = shards(guarantee);
-    let clocks = [(1, 0), (2, -90), (3, -50)].map(|(node, skew)| gateway(&shards, guarantee, node, (skew, 100)));
+    let clocks = [(1, 0), (2, -90), (3, -50)]
+        .map(|(node, skew)| gateway(&shards, guarantee, node, (skew, 100)));
     let slow = hold(&shards, 3, B);
     let mut third = commits(&clocks[2], &["a"], &["b"]);
     assert_eq!(poll(&mut third), None, "its question to the other shard is on its way");
@@ -246,7 +259,11 @@ fn inversion(guarantee: Guarantee) -> (Option<Outcome>, Vec<Timestamp>) {
 #[test]
 fn real_time_is_kept_by_the_wait_for_the_final_timestamp() {
     let (outcome, at) = inversion(Guarantee::StrictlySerializable);
-    assert_eq!(outcome, aborted(Conflict::Overwritten), "it was too early for one, and has not seen the other");
+    assert_eq!(
+        outcome,
+        aborted(Conflict::Overwritten),
+        "it was too early for one, and has not seen the other"
+    );
     assert!(at[0] < at[1], "who was told before the other began is before it");
 }
 
@@ -265,20 +282,33 @@ fn who_does_not_wait_is_serializable_and_out_of_real_time() {
 #[test]
 fn who_goes_away_while_its_timestamp_passes_has_committed() {
     let shards = shards(Guarantee::StrictlySerializable);
-    let [gone, other] = [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
+    let [gone, other] =
+        [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
     let release = hold(&shards, 1, B);
     let mut commit = commits(&gone, &["a"], &["a", "b"]);
     assert_eq!(poll(&mut commit), None);
-    let who = shards.lock().unwrap().participants[0].prepared().next().map(|one| one.transaction).expect("prepared");
+    let who = shards.lock().unwrap().participants[0]
+        .prepared()
+        .next()
+        .map(|one| one.transaction)
+        .expect("prepared");
     drop(release);
-    assert_eq!(poll(&mut commit), None, "it has been told everywhere, and waits for its timestamp to pass");
+    assert_eq!(
+        poll(&mut commit),
+        None,
+        "it has been told everywhere, and waits for its timestamp to pass"
+    );
     drop(commit);
     assert_eq!(resolved(&shards, &other, who), Some(true));
     assert_eq!(shards.lock().unwrap().versions.len(), 2);
 }
 
 /// Asks until it is known.
-fn resolved(shards: &Mutex<Shards>, by: &Gateway<Here>, who: meridian_txn::TransactionId) -> Option<bool> {
+fn resolved(
+    shards: &Mutex<Shards>,
+    by: &Gateway<Here>,
+    who: meridian_txn::TransactionId,
+) -> Option<bool> {
     let site = Arc::clone(by.site());
     let mut recovery = Box::pin(async move { recover(&*site, who, &[A, B], u64::MAX).await });
     for _ in 0..5 {
@@ -296,17 +326,20 @@ fn resolved(shards: &Mutex<Shards>, by: &Gateway<Here>, who: meridian_txn::Trans
 fn an_end_that_somebody_has_recorded_is_kept() {
     for commits_it in [true, false] {
         let shards = shards(Guarantee::StrictlySerializable);
-        let [gone, other] = [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
+        let [gone, other] =
+            [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
         let mut commit = commits(&gone, &[], &["a", "b"]);
         let release = hold(&shards, 1, B);
         assert_eq!(poll(&mut commit), None);
-        let proposal = shards.lock().unwrap().participants[0].prepared().next().cloned().expect("prepared");
+        let proposal =
+            shards.lock().unwrap().participants[0].prepared().next().cloned().expect("prepared");
         let (who, at) = (proposal.transaction, proposal.at);
         let mut its_part = proposal.clone();
         Arc::make_mut(&mut its_part.footprint).writes[0].key = Key::from("b");
         let now = other.site().now();
         shards.lock().unwrap().participants[1].prepare(now, &its_part);
-        let end = if commits_it { End::Commit(proposal) } else { End::Abort { transaction: who, at } };
+        let end =
+            if commits_it { End::Commit(proposal) } else { End::Abort { transaction: who, at } };
         other.site().tell(A, end);
         assert_eq!(resolved(&shards, &other, who), Some(commits_it));
         let there = shards.lock().unwrap().participants[1].ended(who);
@@ -315,15 +348,21 @@ fn an_end_that_somebody_has_recorded_is_kept() {
     }
 }
 
-/// The second: a shard has not said yes. It never will, and the coordinator that was only slow hears so, too.
+/// The second: a shard has not said yes. It never will, and the coordinator that was only slow
+/// hears so, too.
 #[test]
 fn what_a_shard_has_not_said_yes_to_is_aborted_for_good() {
     let shards = shards(Guarantee::StrictlySerializable);
-    let [slow, other] = [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
+    let [slow, other] =
+        [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
     let release = hold(&shards, 1, B);
     let mut commit = commits(&slow, &[], &["a", "b"]);
     assert_eq!(poll(&mut commit), None);
-    let who = shards.lock().unwrap().participants[0].prepared().next().map(|one| one.transaction).expect("prepared");
+    let who = shards.lock().unwrap().participants[0]
+        .prepared()
+        .next()
+        .map(|one| one.transaction)
+        .expect("prepared");
     assert_eq!(resolved(&shards, &other, who), Some(false));
     drop(release);
     assert_eq!(poll(&mut commit), aborted(Conflict::Overwritten), "its late question is refused");
@@ -334,24 +373,31 @@ fn what_a_shard_has_not_said_yes_to_is_aborted_for_good() {
 #[test]
 fn what_all_shards_have_said_yes_to_is_committed_by_whoever_asks() {
     let shards = shards(Guarantee::StrictlySerializable);
-    let [gone, other] = [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
+    let [gone, other] =
+        [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
     let (of_a, of_b) = (hold(&shards, 1, A), hold(&shards, 1, B));
     let mut commit = commits(&gone, &[], &["a", "b"]);
     assert_eq!(poll(&mut commit), None);
     drop(of_a);
     assert_eq!(poll(&mut commit), None);
-    let proposal = shards.lock().unwrap().participants[0].prepared().next().cloned().expect("prepared");
+    let proposal =
+        shards.lock().unwrap().participants[0].prepared().next().cloned().expect("prepared");
     let mut its_part = proposal.clone();
     Arc::make_mut(&mut its_part.footprint).writes[0].key = Key::from("b");
     let now = other.site().now();
     shards.lock().unwrap().participants[1].prepare(now, &its_part);
     drop((commit, of_b)); // It is gone before it has heard of the second yes.
     assert_eq!(resolved(&shards, &other, proposal.transaction), Some(true));
-    assert_eq!(resolved(&shards, &other, proposal.transaction), Some(true), "whoever asks again hears the same");
+    assert_eq!(
+        resolved(&shards, &other, proposal.transaction),
+        Some(true),
+        "whoever asks again hears the same"
+    );
     assert_eq!(shards.lock().unwrap().versions.len(), 2);
 }
 
-/// A schema changes in both shards of its table: what is planned for the version before does not commit any more, whether it has looked before or not.
+/// A schema changes in both shards of its table: what is planned for the version before does not
+/// commit any more, whether it has looked before or not.
 #[test]
 fn what_was_planned_for_a_schema_that_has_changed_does_not_commit() {
     let shards = shards(Guarantee::Serializable);

@@ -6,7 +6,9 @@ use meridian_machine::planted::plant;
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_txn::TransactionId;
 use meridian_txn::tapir::rules;
-use meridian_txn::tapir::{End, Footprint, Guarantee, Participant, Past, Proposal, Seen, Standing, Vote, decide};
+use meridian_txn::tapir::{
+    End, Footprint, Guarantee, Participant, Past, Proposal, Seen, Standing, Vote, decide,
+};
 use std::sync::Arc;
 
 fn at(nanos: u64) -> Timestamp {
@@ -27,7 +29,10 @@ fn who(number: u64) -> TransactionId {
 
 /// A transaction that has read this, and writes these keys.
 fn proposal(number: u64, nanos: u64, reads: Vec<Seen>, writes: &[&str]) -> Proposal {
-    let writes = writes.iter().map(|key| Write { key: Key::from(*key), value: Some(Value::from("1")) }).collect();
+    let writes = writes
+        .iter()
+        .map(|key| Write { key: Key::from(*key), value: Some(Value::from("1")) })
+        .collect();
     let footprint = Arc::new(Footprint { reads, writes, participants: vec![ShardId(0)] });
     Proposal { transaction: who(number), attempt: 0, at: at(nanos), footprint }
 }
@@ -55,7 +60,8 @@ fn commits(replica: &mut Participant, proposal: &Proposal) {
     assert_eq!(replica.end(&End::Commit(proposal.clone())).is_some(), !proposal.writes.is_empty());
 }
 
-/// Trap A.2-2: the transaction is prepared at one timestamp, and what it has read is another by the next.
+/// Trap A.2-2: the transaction is prepared at one timestamp, and what it has read is another by the
+/// next.
 #[test]
 fn another_timestamp_of_a_prepared_transaction_is_looked_at_anew() {
     let mut replica = replica(Guarantee::Serializable);
@@ -90,7 +96,11 @@ fn who_has_ended_is_not_prepared() {
     assert_eq!(replica.prepared().count(), 0);
     replica.settle(over(50));
     assert_eq!(replica.ended(who(1)), None, "it is forgotten");
-    assert_eq!(replica.prepare(now(), &late), Vote::Late, "and whoever asks so late is told nothing");
+    assert_eq!(
+        replica.prepare(now(), &late),
+        Vote::Late,
+        "and whoever asks so late is told nothing"
+    );
 }
 
 #[test]
@@ -128,7 +138,11 @@ fn a_timestamp_is_above_what_was_read_and_nobody_writes_below_who_has_read() {
     let reader = proposal(3, 150, vec![replica.see(&point("z"))], &[]);
     commits(&mut replica, &reader);
     assert_eq!(replica.prepare(now(), &proposal(4, 140, Vec::new(), &["z"])), Vote::Retry(at(150)));
-    assert_eq!(replica.prepare(now(), &proposal(5, 90, Vec::new(), &["x"])), Vote::Ok, "nobody has read below 100");
+    assert_eq!(
+        replica.prepare(now(), &proposal(5, 90, Vec::new(), &["x"])),
+        Vote::Ok,
+        "nobody has read below 100"
+    );
 }
 
 #[test]
@@ -138,7 +152,11 @@ fn only_where_real_time_does_not_count_is_something_written_in_the_past() {
     assert_eq!(replica.prepare(now(), &proposal(2, 90, Vec::new(), &["x"])), Vote::Retry(at(100)));
     assert_eq!(replica.prepare(now(), &proposal(3, 200, Vec::new(), &["y"])), Vote::Ok);
     let reader = proposal(4, 150, vec![replica.see(&point("y"))], &[]);
-    assert_eq!(replica.prepare(now(), &reader), Vote::Retry(at(200)), "it may have been told to somebody");
+    assert_eq!(
+        replica.prepare(now(), &reader),
+        Vote::Retry(at(200)),
+        "it may have been told to somebody"
+    );
 }
 
 /// Trap A.2-10.
@@ -149,10 +167,14 @@ fn a_merge_puts_back_what_is_likely_before_it_looks_at_what_is_open() {
     let (open, likely) = (proposal(1, 10, read(), &["k"]), proposal(2, 20, read(), &["k"]));
     assert_eq!(replica.prepare(now(), &open), Vote::Ok, "here it came first");
     assert_eq!(replica.merge(now(), &[(&likely, Vote::Ok)], &[&open]), [Vote::Retry(at(20))]);
-    assert_eq!(replica.prepared().map(|standing| standing.transaction).collect::<Vec<_>>(), [who(2)]);
+    assert_eq!(
+        replica.prepared().map(|standing| standing.transaction).collect::<Vec<_>>(),
+        [who(2)]
+    );
 }
 
-/// All records have the likely yes, so whoever it contradicts was not in its way any more where both were said yes to: its end, or another attempt of it, is not heard of here.
+/// All records have the likely yes, so whoever it contradicts was not in its way any more where
+/// both were said yes to: its end, or another attempt of it, is not heard of here.
 #[test]
 fn a_likely_vote_stays_whatever_else_is_known() {
     let mut replica = replica(Guarantee::Serializable);
@@ -163,7 +185,8 @@ fn a_likely_vote_stays_whatever_else_is_known() {
     assert_eq!(replica.prepared().count(), 2);
 }
 
-/// One was said yes to by three of five, aborted, and that is known to two of those; so four said yes to the other, which it contradicts. A view that is merged without the two knows both.
+/// One was said yes to by three of five, aborted, and that is known to two of those; so four said
+/// yes to the other, which it contradicts. A view that is merged without the two knows both.
 #[test]
 fn of_two_that_contradict_each_other_both_yeses_may_be_known() {
     let mut replica = replica(Guarantee::StrictlySerializable);
@@ -176,7 +199,8 @@ fn of_two_that_contradict_each_other_both_yeses_may_be_known() {
     assert_eq!(replica.prepared().count(), 0);
 }
 
-/// Two shards: this one has said yes to the first attempt, the other has not, and the second is under way when somebody reads and is fast.
+/// Two shards: this one has said yes to the first attempt, the other has not, and the second is
+/// under way when somebody reads and is fast.
 #[test]
 fn an_attempt_that_will_never_commit_excludes_nobody() {
     let mut replica = replica(Guarantee::Serializable);
@@ -186,7 +210,10 @@ fn an_attempt_that_will_never_commit_excludes_nobody() {
     replica.sync(now(), &[(&first, Vote::Ok)], &[], &[]);
     assert_eq!(replica.merge(now(), &[(&reader, Vote::Ok)], &[&second]), [Vote::Ok]);
     replica.sync(now(), &[(&first, Vote::Ok), (&second, Vote::Retry(at(40)))], &[], &[]);
-    assert!(replica.prepared().all(|standing| standing.transaction == who(1)), "nothing is left of it");
+    assert!(
+        replica.prepared().all(|standing| standing.transaction == who(1)),
+        "nothing is left of it"
+    );
 }
 
 /// Found by a random world of three replicas, seed 4878.
@@ -238,18 +265,33 @@ fn what_is_prepared_stays_when_a_view_begins_without_it() {
 
 #[test]
 fn what_cannot_be_meant_is_refused() {
-    let mut replica = Participant::new(Guarantee::StrictlySerializable, ShardId(0), KeyRange::prefix(b"a"));
-    assert_eq!(replica.prepare(now(), &proposal(1, 10, Vec::new(), &["b"])), Vote::Abort, "another shard's key");
-    for participants in [vec![], vec![ShardId(1)], vec![ShardId(1), ShardId(0)], vec![ShardId(0), ShardId(0)]] {
+    let mut replica =
+        Participant::new(Guarantee::StrictlySerializable, ShardId(0), KeyRange::prefix(b"a"));
+    assert_eq!(
+        replica.prepare(now(), &proposal(1, 10, Vec::new(), &["b"])),
+        Vote::Abort,
+        "another shard's key"
+    );
+    for participants in
+        [vec![], vec![ShardId(1)], vec![ShardId(1), ShardId(0)], vec![ShardId(0), ShardId(0)]]
+    {
         let asks = of(participants, proposal(1, 10, Vec::new(), &["a"]));
-        assert_eq!(replica.prepare(now(), &asks), Vote::Abort, "who takes part is said in order, once, and is asked");
+        assert_eq!(
+            replica.prepare(now(), &asks),
+            Vote::Abort,
+            "who takes part is said in order, once, and is asked"
+        );
         assert_eq!(replica.end(&End::Commit(asks)), None);
     }
     let far = proposal(2, 60_000_000_000, Vec::new(), &["a"]);
     assert_eq!(replica.prepare(now(), &far), Vote::Abstain, "a clock that is wrong, or one's own");
     let before = replica.see(&point("a"));
     replica.settle(over(5));
-    assert_eq!(replica.prepare(now(), &proposal(3, 10, vec![before.clone()], &[])), Vote::Ok, "who just read goes on");
+    assert_eq!(
+        replica.prepare(now(), &proposal(3, 10, vec![before.clone()], &[])),
+        Vote::Ok,
+        "who just read goes on"
+    );
     replica.settle(over(8));
     let late = proposal(4, 10, vec![before], &[]);
     assert_eq!(replica.prepare(now(), &late), Vote::Abort, "read before what is forgotten");
@@ -292,7 +334,10 @@ fn who_is_born_again_does_not_validate_what_was_read_before_it_was_settled() {
     replica.settle(over(20));
     replica.recall(now(), &[]);
     assert_eq!(replica.prepare(now(), &proposal(1, 30, vec![before], &[])), Vote::Abort);
-    assert_eq!(replica.prepare(now(), &proposal(2, 30, vec![replica.see(&point("a"))], &[])), Vote::Ok);
+    assert_eq!(
+        replica.prepare(now(), &proposal(2, 30, vec![replica.see(&point("a"))], &[])),
+        Vote::Ok
+    );
 }
 
 #[test]
@@ -332,7 +377,8 @@ fn a_commit_of_keys_elsewhere_is_not_taken_in() {
     assert!(replica.end(&End::Commit(proposal(1, 10, Vec::new(), &["k"]))).is_some());
 }
 
-/// A later attempt has reached one replica only, and the view begins without it: who recovers the transaction is to hear the same from everybody.
+/// A later attempt has reached one replica only, and the view begins without it: who recovers the
+/// transaction is to hear the same from everybody.
 #[test]
 fn of_whom_somebody_asks_replicas_know_what_the_view_began_with() {
     let first = proposal(1, 10, Vec::new(), &["k"]);
@@ -344,7 +390,11 @@ fn of_whom_somebody_asks_replicas_know_what_the_view_began_with() {
         }
         assert_eq!(replica.resolve(who(1)), Standing::Open, "no view has begun with the question");
         replica.sync(now(), &[(&first, Vote::Ok)], &[who(1)], &[]);
-        assert_eq!(replica.prepare(now(), &again(&first, 30)), Vote::Abort, "no other attempt is prepared");
+        assert_eq!(
+            replica.prepare(now(), &again(&first, 30)),
+            Vote::Abort,
+            "no other attempt is prepared"
+        );
         replica.resolve(who(1))
     });
     assert_eq!(standings, [Standing::Prepared(first.clone()), Standing::Prepared(first)]);

@@ -18,7 +18,9 @@ struct World {
 
 /// `t3`: the third-oldest transaction.
 fn name(word: &str) -> Result<u64, String> {
-    word.strip_prefix('t').and_then(|number| number.parse().ok()).ok_or_else(|| format!("{word} is no transaction"))
+    word.strip_prefix('t')
+        .and_then(|number| number.parse().ok())
+        .ok_or_else(|| format!("{word} is no transaction"))
 }
 
 fn id(number: u64) -> TransactionId {
@@ -45,7 +47,9 @@ fn shown(range: &KeyRange) -> String {
 
 fn why(conflict: &Conflict) -> String {
     match conflict {
-        Conflict::Wounded { by, key, .. } => format!("wounded by t{} at {}", by.number, String::from_utf8_lossy(key)),
+        Conflict::Wounded { by, key, .. } => {
+            format!("wounded by t{} at {}", by.number, String::from_utf8_lossy(key))
+        }
         other => other.to_string(),
     }
 }
@@ -54,12 +58,21 @@ impl World {
     fn verdicts(&self, verdicts: &[Verdict]) -> String {
         let line = |verdict: &Verdict| match verdict {
             Verdict::Granted(ticket) => format!("granted: {}", self.tickets[ticket]),
-            Verdict::Victim(who, None, conflict) => format!("victim: t{}, {}", who.number, why(conflict)),
+            Verdict::Victim(who, None, conflict) => {
+                format!("victim: t{}, {}", who.number, why(conflict))
+            }
             Verdict::Victim(who, Some(ticket), conflict) => {
-                format!("victim: t{} waiting for {}, {}", who.number, self.tickets[ticket], why(conflict))
+                format!(
+                    "victim: t{} waiting for {}, {}",
+                    who.number,
+                    self.tickets[ticket],
+                    why(conflict)
+                )
             }
             Verdict::Marked(who, conflict) => format!("marked: t{}, {}", who.number, why(conflict)),
-            Verdict::Wound(who, conflict) => format!("its coordinator is told: t{}, {}", who.number, why(conflict)),
+            Verdict::Wound(who, conflict) => {
+                format!("its coordinator is told: t{}, {}", who.number, why(conflict))
+            }
         };
         verdicts.iter().map(line).collect::<Vec<_>>().join("\n")
     }
@@ -73,13 +86,15 @@ impl World {
                 let ticket = self.tickets.len() as u64 + 1;
                 self.tickets.insert(ticket, format!("{who} {what} {mode}"));
                 let age = Age { began_ns: number, node: 1, number };
-                let verdicts = self.table.acquire(self.now_ns, id(number), age, range(what), lock, ticket);
+                let verdicts =
+                    self.table.acquire(self.now_ns, id(number), age, range(what), lock, ticket);
                 let settled = verdicts.iter().any(|verdict| match verdict {
                     Verdict::Granted(_) => true,
                     Verdict::Victim(victim, ..) => *victim == id(number),
                     Verdict::Marked(..) | Verdict::Wound(..) => false,
                 });
-                let waits = if settled { String::new() } else { format!("waits: {who} {what} {mode}\n") };
+                let waits =
+                    if settled { String::new() } else { format!("waits: {who} {what} {mode}\n") };
                 return Ok(waits + &self.verdicts(&verdicts));
             }
             ["release", who] => self.table.release(id(name(who)?)),
@@ -100,13 +115,20 @@ impl World {
                 Vec::new()
             }
             ["pass", milliseconds] => {
-                self.now_ns += milliseconds.parse::<u64>().map_err(|error| error.to_string())? * 1_000_000;
+                self.now_ns +=
+                    milliseconds.parse::<u64>().map_err(|error| error.to_string())? * 1_000_000;
                 self.table.idle_victims(self.now_ns)
             }
             ["waits"] => {
                 let line = |waits: meridian_txn::locking::Waits| {
-                    let blockers: Vec<String> = waits.blockers.iter().map(|who| format!("t{}", who.number)).collect();
-                    format!("t{} for {}, behind {}", waits.waiter.number, shown(&waits.range), blockers.join(" "))
+                    let blockers: Vec<String> =
+                        waits.blockers.iter().map(|who| format!("t{}", who.number)).collect();
+                    format!(
+                        "t{} for {}, behind {}",
+                        waits.waiter.number,
+                        shown(&waits.range),
+                        blockers.join(" ")
+                    )
                 };
                 return Ok(self.table.waits().into_iter().map(line).collect::<Vec<_>>().join("\n"));
             }

@@ -1,8 +1,10 @@
-//! `cargo xtask bench`: Meridian beside PostgreSQL, row by row, in the same minutes on the same machine.
+//! `cargo xtask bench`: Meridian beside PostgreSQL, row by row, in the same minutes on the same
+//! machine.
 //!
-//! Each row runs one after the other on both, so that a machine that is busy is busy for both; the CPU that others burnt meanwhile stands in the
-//! row, and a row is run again where that was much (but `put`, in which three take turns). Both sync every commit to the same disk. Nothing is cached between rows but what
-//! the servers cache.
+//! Each row runs one after the other on both, so that a machine that is busy is busy for both; the
+//! CPU that others burnt meanwhile stands in the row, and a row is run again where that was much
+//! (but `put`, in which three take turns). Both sync every commit to the same disk. Nothing is
+//! cached between rows but what the servers cache.
 
 use crate::etcd::Etcd;
 use crate::machine::{Used, busy_seconds, disk_bytes, folder_bytes, sync_latency};
@@ -31,7 +33,8 @@ pub struct Options {
     /// How many clients.
     #[arg(long, value_delimiter = ',', default_value = "1,8,32")]
     clients: Vec<u32>,
-    /// Which: single (one node), replicated (three replicas), put (three replicas, beside etcd as well), idle, groups (idle ones), flat.
+    /// Which: single (one node), replicated (three replicas), put (three replicas, beside etcd as
+    /// well), idle, groups (idle ones), flat.
     #[arg(long, value_delimiter = ',', default_value = "single,replicated,idle")]
     rows: Vec<String>,
     /// Minutes of `flat`: TPC-B at 8 clients, with memory, disk and latency by the minute.
@@ -86,35 +89,58 @@ pub fn run(options: &Options) -> Result<(), String> {
     // PostgreSQL runs as another user, who has to get through.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).map_err(|error| error.to_string())?;
-    let create = |out: &PathBuf| std::fs::File::create(out).map_err(|error| format!("{}: {error}", out.display()));
+    let create = |out: &PathBuf| {
+        std::fs::File::create(out).map_err(|error| format!("{}: {error}", out.display()))
+    };
     let mut report = Report { out: options.out.as_ref().map(create).transpose()? };
     let latency = sync_latency(folder.path()).map_err(|error| error.to_string())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    report.line(&format!("{cores} cores, Linux {}, a small write synced in {latency:?}", kernel.trim()));
+    report.line(&format!(
+        "{cores} cores, Linux {}, a small write synced in {latency:?}",
+        kernel.trim()
+    ));
     report.line(&format!("{}; pgbench -M prepared, scale {}", version(&binary), options.scale));
     for rows in &options.rows {
         match rows.as_str() {
             "single" => {
                 let postgres = peer(&mut report)?;
-                let servers = [meridian(&binary, folder.path(), 1)?, postgres.start(folder.path(), 0)?];
-                compare(&mut report, options, &servers, &[Script::SelectOnly, Script::TpcB], folder.path())?;
+                let servers =
+                    [meridian(&binary, folder.path(), 1)?, postgres.start(folder.path(), 0)?];
+                compare(
+                    &mut report,
+                    options,
+                    &servers,
+                    &[Script::SelectOnly, Script::TpcB],
+                    folder.path(),
+                )?;
             }
             "replicated" => {
                 let postgres = peer(&mut report)?;
                 report.line("three replicas: meridian's clock bound is 100 µs (one machine); PostgreSQL waits for ANY 1 of 2 standbys");
                 let three = folder.path().join("three");
                 std::fs::create_dir_all(&three).map_err(|error| error.to_string())?;
-                std::fs::set_permissions(&three, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-                    .map_err(|error| error.to_string())?;
+                std::fs::set_permissions(
+                    &three,
+                    std::os::unix::fs::PermissionsExt::from_mode(0o755),
+                )
+                .map_err(|error| error.to_string())?;
                 let servers = [meridian(&binary, &three, 3)?, postgres.start(&three, 2)?];
                 compare(&mut report, options, &servers, &[Script::TpcB], folder.path())?;
             }
             "put" => put(&mut report, options, &binary, folder.path())?,
             "idle" => idle(&mut report, meridian(&binary, &folder.path().join("idle"), 1)?),
-            "groups" => groups(&mut report, options.groups, meridian(&binary, &folder.path().join("groups"), 3)?)?,
+            "groups" => groups(
+                &mut report,
+                options.groups,
+                meridian(&binary, &folder.path().join("groups"), 3)?,
+            )?,
             "flat" => flat(&mut report, options, &binary, folder.path())?,
-            other => return Err(format!("--rows {other}: there are single, replicated, put, idle, groups and flat")),
+            other => {
+                return Err(format!(
+                    "--rows {other}: there are single, replicated, put, idle, groups and flat"
+                ));
+            }
         }
     }
     Ok(())
@@ -122,7 +148,9 @@ pub fn run(options: &Options) -> Result<(), String> {
 
 fn version(binary: &std::path::Path) -> String {
     let output = std::process::Command::new(binary).arg("--version").output();
-    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+    output
+        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        .unwrap_or_default()
 }
 
 /// What is measured beside.
@@ -158,7 +186,8 @@ fn compare(
             let mut tries = 0;
             let measured = loop {
                 tries += 1;
-                let one = |server: &Server| measure(server, *script, *clients, options.seconds, folder);
+                let one =
+                    |server: &Server| measure(server, *script, *clients, options.seconds, folder);
                 let pair = [one(&servers[0])?, one(&servers[1])?];
                 let noisy = pair.iter().any(|measured| measured.others_cores > NOISE_CORES);
                 if !noisy || tries == MOST_TRIES {
@@ -168,7 +197,13 @@ fn compare(
             };
             let peer = measured[1].outcome.tps;
             for (server, measured) in servers.iter().zip(&measured) {
-                report.line(&row(*script, *clients, &server.name, measured, measured.outcome.tps / peer.max(1e-9)));
+                report.line(&row(
+                    *script,
+                    *clients,
+                    &server.name,
+                    measured,
+                    measured.outcome.tps / peer.max(1e-9),
+                ));
             }
         }
     }
@@ -176,7 +211,8 @@ fn compare(
     Ok(())
 }
 
-/// A put with each commit on two of three disks: Meridian, PostgreSQL with standbys, and etcd. The ratio is Meridian's to the one in the row.
+/// A put with each commit on two of three disks: Meridian, PostgreSQL with standbys, and etcd. The
+/// ratio is Meridian's to the one in the row.
 fn put(
     report: &mut Report,
     options: &Options,
@@ -205,14 +241,23 @@ fn put(
     for clients in &options.clients {
         let mut rows = Vec::new();
         for server in &servers {
-            rows.push((server.name.clone(), measure(server, Script::Put, *clients, options.seconds, folder)?));
+            rows.push((
+                server.name.clone(),
+                measure(server, Script::Put, *clients, options.seconds, folder)?,
+            ));
         }
         eprintln!("etcd ×3: put with {clients} clients …");
         let run = || etcd.put(*clients, options.seconds, KEYS, VALUE_BYTES);
         rows.push(("etcd ×3".to_owned(), watch(|| etcd.used(), libc::RUSAGE_SELF, run)?));
         let ours = rows[0].1.outcome.tps;
         for (name, measured) in &rows {
-            report.line(&row(Script::Put, *clients, name, measured, ours / measured.outcome.tps.max(1e-9)));
+            report.line(&row(
+                Script::Put,
+                *clients,
+                name,
+                measured,
+                ours / measured.outcome.tps.max(1e-9),
+            ));
         }
     }
     report.line("");
@@ -224,7 +269,11 @@ fn row(script: Script, clients: u32, name: &str, measured: &Measured, ratio: f64
     let mut row = format!("| {} | {clients} | {name} | {:.0} | ", script.name(), outcome.tps);
     let _ = write!(row, "{ratio:.2} | {:.2} | {:.2} | ", outcome.p50_ms, outcome.p99_ms);
     let syncs = syncs.map_or_else(|| "–".to_owned(), |syncs| format!("{syncs:.2}"));
-    let _ = write!(row, "{} | {cpu_us:.0} | {written_bytes:.0} | {syncs} | {others_cores:.2} |", outcome.failed);
+    let _ = write!(
+        row,
+        "{} | {cpu_us:.0} | {written_bytes:.0} | {syncs} | {others_cores:.2} |",
+        outcome.failed
+    );
     row
 }
 
@@ -241,11 +290,14 @@ fn measure(
     let run = || pgbench::run(&server.target, script, clients, seconds, folder);
     let mut measured = watch(|| server.used(), libc::RUSAGE_CHILDREN, run)?;
     let transactions = measured.outcome.transactions.max(1) as f64;
-    measured.syncs = before.zip(server.counter(SYNCS)).map(|(before, after)| (after - before) as f64 / transactions);
+    measured.syncs = before
+        .zip(server.counter(SYNCS))
+        .map(|(before, after)| (after - before) as f64 / transactions);
     Ok(measured)
 }
 
-/// What a run cost the servers, and what others burnt meanwhile. The clients are this process, or its children that have been waited for.
+/// What a run cost the servers, and what others burnt meanwhile. The clients are this process, or
+/// its children that have been waited for.
 fn watch(
     used: impl Fn() -> Used,
     clients: i32,
@@ -263,7 +315,8 @@ fn watch(
     let (written, began) = (disk_bytes(), Instant::now());
     let outcome = run()?;
     let elapsed = began.elapsed().as_secs_f64();
-    let (cpu, transactions) = (used().cpu_seconds - before.cpu_seconds, outcome.transactions.max(1) as f64);
+    let (cpu, transactions) =
+        (used().cpu_seconds - before.cpu_seconds, outcome.transactions.max(1) as f64);
     let others = (busy_seconds() - busy - cpu - (own() - client)).max(0.0);
     Ok(Measured {
         outcome,
@@ -296,8 +349,12 @@ fn groups(report: &mut Report, groups: u32, server: Server) -> Result<(), String
     let began = Instant::now();
     // From the end, so that all are split off from the same one.
     for first in (1..groups).step_by(AT_ONCE as usize).collect::<Vec<_>>().into_iter().rev() {
-        let values: Vec<String> = (first..groups.min(first + AT_ONCE)).map(|id| format!("({id})")).collect();
-        pgbench::sql(&server.target, &format!("ALTER TABLE many SPLIT AT VALUES {}", values.join(", ")))?;
+        let values: Vec<String> =
+            (first..groups.min(first + AT_ONCE)).map(|id| format!("({id})")).collect();
+        pgbench::sql(
+            &server.target,
+            &format!("ALTER TABLE many SPLIT AT VALUES {}", values.join(", ")),
+        )?;
         eprint!("\r{} of {groups} groups  ", groups - first);
     }
     eprintln!();

@@ -1,7 +1,8 @@
 //! What things cost a core: the lab's cost model, measured on this machine.
 //!
-//! `commits`, an example of the host, runs with one session on one node, and on three in one process. Which threads burn how much is asked of the kernel
-//! (`/proc/PID/task/*/schedstat`); what they are for, their names say:
+//! `commits`, an example of the host, runs with one session on one node, and on three in one
+//! process. Which threads burn how much is asked of the kernel (`/proc/PID/task/*/schedstat`); what
+//! they are for, their names say:
 //!
 //! | | alone | three nodes, per commit |
 //! |---|---|---|
@@ -9,11 +10,12 @@
 //! | `log` | one sync | three, some of which are one (three nodes share a disk here), and followers hand 2 frames to the network |
 //! | `peer` | | 4 frames are received |
 //!
-//! A sync's wait for the disk is what is left of a transaction's time, alone: the median without what cores do. It is taken as the middle between a tenth of
-//! the most and the most.
+//! A sync's wait for the disk is what is left of a transaction's time, alone: the median without
+//! what cores do. It is taken as the middle between a tenth of the most and the most.
 //!
-//! The machine may do other things meanwhile: of several runs that one counts in which a commit took the least CPU. A run of three nodes counts only if the
-//! session's node leads in the end; leadership takes some seconds to come to it.
+//! The machine may do other things meanwhile: of several runs that one counts in which a commit
+//! took the least CPU. A run of three nodes counts only if the session's node leads in the end;
+//! leadership takes some seconds to come to it.
 
 use clap::Args;
 use std::collections::BTreeMap;
@@ -55,8 +57,12 @@ impl Run {
     }
 
     fn told(&self, nodes: u32) -> String {
-        let threads: Vec<String> =
-            self.cpu_us.iter().filter(|(_, us)| **us >= 0.1).map(|(name, us)| format!("{name} {us:.1}")).collect();
+        let threads: Vec<String> = self
+            .cpu_us
+            .iter()
+            .filter(|(_, us)| **us >= 0.1)
+            .map(|(name, us)| format!("{name} {us:.1}"))
+            .collect();
         let Run { per_second, p50_us, .. } = self;
         format!(
             "# {nodes} nodes, 1 session: {per_second:.0} commits/s, p50 {p50_us:.1} µs; CPU µs per commit: {}",
@@ -68,7 +74,8 @@ impl Run {
 /// What threads of each name have burnt so far, in nanoseconds.
 fn burnt(child: &Child) -> Result<BTreeMap<String, u64>, String> {
     let mut burnt = BTreeMap::new();
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).map_err(|error| error.to_string())?;
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id()))
+        .map_err(|error| error.to_string())?;
     for task in tasks.flatten() {
         let read = |what: &str| std::fs::read_to_string(task.path().join(what)).unwrap_or_default();
         let (name, times) = (read("comm"), read("schedstat"));
@@ -86,7 +93,8 @@ fn micros(text: &str) -> Option<f64> {
 
 fn run_one(example: &Path, nodes: u32, seconds: u64) -> Result<Run, String> {
     let mut command = Command::new(example);
-    let command = command.args([nodes.to_string(), "1".into(), seconds.to_string()]).stdout(Stdio::piped());
+    let command =
+        command.args([nodes.to_string(), "1".into(), seconds.to_string()]).stdout(Stdio::piped());
     let child = command.spawn().map_err(|error| format!("{}: {error}", example.display()))?;
     std::thread::sleep(Duration::from_secs(seconds - LOOK));
     let (before, began) = (burnt(&child)?, Instant::now());
@@ -95,8 +103,10 @@ fn run_one(example: &Path, nodes: u32, seconds: u64) -> Result<Run, String> {
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let word_after = |mark: &str| text.split_once(mark)?.1.split([' ', ',']).next();
-    let found = || Some((word_after("sessions: ")?.parse::<f64>().ok()?, micros(word_after("p50 ")?)?));
-    let (per_second, p50_us) = found().ok_or_else(|| format!("{} said {text}", example.display()))?;
+    let found =
+        || Some((word_after("sessions: ")?.parse::<f64>().ok()?, micros(word_after("p50 ")?)?));
+    let (per_second, p50_us) =
+        found().ok_or_else(|| format!("{} said {text}", example.display()))?;
     let commits = per_second * elapsed.as_secs_f64();
     let cpu_us = after.into_iter().map(|(name, ns)| {
         let ns = ns - before.get(&name).copied().unwrap_or_default();
@@ -113,7 +123,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     if !built.success() {
         return Err("commits cannot be built".into());
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     let text = measure(&target.join("release/examples/commits"), options.runs)?;
     print!("{text}");
     std::fs::write(Path::new(FILE), text).map_err(|error| format!("{FILE}: {error}"))
@@ -131,7 +142,9 @@ fn measure(example: &Path, runs: u32) -> Result<String, String> {
                 best = Some(run);
             }
         }
-        best.ok_or_else(|| format!("in no run with {nodes} nodes the session's node led in the end"))
+        best.ok_or_else(|| {
+            format!("in no run with {nodes} nodes the session's node led in the end")
+        })
     };
     let (alone, three) = (least(1, ALONE)?, least(3, THREE)?);
     let local = alone.of("commits") / 5.0;

@@ -33,7 +33,8 @@ enum Noticed {
 
 fn protocol(name: &str) -> Result<&'static SimulatedProtocol, String> {
     let known = || protocols::ALL.map(|simulated| simulated.row.name).join(", ");
-    protocols::named(name).ok_or_else(|| format!("no protocol is called {name}; there are {}", known()))
+    protocols::named(name)
+        .ok_or_else(|| format!("no protocol is called {name}; there are {}", known()))
 }
 
 fn look(defect: Defect, seed: u64, protocol: &'static SimulatedProtocol) -> Noticed {
@@ -48,7 +49,10 @@ fn look(defect: Defect, seed: u64, protocol: &'static SimulatedProtocol) -> Noti
 pub fn run_all(options: &Options) -> Result<(), String> {
     std::panic::set_hook(Box::new(|_| {})); // What an assertion says is told in the table.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    println!("{:<22} {:>10} {:>9} {:>7}  first verdict", "planted defect", "seeds", "asserted", "time");
+    println!(
+        "{:<22} {:>10} {:>9} {:>7}  first verdict",
+        "planted defect", "seeds", "asserted", "time"
+    );
     let mut missed = Vec::new();
     for defect in Defect::of(options.protocol) {
         let name = defect.name();
@@ -56,8 +60,10 @@ pub fn run_all(options: &Options) -> Result<(), String> {
         if !options.only.is_empty() && !options.only.iter().any(wanted) {
             continue;
         }
-        let (began, next, asserted) = (Instant::now(), AtomicU64::new(options.from), AtomicU64::new(0));
-        // Caught is what a judge of the clients' histories or of the copies catches; assertions of the code itself are counted apart.
+        let (began, next, asserted) =
+            (Instant::now(), AtomicU64::new(options.from), AtomicU64::new(0));
+        // Caught is what a judge of the clients' histories or of the copies catches; assertions of
+        // the code itself are counted apart.
         let found: Mutex<Option<(u64, String)>> = Mutex::new(None);
         let locked = || found.lock().unwrap_or_else(PoisonError::into_inner);
         std::thread::scope(|scope| {
@@ -86,7 +92,10 @@ pub fn run_all(options: &Options) -> Result<(), String> {
             Some((seed, why)) => ((seed - options.from + 1).to_string(), why),
             None => {
                 missed.push(name.clone());
-                ("NONE".to_owned(), format!("not noticed by any judge within {} seeds", options.seeds))
+                (
+                    "NONE".to_owned(),
+                    format!("not noticed by any judge within {} seeds", options.seeds),
+                )
             }
         };
         let verdict: String = verdict.lines().next().unwrap_or_default().chars().take(90).collect();

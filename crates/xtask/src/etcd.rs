@@ -1,6 +1,7 @@
 //! etcd, which many take for what a replicated write costs: three members, and clients that put.
 //!
-//! Spoken to as its own clients do, by gRPC over HTTP/2: its JSON gateway is a detour. Of gRPC and protobuf there is as much here as a put needs.
+//! Spoken to as its own clients do, by gRPC over HTTP/2: its JSON gateway is a detour. Of gRPC and
+//! protobuf there is as much here as a put needs.
 
 use crate::machine::{Used, used};
 use crate::pgbench::{Outcome, percentile};
@@ -35,7 +36,8 @@ impl Etcd {
     /// What it calls itself; an error that says what to install, if it is not there.
     pub fn version() -> Result<String, String> {
         let output = Command::new("etcd").arg("--version").output();
-        let output = output.map_err(|_| "etcd is not installed (Debian: etcd-server)".to_owned())?;
+        let output =
+            output.map_err(|_| "etcd is not installed (Debian: etcd-server)".to_owned())?;
         Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
     }
 
@@ -44,8 +46,13 @@ impl Etcd {
         let url = |port: &u16| format!("http://127.0.0.1:{port}");
         let ports = |_| Ok((free_port()?, free_port()?));
         let ports = (0..3).map(ports).collect::<Result<Vec<(u16, u16)>, String>>()?;
-        let all: Vec<String> = ports.iter().enumerate().map(|(at, (_, peer))| format!("m{at}={}", url(peer))).collect();
-        let mut etcd = Etcd { members: Vec::new(), ports: ports.iter().map(|(client, _)| *client).collect() };
+        let all: Vec<String> = ports
+            .iter()
+            .enumerate()
+            .map(|(at, (_, peer))| format!("m{at}={}", url(peer)))
+            .collect();
+        let mut etcd =
+            Etcd { members: Vec::new(), ports: ports.iter().map(|(client, _)| *client).collect() };
         for (at, (client, peer)) in ports.iter().enumerate() {
             let mut command = Command::new("etcd");
             let data = folder.join(format!("etcd{at}"));
@@ -60,7 +67,8 @@ impl Etcd {
                 command.args([flag, &url]);
             }
             ends_with_us(&mut command, libc::SIGKILL);
-            let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+            let child =
+                command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
             etcd.members.push(child.map_err(|error| format!("cannot run etcd: {error}"))?);
         }
         Ok(etcd)
@@ -71,9 +79,19 @@ impl Etcd {
         used(&self.members.iter().map(Child::id).collect::<Vec<_>>())
     }
 
-    /// Puts values of so many bytes at random keys below `keys`, each client one after the other, over a connection of its own to the leader.
-    pub fn put(&self, clients: u32, seconds: u32, keys: u32, bytes: usize) -> Result<Outcome, String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+    /// Puts values of so many bytes at random keys below `keys`, each client one after the other,
+    /// over a connection of its own to the leader.
+    pub fn put(
+        &self,
+        clients: u32,
+        seconds: u32,
+        keys: u32,
+        bytes: usize,
+    ) -> Result<Outcome, String> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| e.to_string())?;
         runtime.block_on(async {
             let port = self.leader().await?;
             let end = Instant::now() + Duration::from_secs(u64::from(seconds));
@@ -113,7 +131,13 @@ impl Etcd {
     }
 }
 
-async fn client(port: u16, number: u32, end: Instant, keys: u32, bytes: usize) -> Result<Vec<u64>, String> {
+async fn client(
+    port: u16,
+    number: u32,
+    end: Instant,
+    keys: u32,
+    bytes: usize,
+) -> Result<Vec<u64>, String> {
     let mut connection = connect(port).await?;
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(u64::from(number));
     let mut latencies = Vec::new();
@@ -132,30 +156,43 @@ async fn client(port: u16, number: u32, end: Instant, keys: u32, bytes: usize) -
 /// The member that answers, and the one that leads.
 async fn status(port: u16) -> Result<(u64, u64), String> {
     let answer = call(&mut connect(port).await?, STATUS, &[]).await?;
-    let header = fields(&answer).find_map(|(number, value)| if number == 1 { value.bytes() } else { None });
-    let number = |of: &[u8], wanted| fields(of).find_map(|(number, value)| value.number().filter(|_| number == wanted));
+    let header =
+        fields(&answer).find_map(|(number, value)| if number == 1 { value.bytes() } else { None });
+    let number = |of: &[u8], wanted| {
+        fields(of).find_map(|(number, value)| value.number().filter(|_| number == wanted))
+    };
     Ok((number(header.unwrap_or_default(), 2).unwrap_or(0), number(&answer, 4).unwrap_or(0)))
 }
 
 async fn connect(port: u16) -> Result<SendRequest<Bytes>, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("etcd at port {port}: {error}");
-    let socket = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.map_err(|error| wrong(&error))?;
+    let socket =
+        tokio::net::TcpStream::connect(("127.0.0.1", port)).await.map_err(|error| wrong(&error))?;
     socket.set_nodelay(true).map_err(|error| wrong(&error))?;
-    let (sender, connection) = h2::client::handshake(socket).await.map_err(|error| wrong(&error))?;
-    tokio::spawn(async move { drop(connection.await) }); // It ends with its sender; errors come to who waits for an answer.
+    let (sender, connection) =
+        h2::client::handshake(socket).await.map_err(|error| wrong(&error))?;
+    // It ends with its sender; errors come to who waits for an answer.
+    tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }
 
 /// One call of gRPC: a message there, a message back.
-async fn call(connection: &mut SendRequest<Bytes>, path: &str, message: &[u8]) -> Result<Vec<u8>, String> {
+async fn call(
+    connection: &mut SendRequest<Bytes>,
+    path: &str,
+    message: &[u8],
+) -> Result<Vec<u8>, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{path}: {error}");
-    std::future::poll_fn(|context| connection.poll_ready(context)).await.map_err(|error| wrong(&error))?;
+    std::future::poll_fn(|context| connection.poll_ready(context))
+        .await
+        .map_err(|error| wrong(&error))?;
     let request = http::Request::post(format!("http://etcd{path}"))
         .header("content-type", "application/grpc")
         .header("te", "trailers")
         .body(())
         .map_err(|error| wrong(&error))?;
-    let (answer, mut stream) = connection.send_request(request, false).map_err(|error| wrong(&error))?;
+    let (answer, mut stream) =
+        connection.send_request(request, false).map_err(|error| wrong(&error))?;
     let length = u32::try_from(message.len()).map_err(|error| wrong(&error))?;
     let frame = [&[0][..], &length.to_be_bytes(), message].concat();
     stream.send_data(frame.into(), true).map_err(|error| wrong(&error))?;
@@ -164,7 +201,8 @@ async fn call(connection: &mut SendRequest<Bytes>, path: &str, message: &[u8]) -
     while let Some(part) = body.data().await {
         let part = part.map_err(|error| wrong(&error))?;
         bytes.extend_from_slice(&part);
-        let _ = body.flow_control().release_capacity(part.len()); // It fails only with the stream, which says so next.
+        // It fails only with the stream, which says so next.
+        let _ = body.flow_control().release_capacity(part.len());
     }
     let trailers = body.trailers().await.map_err(|error| wrong(&error))?.unwrap_or_default();
     match trailers.get("grpc-status").map(|status| status.as_bytes()) {
@@ -173,7 +211,8 @@ async fn call(connection: &mut SendRequest<Bytes>, path: &str, message: &[u8]) -
     }
 }
 
-// -------------------------------------------------------------------------------------------------------------- protobuf
+// ------------------------------------------------------------------------
+// protobuf
 
 fn varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {

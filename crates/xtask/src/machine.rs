@@ -1,4 +1,5 @@
-//! What the kernel knows of processes and of the machine. Linux only: elsewhere there is nothing to read, and all is zero.
+//! What the kernel knows of processes and of the machine. Linux only: elsewhere there is nothing to
+//! read, and all is zero.
 
 use std::fs;
 use std::io::Write;
@@ -48,7 +49,8 @@ fn field(stat: &str, at: usize) -> Option<u64> {
 pub fn used(roots: &[u32]) -> Used {
     let mut used = Used::default();
     for process in roots.iter().flat_map(|root| family(*root)) {
-        let read = |name: &str| fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
+        let read =
+            |name: &str| fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default();
         let stat = read("stat");
         let ticks: u64 = [11, 12, 13, 14].iter().filter_map(|at| field(&stat, *at)).sum();
         used.cpu_seconds += ticks as f64 / TICKS;
@@ -70,8 +72,8 @@ pub fn busy_seconds() -> f64 {
     [0, 1, 2, 5, 6].iter().filter_map(|at| numbers.get(*at)).sum::<u64>() as f64 / TICKS
 }
 
-/// Bytes that all disks of the machine have written. What the kernel counts for a process is what it made dirty, and where files
-/// are cached in large pieces that is a thousand times more.
+/// Bytes that all disks of the machine have written. What the kernel counts for a process is what
+/// it made dirty, and where files are cached in large pieces that is a thousand times more.
 pub fn disk_bytes() -> u64 {
     const SECTOR: u64 = 512;
     let written = |line: &str| {
@@ -115,7 +117,10 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_does_not_move_the_fields() {
         let stat = "42 (a) b) S 7 1 1 0 -1 4194304 100 0 0 0 11 12 13 14 20 0";
-        assert_eq!((field(stat, 1), field(stat, 11), field(stat, 14)), (Some(7), Some(11), Some(14)));
+        assert_eq!(
+            (field(stat, 1), field(stat, 11), field(stat, 14)),
+            (Some(7), Some(11), Some(14))
+        );
         assert_eq!(field("garbage", 1), None);
     }
 
@@ -123,7 +128,8 @@ mod tests {
     fn this_process_has_used_something() {
         let mut sum = 0u64;
         while used(&[std::process::id()]).cpu_seconds == 0.0 {
-            sum = (0..1_000_000u64).fold(sum, |sum, number| sum.wrapping_mul(31).wrapping_add(number));
+            sum = (0..1_000_000u64)
+                .fold(sum, |sum, number| sum.wrapping_mul(31).wrapping_add(number));
         }
         assert!(used(&[std::process::id()]).resident_bytes > 0 && busy_seconds() > 0.0, "{sum}");
     }

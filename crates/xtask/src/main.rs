@@ -28,9 +28,11 @@ enum Verb {
     Costs(costs::Options),
     /// Run campaigns of the simulator of every kind in turn, on new seeds, and write them down.
     Sim(soak::Options),
-    /// Kill, stop and cut off real nodes while clients speak with them, and judge what the clients saw.
+    /// Kill, stop and cut off real nodes while clients speak with them, and judge what the clients
+    /// saw.
     Torture(torture::Options),
-    /// Look how many seeds of the simulator each planted defect takes to be noticed. In release it is ten times as fast.
+    /// Look how many seeds of the simulator each planted defect takes to be noticed. In release it
+    /// is ten times as fast.
     Defects(defects::Options),
 }
 

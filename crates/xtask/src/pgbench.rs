@@ -47,7 +47,8 @@ pub struct Outcome {
 /// Reads what pgbench prints.
 pub fn read(shown: &str) -> Option<Outcome> {
     let after = |name: &str| shown.lines().find_map(|line| line.strip_prefix(name));
-    let number = |text: &str| text.trim().split([' ', '/']).next().unwrap_or_default().parse::<f64>().ok();
+    let number =
+        |text: &str| text.trim().split([' ', '/']).next().unwrap_or_default().parse::<f64>().ok();
     Some(Outcome {
         tps: number(after("tps = ")?)?,
         transactions: number(after("number of transactions actually processed:")?)? as u64,
@@ -56,7 +57,8 @@ pub fn read(shown: &str) -> Option<Outcome> {
     })
 }
 
-/// The median and the 99th percentile of a transaction log (`-l`): the third column is microseconds.
+/// The median and the 99th percentile of a transaction log (`-l`): the third column is
+/// microseconds.
 pub fn percentiles(log: &str) -> Option<(f64, f64)> {
     let latency = |line: &str| line.split(' ').nth(2)?.parse::<u64>().ok();
     let mut latencies: Vec<u64> = log.lines().filter_map(latency).collect();
@@ -106,10 +108,24 @@ pub fn sql(target: &Target, statement: &str) -> Result<(), String> {
 }
 
 /// Runs a script. Its transaction log goes to a folder, sampled so that it stays small.
-pub fn run(target: &Target, script: Script, clients: u32, seconds: u32, folder: &Path) -> Result<Outcome, String> {
+pub fn run(
+    target: &Target,
+    script: Script,
+    clients: u32,
+    seconds: u32,
+    folder: &Path,
+) -> Result<Outcome, String> {
     let prefix = folder.join("transactions");
     let mut command = command(target);
-    command.args(["-n", "-M", "prepared", "-c", &clients.to_string(), "-j", &clients.min(2).to_string()]);
+    command.args([
+        "-n",
+        "-M",
+        "prepared",
+        "-c",
+        &clients.to_string(),
+        "-j",
+        &clients.min(2).to_string(),
+    ]);
     command.args(["-T", &seconds.to_string(), "--max-tries=1", "-l", "--sampling-rate=0.05"]);
     command.arg(format!("--log-prefix={}", prefix.display()));
     match script {
@@ -125,8 +141,10 @@ pub fn run(target: &Target, script: Script, clients: u32, seconds: u32, folder: 
             command.arg("-f").arg(file);
         }
     }
-    let output = command.arg("postgres").output().map_err(|error| format!("cannot run pgbench: {error}"))?;
-    let (shown, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let output =
+        command.arg("postgres").output().map_err(|error| format!("cannot run pgbench: {error}"))?;
+    let (shown, complaint) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     let mut outcome = read(&shown).ok_or_else(|| format!("pgbench failed: {complaint}"))?;
     if !output.status.success() {
         return Err(format!("pgbench ended early: {complaint}"));
@@ -158,7 +176,8 @@ mod tests {
 
     #[test]
     fn a_transaction_log_is_read() {
-        let log: String = (1..=100).map(|at| format!("0 {at} {} 0 1700000000 1\n", at * 1000)).collect();
+        let log: String =
+            (1..=100).map(|at| format!("0 {at} {} 0 1700000000 1\n", at * 1000)).collect();
         assert_eq!(percentiles(&log), Some((50.0, 99.0)));
         assert_eq!(percentiles(""), None);
     }

@@ -26,7 +26,8 @@ pub struct Server {
 impl Drop for Server {
     fn drop(&mut self) {
         for child in &self.children {
-            // SAFETY: a signal to a child that was not waited for yet, so that its number is still its own.
+            // SAFETY: a signal to a child that was not waited for yet, so that its number is still
+            // its own.
             unsafe { libc::kill(child.id() as i32, self.signal) };
         }
         for child in &mut self.children {
@@ -57,7 +58,8 @@ impl Server {
     }
 }
 
-/// A server that is left behind would burn CPU in every later run: it ends when this program does, however that ends.
+/// A server that is left behind would burn CPU in every later run: it ends when this program does,
+/// however that ends.
 pub fn ends_with_us(command: &mut Command, signal: i32) {
     // SAFETY: between fork and exec, one call that the kernel allows there.
     unsafe {
@@ -76,10 +78,13 @@ pub fn free_port() -> Result<u16, String> {
 
 /// `meridian start`, once or as three nodes of a cluster.
 pub fn meridian(binary: &Path, folder: &Path, nodes: usize) -> Result<Server, String> {
-    let listens = (0..nodes).map(|_| Ok(format!("127.0.0.1:{}", free_port()?))).collect::<Result<Vec<_>, String>>()?;
+    let listens = (0..nodes)
+        .map(|_| Ok(format!("127.0.0.1:{}", free_port()?)))
+        .collect::<Result<Vec<_>, String>>()?;
     let name = if nodes == 1 { "meridian".into() } else { format!("meridian ×{nodes}") };
     let target = Target { port: 0, user: "root".into() };
-    let mut server = Server { name, target, http: None, children: Vec::new(), signal: libc::SIGTERM };
+    let mut server =
+        Server { name, target, http: None, children: Vec::new(), signal: libc::SIGTERM };
     for (at, listen) in listens.iter().enumerate() {
         let mut command = Command::new(binary);
         command.args(["start", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"]);
@@ -89,7 +94,8 @@ pub fn meridian(binary: &Path, folder: &Path, nodes: usize) -> Result<Server, St
         }
         ends_with_us(&mut command, libc::SIGTERM);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        let mut child = child.map_err(|error| format!("cannot run {}: {error}", binary.display()))?;
+        let mut child =
+            child.map_err(|error| format!("cannot run {}: {error}", binary.display()))?;
         let out = child.stdout.take();
         server.children.push(child);
         let (mut sql, mut http, mut ready) = (None, None, false);
@@ -110,7 +116,8 @@ pub fn meridian(binary: &Path, folder: &Path, nodes: usize) -> Result<Server, St
         };
         if at == 0 {
             let sql = after(sql, "@").ok_or("meridian start named no SQL port")?;
-            server.target.port = sql.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or("no port")?;
+            server.target.port =
+                sql.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or("no port")?;
             server.http = after(http, "//");
         }
     }
@@ -135,13 +142,17 @@ impl Postgres {
         folders.sort();
         folders.reverse();
         folders.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
-        let found =
-            folders.into_iter().find(|folder| folder.join("initdb").exists() && folder.join("postgres").exists());
+        let found = folders
+            .into_iter()
+            .find(|folder| folder.join("initdb").exists() && folder.join("postgres").exists());
         let folder = found.ok_or("PostgreSQL's server is not installed (Debian: postgresql)")?;
         // SAFETY: no argument, no failure.
         let root = unsafe { libc::geteuid() } == 0;
-        let user =
-            if root { Some(user("postgres").ok_or("there is no user \"postgres\" to run it as")?) } else { None };
+        let user = if root {
+            Some(user("postgres").ok_or("there is no user \"postgres\" to run it as")?)
+        } else {
+            None
+        };
         Ok(Postgres { folder, user })
     }
 
@@ -157,15 +168,19 @@ impl Postgres {
     /// What it calls itself.
     pub fn version(&self) -> String {
         let output = Command::new(self.folder.join("postgres")).arg("--version").output();
-        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
+        output
+            .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+            .unwrap_or_default()
     }
 
     /// A server, and as many standbys of which any one has to have each commit.
     pub fn start(&self, folder: &Path, standbys: usize) -> Result<Server, String> {
         let user = "postgres".to_owned();
-        let name = if standbys == 0 { "postgresql".into() } else { format!("postgresql +{standbys}") };
+        let name =
+            if standbys == 0 { "postgresql".into() } else { format!("postgresql +{standbys}") };
         let target = Target { port: free_port()?, user };
-        let mut server = Server { name, target, http: None, children: Vec::new(), signal: libc::SIGINT };
+        let mut server =
+            Server { name, target, http: None, children: Vec::new(), signal: libc::SIGINT };
         let home = folder.join("postgresql");
         self.own(&home)?;
         let data = home.join("primary");
@@ -180,21 +195,42 @@ impl Postgres {
         for name in &names {
             let port = free_port()?;
             let data = home.join(name);
-            let from = format!("host=127.0.0.1 port={} user=postgres application_name={name}", server.target.port);
+            let from = format!(
+                "host=127.0.0.1 port={} user=postgres application_name={name}",
+                server.target.port
+            );
             run(self
                 .command("pg_basebackup")
                 .args(["-R", "-X", "stream", "-c", "fast", "-d", &from, "-D"])
                 .arg(&data))?;
             let conninfo = format!("primary_conninfo={from}");
-            server.children.push(self.spawn(&data, port, &[settings.clone(), vec![conninfo]].concat())?);
+            server.children.push(self.spawn(
+                &data,
+                port,
+                &[settings.clone(), vec![conninfo]].concat(),
+            )?);
             answers(port)?;
         }
         if standbys > 0 {
-            let any = format!("ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 ({})'", names.join(", "));
+            let any = format!(
+                "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 ({})'",
+                names.join(", ")
+            );
             for statement in [any.as_str(), "SELECT pg_reload_conf()"] {
                 let port = server.target.port.to_string();
                 run(Command::new("psql")
-                    .args(["-X", "-q", "-h", "127.0.0.1", "-p", &port, "-U", "postgres", "-c", statement])
+                    .args([
+                        "-X",
+                        "-q",
+                        "-h",
+                        "127.0.0.1",
+                        "-p",
+                        &port,
+                        "-U",
+                        "postgres",
+                        "-c",
+                        statement,
+                    ])
                     .stdout(Stdio::null()))?;
             }
         }
@@ -213,7 +249,11 @@ impl Postgres {
 
     fn spawn(&self, data: &Path, port: u16, settings: &[String]) -> Result<Child, String> {
         let mut command = self.command("postgres");
-        command.arg("-D").arg(data).args(["-p", &port.to_string(), "-k", "", "-h", "127.0.0.1"]).stderr(Stdio::null());
+        command
+            .arg("-D")
+            .arg(data)
+            .args(["-p", &port.to_string(), "-k", "", "-h", "127.0.0.1"])
+            .stderr(Stdio::null());
         for setting in settings {
             command.args(["-c", setting]);
         }
@@ -224,7 +264,8 @@ impl Postgres {
 
 fn user(name: &str) -> Option<(u32, u32)> {
     let name = CString::new(name).ok()?;
-    // SAFETY: the name is a C string; the answer is read before anything else could ask, in a program of one thread.
+    // SAFETY: the name is a C string; the answer is read before anything else could ask, in a
+    // program of one thread.
     unsafe { libc::getpwnam(name.as_ptr()).as_ref() }.map(|entry| (entry.pw_uid, entry.pw_gid))
 }
 
@@ -240,7 +281,9 @@ fn run(command: &mut Command) -> Result<(), String> {
 fn answers(port: u16) -> Result<(), String> {
     let end = Instant::now() + Duration::from_secs(60);
     while Instant::now() < end {
-        let ready = Command::new("pg_isready").args(["-q", "-h", "127.0.0.1", "-p", &port.to_string()]).status();
+        let ready = Command::new("pg_isready")
+            .args(["-q", "-h", "127.0.0.1", "-p", &port.to_string()])
+            .status();
         if ready.is_ok_and(|status| status.success()) {
             return Ok(());
         }
@@ -253,10 +296,14 @@ fn answers(port: u16) -> Result<(), String> {
 pub fn build(arguments: &[&str]) -> Result<PathBuf, String> {
     eprintln!("building the command in release …");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo).args(["build", "--release", "-p", "meridiandb"]).args(arguments).status();
+    let built = Command::new(cargo)
+        .args(["build", "--release", "-p", "meridiandb"])
+        .args(arguments)
+        .status();
     if !built.map_err(|error| error.to_string())?.success() {
         return Err("the release build failed".into());
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     Ok(target.join("release/meridian"))
 }

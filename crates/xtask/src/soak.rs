@@ -1,4 +1,5 @@
-//! `cargo xtask sim --minutes N`: campaign after campaign, of every kind in turn, on seeds that nobody has looked at yet.
+//! `cargo xtask sim --minutes N`: campaign after campaign, of every kind in turn, on seeds that
+//! nobody has looked at yet.
 //!
 //! Which they are the ledger tells: it has a line for each campaign that was ever run into it.
 
@@ -50,8 +51,8 @@ fn unused(ledger: &Path) -> Result<u64, String> {
     };
     let mut next = 0;
     for (place, line) in text.lines().enumerate() {
-        let entry: serde_json::Value =
-            serde_json::from_str(line).map_err(|error| format!("{}:{}: {error}", ledger.display(), place + 1))?;
+        let entry: serde_json::Value = serde_json::from_str(line)
+            .map_err(|error| format!("{}:{}: {error}", ledger.display(), place + 1))?;
         next = next.max(entry["seeds"][1].as_u64().unwrap_or(0));
     }
     Ok(next)
@@ -62,7 +63,8 @@ fn commit() -> String {
         let output = Command::new("git").args(arguments).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|changes| !changes.is_empty());
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"])
+        .is_none_or(|changes| !changes.is_empty());
     let head = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
     if changed { format!("{head} and changes") } else { head }
 }
@@ -93,7 +95,10 @@ pub fn run(options: &Options) -> Result<(), String> {
         campaigns += 1;
         wrong += u64::from(!status.success());
     }
-    println!("{campaigns} campaigns, {wrong} of them wrong; the ledger is {}", options.ledger.display());
+    println!(
+        "{campaigns} campaigns, {wrong} of them wrong; the ledger is {}",
+        options.ledger.display()
+    );
     if wrong == 0 { Ok(()) } else { Err(format!("{wrong} campaigns were wrong")) }
 }
 

@@ -1,11 +1,12 @@
-//! `cargo xtask torture --minutes N`: nodes as processes, killed, stopped, cut off, slowed down and without room, while clients speak SQL with them over
-//! the wire; what the clients saw is judged.
+//! `cargo xtask torture --minutes N`: nodes as processes, killed, stopped, cut off, slowed down and
+//! without room, while clients speak SQL with them over the wire; what the clients saw is judged.
 //!
 //! ```text
 //!   client ──(PostgreSQL's protocol)──▶ node ──▶ proxy ──▶ node        what is done to nodes is drawn from a seed; when it hits, is not
 //! ```
 //!
-//! At the end everything is healed, and each client must get on. A node that ends by itself is a failure, too.
+//! At the end everything is healed, and each client must get on. A node that ends by itself is a
+//! failure, too.
 
 mod clients;
 mod cluster;
@@ -54,12 +55,19 @@ pub struct Options {
 const LIVENESS: Duration = Duration::from_secs(60);
 
 /// Everything goes wrong for a while, one thing after the other; how often what did.
-fn torment(cluster: &mut Cluster, options: &Options, board: &Board) -> Result<BTreeMap<&'static str, u64>, String> {
+fn torment(
+    cluster: &mut Cluster,
+    options: &Options,
+    board: &Board,
+) -> Result<BTreeMap<&'static str, u64>, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
     let mut struck: BTreeMap<&'static str, u64> = BTreeMap::new();
     let end = board.began + Duration::from_secs_f64(60.0 * options.minutes);
-    let wait =
-        |ms: u64| std::thread::sleep(Duration::from_millis(ms).min(end.saturating_duration_since(Instant::now())));
+    let wait = |ms: u64| {
+        std::thread::sleep(
+            Duration::from_millis(ms).min(end.saturating_duration_since(Instant::now())),
+        )
+    };
     while Instant::now() < end {
         let node = rng.random_range(0..cluster.len());
         let other = (node + rng.random_range(1..cluster.len())) % cluster.len();
@@ -90,8 +98,10 @@ fn torment(cluster: &mut Cluster, options: &Options, board: &Board) -> Result<BT
                 "stopped"
             }
             5 => {
-                let links: Vec<(usize, usize)> =
-                    (0..cluster.len()).filter(|b| *b != node).flat_map(|b| [(node, b), (b, node)]).collect();
+                let links: Vec<(usize, usize)> = (0..cluster.len())
+                    .filter(|b| *b != node)
+                    .flat_map(|b| [(node, b), (b, node)])
+                    .collect();
                 links.iter().for_each(|(a, b)| cluster.link(*a, *b).cut(true));
                 wait(for_ms);
                 links.iter().for_each(|(a, b)| cluster.link(*a, *b).cut(false));
@@ -119,7 +129,10 @@ fn torment(cluster: &mut Cluster, options: &Options, board: &Board) -> Result<BT
         };
         *struck.entry(what).or_default() += 1;
         if let Some((at, status)) = cluster.died() {
-            return Err(format!("node {} ended by itself ({status}), after: {what}; see node{at}.log", at + 1));
+            return Err(format!(
+                "node {} ended by itself ({status}), after: {what}; see node{at}.log",
+                at + 1
+            ));
         }
         let committed: u64 = board.committed.iter().map(|count| count.load(Relaxed)).sum();
         let left = end.saturating_duration_since(Instant::now()).as_secs();
@@ -139,13 +152,21 @@ pub fn run(options: &Options) -> Result<(), String> {
     let verdict = tortured(options, &binary, &folder);
     if verdict.is_err() {
         let kept = folder.keep();
-        eprintln!("kept: {} (history.jsonl, and for each node its data and what it said)", kept.display());
+        eprintln!(
+            "kept: {} (history.jsonl, and for each node its data and what it said)",
+            kept.display()
+        );
     }
     verdict
 }
 
-fn tortured(options: &Options, binary: &std::path::Path, folder: &tempfile::TempDir) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+fn tortured(
+    options: &Options,
+    binary: &std::path::Path,
+    folder: &tempfile::TempDir,
+) -> Result<(), String> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let mut cluster = Cluster::start(binary, folder.path(), options)?;
     let board = Arc::new(Board {
@@ -157,9 +178,12 @@ fn tortured(options: &Options, binary: &std::path::Path, folder: &tempfile::Temp
         closed: Default::default(),
     });
     runtime.block_on(async {
-        let door = board.doors.lock().unwrap_or_else(PoisonError::into_inner)[0].ok_or("no door")?;
+        let door =
+            board.doors.lock().unwrap_or_else(PoisonError::into_inner)[0].ok_or("no door")?;
         let client = clients::connect(door).await.ok_or("nobody answers at the first node")?;
-        let made = client.batch_execute("CREATE TABLE torture (k text PRIMARY KEY, v text NOT NULL)").await;
+        let made = client
+            .batch_execute("CREATE TABLE torture (k text PRIMARY KEY, v text NOT NULL)")
+            .await;
         made.map_err(|error| error.to_string())?;
         client.batch_execute(clients::SPLIT).await.map_err(|error| error.to_string())
     })?;
@@ -168,7 +192,8 @@ fn tortured(options: &Options, binary: &std::path::Path, folder: &tempfile::Temp
         .collect();
     let struck = torment(&mut cluster, options, &board);
     let healed = struck.and_then(|struck| cluster.heal().map(|()| struck));
-    let counts = || -> Vec<u64> { board.committed.iter().map(|count| count.load(Relaxed)).collect() };
+    let counts =
+        || -> Vec<u64> { board.committed.iter().map(|count| count.load(Relaxed)).collect() };
     let (before, end) = (counts(), Instant::now() + LIVENESS);
     let got_on = || counts().iter().zip(&before).all(|(now, before)| *now >= before + 3);
     while healed.is_ok() && !got_on() && Instant::now() < end {
@@ -181,17 +206,23 @@ fn tortured(options: &Options, binary: &std::path::Path, folder: &tempfile::Temp
             let _ = worker.await;
         }
     });
-    let history = std::mem::take(&mut *board.history.lock().unwrap_or_else(PoisonError::into_inner));
+    let history =
+        std::mem::take(&mut *board.history.lock().unwrap_or_else(PoisonError::into_inner));
     let path = folder.path().join("history.jsonl");
     let file = std::fs::File::create(&path).map_err(|error| error.to_string())?;
     write(&history, std::io::BufWriter::new(file)).map_err(|error| error.to_string())?;
     let struck = healed?;
     tell(&history, &struck, board.began.elapsed());
-    let starved = history.iter().filter(|transaction| transaction.status == Status::Ok).count() < 100;
+    let starved =
+        history.iter().filter(|transaction| transaction.status == Status::Ok).count() < 100;
     let began = Instant::now();
-    cycles::judge(&history, Model::StrictSerializable).map_err(|why| format!("not strictly serializable: {why}"))?;
+    cycles::judge(&history, Model::StrictSerializable)
+        .map_err(|why| format!("not strictly serializable: {why}"))?;
     if !alive {
-        return Err(format!("somebody did not get on within {} s after the last fault", LIVENESS.as_secs()));
+        return Err(format!(
+            "somebody did not get on within {} s after the last fault",
+            LIVENESS.as_secs()
+        ));
     }
     if starved {
         return Err("hardly anything was committed: nothing was tested".into());
@@ -204,7 +235,10 @@ fn tortured(options: &Options, binary: &std::path::Path, folder: &tempfile::Temp
 fn tell(history: &[Transaction], struck: &BTreeMap<&'static str, u64>, took: Duration) {
     let count = |status| history.iter().filter(|transaction| transaction.status == status).count();
     let [ok, failed, unknown] = [Status::Ok, Status::Fail, Status::Info].map(count);
-    println!("transactions  {ok} ok, {failed} failed, {unknown} unknown, in {:.0} s", took.as_secs_f64());
+    println!(
+        "transactions  {ok} ok, {failed} failed, {unknown} unknown, in {:.0} s",
+        took.as_secs_f64()
+    );
     for (what, times) in struck {
         println!("              {times:>6} × {what}");
     }

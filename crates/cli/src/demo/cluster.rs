@@ -33,13 +33,19 @@ pub struct Cluster {
 
 impl Cluster {
     /// Opens three nodes in a folder.
-    pub fn open(runtime: Handle, folder: &Path, sql: SocketAddr, http: SocketAddr) -> Result<Cluster, String> {
+    pub fn open(
+        runtime: Handle,
+        folder: &Path,
+        sql: SocketAddr,
+        http: SocketAddr,
+    ) -> Result<Cluster, String> {
         loopback("--sql", sql)?;
         loopback("--http", http)?;
         let members = members(folder)?;
         let ports = (0..NODES).map(|at| Ok((next("--sql", sql, at)?, next("--http", http, at)?)));
         let ports = ports.collect::<Result<Vec<_>, String>>()?;
-        let mut cluster = Cluster { runtime, folder: folder.to_owned(), members, ports, nodes: Mutex::default() };
+        let mut cluster =
+            Cluster { runtime, folder: folder.to_owned(), members, ports, nodes: Mutex::default() };
         for at in 0..NODES {
             let living = cluster.start(at)?;
             // Port 0 takes a free one, which stays.
@@ -86,7 +92,12 @@ impl Cluster {
     /// What the clock of the first living node says.
     pub fn clock(&self) -> String {
         let clock = |living: &Living| -> ClockLine { living.house.clock() };
-        self.nodes().iter().flatten().next().map(clock).map_or_else(String::new, |line| line.to_string())
+        self.nodes()
+            .iter()
+            .flatten()
+            .next()
+            .map(clock)
+            .map_or_else(String::new, |line| line.to_string())
     }
 
     /// A line for each node's ports.
@@ -106,17 +117,26 @@ impl Cluster {
     pub fn kill(&self, at: usize) -> Result<String, String> {
         let mut nodes = self.nodes();
         let living = nodes.iter().flatten().count();
-        let Some(killed) = nodes[at].take() else { return Err(format!("node {} is down already", at + 1)) };
+        let Some(killed) = nodes[at].take() else {
+            return Err(format!("node {} is down already", at + 1));
+        };
         drop(nodes);
         self.runtime.block_on(killed.doors.kill());
         let _in_runtime = self.runtime.enter();
         killed.house.kill();
         let rest = match living - 1 {
             2 => "The other two are a majority: go on, after a few seconds at most.",
-            1 => "One of three is no majority: nothing can be committed or read until another is restarted.",
+            1 => {
+                "One of three is no majority: nothing can be committed or read until another is restarted."
+            }
             _ => "No node is left: restart two of them.",
         };
-        Ok(format!("Node {} in {} is killed. {rest} \\demo restart {} brings it back.", at + 1, ZONES[at], at + 1))
+        Ok(format!(
+            "Node {} in {} is killed. {rest} \\demo restart {} brings it back.",
+            at + 1,
+            ZONES[at],
+            at + 1
+        ))
     }
 
     /// Brings a killed node back.
@@ -126,7 +146,11 @@ impl Cluster {
         }
         let living = self.start(at)?;
         self.nodes()[at] = Some(living);
-        Ok(format!("Node {} in {} goes on from its log, and catches up with what it missed.", at + 1, ZONES[at]))
+        Ok(format!(
+            "Node {} in {} goes on from its log, and catches up with what it missed.",
+            at + 1,
+            ZONES[at]
+        ))
     }
 
     /// What each node says of itself.
@@ -134,14 +158,24 @@ impl Cluster {
         let mut out = String::new();
         for (at, node) in self.nodes().iter().enumerate() {
             let Some(living) = node else {
-                out += &format!("node {} {:<10} down; \\demo restart {}\n", at + 1, ZONES[at], at + 1);
+                out +=
+                    &format!("node {} {:<10} down; \\demo restart {}\n", at + 1, ZONES[at], at + 1);
                 continue;
             };
             let status = living.house.status();
-            let leads: Vec<&str> =
-                status.shards.iter().filter(|shard| shard.leads).map(|shard| shard.database.as_str()).collect();
+            let leads: Vec<&str> = status
+                .shards
+                .iter()
+                .filter(|shard| shard.leads)
+                .map(|shard| shard.database.as_str())
+                .collect();
             let leads = if leads.is_empty() { "nothing".to_owned() } else { leads.join(", ") };
-            out += &format!("node {} {:<10} life {}, leads {leads}\n", at + 1, ZONES[at], status.incarnation);
+            out += &format!(
+                "node {} {:<10} life {}, leads {leads}\n",
+                at + 1,
+                ZONES[at],
+                status.incarnation
+            );
             out += &format!(
                 "       {}; log: {} records, {} bytes, {} fsyncs\n",
                 living.house.clock(),
@@ -156,7 +190,8 @@ impl Cluster {
     /// Ends all nodes in good order.
     pub fn close(&self) {
         let nodes: Vec<Living> = self.nodes().iter_mut().filter_map(Option::take).collect();
-        let (houses, doors): (Vec<_>, Vec<_>) = nodes.into_iter().map(|living| (living.house, living.doors)).unzip();
+        let (houses, doors): (Vec<_>, Vec<_>) =
+            nodes.into_iter().map(|living| (living.house, living.doors)).unzip();
         self.runtime.block_on(futures::future::join_all(doors.into_iter().map(Doors::close)));
         // All at once: nobody is left to hand anything over to.
         houses.iter().for_each(|house| house.kill());
@@ -170,21 +205,28 @@ fn next(flag: &str, first: SocketAddr, places: usize) -> Result<SocketAddr, Stri
         0 => Some(0),
         port => port.checked_add(places),
     };
-    let port = port.ok_or_else(|| format!("{flag} {first}: the nodes take three ports from there, up to 65535"))?;
+    let port = port.ok_or_else(|| {
+        format!("{flag} {first}: the nodes take three ports from there, up to 65535")
+    })?;
     Ok(SocketAddr::new(first.ip(), port))
 }
 
-/// The members, with free ports to speak to each other; a kept folder remembers them, because they are who the cluster is.
+/// The members, with free ports to speak to each other; a kept folder remembers them, because they
+/// are who the cluster is.
 fn members(folder: &Path) -> Result<Vec<Member>, String> {
     let file = folder.join("members");
     let wrong = |error: std::io::Error| format!("{}: {error}", file.display());
     let addresses: Vec<String> = match fs::read_to_string(&file) {
         Ok(text) => text.lines().map(str::to_owned).collect(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let listeners: Result<Vec<TcpListener>, _> = (0..NODES).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
-            let listeners = listeners.map_err(|error| format!("cannot find a free port: {error}"))?;
-            let address = |listener: &TcpListener| listener.local_addr().map(|address| address.to_string());
-            let addresses: Vec<String> = listeners.iter().map(address).collect::<Result<_, _>>().map_err(wrong)?;
+            let listeners: Result<Vec<TcpListener>, _> =
+                (0..NODES).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
+            let listeners =
+                listeners.map_err(|error| format!("cannot find a free port: {error}"))?;
+            let address =
+                |listener: &TcpListener| listener.local_addr().map(|address| address.to_string());
+            let addresses: Vec<String> =
+                listeners.iter().map(address).collect::<Result<_, _>>().map_err(wrong)?;
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
             fs::write(&file, addresses.join("\n")).map_err(wrong)?;
@@ -193,7 +235,10 @@ fn members(folder: &Path) -> Result<Vec<Member>, String> {
         Err(error) => return Err(wrong(error)),
     };
     if addresses.len() != NODES {
-        return Err(format!("{} should name {NODES} addresses: choose another folder with --keep", file.display()));
+        return Err(format!(
+            "{} should name {NODES} addresses: choose another folder with --keep",
+            file.display()
+        ));
     }
     let member = |(at, address): (usize, String)| Member {
         node: NodeId(u32::try_from(at).expect("invariant: three nodes") + 1),

@@ -1,4 +1,5 @@
-//! Nodes of this program, each a process: started on ports that are free, in a folder that goes with them, and killed with whoever has started them.
+//! Nodes of this program, each a process: started on ports that are free, in a folder that goes
+//! with them, and killed with whoever has started them.
 
 use crate::workload::connect;
 use std::fmt::Display;
@@ -52,14 +53,16 @@ pub async fn within<T, E: Display>(
     }
 }
 
-/// Ports below those that the system gives to outgoing connections: nobody gets one by chance between now and its use.
+/// Ports below those that the system gives to outgoing connections: nobody gets one by chance
+/// between now and its use.
 fn free_addresses(many: usize) -> Result<Vec<String>, String> {
     const FIRST: u16 = 10_000;
     const ALL: u16 = 2_000;
     let begin = u16::try_from(std::process::id() % u32::from(ALL)).unwrap_or(0);
     let ports = (0..ALL).map(|at| FIRST + (begin + at) % ALL);
     let free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    let mut addresses: Vec<String> = free.take(many).map(|port| format!("127.0.0.1:{port}")).collect();
+    let mut addresses: Vec<String> =
+        free.take(many).map(|port| format!("127.0.0.1:{port}")).collect();
     addresses.sort();
     if addresses.len() < many {
         return Err(format!("of the ports {FIRST} to {}, {many} are not free", FIRST + ALL - 1));
@@ -68,8 +71,12 @@ fn free_addresses(many: usize) -> Result<Vec<String>, String> {
 }
 
 impl Cluster {
-    /// Starts so many nodes, each with flags that may depend on its place and on all addresses, and waits until all are ready.
-    pub async fn start(many: usize, flags: impl Fn(usize, &[String]) -> Vec<String>) -> Result<Cluster, String> {
+    /// Starts so many nodes, each with flags that may depend on its place and on all addresses, and
+    /// waits until all are ready.
+    pub async fn start(
+        many: usize,
+        flags: impl Fn(usize, &[String]) -> Vec<String>,
+    ) -> Result<Cluster, String> {
         let folder = tempfile::Builder::new().prefix("meridian-figure-").tempdir();
         let folder = folder.map_err(|error| format!("cannot make a temporary folder: {error}"))?;
         let addresses = if many > 1 { free_addresses(many)? } else { Vec::new() };
@@ -85,7 +92,8 @@ impl Cluster {
     }
 
     fn spawn(&self, at: usize) -> Result<(Node, oneshot::Receiver<String>), String> {
-        let program = std::env::current_exe().map_err(|error| format!("where this program is: {error}"))?;
+        let program =
+            std::env::current_exe().map_err(|error| format!("where this program is: {error}"))?;
         let wrong = |error: std::io::Error| format!("node {}: {error}", at + 1);
         let mut command = Command::new(program);
         for name in ["MERIDIAN_DATA", "MERIDIAN_TOKEN_FILE", "MERIDIAN_LOG"] {
@@ -97,7 +105,11 @@ impl Cluster {
             command.args(["--listen", own, "--join", &self.addresses.join(",")]);
         }
         let complaints = File::create(self.complaints(at)).map_err(wrong)?;
-        command.args(&self.flags[at]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(complaints);
+        command
+            .args(&self.flags[at])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(complaints);
         let mut node = Node { child: command.spawn().map_err(wrong)?, url: String::new() };
         let lines = node.child.stdout.take().map(|out| BufReader::new(out).lines());
         let (send, receive) = oneshot::channel();
@@ -116,7 +128,11 @@ impl Cluster {
         Ok((node, receive))
     }
 
-    async fn ready(&self, at: usize, (mut node, url): (Node, oneshot::Receiver<String>)) -> Result<Node, String> {
+    async fn ready(
+        &self,
+        at: usize,
+        (mut node, url): (Node, oneshot::Receiver<String>),
+    ) -> Result<Node, String> {
         let ready = within(PATIENCE, &format!("node {} gets ready", at + 1), url).await;
         node.url = ready.map_err(|why| {
             let said = std::fs::read_to_string(self.complaints(at)).unwrap_or_default();
@@ -149,8 +165,10 @@ impl Cluster {
     #[cfg(unix)]
     pub fn terminate(&mut self, at: usize) -> Result<(), String> {
         use rustix::process::{Pid, Signal, kill_process};
-        let node = self.nodes[at].as_ref().ok_or_else(|| format!("node {} does not run", at + 1))?;
-        kill_process(Pid::from_child(&node.child), Signal::TERM).map_err(|error| format!("node {}: {error}", at + 1))
+        let node =
+            self.nodes[at].as_ref().ok_or_else(|| format!("node {} does not run", at + 1))?;
+        kill_process(Pid::from_child(&node.child), Signal::TERM)
+            .map_err(|error| format!("node {}: {error}", at + 1))
     }
 
     /// There is no SIGTERM here.
@@ -167,7 +185,11 @@ impl Cluster {
     }
 
     /// Runs a statement at a node; its rows, if it has any.
-    pub async fn sql(&self, at: usize, statement: &str) -> Result<Vec<Vec<Option<String>>>, String> {
+    pub async fn sql(
+        &self,
+        at: usize,
+        statement: &str,
+    ) -> Result<Vec<Vec<Option<String>>>, String> {
         let url = self.url(at)?;
         let shown: String = statement.chars().take(60).collect();
         let answered = async {
@@ -176,7 +198,9 @@ impl Cluster {
         };
         let answers = within(PATIENCE, &shown, answered).await?;
         let row = |answer: SimpleQueryMessage| match answer {
-            SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect()),
+            SimpleQueryMessage::Row(row) => {
+                Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect())
+            }
             _ => None,
         };
         Ok(answers.into_iter().filter_map(row).collect())
@@ -187,7 +211,8 @@ impl Cluster {
         self.sql(0, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, v text NOT NULL)").await?;
         let text = "x".repeat(bytes);
         for group in 0..groups {
-            let rows: Vec<String> = (0..ROWS).map(|row| format!("({}, 0, '{text}')", group * ROWS + row)).collect();
+            let rows: Vec<String> =
+                (0..ROWS).map(|row| format!("({}, 0, '{text}')", group * ROWS + row)).collect();
             self.sql(0, &format!("INSERT INTO t VALUES {}", rows.join(","))).await?;
         }
         let bounds: Vec<String> = (1..groups).map(|group| format!("({})", group * ROWS)).collect();
@@ -206,13 +231,17 @@ impl Cluster {
     pub async fn led_by(&self, at: usize) -> Result<(), String> {
         self.only_on(at).await?;
         let all: Vec<String> = (1..=self.nodes.len()).map(|number| number.to_string()).collect();
-        self.sql(at, &format!("ALTER DATABASE meridian MEMBERS ({})", all.join(", "))).await.map(drop)
+        self.sql(at, &format!("ALTER DATABASE meridian MEMBERS ({})", all.join(", ")))
+            .await
+            .map(drop)
     }
 
     /// Who leads each group, as a node knows it; nobody, if it does not.
     pub async fn leaders(&self, at: usize) -> Result<Vec<Option<usize>>, String> {
         let rows = self.sql(at, "SELECT leader FROM meridian.shards").await?;
-        let leader = |row: &Vec<Option<String>>| row.first()?.as_ref()?.parse::<usize>().ok()?.checked_sub(1);
+        let leader = |row: &Vec<Option<String>>| {
+            row.first()?.as_ref()?.parse::<usize>().ok()?.checked_sub(1)
+        };
         Ok(rows.iter().map(leader).collect())
     }
 
@@ -228,6 +257,10 @@ impl Cluster {
             }
             tokio::time::sleep(PAUSE).await;
         }
-        Err(format!("a leader of each group, at node {}, within {} s: {why}", at + 1, PATIENCE.as_secs()))
+        Err(format!(
+            "a leader of each group, at node {}, within {} s: {why}",
+            at + 1,
+            PATIENCE.as_secs()
+        ))
     }
 }

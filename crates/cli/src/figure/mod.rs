@@ -1,8 +1,10 @@
 //! `meridian figure`: the papers' figures, measured in the lab, or in small on real processes.
 //!
-//! On processes: nodes of this very program (`meridian start`) on this machine, in temporary folders, and sessions over PostgreSQL's wire in this
-//! process. What is known of a paper, and how it is drawn, stands in `figures`; here is only what is measured, a file for each figure. Nothing
-//! that is started here outlives the measurement, whether it ends well, with an error, or with a signal that a process can hear.
+//! On processes: nodes of this very program (`meridian start`) on this machine, in temporary
+//! folders, and sessions over PostgreSQL's wire in this process. What is known of a paper, and how
+//! it is drawn, stands in `figures`; here is only what is measured, a file for each figure. Nothing
+//! that is started here outlives the measurement, whether it ends well, with an error, or with a
+//! signal that a process can hear.
 
 mod cluster;
 mod sessions;
@@ -47,8 +49,11 @@ pub fn run(runtime: &Runtime, options: &Options) -> ExitCode {
 }
 
 fn measure(runtime: &Runtime, name: &str, options: &Options) -> Result<(), String> {
-    let path =
-        options.out.join(if options.processes { format!("{name}-processes.svg") } else { format!("{name}.svg") });
+    let path = options.out.join(if options.processes {
+        format!("{name}-processes.svg")
+    } else {
+        format!("{name}.svg")
+    });
     let bench = Bench::of(name, options.quick)?;
     // Minutes of measuring end in this folder: whether it takes a file is asked first.
     std::fs::create_dir_all(&options.out)
@@ -76,7 +81,9 @@ struct Bench {
 impl Bench {
     fn of(name: &str, quick: bool) -> Result<Bench, String> {
         let known = all().find(|(known, _)| *known == name);
-        known.map(|(name, _)| Bench { name, quick }).ok_or_else(|| Unknown(name.to_owned()).to_string())
+        known
+            .map(|(name, _)| Bench { name, quick })
+            .ok_or_else(|| Unknown(name.to_owned()).to_string())
     }
 
     fn pick<T>(self, full: T, quick: T) -> T {
@@ -111,8 +118,8 @@ async fn on_processes(bench: Bench) -> Result<Figure, String> {
 
 /// What has to be known of each measurement on processes.
 fn world(nodes: &str) -> String {
-    let cores =
-        std::thread::available_parallelism().map_or_else(|_| "an unknown number of".into(), |many| many.to_string());
+    let cores = std::thread::available_parallelism()
+        .map_or_else(|_| "an unknown number of".into(), |many| many.to_string());
     let build = if cfg!(debug_assertions) { ", built without optimisation" } else { "" };
     format!(
         "Measured on real processes: {nodes}. A node is a process of this program{build}. All are on one machine of {cores} cores, which the \
@@ -130,6 +137,7 @@ fn file_system() -> Option<String> {
         Some((words.next()?, words.next()?))
     });
     // The last of those with the longest path hides the others.
-    let (_, kind) = mounts.filter(|(at, _)| folder.starts_with(at)).max_by_key(|(at, _)| at.len())?;
+    let (_, kind) =
+        mounts.filter(|(at, _)| folder.starts_with(at)).max_by_key(|(at, _)| at.len())?;
     Some(kind.to_owned())
 }

@@ -31,7 +31,8 @@ pub enum Work {
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Each session begins one so often, and goes on without a pause while it is late; or always goes on.
+    /// Each session begins one so often, and goes on without a pause while it is late; or always
+    /// goes on.
     pub every: Option<Duration>,
     /// When nothing is begun any more.
     pub lasts: Duration,
@@ -68,7 +69,8 @@ impl Failures {
         if self.0.is_empty() {
             return "No operation failed.".to_owned();
         }
-        let each: Vec<String> = self.0.values().map(|(many, why)| format!("{many} × {why}")).collect();
+        let each: Vec<String> =
+            self.0.values().map(|(many, why)| format!("{many} × {why}")).collect();
         format!("Operations that failed: {}.", each.join("; "))
     }
 }
@@ -87,7 +89,11 @@ impl Outcome {
     pub fn took_ns(&self) -> Result<Vec<u64>, String> {
         let mut all: Vec<u64> = self.answers.iter().map(|(_, took)| nanos(*took)).collect();
         all.sort_unstable();
-        if all.is_empty() { Err(format!("nothing was answered. {}", self.failures.told())) } else { Ok(all) }
+        if all.is_empty() {
+            Err(format!("nothing was answered. {}", self.failures.told()))
+        } else {
+            Ok(all)
+        }
     }
 
     /// How many were answered each second of so long.
@@ -151,7 +157,9 @@ struct Session {
 async fn connect(url: &str, work: &Work) -> Result<(Client, Option<Statement>), String> {
     let client = connect::open(url).await?;
     let prepared = match work {
-        Work::Statement { sql, .. } => Some(client.prepare(sql).await.map_err(|error| connect::explain(&error))?),
+        Work::Statement { sql, .. } => {
+            Some(client.prepare(sql).await.map_err(|error| connect::explain(&error))?)
+        }
         Work::Commit(_) => None,
     };
     Ok((client, prepared))
@@ -162,7 +170,14 @@ impl Session {
         let places = urls.len();
         urls.rotate_left(number % places);
         let (client, prepared) = connect(&urls[0], &work).await?;
-        Ok(Session { urls, number, work, random: StdRng::seed_from_u64(number as u64), client, prepared })
+        Ok(Session {
+            urls,
+            number,
+            work,
+            random: StdRng::seed_from_u64(number as u64),
+            client,
+            prepared,
+        })
     }
 
     async fn drive(mut self, began: Instant, mut due: Instant, load: Load) -> Outcome {
@@ -204,7 +219,9 @@ impl Session {
                 self.client.batch_execute("COMMIT").await.map_err(explain)?;
                 began
             }
-            (Work::Statement { .. }, None) => return Err("a statement that was not prepared".to_owned()),
+            (Work::Statement { .. }, None) => {
+                return Err("a statement that was not prepared".to_owned());
+            }
         };
         Ok(began.elapsed())
     }
@@ -243,6 +260,9 @@ mod tests {
         all.add(&others);
         assert_eq!(all.count(), 3);
         let told = all.told();
-        assert!(told.contains("2 × no leader of shard 1") && told.contains("1 × connection closed"), "{told}");
+        assert!(
+            told.contains("2 × no leader of shard 1") && told.contains("1 × connection closed"),
+            "{told}"
+        );
     }
 }

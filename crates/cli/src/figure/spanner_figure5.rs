@@ -1,4 +1,5 @@
-//! Spanner, Figure 5, on processes: reads through two nodes while the third, or the one that leads, ends.
+//! Spanner, Figure 5, on processes: reads through two nodes while the third, or the one that leads,
+//! ends.
 
 use super::cluster::{Cluster, ROWS};
 use super::sessions::{Failures, Load, Sessions, Work, nanos};
@@ -15,7 +16,8 @@ const GROUPS: usize = 10;
 const CHECKED_BEFORE: Duration = Duration::from_millis(500);
 
 pub async fn measure(bench: Bench) -> Result<Figure, String> {
-    let (lease_s, rate, sessions, killed_s, seconds) = bench.pick((10, 1000, 40, 5, 25), (2, 200, 20, 2, 8));
+    let (lease_s, rate, sessions, killed_s, seconds) =
+        bench.pick((10, 1000, 40, 5, 25), (2, 200, 20, 2, 8));
     // Processes that share cores are not as steady as the lab's.
     let course = Course { seconds, killed_s, recovered: 0.9 };
     let every = Duration::from_secs(sessions as u64) / rate;
@@ -28,7 +30,10 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
         cluster.fill(GROUPS, 8).await?;
         cluster.led_by(leader).await?;
         cluster.awake(0).await?;
-        let work = Work::Statement { sql: "SELECT n FROM t WHERE id = $1".to_owned(), keys: GROUPS * ROWS };
+        let work = Work::Statement {
+            sql: "SELECT n FROM t WHERE id = $1".to_owned(),
+            keys: GROUPS * ROWS,
+        };
         let sessions = Sessions::open(&cluster.urls(0..VICTIM)?, sessions, &work).await?;
         bench.say(&format!("{}: {seconds} s", kill.name()));
         let load = Load { every: Some(every), lasts: Duration::from_secs(seconds) };
@@ -72,6 +77,11 @@ async fn all_led_by(cluster: &Cluster, leader: usize) -> Result<(), String> {
     if leaders.iter().all(|found| *found == Some(leader)) {
         return Ok(());
     }
-    let names: Vec<String> = leaders.iter().map(|found| found.map_or("?".into(), |at| (at + 1).to_string())).collect();
-    Err(format!("node {} was to lead all groups, and now they are led by {}", leader + 1, names.join(", ")))
+    let names: Vec<String> =
+        leaders.iter().map(|found| found.map_or("?".into(), |at| (at + 1).to_string())).collect();
+    Err(format!(
+        "node {} was to lead all groups, and now they are led by {}",
+        leader + 1,
+        names.join(", ")
+    ))
 }

@@ -1,4 +1,5 @@
-//! Spanner, Figure 6, on processes: how unsure clocks are while time masters, or other nodes, come and go.
+//! Spanner, Figure 6, on processes: how unsure clocks are while time masters, or other nodes, come
+//! and go.
 
 use super::cluster::{Cluster, within};
 use super::sessions::nanos;
@@ -51,7 +52,8 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
         };
         let mut clients = Vec::new();
         for at in looked_at {
-            let client = within(PATIENCE, "a session is opened", connect::open(&cluster.url(at)?)).await?;
+            let client =
+                within(PATIENCE, "a session is opened", connect::open(&cluster.url(at)?)).await?;
             within(PATIENCE, &format!("node {} knows the time", at + 1), known(&client)).await?;
             clients.push(client);
         }
@@ -68,7 +70,8 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
         };
         let (looks, ()) = tokio::try_join!(look(clients, began, all), events)?;
         unknown += looks.iter().filter(|(_, half_width)| half_width.is_none()).count();
-        let unsure_ns = looks.into_iter().filter_map(|(at, half_width)| Some((at, half_width?))).collect();
+        let unsure_ns =
+            looks.into_iter().filter_map(|(at, half_width)| Some((at, half_width?))).collect();
         measured.push(Measured { setting, unsure_ns });
     }
     let notes = vec![
@@ -103,7 +106,8 @@ async fn start(time: Time) -> Result<Cluster, String> {
 
 /// ε of the node's own clock, if it knows the time: the first row is its own.
 async fn half_width_ns(client: &Client) -> Result<Option<u64>, String> {
-    let answers = client.simple_query("SHOW CLOCK").await.map_err(|error| connect::explain(&error))?;
+    let answers =
+        client.simple_query("SHOW CLOCK").await.map_err(|error| connect::explain(&error))?;
     let own = answers.iter().find_map(|answer| match answer {
         SimpleQueryMessage::Row(row) => Some(row),
         _ => None,

@@ -19,7 +19,9 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
     let window = Duration::from_millis(bench.pick(1_500, 300));
     let (mut all, mut failures) = (Vec::new(), Failures::default());
     let settings: Vec<Setting> = settings().collect();
-    for same in settings.chunk_by(|one, other| (one.replicas, one.waits) == (other.replicas, other.waits)) {
+    for same in
+        settings.chunk_by(|one, other| (one.replicas, one.waits) == (other.replicas, other.waits))
+    {
         let Setting { replicas, waits, .. } = same[0];
         bench.say(&format!("{} replicas: nodes start", same[0].name()));
         let cluster = start(replicas, waits, groups).await?;
@@ -61,7 +63,8 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
 }
 
 async fn start(replicas: usize, waits: bool, groups: usize) -> Result<Cluster, String> {
-    // A node that is alone needs no clock but its own, and never waits: who is to wait has somebody to agree with.
+    // A node that is alone needs no clock but its own, and never waits: who is to wait has somebody
+    // to agree with.
     let nodes = if waits { replicas.max(2) } else { replicas };
     let flags = |_: usize, _: &[String]| match waits {
         true => ["--clock-bound", HALF_WIDTH].map(str::to_owned).to_vec(),
@@ -80,6 +83,8 @@ fn sql(operation: Operation) -> String {
     match operation {
         Operation::Write => format!("UPDATE t SET v = '{}' WHERE id = $1", "y".repeat(BYTES)),
         Operation::ReadOnly => "SELECT v FROM t WHERE id = $1".to_owned(),
-        Operation::Snapshot => "SELECT v FROM t WHERE id = $1 AS OF SYSTEM TIME with_max_staleness('10s')".to_owned(),
+        Operation::Snapshot => {
+            "SELECT v FROM t WHERE id = $1 AS OF SYSTEM TIME with_max_staleness('10s')".to_owned()
+        }
     }
 }

@@ -15,7 +15,8 @@ const NODES: usize = 3;
 const SESSIONS: usize = 4;
 
 pub async fn measure(bench: Bench) -> Result<Figure, String> {
-    let (groups, runs, window) = bench.pick((50, 3, Duration::from_secs(4)), (10, 1, Duration::from_millis(500)));
+    let (groups, runs, window) =
+        bench.pick((50, 3, Duration::from_secs(4)), (10, 1, Duration::from_millis(500)));
     bench.say(&format!("{NODES} nodes start, and a table is split among {groups} groups"));
     let flags = |_: usize, _: &[String]| ["--clock-bound", "2500us"].map(str::to_owned).to_vec();
     let cluster = Cluster::start(NODES, flags).await?;
@@ -26,7 +27,9 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
     for many in participants().filter(|many| *many as usize <= groups) {
         bench.say(&format!("{many} participants"));
         let mut measured = Measured::with(many);
-        let before = move |session: usize, random: &mut StdRng| update(session, many as usize, groups, random);
+        let before = move |session: usize, random: &mut StdRng| {
+            update(session, many as usize, groups, random)
+        };
         let work = Work::Commit(Arc::new(before));
         for _ in 0..runs {
             let sessions = Sessions::open(&urls, SESSIONS, &work).await?;

@@ -1,6 +1,7 @@
 //! What the shell asks the catalog: for `\d` and its family, and for completion.
 //!
-//! Only plain queries on one catalog table each, so that they run on every server and need no analytical engine.
+//! Only plain queries on one catalog table each, so that they run on every server and need no
+//! analytical engine.
 
 use super::backend::{Answer, Backend, Heading};
 
@@ -59,7 +60,10 @@ pub fn query(backend: &mut dyn Backend, sql: &str) -> Result<Found, String> {
         match answer {
             Answer::Rows { headings, rows, .. } => return Ok((headings, rows)),
             Answer::Failed(fault) if fault.sqlstate == "42P01" => {
-                return Err(format!("meridian: this server has no such catalog yet: {}\n", fault.message));
+                return Err(format!(
+                    "meridian: this server has no such catalog yet: {}\n",
+                    fault.message
+                ));
             }
             Answer::Failed(fault) => return Err(fault.show(sql, None)),
             _ => {}

@@ -30,20 +30,27 @@ impl Shell {
                 self.help();
                 Ok(())
             }
-            "\\dt" => self.list(catalog::TABLES, "There are no tables yet. CREATE TABLE makes one."),
+            "\\dt" => {
+                self.list(catalog::TABLES, "There are no tables yet. CREATE TABLE makes one.")
+            }
             "\\di" => self.list(catalog::INDEXES, "There are no indexes yet."),
             "\\l" => self.list(catalog::DATABASES, "There are no databases."),
             "\\d" if argument.is_empty() => {
                 self.list(catalog::TABLES, "There are no tables yet. CREATE TABLE makes one.")
             }
             "\\d" => self.describe(argument),
-            "\\c" | "\\connect" if !argument.is_empty() => match self.backend.connect(&catalog::name(argument)) {
-                Ok(()) => {
-                    self.print(&format!("You are now connected to database \"{}\".\n", self.backend.database()));
-                    Ok(())
+            "\\c" | "\\connect" if !argument.is_empty() => {
+                match self.backend.connect(&catalog::name(argument)) {
+                    Ok(()) => {
+                        self.print(&format!(
+                            "You are now connected to database \"{}\".\n",
+                            self.backend.database()
+                        ));
+                        Ok(())
+                    }
+                    Err(error) => self.complain(&error),
                 }
-                Err(error) => self.complain(&error),
-            },
+            }
             "\\c" | "\\connect" | "\\conninfo" => {
                 self.print(&format!("{}\n", self.backend.describe()));
                 Ok(())
@@ -53,10 +60,13 @@ impl Shell {
                 Ok(())
             }
             "\\x" => {
-                self.style.expanded = self.switch(word, argument, self.style.expanded, "Expanded display")?;
+                self.style.expanded =
+                    self.switch(word, argument, self.style.expanded, "Expanded display")?;
                 Ok(())
             }
-            "\\i" | "\\include" if !argument.is_empty() => self.include(Path::new(argument.trim_matches('\''))),
+            "\\i" | "\\include" if !argument.is_empty() => {
+                self.include(Path::new(argument.trim_matches('\'')))
+            }
             "\\i" | "\\include" => self.complain("\\i: which file?"),
             "\\copy" => self.copy(argument),
             "\\demo" => match &mut self.extension {
@@ -158,7 +168,10 @@ mod tests {
     fn a_copy_names_a_table_and_a_file() {
         for (typed, found) in [
             ("t from a.tsv", Some(("t", "a.tsv", ""))),
-            ("t (a, b) FROM 'my file' with (null '')", Some(("t (a, b)", "my file", "with (null '')"))),
+            (
+                "t (a, b) FROM 'my file' with (null '')",
+                Some(("t (a, b)", "my file", "with (null '')")),
+            ),
             ("t from stdin", None),
             ("t to a.tsv", None),
             ("t from 'open", None),

@@ -4,9 +4,10 @@ use super::backend::State;
 use super::split::{self, Splitter};
 use super::{Options, Shell, Stop, catalog};
 use reedline::{
-    Color, ColumnarMenu, Completer, CompletionResult, Emacs, FileBackedHistory, Highlighter, KeyCode, KeyModifiers,
-    MenuBuilder, Prompt, PromptEditMode, PromptHistorySearch, Reedline, ReedlineEvent, ReedlineMenu, Signal, Span,
-    StyledText, Suggestion, ValidationResult, Validator, default_emacs_keybindings,
+    Color, ColumnarMenu, Completer, CompletionResult, Emacs, FileBackedHistory, Highlighter,
+    KeyCode, KeyModifiers, MenuBuilder, Prompt, PromptEditMode, PromptHistorySearch, Reedline,
+    ReedlineEvent, ReedlineMenu, Signal, Span, StyledText, Suggestion, ValidationResult, Validator,
+    default_emacs_keybindings,
 };
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -22,7 +23,10 @@ pub fn dialogue(shell: &mut Shell, options: &Options) -> ExitCode {
     let names: Names = Arc::new(Mutex::new(catalog::names(shell.backend.as_mut())));
     let mut editor = editor(names.clone(), options);
     loop {
-        let prompt = ShellPrompt { database: shell.backend.database().to_owned(), state: shell.backend.state() };
+        let prompt = ShellPrompt {
+            database: shell.backend.database().to_owned(),
+            state: shell.backend.state(),
+        };
         let text = match editor.read_line(&prompt) {
             Ok(Signal::Success(text)) => text,
             Ok(Signal::CtrlC) => continue,
@@ -43,7 +47,8 @@ pub fn dialogue(shell: &mut Shell, options: &Options) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         if changes_names(&text) && shell.backend.state() == State::Idle {
-            *names.lock().unwrap_or_else(PoisonError::into_inner) = catalog::names(shell.backend.as_mut());
+            *names.lock().unwrap_or_else(PoisonError::into_inner) =
+                catalog::names(shell.backend.as_mut());
         }
     }
 }
@@ -57,7 +62,10 @@ fn lines(shell: &mut Shell, splitter: &mut Splitter) -> Result<(), Stop> {
         match std::io::stdin().read_line(&mut line) {
             Ok(0) => break,
             Ok(_) => shell.feed(splitter, &line, None)?,
-            Err(error) => return shell.complain(&format!("cannot read the rows, so there was no COPY: {error}")),
+            Err(error) => {
+                return shell
+                    .complain(&format!("cannot read the rows, so there was no COPY: {error}"));
+            }
         }
     }
     Ok(())
@@ -74,7 +82,10 @@ fn editor(names: Names, options: &Options) -> Reedline {
     keys.add_binding(
         KeyModifiers::NONE,
         KeyCode::Tab,
-        ReedlineEvent::UntilFound(vec![ReedlineEvent::Menu("completion".into()), ReedlineEvent::MenuNext]),
+        ReedlineEvent::UntilFound(vec![
+            ReedlineEvent::Menu("completion".into()),
+            ReedlineEvent::MenuNext,
+        ]),
     );
     let mut editor = Reedline::create()
         .with_validator(Box::new(WholeStatements))
@@ -134,7 +145,12 @@ impl Completer for Words {
         CompletionResult::fresh(
             words
                 .into_iter()
-                .map(|value| Suggestion { value, span, append_whitespace: true, ..Suggestion::default() })
+                .map(|value| Suggestion {
+                    value,
+                    span,
+                    append_whitespace: true,
+                    ..Suggestion::default()
+                })
                 .collect::<Vec<_>>(),
         )
     }
@@ -144,8 +160,11 @@ impl Completer for Words {
 fn suggestions(before: &str, names: &[String]) -> (usize, Vec<String>) {
     if before.trim_start().starts_with('\\') && !before.trim_start().contains(char::is_whitespace) {
         let typed = before.trim_start();
-        let commands = catalog::COMMANDS.iter().map(|(command, _)| command.split(' ').next().unwrap_or(command));
-        let found = commands.filter(|command| command.starts_with(typed)).map(str::to_owned).collect();
+        let commands = catalog::COMMANDS
+            .iter()
+            .map(|(command, _)| command.split(' ').next().unwrap_or(command));
+        let found =
+            commands.filter(|command| command.starts_with(typed)).map(str::to_owned).collect();
         return (before.len() - typed.len(), found);
     }
     let start = before
@@ -156,8 +175,11 @@ fn suggestions(before: &str, names: &[String]) -> (usize, Vec<String>) {
         return (start, Vec::new());
     }
     let lower = word.to_lowercase();
-    let mut found: Vec<String> =
-        names.iter().filter(|name| name.to_lowercase().starts_with(&lower)).map(|name| quoted(name)).collect();
+    let mut found: Vec<String> = names
+        .iter()
+        .filter(|name| name.to_lowercase().starts_with(&lower))
+        .map(|name| quoted(name))
+        .collect();
     let upper = word.to_uppercase();
     // A keyword is written as the user writes.
     let small = word.chars().next().is_some_and(char::is_lowercase);

@@ -35,7 +35,8 @@ fn fault(severity: &str, error: SqlError) -> Fault {
 }
 
 fn heading(column: &Column) -> Heading {
-    let number = matches!(column.ty, Type::Int2 | Type::Int4 | Type::Int8 | Type::Float8 | Type::Numeric(_));
+    let number =
+        matches!(column.ty, Type::Int2 | Type::Int4 | Type::Int8 | Type::Float8 | Type::Numeric(_));
     Heading { name: column.name.clone(), number: Some(number) }
 }
 
@@ -62,11 +63,18 @@ async fn run(session: &mut Session, sql: &str, data: Option<&[u8]>) -> Vec<Answe
             Response::Rows { columns, rows, done } => {
                 let all = open.get_or_insert_default();
                 all.extend(rows.iter().map(|row| -> Vec<Option<String>> {
-                    row.iter().zip(columns.iter()).map(|(datum, column)| datum.to_text(column.ty)).collect()
+                    row.iter()
+                        .zip(columns.iter())
+                        .map(|(datum, column)| datum.to_text(column.ty))
+                        .collect()
                 }));
                 if let Some(tag) = done {
                     let rows = open.take().unwrap_or_default();
-                    answers.push(Answer::Rows { headings: columns.iter().map(heading).collect(), rows, tag });
+                    answers.push(Answer::Rows {
+                        headings: columns.iter().map(heading).collect(),
+                        rows,
+                        tag,
+                    });
                 }
             }
             Response::Complete(tag) => answers.push(Answer::Done(tag)),
@@ -120,7 +128,10 @@ impl Backend for Embedded {
 
     fn connect(&mut self, database: &str) -> Result<(), String> {
         let engine = self.runtime.block_on(self.house.find(database))?.ok_or_else(|| {
-            format!("database \"{database}\" does not exist; there are: {}", self.house.list().join(", "))
+            format!(
+                "database \"{database}\" does not exist; there are: {}",
+                self.house.list().join(", ")
+            )
         })?;
         self.session = Session::new(engine, "root");
         Ok(())

@@ -28,7 +28,8 @@ impl Fault {
         Fault { severity: "ERROR".into(), message: message.into(), ..Fault::default() }
     }
 
-    /// The text for a person, with the file and the number of the statement's first line where there is one.
+    /// The text for a person, with the file and the number of the statement's first line where
+    /// there is one.
     pub fn show(&self, sql: &str, place: Option<(&str, usize)>) -> String {
         let mut out = String::new();
         if let Some((file, line)) = place {
@@ -53,7 +54,8 @@ impl Fault {
 
 /// The line that holds a position, and a caret under it; nothing if the position is outside.
 fn caret(sql: &str, position: usize) -> String {
-    let Some(before) = position.checked_sub(1).filter(|before| *before <= sql.chars().count()) else {
+    let Some(before) = position.checked_sub(1).filter(|before| *before <= sql.chars().count())
+    else {
         return String::new();
     };
     let mut left = before;
@@ -62,10 +64,15 @@ fn caret(sql: &str, position: usize) -> String {
         let length = line.chars().count();
         if left <= length {
             let first = left.saturating_sub(WINDOW);
-            let shown: String =
-                line.chars().skip(first).take(2 * WINDOW).map(|c| if c.is_control() { ' ' } else { c }).collect();
+            let shown: String = line
+                .chars()
+                .skip(first)
+                .take(2 * WINDOW)
+                .map(|c| if c.is_control() { ' ' } else { c })
+                .collect();
             let prefix = format!("LINE {number}: {}", if first > 0 { "..." } else { "" });
-            let width = render_width(&prefix) + render_width(&shown.chars().take(left - first).collect::<String>());
+            let width = render_width(&prefix)
+                + render_width(&shown.chars().take(left - first).collect::<String>());
             return format!("{prefix}{shown}\n{}^\n", " ".repeat(width));
         }
         left -= length + 1;

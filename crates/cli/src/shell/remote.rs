@@ -53,13 +53,18 @@ impl Remote {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the statement does to the transaction block, as far as the wire's library lets the shell see it.
+    /// What the statement does to the transaction block, as far as the wire's library lets the
+    /// shell see it.
     fn follow(&mut self, sql: &str, failed: bool) {
-        let mut words = uncommented(sql).split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        let mut words = uncommented(sql)
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty());
         let first = words.next().unwrap_or("").to_uppercase();
         let second = words.next().unwrap_or("").to_uppercase();
         self.state = match (first.as_str(), second.as_str(), failed) {
-            ("BEGIN", ..) | ("START", "TRANSACTION", _) if !failed && self.state == State::Idle => State::InTransaction,
+            ("BEGIN", ..) | ("START", "TRANSACTION", _) if !failed && self.state == State::Idle => {
+                State::InTransaction
+            }
             ("COMMIT" | "END" | "ABORT", ..) => State::Idle,
             ("ROLLBACK", "TO", false) => State::InTransaction,
             ("ROLLBACK", word, _) if word != "TO" => State::Idle,
@@ -195,7 +200,11 @@ impl Backend for Remote {
     }
 
     fn look(&mut self) {
-        if self.runtime.block_on(self.client.simple_query("")).is_err_and(|error| error.as_db_error().is_none()) {
+        if self
+            .runtime
+            .block_on(self.client.simple_query(""))
+            .is_err_and(|error| error.as_db_error().is_none())
+        {
             self.state = State::Idle;
         }
     }
@@ -204,7 +213,8 @@ impl Backend for Remote {
         let mut config = self.config.clone();
         config.dbname(database);
         let (client, notices) = connect(&self.runtime, &config)?;
-        (self.config, self.client, self.notices, self.state) = (config, client, notices, State::Idle);
+        (self.config, self.client, self.notices, self.state) =
+            (config, client, notices, State::Idle);
         Ok(())
     }
 
@@ -234,8 +244,10 @@ fn collect(sql: &str, messages: Vec<SimpleQueryMessage>) -> Vec<Answer> {
     for message in messages {
         match message {
             SimpleQueryMessage::RowDescription(columns) => {
-                let headings =
-                    columns.iter().map(|column| Heading { name: column.name().to_owned(), number: None }).collect();
+                let headings = columns
+                    .iter()
+                    .map(|column| Heading { name: column.name().to_owned(), number: None })
+                    .collect();
                 open = Some((headings, Vec::new()));
             }
             SimpleQueryMessage::Row(row) => {
@@ -266,9 +278,13 @@ fn tag(sql: &str, count: u64) -> String {
         .collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["INSERT", ..] => format!("INSERT 0 {count}"),
-        [verb @ ("UPDATE" | "DELETE" | "SELECT" | "COPY" | "MERGE" | "FETCH"), ..] => format!("{verb} {count}"),
+        [verb @ ("UPDATE" | "DELETE" | "SELECT" | "COPY" | "MERGE" | "FETCH"), ..] => {
+            format!("{verb} {count}")
+        }
         ["WITH" | "VALUES" | "TABLE", ..] => format!("SELECT {count}"),
-        ["CREATE", "UNIQUE", what] | ["CREATE" | "DROP" | "ALTER", what, ..] => format!("{} {what}", words[0]),
+        ["CREATE", "UNIQUE", what] | ["CREATE" | "DROP" | "ALTER", what, ..] => {
+            format!("{} {what}", words[0])
+        }
         ["TRUNCATE", ..] => "TRUNCATE TABLE".into(),
         ["START", "TRANSACTION", ..] => "START TRANSACTION".into(),
         [verb, ..] => (*verb).to_owned(),

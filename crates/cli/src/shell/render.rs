@@ -1,4 +1,5 @@
-//! Results as text: tables that fit a terminal, plain aligned columns in a pipe, one column below the other with `\x`.
+//! Results as text: tables that fit a terminal, plain aligned columns in a pipe, one column below
+//! the other with `\x`.
 
 use super::backend::Heading;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -20,9 +21,12 @@ const TABLE_ROWS: usize = 2000;
 impl Style {
     /// A whole result.
     pub fn rows(&self, headings: &[Heading], rows: &[Vec<Option<String>>], tag: &str) -> String {
-        let cells: Vec<Vec<String>> =
-            rows.iter().map(|row| row.iter().map(|value| clean(value.as_deref())).collect()).collect();
-        let numbers: Vec<bool> = headings.iter().enumerate().map(|(n, heading)| is_number(heading, rows, n)).collect();
+        let cells: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| row.iter().map(|value| clean(value.as_deref())).collect())
+            .collect();
+        let numbers: Vec<bool> =
+            headings.iter().enumerate().map(|(n, heading)| is_number(heading, rows, n)).collect();
         let mut out = if self.expanded {
             expanded(headings, &cells)
         } else if headings.is_empty() {
@@ -34,7 +38,11 @@ impl Style {
         };
         let _ = writeln!(out, "({} {})", rows.len(), if rows.len() == 1 { "row" } else { "rows" });
         // INSERT … RETURNING and its like say what they did.
-        if !tag.is_empty() && !tag.starts_with("SELECT") && !tag.starts_with("SHOW") && !tag.starts_with("EXPLAIN") {
+        if !tag.is_empty()
+            && !tag.starts_with("SELECT")
+            && !tag.starts_with("SHOW")
+            && !tag.starts_with("EXPLAIN")
+        {
             let _ = writeln!(out, "{tag}");
         }
         out
@@ -65,17 +73,23 @@ fn is_number(heading: &Heading, rows: &[Vec<Option<String>>], column: usize) -> 
         let mut some = false;
         rows.iter().filter_map(|row| row.get(column)?.as_deref()).all(|text| {
             some = true;
-            text.starts_with(|c: char| c.is_ascii_digit() || c == '-') && text.parse::<f64>().is_ok()
+            text.starts_with(|c: char| c.is_ascii_digit() || c == '-')
+                && text.parse::<f64>().is_ok()
         }) && some
     })
 }
 
-/// How many columns of a terminal a text takes. Wide characters of East Asia count twice, combining marks nothing.
+/// How many columns of a terminal a text takes. Wide characters of East Asia count twice, combining
+/// marks nothing.
 pub fn width(text: &str) -> usize {
     text.chars()
         .map(|c| match u32::from(c) {
             0x300..=0x36f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
-            0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f => 2,
+            0x1100..=0x115f
+            | 0x2e80..=0xa4cf
+            | 0xac00..=0xd7a3
+            | 0xf900..=0xfaff
+            | 0xfe30..=0xfe6f => 2,
             0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd => 2,
             _ => 1,
         })
@@ -90,7 +104,9 @@ fn boxed(headings: &[Heading], numbers: &[bool], rows: &[Vec<String>]) -> String
         table.set_content_arrangement(ContentArrangement::Dynamic);
     }
     table.set_header(
-        headings.iter().map(|heading| Cell::new(clean(Some(&heading.name))).add_attribute(Attribute::Bold)),
+        headings
+            .iter()
+            .map(|heading| Cell::new(clean(Some(&heading.name))).add_attribute(Attribute::Bold)),
     );
     for row in rows {
         table.add_row(row);
@@ -129,11 +145,15 @@ fn aligned(headings: &[Heading], numbers: &[bool], rows: &[Vec<String>]) -> Stri
             let mut text = String::new();
             for (n, cell) in lines.iter().enumerate() {
                 let part = cell.get(line).copied().unwrap_or("");
-                let space = " ".repeat(widths.get(n).copied().unwrap_or(0).saturating_sub(width(part)));
+                let space =
+                    " ".repeat(widths.get(n).copied().unwrap_or(0).saturating_sub(width(part)));
                 // psql marks a value that goes on in the next line.
                 let mark = if line + 1 < cell.len() { "+" } else { " " };
-                let (before, behind) =
-                    if numbers.get(n) == Some(&true) { (space, String::new()) } else { (String::new(), space) };
+                let (before, behind) = if numbers.get(n) == Some(&true) {
+                    (space, String::new())
+                } else {
+                    (String::new(), space)
+                };
                 let _ = write!(text, "{}{before}{part}{behind}{mark}", bar(n));
             }
             out += text.trim_end();
@@ -155,7 +175,11 @@ fn expanded(headings: &[Heading], rows: &[Vec<String>]) -> String {
         for (heading, cell) in headings.iter().zip(row) {
             for (line, part) in cell.split('\n').enumerate() {
                 let name = if line == 0 { heading.name.as_str() } else { "" };
-                let _ = writeln!(out, "{name}{} | {part}", " ".repeat(widest.saturating_sub(width(name))));
+                let _ = writeln!(
+                    out,
+                    "{name}{} | {part}",
+                    " ".repeat(widest.saturating_sub(width(name)))
+                );
             }
         }
     }
@@ -166,10 +190,15 @@ fn expanded(headings: &[Heading], rows: &[Vec<String>]) -> String {
 mod tests {
     use super::*;
 
-    fn result(names: &[&str], rows: &[&[Option<&str>]]) -> (Vec<Heading>, Vec<Vec<Option<String>>>) {
+    fn result(
+        names: &[&str],
+        rows: &[&[Option<&str>]],
+    ) -> (Vec<Heading>, Vec<Vec<Option<String>>>) {
         (
             names.iter().map(|name| Heading { name: (*name).into(), number: None }).collect(),
-            rows.iter().map(|row| row.iter().map(|value| value.map(str::to_owned)).collect()).collect(),
+            rows.iter()
+                .map(|row| row.iter().map(|value| value.map(str::to_owned)).collect())
+                .collect(),
         )
     }
 
@@ -177,8 +206,10 @@ mod tests {
 
     #[test]
     fn a_pipe_gets_psqls_aligned_text() {
-        let (headings, rows) =
-            result(&["id", "name"], &[&[Some("1"), Some("Zoë")], &[Some("20"), None], &[Some("3"), Some("a\nbc")]]);
+        let (headings, rows) = result(
+            &["id", "name"],
+            &[&[Some("1"), Some("Zoë")], &[Some("20"), None], &[Some("3"), Some("a\nbc")]],
+        );
         assert_eq!(
             PIPE.rows(&headings, &rows, "SELECT 3"),
             " id | name\n----+------\n  1 | Zoë\n 20 | NULL\n  3 | a   +\n    | bc\n(3 rows)\n"

@@ -1,6 +1,8 @@
-//! Where one statement ends and the next begins: at a `;` outside of quotes, dollar quotes and comments.
+//! Where one statement ends and the next begins: at a `;` outside of quotes, dollar quotes and
+//! comments.
 //!
-//! Behind `COPY … FROM STDIN;` come lines that are no SQL, up to a line `\.` or the end: the statement takes them along.
+//! Behind `COPY … FROM STDIN;` come lines that are no SQL, up to a line `\.` or the end: the
+//! statement takes them along.
 
 /// Collects lines and gives out statements.
 #[derive(Debug)]
@@ -54,7 +56,8 @@ impl Splitter {
 
     /// Adds a line with its end.
     pub fn push(&mut self, line: &str) {
-        let Some(Copying { copy: Piece { data: Some(data), .. }, ended }) = &mut self.copying else {
+        let Some(Copying { copy: Piece { data: Some(data), .. }, ended }) = &mut self.copying
+        else {
             return self.text.push_str(line);
         };
         self.line += 1;
@@ -115,7 +118,8 @@ impl Splitter {
     }
 }
 
-/// Whether a text ends where a statement ends, so that it may be run. Of a COPY, the lines may follow.
+/// Whether a text ends where a statement ends, so that it may be run. Of a COPY, the lines may
+/// follow.
 pub fn complete(text: &str) -> bool {
     let mut splitter = Splitter::default();
     for line in text.split_inclusive('\n') {
@@ -140,9 +144,12 @@ pub fn uncommented(statement: &str) -> &str {
 /// Whether lines of data follow a statement.
 fn is_copy_from_stdin(statement: &str) -> bool {
     let separates = |c: char| c.is_whitespace() || c == '(' || c == ')';
-    let words: Vec<&str> = uncommented(statement).split(separates).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> =
+        uncommented(statement).split(separates).filter(|word| !word.is_empty()).collect();
     words.first().is_some_and(|word| word.eq_ignore_ascii_case("copy"))
-        && words.windows(2).any(|two| two[0].eq_ignore_ascii_case("from") && two[1].eq_ignore_ascii_case("stdin"))
+        && words
+            .windows(2)
+            .any(|two| two[0].eq_ignore_ascii_case("from") && two[1].eq_ignore_ascii_case("stdin"))
 }
 
 /// Whether there is nothing but white space and comments.
@@ -163,7 +170,9 @@ fn blank(text: &str) -> bool {
 /// The end of a comment that begins here; `Some(None)` when it does not end.
 fn skip_comment(bytes: &[u8], at: usize) -> Option<Option<usize>> {
     if bytes[at..].starts_with(b"--") {
-        return Some(bytes[at..].iter().position(|byte| *byte == b'\n').map(|length| at + length + 1));
+        return Some(
+            bytes[at..].iter().position(|byte| *byte == b'\n').map(|length| at + length + 1),
+        );
     }
     if !bytes[at..].starts_with(b"/*") {
         return None;
@@ -200,7 +209,8 @@ fn end_of_statement(text: &str) -> Option<usize> {
             b'\'' => {
                 let escapes = at > 0
                     && matches!(bytes[at - 1], b'e' | b'E')
-                    && !(at > 1 && (bytes[at - 2].is_ascii_alphanumeric() || bytes[at - 2] == b'_'));
+                    && !(at > 1
+                        && (bytes[at - 2].is_ascii_alphanumeric() || bytes[at - 2] == b'_'));
                 at = end_of_quote(bytes, at, escapes)?;
             }
             b'"' => at = end_of_quote(bytes, at, false)?,
@@ -229,10 +239,15 @@ fn end_of_quote(bytes: &[u8], start: usize, escapes: bool) -> Option<usize> {
 /// Behind `$tag$ … $tag$`, or behind the `$` alone when it opens nothing.
 fn end_of_dollar_quote(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
-    let joined = start > 0 && (bytes[start - 1].is_ascii_alphanumeric() || bytes[start - 1] == b'_');
-    let tag = bytes[start + 1..].iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
-    let opens =
-        bytes.get(start + 1 + tag) == Some(&b'$') && !bytes.get(start + 1).is_some_and(u8::is_ascii_digit) && !joined;
+    let joined =
+        start > 0 && (bytes[start - 1].is_ascii_alphanumeric() || bytes[start - 1] == b'_');
+    let tag = bytes[start + 1..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
+        .count();
+    let opens = bytes.get(start + 1 + tag) == Some(&b'$')
+        && !bytes.get(start + 1).is_some_and(u8::is_ascii_digit)
+        && !joined;
     if !opens {
         return Some(start + 1);
     }
@@ -282,12 +297,18 @@ mod tests {
     fn what_no_semicolon_ends_is_the_rest() {
         assert_eq!(split("a; b"), (vec![(1, "a".into())], Some((1, "b".into()))));
         assert_eq!(split("a; -- done\n"), (vec![(1, "a".into())], None));
-        assert_eq!(split("select 'open; "), (vec![], Some((1, "select 'open;".trim_end_matches(';').into()))));
+        assert_eq!(
+            split("select 'open; "),
+            (vec![], Some((1, "select 'open;".trim_end_matches(';').into())))
+        );
     }
 
     #[test]
     fn statements_know_their_line() {
-        assert_eq!(split("\na;\n\nb\n;\nc;").0, vec![(2, "a".into()), (4, "b".into()), (6, "c".into())]);
+        assert_eq!(
+            split("\na;\n\nb\n;\nc;").0,
+            vec![(2, "a".into()), (4, "b".into()), (6, "c".into())]
+        );
     }
 
     #[test]
@@ -304,7 +325,9 @@ mod tests {
         found.extend(splitter.rest());
         let found: Vec<_> = found.iter().map(|piece| (piece.line, piece.data.as_deref())).collect();
         assert_eq!(found, [(1, None), (2, Some("1\t;\n\n\\N\t'\n")), (8, None), (9, Some("2"))]);
-        for sql in ["select 'copy from stdin'", "copy t to stdout", "copy t from 'f'", "-- copy\nselect 1"] {
+        for sql in
+            ["select 'copy from stdin'", "copy t to stdout", "copy t from 'f'", "-- copy\nselect 1"]
+        {
             assert!(!is_copy_from_stdin(sql), "{sql}");
         }
     }
@@ -315,7 +338,9 @@ mod tests {
         for text in ["", "  ", "select 1;", "select 1; -- x", "-- x", "copy t from stdin;", copy] {
             assert!(complete(text), "{text}");
         }
-        for text in ["select 1", "select ';", "select 1; select", "select $$;", "copy t from stdin;\n1\n"] {
+        for text in
+            ["select 1", "select ';", "select 1; select", "select $$;", "copy t from stdin;\n1\n"]
+        {
             assert!(!complete(text), "{text}");
         }
     }

@@ -11,7 +11,11 @@ const FIRST_BALANCE: i64 = 1000;
 /// Creates and fills `bank_accounts`.
 pub async fn init(client: &Client, scale: u32) -> Result<(), Error> {
     client.batch_execute("DROP TABLE IF EXISTS bank_accounts").await?;
-    client.batch_execute("CREATE TABLE bank_accounts (id bigint PRIMARY KEY, balance bigint NOT NULL)").await?;
+    client
+        .batch_execute(
+            "CREATE TABLE bank_accounts (id bigint PRIMARY KEY, balance bigint NOT NULL)",
+        )
+        .await?;
     let accounts = ACCOUNTS_PER_SCALE * u64::from(scale);
     fill(client, "bank_accounts", accounts, |id| format!("({id},{FIRST_BALANCE})")).await?;
     println!("bank: {accounts} accounts of {FIRST_BALANCE} each");
@@ -21,8 +25,9 @@ pub async fn init(client: &Client, scale: u32) -> Result<(), Error> {
 /// The total is what the accounts began with.
 pub async fn check(client: &Client) -> Result<(), String> {
     let found = numbers(client, "SELECT count(*), sum(balance) FROM bank_accounts").await;
-    let found =
-        found.map_err(|error| format!("workload bank check: {error}; run `meridian workload bank init` first?"))?;
+    let found = found.map_err(|error| {
+        format!("workload bank check: {error}; run `meridian workload bank init` first?")
+    })?;
     let (accounts, total) = (found[0], found[1]);
     let expected = accounts * i128::from(FIRST_BALANCE);
     if total != expected {
@@ -45,10 +50,14 @@ pub struct Bank {
 impl Bank {
     /// Prepares on a fresh connection.
     pub async fn prepare(client: &Client) -> Result<Bank, String> {
-        let explain = |error: Error| format!("{}; run `meridian workload bank init` first?", connect::explain(&error));
+        let explain = |error: Error| {
+            format!("{}; run `meridian workload bank init` first?", connect::explain(&error))
+        };
         let accounts = numbers(client, "SELECT count(*) FROM bank_accounts").await?[0];
         if accounts < 2 {
-            return Err("the bank has no accounts: run `meridian workload bank init` first".to_owned());
+            return Err(
+                "the bank has no accounts: run `meridian workload bank init` first".to_owned()
+            );
         }
         Ok(Bank {
             accounts: i64::try_from(accounts).map_err(|_| "too many accounts".to_owned())?,
@@ -64,7 +73,12 @@ impl Bank {
     }
 
     /// Moves an amount that the giving account has.
-    pub async fn step(&self, client: &Client, random: &mut StdRng, step: &Step) -> Result<(), Error> {
+    pub async fn step(
+        &self,
+        client: &Client,
+        random: &mut StdRng,
+        step: &Step,
+    ) -> Result<(), Error> {
         let from = random.random_range(0..self.accounts);
         let to = (from + random.random_range(1..self.accounts)) % self.accounts;
         let amount = random.random_range(1..=100_i64);

@@ -5,7 +5,9 @@ use tokio_postgres::{Client, Config, NoTls};
 /// Connects; the connection's driver runs until the client is dropped.
 pub async fn open(url: &str) -> Result<Client, String> {
     let mut config: Config = url.parse().map_err(|error| {
-        format!("not a connection URL: {url}: {error}; expected postgresql://USER@HOST:PORT/DATABASE")
+        format!(
+            "not a connection URL: {url}: {error}; expected postgresql://USER@HOST:PORT/DATABASE"
+        )
     })?;
     if config.get_application_name().is_none() {
         config.application_name("meridian workload");
@@ -14,7 +16,11 @@ pub async fn open(url: &str) -> Result<Client, String> {
         config.connect_timeout(std::time::Duration::from_secs(5));
     }
     let (client, connection) = config.connect(NoTls).await.map_err(|error| {
-        format!("cannot connect to {}: {}; is the server running there?", address(&config), explain(&error))
+        format!(
+            "cannot connect to {}: {}; is the server running there?",
+            address(&config),
+            explain(&error)
+        )
     })?;
     tokio::spawn(async move {
         // The client sees the same failure at its next request.

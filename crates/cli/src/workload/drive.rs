@@ -21,7 +21,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long after the end an answer is waited for.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The attempt under way: whether COMMIT has been sent, from where on a lost connection leaves the outcome unknown.
+/// The attempt under way: whether COMMIT has been sent, from where on a lost connection leaves the
+/// outcome unknown.
 #[derive(Default)]
 pub struct Step {
     commit_sent: Cell<bool>,
@@ -96,7 +97,8 @@ pub async fn run(kind: Kind, url: &str, clients: u32, duration_s: f64) -> Result
     let local = tokio::task::LocalSet::new();
     for connected in opened {
         let (url, counts) = (url.to_owned(), counts.clone());
-        workers.spawn_local_on(async move { work(kind, url, connected, end, counts).await }, &local);
+        workers
+            .spawn_local_on(async move { work(kind, url, connected, end, counts).await }, &local);
     }
     let mut latency_us = histogram();
     let all = local.run_until(async {
@@ -165,7 +167,9 @@ async fn work(
             let step = Step::default();
             let Err(error) = prepared.step(client, &mut random, &step).await else {
                 counts.ok.fetch_add(1, Relaxed);
-                latency_us.saturating_record(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX));
+                latency_us.saturating_record(
+                    u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+                );
                 break;
             };
             let found = verdict(error.code().map(|code| code.code()), step.commit_sent.get());

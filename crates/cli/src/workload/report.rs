@@ -1,4 +1,5 @@
-//! What a person sees of a run: a moving line on a terminal, plain lines in a pipe, a table at the end.
+//! What a person sees of a run: a moving line on a terminal, plain lines in a pipe, a table at the
+//! end.
 
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -44,8 +45,10 @@ impl Filling {
     pub fn new(table: &str, rows: u64) -> Filling {
         let show = on_terminal() && rows > 1000;
         let bar = show.then(|| {
-            let style = ProgressStyle::with_template("{msg} {bar:30} {human_pos}/{human_len} rows, {eta} left")
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            let style = ProgressStyle::with_template(
+                "{msg} {bar:30} {human_pos}/{human_len} rows, {eta} left",
+            )
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
             ProgressBar::new(rows).with_style(style).with_message(table.to_owned())
         });
         Filling { bar }
@@ -80,9 +83,10 @@ impl Report {
     pub fn begin(workload: &str, clients: u32, duration_s: f64, counts: Arc<Counts>) -> Report {
         let title = format!("{workload}, {clients} clients, {duration_s} s");
         let bar = on_terminal().then(|| {
-            let style =
-                ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
-            let bar = ProgressBar::new_spinner().with_style(style).with_message(format!("{title} …"));
+            let style = ProgressStyle::with_template("{spinner} {msg}")
+                .unwrap_or_else(|_| ProgressStyle::default_spinner());
+            let bar =
+                ProgressBar::new_spinner().with_style(style).with_message(format!("{title} …"));
             bar.enable_steady_tick(Duration::from_millis(100));
             bar
         });
@@ -114,10 +118,19 @@ impl Report {
         let ok = self.counts.ok.load(Relaxed);
         let ms = |us: u64| us as f64 / 1000.0;
         println!("{}", self.title);
-        println!("  ok       {ok:>10}   {:.1} transactions/s", ok as f64 / self.began.elapsed().as_secs_f64());
-        println!("  retried  {:>10}   the server asked for it (40001, 40P01)", self.counts.retried.load(Relaxed));
+        println!(
+            "  ok       {ok:>10}   {:.1} transactions/s",
+            ok as f64 / self.began.elapsed().as_secs_f64()
+        );
+        println!(
+            "  retried  {:>10}   the server asked for it (40001, 40P01)",
+            self.counts.retried.load(Relaxed)
+        );
         println!("  failed   {:>10}   surely did not happen", self.counts.failed.load(Relaxed));
-        println!("  unknown  {:>10}   no answer to COMMIT: may have happened", self.counts.unknown.load(Relaxed));
+        println!(
+            "  unknown  {:>10}   no answer to COMMIT: may have happened",
+            self.counts.unknown.load(Relaxed)
+        );
         if !latency_us.is_empty() {
             println!(
                 "  latency ms   mean {:.2}   p50 {:.2}   p90 {:.2}   p99 {:.2}   p99.9 {:.2}   max {:.2}",
@@ -129,7 +142,8 @@ impl Report {
                 ms(latency_us.max()),
             );
         }
-        let first = self.counts.first_error.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let first =
+            self.counts.first_error.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(error) = &*first {
             println!("  first error: {error}");
         }

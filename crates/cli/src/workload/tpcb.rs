@@ -1,4 +1,5 @@
-//! pgbench's TPC-B transaction on pgbench's tables, so that either tool can fill, run and check what the other did.
+//! pgbench's TPC-B transaction on pgbench's tables, so that either tool can fill, run and check
+//! what the other did.
 
 use super::{connect, drive::Step, fill, numbers};
 use rand::Rng;
@@ -24,13 +25,24 @@ pub async fn init(client: &Client, scale: u32) -> Result<(), Error> {
     }
     let branches = u64::from(scale);
     fill(client, "pgbench_branches", branches, |n| format!("({},0,'')", n + 1)).await?;
-    fill(client, "pgbench_tellers", branches * TELLERS, |n| format!("({},{},0,'')", n + 1, n / TELLERS + 1)).await?;
-    fill(client, "pgbench_accounts", branches * ACCOUNTS, |n| format!("({},{},0,'')", n + 1, n / ACCOUNTS + 1)).await?;
-    println!("tpcb: {branches} branches, {} tellers, {} accounts", branches * TELLERS, branches * ACCOUNTS);
+    fill(client, "pgbench_tellers", branches * TELLERS, |n| {
+        format!("({},{},0,'')", n + 1, n / TELLERS + 1)
+    })
+    .await?;
+    fill(client, "pgbench_accounts", branches * ACCOUNTS, |n| {
+        format!("({},{},0,'')", n + 1, n / ACCOUNTS + 1)
+    })
+    .await?;
+    println!(
+        "tpcb: {branches} branches, {} tellers, {} accounts",
+        branches * TELLERS,
+        branches * ACCOUNTS
+    );
     Ok(())
 }
 
-/// Every transaction adds one delta to a branch, a teller, an account and the history: the four sums are equal.
+/// Every transaction adds one delta to a branch, a teller, an account and the history: the four
+/// sums are equal.
 pub async fn check(client: &Client) -> Result<(), String> {
     let mut sums = Vec::new();
     for (table, column) in [
@@ -40,13 +52,15 @@ pub async fn check(client: &Client) -> Result<(), String> {
         ("pgbench_history", "delta"),
     ] {
         let found = numbers(client, &format!("SELECT count(*), sum({column}) FROM {table}")).await;
-        let found =
-            found.map_err(|error| format!("workload tpcb check: {error}; run `meridian workload tpcb init` first?"))?;
+        let found = found.map_err(|error| {
+            format!("workload tpcb check: {error}; run `meridian workload tpcb init` first?")
+        })?;
         println!("  {table:<17} {:>9} rows  sum({column}) = {}", found[0], found[1]);
         sums.push(found[1]);
     }
     if sums[..3].iter().any(|sum| *sum != sums[0]) {
-        return Err("tpcb check FAILED: branches, tellers and accounts do not add up to the same".to_owned());
+        return Err("tpcb check FAILED: branches, tellers and accounts do not add up to the same"
+            .to_owned());
     }
     if sums[3] != sums[0] {
         return Err("tpcb check FAILED: the history does not add up to the balances \
@@ -71,11 +85,13 @@ impl Tpcb {
     /// Prepares on a fresh connection.
     pub async fn prepare(client: &Client) -> Result<Tpcb, String> {
         let branches = numbers(client, "SELECT count(*) FROM pgbench_branches").await;
-        let branches = branches.map_err(|error| format!("{error}; run `meridian workload tpcb init` first?"))?[0];
+        let branches = branches
+            .map_err(|error| format!("{error}; run `meridian workload tpcb init` first?"))?[0];
         if branches < 1 {
             return Err("there are no branches: run `meridian workload tpcb init` first".to_owned());
         }
-        let prepare = async |sql: &str| client.prepare(sql).await.map_err(|error| connect::explain(&error));
+        let prepare =
+            async |sql: &str| client.prepare(sql).await.map_err(|error| connect::explain(&error));
         Ok(Tpcb {
             branches: i32::try_from(branches).map_err(|_| "too many branches".to_owned())?,
             add_account: prepare("UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2").await?,
@@ -90,7 +106,12 @@ impl Tpcb {
     }
 
     /// One transaction.
-    pub async fn step(&self, client: &Client, random: &mut StdRng, step: &Step) -> Result<(), Error> {
+    pub async fn step(
+        &self,
+        client: &Client,
+        random: &mut StdRng,
+        step: &Step,
+    ) -> Result<(), Error> {
         let aid = random.random_range(1..=self.branches.saturating_mul(ACCOUNTS as i32));
         let bid = random.random_range(1..=self.branches);
         let tid = random.random_range(1..=self.branches.saturating_mul(TELLERS as i32));

@@ -98,13 +98,24 @@ impl Started {
                 url = found.trim().to_owned();
             }
             if let Some(found) = line.trim().strip_prefix("http ") {
-                http = found.trim().trim_start_matches("http://").split('/').next().unwrap_or("").to_owned();
+                http = found
+                    .trim()
+                    .trim_start_matches("http://")
+                    .split('/')
+                    .next()
+                    .unwrap_or("")
+                    .to_owned();
             }
             if line.starts_with("Ready") {
                 break;
             }
         }
-        let sql = url.split('@').nth(1).and_then(|rest| rest.split('/').next()).expect("a URL").to_owned();
+        let sql = url
+            .split('@')
+            .nth(1)
+            .and_then(|rest| rest.split('/').next())
+            .expect("a URL")
+            .to_owned();
         Started { child, url, sql, http }
     }
 
@@ -136,7 +147,8 @@ impl Started {
     /// GET, over a plain socket.
     pub fn get(&self, path: &str) -> String {
         let mut socket = std::net::TcpStream::connect(&self.http).expect("the HTTP port answers");
-        write!(socket, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("it reads");
+        write!(socket, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .expect("it reads");
         let mut answer = String::new();
         socket.read_to_string(&mut answer).expect("it answers");
         answer
@@ -155,11 +167,16 @@ pub fn free_addresses(count: usize) -> Vec<String> {
     ports::free_ports(count).into_iter().map(|port| format!("127.0.0.1:{port}")).collect()
 }
 
-/// Whether a program is installed. Where the tests gate a landing (CI is set), a missing one is a failure; elsewhere it is said.
+/// Whether a program is installed. Where the tests gate a landing (CI is set), a missing one is a
+/// failure; elsewhere it is said.
 pub fn installed(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    let found =
+        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
-        assert!(std::env::var_os("CI").is_none(), "{program} is not installed, and CI allows no skip");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "{program} is not installed, and CI allows no skip"
+        );
         eprintln!("SKIPPED: {program} is not installed");
     }
     found

@@ -34,7 +34,8 @@ pub(super) fn relate<'a>(
         return graph.cycle().map_or(Ok(()), |cycle| Err(Violation::Cycle(cycle)));
     }
     let mut left = PAIRS;
-    let blind: Vec<&Register<'a>> = registers.iter().filter(|register| register.is_open(happened)).collect();
+    let blind: Vec<&Register<'a>> =
+        registers.iter().filter(|register| register.is_open(happened)).collect();
     while !blind.is_empty() {
         let Some(order) = graph.sorted() else { break };
         let mut place = vec![0; graph.nodes()];
@@ -48,7 +49,8 @@ pub(super) fn relate<'a>(
             for (reader, from) in register.reads() {
                 let Some(less) = left.checked_sub(writers.len()) else { return Ok(()) };
                 left = less;
-                let others = || writers.iter().copied().filter(|other| *other != from && *other != reader);
+                let others =
+                    || writers.iter().copied().filter(|other| *other != from && *other != reader);
                 // The first first: what follows from it needs no edge of its own.
                 for other in others() {
                     let (plain, by_rw) = graph.copies(other);
@@ -75,7 +77,9 @@ pub(super) fn relate<'a>(
         if forced.is_empty() {
             break;
         }
-        forced.into_iter().for_each(|(from, to, why, key, through)| graph.force(from, to, why, key, through));
+        forced
+            .into_iter()
+            .for_each(|(from, to, why, key, through)| graph.force(from, to, why, key, through));
         if let Some(cycle) = graph.cycle() {
             return Err(Violation::Cycle(cycle));
         }
@@ -83,8 +87,8 @@ pub(super) fn relate<'a>(
     Ok(())
 }
 
-/// Of the writes that began after the one that was read had ended, each read comes before the one that
-/// ended first. That finds every read that is stale in real time, and costs little.
+/// Of the writes that began after the one that was read had ended, each read comes before the one
+/// that ended first. That finds every read that is stale in real time, and costs little.
 fn overwritten<'a>(register: &Register<'a>, happened: &[bool], graph: &mut Graph<'a>) {
     let mut writers: Vec<(u64, u64, usize)> = register
         .writers(happened)
@@ -129,8 +133,8 @@ impl Closure {
         self.bits[node * self.words + next / 64] >> (next % 64) & 1 == 1
     }
 
-    /// Notes that a transaction comes after a node, and what comes after it. What precedes the node is
-    /// not told: the next round knows.
+    /// Notes that a transaction comes after a node, and what comes after it. What precedes the node
+    /// is not told: the next round knows.
     fn put(&mut self, node: usize, next: usize) {
         self.join(node, next);
         self.bits[node * self.words + next / 64] |= 1 << (next % 64);

@@ -6,7 +6,8 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Who precedes whom. Nodes beyond the transactions are moments, which keep the edges of real time few.
+/// Who precedes whom. Nodes beyond the transactions are moments, which keep the edges of real time
+/// few.
 pub(crate) struct Graph<'a> {
     history: Vec<&'a Transaction>,
     model: Model,
@@ -19,7 +20,8 @@ type Step<'a> = (Why, Option<&'a str>, Option<usize>);
 impl<'a> Graph<'a> {
     pub(crate) fn new(history: &[&'a Transaction], model: Model) -> Graph<'a> {
         let mut graph = DiGraph::with_capacity(2 * history.len(), 4 * history.len());
-        // Under snapshot isolation each stands there twice: as one that is reached by rw, and as one that is not.
+        // Under snapshot isolation each stands there twice: as one that is reached by rw, and as
+        // one that is not.
         let copies = if model == Model::SnapshotIsolation { 2 } else { 1 };
         for _ in 0..copies * history.len() {
             graph.add_node(());
@@ -27,8 +29,9 @@ impl<'a> Graph<'a> {
         Graph { history: history.to_vec(), model, graph }
     }
 
-    /// The two nodes of a transaction: as one that is reached by other edges than rw, and as one that is
-    /// reached by rw. They differ under snapshot isolation only, where no rw leads on from the second.
+    /// The two nodes of a transaction: as one that is reached by other edges than rw, and as one
+    /// that is reached by rw. They differ under snapshot isolation only, where no rw leads on from
+    /// the second.
     pub(super) fn copies(&self, transaction: usize) -> (usize, usize) {
         let doubled = self.model == Model::SnapshotIsolation;
         (transaction, if doubled { transaction + self.history.len() } else { transaction })
@@ -37,10 +40,12 @@ impl<'a> Graph<'a> {
     /// When a transaction began and ended, if real time counts and its end is known.
     pub(super) fn lasted(&self, transaction: usize) -> Option<(u64, u64)> {
         let it = self.history[transaction];
-        (self.model == Model::StrictSerializable && it.status == Status::Ok).then_some((it.start, it.end))
+        (self.model == Model::StrictSerializable && it.status == Status::Ok)
+            .then_some((it.start, it.end))
     }
 
-    /// How many nodes there are: one for each transaction (two under snapshot isolation), then moments.
+    /// How many nodes there are: one for each transaction (two under snapshot isolation), then
+    /// moments.
     pub(crate) fn nodes(&self) -> usize {
         self.graph.node_count()
     }
@@ -63,7 +68,10 @@ impl<'a> Graph<'a> {
 
     /// The place of each transaction in an order that keeps all edges but `Rw` and follows `before`
     /// otherwise.
-    pub(super) fn places(&self, before: impl Fn(usize, usize) -> std::cmp::Ordering) -> Option<Vec<usize>> {
+    pub(super) fn places(
+        &self,
+        before: impl Fn(usize, usize) -> std::cmp::Ordering,
+    ) -> Option<Vec<usize>> {
         let all = self.history.len();
         let mut by_time: Vec<usize> = (0..all).collect();
         by_time.sort_by(|one, other| before(*one, *other).then(one.cmp(other)));
@@ -78,7 +86,8 @@ impl<'a> Graph<'a> {
                 waits[to] += 1;
             }
         }
-        let mut ready: BTreeSet<usize> = (0..all).filter(|at| waits[*at] == 0).map(|at| rank[at]).collect();
+        let mut ready: BTreeSet<usize> =
+            (0..all).filter(|at| waits[*at] == 0).map(|at| rank[at]).collect();
         let (mut places, mut count) = (vec![0; all], 0);
         while let Some(at) = ready.pop_first().map(|first| by_time[first]) {
             (places[at], count) = (count, count + 1);
@@ -92,7 +101,13 @@ impl<'a> Graph<'a> {
         (count == all).then_some(places)
     }
 
-    pub(super) fn relate(&mut self, from: Option<usize>, to: Option<usize>, why: Why, key: &'a str) {
+    pub(super) fn relate(
+        &mut self,
+        from: Option<usize>,
+        to: Option<usize>,
+        why: Why,
+        key: &'a str,
+    ) {
         let (Some(from), Some(to)) = (from, to) else { return };
         self.add(from, to, (why, Some(key), None));
     }
@@ -121,8 +136,9 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Two read the same and wrote: each precedes the other, as it did not see the other's write. Snapshot isolation, which suffers that, says
-    /// that one of the writes came first; whichever it was, the other should have seen it.
+    /// Two read the same and wrote: each precedes the other, as it did not see the other's write.
+    /// Snapshot isolation, which suffers that, says that one of the writes came first; whichever it
+    /// was, the other should have seen it.
     pub(super) fn one_is_lost(&mut self, one: usize, other: usize, key: &'a str) {
         if self.model == Model::SnapshotIsolation && one < other {
             self.relate(Some(one), Some(other), Why::Ww, key);
@@ -171,7 +187,11 @@ impl<'a> Graph<'a> {
     }
 
     /// The shortest way from a node back to itself: the edges, each with where it leads from.
-    fn shortest(&self, start: NodeIndex, within: &BTreeSet<NodeIndex>) -> Option<Vec<petgraph::graph::EdgeIndex>> {
+    fn shortest(
+        &self,
+        start: NodeIndex,
+        within: &BTreeSet<NodeIndex>,
+    ) -> Option<Vec<petgraph::graph::EdgeIndex>> {
         let mut came: BTreeMap<NodeIndex, petgraph::graph::EdgeIndex> = BTreeMap::new();
         let mut next = VecDeque::from([start]);
         while let Some(node) = next.pop_front() {
@@ -199,7 +219,8 @@ impl<'a> Graph<'a> {
     fn told(&self, way: &[petgraph::graph::EdgeIndex]) -> Vec<Edge> {
         let copies = if self.model == Model::SnapshotIsolation { 2 } else { 1 };
         let transaction = |node: NodeIndex| {
-            (node.index() < copies * self.history.len()).then(|| self.history[node.index() % self.history.len()])
+            (node.index() < copies * self.history.len())
+                .then(|| self.history[node.index() % self.history.len()])
         };
         let (mut edges, mut from) = (Vec::new(), None);
         for edge in way {
@@ -208,7 +229,13 @@ impl<'a> Graph<'a> {
             if let (Some(one), Some(to)) = (from, transaction(target)) {
                 let (why, key, through) = self.graph[*edge];
                 let through = through.map(|at| self.history[at].clone());
-                edges.push(Edge { from: one.clone(), to: to.clone(), why, key: key.map(str::to_owned), through });
+                edges.push(Edge {
+                    from: one.clone(),
+                    to: to.clone(),
+                    why,
+                    key: key.map(str::to_owned),
+                    through,
+                });
             }
         }
         edges

@@ -15,10 +15,14 @@ struct Use<'a> {
 /// Who used a list, in the order of the history.
 type Users<'a> = Vec<(usize, Use<'a>)>;
 
-/// Collects what transactions read and appended, list by list, and says whether each element names the
-/// transaction that appended it.
-pub(super) fn collect<'a>(history: &[&'a Transaction], kinds: &Kinds<'a>) -> Result<(Vec<List<'a>>, bool), Violation> {
-    let lists: BTreeMap<&String, Users<'a>> = super::by_key(history, |transaction| used(transaction, &kinds.lists))?;
+/// Collects what transactions read and appended, list by list, and says whether each element names
+/// the transaction that appended it.
+pub(super) fn collect<'a>(
+    history: &[&'a Transaction],
+    kinds: &Kinds<'a>,
+) -> Result<(Vec<List<'a>>, bool), Violation> {
+    let lists: BTreeMap<&String, Users<'a>> =
+        super::by_key(history, |transaction| used(transaction, &kinds.lists))?;
     let all = lists.len();
     let lists = lists.into_iter().map(|(key, users)| List::new(history, users, key));
     let lists: Vec<List<'a>> = lists.filter_map(Result::transpose).collect::<Result<_, _>>()?;
@@ -40,7 +44,8 @@ fn used<'a>(
             Value::Nothing => &[],
             Value::Number(number) => std::slice::from_ref(number),
         };
-        let wrong = || Violation::Internal { key: key.clone(), transaction: Box::new(transaction.clone()) };
+        let wrong =
+            || Violation::Internal { key: key.clone(), transaction: Box::new(transaction.clone()) };
         let known = uses.entry(key).or_default();
         let outside = found.strip_suffix(known.appended.as_slice()).ok_or_else(wrong)?;
         match known.read {
@@ -55,7 +60,9 @@ fn used<'a>(
     for op in &transaction.ops {
         match op {
             Op::Read(key, value) if keys.contains(key) => read(&mut uses, key, value)?,
-            Op::Append(key, element) if keys.contains(key) => uses.entry(key).or_default().appended.push(*element),
+            Op::Append(key, element) if keys.contains(key) => {
+                uses.entry(key).or_default().appended.push(*element)
+            }
             Op::Scan(low, high, rows) => {
                 for (key, value) in super::shown(keys, low, high, rows) {
                     read(&mut uses, key, value)?;
@@ -77,7 +84,11 @@ pub(super) struct List<'a> {
 
 impl<'a> List<'a> {
     /// `None` if an element was appended twice: it names no writer.
-    fn new(history: &[&'a Transaction], users: Users<'a>, name: &'a String) -> Result<Option<Self>, Violation> {
+    fn new(
+        history: &[&'a Transaction],
+        users: Users<'a>,
+        name: &'a String,
+    ) -> Result<Option<Self>, Violation> {
         let boxed = |at: usize| Box::new(history[at].clone());
         let key = || name.clone();
         let mut writers = BTreeMap::new();
@@ -89,9 +100,14 @@ impl<'a> List<'a> {
         }
         for (at, used) in &users {
             let read = (*at, used.read.unwrap_or_default());
-            let (shorter, longer) = if read.1.len() > longest.1.len() { (longest, read) } else { (read, longest) };
+            let (shorter, longer) =
+                if read.1.len() > longest.1.len() { (longest, read) } else { (read, longest) };
             if !longer.1.starts_with(shorter.1) {
-                return Err(Violation::Diverged { key: key(), one: boxed(longest.0), other: boxed(*at) });
+                return Err(Violation::Diverged {
+                    key: key(),
+                    one: boxed(longest.0),
+                    other: boxed(*at),
+                });
             }
             longest = longer;
         }
@@ -99,25 +115,43 @@ impl<'a> List<'a> {
         let mut seen = BTreeSet::new();
         for element in order {
             if !seen.insert(*element) {
-                return Err(Violation::Twice { key: key(), element: *element, transaction: boxed(reader) });
+                return Err(Violation::Twice {
+                    key: key(),
+                    element: *element,
+                    transaction: boxed(reader),
+                });
             }
             match writers.get(element) {
-                None => return Err(Violation::Garbage { key: key(), element: *element, reader: boxed(reader) }),
+                None => {
+                    return Err(Violation::Garbage {
+                        key: key(),
+                        element: *element,
+                        reader: boxed(reader),
+                    });
+                }
                 Some(writer) if history[*writer].status == Status::Fail => {
                     let (writer, reader) = (boxed(*writer), boxed(reader));
-                    return Err(Violation::AbortedRead { key: key(), element: *element, writer, reader });
+                    return Err(Violation::AbortedRead {
+                        key: key(),
+                        element: *element,
+                        writer,
+                        reader,
+                    });
                 }
                 Some(_) => {}
             }
         }
         // Who sees one append of a transaction sees all of them.
-        let ends: BTreeSet<i64> = users.iter().filter_map(|(_, used)| used.appended.last().copied()).collect();
+        let ends: BTreeSet<i64> =
+            users.iter().filter_map(|(_, used)| used.appended.last().copied()).collect();
         for (at, used) in &users {
             let own = |element: &i64| used.read.is_some_and(|read| read.contains(element));
             if used.appended.iter().any(own) {
                 return Err(Violation::Future { key: key(), transaction: boxed(*at) });
             }
-            if let Some(last) = used.read.and_then(<[i64]>::last).filter(|last| !ends.contains(last)) {
+            if let Some(last) =
+                used.read.and_then(<[i64]>::last).filter(|last| !ends.contains(last))
+            {
                 let (writer, reader) = (boxed(writers[last]), boxed(*at));
                 return Err(Violation::IntermediateRead { key: key(), writer, reader });
             }
@@ -133,7 +167,8 @@ impl<'a> List<'a> {
     /// The transactions that surely appended what no other read.
     fn unseen(&self, happened: &[bool]) -> BTreeSet<usize> {
         let order: BTreeSet<i64> = self.order.iter().copied().collect();
-        let unseen = self.writers.iter().filter(|(element, at)| happened[**at] && !order.contains(element));
+        let unseen =
+            self.writers.iter().filter(|(element, at)| happened[**at] && !order.contains(element));
         unseen.map(|(_, at)| *at).collect()
     }
 
@@ -145,26 +180,42 @@ impl<'a> List<'a> {
         // What was not read comes after everything that was.
         let unseen = self.unseen(happened);
         for late in &unseen {
-            graph.relate(self.order.len().checked_sub(1).and_then(writer), Some(*late), Why::Ww, self.key);
+            graph.relate(
+                self.order.len().checked_sub(1).and_then(writer),
+                Some(*late),
+                Why::Ww,
+                self.key,
+            );
         }
         for (at, used) in &self.users {
             let Some(read) = used.read else { continue };
             graph.relate(read.len().checked_sub(1).and_then(writer), Some(*at), Why::Wr, self.key);
             match writer(read.len()) {
                 Some(next) => graph.relate(Some(*at), Some(next), Why::Rw, self.key),
-                None => unseen.iter().for_each(|late| graph.relate(Some(*at), Some(*late), Why::Rw, self.key)),
+                None => unseen
+                    .iter()
+                    .for_each(|late| graph.relate(Some(*at), Some(*late), Why::Rw, self.key)),
             }
             if read.len() == self.order.len() && unseen.contains(at) {
-                let read_alike = |(_, other): &&(usize, Use<'a>)| other.read.is_some_and(|other| other == read);
-                for (other, _) in self.users.iter().filter(read_alike).filter(|(other, _)| unseen.contains(other)) {
+                let read_alike =
+                    |(_, other): &&(usize, Use<'a>)| other.read.is_some_and(|other| other == read);
+                for (other, _) in
+                    self.users.iter().filter(read_alike).filter(|(other, _)| unseen.contains(other))
+                {
                     graph.one_is_lost(*at, *other, self.key);
                 }
             }
         }
     }
 
-    /// Relates those that appended what was not read as if they had done so in the order of `places`.
-    pub(super) fn relate_in_order(&self, places: &[usize], happened: &[bool], graph: &mut Graph<'a>) {
+    /// Relates those that appended what was not read as if they had done so in the order of
+    /// `places`.
+    pub(super) fn relate_in_order(
+        &self,
+        places: &[usize],
+        happened: &[bool],
+        graph: &mut Graph<'a>,
+    ) {
         let mut unseen: Vec<usize> = self.unseen(happened).into_iter().collect();
         unseen.sort_by_key(|at| places[*at]);
         for pair in unseen.windows(2) {

@@ -1,4 +1,5 @@
-//! What registers tell: a value names its writer, and who reads one value and writes another follows it.
+//! What registers tell: a value names its writer, and who reads one value and writes another
+//! follows it.
 
 use super::graph::Graph;
 use super::{Kinds, Violation, Why};
@@ -55,9 +56,10 @@ fn used<'a>(
         }
         let known = uses.entry(key).or_default();
         match known.written.last().copied().or(known.read) {
-            Some(before) if !before.same(value) => {
-                Err(Violation::Internal { key: key.clone(), transaction: Box::new(transaction.clone()) })
-            }
+            Some(before) if !before.same(value) => Err(Violation::Internal {
+                key: key.clone(),
+                transaction: Box::new(transaction.clone()),
+            }),
             Some(_) => Ok(()),
             None => {
                 known.read = Some(value);
@@ -68,7 +70,9 @@ fn used<'a>(
     for op in &transaction.ops {
         match op {
             Op::Read(key, value) if keys.contains(key) => read(&mut uses, key, value)?,
-            Op::Write(key, value) if keys.contains(key) => uses.entry(key).or_default().written.push(value),
+            Op::Write(key, value) if keys.contains(key) => {
+                uses.entry(key).or_default().written.push(value)
+            }
             Op::Scan(low, high, rows) => {
                 for (key, value) in super::shown(keys, low, high, rows) {
                     read(&mut uses, key, value)?;
@@ -92,14 +96,20 @@ pub(super) struct Register<'a> {
 
 impl<'a> Register<'a> {
     /// `None` if a number was written twice: it names no writer.
-    fn new(history: &[&'a Transaction], users: Users<'a>, name: &'a String) -> Result<Option<Self>, Violation> {
+    fn new(
+        history: &[&'a Transaction],
+        users: Users<'a>,
+        name: &'a String,
+    ) -> Result<Option<Self>, Violation> {
         let boxed = |at: usize| Box::new(history[at].clone());
         let key = || name.clone();
         let (mut writers, mut deleted) = (BTreeMap::new(), false);
         for (at, used) in &users {
             for value in &used.written {
                 match value {
-                    Value::Number(number) if writers.insert(*number, *at).is_some() => return Ok(None),
+                    Value::Number(number) if writers.insert(*number, *at).is_some() => {
+                        return Ok(None);
+                    }
                     Value::Number(_) => {}
                     _ => deleted |= history[*at].status != Status::Fail,
                 }
@@ -109,13 +119,19 @@ impl<'a> Register<'a> {
         let source = |at: usize, value: &Value| match value {
             Value::Number(number) => match writers.get(number).copied() {
                 None => Err(garbage(*number, at)),
-                Some(writer) if writer == at => Err(Violation::Future { key: key(), transaction: boxed(at) }),
+                Some(writer) if writer == at => {
+                    Err(Violation::Future { key: key(), transaction: boxed(at) })
+                }
                 Some(writer) if history[writer].status == Status::Fail => {
                     let (writer, reader) = (boxed(writer), boxed(at));
                     Err(Violation::AbortedRead { key: key(), element: *number, writer, reader })
                 }
                 Some(writer) if users[&writer].written.last() != Some(&value) => {
-                    Err(Violation::IntermediateRead { key: key(), writer: boxed(writer), reader: boxed(at) })
+                    Err(Violation::IntermediateRead {
+                        key: key(),
+                        writer: boxed(writer),
+                        reader: boxed(at),
+                    })
                 }
                 Some(writer) => Ok(Source::Writer(writer)),
             },
@@ -124,7 +140,8 @@ impl<'a> Register<'a> {
             Value::List(_) | Value::Nothing => Ok(Source::Start),
         };
         let read = users.iter().filter_map(|(at, used)| Some((*at, used.read?)));
-        let sources = read.map(|(at, value)| Ok((at, source(at, value)?))).collect::<Result<_, _>>()?;
+        let sources =
+            read.map(|(at, value)| Ok((at, source(at, value)?))).collect::<Result<_, _>>()?;
         Ok(Some(Register { key: name, users, sources, deleted }))
     }
 
@@ -138,13 +155,16 @@ impl<'a> Register<'a> {
 
     /// The transactions that surely wrote.
     pub(super) fn writers<'b>(&'b self, happened: &'b [bool]) -> impl Iterator<Item = usize> + 'b {
-        let wrote = |(at, used): (&usize, &Use<'_>)| (happened[*at] && !used.written.is_empty()).then_some(*at);
+        let wrote = |(at, used): (&usize, &Use<'_>)| {
+            (happened[*at] && !used.written.is_empty()).then_some(*at)
+        };
         self.users.iter().filter_map(wrote)
     }
 
     /// Whether reads leave the order of its writers open: several wrote, not all after a look.
     pub(super) fn is_open(&self, happened: &[bool]) -> bool {
-        let looked = |at: usize| matches!(self.sources.get(&at), Some(Source::Start | Source::Writer(_)));
+        let looked =
+            |at: usize| matches!(self.sources.get(&at), Some(Source::Start | Source::Writer(_)));
         self.writers(happened).nth(1).is_some() && !self.writers(happened).all(looked)
     }
 
@@ -157,8 +177,8 @@ impl<'a> Register<'a> {
     }
 
     pub(super) fn relate(&self, happened: &[bool], graph: &mut Graph<'a>) {
-        // By transaction that wrote: those that read this and wrote. By nothing: those that wrote and
-        // read nothing before, unless that may stand for a deletion.
+        // By transaction that wrote: those that read this and wrote. By nothing: those that wrote
+        // and read nothing before, unless that may stand for a deletion.
         let mut after: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
         for at in self.writers(happened) {
             match self.sources.get(&at) {
@@ -186,7 +206,12 @@ impl<'a> Register<'a> {
     }
 
     /// Relates all who used it as if they had written in the order of `places`.
-    pub(super) fn relate_in_order(&self, places: &[usize], happened: &[bool], graph: &mut Graph<'a>) {
+    pub(super) fn relate_in_order(
+        &self,
+        places: &[usize],
+        happened: &[bool],
+        graph: &mut Graph<'a>,
+    ) {
         let mut writers: Vec<usize> = self.writers(happened).collect();
         writers.sort_by_key(|at| places[*at]);
         for pair in writers.windows(2) {
@@ -194,7 +219,9 @@ impl<'a> Register<'a> {
         }
         for (at, source) in &self.sources {
             let next = match source {
-                Source::Writer(from) => writers.iter().position(|writer| writer == from).map_or(0, |place| place + 1),
+                Source::Writer(from) => {
+                    writers.iter().position(|writer| writer == from).map_or(0, |place| place + 1)
+                }
                 Source::Start | Source::StartOrDeletion => 0,
             };
             graph.relate(Some(*at), writers.get(next).copied(), Why::Rw, self.key);

@@ -60,7 +60,9 @@ pub(super) struct Values<'a> {
 
 impl<'a> Values<'a> {
     pub(super) fn new(transactions: &[&'a Transaction]) -> Values<'a> {
-        let named = transactions.iter().flat_map(|transaction| transaction.ops.iter().flat_map(super::named));
+        let named = transactions
+            .iter()
+            .flat_map(|transaction| transaction.ops.iter().flat_map(super::named));
         let keys: Vec<&str> = named.collect::<BTreeSet<_>>().into_iter().collect();
         let nodes = (0..keys.len()).map(Node::Nothing).collect();
         let ids = (0..keys.len()).map(|key| (Node::Nothing(key), key)).collect();
@@ -73,7 +75,11 @@ impl<'a> Values<'a> {
                 Op::Read(..) | Op::Scan(..) => {}
             }
         }
-        let mixed = appended.into_iter().zip(written).map(|(appended, written)| appended && written).collect();
+        let mixed = appended
+            .into_iter()
+            .zip(written)
+            .map(|(appended, written)| appended && written)
+            .collect();
         Values { keys, mixed, nodes, ids }
     }
 
@@ -126,7 +132,9 @@ impl<'a> Values<'a> {
         match value {
             Value::Nothing => key,
             Value::Number(number) => self.id(Node::Number(key, *number)),
-            Value::List(list) => list.iter().fold(key, |shorter, element| self.id(Node::Longer(shorter, *element))),
+            Value::List(list) => {
+                list.iter().fold(key, |shorter, element| self.id(Node::Longer(shorter, *element)))
+            }
         }
     }
 
@@ -168,7 +176,8 @@ impl<'a> Values<'a> {
                     steps.push(Step::Read(key, self.intern(key, value)));
                 }
                 Op::Scan(low, high, rows) if believed => {
-                    let shown: HashMap<&str, &Value> = rows.iter().map(|(key, value)| (key.as_str(), value)).collect();
+                    let shown: HashMap<&str, &Value> =
+                        rows.iter().map(|(key, value)| (key.as_str(), value)).collect();
                     let within = self.within(low, high);
                     for key in within.clone() {
                         let value = shown.get(self.keys[key]).copied().unwrap_or(&Value::Nothing);
@@ -192,7 +201,9 @@ impl<'a> Values<'a> {
         let (mut written, mut needs) = (BTreeSet::new(), BTreeSet::new());
         for step in &steps {
             match step {
-                Step::Read(key, value) if !written.contains(key) => drop(needs.insert((*key, *value))),
+                Step::Read(key, value) if !written.contains(key) => {
+                    let _ = needs.insert((*key, *value));
+                }
                 Step::Read(..) => {}
                 Step::Set(key, _) | Step::Append(key, _) => drop(written.insert(*key)),
             }
@@ -200,9 +211,14 @@ impl<'a> Values<'a> {
         Compiled { steps, needs: needs.into_iter().collect() }
     }
 
-    /// Which transactions are tried: those that must happen, and those of which some transaction may
-    /// have read a value.
-    pub(super) fn may_matter(&self, transactions: &[&Transaction], compiled: &[Compiled], must: &[bool]) -> Vec<bool> {
+    /// Which transactions are tried: those that must happen, and those of which some transaction
+    /// may have read a value.
+    pub(super) fn may_matter(
+        &self,
+        transactions: &[&Transaction],
+        compiled: &[Compiled],
+        must: &[bool],
+    ) -> Vec<bool> {
         let mut read: BTreeSet<ValueId> = BTreeSet::new();
         for step in compiled.iter().flat_map(|compiled| &compiled.steps) {
             if let Step::Read(_, value) = step {

@@ -19,7 +19,9 @@ pub fn history(text: &str) -> Vec<Transaction> {
         let mut parts = line.splitn(3, ' ');
         let (start, end) = (parts.next().unwrap(), parts.next().unwrap());
         let ops = parts.next().unwrap();
-        format!(r#"{{"client":{client},"start":{start},"end":{end},"status":"{status}","ops":[{ops}]}}"#)
+        format!(
+            r#"{{"client":{client},"start":{start},"end":{end},"status":"{status}","ops":[{ops}]}}"#
+        )
     };
     parse(&text.trim().lines().enumerate().map(line).collect::<Vec<_>>().join("\n"))
 }

@@ -9,7 +9,8 @@ pub(super) const HEADER_BYTES: usize = 8;
 
 /// One more.
 pub(super) fn append(bytes: &mut Vec<u8>, payload: &[u8]) {
-    let length = u32::try_from(payload.len()).expect("invariant: a posted frame is within the limit");
+    let length =
+        u32::try_from(payload.len()).expect("invariant: a posted frame is within the limit");
     bytes.extend_from_slice(&length.to_le_bytes());
     bytes.extend_from_slice(&crc32fast::hash(payload).to_le_bytes());
     bytes.extend_from_slice(payload);

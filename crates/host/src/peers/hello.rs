@@ -4,8 +4,9 @@
 //!   "MERIDIAN" version:u16 cluster:u128 from:u32 to:u32 life:u32 disk:u64 yours:u64 timebase:u8 crc:u32      integers little-endian
 //! ```
 //!
-//! `yours` is the other's disk, as the sender remembers it; 0 if they have never met. `timebase` is 0 where times are those of the day, and 1 on cluster time: the
-//! two do not compare, so that nodes of both do not speak.
+//! `yours` is the other's disk, as the sender remembers it; 0 if they have never met. `timebase` is
+//! 0 where times are those of the day, and 1 on cluster time: the two do not compare, so that nodes
+//! of both do not speak.
 
 use meridian_machine::{Incarnation, NodeId};
 use meridian_placement::{DiskId, Greeting};
@@ -49,7 +50,9 @@ impl Hello {
 
     /// The inverse; or what it is, if it is none.
     pub fn decode(bytes: &[u8; BYTES]) -> Result<Hello, String> {
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let word = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         if bytes[..2] == HANDSHAKE {
             return Err("it speaks TLS: all members have certificates, or none".into());
@@ -83,7 +86,13 @@ mod tests {
     fn a_hello_reads_back_and_no_other_bytes_do() {
         for yours in [None, Some(DiskId(u64::MAX))] {
             let greeting = Greeting { disk: DiskId(7 << 40), life: Incarnation(9), yours };
-            let hello = Hello { cluster: 3 << 100 | 5, from: NodeId(1), to: NodeId(2), greeting, timebase: 1 };
+            let hello = Hello {
+                cluster: 3 << 100 | 5,
+                from: NodeId(1),
+                to: NodeId(2),
+                greeting,
+                timebase: 1,
+            };
             let good = hello.encode();
             assert_eq!(Hello::decode(&good), Ok(hello));
             for at in 0..good.len() {

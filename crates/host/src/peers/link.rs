@@ -1,7 +1,9 @@
 //! What one node says to another: a queue, and a connection that it gets onto.
 //!
-//! Whoever has something to say writes it on his own thread as far as the socket takes it; what is left goes to the link's thread, and what others say meanwhile is
-//! coalesced into the next write. One writes at a time, and he who does holds `writing`; while something is `left`, that is the link's thread.
+//! Whoever has something to say writes it on his own thread as far as the socket takes it; what is
+//! left goes to the link's thread, and what others say meanwhile is coalesced into the next write.
+//! One writes at a time, and he who does holds `writing`; while something is `left`, that is the
+//! link's thread.
 
 use super::LONGEST_BACK_OFF;
 use super::frame::{self, HEADER_BYTES};
@@ -88,11 +90,13 @@ impl Link {
         Link { state, changed, dropped, queue_bytes, frame_bytes }
     }
 
-    /// Queues a frame; or drops it, if there is no room or no connection, or this node may not speak.
+    /// Queues a frame; or drops it, if there is no room or no connection, or this node may not
+    /// speak.
     pub fn post(&self, may_speak: bool, deadline: Option<u64>, payload: Vec<u8>) {
         let mut state = self.state.lock();
         let bytes = payload.len() + HEADER_BYTES;
-        let fits = state.queued_bytes + bytes <= self.queue_bytes && payload.len() <= self.frame_bytes;
+        let fits =
+            state.queued_bytes + bytes <= self.queue_bytes && payload.len() <= self.frame_bytes;
         if !may_speak || !fits || state.line.is_none() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
@@ -115,7 +119,11 @@ impl Link {
             state.writing = true;
             drop(state);
             let sent = line.seal(&mut buffer).and_then(|()| {
-                match rustix::net::send(&line.socket, &buffer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                match rustix::net::send(
+                    &line.socket,
+                    &buffer,
+                    SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+                ) {
                     Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
                     sent => Ok(sent?),
                 }
@@ -137,7 +145,8 @@ impl Link {
         state.writing = false;
     }
 
-    /// The link's thread: what is said goes over this connection to this life of the node, until it is lost or the link is stopped.
+    /// The link's thread: what is said goes over this connection to this life of the node, until it
+    /// is lost or the link is stopped.
     pub fn carry(&self, line: Line, life: Incarnation, clock: &Clock) {
         let line = Arc::new(line);
         let mut state = self.state.lock();
@@ -147,7 +156,8 @@ impl Link {
         (state.line, state.life) = (Some(Arc::clone(&line)), life);
         while state.line.is_some() {
             if state.left.is_empty() {
-                // Nobody reads this direction, so a closed connection shows up at the next write, or here.
+                // Nobody reads this direction, so a closed connection shows up at the next write,
+                // or here.
                 self.changed.wait_for(&mut state, LONGEST_BACK_OFF);
                 if state.left.is_empty() && !state.writing && closed(&line.socket) {
                     self.lose(&mut state);
@@ -168,7 +178,8 @@ impl Link {
         }
     }
 
-    /// The link's thread: there is nothing to do for so long, unless the node knocks or the link is stopped.
+    /// The link's thread: there is nothing to do for so long, unless the node knocks or the link is
+    /// stopped.
     pub fn wait(&self, at_most: Duration) {
         let mut state = self.state.lock();
         if !state.stopped {
@@ -176,7 +187,8 @@ impl Link {
         }
     }
 
-    /// This life of the node has begun to speak: so it can be reached, and what was connected to an earlier one is void.
+    /// This life of the node has begun to speak: so it can be reached, and what was connected to an
+    /// earlier one is void.
     pub fn knock(&self, life: Incarnation) {
         let mut state = self.state.lock();
         if state.line.is_some() && state.life != life {
@@ -213,7 +225,8 @@ impl Link {
         self.dropped.fetch_add(state.queue.len() as u64, Ordering::Relaxed);
         state.queue.clear();
         state.queued_bytes = 0;
-        // What is left was the link's thread's to write, which has not begun: nobody else would say that nobody writes any more.
+        // What is left was the link's thread's to write, which has not begun: nobody else would say
+        // that nobody writes any more.
         if !std::mem::take(&mut state.left).is_empty() {
             state.writing = false;
         }
@@ -227,7 +240,8 @@ fn gather(state: &mut State, buffer: &mut Vec<u8>, clock: &Clock) {
     while buffer.len() < COALESCE_BYTES {
         let Some(Frame { deadline, payload }) = state.queue.pop_front() else { break };
         state.queued_bytes -= payload.len() + HEADER_BYTES;
-        let now = |latest: &mut Option<u64>| *latest.get_or_insert_with(|| clock.now().interval.latest);
+        let now =
+            |latest: &mut Option<u64>| *latest.get_or_insert_with(|| clock.now().interval.latest);
         if deadline.is_none_or(|deadline| now(&mut latest) < deadline) {
             frame::append(buffer, &payload);
         }
@@ -239,7 +253,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// A connection is lost after a writer has left something to the link's thread, and before that has begun.
+    /// A connection is lost after a writer has left something to the link's thread, and before that
+    /// has begun.
     #[test]
     fn what_was_left_of_a_lost_connection_keeps_nobody_from_writing() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,7 +1,8 @@
 //! Frames between nodes.
 //!
-//! Every node keeps one connection to each other node for what it says, and accepts one from each for what it hears. A frame may
-//! be lost, never altered, and frames of one connection keep their order; everything above is built for that.
+//! Every node keeps one connection to each other node for what it says, and accepts one from each
+//! for what it hears. A frame may be lost, never altered, and frames of one connection keep their
+//! order; everything above is built for that.
 //!
 //! | file | question |
 //! |---|---|
@@ -11,14 +12,19 @@
 //! | `frame` | where does one message end and the next begin? |
 //!
 //! Invariants:
-//! 1. A link's queue is bounded in bytes; what does not fit is dropped and counted, and so is what is said while not connected.
+//! 1. A link's queue is bounded in bytes; what does not fit is dropped and counted, and so is what
+//!    is said while not connected.
 //! 2. A frame with a deadline leaves only while the clock's latest is before it.
-//! 3. Memory for a frame grows as its bytes arrive, never by the announced length, and never above the limit.
-//! 4. A connection that says anything wrong (cluster, version, checksum, length, another disk, an earlier life) is closed with a reason in the
-//!    log; nothing else notices.
-//! 5. Until this node is admitted to the cluster, it says hello and nothing else, and hears nothing else.
-//! 6. Whoever has not said in time who he is is not waited for, and there are never more than some of those: on a network anybody can connect.
-//! 7. Where members have certificates ([`crate::trust`]), all of this is inside TLS, and a hello says what the certificate says.
+//! 3. Memory for a frame grows as its bytes arrive, never by the announced length, and never above
+//!    the limit.
+//! 4. A connection that says anything wrong (cluster, version, checksum, length, another disk, an
+//!    earlier life) is closed with a reason in the log; nothing else notices.
+//! 5. Until this node is admitted to the cluster, it says hello and nothing else, and hears nothing
+//!    else.
+//! 6. Whoever has not said in time who he is is not waited for, and there are never more than some
+//!    of those: on a network anybody can connect.
+//! 7. Where members have certificates ([`crate::trust`]), all of this is inside TLS, and a hello
+//!    says what the certificate says.
 //!
 //! Not yet here: room in a full queue set aside for votes and heartbeats.
 
@@ -124,7 +130,11 @@ impl Peers {
         for (node, address) in &peers.options.others {
             let (of_thread, node, address) = (Arc::clone(&peers), *node, address.clone());
             let guard = &peers.options.guard;
-            threads.push(guard.spawn(format!("link-{node}"), move || of_thread.keep_connected(node, &address))?);
+            threads.push(
+                guard.spawn(format!("link-{node}"), move || {
+                    of_thread.keep_connected(node, &address)
+                })?,
+            );
         }
         if let Some(listener) = listener {
             let of_thread = Arc::clone(&peers);
@@ -142,7 +152,8 @@ impl Peers {
         }
     }
 
-    /// Writes what is queued for a node, on the caller's thread as far as that goes without waiting.
+    /// Writes what is queued for a node, on the caller's thread as far as that goes without
+    /// waiting.
     pub fn flush(&self, to: NodeId) {
         if let Some(link) = self.links.get(&to) {
             link.flush(&self.clock);
@@ -154,7 +165,8 @@ impl Peers {
         self.links.values().map(|link| link.dropped()).sum()
     }
 
-    /// The nodes with which there is a connection in both directions: who asks one of them can be answered.
+    /// The nodes with which there is a connection in both directions: who asks one of them can be
+    /// answered.
     pub fn connected(&self) -> Vec<NodeId> {
         self.links.keys().copied().filter(|node| self.is_connected(*node)).collect()
     }
@@ -162,10 +174,13 @@ impl Peers {
     /// Whether a node hears this one, and speaks to it.
     pub fn is_connected(&self, node: NodeId) -> bool {
         let speaks = || self.speaking.lock().get(&node).is_some_and(|connections| *connections > 0);
-        self.options.identity.admitted() && self.links.get(&node).is_some_and(|link| link.is_connected()) && speaks()
+        self.options.identity.admitted()
+            && self.links.get(&node).is_some_and(|link| link.is_connected())
+            && speaks()
     }
 
-    /// Becomes the reason, once it turns out that this node has lost what it had promised to others.
+    /// Becomes the reason, once it turns out that this node has lost what it had promised to
+    /// others.
     pub fn stranger(&self) -> watch::Receiver<Option<String>> {
         self.stranger.subscribe()
     }
@@ -224,7 +239,8 @@ impl Peers {
     fn hello(&self, to: NodeId) -> [u8; hello::BYTES] {
         let identity = &self.options.identity;
         let (cluster, from) = (identity.cluster, identity.me);
-        Hello { cluster, from, to, greeting: identity.greeting(to), timebase: self.timebase() }.encode()
+        Hello { cluster, from, to, greeting: identity.greeting(to), timebase: self.timebase() }
+            .encode()
     }
 
     /// Who said hello, and what, if it is meant for this node.
@@ -251,14 +267,18 @@ impl Peers {
     }
 
     fn connect(&self, node: NodeId, address: &str) -> io::Result<(Line, Incarnation)> {
-        let mut failed = io::Error::new(io::ErrorKind::NotFound, format!("{address} names no address"));
+        let mut failed =
+            io::Error::new(io::ErrorKind::NotFound, format!("{address} names no address"));
         for address in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, PATIENCE) {
                 Ok(socket) => {
                     let mut timed = Timed::new(&socket)?;
-                    let mut seal = self.options.certificates.as_ref().map(|own| own.call(node)).transpose()?;
+                    let mut seal =
+                        self.options.certificates.as_ref().map(|own| own.call(node)).transpose()?;
                     let life = match &mut seal {
-                        Some(seal) => self.introduce(node, &mut rustls::Stream::new(seal, &mut timed))?,
+                        Some(seal) => {
+                            self.introduce(node, &mut rustls::Stream::new(seal, &mut timed))?
+                        }
                         None => self.introduce(node, &mut timed)?,
                     };
                     timed.proven()?;
@@ -298,7 +318,8 @@ impl Peers {
                 continue;
             };
             let Some(unproven) = Unproven::begin(&self.unproven) else {
-                self.complaints.make("too many connections have not said yet who they are".into(), address);
+                self.complaints
+                    .make("too many connections have not said yet who they are".into(), address);
                 continue; // which closes it
             };
             if let Ok(kept) = stream.try_clone() {
@@ -327,7 +348,12 @@ impl Peers {
     }
 
     /// Reads one connection until it ends.
-    fn hear(&self, socket: &TcpStream, mut unproven: Unproven, receive: &dyn Receive) -> Result<(), String> {
+    fn hear(
+        &self,
+        socket: &TcpStream,
+        mut unproven: Unproven,
+        receive: &dyn Receive,
+    ) -> Result<(), String> {
         let broken = |error: io::Error| enrolment::words(&error);
         let mut timed = Timed::new(socket).map_err(broken)?;
         let mut magic = [0; hello::MAGIC.len()];
@@ -349,7 +375,9 @@ impl Peers {
         let shown = stream.conn.peer_certificates().and_then(|chain| chain.first().cloned());
         let proves = |from: NodeId| match &shown {
             Some(shown) if certificates::names(shown, from) => Ok(()),
-            Some(_) => Err(format!("it says that it is node {}, its certificate says otherwise", from.0)),
+            Some(_) => {
+                Err(format!("it says that it is node {}, its certificate says otherwise", from.0))
+            }
             None => Err("it shows no certificate".into()),
         };
         let (from, greeting) = self.greet(magic, proves, &mut stream)?;
@@ -359,7 +387,12 @@ impl Peers {
     }
 
     /// Takes in what a life of a member says, until the connection ends.
-    fn heed(&self, (from, life): Caller, stream: &mut impl Read, receive: &dyn Receive) -> Result<(), String> {
+    fn heed(
+        &self,
+        (from, life): Caller,
+        stream: &mut impl Read,
+        receive: &dyn Receive,
+    ) -> Result<(), String> {
         *self.speaking.lock().entry(from).or_default() += 1;
         if let Some(link) = self.links.get(&from) {
             link.knock(life);
@@ -371,7 +404,8 @@ impl Peers {
         result
     }
 
-    /// Hears who it is, and says who this is; nothing is remembered of somebody who does not prove it.
+    /// Hears who it is, and says who this is; nothing is remembered of somebody who does not prove
+    /// it.
     fn greet(
         &self,
         magic: [u8; hello::MAGIC.len()],
@@ -394,7 +428,12 @@ impl Peers {
         Ok((from, greeting))
     }
 
-    fn listen_to(&self, (from, life): Caller, stream: &mut impl Read, receive: &dyn Receive) -> Result<(), String> {
+    fn listen_to(
+        &self,
+        (from, life): Caller,
+        stream: &mut impl Read,
+        receive: &dyn Receive,
+    ) -> Result<(), String> {
         let mut bytes = Vec::with_capacity(64 << 10);
         let mut start = 0;
         let mut chunk = vec![0; 64 << 10];
@@ -422,7 +461,8 @@ impl Peers {
                 Ok(0) => return Ok(()),
                 Ok(read) => bytes.extend_from_slice(&chunk[..read]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Whoever ends does not say goodbye in TLS either: frames have their own lengths and checksums.
+                // Whoever ends does not say goodbye in TLS either: frames have their own lengths
+                // and checksums.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
                 Err(error) => return Err(enrolment::words(&error)),
             }

@@ -21,7 +21,8 @@ struct Pair {
 }
 
 fn identity(me: u32, cluster: u32) -> Identity {
-    let member = |node| Member { node: NodeId(node), zone: String::new(), address: format!("{cluster}") };
+    let member =
+        |node| Member { node: NodeId(node), zone: String::new(), address: format!("{cluster}") };
     Identity::in_memory(NodeId(me), &Members::new([1, 2].map(member)).unwrap()).unwrap()
 }
 
@@ -42,7 +43,10 @@ fn start(
         frame_bytes: 16 << 20,
     };
     let clock = Arc::new(Clock::new(clock));
-    (Peers::start(options, Some(listener), clock, Arc::new(Heard(Mutex::new(sender)))).unwrap(), heard)
+    (
+        Peers::start(options, Some(listener), clock, Arc::new(Heard(Mutex::new(sender)))).unwrap(),
+        heard,
+    )
 }
 
 fn pair(clusters: [u32; 2]) -> Pair {
@@ -59,7 +63,8 @@ fn pair_on(clusters: [u32; 2], clock: ClockBound) -> Pair {
 }
 
 impl Pair {
-    /// Both are connected: one that hears the other may not have been heard by it yet, and then hears no frame.
+    /// Both are connected: one that hears the other may not have been heard by it yet, and then
+    /// hears no frame.
     fn meet(&self) {
         wait_until(|| [&self.one, &self.two].iter().all(|peers| peers.connected().len() == 1));
     }
@@ -111,7 +116,9 @@ fn who_comes_back_with_another_disk_is_told_and_not_heard() {
     let (replaced, _) = start(1, identity(1, 7), ClockBound::LOOPBACK, pair.address, listener);
     let told = replaced.stranger();
     wait_until(|| told.borrow().is_some());
-    assert!(told.borrow().as_ref().unwrap().contains("node 2 remembers this node with another disk"));
+    assert!(
+        told.borrow().as_ref().unwrap().contains("node 2 remembers this node with another disk")
+    );
     replaced.post(NodeId(2), None, b"vote for me".to_vec());
     replaced.flush(NodeId(2));
     assert!(replaced.connected().is_empty() && pair.two.connected().is_empty());
@@ -152,7 +159,8 @@ fn another_cluster_and_another_time_are_refused_and_garbage_disturbs_nobody() {
 fn who_does_not_say_who_he_is_disturbs_nobody_who_has() {
     let pair = pair([7, 7]);
     pair.meet();
-    let silent: Vec<TcpStream> = (0..unproven::MOST + 20).map(|_| TcpStream::connect(pair.address).unwrap()).collect();
+    let silent: Vec<TcpStream> =
+        (0..unproven::MOST + 20).map(|_| TcpStream::connect(pair.address).unwrap()).collect();
     let mut last = silent.last().unwrap();
     last.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     assert_eq!(last.read(&mut [0]).unwrap(), 0, "there is no room for it");

@@ -1,5 +1,5 @@
-//! Somebody who has connected and not said who he is: on a network anybody can. He is not waited for for long, there are never more than some of them, and
-//! the log is not theirs to fill.
+//! Somebody who has connected and not said who he is: on a network anybody can. He is not waited
+//! for for long, there are never more than some of them, and the log is not theirs to fill.
 
 use parking_lot::Mutex;
 use std::io::{self, Read, Write};
@@ -29,7 +29,9 @@ impl<'a> Timed<'a> {
     }
 
     fn left(&self) -> io::Result<Option<Duration>> {
-        let left = |until: Instant| until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
+        let left = |until: Instant| {
+            until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+        };
         let late = || io::Error::new(io::ErrorKind::TimedOut, "it took too long to say who it is");
         self.until.map(|until| left(until).ok_or_else(late)).transpose()
     }

@@ -21,14 +21,19 @@ struct Handle {
 }
 
 /// How a node runs the protocol.
-pub const HOSTED: HostedProtocol = HostedProtocol { protocol: &qwstore::PROTOCOL, open, choose_replicas };
+pub const HOSTED: HostedProtocol =
+    HostedProtocol { protocol: &qwstore::PROTOCOL, open, choose_replicas };
 
 /// Brings to life this node's replica of a database, if it has one.
-fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
+fn open(
+    row: &DatabaseRow,
+    context: &Arc<NodeContext>,
+) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
     let desk = Desk::of(row, context, QwStore);
     let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
     let records = context.read(KIND, &context.records.of(key))?;
-    let replica = begin(key, Arc::clone(&desk), records).map_err(|error| context.of_store(error))?;
+    let replica =
+        begin(key, Arc::clone(&desk), records).map_err(|error| context.of_store(error))?;
     context.records.take(key); // Not before: after an error it is opened again.
     replica.into_iter().for_each(|replica| desk.add(replica));
     Ok(Arc::new(Handle { gateway: Arc::new(Gateway::new(desk)) }))
@@ -77,7 +82,10 @@ impl DatabaseHandle for Handle {
 
     fn status(&self, row: &DatabaseRow) -> Vec<ShardStatus> {
         let (desk, replicas) = (self.desk(), self.desk().replicas());
-        desk.replica().map(|replica| ShardStatus::leaderless(row, &replicas, &*replica)).into_iter().collect()
+        desk.replica()
+            .map(|replica| ShardStatus::leaderless(row, &replicas, &*replica))
+            .into_iter()
+            .collect()
     }
 
     fn close(&self) -> Vec<Arc<dyn Settles>> {

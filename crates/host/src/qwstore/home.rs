@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. Versions are installed before anything that follows in the outbox leaves.
-//! 2. What is collected lies at or below what the machine has closed: nothing is written there any more.
+//! 2. What is collected lies at or below what the machine has closed: nothing is written there any
+//!    more.
 
 use super::Desk;
 use crate::outlet::Outlet;
@@ -34,8 +35,13 @@ pub struct ReplicaHome {
     this: Weak<ReplicaShard>,
 }
 
-/// Brings a replica to life from what the log has of it. `None` if this node is none of the database's.
-pub fn begin(key: MachineKey, desk: Arc<Desk>, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard>>, StoreError> {
+/// Brings a replica to life from what the log has of it. `None` if this node is none of the
+/// database's.
+pub fn begin(
+    key: MachineKey,
+    desk: Arc<Desk>,
+    records: Vec<Kept>,
+) -> Result<Option<Arc<ReplicaShard>>, StoreError> {
     let ((me, life), plumbing) = (desk.here(), Arc::clone(desk.plumbing()));
     if !desk.replicas().contains(&me) {
         return Ok(None);
@@ -43,10 +49,12 @@ pub fn begin(key: MachineKey, desk: Arc<Desk>, records: Vec<Kept>) -> Result<Opt
     let space = Space::open(key.database, key.shard, Arc::clone(&plumbing.store))?;
     let (extent, goes_to) = (space.extent()?, Kept::goes_to(&records));
     if extent.position < goes_to {
-        return Err(space.lacks(goes_to)); // What was acknowledged is on every replica's disk, or a disk was lost.
+        // What was acknowledged is on every replica's disk, or a disk was lost.
+        return Err(space.lacks(goes_to));
     }
     let mut out = Outbox::new();
-    let replica = Replica::new(KeyRange::all(), records, (extent.position, extent.horizon), &mut out);
+    let replica =
+        Replica::new(KeyRange::all(), records, (extent.position, extent.horizon), &mut out);
     let outlet = Outlet::new(KIND, key, (me, life), plumbing, Arc::clone(desk.peers()));
     Ok(Some(Resident::new(replica, out, |this| ReplicaHome {
         outlet: Arc::new(outlet),
@@ -59,7 +67,12 @@ pub fn begin(key: MachineKey, desk: Arc<Desk>, records: Vec<Kept>) -> Result<Opt
 
 impl ReplicaHome {
     /// What is newest in a range here: of so many rows and about a megabyte at most.
-    pub fn find(&self, range: &KeyRange, reverse: bool, limit_rows: usize) -> Result<Rows, StoreError> {
+    pub fn find(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Result<Rows, StoreError> {
         let chunk = self.space.scan(range, Timestamp::MAX, reverse, limit_rows, CHUNK_BYTES)?;
         Ok(Rows { rows: chunk.rows, at: Vec::new(), rest: chunk.rest })
     }

@@ -1,4 +1,5 @@
-//! Databases of the qwstore protocol on this node: a replica of the shard, and the sessions that write to all replicas and read from one.
+//! Databases of the qwstore protocol on this node: a replica of the shard, and the sessions that
+//! write to all replicas and read from one.
 //!
 //! | file | question |
 //! |---|---|

@@ -17,7 +17,11 @@ impl Site for Desk {
         self.plumbing().journal.is_full()
     }
 
-    fn find_here(&self, range: &KeyRange, (reverse, limit): (bool, usize)) -> Option<Result<Rows, Failure>> {
+    fn find_here(
+        &self,
+        range: &KeyRange,
+        (reverse, limit): (bool, usize),
+    ) -> Option<Result<Rows, Failure>> {
         let found = self.replica()?.world().find(range, reverse, limit);
         Some(found.map_err(|error| Failure::Storage(error.to_string())))
     }

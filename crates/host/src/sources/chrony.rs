@@ -1,11 +1,13 @@
-//! chrony: what chronyd says of the system clock, over its command protocol (version 6, as `chronyc tracking` asks).
+//! chrony: what chronyd says of the system clock, over its command protocol (version 6, as
+//! `chronyc tracking` asks).
 //!
 //! ```text
 //!   asks:     6 1 0 0  33:u16  attempt:u16  sequence:u32  …             104 bytes, as long as the answer
 //!   answers:  6 2 0 0  33:u16  5:u16  status:u16 …  sequence:u32 …  tracking               integers big-endian
 //! ```
 //!
-//! The system clock is off by no more than what chronyd has still to correct, the root dispersion, and half the root delay.
+//! The system clock is off by no more than what chronyd has still to correct, the root dispersion,
+//! and half the root delay.
 
 use super::{Source, Statement, Status, system_clock};
 use std::io;
@@ -58,7 +60,9 @@ impl Line {
         let _ = std::fs::remove_file(&own);
         let line = UnixDatagram::bind(&own)?;
         let line = Line::Socket(line, own);
-        let Line::Socket(datagrams, own) = &line else { unreachable!("invariant: it was just made") };
+        let Line::Socket(datagrams, own) = &line else {
+            unreachable!("invariant: it was just made")
+        };
         // chronyd runs as another user.
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(own, std::fs::Permissions::from_mode(0o666))?;
@@ -192,7 +196,10 @@ fn tracking(bytes: &[u8], sequence: u32) -> Option<Result<Tracking, String>> {
     Some((|| {
         let short = || "chronyd's answer is too short".to_owned();
         if bytes[..2] != [6, 2] {
-            return Err(format!("chronyd speaks version {} of its protocol, this version knows 6", bytes[0]));
+            return Err(format!(
+                "chronyd speaks version {} of its protocol, this version knows 6",
+                bytes[0]
+            ));
         }
         let status = half(8).ok_or_else(short)?;
         if status != 0 {
@@ -209,7 +216,10 @@ fn tracking(bytes: &[u8], sequence: u32) -> Option<Result<Tracking, String>> {
             return Err(format!("chronyd names an error of {max_error} s"));
         }
         // More than three centuries saturate.
-        Ok(Tracking { synchronised: leap != NOT_SYNCHRONISED, max_error_ns: (max_error * 1e9).ceil() as u64 })
+        Ok(Tracking {
+            synchronised: leap != NOT_SYNCHRONISED,
+            max_error_ns: (max_error * 1e9).ceil() as u64,
+        })
     })())
 }
 
@@ -246,7 +256,8 @@ mod tests {
 
     #[test]
     fn its_floats_are_what_they_mean() {
-        for (coefficient, exponent, value) in [(1, 0, 1.0), (-3, -1, -1.5), (16_777_215, -25, 0.499_999_970_197_677_6)]
+        for (coefficient, exponent, value) in
+            [(1, 0, 1.0), (-3, -1, -1.5), (16_777_215, -25, 0.499_999_970_197_677_6)]
         {
             assert_eq!(float(bits(coefficient, exponent)), value);
         }
@@ -264,11 +275,17 @@ mod tests {
         let lost = tracking(&answer(&asked, 3, [0; 3]), 7).unwrap().unwrap();
         assert!(!lost.synchronised);
         for length in 0..good.len() {
-            assert!(!matches!(tracking(&good[..length], 7), Some(Ok(_))) || length >= 100, "{length}");
+            assert!(
+                !matches!(tracking(&good[..length], 7), Some(Ok(_))) || length >= 100,
+                "{length}"
+            );
         }
-        for (at, value, why) in
-            [(0, 5, "version 5"), (9, 2, "refuses"), (7, 9, "another question"), (92, 0x81, "error of")]
-        {
+        for (at, value, why) in [
+            (0, 5, "version 5"),
+            (9, 2, "refuses"),
+            (7, 9, "another question"),
+            (92, 0x81, "error of"),
+        ] {
             let mut bad = good.clone();
             bad[at] = value;
             let said = tracking(&bad, 7).unwrap();
@@ -294,10 +311,12 @@ mod tests {
             let end = std::time::Instant::now() + Duration::from_secs(20);
             while answered < 3 && std::time::Instant::now() < end {
                 if let Ok((length, from)) = port.recv_from(&mut bytes) {
-                    // The first one gets garbage, and the second one something else before its answer.
+                    // The first one gets garbage, and the second one something else before its
+                    // answer.
                     let _ = port.send_to(&[0xff; 30], from);
                     if answered > 0 {
-                        port.send_to(&answer(&bytes[..length], 0, [0, 0, bits(1, -10)]), from).unwrap();
+                        port.send_to(&answer(&bytes[..length], 0, [0, 0, bits(1, -10)]), from)
+                            .unwrap();
                     }
                     answered += 1;
                 }
@@ -317,13 +336,17 @@ mod tests {
         let through_socket = std::thread::spawn(move || {
             let mut bytes = [0; 256];
             let (length, from) = door.recv_from(&mut bytes).unwrap();
-            door.send_to(&answer(&bytes[..length], 3, [0; 3]), from.as_pathname().unwrap()).unwrap();
+            door.send_to(&answer(&bytes[..length], 3, [0; 3]), from.as_pathname().unwrap())
+                .unwrap();
         });
         assert!(chrony.ask().unwrap_err().contains("not synchronised"));
         through_socket.join().unwrap();
         drop(chrony);
         drop(answers); // it ends by itself
-        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let left: Vec<_> = std::fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         assert_eq!(left, ["chronyd.sock"]);
     }
 }

@@ -3,7 +3,8 @@
 use super::{Source, Statement, Status};
 use crate::clock::boot_ns;
 use clock_bound_client::{
-    CLOCKBOUND_SHM_DEFAULT_PATH, ClockBoundClient, ClockBoundError, ClockBoundErrorKind, ClockStatus,
+    CLOCKBOUND_SHM_DEFAULT_PATH, ClockBoundClient, ClockBoundError, ClockBoundErrorKind,
+    ClockStatus,
 };
 use meridian_clock::Interval;
 
@@ -27,11 +28,19 @@ impl Daemon {
 
     fn words(&self, error: &ClockBoundError) -> String {
         let what = match error.kind {
-            ClockBoundErrorKind::SegmentNotInitialized => "the daemon has written nothing there yet: does it run?",
+            ClockBoundErrorKind::SegmentNotInitialized => {
+                "the daemon has written nothing there yet: does it run?"
+            }
             ClockBoundErrorKind::SegmentMalformed => "that is no segment of ClockBound",
-            ClockBoundErrorKind::SegmentVersionNotSupported => "the daemon is of another version than 2",
-            ClockBoundErrorKind::CausalityBreach => "it was written in the future of the system clock",
-            ClockBoundErrorKind::Syscall => return format!("{}: {} ({})", self.path, error.errno, error.detail),
+            ClockBoundErrorKind::SegmentVersionNotSupported => {
+                "the daemon is of another version than 2"
+            }
+            ClockBoundErrorKind::CausalityBreach => {
+                "it was written in the future of the system clock"
+            }
+            ClockBoundErrorKind::Syscall => {
+                return format!("{}: {} ({})", self.path, error.errno, error.detail);
+            }
         };
         format!("{}: {what}", self.path)
     }
@@ -41,7 +50,9 @@ impl Source for Daemon {
     fn ask(&mut self) -> Result<Statement, String> {
         let mut client = match self.client.take() {
             Some(client) => client,
-            None => ClockBoundClient::new_with_path(&self.path).map_err(|error| self.words(&error))?,
+            None => {
+                ClockBoundClient::new_with_path(&self.path).map_err(|error| self.words(&error))?
+            }
         };
         let before = boot_ns();
         let said = client.now().map_err(|error| self.words(&error))?; // and it is opened again
@@ -50,7 +61,9 @@ impl Source for Daemon {
         let status = match said.clock_status {
             ClockStatus::Synchronized => Status::Synchronised,
             ClockStatus::FreeRunning => Status::FreeRunning,
-            ClockStatus::Disrupted => return Err("the clock was disrupted: the machine was moved, say".into()),
+            ClockStatus::Disrupted => {
+                return Err("the clock was disrupted: the machine was moved, say".into());
+            }
             ClockStatus::Unknown => return Err("the daemon does not know yet".into()),
         };
         let nanoseconds = |seconds: i64, nanoseconds: i64| {
@@ -87,12 +100,16 @@ mod tests {
             let until = TimeSpec::new(now.tv_sec() + 100, 0);
             writer.write(&ClockErrorBound::new(now, until, bound_ns, 0, 1_000, status, false));
         };
-        for (said, status) in
-            [(ClockStatus::Synchronized, Status::Synchronised), (ClockStatus::FreeRunning, Status::FreeRunning)]
-        {
+        for (said, status) in [
+            (ClockStatus::Synchronized, Status::Synchronised),
+            (ClockStatus::FreeRunning, Status::FreeRunning),
+        ] {
             write(50_000, said);
             let Statement { interval, status: told, .. } = daemon.ask().unwrap();
-            assert!(told == status && (50_000..20_000_000).contains(&interval.half_width_ns()), "{interval}");
+            assert!(
+                told == status && (50_000..20_000_000).contains(&interval.half_width_ns()),
+                "{interval}"
+            );
             assert!(interval.earliest <= system_ns());
         }
         for said in [ClockStatus::Unknown, ClockStatus::Disrupted] {
@@ -102,9 +119,11 @@ mod tests {
         drop(writer);
         let mut other_version = std::fs::read(&path).unwrap();
         other_version[12..14].copy_from_slice(&9_999u16.to_ne_bytes());
-        for (bytes, what) in
-            [(vec![7u8; 200], "does it run?"), (other_version, "another version"), (Vec::new(), "does it run?")]
-        {
+        for (bytes, what) in [
+            (vec![7u8; 200], "does it run?"),
+            (other_version, "another version"),
+            (Vec::new(), "does it run?"),
+        ] {
             std::fs::write(&path, bytes).unwrap();
             let why = Daemon::at(text).ask().unwrap_err();
             assert!(why.contains(text) && why.contains(what), "{why}");

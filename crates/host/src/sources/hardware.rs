@@ -1,6 +1,8 @@
-//! A hardware clock that the kernel knows (PTP: `/dev/ptp0`). It tells the time and not how good it is: who configures it says that.
+//! A hardware clock that the kernel knows (PTP: `/dev/ptp0`). It tells the time and not how good it
+//! is: who configures it says that.
 //!
-//! Such a clock often counts TAI, which is 37 seconds ahead of UTC. That is as good as any time here, if it is so on all machines.
+//! Such a clock often counts TAI, which is 37 seconds ahead of UTC. That is as good as any time
+//! here, if it is so on all machines.
 
 use super::{Source, Statement, Status, widened};
 use crate::clock::boot_ns;
@@ -35,14 +37,16 @@ impl Clock {
 #[cfg(target_os = "linux")]
 fn nanoseconds(device: &File) -> io::Result<u64> {
     use std::os::fd::AsRawFd;
-    // An open clock is a clock: its number is made from the descriptor's (clock_getres(2), "Dynamic clocks").
+    // An open clock is a clock: its number is made from the descriptor's (clock_getres(2), "Dynamic
+    // clocks").
     let id = (!device.as_raw_fd() << 3) | 3;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: it writes one timespec, for the duration of the call.
     if unsafe { libc::clock_gettime(id, &mut time) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    of_timespec(time.tv_sec, time.tv_nsec).ok_or_else(|| io::Error::other("it shows a time before 1970"))
+    of_timespec(time.tv_sec, time.tv_nsec)
+        .ok_or_else(|| io::Error::other("it shows a time before 1970"))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -53,7 +57,8 @@ fn nanoseconds(_: &File) -> io::Result<u64> {
 /// Nanoseconds since 1970, of a device's answer.
 #[cfg(target_os = "linux")]
 fn of_timespec(seconds: i64, nanoseconds: i64) -> Option<u64> {
-    let nanoseconds = u64::try_from(nanoseconds).ok().filter(|nanoseconds| *nanoseconds < 1_000_000_000)?;
+    let nanoseconds =
+        u64::try_from(nanoseconds).ok().filter(|nanoseconds| *nanoseconds < 1_000_000_000)?;
     u64::try_from(seconds).ok()?.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
 }
 
@@ -69,7 +74,8 @@ impl Source for Clock {
 mod tests {
     use super::*;
 
-    /// There is no such clock on most machines: what it answers was written down, and what is no clock says so.
+    /// There is no such clock on most machines: what it answers was written down, and what is no
+    /// clock says so.
     #[test]
     fn a_device_s_answer_is_a_time_and_what_is_no_clock_is_named() {
         assert_eq!(of_timespec(1_700_000_037, 5), Some(1_700_000_037_000_000_005));

@@ -1,7 +1,9 @@
 //! The kernel's clock, and what it says of itself.
 //!
-//! Whoever disciplines the system clock (chrony with `rtcsync`, ntpd, PTP's phc2sys) tells the kernel how far it may be off; the kernel adds 500 ppm for the time
-//! since. `adjtimex` reads that. While nobody has told it anything, or not for long, it says that it is not synchronised, and what it says then is no bound.
+//! Whoever disciplines the system clock (chrony with `rtcsync`, ntpd, PTP's phc2sys) tells the
+//! kernel how far it may be off; the kernel adds 500 ppm for the time since. `adjtimex` reads that.
+//! While nobody has told it anything, or not for long, it says that it is not synchronised, and
+//! what it says then is no bound.
 
 use super::{Source, Statement, Status, system_clock};
 use std::io;
@@ -35,7 +37,8 @@ impl KernelClock {
 /// Asks the kernel.
 #[cfg(target_os = "linux")]
 pub fn ask() -> io::Result<KernelClock> {
-    // SAFETY: every bit pattern is a timex; with no mode set nothing is changed, and it is written to for the duration of the call only.
+    // SAFETY: every bit pattern is a timex; with no mode set nothing is changed, and it is written
+    // to for the duration of the call only.
     let (state, answer) = unsafe {
         let mut answer: libc::timex = std::mem::zeroed();
         (libc::adjtimex(&mut answer), answer)
@@ -43,7 +46,9 @@ pub fn ask() -> io::Result<KernelClock> {
     if state < 0 {
         return Err(io::Error::last_os_error());
     }
-    let ns = |microseconds: libc::c_long| u64::try_from(microseconds).unwrap_or(u64::MAX).saturating_mul(1_000);
+    let ns = |microseconds: libc::c_long| {
+        u64::try_from(microseconds).unwrap_or(u64::MAX).saturating_mul(1_000)
+    };
     Ok(KernelClock {
         synchronised: state != libc::TIME_ERROR && answer.status & libc::STA_UNSYNC == 0,
         max_error_ns: ns(answer.maxerror),
@@ -74,7 +79,12 @@ mod tests {
 
     #[test]
     fn only_a_clock_that_is_synchronised_bounds_anything() {
-        let good = KernelClock { synchronised: true, max_error_ns: 1_000, likely_error_ns: 10, leap: false };
+        let good = KernelClock {
+            synchronised: true,
+            max_error_ns: 1_000,
+            likely_error_ns: 10,
+            leap: false,
+        };
         assert!(good.statement().unwrap().interval.half_width_ns() >= 1_000);
         let why = KernelClock { synchronised: false, ..good }.statement().unwrap_err();
         assert!(why.contains("STA_UNSYNC"), "{why}");

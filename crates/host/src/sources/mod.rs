@@ -1,9 +1,12 @@
 //! Who tells a machine the time of day, and how sure they are of it.
 //!
-//! Each source answers with an interval and the moment of the boot clock that it is for. What it means is the same everywhere: true time lies in there, as far as
-//! this source knows. A source that knows no bound says why, and is asked again; the last bound widens meanwhile ([`meridian_clock::daemon`]).
+//! Each source answers with an interval and the moment of the boot clock that it is for. What it
+//! means is the same everywhere: true time lies in there, as far as this source knows. A source
+//! that knows no bound says why, and is asked again; the last bound widens meanwhile
+//! ([`meridian_clock::daemon`]).
 //!
-//! Leap seconds: true time here is whatever the sources count, smeared or not. All machines of a cluster need to do the same, which nobody can tell from here.
+//! Leap seconds: true time here is whatever the sources count, smeared or not. All machines of a
+//! cluster need to do the same, which nobody can tell from here.
 
 pub mod chrony;
 #[cfg(target_os = "linux")]
@@ -81,7 +84,9 @@ impl Reference {
             Reference::ClockBound => Box::new(clockbound::Daemon::default()),
             #[cfg(not(target_os = "linux"))]
             Reference::ClockBound => Box::new(Nowhere),
-            Reference::Hardware { path, within_ns } => Box::new(hardware::Clock::new(path.clone(), *within_ns)),
+            Reference::Hardware { path, within_ns } => {
+                Box::new(hardware::Clock::new(path.clone(), *within_ns))
+            }
         }
     }
 }
@@ -108,11 +113,16 @@ impl FromStr for Reference {
             "clockbound" => return Ok(Reference::ClockBound),
             _ => {}
         }
-        let Some(device) = text.strip_prefix('/') else { return Ok(Reference::Within(duration_ns(text)?)) };
-        let (path, within) = device
-            .rsplit_once(':')
-            .ok_or_else(|| format!("{text}: how far may this clock be off? For example /{device}:5us"))?;
-        Ok(Reference::Hardware { path: PathBuf::from(format!("/{path}")), within_ns: duration_ns(within)? })
+        let Some(device) = text.strip_prefix('/') else {
+            return Ok(Reference::Within(duration_ns(text)?));
+        };
+        let (path, within) = device.rsplit_once(':').ok_or_else(|| {
+            format!("{text}: how far may this clock be off? For example /{device}:5us")
+        })?;
+        Ok(Reference::Hardware {
+            path: PathBuf::from(format!("/{path}")),
+            within_ns: duration_ns(within)?,
+        })
     }
 }
 
@@ -134,7 +144,9 @@ pub fn duration_ns(text: &str) -> Result<u64, String> {
     };
     let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
     let bound = number.checked_mul(unit_ns).filter(|bound| *bound <= 60_000_000_000);
-    bound.ok_or_else(|| format!("{text}: a clock that may be off by more than a minute orders nothing"))
+    bound.ok_or_else(|| {
+        format!("{text}: a clock that may be off by more than a minute orders nothing")
+    })
 }
 
 /// The system clock, and by how much it may be off: read between two readings of the boot clock.
@@ -179,9 +191,19 @@ mod tests {
         assert_eq!("clockbound".parse(), Ok(Reference::ClockBound));
         let hardware = Reference::Hardware { path: "/dev/ptp0".into(), within_ns: 5_000 };
         assert_eq!("/dev/ptp0:5us".parse(), Ok(hardware));
-        for wrong in
-            ["", "10", "ms", "-1ms", "1h", "99999999999999999999s", "61s", "ntp", "/dev/ptp0", "/dev/ptp0:", "µ"]
-        {
+        for wrong in [
+            "",
+            "10",
+            "ms",
+            "-1ms",
+            "1h",
+            "99999999999999999999s",
+            "61s",
+            "ntp",
+            "/dev/ptp0",
+            "/dev/ptp0:",
+            "µ",
+        ] {
             assert!(wrong.parse::<Reference>().is_err(), "{wrong}");
         }
     }
@@ -189,7 +211,10 @@ mod tests {
     #[test]
     fn what_was_read_holds_at_the_end_of_reading_it() {
         let said = widened(50, 1_000_000, 90, 1_000, Status::Synchronised);
-        assert_eq!((said.as_of, said.interval), (90, Interval { earliest: 999_000, latest: 1_001_040 }));
+        assert_eq!(
+            (said.as_of, said.interval),
+            (90, Interval { earliest: 999_000, latest: 1_001_040 })
+        );
         let now = Within(1_000).ask().unwrap();
         assert!(now.interval.half_width_ns() >= 1_000 && now.as_of <= boot_ns());
     }

@@ -1,7 +1,7 @@
 //! A member of a group, where whole shards are copied from leaders to members.
 //!
-//! A copy takes the place of what is in use within a step of the member's machine, so that nothing is agreed and
-//! installed meanwhile, and only if the machine still lacks it.
+//! A copy takes the place of what is in use within a step of the member's machine, so that nothing
+//! is agreed and installed meanwhile, and only if the machine still lacks it.
 
 use super::member::MemberShard;
 use crate::resident::Input;
@@ -31,7 +31,9 @@ impl Copied for MemberShard {
 
     fn ended(&self, to: NodeId, position: u64) {
         self.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
-            replica.with_group(now, out, |group, out| group.snapshot_delivered(now, to, Index(position), out));
+            replica.with_group(now, out, |group, out| {
+                group.snapshot_delivered(now, to, Index(position), out)
+            });
         })));
     }
 

@@ -22,10 +22,11 @@ use meridian_txn::{Database, Failure, Future};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// A node that has agreed on a split has its member of the new shard within this time, mostly, in nanoseconds.
+/// A node that has agreed on a split has its member of the new shard within this time, mostly, in
+/// nanoseconds.
 const BORN_WITHIN_NS: u64 = 5_000_000_000;
-/// Numbers of shards that a split of many keys takes at once: as many are lost if it fails, and a database has a bounded
-/// number of them.
+/// Numbers of shards that a split of many keys takes at once: as many are lost if it fails, and a
+/// database has a bounded number of them.
 const NUMBERS_AT_ONCE: usize = 32;
 /// How long a question about locks may wait for a machine that is busy.
 const WAITS_PATIENCE: Duration = Duration::from_millis(200);
@@ -38,10 +39,14 @@ struct Handle {
 }
 
 /// How a node runs the protocol.
-pub const HOSTED: HostedProtocol = HostedProtocol { protocol: &spanner::PROTOCOL, open, choose_replicas };
+pub const HOSTED: HostedProtocol =
+    HostedProtocol { protocol: &spanner::PROTOCOL, open, choose_replicas };
 
 /// Opens a database: its members begin when the handle does.
-fn open(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
+fn open(
+    row: &DatabaseRow,
+    context: &Arc<NodeContext>,
+) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
     let lifecycle = Lifecycle::new(row, context);
     let gateway = Arc::new(Gateway::new(Local::new(Arc::clone(lifecycle.sessions()))));
     Ok(Arc::new(Handle { gateway, context: Arc::clone(context), lifecycle }))
@@ -72,7 +77,8 @@ impl Handle {
         for keys in keys.chunks(NUMBERS_AT_ONCE) {
             let ended = || failed(Failure::Unavailable("this node is shutting down".into()));
             let catalog = self.context.catalog.upgrade().ok_or_else(ended)?;
-            let numbers = catalog.new_shards(sessions.database(), keys.len()).await.map_err(failed)?;
+            let numbers =
+                catalog.new_shards(sessions.database(), keys.len()).await.map_err(failed)?;
             for (key, shard) in keys.iter().zip(numbers.map(ShardId)) {
                 self.gateway.split(key.clone(), shard).await.map_err(failed)?;
                 shards.push(shard);
@@ -81,7 +87,10 @@ impl Handle {
         // This node's members come to life in a moment: a session that splits wants to see them.
         let until = crate::clock::boot_ns() + BORN_WITHIN_NS;
         for shard in shards {
-            while sessions.member(shard).is_none() && !sessions.is_closed() && crate::clock::boot_ns() < until {
+            while sessions.member(shard).is_none()
+                && !sessions.is_closed()
+                && crate::clock::boot_ns() < until
+            {
                 sessions.pause(crate::clock::boot_ns() + BORN_WITHIN_NS / 1000).await;
             }
         }
@@ -168,7 +177,9 @@ impl DatabaseHandle for Handle {
 
     fn hand_over(&self) {
         for member in self.sessions().members() {
-            member.post(Input::Call(Box::new(|replica: &mut Replica, now, out| replica.abdicate(now, out))));
+            member.post(Input::Call(Box::new(|replica: &mut Replica, now, out| {
+                replica.abdicate(now, out)
+            })));
         }
     }
 
@@ -193,7 +204,9 @@ impl DatabaseHandle for Handle {
     }
 
     fn change_members(&self, members: Members) -> Future<'_, Result<(), DatabaseError>> {
-        Box::pin(async move { self.gateway.change_members(members).await.map_err(DatabaseError::Failed) })
+        Box::pin(async move {
+            self.gateway.change_members(members).await.map_err(DatabaseError::Failed)
+        })
     }
 }
 

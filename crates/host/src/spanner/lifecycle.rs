@@ -1,8 +1,8 @@
 //! Begins and ends this node's members of a database's groups, as the lifecycle of shards says
 //! ([`lifecycle`](meridian_systems::shard::lifecycle)).
 //!
-//! An entry that removes this node from a shard is carried out here: what the node has of the shard goes, except for
-//! children that it keeps.
+//! An entry that removes this node from a shard is carried out here: what the node has of the shard
+//! goes, except for children that it keeps.
 //!
 //! Members begin and end one after the other.
 
@@ -49,8 +49,8 @@ impl Lifecycle {
         lifecycle
     }
 
-    /// Begins the members that this node has of the database's groups. For `system`, `watch` is called with every write to
-    /// its first shard.
+    /// Begins the members that this node has of the database's groups. For `system`, `watch` is
+    /// called with every write to its first shard.
     pub fn begin(&self, watch: Option<Watch>) -> Result<(), OpenError> {
         let _alone = self.bearing.lock();
         lifecycle::start(&mut NodeMembers { lifecycle: self, watch }, false)
@@ -69,8 +69,8 @@ impl Lifecycle {
         MachineKey { database: self.sessions.database().0, shard: shard.0 }
     }
 
-    /// A shard with these keys was split off from another, and is in the store: its member comes to life, and stands for
-    /// election at once if it is eager. False if that has to be tried again.
+    /// A shard with these keys was split off from another, and is in the store: its member comes to
+    /// life, and stands for election at once if it is eager. False if that has to be tried again.
     pub fn bear_split(&self, parent: ShardId, child: (ShardId, KeyRange), eager: bool) -> bool {
         let _alone = self.bearing.lock();
         let (child, bounds) = child;
@@ -81,7 +81,8 @@ impl Lifecycle {
         begun.is_ok()
     }
 
-    /// Queues that this node becomes a member, since an entry: a leader has spoken to a member that is not here.
+    /// Queues that this node becomes a member, since an entry: a leader has spoken to a member that
+    /// is not here.
     pub fn queue_invite(&self, shard: ShardId, stay: Stay) {
         let this = self.this.clone();
         self.context.run_in_background(move || {
@@ -95,7 +96,9 @@ impl Lifecycle {
     /// Queues that this node is no member of a shard any more, since an entry.
     pub fn queue_leave(&self, shard: ShardId, since: Index) {
         let this = self.this.clone();
-        self.context.run_in_background(move || this.upgrade().iter().for_each(|this| this.leave(shard, since)));
+        self.context.run_in_background(move || {
+            this.upgrade().iter().for_each(|this| this.leave(shard, since))
+        });
     }
 
     fn invite(&self, shard: ShardId, stay: Stay) -> Result<(), OpenError> {
@@ -114,8 +117,8 @@ impl Lifecycle {
         tracing::info!(database = key.database, shard = shard.0, %since, "is no member of a shard any more");
         let _alone = self.bearing.lock();
         let (world, space) = (member.world(), member.world().space());
-        while let Err(error) =
-            space.leave(since.0, |child| Origin::keep(world.members_at_birth(ShardId(child)).as_ref()))
+        while let Err(error) = space
+            .leave(since.0, |child| Origin::keep(world.members_at_birth(ShardId(child)).as_ref()))
         {
             tracing::error!(%error, "what this node has of a shard cannot be removed; trying again");
             member.world().heed(&error);
@@ -125,16 +128,17 @@ impl Lifecycle {
             std::thread::sleep(AGAIN);
         }
         let left = space.left().map_err(|error| self.context.of_store(error));
-        let begun =
-            left.and_then(|left| lifecycle::begin_left(&mut self.members(), left.into_iter().map(of_left).collect()));
+        let begun = left.and_then(|left| {
+            lifecycle::begin_left(&mut self.members(), left.into_iter().map(of_left).collect())
+        });
         if let Err(error) = begun {
             tracing::error!(%error, "a shard that was split off cannot be begun on this node before its next start");
         }
         self.context.plumbing.journal.forget(key);
     }
 
-    /// Whether a shard is to be born on this node, as the log of a member says or its space. Not within a step: it waits
-    /// for steps.
+    /// Whether a shard is to be born on this node, as the log of a member says or its space. Not
+    /// within a step: it waits for steps.
     fn expects(&self, child: ShardId) -> bool {
         let (say, heard) = mpsc::channel::<()>();
         let members: Vec<Arc<MemberShard>> = self.sessions.members();
@@ -148,7 +152,8 @@ impl Lifecycle {
         }
         drop(say);
         // What is in no log any more is on its way to the store.
-        heard.recv().is_ok() || members.iter().any(|member| member.world().space().expects_child(child.0))
+        heard.recv().is_ok()
+            || members.iter().any(|member| member.world().space().expects_child(child.0))
     }
 }
 
@@ -204,22 +209,31 @@ impl Members for NodeMembers<'_> {
         self.lifecycle.sessions.learn_route(&bounds.start, bounds.start.clone(), shard);
     }
 
-    fn begin(&mut self, shard: ShardId, bounds: KeyRange, origin: Origin, eager: bool) -> Result<Begun, OpenError> {
+    fn begin(
+        &mut self,
+        shard: ShardId,
+        bounds: KeyRange,
+        origin: Origin,
+        eager: bool,
+    ) -> Result<Begun, OpenError> {
         let Lifecycle { context, sessions, .. } = self.lifecycle;
         let key = self.lifecycle.key(shard);
         let records = context.read(KIND, &context.records.of(key))?;
         let watch = self.watch.take_if(|_| shard == FIRST_SHARD);
         let (context_of, sessions_of) = (Arc::clone(context), Arc::clone(sessions));
-        let place = Place { key, bounds, origin, eager, context: context_of, sessions: sessions_of, watch };
+        let place =
+            Place { key, bounds, origin, eager, context: context_of, sessions: sessions_of, watch };
         let of_store = |error| context.of_store(error);
-        let member::Begun { member, removed: ended, left } = member::begin(place, records).map_err(of_store)?;
+        let member::Begun { member, removed: ended, left } =
+            member::begin(place, records).map_err(of_store)?;
         let (begun, left) = (member.is_some(), left.into_iter().map(of_left).collect());
         let mut children = Vec::new();
         if let Some(member) = member {
             children = member.world().space().children().map_err(of_store)?;
             sessions.add(member);
         }
-        let children = children.into_iter().map(|(child, bounds)| (ShardId(child), bounds)).collect();
+        let children =
+            children.into_iter().map(|(child, bounds)| (ShardId(child), bounds)).collect();
         Ok(Begun { begun, ended, left, children })
     }
 

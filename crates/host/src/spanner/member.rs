@@ -28,11 +28,14 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_log::MachineKey;
 use meridian_machine::{Address, NodeId, Outbox, Position, Role, ShardId};
 use meridian_mvcc::{KeyRange, SpaceId, StoreError};
-use meridian_replication::group::{self, Config, Index, Membership, Record, Restored, Roster, Term};
+use meridian_replication::group::{
+    self, Config, Index, Membership, Record, Restored, Roster, Term,
+};
 use meridian_store::courier::Order;
 use meridian_store::{Extent, Left, Space, Split};
 use meridian_systems::spanner::{
-    self, Birth, Effect, KIND, Kept, Message, Origin, Replica, Rows, Serve, members_at_birth, newest,
+    self, Birth, Effect, KIND, Kept, Message, Origin, Replica, Rows, Serve, members_at_birth,
+    newest,
 };
 use meridian_txn::locking::{Heard, Readable, Reply};
 use parking_lot::Mutex;
@@ -60,7 +63,8 @@ pub struct MemberHome {
     sessions: Arc<Sessions>,
     space: Arc<Space>,
     slot: Slot,
-    /// Transactions that read here without asking the leader, which is here, since it was last told.
+    /// Transactions that read here without asking the leader, which is here, since it was last
+    /// told.
     read_alone: AtomicU64,
     /// Who leads, as this member has heard; 0 while nobody is known to.
     heard: AtomicU32,
@@ -94,7 +98,13 @@ impl Default for Patience {
     fn default() -> Self {
         let ms = Duration::from_millis;
         let (min_next, quiesce) = (ms(8_000), ms(20_000));
-        Patience { heartbeat: ms(100), election_timeout: ms(600), lease: ms(2_000), min_next, quiesce }
+        Patience {
+            heartbeat: ms(100),
+            election_timeout: ms(600),
+            lease: ms(2_000),
+            min_next,
+            quiesce,
+        }
     }
 }
 
@@ -129,7 +139,8 @@ fn members_of(births: &BTreeMap<ShardId, Birth>) -> BTreeMap<ShardId, Membership
 
 /// What has come to life.
 pub struct Begun {
-    /// The member; none if this node is no member of the shard, or no more, or does not know yet that it is one.
+    /// The member; none if this node is no member of the shard, or no more, or does not know yet
+    /// that it is one.
     pub member: Option<Arc<MemberShard>>,
     /// It was one, and was removed.
     pub removed: bool,
@@ -140,11 +151,13 @@ pub struct Begun {
 /// Brings a member to life from what the log and the store have of it.
 pub fn begin(place: Place, records: Vec<Record>) -> Result<Begun, StoreError> {
     let Place { key, bounds, origin, eager, context, sessions, watch } = place;
-    let (plumbing, nodes, patience) = (&context.plumbing, context.members.clone(), context.patience);
+    let (plumbing, nodes, patience) =
+        (&context.plumbing, context.members.clone(), context.patience);
     let (me, incarnation) = sessions.here();
     let space = Space::open_with(key.database, key.shard, bounds, Arc::clone(&plumbing.store))?;
     let (extent, kept, left) = (space.extent()?, kept(&space)?, space.left()?);
-    let restored = Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
+    let restored =
+        Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
     let removed = Space::removed(key.database, key.shard, &*plumbing.store)?.map(Index);
     let begins = origin.begins(me, removed, &restored, &kept);
     let Some(origin) = begins.map_err(|base| space.lacks(base.0))? else {
@@ -164,7 +177,9 @@ pub fn begin(place: Place, records: Vec<Record>) -> Result<Begun, StoreError> {
     (config.pin_log_bytes, config.most_pin_log_bytes) = (PIN_LOG_BYTES, MOST_PIN_LOG_BYTES);
     config.eager = eager;
     if alone {
-        plumbing.clock.not_before(kept.agreed.max(kept.rows.ceiling).max(newest(&restored.records)).nanos);
+        plumbing
+            .clock
+            .not_before(kept.agreed.max(kept.rows.ceiling).max(newest(&restored.records)).nanos);
     }
     let shard = (u64::from(key.database) << 16) ^ u64::from(key.shard);
     let seed = (u64::from(me.0) << 48) ^ (u64::from(incarnation.0) << 32) ^ shard;
@@ -174,7 +189,8 @@ pub fn begin(place: Place, records: Vec<Record>) -> Result<Begun, StoreError> {
     let config = spanner::Config { min_next_ns, quiesce_ns, ..spanner::Config::from(config) };
     let replica = Replica::new(config, seed, restored, kept, plumbing.clock.now(), &mut out);
     let members = replica.members().clone();
-    let outlet = Outlet::new(KIND, key, (me, incarnation), Arc::clone(plumbing), Arc::clone(&context.peers));
+    let outlet =
+        Outlet::new(KIND, key, (me, incarnation), Arc::clone(plumbing), Arc::clone(&context.peers));
     let member = Resident::new(replica, out, |this| MemberHome {
         outlet: Arc::new(outlet),
         sessions,
@@ -251,8 +267,8 @@ impl MemberHome {
         })));
     }
 
-    /// What the store refuses because it is damaged, other members still have: this one ends, so that one of them leads. A node that is alone
-    /// goes on with what can be read.
+    /// What the store refuses because it is damaged, other members still have: this one ends, so
+    /// that one of them leads. A node that is alone goes on with what can be read.
     pub fn heed(&self, error: &StoreError) {
         if !self.alone && matches!(error, StoreError::Damaged { .. }) {
             self.act(Effect::Stop { why: error.to_string() });
@@ -262,14 +278,19 @@ impl MemberHome {
     /// Shards that were split off and are in the store by now come to life here.
     pub fn bear(&self) {
         for (child, bounds) in self.space.born() {
-            let begun = self.sessions.bear(self.shard(), (ShardId(child), bounds.clone()), self.readable().leads);
+            let begun = self.sessions.bear(
+                self.shard(),
+                (ShardId(child), bounds.clone()),
+                self.readable().leads,
+            );
             if !begun {
                 self.space.bear_again(child, bounds); // The settler comes by.
             }
         }
     }
 
-    /// A split is settled soon, on a thread of its own: what it makes wait is not to wait for the settler's turn.
+    /// A split is settled soon, on a thread of its own: what it makes wait is not to wait for the
+    /// settler's turn.
     fn settle_split(&self) {
         let this = self.this.clone();
         let settle = move || {
@@ -315,7 +336,8 @@ impl MemberHome {
         self.members.lock().roster()
     }
 
-    /// Who was in the group of a shard that was split off, at its birth, if its split was agreed on in this life.
+    /// Who was in the group of a shard that was split off, at its birth, if its split was agreed on
+    /// in this life.
     pub fn members_at_birth(&self, child: ShardId) -> Option<Membership> {
         self.born_with.lock().get(&child).cloned()
     }
@@ -323,7 +345,8 @@ impl MemberHome {
     /// Reads for a session of another node, and answers it.
     fn serve(&self, what: Serve) {
         let Serve { reply_to: to, id, footing, at, .. } = what;
-        let found = self.space.scan(&what.range, at, what.reverse, what.limit_rows as usize, CHUNK_BYTES);
+        let found =
+            self.space.scan(&what.range, at, what.reverse, what.limit_rows as usize, CHUNK_BYTES);
         let reply = match found {
             Ok(chunk) => {
                 let committed_at = if what.versions { chunk.at } else { Vec::new() };
@@ -377,10 +400,15 @@ impl World<Replica> for MemberHome {
             return self.outlet.send(deadline, to, &message);
         }
         match (to.role, message) {
-            (Role::Coordinator(number), Message::Answer(reply)) => self.sessions.hear(number, reply),
+            (Role::Coordinator(number), Message::Answer(reply)) => {
+                self.sessions.hear(number, reply)
+            }
             (Role::Replica, message) => {
                 if let Some(member) = self.sessions.member(to.shard) {
-                    member.post(Input::Message(Address::replica(me, to.database, self.shard()), message));
+                    member.post(Input::Message(
+                        Address::replica(me, to.database, self.shard()),
+                        message,
+                    ));
                 }
             }
             _ => {}
@@ -400,7 +428,9 @@ impl World<Replica> for MemberHome {
                 }
             }
             Effect::Divide { at, key, shard, rows, hollow, index, term } => {
-                self.born_with.lock().extend(members_at_birth(shard, &rows).map(|members| (shard, members)));
+                self.born_with
+                    .lock()
+                    .extend(members_at_birth(shard, &rows).map(|members| (shard, members)));
                 self.sessions.learn_route(&key, key.clone(), shard);
                 self.space.divide(Split { at, key, child: shard.0, rows, hollow }, index.0, term.0);
                 self.settle_split();

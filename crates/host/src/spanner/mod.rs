@@ -1,4 +1,5 @@
-//! Databases of the spanner protocol on this node: members of shards' groups, and the sessions that ask leaders.
+//! Databases of the spanner protocol on this node: members of shards' groups, and the sessions that
+//! ask leaders.
 //!
 //! | file | question |
 //! |---|---|

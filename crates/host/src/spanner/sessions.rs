@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. Who waits for an answer hears one, or that none will come: nobody waits for ever.
-//! 2. A member of this node stands in the table before its first step: what it says to another one of this node is heard.
+//! 2. A member of this node stands in the table before its first step: what it says to another one
+//!    of this node is heard.
 
 use super::lifecycle::Lifecycle;
 use super::member::MemberShard;
@@ -19,7 +20,9 @@ use meridian_systems::envelope;
 use meridian_systems::setting::VERSION_RETENTION_PERIOD;
 use meridian_systems::spanner::{Invitations, KIND, Message};
 use meridian_txn::Age;
-use meridian_txn::locking::{Ask, DOUBTED_FOR_NS, Heard, Leaderships, Reply, Request, Seat, TransactionId};
+use meridian_txn::locking::{
+    Ask, DOUBTED_FOR_NS, Heard, Leaderships, Reply, Request, Seat, TransactionId,
+};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -58,7 +61,8 @@ pub struct Sessions {
     leaders: RwLock<BTreeMap<ShardId, NodeId>>,
     leaderships: RwLock<Leaderships>,
     waiting: Mutex<HashMap<(u64, u64), Waiting>>,
-    /// Attempts of this node that hold locks somewhere: they are kept alive while their sessions are idle.
+    /// Attempts of this node that hold locks somewhere: they are kept alive while their sessions
+    /// are idle.
     holding: Mutex<HashMap<u64, Vec<(Seat, TransactionId, Age)>>>,
     kept_alive_at: AtomicU64,
     next: AtomicU64,
@@ -67,7 +71,11 @@ pub struct Sessions {
 
 impl Sessions {
     /// Of a database that has no member here yet.
-    pub fn new(database: DatabaseId, context: &NodeContext, lifecycle: Weak<Lifecycle>) -> Arc<Self> {
+    pub fn new(
+        database: DatabaseId,
+        context: &NodeContext,
+        lifecycle: Weak<Lifecycle>,
+    ) -> Arc<Self> {
         let me = context.me;
         Arc::new(Sessions {
             database,
@@ -101,13 +109,16 @@ impl Sessions {
 
     /// For how long superseded versions are kept, if the database's row says.
     pub fn retention(&self) -> Option<Duration> {
-        Some(self.retention_ns.load(Ordering::Relaxed)).filter(|ns| *ns > 0).map(Duration::from_nanos)
+        Some(self.retention_ns.load(Ordering::Relaxed))
+            .filter(|ns| *ns > 0)
+            .map(Duration::from_nanos)
     }
 
     /// Takes the retention from the database's row.
     pub fn retain(&self, row: &DatabaseRow) {
         let retention = VERSION_RETENTION_PERIOD.of(row).unwrap_or_default();
-        self.retention_ns.store(u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.retention_ns
+            .store(u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// What the node's machines share.
@@ -125,7 +136,8 @@ impl Sessions {
         (self.me, self.incarnation)
     }
 
-    // ------------------------------------------------------------------------------------------------------ shards
+    // ------------------------------------------------------------------------
+    // shards
 
     /// A shard has a member here, which takes its first step.
     pub fn add(&self, member: Arc<MemberShard>) {
@@ -147,7 +159,11 @@ impl Sessions {
     }
 
     /// The same, for what takes a moment.
-    pub fn with_member<T>(&self, shard: ShardId, look: impl FnOnce(&MemberShard) -> T) -> Option<T> {
+    pub fn with_member<T>(
+        &self,
+        shard: ShardId,
+        look: impl FnOnce(&MemberShard) -> T,
+    ) -> Option<T> {
         // Not under the lock: what is looked at may take a step, which may look here again.
         self.member(shard).map(|member| look(&member))
     }
@@ -157,7 +173,8 @@ impl Sessions {
         self.members.read().values().cloned().collect()
     }
 
-    /// A shard was split off from another, and is in the store: its member begins. False if that has to be tried again.
+    /// A shard was split off from another, and is in the store: its member begins. False if that
+    /// has to be tried again.
     pub fn bear(&self, parent: ShardId, child: (ShardId, KeyRange), eager: bool) -> bool {
         self.lifecycle.upgrade().is_none_or(|lifecycle| lifecycle.bear_split(parent, child, eager))
     }
@@ -165,7 +182,10 @@ impl Sessions {
     /// A leader speaks to a member that is not here.
     pub fn invite(&self, shard: ShardId, stay: Stay) {
         if self.invitations.lock().heeds(shard, stay.since) {
-            self.lifecycle.upgrade().iter().for_each(|lifecycle| lifecycle.queue_invite(shard, stay));
+            self.lifecycle
+                .upgrade()
+                .iter()
+                .for_each(|lifecycle| lifecycle.queue_invite(shard, stay));
         }
     }
 
@@ -292,15 +312,20 @@ impl Sessions {
         node == self.me || self.peers.get().is_some_and(|peers| peers.is_connected(node))
     }
 
-    // ------------------------------------------------------------------------------------------------------ questions
+    // ------------------------------------------------------------------------
+    // questions
 
-    /// Asks a shard's member, and waits for the answer until the boot clock reaches `until`; `None` if none came.
+    /// Asks a shard's member, and waits for the answer until the boot clock reaches `until`; `None`
+    /// if none came.
     pub async fn ask(&self, seat: Seat, request: Request, until: u64) -> Option<Heard> {
         let (answerer, answer) = rendezvous();
         let (number, id) = (request.transaction.number, request.id);
-        self.waiting.lock().insert((number, id), Waiting { answerer, node: seat.node, until, waits: false });
+        self.waiting
+            .lock()
+            .insert((number, id), Waiting { answerer, node: seat.node, until, waits: false });
         if self.is_closed() {
-            self.waiting.lock().remove(&(number, id)); // after the insertion: whoever closes has not missed it
+            // after the insertion: whoever closes has not missed it
+            self.waiting.lock().remove(&(number, id));
         }
         self.tell(seat, request);
         answer.await
@@ -323,7 +348,12 @@ impl Sessions {
             peers.post(
                 node,
                 None,
-                envelope::write_frame(KIND, from, Address::replica(node, database, shard), &message),
+                envelope::write_frame(
+                    KIND,
+                    from,
+                    Address::replica(node, database, shard),
+                    &message,
+                ),
             );
             peers.flush(node);
         }
@@ -343,16 +373,20 @@ impl Sessions {
     /// An answer came for a session of this node.
     pub fn hear(&self, number: u64, reply: Reply) {
         if let Reply::Wounded { why } = reply {
-            // A commit that is asked for is not asked for again: its outcome may be forgotten by then.
+            // A commit that is asked for is not asked for again: its outcome may be forgotten by
+            // then.
             if !self.holding.lock().contains_key(&number) {
                 return;
             }
             let woken: Vec<Waiting> = {
                 let mut waiting = self.waiting.lock();
-                let keys: Vec<(u64, u64)> = waiting.keys().filter(|(of, _)| *of == number).copied().collect();
+                let keys: Vec<(u64, u64)> =
+                    waiting.keys().filter(|(of, _)| *of == number).copied().collect();
                 keys.iter().filter_map(|key| waiting.remove(key)).collect()
             };
-            woken.into_iter().for_each(|waiting| waiting.answerer.answer(Heard::Wounded(why.clone())));
+            woken
+                .into_iter()
+                .for_each(|waiting| waiting.answerer.answer(Heard::Wounded(why.clone())));
             return;
         }
         let id = reply.id();
@@ -386,14 +420,16 @@ impl Sessions {
         self.holding.lock().remove(&transaction.number);
     }
 
-    /// Tells the leaders, every second, that idle sessions live on, and the leaders here, how much is read without them.
+    /// Tells the leaders, every second, that idle sessions live on, and the leaders here, how much
+    /// is read without them.
     fn keep_alive(&self, now_ns: u64) {
         if now_ns < self.kept_alive_at.load(Ordering::Relaxed) + KEEP_ALIVE_NS {
             return;
         }
         self.kept_alive_at.store(now_ns, Ordering::Relaxed);
         self.members().iter().for_each(|member| member.world().tell_reads());
-        let holding: Vec<(Seat, TransactionId, Age)> = self.holding.lock().values().flatten().copied().collect();
+        let holding: Vec<(Seat, TransactionId, Age)> =
+            self.holding.lock().values().flatten().copied().collect();
         for (seat, transaction, age) in holding {
             self.tell(seat, Request::plain(transaction, age, 0, Ask::KeepAlive));
         }
@@ -404,11 +440,13 @@ impl Sessions {
         let now = crate::clock::boot_ns();
         self.keep_alive(now);
         let connected = self.peers.get().map(|peers| peers.connected()).unwrap_or_default();
-        let late =
-            |waiting: &Waiting| waiting.until <= now || (waiting.node != self.me && !connected.contains(&waiting.node));
+        let late = |waiting: &Waiting| {
+            waiting.until <= now || (waiting.node != self.me && !connected.contains(&waiting.node))
+        };
         let gone: Vec<Waiting> = {
             let mut waiting = self.waiting.lock();
-            let keys: Vec<(u64, u64)> = waiting.iter().filter(|(_, w)| late(w)).map(|(key, _)| *key).collect();
+            let keys: Vec<(u64, u64)> =
+                waiting.iter().filter(|(_, w)| late(w)).map(|(key, _)| *key).collect();
             keys.iter().filter_map(|key| waiting.remove(key)).collect()
         };
         for waiting in gone {

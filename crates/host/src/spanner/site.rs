@@ -25,13 +25,15 @@ impl Local {
         Local(sessions)
     }
 
-    /// Reads at this node's member of a shard. `Elsewhere`, without one, or if it lacks what was agreed on before it was invited.
+    /// Reads at this node's member of a shard. `Elsewhere`, without one, or if it lacks what was
+    /// agreed on before it was invited.
     fn look<T>(
         &self,
         shard: ShardId,
         look: impl FnOnce(&MemberShard) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let look = |member: &MemberShard| (!member.world().space().is_behind()).then(|| look(member));
+        let look =
+            |member: &MemberShard| (!member.world().space().is_behind()).then(|| look(member));
         self.0.with_member(shard, look).flatten().unwrap_or(Err(StoreError::Elsewhere))
     }
 }
@@ -62,10 +64,15 @@ impl Site for Local {
     }
 
     fn is_crowded(&self) -> bool {
-        let bytes = |shard| self.0.with_member(shard, |member| member.world().space().recent_bytes()).unwrap_or(0);
+        let bytes = |shard| {
+            self.0.with_member(shard, |member| member.world().space().recent_bytes()).unwrap_or(0)
+        };
         match self.0.has_one_shard() {
             true => bytes(ShardId(0)) > RECENT_BYTES,
-            false => self.0.routes().shards().map(|(_, shard)| bytes(shard)).sum::<usize>() > RECENT_BYTES,
+            false => {
+                self.0.routes().shards().map(|(_, shard)| bytes(shard)).sum::<usize>()
+                    > RECENT_BYTES
+            }
         }
     }
 
@@ -94,7 +101,8 @@ impl Site for Local {
     }
 
     fn readable(&self, shard: ShardId) -> Readable {
-        let look = |member: &MemberShard| member.world().slot().load_unless_busy(|| member.is_idle());
+        let look =
+            |member: &MemberShard| member.world().slot().load_unless_busy(|| member.is_idle());
         self.0.with_member(shard, look).unwrap_or_default()
     }
 
@@ -106,7 +114,12 @@ impl Site for Local {
         self.0.routes().shards().map(closed).min().unwrap_or_default()
     }
 
-    fn get(&self, shard: ShardId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
+    fn get(
+        &self,
+        shard: ShardId,
+        key: &[u8],
+        at: Timestamp,
+    ) -> Result<Option<Version>, StoreError> {
         let look = |member: &MemberShard| {
             let home = member.world();
             home.space().get(key, at).inspect_err(|error| home.heed(error))
@@ -135,7 +148,8 @@ impl Site for Local {
     }
 
     fn heard_of_leader(&self, asked: Seat, leader: Option<NodeId>) {
-        let next = || self.0.node_after(asked.node).filter(|_| self.0.leader(asked.shard) == asked.node);
+        let next =
+            || self.0.node_after(asked.node).filter(|_| self.0.leader(asked.shard) == asked.node);
         if let Some(leader) = leader.or_else(next) {
             self.0.ask_next(asked.shard, leader);
         }
@@ -157,7 +171,12 @@ impl Site for Local {
         self.0.reaches(node)
     }
 
-    fn ask(&self, seat: Seat, request: Request, until: u64) -> impl Future<Output = Option<Heard>> + Send {
+    fn ask(
+        &self,
+        seat: Seat,
+        request: Request,
+        until: u64,
+    ) -> impl Future<Output = Option<Heard>> + Send {
         self.0.ask(seat, request, until)
     }
 

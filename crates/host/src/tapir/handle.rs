@@ -1,5 +1,5 @@
-//! A database of the tapir protocol, as the node reaches it. The database's row decides when this node's replica begins
-//! and ends, and which other nodes have one.
+//! A database of the tapir protocol, as the node reaches it. The database's row decides when this
+//! node's replica begins and ends, and which other nodes have one.
 
 use super::{Desk, Gateway, Kept, Place, Replica, Tapir, begin};
 use crate::context::NodeContext;
@@ -84,13 +84,15 @@ impl Handle {
         self.desk().set_prepare_wait(tapir::PREPARE_WAIT.of(row).unwrap_or_default());
     }
 
-    /// Begins this node's replica, if the row gives it one, with what the store and the log have of its stay.
+    /// Begins this node's replica, if the row gives it one, with what the store and the log have of
+    /// its stay.
     fn begin_replica(&self, row: &DatabaseRow) -> Result<(), OpenError> {
         let (key, context, desk) =
             (MachineKey { database: row.id.0, shard: FIRST_SHARD.0 }, &self.context, self.desk());
         let mut records: Vec<Kept> = context.read(KIND, &context.records.of(key))?;
         let failed = |error| context.of_store(error);
-        let mut space = Space::open(key.database, key.shard, Arc::clone(&context.plumbing.store)).map_err(failed)?;
+        let mut space = Space::open(key.database, key.shard, Arc::clone(&context.plumbing.store))
+            .map_err(failed)?;
         let as_of = space.as_of().map_err(failed)?;
         let begins = lifecycle::begins(row, &context.members, context.me, as_of, &mut records);
         let (with, let_go) = match begins {
@@ -104,11 +106,19 @@ impl Handle {
         }
         if let Some(stay) = with {
             if stay > 0 && let_go.is_some() {
-                tracing::info!(database = row.id.0, epoch = row.epoch, "takes over as a replica of a database");
+                tracing::info!(
+                    database = row.id.0,
+                    epoch = row.epoch,
+                    "takes over as a replica of a database"
+                );
             }
-            let (guarantee, forgetting, takes_over) = (tapir::guarantee(self.protocol), context.forgetting, stay > 0);
+            let (guarantee, forgetting, takes_over) =
+                (tapir::guarantee(self.protocol), context.forgetting, stay > 0);
             let place = Place { space, guarantee, forgetting, takes_over, desk: Arc::clone(desk) };
-            begin(place, records).map_err(failed)?.into_iter().for_each(|replica| desk.add(replica));
+            begin(place, records)
+                .map_err(failed)?
+                .into_iter()
+                .for_each(|replica| desk.add(replica));
         }
         if begins != Begins::Waits {
             context.records.take(key);
@@ -143,11 +153,11 @@ impl Handle {
         }
     }
 
-    /// These nodes have the replicas as soon as this returns well. Otherwise the same change, asked for again, goes on.
+    /// These nodes have the replicas as soon as this returns well. Otherwise the same change, asked
+    /// for again, goes on.
     async fn give_to(&self, members: Members) -> Result<(), DatabaseError> {
         if !members.learners.is_empty() || !members.witnesses.is_empty() {
-            let why =
-                "a database without leaders has neither learners nor witnesses: ALTER DATABASE … MEMBERS (1, 2, 3)";
+            let why = "a database without leaders has neither learners nor witnesses: ALTER DATABASE … MEMBERS (1, 2, 3)";
             return Err(DatabaseError::Replicas(why.into()));
         }
         let (desk, all) = (self.desk(), self.context.members.clone());
@@ -155,13 +165,17 @@ impl Handle {
         let unavailable = |why: String| DatabaseError::Failed(Failure::Unavailable(why));
         let catalog = self.context.catalog.upgrade();
         let catalog = catalog.ok_or_else(|| unavailable("this node is shutting down".into()))?;
-        let next = move |row: &DatabaseRow| rows::next(row, &all, &replicas).map_err(DatabaseError::Replicas);
+        let next = move |row: &DatabaseRow| {
+            rows::next(row, &all, &replicas).map_err(DatabaseError::Replicas)
+        };
         catalog.change_row(desk.database(), Box::new(next)).await?;
         let until = crate::clock::boot_ns() + TAKEN_OVER_WITHIN_NS;
         let epoch = desk.members().epoch;
         let shards = [(FIRST_SHARD, Key::default())];
         have_taken_over(&**desk, &shards, epoch, until).await.map_err(|why| {
-            unavailable(format!("{why}: the change goes on when it does, and ends when it is asked for again"))
+            unavailable(format!(
+                "{why}: the change goes on when it does, and ends when it is asked for again"
+            ))
         })?;
         let ended = move |row: &DatabaseRow| Ok(rows::ended(row, epoch));
         catalog.change_row(desk.database(), Box::new(ended)).await
@@ -202,7 +216,10 @@ impl DatabaseHandle for Handle {
 
     fn status(&self, row: &DatabaseRow) -> Vec<ShardStatus> {
         let (desk, replicas) = (self.desk(), self.desk().replicas());
-        desk.replica().map(|replica| ShardStatus::leaderless(row, &replicas, &*replica)).into_iter().collect()
+        desk.replica()
+            .map(|replica| ShardStatus::leaderless(row, &replicas, &*replica))
+            .into_iter()
+            .collect()
     }
 
     fn close(&self) -> Vec<Arc<dyn Settles>> {

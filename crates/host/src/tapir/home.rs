@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. Versions are installed before anything that follows in the outbox leaves.
-//! 2. What is looked at in the space without a step is looked at after what is settled: the other way round something could be settled in between that was not seen.
+//! 2. What is looked at in the space without a step is looked at after what is settled: the other
+//!    way round something could be settled in between that was not seen.
 
 use super::Desk;
 use crate::outlet::Outlet;
@@ -17,7 +18,9 @@ use meridian_machine::{Address, Outbox, Position, ShardId};
 use meridian_mvcc::{KeyRange, StoreError, Write};
 use meridian_replication::inconsistent::{self, Config};
 use meridian_store::Space;
-use meridian_systems::tapir::{Effect, Forgetting, KIND, Kept, Message, Page, Progress, Replica, Serve, Shard, looked};
+use meridian_systems::tapir::{
+    Effect, Forgetting, KIND, Kept, Message, Page, Progress, Replica, Serve, Shard, looked,
+};
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Found, Guarantee, Looked};
 use parking_lot::RwLock;
@@ -59,7 +62,8 @@ pub struct Place {
     pub desk: Arc<Desk>,
 }
 
-/// Brings a replica to life from what the log has of it. `None` if this node is none of the database's.
+/// Brings a replica to life from what the log has of it. `None` if this node is none of the
+/// database's.
 pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard>>, StoreError> {
     let Place { space, guarantee, forgetting, takes_over, desk } = place;
     let ((me, life), plumbing) = (desk.here(), Arc::clone(desk.plumbing()));
@@ -82,7 +86,9 @@ pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard
     };
     let shard = Shard::new(guarantee, ShardId(key.shard), KeyRange::all());
     let mut out = Outbox::new();
-    let Some(replica) = Replica::new(config, (life, takes_over), shard, records, plumbing.clock.now(), &mut out) else {
+    let Some(replica) =
+        Replica::new(config, (life, takes_over), shard, records, plumbing.clock.now(), &mut out)
+    else {
         return Ok(None);
     };
     let replica = replica.forgetting(forgetting);
@@ -108,8 +114,14 @@ impl ReplicaHome {
         self.progress.read().closed()
     }
 
-    /// What is newest in a range here, for a session of this node; nothing, before it has everything.
-    pub fn find(&self, range: &KeyRange, reverse: bool, limit: usize) -> Option<Result<Found, Failure>> {
+    /// What is newest in a range here, for a session of this node; nothing, before it has
+    /// everything.
+    pub fn find(
+        &self,
+        range: &KeyRange,
+        reverse: bool,
+        limit: usize,
+    ) -> Option<Result<Found, Failure>> {
         if !self.progress.read().has_all() {
             return None;
         }
@@ -121,7 +133,8 @@ impl ReplicaHome {
         }
     }
 
-    /// What stands in a range at a timestamp, for a session of this node; nothing, where somebody may still come to write there.
+    /// What stands in a range at a timestamp, for a session of this node; nothing, where somebody
+    /// may still come to write there.
     pub fn look(
         &self,
         range: &KeyRange,
@@ -149,7 +162,8 @@ impl ReplicaHome {
 
     /// Reads for a session, and answers it.
     fn serve(&self, serve: &Serve) {
-        let found = self.space.scan(&serve.range, serve.at(), serve.reverse, serve.limit_rows, CHUNK_BYTES);
+        let found =
+            self.space.scan(&serve.range, serve.at(), serve.reverse, serve.limit_rows, CHUNK_BYTES);
         let answer = match found {
             Ok(chunk) => serve.answer(Page::of(chunk, serve.reverse)),
             Err(StoreError::BelowHorizon { oldest }) => Message::TooOld { id: serve.id, oldest },
@@ -181,9 +195,9 @@ impl World<Replica> for ReplicaHome {
     fn act(&self, effect: Effect) {
         match effect {
             Effect::Install { at, writes } => self.install(at, &writes),
-            Effect::Adopt(versions) => {
-                versions.iter().for_each(|(at, write)| self.install(*at, std::slice::from_ref(write)))
-            }
+            Effect::Adopt(versions) => versions
+                .iter()
+                .for_each(|(at, write)| self.install(*at, std::slice::from_ref(write))),
             Effect::Began { view, settled } => self.progress.write().began(view, settled),
             Effect::Copied(at) => {
                 self.space.raise_horizon(at);

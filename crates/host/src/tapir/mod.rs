@@ -1,4 +1,5 @@
-//! Databases of the tapir protocol on this node: a replica of the shard, and the sessions that ask replicas.
+//! Databases of the tapir protocol on this node: a replica of the shard, and the sessions that ask
+//! replicas.
 //!
 //! ```text
 //!   session ── gateway (txn) ── desk ──┬──▶ this node's replica: stepped on the session's thread, read without a step
@@ -14,7 +15,8 @@
 //! | `site` | what do sessions ask for, and whom? |
 //! | `tending` | who finishes what nobody finishes, and who catches up? |
 //!
-//! Which nodes have replicas, and when one begins and ends, `systems/tapir` says (`rows`, `lifecycle`); the handle does it.
+//! Which nodes have replicas, and when one begins and ends, `systems/tapir` says (`rows`,
+//! `lifecycle`); the handle does it.
 //!
 //! Not yet here: more shards than one.
 
@@ -74,7 +76,9 @@ impl Desk {
     pub fn set_prepare_wait(&self, wait: Duration) {
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         if let Some(replica) = self.replica() {
-            replica.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| replica.wait(wait_ns))));
+            replica.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
+                replica.wait(wait_ns)
+            })));
         }
     }
 }

@@ -66,14 +66,19 @@ impl Site for Desk {
             for node in self.nearest(fresh) {
                 if node == Wire::here(self).0 {
                     // Also to a fresh read: rather something that may be behind than nothing.
-                    if let Some(found) = self.replica().and_then(|replica| replica.world().find(range, reverse, limit))
+                    if let Some(found) = self
+                        .replica()
+                        .and_then(|replica| replica.world().find(range, reverse, limit))
                     {
                         return Some(found);
                     }
                     continue;
                 }
-                let try_ends = until.min(self.boot_ns() + Wire::patience_ns(self, &[node], repetition));
-                if let Some(found) = tapir::read(self, (shard, node), range, (reverse, limit), try_ends).await {
+                let try_ends =
+                    until.min(self.boot_ns() + Wire::patience_ns(self, &[node], repetition));
+                if let Some(found) =
+                    tapir::read(self, (shard, node), range, (reverse, limit), try_ends).await
+                {
                     return Some(Ok(found));
                 }
             }

@@ -1,4 +1,5 @@
-//! What nobody asks for and somebody has to do: transactions whose coordinators are gone are recovered, and a replica that may have missed something asks for a view.
+//! What nobody asks for and somebody has to do: transactions whose coordinators are gone are
+//! recovered, and a replica that may have missed something asks for a view.
 
 use super::Desk;
 use crate::resident::Input;
@@ -13,9 +14,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Between two looks.
 const EVERY_NS: u64 = 250_000_000;
-/// Who is prepared for so long is recovered by the first node that is up; by each next one after as much more.
+/// Who is prepared for so long is recovered by the first node that is up; by each next one after as
+/// much more.
 const OVERDUE_NS: u64 = 2_000_000_000;
-/// And for at least so many round trips: both ways of the slow path, how it ended, and as much again.
+/// And for at least so many round trips: both ways of the slow path, how it ended, and as much
+/// again.
 const OVERDUE_ROUND_TRIPS: u64 = 6;
 /// So long is tried; then again, with the next look.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -39,15 +42,23 @@ impl Desk {
         }
         self.protocol().tending.looked_at.store(now, Ordering::Relaxed);
         let (me, _) = self.here();
-        // A former replica hears of no end any more: what is prepared there the others find out about.
+        // A former replica hears of no end any more: what is prepared there the others find out
+        // about.
         let is_one = self.members().replicas.contains(&me);
         let Some(replica) = self.replica().filter(|_| is_one) else { return };
-        let reached: BTreeSet<NodeId> =
-            self.replicas().iter().copied().filter(|node| *node != me && connected.contains(node)).collect();
-        let before = std::mem::replace(&mut *self.protocol().tending.reached.lock(), reached.clone());
+        let reached: BTreeSet<NodeId> = self
+            .replicas()
+            .iter()
+            .copied()
+            .filter(|node| *node != me && connected.contains(node))
+            .collect();
+        let before =
+            std::mem::replace(&mut *self.protocol().tending.reached.lock(), reached.clone());
         if reached.difference(&before).next().is_some() {
             // What was said meanwhile, here or there, is lost: the next view begins with it.
-            replica.post(Input::Call(Box::new(|replica: &mut Replica, now, out| replica.change_view(now, out))));
+            replica.post(Input::Call(Box::new(|replica: &mut Replica, now, out| {
+                replica.change_view(now, out)
+            })));
         }
         let rank = reached.iter().filter(|node| **node < me).count() as u64;
         let round_trip_ns = self.round_trip_ns();
@@ -62,7 +73,8 @@ impl Desk {
         })));
     }
 
-    /// Finds out what became of some, on a thread of its own: it takes a view change, and asks others.
+    /// Finds out what became of some, on a thread of its own: it takes a view change, and asks
+    /// others.
     fn recover(self: Arc<Self>, mut overdue: Vec<(TransactionId, Vec<ShardId>)>) {
         if self.protocol().tending.recovering.swap(true, Ordering::AcqRel) {
             return; // They are under way.
@@ -72,10 +84,16 @@ impl Desk {
         let desk = Arc::clone(&self);
         let recover_all = move || {
             let until = crate::clock::boot_ns() + PATIENCE_NS;
-            let each = overdue.iter().map(|(who, participants)| recover(&*desk, *who, participants, until));
+            let each = overdue
+                .iter()
+                .map(|(who, participants)| recover(&*desk, *who, participants, until));
             let outcomes = futures::executor::block_on(futures::future::join_all(each));
             let found = outcomes.iter().flatten().count();
-            tracing::info!(found, of = outcomes.len(), "recovered transactions whose coordinators are gone");
+            tracing::info!(
+                found,
+                of = outcomes.len(),
+                "recovered transactions whose coordinators are gone"
+            );
             desk.protocol().tending.recovering.store(false, Ordering::Release);
         };
         if let Err(error) = guard.spawn("recover", recover_all) {

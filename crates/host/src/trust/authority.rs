@@ -3,8 +3,8 @@
 use super::Token;
 use meridian_machine::NodeId;
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_ED25519, PublicKeyData, SignatureAlgorithm,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ED25519, PublicKeyData, SignatureAlgorithm,
 };
 use ring::digest;
 use rustls::pki_types::CertificateDer;
@@ -75,7 +75,10 @@ impl Authority {
 
     /// The one that was kept.
     pub fn from_pem(certificate: &str, key: &str) -> io::Result<Self> {
-        Ok(Authority { certificate: certificate.to_owned(), key: KeyPair::from_pem(key).map_err(io::Error::other)? })
+        Ok(Authority {
+            certificate: certificate.to_owned(),
+            key: KeyPair::from_pem(key).map_err(io::Error::other)?,
+        })
     }
 
     /// Its own certificate, in PEM.
@@ -94,7 +97,8 @@ impl Authority {
         let dns = name(node).try_into().expect("invariant: a node's name is ASCII");
         params.subject_alt_names = vec![rcgen::SanType::DnsName(dns)];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let issuer = Issuer::new(of_authority(), &self.key);
         Ok(params.signed_by(&Ed25519(public_key), &issuer).map_err(io::Error::other)?.pem())
     }

@@ -10,7 +10,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::time_provider::TimeProvider;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, version};
+use rustls::{
+    ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, version,
+};
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -19,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a node shows, whom it believes, and, at the first member, what makes certificates for the others.
+/// What a node shows, whom it believes, and, at the first member, what makes certificates for the
+/// others.
 pub struct Certificates {
     folder: PathBuf,
     client: Arc<ClientConfig>,
@@ -52,14 +55,15 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
 }
 
 /// The beginning of every client's configuration.
-pub(super) fn client() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, rustls::Error> {
+pub(super) fn client()
+-> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, rustls::Error> {
     let builder = ClientConfig::builder_with_details(provider(), Arc::new(Always));
     builder.with_protocol_versions(&[&version::TLS13])
 }
 
 impl Certificates {
-    /// Those of a node, as its folder keeps them. A node that has none yet asks the other members for its own if it was given a token, and is the
-    /// first otherwise: it makes the authority.
+    /// Those of a node, as its folder keeps them. A node that has none yet asks the other members
+    /// for its own if it was given a token, and is the first otherwise: it makes the authority.
     pub fn open(
         data: &Path,
         me: NodeId,
@@ -78,9 +82,11 @@ impl Certificates {
             }
         }
         let kept = Kept::read(&folder)?;
-        let damaged = |error: io::Error| OpenError::Damaged { path: folder.clone(), what: error.to_string() };
+        let damaged =
+            |error: io::Error| OpenError::Damaged { path: folder.clone(), what: error.to_string() };
         if let Some(token) = token
-            && authority::mark(&authority::certificate(&kept.authority).map_err(damaged)?) != token.authority
+            && authority::mark(&authority::certificate(&kept.authority).map_err(damaged)?)
+                != token.authority
         {
             let what = "is of another authority than the token: this node was started before without it. Remove that \
                         folder to let the node ask for a certificate again";
@@ -100,23 +106,32 @@ impl Certificates {
         let mut roots = RootCertStore::empty();
         roots.add(authority).map_err(io::Error::other)?;
         let roots = Arc::new(roots);
-        let builder = client().map_err(io::Error::other)?.with_root_certificates(Arc::clone(&roots));
-        let mut client = builder.with_client_auth_cert(chain.clone(), key()?).map_err(io::Error::other)?;
+        let builder =
+            client().map_err(io::Error::other)?.with_root_certificates(Arc::clone(&roots));
+        let mut client =
+            builder.with_client_auth_cert(chain.clone(), key()?).map_err(io::Error::other)?;
         client.resumption = Resumption::disabled();
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).allow_unauthenticated();
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(roots, provider()).allow_unauthenticated();
         let verifier = verifier.build().map_err(io::Error::other)?;
         let builder = ServerConfig::builder_with_details(provider(), Arc::new(Always));
-        let builder = builder.with_protocol_versions(&[&version::TLS13]).map_err(io::Error::other)?;
+        let builder =
+            builder.with_protocol_versions(&[&version::TLS13]).map_err(io::Error::other)?;
         let builder = builder.with_client_cert_verifier(verifier);
         let mut server = builder.with_single_cert(chain, key()?).map_err(io::Error::other)?;
-        server.send_tls13_tickets = 0; // nobody reads what comes back on a connection that only speaks
-        Ok(Certificates { folder: folder.into(), client: Arc::new(client), server: Arc::new(server) })
+        // nobody reads what comes back on a connection that only speaks
+        server.send_tls13_tickets = 0;
+        Ok(Certificates {
+            folder: folder.into(),
+            client: Arc::new(client),
+            server: Arc::new(server),
+        })
     }
 
     /// A connection to a node: whoever cannot show its certificate is not spoken to.
     pub fn call(&self, node: NodeId) -> io::Result<ClientConnection> {
-        let mut connection =
-            ClientConnection::new(Arc::clone(&self.client), server_name(node)).map_err(io::Error::other)?;
+        let mut connection = ClientConnection::new(Arc::clone(&self.client), server_name(node))
+            .map_err(io::Error::other)?;
         connection.set_buffer_limit(None); // what is written is taken out at once
         Ok(connection)
     }
@@ -126,17 +141,23 @@ impl Certificates {
         ServerConnection::new(Arc::clone(&self.server)).map_err(io::Error::other)
     }
 
-    /// What makes certificates, and what is to be shown for one. Only the first member has it, and only as long as the token lies there.
+    /// What makes certificates, and what is to be shown for one. Only the first member has it, and
+    /// only as long as the token lies there.
     pub(super) fn gate(&self) -> io::Result<Option<(Authority, Token)>> {
         let read = |file: &str| match fs::read_to_string(self.folder.join(file)) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         };
-        let (Some(certificate), Some(key), Some(token)) = (read("ca.crt")?, read("ca.key")?, read("token")?) else {
+        let (Some(certificate), Some(key), Some(token)) =
+            (read("ca.crt")?, read("ca.key")?, read("token")?)
+        else {
             return Ok(None);
         };
-        Ok(Some((Authority::from_pem(&certificate, &key)?, token.parse().map_err(io::Error::other)?)))
+        Ok(Some((
+            Authority::from_pem(&certificate, &key)?,
+            token.parse().map_err(io::Error::other)?,
+        )))
     }
 
     /// The file that lets other members in, if this is the first one.
@@ -152,8 +173,9 @@ pub(super) fn server_name(node: NodeId) -> ServerName<'static> {
 
 /// Whether a certificate is this node's.
 pub fn names(certificate: &CertificateDer<'_>, node: NodeId) -> bool {
-    webpki::EndEntityCert::try_from(certificate)
-        .is_ok_and(|certificate| certificate.verify_is_valid_for_subject_name(&server_name(node)).is_ok())
+    webpki::EndEntityCert::try_from(certificate).is_ok_and(|certificate| {
+        certificate.verify_is_valid_for_subject_name(&server_name(node)).is_ok()
+    })
 }
 
 /// The first member makes the authority, and its own certificate.
@@ -161,7 +183,11 @@ fn found(data: &Path, me: NodeId) -> io::Result<()> {
     let (authority, token) = Authority::create()?;
     let key = authority::key()?;
     let certificate = authority.issue(me, &authority::public_key(&key))?;
-    let kept = Kept { authority: authority.certificate().to_owned(), certificate, key: key.serialize_pem() };
+    let kept = Kept {
+        authority: authority.certificate().to_owned(),
+        certificate,
+        key: key.serialize_pem(),
+    };
     keep(data, &kept, Some((&authority, &token)))
 }
 
@@ -182,7 +208,8 @@ fn keep(data: &Path, kept: &Kept, of_first: Option<(&Authority, &Token)>) -> io:
         files.extend([("ca.key", authority.key()), ("token", token.to_text() + "\n")]);
     }
     for (name, text) in files {
-        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(fresh.join(name))?;
+        let mut file =
+            OpenOptions::new().create_new(true).write(true).mode(0o600).open(fresh.join(name))?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
     }
@@ -197,7 +224,11 @@ impl Kept {
             let path = folder.join(name);
             fs::read_to_string(&path).map_err(|error| OpenError::File { path, error })
         };
-        Ok(Kept { authority: read("ca.crt")?, certificate: read("node.crt")?, key: read("node.key")? })
+        Ok(Kept {
+            authority: read("ca.crt")?,
+            certificate: read("node.crt")?,
+            key: read("node.key")?,
+        })
     }
 }
 
@@ -213,9 +244,9 @@ pub fn open(
         (Trust::Certificates { token }, Some(data)) => {
             Ok(Some(Arc::new(Certificates::open(data, me, others, token.as_ref())?)))
         }
-        (Trust::Certificates { .. }, None) => {
-            Err(OpenError::Options("certificates are kept in a folder: a node in memory has none".into()))
-        }
+        (Trust::Certificates { .. }, None) => Err(OpenError::Options(
+            "certificates are kept in a folder: a node in memory has none".into(),
+        )),
     }
 }
 

@@ -5,7 +5,8 @@
 //!   answers:  what:u8 length:u32 text      1: the certificates in PEM, the node's before the authority's; 0: ask another member; 2: why there is none
 //! ```
 //!
-//! Over TLS, on the port where nodes speak. Whoever asks recognises the authority by the mark in the token, so that the secret is shown to nobody else.
+//! Over TLS, on the port where nodes speak. Whoever asks recognises the authority by the mark in
+//! the token, so that the secret is shown to nobody else.
 
 use super::Token;
 use super::authority::{self, Authority, PublicKey, mark};
@@ -15,7 +16,10 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{
+    CertificateError, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme,
+};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -37,15 +41,22 @@ enum Answer {
     Refused(String),
 }
 
-/// Asks the other members until the first one answers, and comes back with what it gave; or with why nobody did.
-pub(super) fn enrol(me: NodeId, others: &BTreeMap<NodeId, String>, token: &Token) -> Result<Kept, String> {
+/// Asks the other members until the first one answers, and comes back with what it gave; or with
+/// why nobody did.
+pub(super) fn enrol(
+    me: NodeId,
+    others: &BTreeMap<NodeId, String>,
+    token: &Token,
+) -> Result<Kept, String> {
     let end = Instant::now() + PATIENCE;
     loop {
         let mut reasons = Vec::new();
         for (node, address) in others {
             match ask(me, *node, address, token) {
                 Ok(Answer::Given(kept)) => return Ok(kept),
-                Ok(Answer::Refused(why)) => return Err(format!("{address} gives this node no certificate: {why}")),
+                Ok(Answer::Refused(why)) => {
+                    return Err(format!("{address} gives this node no certificate: {why}"));
+                }
                 Ok(Answer::NotHere(why)) => reasons.push(format!("{address}: {why}")),
                 Err(error) => reasons.push(format!("{address}: {}", words(&error))),
             }
@@ -63,16 +74,20 @@ pub(super) fn enrol(me: NodeId, others: &BTreeMap<NodeId, String>, token: &Token
 
 fn ask(me: NodeId, node: NodeId, address: &str, token: &Token) -> io::Result<Answer> {
     let of_token = Arc::new(OfToken { authority: token.authority, provider: provider() });
-    let config = client().map_err(io::Error::other)?.dangerous().with_custom_certificate_verifier(of_token);
+    let config =
+        client().map_err(io::Error::other)?.dangerous().with_custom_certificate_verifier(of_token);
     let config = Arc::new(config.with_no_client_auth());
-    let mut connection = ClientConnection::new(config, server_name(node)).map_err(io::Error::other)?;
-    let address = address.to_socket_addrs()?.next().ok_or_else(|| io::Error::other("it names no address"))?;
+    let mut connection =
+        ClientConnection::new(config, server_name(node)).map_err(io::Error::other)?;
+    let address =
+        address.to_socket_addrs()?.next().ok_or_else(|| io::Error::other("it names no address"))?;
     let mut socket = TcpStream::connect_timeout(&address, STEP)?;
     socket.set_read_timeout(Some(STEP))?;
     socket.set_write_timeout(Some(STEP))?;
     let mut stream = rustls::Stream::new(&mut connection, &mut socket);
     let key = authority::key()?;
-    let request = [&MAGIC[..], &me.0.to_le_bytes(), &token.secret, &authority::public_key(&key)].concat();
+    let request =
+        [&MAGIC[..], &me.0.to_le_bytes(), &token.secret, &authority::public_key(&key)].concat();
     stream.write_all(&request)?;
     let mut header = [0; 5];
     stream.read_exact(&mut header)?;
@@ -88,7 +103,10 @@ fn ask(me: NodeId, node: NodeId, address: &str, token: &Token) -> io::Result<Ans
         _ => return Ok(Answer::Refused(text)),
     }
     const END: &str = "-----END CERTIFICATE-----";
-    let at = text.find(END).map(|at| at + END.len()).ok_or_else(|| io::Error::other("its answer is no certificate"))?;
+    let at = text
+        .find(END)
+        .map(|at| at + END.len())
+        .ok_or_else(|| io::Error::other("its answer is no certificate"))?;
     let (certificate, authority) = text.split_at(at);
     if mark(&authority::certificate(authority)?) != token.authority {
         return Err(io::Error::other("its certificate is of another authority than the token"));
@@ -99,7 +117,11 @@ fn ask(me: NodeId, node: NodeId, address: &str, token: &Token) -> io::Result<Ans
 }
 
 /// Answers a request, of which the first bytes were read.
-pub fn answer(certificates: &Certificates, others: &[NodeId], stream: &mut (impl Read + Write)) -> io::Result<NodeId> {
+pub fn answer(
+    certificates: &Certificates,
+    others: &[NodeId],
+    stream: &mut (impl Read + Write),
+) -> io::Result<NodeId> {
     let mut request = [0; REQUEST_BYTES];
     stream.read_exact(&mut request)?;
     let node = NodeId(u32::from_le_bytes([request[0], request[1], request[2], request[3]]));
@@ -111,7 +133,11 @@ pub fn answer(certificates: &Certificates, others: &[NodeId], stream: &mut (impl
             Ok(text) => (1, text),
             Err(why) => (2, why),
         },
-        Ok(None) => (0, "the first member makes certificates, as long as its token lies in its folder".to_owned()),
+        Ok(None) => (
+            0,
+            "the first member makes certificates, as long as its token lies in its folder"
+                .to_owned(),
+        ),
         Err(error) => (0, format!("its authority cannot be used: {error}")),
     };
     let length = u32::try_from(text.len()).expect("invariant: two certificates are short");
@@ -120,7 +146,11 @@ pub fn answer(certificates: &Certificates, others: &[NodeId], stream: &mut (impl
     answer.extend_from_slice(text.as_bytes());
     stream.write_all(&answer)?;
     stream.flush()?;
-    if what == 1 { Ok(node) } else { Err(io::Error::other(format!("no certificate for node {}: {text}", node.0))) }
+    if what == 1 {
+        Ok(node)
+    } else {
+        Err(io::Error::other(format!("no certificate for node {}: {text}", node.0)))
+    }
 }
 
 fn give(
@@ -137,9 +167,14 @@ fn give(
         return Err("the token is not the cluster's".into());
     }
     if !others.contains(&node) {
-        return Err(format!("node {} is no other member of the cluster: do all have the same --join?", node.0));
+        return Err(format!(
+            "node {} is no other member of the cluster: do all have the same --join?",
+            node.0
+        ));
     }
-    let issued = authority.issue(node, key).map_err(|error| format!("its authority cannot be used: {error}"))?;
+    let issued = authority
+        .issue(node, key)
+        .map_err(|error| format!("its authority cannot be used: {error}"))?;
     Ok(issued + authority.certificate())
 }
 
@@ -159,11 +194,15 @@ impl ServerCertVerifier for OfToken {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let authority = intermediates.iter().find(|certificate| mark(certificate) == self.authority);
+        let authority =
+            intermediates.iter().find(|certificate| mark(certificate) == self.authority);
         let authority = authority.ok_or(CertificateError::UnknownIssuer)?;
         let mut roots = RootCertStore::empty();
         roots.add(authority.clone().into_owned())?;
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&self.provider));
+        let verifier = WebPkiServerVerifier::builder_with_provider(
+            Arc::new(roots),
+            Arc::clone(&self.provider),
+        );
         let verifier = verifier.build().map_err(|error| Error::General(error.to_string()))?;
         verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
     }
@@ -183,7 +222,12 @@ impl ServerCertVerifier for OfToken {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

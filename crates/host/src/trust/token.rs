@@ -6,7 +6,8 @@ use std::str::FromStr;
 const PREFIX: &str = "meridian-";
 const BYTES: usize = 32;
 
-/// A secret, and the mark by which the cluster's authority is recognised. Whoever has it may become a member: it is kept like a password.
+/// A secret, and the mark by which the cluster's authority is recognised. Whoever has it may become
+/// a member: it is kept like a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     /// What is shown to the first member.
@@ -41,7 +42,8 @@ impl FromStr for Token {
         if digits.len() != 2 * BYTES || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err(WRONG);
         }
-        let byte = |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).map_err(|_| WRONG);
+        let byte =
+            |at: usize| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).map_err(|_| WRONG);
         let mut token = Token { secret: [0; 16], authority: [0; 16] };
         for at in 0..16 {
             (token.secret[at], token.authority[at]) = (byte(at)?, byte(at + 16)?);
@@ -59,9 +61,14 @@ mod tests {
         let token = Token { secret: [0xa5; 16], authority: [7; 16] };
         assert_eq!(format!("{}\n", token.to_text()).parse(), Ok(token.clone()));
         let text = token.to_text();
-        for wrong in
-            ["", "meridian-", &text[1..], &text[..text.len() - 1], &text.replace("a5", "é"), &format!("{text}0")]
-        {
+        for wrong in [
+            "",
+            "meridian-",
+            &text[1..],
+            &text[..text.len() - 1],
+            &text.replace("a5", "é"),
+            &format!("{text}0"),
+        ] {
             assert!(wrong.parse::<Token>().is_err(), "{wrong}");
         }
         assert!(!format!("{token:?}").contains("a5"));

@@ -47,8 +47,15 @@ pub fn open_with(patience: Patience, node: u32, members: &[Member], folder: &Pat
     open_on(ClockBound::LOOPBACK, patience, node, members, folder)
 }
 
-pub fn open_on(clock: ClockBound, patience: Patience, node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
-    let options = Options { node: NodeId(node), members: members.to_vec(), clock, ..Options::alone() };
+pub fn open_on(
+    clock: ClockBound,
+    patience: Patience,
+    node: u32,
+    members: &[Member],
+    folder: &Path,
+) -> Arc<Node> {
+    let options =
+        Options { node: NodeId(node), members: members.to_vec(), clock, ..Options::alone() };
     let settle = SettleOptions {
         every: Duration::from_millis(50),
         checkpoint_every: Duration::from_millis(200),
@@ -56,7 +63,8 @@ pub fn open_on(clock: ClockBound, patience: Patience, node: u32, members: &[Memb
         ..SettleOptions::default()
     };
     // What is over is forgotten as soon as may be.
-    let forgetting = Forgetting { every_ns: 100_000_000, behind_ns: 100_000_000, enough_bytes: 10_000 };
+    let forgetting =
+        Forgetting { every_ns: 100_000_000, behind_ns: 100_000_000, enough_bytes: 10_000 };
     let options = options.at(folder.join(node.to_string()));
     let options = Options { log_segment_bytes: 1 << 20, settle, patience, forgetting, ..options };
     Node::open(options).unwrap()
@@ -84,8 +92,11 @@ pub fn put(node: &Node, key: &str, value: &str) {
 pub fn put_in(database: &Arc<dyn Database>, key: &str, value: &str) {
     insist(|| {
         let begin = Begin { mode: Mode::ReadWrite, age: None };
-        let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
-        transaction.put(Key::from(key), Some(Value::from(value))).map_err(|failure| failure.to_string())?;
+        let mut transaction =
+            block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
+        transaction
+            .put(Key::from(key), Some(Value::from(value)))
+            .map_err(|failure| failure.to_string())?;
         match block_on(transaction.commit()) {
             Outcome::Committed { .. } => Ok(()),
             other => Err(format!("{other:?}")),
@@ -100,8 +111,10 @@ pub fn get(node: &Node, key: &str) -> Option<String> {
 pub fn get_in(database: &Arc<dyn Database>, key: &str) -> Option<String> {
     insist(|| {
         let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
-        let mut transaction = block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
-        let found = block_on(transaction.get(&Key::from(key), Lock::Shared)).map_err(|failure| failure.to_string())?;
+        let mut transaction =
+            block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
+        let found = block_on(transaction.get(&Key::from(key), Lock::Shared))
+            .map_err(|failure| failure.to_string())?;
         Ok(found.map(|value| String::from_utf8(value.to_vec()).unwrap()))
     })
 }

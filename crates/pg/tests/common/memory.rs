@@ -15,7 +15,8 @@ impl Memory {
     /// One of a protocol.
     pub fn of(protocol: &'static Protocol) -> Memory {
         let node = Node::open(Options::alone()).expect("a node in memory opens");
-        futures::executor::block_on(node.create_database("lab", protocol, Vec::new())).expect("it is created");
+        futures::executor::block_on(node.create_database("lab", protocol, Vec::new()))
+            .expect("it is created");
         Memory { database: node.database("lab").expect("it was created"), _node: node }
     }
 }

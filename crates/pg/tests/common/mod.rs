@@ -24,7 +24,10 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 struct Two(Vec<Arc<Engine>>);
 
 impl Databases for Two {
-    fn engine<'a>(&'a self, name: &'a str) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
+    fn engine<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> futures::future::BoxFuture<'a, Result<Option<Arc<Engine>>, String>> {
         let found = self.0.iter().find(|engine| engine.name() == name).cloned();
         Box::pin(std::future::ready(Ok(found)))
     }
@@ -51,13 +54,15 @@ pub async fn start() -> Running {
 }
 
 pub async fn start_with(options: Options) -> Running {
-    let engines = ["meridian", "postgres"].map(|name| Arc::new(Engine::new(name, Arc::new(Memory::default()))));
+    let engines = ["meridian", "postgres"]
+        .map(|name| Arc::new(Engine::new(name, Arc::new(Memory::default()))));
     start_over(options, Arc::new(Two(engines.into()))).await
 }
 
 /// A server over databases of a protocol.
 pub async fn start_by(protocol: &'static Protocol) -> Running {
-    let engines = ["meridian", "postgres"].map(|name| Arc::new(Engine::new(name, Arc::new(Memory::of(protocol)))));
+    let engines = ["meridian", "postgres"]
+        .map(|name| Arc::new(Engine::new(name, Arc::new(Memory::of(protocol)))));
     start_over(local(), Arc::new(Two(engines.into()))).await
 }
 
@@ -87,7 +92,8 @@ impl Running {
 
     pub async fn client_of(&self, config: &str) -> tokio_postgres::Client {
         let config = format!("host=127.0.0.1 port={} {config}", self.address.port());
-        let (client, connection) = tokio_postgres::connect(&config, tokio_postgres::NoTls).await.expect("connects");
+        let (client, connection) =
+            tokio_postgres::connect(&config, tokio_postgres::NoTls).await.expect("connects");
         tokio::spawn(connection);
         client
     }
@@ -205,13 +211,17 @@ impl Raw {
     pub async fn next(&mut self) -> Option<Message> {
         loop {
             if self.input.len() >= 5 {
-                let length = u32::from_be_bytes(self.input[1..5].try_into().expect("four bytes")) as usize;
+                let length =
+                    u32::from_be_bytes(self.input[1..5].try_into().expect("four bytes")) as usize;
                 if self.input.len() > length {
                     let frame = self.input.split_to(length + 1);
                     return Some(Message { tag: frame[0], body: frame[5..].to_vec() });
                 }
             }
-            match timeout(PATIENCE, self.stream.read_buf(&mut self.input)).await.expect("the server answers") {
+            match timeout(PATIENCE, self.stream.read_buf(&mut self.input))
+                .await
+                .expect("the server answers")
+            {
                 Ok(0) | Err(_) => return None,
                 Ok(_) => {}
             }

@@ -19,7 +19,8 @@ impl Group {
             let (to, since) = (Address::replica(*node, database, shard), progress.since);
             let witness = members.is_witness(*node);
             let send = |prev: Index, entries: Vec<Entry>, out: &mut Outbox<Group>| {
-                let prev_term = log.term(prev).expect("the entry before the next is in the log or its base");
+                let prev_term =
+                    log.term(prev).expect("the entry before the next is in the log or its base");
                 let (term, commit, asked_at) = me;
                 let prev_index = prev;
                 out.send(
@@ -66,7 +67,8 @@ impl Group {
                 continue;
             }
             let mut sent = false;
-            let prompt = progress.answers_in_ns.is_some_and(|answers_in_ns| answers_in_ns < prompt_ns);
+            let prompt =
+                progress.answers_in_ns.is_some_and(|answers_in_ns| answers_in_ns < prompt_ns);
             let window = if progress.probing || prompt { 1 } else { most };
             let open = |progress: &Progress| progress.inflight.len() < window;
             while progress.next <= last && open(progress) {
@@ -83,8 +85,24 @@ impl Group {
         }
     }
 
-    pub(super) fn on_append(&mut self, now: Reading, leader: NodeId, append: Message, out: &mut Outbox<Group>) {
-        let Message::Append { prev_index, prev_term, entries, commit, asked_at, since, lease_ns, .. } = append else {
+    pub(super) fn on_append(
+        &mut self,
+        now: Reading,
+        leader: NodeId,
+        append: Message,
+        out: &mut Outbox<Group>,
+    ) {
+        let Message::Append {
+            prev_index,
+            prev_term,
+            entries,
+            commit,
+            asked_at,
+            since,
+            lease_ns,
+            ..
+        } = append
+        else {
             return;
         };
         if !self.stays(since, out) {
@@ -99,15 +117,23 @@ impl Group {
         let agrees = prev_index <= self.commit || self.log.term(prev_index) == Some(prev_term);
         if !agrees {
             let last = self.log.last().0;
-            let hint = if prev_index > last { last } else { Index(self.log.start_of_term(prev_index).0 - 1) };
+            let hint = if prev_index > last {
+                last
+            } else {
+                Index(self.log.start_of_term(prev_index).0 - 1)
+            };
             let hint = hint.max(self.commit);
-            out.send(self.address(leader), Message::Refused { term: self.term, prev_index, hint, since });
+            out.send(
+                self.address(leader),
+                Message::Refused { term: self.term, prev_index, hint, since },
+            );
             return;
         }
         let end = entries.last().map_or(prev_index, |entry| entry.index);
         for entry in entries {
             let kept = broken(rules::CONTRADICTION_STAYS) && self.log.term(entry.index).is_some();
-            if kept || entry.index <= self.commit || self.log.term(entry.index) == Some(entry.term) {
+            if kept || entry.index <= self.commit || self.log.term(entry.index) == Some(entry.term)
+            {
                 continue;
             }
             always!(entry.index > self.commit, "what is agreed is never replaced");
@@ -125,7 +151,8 @@ impl Group {
         self.persist_entries(out);
         self.advance_commit(commit.min(self.matched), out);
         if self.persisted == before || broken(rules::ACK_BEFORE_DURABLE) {
-            self.acknowledge(out); // What was written now is acknowledged once it is on disk, and the lease with it.
+            // What was written now is acknowledged once it is on disk, and the lease with it.
+            self.acknowledge(out);
         }
     }
 
@@ -137,7 +164,8 @@ impl Group {
         out: &mut Outbox<Group>,
     ) {
         let Role::Leader { followers, .. } = &mut self.role else { return };
-        let same = |progress: &&mut Progress| progress.since == since || broken(rules::STAYS_NOT_TOLD);
+        let same =
+            |progress: &&mut Progress| progress.since == since || broken(rules::STAYS_NOT_TOLD);
         let Some(progress) = followers.get_mut(&from).filter(same) else { return };
         progress.granted = progress.granted.max(granted.unwrap_or(0));
         if matched > progress.matched {
@@ -149,7 +177,8 @@ impl Group {
             answered = Some(now.boot_ns.saturating_sub(sent_ns));
         }
         if let Some(took_ns) = answered {
-            progress.answers_in_ns = Some(progress.answers_in_ns.map_or(took_ns, |before| (7 * before + took_ns) / 8));
+            progress.answers_in_ns =
+                Some(progress.answers_in_ns.map_or(took_ns, |before| (7 * before + took_ns) / 8));
         }
         if answered.is_some() || matched.0 + 1 >= progress.next.0 {
             progress.probing = false;
@@ -168,7 +197,10 @@ impl Group {
         out: &mut Outbox<Group>,
     ) {
         let Role::Leader { followers, .. } = &mut self.role else { return };
-        let Some(progress) = followers.get_mut(&from).filter(|progress| progress.since == since) else { return };
+        let Some(progress) = followers.get_mut(&from).filter(|progress| progress.since == since)
+        else {
+            return;
+        };
         if prev_index <= progress.matched || progress.snapshot.is_some() {
             return; // An old answer.
         }
@@ -198,7 +230,8 @@ impl Group {
             return;
         }
         let entries = self.log.from(Index(self.commit.0 + 1), usize::MAX);
-        let entries: Vec<Entry> = entries.into_iter().take_while(|entry| entry.index <= to).collect();
+        let entries: Vec<Entry> =
+            entries.into_iter().take_while(|entry| entry.index <= to).collect();
         self.commit = to;
         out.act(Event::Committed { entries });
         self.on_members_agreed(out);

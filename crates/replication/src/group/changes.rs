@@ -1,10 +1,12 @@
-//! How a leader brings its group from one membership to another, and how who is no member finds out.
+//! How a leader brings its group from one membership to another, and how who is no member finds
+//! out.
 //!
-//! The leader says when the next step may be taken ([`Group::next_members`]), and its owner takes it ([`Group::propose_members`]): an entry may have
-//! to carry more than the group knows of.
+//! The leader says when the next step may be taken ([`Group::next_members`]), and its owner takes
+//! it ([`Group::propose_members`]): an entry may have to carry more than the group knows of.
 
 use super::{
-    ChangeError, Entry, Event, Group, Index, Membership, Message, NotLeader, Payload, Progress, Role, Roster, Term,
+    ChangeError, Entry, Event, Group, Index, Membership, Message, NotLeader, Payload, Progress,
+    Role, Roster, Term,
 };
 use crate::rules;
 use meridian_machine::planted::broken;
@@ -27,21 +29,24 @@ impl Group {
         self.memberships.agreed()
     }
 
-    /// Whether a node's membership is the stay that it speaks of. One that was removed and added again is another: what it has voted and has on disk was
-    /// forgotten with the former.
+    /// Whether a node's membership is the stay that it speaks of. One that was removed and added
+    /// again is another: what it has voted and has on disk was forgotten with the former.
     pub(super) fn knows(&self, node: NodeId, since: Index) -> bool {
         self.membership().since(node) == since || broken(rules::STAYS_NOT_TOLD)
     }
 
-    /// Whether it keeps the log and no versions. That does not change during a stay, so it is known before anything of the stay is kept.
+    /// Whether it keeps the log and no versions. That does not change during a stay, so it is known
+    /// before anything of the stay is kept.
     pub fn is_witness(&self) -> bool {
         self.witness
     }
 
-    /// Whether this member may stand for election: it votes in this stay (not in a former one of which it reads in the log), or did before something that is
-    /// not known to be agreed. It may be the only one that has that (Ongaro §4.2.2).
+    /// Whether this member may stand for election: it votes in this stay (not in a former one of
+    /// which it reads in the log), or did before something that is not known to be agreed. It may
+    /// be the only one that has that (Ongaro §4.2.2).
     pub(super) fn votes(&self) -> bool {
-        let (me, same) = (self.config.me, |since| self.since == since || broken(rules::STAYS_NOT_TOLD));
+        let (me, same) =
+            (self.config.me, |since| self.since == since || broken(rules::STAYS_NOT_TOLD));
         self.memberships.iter().any(|members| members.is_voter(me) && same(members.since(me)))
     }
 
@@ -55,7 +60,8 @@ impl Group {
         self.membership().is_settled() && self.membership().index() <= self.commit
     }
 
-    /// Whether what these nodes have is agreed: they are enough of those that count now, or did when it was counted.
+    /// Whether what these nodes have is agreed: they are enough of those that count now, or did
+    /// when it was counted.
     pub fn are_enough(&self, nodes: &BTreeSet<NodeId>) -> bool {
         self.memberships.iter().any(|members| members.quorum().has(nodes))
     }
@@ -86,13 +92,17 @@ impl Group {
 
     /// The next step, if it may be taken now.
     pub fn next_members(&self) -> Option<Membership> {
-        let Role::Leader { followers, leased_to, announced: true, abdicating: None, .. } = &self.role else {
+        let Role::Leader { followers, leased_to, announced: true, abdicating: None, .. } =
+            &self.role
+        else {
             return None;
         };
         let now = self.membership();
-        let next = now.next(Index(self.log.last().0.0 + 1)).filter(|_| now.index() <= self.commit)?;
+        let next =
+            now.next(Index(self.log.last().0.0 + 1)).filter(|_| now.index() <= self.commit)?;
         if now.is_joint() {
-            // Who voted before may have granted a lease that still runs: so must have those who vote next.
+            // Who voted before may have granted a lease that still runs: so must have those who
+            // vote next.
             let promised = self.lease().is_some_and(|lease| lease.granted_until >= *leased_to);
             let stays = now.voters().contains(&self.config.me);
             return (stays && (promised || broken(rules::LEASE_LEFT_BEHIND))).then_some(next);
@@ -103,9 +113,10 @@ impl Group {
             };
             node == self.config.me || followers.get(&node).is_some_and(told)
         };
-        // A voter of old may be away; enough of those who are to vote must not be, or nobody could lead: a node that was a voter at the group's birth may
-        // have no member yet.
-        let able: BTreeSet<NodeId> = next.nodes().into_iter().filter(|node| has(*node, now.index().0)).collect();
+        // A voter of old may be away; enough of those who are to vote must not be, or nobody could
+        // lead: a node that was a voter at the group's birth may have no member yet.
+        let able: BTreeSet<NodeId> =
+            next.nodes().into_iter().filter(|node| has(*node, now.index().0)).collect();
         let near = self.log.last().0.0.saturating_sub(BEHIND).max(now.index().0);
         (next.quorum().has(&able) && now.newcomers().all(|node| has(node, near))).then_some(next)
     }
@@ -118,7 +129,8 @@ impl Group {
         payload: Payload,
         out: &mut Outbox<Group>,
     ) -> Result<(Term, Index), NotLeader> {
-        let (alone, reaches) = (self.is_alone(), self.lease().map_or(0, |lease| lease.granted_until));
+        let (alone, reaches) =
+            (self.is_alone(), self.lease().map_or(0, |lease| lease.granted_until));
         let used = self.s_max.max(now.interval.latest);
         let Role::Leader { leased_to, .. } = &mut self.role else {
             return Err(NotLeader { leader: self.leader });
@@ -143,7 +155,9 @@ impl Group {
         let (last, me) = (self.log.last().0, self.config.me);
         let members = self.memberships.newest();
         let Role::Leader { followers, .. } = &mut self.role else { return };
-        followers.retain(|node, progress| members.contains(*node) && members.since(*node) == progress.since);
+        followers.retain(|node, progress| {
+            members.contains(*node) && members.since(*node) == progress.since
+        });
         for node in members.nodes().into_iter().filter(|node| *node != me) {
             followers.entry(node).or_insert(Progress {
                 next: Index(last.0 + 1),
@@ -166,19 +180,24 @@ impl Group {
         self.membership().voters().contains(&node) && !self.membership().is_witness(node)
     }
 
-    /// A leader that is not to lead for long hands over: one that leaves the group, and a witness as soon as somebody else has what it has.
+    /// A leader that is not to lead for long hands over: one that leaves the group, and a witness
+    /// as soon as somebody else has what it has.
     pub(super) fn pass_on(&mut self, now: Reading, out: &mut Outbox<Group>) {
         let Role::Leader { followers, abdicating: None, began_ns, .. } = &self.role else { return };
         let (me, last) = (self.config.me, self.log.last().0);
         if self.witness {
-            let helped = followers.iter().any(|(node, progress)| self.may_lead(*node) && progress.matched >= last);
+            let helped = followers
+                .iter()
+                .any(|(node, progress)| self.may_lead(*node) && progress.matched >= last);
             if helped {
                 sometimes!("a witness hands over to whoever has what it has");
                 self.abdicate(now, None, out);
             } else if now.boot_ns > began_ns + WITNESS_LEADS * self.config.election_timeout_ns {
                 self.follow(now, None, out);
             }
-        } else if !self.membership().voters().contains(&me) && self.membership().index() <= self.commit {
+        } else if !self.membership().voters().contains(&me)
+            && self.membership().index() <= self.commit
+        {
             sometimes!("a leader that leaves its group hands over");
             self.abdicate(now, None, out);
         }
@@ -189,8 +208,14 @@ impl Group {
         let before = self.memberships.agree(self.commit);
         let (agreed, index) = (self.memberships.agreed(), self.commit);
         if !before.is_empty() && matches!(self.role, Role::Leader { .. }) {
-            let gone = before.iter().flat_map(Membership::nodes).filter(|node| !agreed.contains(*node));
-            gone.for_each(|node| out.send(self.address(node), Message::Removed { index, landmarks: self.landmarks() }));
+            let gone =
+                before.iter().flat_map(Membership::nodes).filter(|node| !agreed.contains(*node));
+            gone.for_each(|node| {
+                out.send(
+                    self.address(node),
+                    Message::Removed { index, landmarks: self.landmarks() },
+                )
+            });
         }
         // One that leads hands over before it goes.
         let leads = matches!(self.role, Role::Leader { .. });
@@ -206,12 +231,21 @@ impl Group {
             return; // Nothing is known here of who is one.
         }
         if !agreed.contains(node) && !self.membership().contains(node) && self.commit > Index(0) {
-            out.send(self.address(node), Message::Removed { index: self.commit, landmarks: self.landmarks() });
+            out.send(
+                self.address(node),
+                Message::Removed { index: self.commit, landmarks: self.landmarks() },
+            );
         }
     }
 
-    /// Somebody says that this is no member as of an entry: what came before this stay says nothing of it.
-    pub(super) fn on_removed(&mut self, index: Index, landmarks: &[(Index, Term)], out: &mut Outbox<Group>) {
+    /// Somebody says that this is no member as of an entry: what came before this stay says nothing
+    /// of it.
+    pub(super) fn on_removed(
+        &mut self,
+        index: Index,
+        landmarks: &[(Index, Term)],
+        out: &mut Outbox<Group>,
+    ) {
         if index > self.since {
             self.learn_agreed(landmarks, out);
             self.end(index, out);
@@ -231,8 +265,8 @@ impl Group {
         }
     }
 
-    /// Whether an append is meant for this stay of this node in the group. If it is for a later one, it was removed and added again, and what it keeps
-    /// is not what the leader takes it for.
+    /// Whether an append is meant for this stay of this node in the group. If it is for a later
+    /// one, it was removed and added again, and what it keeps is not what the leader takes it for.
     pub(super) fn stays(&mut self, since: Index, out: &mut Outbox<Group>) -> bool {
         if self.since < since && !broken(rules::STAYS_NOT_TOLD) {
             self.end(Index(since.0 - 1), out);

@@ -7,11 +7,11 @@
 //!     │               │  up to a limit                        │  not stored  │
 //! ```
 //!
-//! What a checkpoint covers is forgotten, but for `keep_log_bytes`. While a member receives a copy of
-//! the shard, and until it has caught up after it, the entries behind the copy are kept for it: under
-//! a steady load the copy would otherwise be too old by the time that it has arrived, and so would
-//! each one after it. The limit of that is `pin_log_bytes`. A copy whose entries are over the limit
-//! begins anew at once, and may keep twice as much, up to `most_pin_log_bytes`.
+//! What a checkpoint covers is forgotten, but for `keep_log_bytes`. While a member receives a copy
+//! of the shard, and until it has caught up after it, the entries behind the copy are kept for it:
+//! under a steady load the copy would otherwise be too old by the time that it has arrived, and so
+//! would each one after it. The limit of that is `pin_log_bytes`. A copy whose entries are over the
+//! limit begins anew at once, and may keep twice as much, up to `most_pin_log_bytes`.
 //!
 //! Only a member that answers is waited for: one that has begun to receive
 //! ([`Group::snapshot_begun`]), and after the copy, one whose log grows within some checkpoints.
@@ -42,13 +42,15 @@ impl Progress {
         self.pinned().is_some_and(|pinned| pinned < base)
     }
 
-    /// The log does not reach back to what it has: it needs a copy that goes at least to the log's base.
+    /// The log does not reach back to what it has: it needs a copy that goes at least to the log's
+    /// base.
     pub(super) fn wait_for_snapshot(&mut self, base: Index, (least, most): (usize, usize)) {
         let outrun = self.is_outrun(base);
         if outrun {
             sometimes!("a copy is too old before it has arrived");
         }
-        self.pin_bytes = if outrun { self.pin_bytes.saturating_mul(2).min(most).max(least) } else { least };
+        self.pin_bytes =
+            if outrun { self.pin_bytes.saturating_mul(2).min(most).max(least) } else { least };
         (self.snapshot, self.pin) = (Some(base), None);
     }
 
@@ -86,13 +88,21 @@ impl Group {
     /// A follower has begun to receive a copy through an entry: what comes after it is kept.
     pub fn snapshot_begun(&mut self, to: NodeId, index: Index) {
         let Role::Leader { followers, .. } = &mut self.role else { return };
-        if let Some(progress) = followers.get_mut(&to).filter(|progress| progress.snapshot.is_some()) {
+        if let Some(progress) =
+            followers.get_mut(&to).filter(|progress| progress.snapshot.is_some())
+        {
             progress.pin = Some(Pin { after: index, had: (Index(0), 0) });
         }
     }
 
     /// A follower has the snapshot through an entry; 0, if it has none and is to be sent another.
-    pub fn snapshot_delivered(&mut self, now: Reading, to: NodeId, index: Index, out: &mut Outbox<Group>) {
+    pub fn snapshot_delivered(
+        &mut self,
+        now: Reading,
+        to: NodeId,
+        index: Index,
+        out: &mut Outbox<Group>,
+    ) {
         let Role::Leader { followers, .. } = &mut self.role else { return };
         let Some(progress) = followers.get_mut(&to) else { return };
         progress.snapshot = None;

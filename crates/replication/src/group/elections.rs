@@ -8,7 +8,8 @@ use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Group {
-    /// Never had a leader, as far as this member has heard: nobody is silent, somebody has to begin.
+    /// Never had a leader, as far as this member has heard: nobody is silent, somebody has to
+    /// begin.
     pub(super) fn is_new(&self) -> bool {
         self.term == Term(0) && self.leader.is_none()
     }
@@ -26,12 +27,16 @@ impl Group {
     pub(super) fn promised_to_another(&self, now: Reading, candidate: NodeId) -> bool {
         now.health != Health::Good
             || !broken(rules::LEASES_OVERLAP)
-                && self.grant.is_some_and(|grant| grant.to != candidate && !now.interval.after(grant.until))
+                && self
+                    .grant
+                    .is_some_and(|grant| grant.to != candidate && !now.interval.after(grant.until))
     }
 
     pub(super) fn hears_a_leader(&self, now: Reading) -> bool {
         matches!(self.role, Role::Leader { .. })
-            || self.heard_leader_at.is_some_and(|at| now.boot_ns < at + self.config.election_timeout_ns)
+            || self
+                .heard_leader_at
+                .is_some_and(|at| now.boot_ns < at + self.config.election_timeout_ns)
     }
 
     pub(super) fn up_to_date(&self, last_index: Index, last_term: Term) -> bool {
@@ -61,8 +66,11 @@ impl Group {
             let stay = |node| Some(self.membership().stay(node));
             electors.iter().for_each(|node| out.send(self.address(*node), ask(stay(*node))));
             if again {
-                // The electors of its log may be members no more, and so may this one: a present member says so.
-                sometimes!("a candidate without an answer asks nodes that are no electors in its log");
+                // The electors of its log may be members no more, and so may this one: a present
+                // member says so.
+                sometimes!(
+                    "a candidate without an answer asks nodes that are no electors in its log"
+                );
                 let others = self.config.nodes.iter().filter(|node| **node != self.config.me);
                 let others = others.filter(|node| !electors.contains(node));
                 others.for_each(|node| out.send(self.address(*node), ask(None)));
@@ -90,13 +98,24 @@ impl Group {
     pub(super) fn lead(&mut self, now: Reading, out: &mut Outbox<Group>) {
         let last = self.log.last().0;
         if last > self.commit {
-            sometimes!("a new leader has entries of which it does not know whether they are agreed");
+            sometimes!(
+                "a new leader has entries of which it does not know whether they are agreed"
+            );
         }
         step!("candidate: is elected");
         let (followers, first) = (BTreeMap::new(), Index(last.0 + 1));
         let (announced, abdicating, leased_to, began_ns) = (false, None, 0, now.boot_ns);
         let (quiescent, woken_ns) = (false, 0);
-        self.role = Role::Leader { followers, first, announced, abdicating, leased_to, began_ns, quiescent, woken_ns };
+        self.role = Role::Leader {
+            followers,
+            first,
+            announced,
+            abdicating,
+            leased_to,
+            began_ns,
+            quiescent,
+            woken_ns,
+        };
         self.follow_members();
         self.leader = Some(self.config.me);
         self.s_max = 0;

@@ -28,7 +28,11 @@ impl Entries {
 
     /// The term at an index, if that is known.
     pub fn term(&self, index: Index) -> Option<Term> {
-        if index == self.base.0 { Some(self.base.1) } else { self.get(index).map(|entry| entry.term) }
+        if index == self.base.0 {
+            Some(self.base.1)
+        } else {
+            self.get(index).map(|entry| entry.term)
+        }
     }
 
     pub fn get(&self, index: Index) -> Option<&Entry> {
@@ -57,7 +61,9 @@ impl Entries {
 
     /// Forgets entries at or below `through`, but keeps about `keep_bytes` for slow followers.
     pub fn compact(&mut self, through: Index, keep_bytes: usize) {
-        while self.bytes > keep_bytes && self.entries.front().is_some_and(|entry| entry.index <= through) {
+        while self.bytes > keep_bytes
+            && self.entries.front().is_some_and(|entry| entry.index <= through)
+        {
             let entry = self.entries.pop_front().expect("just seen");
             self.bytes -= size(&entry);
             self.base = (entry.index, entry.term);
@@ -72,7 +78,8 @@ impl Entries {
 
     /// Entries from an index on, up to about a number of bytes but at least one.
     pub fn from(&self, index: Index, limit_bytes: usize) -> Vec<Entry> {
-        let start = usize::try_from(index.0.saturating_sub(self.base.0.0 + 1)).unwrap_or(usize::MAX);
+        let start =
+            usize::try_from(index.0.saturating_sub(self.base.0.0 + 1)).unwrap_or(usize::MAX);
         let mut bytes = 0;
         let mut taken = Vec::new();
         for entry in self.entries.iter().skip(start) {

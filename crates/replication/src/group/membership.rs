@@ -52,7 +52,8 @@ pub enum ChangeError {
     IdleWitness(NodeId),
     /// Half of the voters or more would keep no versions.
     WitnessesOutweigh,
-    /// A member that stores versions becomes one that does not, or the other way round: it has to be removed first.
+    /// A member that stores versions becomes one that does not, or the other way round: it has to
+    /// be removed first.
     OtherKind(NodeId),
 }
 
@@ -60,13 +61,25 @@ impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ChangeError::NotLeader => f.write_str("only the leader changes members"),
-            ChangeError::UnderWay => f.write_str("another change of members is under way: try again when it has ended"),
+            ChangeError::UnderWay => {
+                f.write_str("another change of members is under way: try again when it has ended")
+            }
             ChangeError::NoVoter => f.write_str("a group needs a voter"),
-            ChangeError::Twice(node) => write!(f, "node {} cannot be a voter and a learner", node.0),
-            ChangeError::IdleWitness(node) => write!(f, "node {} is to be a witness: witnesses are voters", node.0),
-            ChangeError::WitnessesOutweigh => f.write_str("fewer than half of the voters may be witnesses"),
+            ChangeError::Twice(node) => {
+                write!(f, "node {} cannot be a voter and a learner", node.0)
+            }
+            ChangeError::IdleWitness(node) => {
+                write!(f, "node {} is to be a witness: witnesses are voters", node.0)
+            }
+            ChangeError::WitnessesOutweigh => {
+                f.write_str("fewer than half of the voters may be witnesses")
+            }
             ChangeError::OtherKind(node) => {
-                write!(f, "node {} would change between witness and full member: remove it first, then add it", node.0)
+                write!(
+                    f,
+                    "node {} would change between witness and full member: remove it first, then add it",
+                    node.0
+                )
             }
         }
     }
@@ -74,7 +87,8 @@ impl fmt::Display for ChangeError {
 
 impl std::error::Error for ChangeError {}
 
-/// Who is in a group. Nobody in it is nobody that a member knows of: one that is to be told everything.
+/// Who is in a group. Nobody in it is nobody that a member knows of: one that is to be told
+/// everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Membership {
     /// The entry that says so; 0 at the group's birth.
@@ -193,8 +207,9 @@ impl Membership {
         if wanted.witnesses.len() * 2 >= wanted.voters.len() && !wanted.witnesses.is_empty() {
             return Err(ChangeError::WitnessesOutweigh);
         }
-        let other =
-            |node: &&NodeId| self.contains(**node) && self.is_witness(**node) != wanted.witnesses.contains(*node);
+        let other = |node: &&NodeId| {
+            self.contains(**node) && self.is_witness(**node) != wanted.witnesses.contains(*node)
+        };
         match wanted.nodes().iter().find(other) {
             Some(node) => Err(ChangeError::OtherKind(*node)),
             None => Ok(()),
@@ -217,8 +232,11 @@ impl Membership {
     pub(super) fn next(&self, index: Index) -> Option<Membership> {
         let wanted = self.wanted.clone()?;
         if self.is_joint() || wanted.voters == self.voters {
-            let mut settled = Membership { index, since: self.since.clone(), ..Membership::at_birth(wanted) };
-            settled.since.retain(|node, _| settled.voters.contains(node) || settled.learners.contains(node));
+            let mut settled =
+                Membership { index, since: self.since.clone(), ..Membership::at_birth(wanted) };
+            settled
+                .since
+                .retain(|node, _| settled.voters.contains(node) || settled.learners.contains(node));
             return Some(settled);
         }
         let mut joint = Membership { index, ..self.clone() };
@@ -297,7 +315,10 @@ mod tests {
         let born = Membership::at_birth(roster(&[1, 2, 3], &[], &[]));
         let wanted = roster(&[1, 2, 4], &[5], &[]);
         let preparing = born.prepare(wanted.clone(), Index(10));
-        assert_eq!((preparing.voters(), preparing.learners()), (&nodes(&[1, 2, 3]), &nodes(&[4, 5])));
+        assert_eq!(
+            (preparing.voters(), preparing.learners()),
+            (&nodes(&[1, 2, 3]), &nodes(&[4, 5]))
+        );
         assert_eq!(preparing.newcomers().collect::<Vec<_>>(), [NodeId(4)]);
         let joint = preparing.next(Index(11)).unwrap();
         assert!(joint.is_joint() && joint.is_voter(NodeId(3)) && joint.is_voter(NodeId(4)));
@@ -315,7 +336,9 @@ mod tests {
     fn learners_come_and_go_without_a_vote() {
         let born = Membership::at_birth(roster(&[1, 2, 3], &[4], &[]));
         let settled = born.prepare(roster(&[1, 2, 3], &[5], &[]), Index(7)).next(Index(8)).unwrap();
-        assert!(settled.is_settled() && settled.contains(NodeId(5)) && !settled.contains(NodeId(4)));
+        assert!(
+            settled.is_settled() && settled.contains(NodeId(5)) && !settled.contains(NodeId(4))
+        );
     }
 
     #[test]

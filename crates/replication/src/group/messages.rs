@@ -211,7 +211,8 @@ pub enum Message {
         /// Everything up to here is agreed.
         #[n(4)]
         commit: Index,
-        /// `TT.now().earliest` at the leader when this was sent: the lease is counted from here (Spanner, Appendix A).
+        /// `TT.now().earliest` at the leader when this was sent: the lease is counted from here
+        /// (Spanner, Appendix A).
         #[n(5)]
         asked_at: u64,
         /// The entry that made the follower a member.
@@ -222,7 +223,8 @@ pub enum Message {
         #[n(7)]
         #[cbor(default)]
         witness: bool,
-        /// How long a lease the leader counts on: the voter promises as much, whatever it would ask for itself.
+        /// How long a lease the leader counts on: the voter promises as much, whatever it would ask
+        /// for itself.
         #[n(8)]
         lease_ns: u64,
     },
@@ -294,12 +296,14 @@ pub enum Message {
         #[n(2)]
         since: Index,
     },
-    /// A silent member asks whether it still is one. Answered by [`Message::Removed`], or not at all.
+    /// A silent member asks whether it still is one. Answered by [`Message::Removed`], or not at
+    /// all.
     #[n(10)]
     Confirm,
 }
 
-/// A node's membership from the entry that made it a member until one that removes it. Two stays of one node have nothing in common.
+/// A node's membership from the entry that made it a member until one that removes it. Two stays of
+/// one node have nothing in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Stay {
     /// That entry; 0 for those who were there at the group's birth.
@@ -311,11 +315,14 @@ pub struct Stay {
 }
 
 impl Message {
-    /// What a leader or a candidate says to a member tells a node that has none that it is to have one: since this entry. At the group's birth (0) it has,
-    /// mostly, and only does not know it yet.
+    /// What a leader or a candidate says to a member tells a node that has none that it is to have
+    /// one: since this entry. At the group's birth (0) it has, mostly, and only does not know it
+    /// yet.
     pub fn invitation(&self) -> Option<Stay> {
         match self {
-            Message::Append { since, witness, .. } => Some(Stay { since: *since, witness: *witness }),
+            Message::Append { since, witness, .. } => {
+                Some(Stay { since: *since, witness: *witness })
+            }
             Message::PreVote { stay, .. } => *stay,
             _ => None,
         }

@@ -1,11 +1,13 @@
 //! A group: replicas that agree on one log, led by one member at a time, under a timed lease.
 //!
-//! **The problem.** Replicas must agree on an order of payloads although messages are lost and members crash; and a leader must know, *without
-//! asking anybody*, that no other leader exists, so that it may assign timestamps and serve reads by itself.
+//! **The problem.** Replicas must agree on an order of payloads although messages are lost and
+//! members crash; and a leader must know, *without asking anybody*, that no other leader exists, so
+//! that it may assign timestamps and serve reads by itself.
 //!
-//! **The idea.** Agreement is Raft-shaped: a contiguous log, terms, pre-vote, pipelined appends. The lease is Spanner's (Appendix
-//! A): whoever votes for a leader, or acknowledges one, promises to vote for no other until a moment that is surely
-//! past for everybody. The leader counts the lease from *before* it asked, the voter from *after* it heard, each in true time's bounds:
+//! **The idea.** Agreement is Raft-shaped: a contiguous log, terms, pre-vote, pipelined appends.
+//! The lease is Spanner's (Appendix A): whoever votes for a leader, or acknowledges one, promises
+//! to vote for no other until a moment that is surely past for everybody. The leader counts the
+//! lease from *before* it asked, the voter from *after* it heard, each in true time's bounds:
 //!
 //! ```text
 //!   leader   asked_at = now.earliest ──────── lease: until asked_at + L ─────┤
@@ -16,18 +18,22 @@
 //! 1. One vote a term, on disk before it is answered.
 //! 2. An entry counts for a member only when it is on its disk, the leader's own included.
 //! 3. A leader commits by counting only entries of its own term; everything before comes with them.
-//! 4. A member that granted a lease to one votes for no other before `TT.after(grant)`, across restarts too. What is on disk
-//!    reaches further ahead than what was granted, so that a steady leader costs one record per lease length, not one per heartbeat.
+//! 4. A member that granted a lease to one votes for no other before `TT.after(grant)`, across
+//!    restarts too. What is on disk reaches further ahead than what was granted, so that a steady
+//!    leader costs one record per lease length, not one per heartbeat.
 //! 5. So leases of one group never overlap in true time, as long as intervals are true.
-//! 6. A leader gives up on notice only after `TT.after(s_max)`, the largest timestamp that was used (Trap A.5-1).
+//! 6. A leader gives up on notice only after `TT.after(s_max)`, the largest timestamp that was used
+//!    (Trap A.5-1).
 //!
-//! **Departures.** Spanner's leases ride on Paxos; ours on appends, and heartbeats extend them. `propose` only adds to the log in memory:
-//! [`Group::flush`], called once by the owner at the end of a step, persists and sends everything in one go. The commit index travels with
-//! the next append or heartbeat, never alone.
+//! **Departures.** Spanner's leases ride on Paxos; ours on appends, and heartbeats extend them.
+//! `propose` only adds to the log in memory: [`Group::flush`], called once by the owner at the end
+//! of a step, persists and sends everything in one go. The commit index travels with the next
+//! append or heartbeat, never alone.
 //!
 //! 7. Who is in the group, its log says; from the moment it does (`membership`, `changes`).
 //! 8. A group that nobody asks is silent (`quiescence`).
-//! 9. The log in memory reaches back as far as the members that are being helped need (`compaction`).
+//! 9. The log in memory reaches back as far as the members that are being helped need
+//!    (`compaction`).
 //! 10. A leader whose clock is far ahead is not heard (`far_clocks`).
 
 mod appends;
@@ -47,7 +53,9 @@ use entries::Entries;
 use membership::Memberships;
 pub use membership::{ChangeError, Membership, Roster};
 use meridian_machine::planted::broken;
-use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, sometimes, step};
+use meridian_machine::{
+    Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, sometimes, step,
+};
 pub use messages::{Entry, Grant, Index, Message, Payload, Record, Stay, Term};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -80,8 +88,8 @@ pub struct Config {
     pub max_append_bytes: usize,
     /// Appends to one follower that are not answered yet.
     pub max_inflight: usize,
-    /// To a follower that answers sooner there is one: what comes meanwhile goes together with the next, which costs everybody fewer wakes and syncs than
-    /// it costs in time.
+    /// To a follower that answers sooner there is one: what comes meanwhile goes together with the
+    /// next, which costs everybody fewer wakes and syncs than it costs in time.
     pub prompt_ns: u64,
     /// Entries kept in memory for slow followers although a checkpoint covers them.
     pub keep_log_bytes: usize,
@@ -150,7 +158,9 @@ impl Restored {
     /// crash between the store's switch to a copy and the log's record of it: none of its entries
     /// at or above the first that differs was ever agreed on. A term of 0 is not known.
     fn contradicts(&self, last: Index, found: Option<Term>) -> bool {
-        let differs = |found: Term| found != self.applied_term && found != Term(0) && self.applied_term != Term(0);
+        let differs = |found: Term| {
+            found != self.applied_term && found != Term(0) && self.applied_term != Term(0)
+        };
         last < self.applied || found.is_some_and(differs) && !broken(rules::LOG_CONTRADICTS_STORE)
     }
 
@@ -165,9 +175,13 @@ impl Restored {
                         (base, kept, last) = <_>::default();
                     }
                 }
-                Record::Base { index, term } => (base, kept, last) = ((*index, *term), BTreeMap::new(), *index),
+                Record::Base { index, term } => {
+                    (base, kept, last) = ((*index, *term), BTreeMap::new(), *index)
+                }
                 Record::Append { entries } => {
-                    let (Some(first), Some(end)) = (entries.first(), entries.last()) else { continue };
+                    let (Some(first), Some(end)) = (entries.first(), entries.last()) else {
+                        continue;
+                    };
                     if first.index.0 > last.0 + 1 || first.index <= base.0 {
                         // What stood between was freed.
                         (base, kept) = ((Index(first.index.0 - 1), Term(0)), BTreeMap::new());
@@ -184,10 +198,15 @@ impl Restored {
     /// Which entry made it a member, if it was not one at the group's birth.
     pub fn stay(&self) -> Option<Index> {
         let stays = self.records.iter().rev();
-        stays.filter_map(|record| if let Record::Stay { since, .. } = record { Some(*since) } else { None }).next()
+        stays
+            .filter_map(
+                |record| if let Record::Stay { since, .. } = record { Some(*since) } else { None },
+            )
+            .next()
     }
 
-    /// The entry behind which the log begins, if the store does not reach up to there: it has lost what the log was allowed to forget.
+    /// The entry behind which the log begins, if the store does not reach up to there: it has lost
+    /// what the log was allowed to forget.
     pub fn gap(&self) -> Option<Index> {
         let base = self.log().0.0;
         (base > self.applied && !broken(rules::GAP_UNNOTICED)).then_some(base)
@@ -240,7 +259,8 @@ pub enum Event {
         /// Its term.
         term: Term,
     },
-    /// This member is none any more: nothing of what it keeps is needed. It says and hears nothing from now on.
+    /// This member is none any more: nothing of what it keeps is needed. It says and hears nothing
+    /// from now on.
     Removed {
         /// As of this entry; a stay that begins later is another one.
         index: Index,
@@ -368,7 +388,13 @@ pub struct Group {
 
 impl Group {
     /// A member, new or restored. Arms its first timers.
-    pub fn new(mut config: Config, seed: u64, mut restored: Restored, now: Reading, out: &mut Outbox<Group>) -> Group {
+    pub fn new(
+        mut config: Config,
+        seed: u64,
+        mut restored: Restored,
+        now: Reading,
+        out: &mut Outbox<Group>,
+    ) -> Group {
         config.lease_ns = config.lease_ns.min(promises::LONGEST_LEASE_NS);
         let memberships = Memberships::new(config.members.clone());
         let Stay { since, witness } = config.invited.unwrap_or(config.members.stay(config.me));
@@ -410,7 +436,8 @@ impl Group {
             group.log.reset(applied, applied_term);
             group.memberships = Memberships::new(group.config.members.clone());
             if last > Index(0) {
-                // Before anything is appended to it: the next life must not find the former log below.
+                // Before anything is appended to it: the next life must not find the former log
+                // below.
                 sometimes!("a log contradicts what the store has, and begins anew");
                 out.persist(Record::Base { index: applied, term: applied_term });
             }
@@ -457,7 +484,8 @@ impl Group {
             Record::Append { entries } => {
                 let Some(first) = entries.first() else { return };
                 if first.index.0 > self.log.last().0.0 + 1 || first.index <= self.log.base().0 {
-                    // What stood between was freed: a checkpoint's records follow, or the store covers it.
+                    // What stood between was freed: a checkpoint's records follow, or the store
+                    // covers it.
                     self.log.reset(Index(first.index.0 - 1), Term(0));
                 }
                 self.log.truncate(first.index);
@@ -467,7 +495,8 @@ impl Group {
         }
     }
 
-    // ------------------------------------------------------------------------------------------------------ what is known
+    // ------------------------------------------------------------------------
+    // what is known
 
     /// The leader, as far as this member has heard.
     pub fn leader(&self) -> Option<NodeId> {
@@ -494,14 +523,18 @@ impl Group {
         self.log.last().0
     }
 
-    /// The lease of a leader: it may assign timestamps below `granted_until`, and serves reads while `now.latest` is below it.
+    /// The lease of a leader: it may assign timestamps below `granted_until`, and serves reads
+    /// while `now.latest` is below it.
     pub fn lease(&self) -> Option<Lease> {
         let Role::Leader { followers, .. } = &self.role else { return None };
         if self.electors().is_empty() {
             return Some(Lease { granted_until: u64::MAX }); // Nobody else votes.
         }
         // Our own promise to ourselves counts like everybody's, as far as it is on disk.
-        let own = self.durable_grant.filter(|grant| grant.to == self.config.me).map_or(0, |grant| grant.until);
+        let own = self
+            .durable_grant
+            .filter(|grant| grant.to == self.config.me)
+            .map_or(0, |grant| grant.until);
         let lease = |granted: u64| if granted == 0 { 0 } else { granted + self.config.lease_ns };
         let end = |node: NodeId| match followers.get(&node) {
             Some(progress) => lease(progress.granted),
@@ -546,14 +579,16 @@ impl Group {
         let mut records: Vec<Record> = stay.into_iter().collect();
         records.extend([self.standing(self.written_grant), Record::Base { index, term }]);
         let entries = self.log.from(Index(index.0 + 1), usize::MAX);
-        let entries: Vec<Entry> = entries.into_iter().filter(|entry| entry.index <= self.persisted).collect();
+        let entries: Vec<Entry> =
+            entries.into_iter().filter(|entry| entry.index <= self.persisted).collect();
         if !entries.is_empty() {
             records.push(Record::Append { entries });
         }
         records
     }
 
-    // ------------------------------------------------------------------------------------------------------ what the owner does
+    // ------------------------------------------------------------------------
+    // what the owner does
 
     /// Adds a payload to the log. [`Group::flush`] persists and sends it.
     pub fn propose(&mut self, payload: Payload) -> Result<(Term, Index), NotLeader> {
@@ -574,7 +609,8 @@ impl Group {
         self.send_appends(now, false, out);
     }
 
-    /// A timestamp was used under the lease: commits, prepares, promises and served reads alike (Trap A.5-1).
+    /// A timestamp was used under the lease: commits, prepares, promises and served reads alike
+    /// (Trap A.5-1).
     pub fn use_timestamp(&mut self, nanos: u64) {
         self.s_max = self.s_max.max(nanos);
     }
@@ -584,18 +620,22 @@ impl Group {
         const BEHIND: u64 = 100;
         let Role::Leader { followers, .. } = &self.role else { return false };
         let near = |progress: &Progress| {
-            progress.snapshot.is_none() && !progress.probing && progress.matched.0 + BEHIND >= self.log.last().0.0
+            progress.snapshot.is_none()
+                && !progress.probing
+                && progress.matched.0 + BEHIND >= self.log.last().0.0
         };
         self.may_lead(node) && followers.get(&node).is_some_and(near)
     }
 
-    /// Gives up leadership as soon as every used timestamp has surely passed, to an heir or to whoever has most.
+    /// Gives up leadership as soon as every used timestamp has surely passed, to an heir or to
+    /// whoever has most.
     pub fn abdicate(&mut self, now: Reading, heir: Option<NodeId>, out: &mut Outbox<Group>) {
         self.heir = heir;
         let s_max = self.s_max;
         let members = self.memberships.newest();
         let Role::Leader { abdicating, followers, .. } = &mut self.role else { return };
-        let may_lead = |node: &NodeId| members.voters().contains(node) && !members.is_witness(*node);
+        let may_lead =
+            |node: &NodeId| members.voters().contains(node) && !members.is_witness(*node);
         let able = || followers.iter().filter(|(node, _)| may_lead(node));
         let most = || able().max_by_key(|(_, progress)| progress.matched).map(|(node, _)| *node);
         let heir = self.heir.filter(|heir| able().any(|(node, _)| node == heir)).or_else(most);
@@ -605,7 +645,8 @@ impl Group {
             out.arm(Timer::Abdicate, now.boot_ns + (s_max - now.interval.earliest) + 1);
             return;
         }
-        let lacks = followers.get(&heir).is_some_and(|progress| progress.matched < self.log.last().0);
+        let lacks =
+            followers.get(&heir).is_some_and(|progress| progress.matched < self.log.last().0);
         if lacks && now.boot_ns < began_ns + self.config.election_timeout_ns {
             out.arm(Timer::Abdicate, now.boot_ns + SOON_NS); // Nobody would vote for it yet.
             return;
@@ -618,12 +659,15 @@ impl Group {
         self.follow(now, None, out);
     }
 
-    /// Somebody knows that these entries were agreed on: of those that stand in this follower's log, the newest is, and everything before it; the owner is told of
-    /// that. True if that is news.
+    /// Somebody knows that these entries were agreed on: of those that stand in this follower's
+    /// log, the newest is, and everything before it; the owner is told of that. True if that is
+    /// news.
     pub fn learn_agreed(&mut self, entries: &[(Index, Term)], out: &mut Outbox<Group>) -> bool {
         let stands = |(index, term): &&(Index, Term)| self.log.term(*index) == Some(*term);
         let newest = entries.iter().filter(stands).map(|(index, _)| *index).max();
-        let Some(index) = newest.filter(|index| *index > self.commit && !self.is_leader()) else { return false };
+        let Some(index) = newest.filter(|index| *index > self.commit && !self.is_leader()) else {
+            return false;
+        };
         self.advance_commit(index, out);
         true
     }
@@ -641,7 +685,8 @@ impl Group {
         self.log.from(Index(self.commit.0 + 1), usize::MAX)
     }
 
-    /// A follower's owner has stored a snapshot through an entry, durably, with what it says of members: the log begins anew there.
+    /// A follower's owner has stored a snapshot through an entry, durably, with what it says of
+    /// members: the log begins anew there.
     pub fn install_snapshot(
         &mut self,
         now: Reading,
@@ -672,7 +717,13 @@ impl Machine for Group {
     type Record = Record;
     type Effect = Event;
 
-    fn on_message(&mut self, now: Reading, from: Address, message: Message, out: &mut Outbox<Self>) {
+    fn on_message(
+        &mut self,
+        now: Reading,
+        from: Address,
+        message: Message,
+        out: &mut Outbox<Self>,
+    ) {
         // Not only members are heard: one that is behind does not know those who came after.
         let from = from.node;
         if from == self.config.me || self.gone || Self::is_from_far_ahead(now, &message) {
@@ -704,7 +755,8 @@ impl Machine for Group {
         };
         if term > self.term {
             if matches!(message, Message::Vote { .. })
-                && (self.promised_to_another(now, from) || self.hears_a_leader(now) && self.leader != Some(from))
+                && (self.promised_to_another(now, from)
+                    || self.hears_a_leader(now) && self.leader != Some(from))
             {
                 return; // A promise is kept whatever the term; silence is an answer.
             }
@@ -743,7 +795,8 @@ impl Machine for Group {
                     self.arm_election(now, out);
                     self.persist_standing(Some(from), out);
                 } else {
-                    let reply = Message::VoteReply { term: self.term, granted: false, since: self.since };
+                    let reply =
+                        Message::VoteReply { term: self.term, granted: false, since: self.since };
                     out.send(self.address(from), reply);
                 }
             }
@@ -762,7 +815,10 @@ impl Machine for Group {
             }
             Message::Append { term, prev_index, since, .. } if term < self.term => {
                 let hint = self.log.last().0;
-                out.send(self.address(from), Message::Refused { term: self.term, prev_index, hint, since });
+                out.send(
+                    self.address(from),
+                    Message::Refused { term: self.term, prev_index, hint, since },
+                );
             }
             Message::Append { .. } => self.on_append(now, from, message, out),
             Message::Appended { term, matched, granted, since } if term == self.term => {
@@ -820,9 +876,15 @@ impl Machine for Group {
                 Waiting::Standing { term, grant, vote_reply } => {
                     progressed |= grant != self.durable_grant;
                     self.durable_grant = grant;
-                    if let Some(to) = vote_reply.filter(|to| term == self.term && self.voted_for == Some(*to)) {
+                    if let Some(to) =
+                        vote_reply.filter(|to| term == self.term && self.voted_for == Some(*to))
+                    {
                         if to != self.config.me {
-                            let reply = Message::VoteReply { term: self.term, granted: true, since: self.since };
+                            let reply = Message::VoteReply {
+                                term: self.term,
+                                granted: true,
+                                since: self.since,
+                            };
                             out.send(self.address(to), reply);
                         } else if let Role::Candidate { votes } = &mut self.role {
                             votes.insert(to);

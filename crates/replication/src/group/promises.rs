@@ -15,8 +15,10 @@ impl Group {
 
     pub(super) fn persist_standing(&mut self, vote_reply: Option<NodeId>, out: &mut Outbox<Group>) {
         let position = out.persist(self.standing(self.written_grant));
-        self.waiting
-            .push_back((position, Waiting::Standing { term: self.term, grant: self.written_grant, vote_reply }));
+        self.waiting.push_back((
+            position,
+            Waiting::Standing { term: self.term, grant: self.written_grant, vote_reply },
+        ));
     }
 
     pub(super) fn persist_entries(&mut self, out: &mut Outbox<Group>) {
@@ -30,18 +32,29 @@ impl Group {
         self.waiting.push_back((position, Waiting::Entries(last, term)));
     }
 
-    /// Promises a lease to a leader, and writes that down. False if it may not, for what it promised another or because it does not know the time.
-    pub(super) fn promise(&mut self, now: Reading, to: NodeId, lease_ns: u64, out: &mut Outbox<Group>) -> bool {
+    /// Promises a lease to a leader, and writes that down. False if it may not, for what it
+    /// promised another or because it does not know the time.
+    pub(super) fn promise(
+        &mut self,
+        now: Reading,
+        to: NodeId,
+        lease_ns: u64,
+        out: &mut Outbox<Group>,
+    ) -> bool {
         self.shorten_promise(now);
         if self.promised_to_another(now, to) || lease_ns > LONGEST_LEASE_NS {
             return false;
         }
         let until = now.interval.latest.saturating_add(lease_ns);
-        let until = self.grant.filter(|grant| grant.to == to).map_or(until, |grant| grant.until.max(until));
+        let until =
+            self.grant.filter(|grant| grant.to == to).map_or(until, |grant| grant.until.max(until));
         self.grant = Some(Grant { to, until, lease_ns });
-        let covers = |on_disk: &Option<Grant>| on_disk.is_some_and(|grant| grant.to == to && grant.until >= until);
+        let covers = |on_disk: &Option<Grant>| {
+            on_disk.is_some_and(|grant| grant.to == to && grant.until >= until)
+        };
         if !covers(&self.written_grant) {
-            self.written_grant = Some(Grant { to, until: until.saturating_add(lease_ns), lease_ns });
+            self.written_grant =
+                Some(Grant { to, until: until.saturating_add(lease_ns), lease_ns });
             if broken(rules::PROMISE_NOT_LOGGED) {
                 self.durable_grant = self.written_grant;
             } else {
@@ -55,7 +68,10 @@ impl Group {
     pub(super) fn acknowledge(&mut self, out: &mut Outbox<Group>) {
         let (Role::Follower, Some(leader)) = (&self.role, self.leader) else { return };
         let covered = self.grant.is_some_and(|grant| {
-            grant.to == leader && self.durable_grant.is_some_and(|disk| disk.to == leader && disk.until >= grant.until)
+            grant.to == leader
+                && self
+                    .durable_grant
+                    .is_some_and(|disk| disk.to == leader && disk.until >= grant.until)
         });
         let granted = if covered { self.ungranted.take() } else { None };
         let durable = if broken(rules::ACK_BEFORE_DURABLE) { self.matched } else { self.durable };

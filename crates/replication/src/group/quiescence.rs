@@ -1,27 +1,36 @@
-//! A group that is not asked falls silent: no heartbeat, no election, and no lease, until it is asked for something.
+//! A group that is not asked falls silent: no heartbeat, no election, and no lease, until it is
+//! asked for something.
 //!
 //! ```text
 //!   leader    idle ── Quiesce ──▶ silent ············ asked: heartbeat ──▶ its lease holds again ─▶ serves
 //!   follower             waits for nothing ··········· asked: waits for its leader as if it had just been heard
 //! ```
 //!
-//! 1. A leader that was not deposed may extend its lease whenever it likes: a quorum that acknowledges its term has elected nobody else. It is as if
-//!    all its heartbeats had been lost in between.
+//! 1. A leader that was not deposed may extend its lease whenever it likes: a quorum that
+//!    acknowledges its term has elected nobody else. It is as if all its heartbeats had been lost
+//!    in between.
 //! 2. Who was not told still waits, and asks for votes one day: whoever hears that is awake.
-//! 3. A removal reaches the removed member once, and may be lost; a silent member would never stand for election and so
-//!    find out. So it asks every now and then, which wakes no other member.
-//! 4. What a follower is told when all falls silent includes that all it has is agreed: it would not hear it otherwise.
+//! 3. A removal reaches the removed member once, and may be lost; a silent member would never stand
+//!    for election and so find out. So it asks every now and then, which wakes no other member.
+//! 4. What a follower is told when all falls silent includes that all it has is agreed: it would
+//!    not hear it otherwise.
 
 use super::{Group, Index, Message, Role, Timer};
 use meridian_machine::{NodeId, Outbox, Reading, sometimes};
 
 impl Group {
-    /// Falls silent, if all that is in the log is agreed and every member has it: one that is away is waited for, since it may have been told of an earlier silence and
-    /// would never ask. The owner sees to it that nobody wants anything.
+    /// Falls silent, if all that is in the log is agreed and every member has it: one that is away
+    /// is waited for, since it may have been told of an earlier silence and would never ask. The
+    /// owner sees to it that nobody wants anything.
     pub fn quiesce(&mut self, now: Reading, out: &mut Outbox<Group>) -> bool {
         let (last, term) = (self.log.last().0, self.term);
-        let settled = self.is_settled() && self.commit == last && self.durable == last && self.may_lead(self.config.me);
-        let Role::Leader { followers, announced: true, abdicating: None, quiescent, .. } = &mut self.role else {
+        let settled = self.is_settled()
+            && self.commit == last
+            && self.durable == last
+            && self.may_lead(self.config.me);
+        let Role::Leader { followers, announced: true, abdicating: None, quiescent, .. } =
+            &mut self.role
+        else {
             return false;
         };
         let all = followers.values().all(|progress| progress.matched == last);
@@ -29,7 +38,8 @@ impl Group {
             return false;
         }
         *quiescent = true;
-        let told: Vec<_> = followers.iter().map(|(node, progress)| (*node, progress.since)).collect();
+        let told: Vec<_> =
+            followers.iter().map(|(node, progress)| (*node, progress.since)).collect();
         for (node, since) in told {
             out.send(self.address(node), Message::Quiesce { term, last, since });
         }
@@ -38,7 +48,8 @@ impl Group {
         true
     }
 
-    /// Asks all nodes whether this silent member still is one: those that its log names may have left the group, too.
+    /// Asks all nodes whether this silent member still is one: those that its log names may have
+    /// left the group, too.
     pub(super) fn confirm(&mut self, now: Reading, out: &mut Outbox<Group>) {
         if !self.is_quiescent() || self.gone {
             return;
@@ -81,8 +92,11 @@ impl Group {
         (last, since): (Index, Index),
         out: &mut Outbox<Group>,
     ) {
-        let follows = matches!(self.role, Role::Follower) && self.leader == Some(leader) && self.since == since;
-        // The leader has heard that this log agrees with its own up to there; there may be more by now.
+        let follows = matches!(self.role, Role::Follower)
+            && self.leader == Some(leader)
+            && self.since == since;
+        // The leader has heard that this log agrees with its own up to there; there may be more by
+        // now.
         if follows && self.matched == last && self.log.last().0 == last {
             self.advance_commit(last, out);
             self.quiescent = true;

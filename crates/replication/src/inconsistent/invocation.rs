@@ -6,7 +6,8 @@ use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, sometimes};
 use std::collections::BTreeMap;
 
-/// What was heard of one operation. Whoever holds it asks the replicas, again if need be, and tells them what comes of it.
+/// What was heard of one operation. Whoever holds it asks the replicas, again if need be, and tells
+/// them what comes of it.
 #[derive(Clone, Debug)]
 pub struct Invocation<R> {
     /// Who is asked; another epoch has other replicas, and what they say does not count here.
@@ -19,7 +20,8 @@ pub struct Invocation<R> {
 }
 
 impl<R: Clone + Ord> Invocation<R> {
-    /// An operation that is about to be proposed to the replicas of an epoch, of which so many are enough.
+    /// An operation that is about to be proposed to the replicas of an epoch, of which so many are
+    /// enough.
     pub fn new(epoch: u32, enough: Unordered) -> Self {
         Invocation { epoch, enough, answers: BTreeMap::new(), decided: None }
     }
@@ -30,7 +32,9 @@ impl<R: Clone + Ord> Invocation<R> {
             sometimes!("a replica answers in another epoch than it was asked in");
             return;
         }
-        let newer = |(known, before): &(View, State<R>)| view > *known || view == *known && !before.is_final();
+        let newer = |(known, before): &(View, State<R>)| {
+            view > *known || view == *known && !before.is_final()
+        };
         if self.answers.get(&from).is_none_or(newer) {
             self.answers.insert(from, (view, state));
         }
@@ -38,7 +42,11 @@ impl<R: Clone + Ord> Invocation<R> {
 
     /// A replica has the result on disk that was decided on.
     pub fn on_confirm(&mut self, from: NodeId, view: View) {
-        self.on_reply(from, view, State::Finalized(self.decided.as_ref().map(|(_, result)| result.clone())));
+        self.on_reply(
+            from,
+            view,
+            State::Finalized(self.decided.as_ref().map(|(_, result)| result.clone())),
+        );
     }
 
     /// Who has not answered in the newest view that was heard of: to be asked again.
@@ -53,16 +61,20 @@ impl<R: Clone + Ord> Invocation<R> {
         self.in_newest().count() >= self.enough.quorum()
     }
 
-    /// A consensus operation's result, if enough have given the same one for it to survive whatever happens: all. So nothing else can have been decided from some of them.
+    /// A consensus operation's result, if enough have given the same one for it to survive whatever
+    /// happens: all. So nothing else can have been decided from some of them.
     pub fn fast(&self) -> Option<&R> {
         let (result, alike) = self.most_alike()?;
         (alike >= self.enough.fast()).then_some(result)
     }
 
-    /// Whether each replica has answered so by itself: then each of them has done what it was asked for, as if it alone had decided.
+    /// Whether each replica has answered so by itself: then each of them has done what it was asked
+    /// for, as if it alone had decided.
     pub fn by_all(&self) -> bool {
         let alike = self.in_newest().filter(|state| !state.is_final()).filter_map(State::result);
-        self.fast().is_some_and(|result| alike.filter(|other| *other == result).count() == self.enough.replicas())
+        self.fast().is_some_and(|result| {
+            alike.filter(|other| *other == result).count() == self.enough.replicas()
+        })
     }
 
     /// Whether it cannot become so any more in this view, whoever still answers.
@@ -76,12 +88,14 @@ impl<R: Clone + Ord> Invocation<R> {
     pub fn settled(&self) -> Option<&R> {
         let known = || self.in_newest().filter(|state| state.is_final()).filter_map(State::result);
         let result = known().next()?;
-        // A view has one result; that of a client who decides is the same at all who have confirmed it.
+        // A view has one result; that of a client who decides is the same at all who have confirmed
+        // it.
         (known().filter(|other| *other == result).count() >= self.enough.quorum()).then_some(result)
     }
 
-    /// What replicas have answered in one view, if they are enough to decide from; where one of them knows the result, that alone. One who knows it is not
-    /// enough: its view may have begun there and nowhere else, and the next one without the operation.
+    /// What replicas have answered in one view, if they are enough to decide from; where one of
+    /// them knows the result, that alone. One who knows it is not enough: its view may have begun
+    /// there and nowhere else, and the next one without the operation.
     pub fn answers(&self) -> Option<Vec<&R>> {
         let known = self.in_newest().find(|state| state.is_final()).and_then(State::result);
         let answers: Vec<&R> = self.in_newest().filter_map(State::result).collect();
@@ -93,12 +107,14 @@ impl<R: Clone + Ord> Invocation<R> {
         }
     }
 
-    /// The newest view that was heard of: said with every question, so that who was left behind asks the others.
+    /// The newest view that was heard of: said with every question, so that who was left behind
+    /// asks the others.
     pub fn view(&self) -> View {
         self.newest()
     }
 
-    /// What its client has decided, or tells because it was [fast](Self::fast): the first time in a view counts, so that no two replicas of one are ever told different results.
+    /// What its client has decided, or tells because it was [fast](Self::fast): the first time in a
+    /// view counts, so that no two replicas of one are ever told different results.
     pub fn decide(&mut self, result: R) -> &R {
         let newest = self.newest();
         let (_, decided) = match self.decided.take_if(|(view, _)| *view == newest) {
@@ -124,7 +140,9 @@ impl<R: Clone + Ord> Invocation<R> {
 
     fn most_alike(&self) -> Option<(&R, usize)> {
         let mut alike: BTreeMap<&R, usize> = BTreeMap::new();
-        self.in_newest().filter_map(State::result).for_each(|result| *alike.entry(result).or_default() += 1);
+        self.in_newest()
+            .filter_map(State::result)
+            .for_each(|result| *alike.entry(result).or_default() += 1);
         alike.into_iter().max_by_key(|(_, count)| *count)
     }
 }

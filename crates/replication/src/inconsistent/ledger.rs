@@ -1,11 +1,17 @@
-//! What a replica has of operations: what its view began with, which is the same at everybody in that view, and what came since.
+//! What a replica has of operations: what its view began with, which is the same at everybody in
+//! that view, and what came since.
 //!
-//! So two replicas of a view tell each other what came since, and whoever was in the view before is told what is other in this one.
+//! So two replicas of a view tell each other what came since, and whoever was in the view before is
+//! told what is other in this one.
 
 use super::{Application, ChangesOf, Entry, Op, OpId, RecordOf, State, View};
 use std::collections::{BTreeMap, BTreeSet};
 
-type EntryOf<A> = Entry<<A as Application>::Inconsistent, <A as Application>::Consensus, <A as Application>::Result>;
+type EntryOf<A> = Entry<
+    <A as Application>::Inconsistent,
+    <A as Application>::Consensus,
+    <A as Application>::Result,
+>;
 
 /// A replica's record.
 #[derive(Clone)]
@@ -61,18 +67,25 @@ impl<A: Application> Ledger<A> {
     }
 
     /// An operation came that is not here.
-    pub(super) fn add(&mut self, id: OpId, op: Op<A::Inconsistent, A::Consensus>, state: State<A::Result>) {
+    pub(super) fn add(
+        &mut self,
+        id: OpId,
+        op: Op<A::Inconsistent, A::Consensus>,
+        state: State<A::Result>,
+    ) {
         self.since.insert(id, Entry { op, state, merged: None });
     }
 
-    /// An operation that came since the view began has this result. What it began with is final already.
+    /// An operation that came since the view began has this result. What it began with is final
+    /// already.
     pub(super) fn finalize(&mut self, id: OpId, result: Option<A::Result>) {
         if let Some(entry) = self.since.get_mut(&id) {
             entry.state = State::Finalized(result);
         }
     }
 
-    /// A view begins with these changes to what the view `upon` began with, in which this replica was; without it, to nothing. What had come since is returned.
+    /// A view begins with these changes to what the view `upon` began with, in which this replica
+    /// was; without it, to nothing. What had come since is returned.
     pub(super) fn begin(&mut self, upon: Option<View>, changes: ChangesOf<A>) -> RecordOf<A> {
         if upon.is_none() {
             self.began.clear();
@@ -95,11 +108,17 @@ impl<A: Application> Ledger<A> {
         }
     }
 
-    /// What the newest view began with, to be kept: what is here already from before it is not kept again, only what was decided of it.
-    pub(super) fn to_keep(&self, before: &RecordOf<A>) -> (Option<View>, ChangesOf<A>, Vec<(OpId, Option<A::Result>)>) {
+    /// What the newest view began with, to be kept: what is here already from before it is not kept
+    /// again, only what was decided of it.
+    pub(super) fn to_keep(
+        &self,
+        before: &RecordOf<A>,
+    ) -> (Option<View>, ChangesOf<A>, Vec<(OpId, Option<A::Result>)>) {
         let (mut changes, mut decided) = (ChangesOf::<A>::new(), Vec::new());
         let mut keep = |id: &OpId, entry: Option<&EntryOf<A>>| match entry {
-            Some(Entry { op, state, .. }) if before.get(id).is_some_and(|known| known.op == *op) => {
+            Some(Entry { op, state, .. })
+                if before.get(id).is_some_and(|known| known.op == *op) =>
+            {
                 decided.push((*id, state.result().cloned()));
             }
             _ => drop(changes.insert(*id, entry.cloned())),

@@ -6,8 +6,9 @@
 //!   … who merges what f + 1 of the former ones have, and begins the view with f + 1 of the new ones
 //! ```
 //!
-//! Who has left for a view of an epoch answers in no earlier one. So once f + 1 of the former replicas have, nothing succeeds any more in the epoch before, and all that succeeded is with one of
-//! them. From the first view that has begun on, the former ones are not asked any more.
+//! Who has left for a view of an epoch answers in no earlier one. So once f + 1 of the former
+//! replicas have, nothing succeeds any more in the epoch before, and all that succeeded is with one
+//! of them. From the first view that has begun on, the former ones are not asked any more.
 
 use super::View;
 use crate::quorum::Unordered;
@@ -43,7 +44,8 @@ impl Members {
 
     /// Who merges.
     pub fn leader_of(&self, view: View) -> NodeId {
-        let at = usize::try_from(view.number % self.replicas.len() as u64).expect("below their number");
+        let at =
+            usize::try_from(view.number % self.replicas.len() as u64).expect("below their number");
         *self.replicas.iter().nth(at).expect("below their number")
     }
 

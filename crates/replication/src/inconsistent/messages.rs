@@ -4,7 +4,8 @@ use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// An operation: never the same one twice, because a client's life is not, and what is asked under it never changes (Trap A.2-13).
+/// An operation: never the same one twice, because a client's life is not, and what is asked under
+/// it never changes (Trap A.2-13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct OpId {
     /// The client's node.
@@ -106,7 +107,8 @@ pub struct Entry<I, C, R> {
 }
 
 impl<I, C, R> Entry<I, C, R> {
-    /// Whether an inconsistent operation was executed here since the last view began: that is so, whoever else has heard of it.
+    /// Whether an inconsistent operation was executed here since the last view began: that is so,
+    /// whoever else has heard of it.
     pub fn is_told(&self) -> bool {
         matches!(self.op, Op::Inconsistent(_)) && self.state.is_final() && self.merged.is_none()
     }
@@ -121,7 +123,8 @@ pub type Changes<I, C, R> = BTreeMap<OpId, Option<Entry<I, C, R>>>;
 /// A part of what there is to say of a record, in the order of its operations.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Part<I, C, R> {
-    /// Only what is other than in the record with which this view began; none, if the record is said as a whole.
+    /// Only what is other than in the record with which this view began; none, if the record is
+    /// said as a whole.
     #[n(0)]
     pub upon: Option<View>,
     /// It begins here; none, at the beginning.
@@ -188,7 +191,8 @@ pub enum Kept<I, C, R> {
         /// What it began with.
         #[n(2)]
         changes: Changes<I, C, R>,
-        /// Besides, what had come since as it was proposed or told here, and what was decided of it.
+        /// Besides, what had come since as it was proposed or told here, and what was decided of
+        /// it.
         #[n(3)]
         decided: Vec<(OpId, Option<R>)>,
     },
@@ -198,7 +202,8 @@ pub enum Kept<I, C, R> {
         /// It.
         #[n(0)]
         view: View,
-        /// How far the host's store went then: one that goes less far by now has lost what is nowhere else any more.
+        /// How far the host's store went then: one that goes less far by now has lost what is
+        /// nowhere else any more.
         #[n(1)]
         position: u64,
     },
@@ -215,9 +220,12 @@ pub enum Kept<I, C, R> {
 }
 
 impl<I, C, R> Kept<I, C, R> {
-    /// How far the host's store has to go, with what was kept; none, if it was never said to have anything for good.
+    /// How far the host's store has to go, with what was kept; none, if it was never said to have
+    /// anything for good.
     pub fn goes_to(kept: &[Self]) -> Option<u64> {
-        let position = |kept: &Self| if let Kept::Stored { position, .. } = kept { Some(*position) } else { None };
+        let position = |kept: &Self| {
+            if let Kept::Stored { position, .. } = kept { Some(*position) } else { None }
+        };
         kept.iter().filter_map(position).max()
     }
 }
@@ -327,8 +335,8 @@ pub enum Message<I, C, R> {
         #[n(0)]
         view: View,
     },
-    /// A client tells every replica a fact: an inconsistent operation that is true whoever hears of it, and for which it does not wait. It is executed at once, and
-    /// not answered.
+    /// A client tells every replica a fact: an inconsistent operation that is true whoever hears of
+    /// it, and for which it does not wait. It is executed at once, and not answered.
     #[n(9)]
     Tell {
         /// Which operation.
@@ -338,7 +346,8 @@ pub enum Message<I, C, R> {
         #[n(1)]
         op: I,
     },
-    /// Whoever was sent a part of a record wants the next one; or the whole record, as it does not have that to which the changes are.
+    /// Whoever was sent a part of a record wants the next one; or the whole record, as it does not
+    /// have that to which the changes are.
     #[n(11)]
     More {
         /// The view that is to begin, or has.

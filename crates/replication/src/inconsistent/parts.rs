@@ -1,9 +1,12 @@
-//! How what one replica has gets to another: part by part, each asked for by whoever has the one before.
+//! How what one replica has gets to another: part by part, each asked for by whoever has the one
+//! before.
 //!
-//! At first only what is new is said: what came since the view that both were in, or what is other in the one that has begun. Whoever was not in the view before asks for the whole.
+//! At first only what is new is said: what came since the view that both were in, or what is other
+//! in the one that has begun. Whoever was not in the view before asks for the whole.
 //!
-//! A part that is lost is asked for again when the first one is said again, as it is until all has arrived. What is told to a replica while its record is on its way may be missing there: it is a fact,
-//! which it carries into the next view itself.
+//! A part that is lost is asked for again when the first one is said again, as it is until all has
+//! arrived. What is told to a replica while its record is on its way may be missing there: it is a
+//! fact, which it carries into the next view itself.
 
 use super::{Application, ChangesOf, Entry, Message, OpId, PartOf, Record, Replica, View};
 use meridian_machine::{Address, Outbox, Reading, sometimes};
@@ -63,7 +66,13 @@ impl<A: Application> Arriving<A> {
 /// What is said of one operation.
 type Change<'a, A> = (
     OpId,
-    Option<&'a Entry<<A as Application>::Inconsistent, <A as Application>::Consensus, <A as Application>::Result>>,
+    Option<
+        &'a Entry<
+            <A as Application>::Inconsistent,
+            <A as Application>::Consensus,
+            <A as Application>::Result,
+        >,
+    >,
 );
 
 impl<A: Application> Replica<A> {
@@ -77,7 +86,8 @@ impl<A: Application> Replica<A> {
     where
         A: 'a,
     {
-        let (mut part, mut bytes) = (PartOf::<A> { upon, from, changes: ChangesOf::<A>::new(), rest: None }, 0);
+        let (mut part, mut bytes) =
+            (PartOf::<A> { upon, from, changes: ChangesOf::<A>::new(), rest: None }, 0);
         for (id, entry) in changes {
             let more = entry.map_or(size_of::<OpId>(), A::bytes);
             if bytes + more > self.config.part_bytes && !part.changes.is_empty() {
@@ -90,8 +100,15 @@ impl<A: Application> Replica<A> {
         part
     }
 
-    /// Tells the leader of the view that is to begin what came here since the last one; or, as a whole, what that one began with.
-    pub(super) fn say_change(&self, to: Address, is_whole: bool, from: Option<OpId>, out: &mut Outbox<Self>) {
+    /// Tells the leader of the view that is to begin what came here since the last one; or, as a
+    /// whole, what that one began with.
+    pub(super) fn say_change(
+        &self,
+        to: Address,
+        is_whole: bool,
+        from: Option<OpId>,
+        out: &mut Outbox<Self>,
+    ) {
         let (view, last, stored) = (self.view, self.began, self.stored);
         let part = if is_whole {
             self.part(None, from, after(self.ledger.began(), from))
@@ -102,7 +119,13 @@ impl<A: Application> Replica<A> {
     }
 
     /// Tells somebody which view has begun here, and what is new in it; or all that it began with.
-    pub(super) fn say_start(&self, to: Address, is_whole: bool, from: Option<OpId>, out: &mut Outbox<Self>) {
+    pub(super) fn say_start(
+        &self,
+        to: Address,
+        is_whole: bool,
+        from: Option<OpId>,
+        out: &mut Outbox<Self>,
+    ) {
         let began = self.ledger.began();
         let part = match self.ledger.news().filter(|_| !is_whole) {
             Some((upon, news)) => {

@@ -5,7 +5,9 @@ use super::views::Gathered;
 use super::{Application, Entry, Kept, Ledger, Members, Message, Op, OpId, RecordOf, State, View};
 use crate::rules;
 use meridian_machine::planted::broken;
-use meridian_machine::{Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, sometimes, step};
+use meridian_machine::{
+    Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, sometimes, step,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Views go up one by one: nobody is so far ahead.
@@ -55,12 +57,14 @@ pub struct Replica<A: Application> {
     pub(super) began: View,
     /// The newest view of which its host has for good what it began with.
     pub(super) stored: View,
-    /// The same as it is written down, and how far the host's store goes; it counts once that is on disk.
+    /// The same as it is written down, and how far the host's store goes; it counts once that is on
+    /// disk.
     noted: (View, u64),
-    /// The newest view that began here with a whole record: what an earlier view had, another branch of views may have
-    /// lacked, and what this host has for good was said of that branch.
+    /// The newest view that began here with a whole record: what an earlier view had, another
+    /// branch of views may have lacked, and what this host has for good was said of that branch.
     pub(super) whole_since: View,
-    /// As the leader of a view that is to begin: who has said all, and what has come of others' records.
+    /// As the leader of a view that is to begin: who has said all, and what has come of others'
+    /// records.
     pub(super) gathered: Gathered<A>,
     pub(super) arriving: BTreeMap<NodeId, Arriving<A>>,
     /// What has come of the record with which a view has begun that is to begin here.
@@ -76,10 +80,16 @@ pub struct Replica<A: Application> {
     durable: Position,
 }
 
-pub(super) type MessageOf<A> =
-    Message<<A as Application>::Inconsistent, <A as Application>::Consensus, <A as Application>::Result>;
-pub(super) type KeptOf<A> =
-    Kept<<A as Application>::Inconsistent, <A as Application>::Consensus, <A as Application>::Result>;
+pub(super) type MessageOf<A> = Message<
+    <A as Application>::Inconsistent,
+    <A as Application>::Consensus,
+    <A as Application>::Result,
+>;
+pub(super) type KeptOf<A> = Kept<
+    <A as Application>::Inconsistent,
+    <A as Application>::Consensus,
+    <A as Application>::Result,
+>;
 
 #[derive(Clone)]
 pub(super) enum Then<A: Application> {
@@ -94,7 +104,8 @@ pub(super) enum Then<A: Application> {
 }
 
 impl<A: Application> Replica<A> {
-    /// A replica with what was kept of it; nothing, at its birth. `None` where this node is not one of them, or their number is even, or it has been in a later epoch than that.
+    /// A replica with what was kept of it; nothing, at its birth. `None` where this node is not one
+    /// of them, or their number is even, or it has been in a later epoch than that.
     pub fn new(
         config: Config,
         application: A,
@@ -137,7 +148,9 @@ impl<A: Application> Replica<A> {
         } else if replica.is_between_views() {
             replica.wait_for_view(now, out);
             replica.then(Then::Left(replica.view), out);
-        } else if replica.leader_of(replica.began) == replica.config.me && replica.began > View::default() {
+        } else if replica.leader_of(replica.began) == replica.config.me
+            && replica.began > View::default()
+        {
             replica.untold = replica.others();
             out.arm(Timer::Repeat, now.boot_ns);
         }
@@ -148,14 +161,20 @@ impl<A: Application> Replica<A> {
         match kept {
             Kept::Proposed { id, op, result } => self.ledger.add(id, op, State::Tentative(result)),
             Kept::Finalized { id, result } => self.ledger.finalize(id, result),
-            Kept::Told { id, op } => self.ledger.add(id, Op::Inconsistent(op), State::Finalized(None)),
+            Kept::Told { id, op } => {
+                self.ledger.add(id, Op::Inconsistent(op), State::Finalized(None))
+            }
             Kept::Left { view } => self.view = view,
             Kept::Stored { view, position } => (self.stored, self.noted) = (view, (view, position)),
             Kept::Began { view, upon, mut changes, decided } => {
                 (self.view, self.began) = (self.view.max(view), view);
                 for (id, result) in decided {
                     let op = self.ledger.since().get(&id).map(|entry| entry.op.clone());
-                    let entry = op.map(|op| Entry { op, state: State::Finalized(result), merged: Some(view) });
+                    let entry = op.map(|op| Entry {
+                        op,
+                        state: State::Finalized(result),
+                        merged: Some(view),
+                    });
                     changes.insert(id, entry);
                 }
                 self.ledger.begin(upon, changes);
@@ -174,15 +193,22 @@ impl<A: Application> Replica<A> {
 
     /// What it had answered and nobody has decided: that stands, whatever it would answer now.
     fn answer_again(&mut self, now: Reading, effects: &mut Vec<A::Effect>) {
-        let open = |(id, entry): (&OpId, &Entry<_, A::Consensus, A::Result>)| match (&entry.op, &entry.state) {
-            (Op::Consensus(op), State::Tentative(Some(result))) => Some((*id, op.clone(), result.clone())),
+        let open = |(id, entry): (&OpId, &Entry<_, A::Consensus, A::Result>)| match (
+            &entry.op,
+            &entry.state,
+        ) {
+            (Op::Consensus(op), State::Tentative(Some(result))) => {
+                Some((*id, op.clone(), result.clone()))
+            }
             _ => None,
         };
-        let open: Vec<(OpId, A::Consensus, A::Result)> = self.ledger.since().iter().filter_map(open).collect();
+        let open: Vec<(OpId, A::Consensus, A::Result)> =
+            self.ledger.since().iter().filter_map(open).collect();
         self.application.recall(now, &open, effects);
     }
 
-    /// Everything that stands for the next life, in place of all that was kept before: what is kept later comes behind it. None while a view is being written down.
+    /// Everything that stands for the next life, in place of all that was kept before: what is kept
+    /// later comes behind it. None while a view is being written down.
     pub fn checkpoint(&self) -> Option<Vec<KeptOf<A>>> {
         if self.is_changing() {
             return None;
@@ -194,7 +220,9 @@ impl<A: Application> Replica<A> {
             let (id, op) = (*id, op.clone());
             match (op, state) {
                 (Op::Inconsistent(op), State::Finalized(_)) => all.push(Kept::Told { id, op }),
-                (op, State::Tentative(result)) => all.push(Kept::Proposed { id, op, result: result.clone() }),
+                (op, State::Tentative(result)) => {
+                    all.push(Kept::Proposed { id, op, result: result.clone() })
+                }
                 (op, State::Finalized(result)) => {
                     let result = result.clone();
                     all.push(Kept::Proposed { id, op, result: result.clone() });
@@ -204,11 +232,14 @@ impl<A: Application> Replica<A> {
         }
         all.extend(self.is_between_views().then_some(Kept::Left { view: self.view }));
         let (view, position) = self.noted;
-        all.extend((position > 0 || view > View::default()).then_some(Kept::Stored { view, position }));
+        all.extend(
+            (position > 0 || view > View::default()).then_some(Kept::Stored { view, position }),
+        );
         Some(all)
     }
 
-    /// Its host has for good what this view began with: whatever was to be done for that outlives a restart without the record. Only such entries are forgotten.
+    /// Its host has for good what this view began with: whatever was to be done for that outlives a
+    /// restart without the record. Only such entries are forgotten.
     pub fn stored(&mut self, view: View, position: u64, out: &mut Outbox<Self>) {
         let view = view.min(self.began);
         if view > self.noted.0 && view >= self.whole_since {
@@ -223,8 +254,8 @@ impl<A: Application> Replica<A> {
         self.stored
     }
 
-    /// The longest round trip to another replica was measured, in nanoseconds: whatever this replica waits for it waits
-    /// for at least as long as answers take.
+    /// The longest round trip to another replica was measured, in nanoseconds: whatever this
+    /// replica waits for it waits for at least as long as answers take.
     pub fn pace(&mut self, round_trip_ns: u64) {
         self.round_trip_ns = round_trip_ns;
     }
@@ -234,8 +265,8 @@ impl<A: Application> Replica<A> {
         self.config.repeat_ns.max(2 * self.round_trip_ns)
     }
 
-    /// The first of several views that do not begin is given up after so long, in nanoseconds: it takes two round trips,
-    /// and its leader waits one more for the rest.
+    /// The first of several views that do not begin is given up after so long, in nanoseconds: it
+    /// takes two round trips, and its leader waits one more for the rest.
     pub(super) fn view_timeout_ns(&self) -> u64 {
         self.config.view_timeout_ns.max(6 * self.round_trip_ns)
     }
@@ -285,7 +316,8 @@ impl<A: Application> Replica<A> {
         Address::replica(node, self.config.database, self.config.shard)
     }
 
-    /// The members of another epoch are decided on: these take over. Whoever is in it leaves for its first view; not whoever has left for a later one, in an earlier life.
+    /// The members of another epoch are decided on: these take over. Whoever is in it leaves for
+    /// its first view; not whoever has left for a later one, in an earlier life.
     pub fn reconfigure(&mut self, now: Reading, members: Members, out: &mut Outbox<Self>) {
         let is_later = members.epoch > self.config.members.epoch && members.enough().is_some();
         if is_later && members.has(self.config.me) {
@@ -306,7 +338,8 @@ impl<A: Application> Replica<A> {
     /// Everybody else who has a say in the view that is to begin.
     pub(super) fn others(&self) -> Vec<NodeId> {
         let Members { epoch, replicas, former } = &self.config.members;
-        let former = former.iter().filter(|node| self.began.epoch < *epoch && !replicas.contains(node));
+        let former =
+            former.iter().filter(|node| self.began.epoch < *epoch && !replicas.contains(node));
         replicas.iter().chain(former).copied().filter(|node| *node != self.config.me).collect()
     }
 
@@ -386,8 +419,11 @@ impl<A: Application> Replica<A> {
             return; // That is no result of such an operation.
         }
         match &entry.state {
-            // This view began without what enough had answered in that one: it was decided since, and is forgotten.
-            State::Tentative(_) if result.is_some() && decided < view && !broken(rules::OLD_DECISIONS_COUNT) => {
+            // This view began without what enough had answered in that one: it was decided since,
+            // and is forgotten.
+            State::Tentative(_)
+                if result.is_some() && decided < view && !broken(rules::OLD_DECISIONS_COUNT) =>
+            {
                 sometimes!("a result is told that was decided in an earlier view");
                 let state = entry.state.clone();
                 self.answer(from, Message::Reply { id, view, state }, out);
@@ -403,7 +439,9 @@ impl<A: Application> Replica<A> {
                 self.keep(Kept::Finalized { id, result }, out);
                 self.answer(from, Message::Confirm { id, view }, out);
             }
-            State::Finalized(known) if *known == result => self.answer(from, Message::Confirm { id, view }, out),
+            State::Finalized(known) if *known == result => {
+                self.answer(from, Message::Confirm { id, view }, out)
+            }
             State::Finalized(_) => {
                 sometimes!("a view began with another result than a client decided on");
                 let state = entry.state.clone();
@@ -414,7 +452,8 @@ impl<A: Application> Replica<A> {
 
     fn on_tell(&mut self, now: Reading, id: OpId, op: A::Inconsistent, out: &mut Outbox<Self>) {
         let known = self.ledger.get(&id);
-        if known.is_some_and(|entry| entry.state.is_final() || matches!(entry.op, Op::Consensus(_))) {
+        if known.is_some_and(|entry| entry.state.is_final() || matches!(entry.op, Op::Consensus(_)))
+        {
             return;
         }
         let mut effects = Vec::new();
@@ -426,7 +465,9 @@ impl<A: Application> Replica<A> {
     }
 
     fn go_on(&mut self, out: &mut Outbox<Self>) {
-        while let Some((_, then)) = self.waiting.pop_front_if(|(position, _)| *position <= self.durable) {
+        while let Some((_, then)) =
+            self.waiting.pop_front_if(|(position, _)| *position <= self.durable)
+        {
             match then {
                 Then::Answer(to, view, message) => {
                     if view == self.view && !self.is_between_views() {
@@ -448,9 +489,17 @@ impl<A: Application> Machine for Replica<A> {
     type Record = KeptOf<A>;
     type Effect = A::Effect;
 
-    fn on_message(&mut self, now: Reading, from: Address, message: MessageOf<A>, out: &mut Outbox<Self>) {
+    fn on_message(
+        &mut self,
+        now: Reading,
+        from: Address,
+        message: MessageOf<A>,
+        out: &mut Outbox<Self>,
+    ) {
         match message {
-            Message::Propose { .. } | Message::Finalize { .. } | Message::Renew { .. } if self.is_between_views() => {
+            Message::Propose { .. } | Message::Finalize { .. } | Message::Renew { .. }
+                if self.is_between_views() =>
+            {
                 sometimes!("a replica between two views is silent");
             }
             Message::Propose { id, op, newest } => {
@@ -469,17 +518,25 @@ impl<A: Application> Machine for Replica<A> {
                 }
             }
             _ if !self.config.members.has(from.node) || from.node == self.config.me => {}
-            Message::LeaveView { view } | Message::Change { view, .. } | Message::StartView { view, .. }
+            Message::LeaveView { view }
+            | Message::Change { view, .. }
+            | Message::StartView { view, .. }
                 if view.epoch > self.config.members.epoch =>
             {
                 sometimes!("somebody knows of a later epoch than a replica");
             }
-            Message::LeaveView { view } | Message::Change { view, .. } | Message::StartView { view, .. }
+            Message::LeaveView { view }
+            | Message::Change { view, .. }
+            | Message::StartView { view, .. }
                 if view.number > self.view.number.saturating_add(FARTHEST_AHEAD) => {}
             Message::LeaveView { view } => self.on_leave_view(now, from, view, out),
-            Message::Change { view, last, part, stored } => self.on_change(now, from, view, (last, stored, part), out),
+            Message::Change { view, last, part, stored } => {
+                self.on_change(now, from, view, (last, stored, part), out)
+            }
             Message::StartView { view, part } => self.on_start_view(now, from, view, part, out),
-            Message::More { view, upon, from: next } => self.on_more(now, from, view, (upon, next), out),
+            Message::More { view, upon, from: next } => {
+                self.on_more(now, from, view, (upon, next), out)
+            }
             Message::Started { view } => {
                 if view == self.began {
                     self.untold.retain(|node| *node != from.node);

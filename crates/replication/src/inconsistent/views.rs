@@ -1,11 +1,18 @@
-//! How replicas come to have the same record: one of them, the view's leader, merges what enough of them have (TOCS'18 §3.2.2).
+//! How replicas come to have the same record: one of them, the view's leader, merges what enough of
+//! them have (TOCS'18 §3.2.2).
 //!
-//! A replica that leaves a view answers nothing any more, and says what it has heard of in that view once that is on its disk; what the view began with everybody has who was in it. So an operation that has succeeded is with at least one
-//! of any f + 1 who have left; and of a fast one, all of those gave its result: one whose record is older than the newest view among them did not (Trap A.2-8).
+//! A replica that leaves a view answers nothing any more, and says what it has heard of in that
+//! view once that is on its disk; what the view began with everybody has who was in it. So an
+//! operation that has succeeded is with at least one of any f + 1 who have left; and of a fast one,
+//! all of those gave its result: one whose record is older than the newest view among them did not
+//! (Trap A.2-8).
 
 use super::parts::{Arrived, Arriving};
 use super::replica::Then;
-use super::{Application, ChangesOf, Entry, Kept, Members, Message, Op, OpId, PartOf, RecordOf, Replica, State, View};
+use super::{
+    Application, ChangesOf, Entry, Kept, Members, Message, Op, OpId, PartOf, RecordOf, Replica,
+    State, View,
+};
 use crate::rules;
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, NodeId, Outbox, Reading, always, sometimes, step};
@@ -34,7 +41,8 @@ impl<A: Application> Replica<A> {
         self.config.members.leader_of(view)
     }
 
-    /// Whether it was one of the replicas, and is none in the newest epoch that is known here: it tells what it has, and waits for nothing.
+    /// Whether it was one of the replicas, and is none in the newest epoch that is known here: it
+    /// tells what it has, and waits for nothing.
     pub fn is_former(&self) -> bool {
         !self.config.members.replicas.contains(&self.config.me)
     }
@@ -46,7 +54,8 @@ impl<A: Application> Replica<A> {
         views.take_while(|view| self.leader_of(*view) != self.config.me).count()
     }
 
-    /// Asks for a view change: for somebody who is back, for operations that nobody finishes, or so that what everybody has can be forgotten.
+    /// Asks for a view change: for somebody who is back, for operations that nobody finishes, or so
+    /// that what everybody has can be forgotten.
     pub fn change_view(&mut self, now: Reading, out: &mut Outbox<Self>) {
         if !self.is_between_views() {
             self.leave_for(now, self.view.next(), out);
@@ -85,13 +94,16 @@ impl<A: Application> Replica<A> {
         out.arm(super::Timer::Repeat, now.boot_ns + self.repeat_ns());
     }
 
-    /// A client has heard of a later view than this one: whoever is in it tells. Nobody else may be left who would.
+    /// A client has heard of a later view than this one: whoever is in it tells. Nobody else may be
+    /// left who would.
     pub(super) fn ask_for_view(&mut self, now: Reading, newest: View, out: &mut Outbox<Self>) {
         if newest > self.view && !self.asks {
             sometimes!("a client knows of a later view than a replica");
             self.asks = true;
             let view = self.view;
-            self.others().into_iter().for_each(|node| out.send(self.address(node), Message::LeaveView { view }));
+            self.others()
+                .into_iter()
+                .for_each(|node| out.send(self.address(node), Message::LeaveView { view }));
             out.arm(super::Timer::Repeat, now.boot_ns + self.repeat_ns());
         }
     }
@@ -105,7 +117,9 @@ impl<A: Application> Replica<A> {
 
     fn say_left(&mut self, out: &mut Outbox<Self>) {
         let (view, leader) = (self.view, self.leader_of(self.view));
-        self.others().into_iter().for_each(|node| out.send(self.address(node), Message::LeaveView { view }));
+        self.others()
+            .into_iter()
+            .for_each(|node| out.send(self.address(node), Message::LeaveView { view }));
         if leader == self.config.me {
             let left = Left { last: self.began, since: RecordOf::<A>::new(), stored: self.stored };
             self.gathered.insert(leader, left);
@@ -135,7 +149,13 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    pub(super) fn on_leave_view(&mut self, now: Reading, from: Address, view: View, out: &mut Outbox<Self>) {
+    pub(super) fn on_leave_view(
+        &mut self,
+        now: Reading,
+        from: Address,
+        view: View,
+        out: &mut Outbox<Self>,
+    ) {
         if view > self.view {
             self.leave_for(now, view, out);
         } else if !self.is_between_views() {
@@ -155,12 +175,15 @@ impl<A: Application> Replica<A> {
         out: &mut Outbox<Self>,
     ) {
         self.on_leave_view(now, from, view, out);
-        let merges = view == self.view && self.is_between_views() && self.leader_of(view) == self.config.me;
+        let merges =
+            view == self.view && self.is_between_views() && self.leader_of(view) == self.config.me;
         if !merges {
             return;
         }
         match part.upon {
-            None if last > self.began && self.beginning.as_ref().is_none_or(|(of, _)| *of <= last) => {
+            None if last > self.began
+                && self.beginning.as_ref().is_none_or(|(of, _)| *of <= last) =>
+            {
                 self.catch_up(now, from, last, part, out);
             }
             Some(_) if !self.gathered.contains_key(&from.node) => {
@@ -169,7 +192,10 @@ impl<A: Application> Replica<A> {
                 self.arriving.extend(known.map(|known| (from.node, known)));
                 match arrived {
                     Arrived::All(changes) => {
-                        let since = changes.into_iter().filter_map(|(id, entry)| Some((id, entry?))).collect();
+                        let since = changes
+                            .into_iter()
+                            .filter_map(|(id, entry)| Some((id, entry?)))
+                            .collect();
                         self.gathered.insert(from.node, Left { last, since, stored });
                         self.gather(now, out);
                     }
@@ -185,7 +211,8 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Whoever is to merge was not in the view that others left: it is told first with what that began.
+    /// Whoever is to merge was not in the view that others left: it is told first with what that
+    /// began.
     fn ask_for_whole(&mut self, from: Address, last: View, out: &mut Outbox<Self>) {
         let is_newest = self.beginning.as_ref().is_none_or(|(of, _)| *of <= last);
         if last > self.began && is_newest {
@@ -196,11 +223,19 @@ impl<A: Application> Replica<A> {
 
     /// Which part of all that a view began with is to come next.
     fn next_of_whole(&self, view: View) -> Option<OpId> {
-        let arriving = self.beginning.as_ref().filter(|(of, arriving)| *of == view && arriving.upon.is_none());
+        let arriving =
+            self.beginning.as_ref().filter(|(of, arriving)| *of == view && arriving.upon.is_none());
         arriving.map(|(_, arriving)| arriving.next)
     }
 
-    fn catch_up(&mut self, now: Reading, from: Address, last: View, part: PartOf<A>, out: &mut Outbox<Self>) {
+    fn catch_up(
+        &mut self,
+        now: Reading,
+        from: Address,
+        last: View,
+        part: PartOf<A>,
+        out: &mut Outbox<Self>,
+    ) {
         match self.take_part(last, part) {
             Arrived::All(changes) => {
                 sometimes!("a view's leader was not in the view before");
@@ -219,7 +254,8 @@ impl<A: Application> Replica<A> {
 
     /// Takes in a part of what a view began with that is to begin here.
     fn take_part(&mut self, view: View, part: PartOf<A>) -> Arrived<A> {
-        let mut known = self.beginning.take().filter(|(of, _)| *of == view).map(|(_, arriving)| arriving);
+        let mut known =
+            self.beginning.take().filter(|(of, _)| *of == view).map(|(_, arriving)| arriving);
         let arrived = Arriving::take(&mut known, part);
         self.beginning = known.map(|known| (view, known));
         arrived
@@ -234,17 +270,22 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Whose records are merged: those of the replicas, if this epoch has begun at one of them, and those of the former ones otherwise.
+    /// Whose records are merged: those of the replicas, if this epoch has begun at one of them, and
+    /// those of the former ones otherwise.
     fn voices(&self) -> &BTreeSet<NodeId> {
         let Members { epoch, replicas, former } = &self.config.members;
-        let of_epoch = |(node, left): (&NodeId, &Left<A>)| left.last.epoch == *epoch && replicas.contains(node);
+        let of_epoch = |(node, left): (&NodeId, &Left<A>)| {
+            left.last.epoch == *epoch && replicas.contains(node)
+        };
         if self.gathered.iter().any(of_epoch) { replicas } else { former }
     }
 
-    /// Whether nothing that succeeded is missing, and so many wait for the view that none before it gets on.
+    /// Whether nothing that succeeded is missing, and so many wait for the view that none before it
+    /// gets on.
     fn has_heard_enough(&self) -> bool {
         let are_enough = |of| Members::are_enough(of, self.gathered.keys().copied());
-        are_enough(&self.config.members.replicas) && (are_enough(self.voices()) || broken(rules::FORMER_NOT_ASKED))
+        are_enough(&self.config.members.replicas)
+            && (are_enough(self.voices()) || broken(rules::FORMER_NOT_ASKED))
     }
 
     /// What somebody has heard of since its last view.
@@ -270,7 +311,8 @@ impl<A: Application> Replica<A> {
             voices.contains(node) && (left.last == newest || broken(rules::OLDER_VIEWS_MERGED))
         };
         let (of_newest, others): (Vec<_>, Vec<_>) = gathered.iter().partition(counts);
-        let records: Vec<&RecordOf<A>> = of_newest.into_iter().map(|(node, left)| self.said(*node, left)).collect();
+        let records: Vec<&RecordOf<A>> =
+            of_newest.into_iter().map(|(node, left)| self.said(*node, left)).collect();
         let all = gathered.keys().filter(|node| voices.contains(node)).count();
         let counted = if broken(rules::OLDER_VIEWS_NOT_COUNTED) { records.len() } else { all };
         let Merged { mut record, likely, open } = merged::<A>(&records, counted);
@@ -282,7 +324,8 @@ impl<A: Application> Replica<A> {
                 record.entry(*id).or_insert_with(|| entry.clone());
             }
         }
-        // Everybody was in the view that began with it; not in any two views, which may have begun from different records.
+        // Everybody was in the view that began with it; not in any two views, which may have begun
+        // from different records.
         let everybody = records.len() == voices.len() || broken(rules::FORGETS_WHAT_ONE_LACKS);
         // Those who take over have spent no view yet.
         let enough = newest.epoch == view.epoch && records.len() > voices.len() / 2;
@@ -297,16 +340,25 @@ impl<A: Application> Replica<A> {
         }
         let decided = open.into_iter().zip(results).map(|((id, op), result)| (id, op, result));
         let decided = likely.into_iter().chain(decided).map(|(id, op, result)| {
-            (id, Some(Entry { op: Op::Consensus(op), state: State::Finalized(Some(result)), merged: Some(view) }))
+            (
+                id,
+                Some(Entry {
+                    op: Op::Consensus(op),
+                    state: State::Finalized(Some(result)),
+                    merged: Some(view),
+                }),
+            )
         });
         self.ledger.change(decided.collect());
         if enough {
-            let stored = if broken(rules::FORGETS_BEFORE_STORED) { newest } else { stored.min(newest) };
+            let stored =
+                if broken(rules::FORGETS_BEFORE_STORED) { newest } else { stored.min(newest) };
             let stored = if everybody { stored } else { View::default() };
             let forgotten = self.application.forget(self.ledger.began(), newest, stored);
             self.ledger.change(forgotten);
         }
-        // Who has merged begins as everybody does who is told: what it knows is a function of the record.
+        // Who has merged begins as everybody does who is told: what it knows is a function of the
+        // record.
         self.application.sync(now, self.ledger.began(), &mut effects);
         effects.into_iter().for_each(|effect| out.act(effect));
         self.keep_began(view, before, out);
@@ -362,8 +414,16 @@ impl<A: Application> Replica<A> {
     }
 
     /// Takes up what a view began with.
-    fn take_up(&mut self, now: Reading, view: View, upon: Option<View>, changes: ChangesOf<A>, out: &mut Outbox<Self>) {
-        // A view that has begun here may have been bypassed: then what the group knows of it this replica alone tells.
+    fn take_up(
+        &mut self,
+        now: Reading,
+        view: View,
+        upon: Option<View>,
+        changes: ChangesOf<A>,
+        out: &mut Outbox<Self>,
+    ) {
+        // A view that has begun here may have been bypassed: then what the group knows of it this
+        // replica alone tells.
         let earlier = if upon.is_none() { told::<A>(self.ledger.began()) } else { Vec::new() };
         let before = self.ledger.begin(upon, changes);
         if upon.is_none() {
@@ -414,7 +474,9 @@ impl<A: Application> Replica<A> {
             return;
         }
         match self.leader_of(view) {
-            leader if leader != self.config.me => out.send(self.address(leader), Message::Started { view }),
+            leader if leader != self.config.me => {
+                out.send(self.address(leader), Message::Started { view })
+            }
             _ => self.untold.iter().for_each(|node| self.tell_view(*node, out)),
         }
     }
@@ -440,7 +502,8 @@ struct Merged<A: Application> {
 }
 
 fn merged<A: Application>(records: &[&RecordOf<A>], all: usize) -> Merged<A> {
-    let (mut record, mut given) = (RecordOf::<A>::new(), BTreeMap::<OpId, (&A::Consensus, Vec<&A::Result>)>::new());
+    let (mut record, mut given) =
+        (RecordOf::<A>::new(), BTreeMap::<OpId, (&A::Consensus, Vec<&A::Result>)>::new());
     for (id, entry) in records.iter().flat_map(|record| record.iter()) {
         match (&entry.op, &entry.state) {
             (_, State::Finalized(result)) => {
@@ -452,7 +515,11 @@ fn merged<A: Application>(records: &[&RecordOf<A>], all: usize) -> Merged<A> {
             }
             // Somebody has decided on it, or nobody would have proposed it.
             (Op::Inconsistent(op), State::Tentative(_)) => {
-                let executed = Entry { op: Op::Inconsistent(op.clone()), state: State::Finalized(None), merged: None };
+                let executed = Entry {
+                    op: Op::Inconsistent(op.clone()),
+                    state: State::Finalized(None),
+                    merged: None,
+                };
                 record.entry(*id).or_insert(executed);
             }
             (Op::Consensus(op), State::Tentative(result)) => {
@@ -463,7 +530,9 @@ fn merged<A: Application>(records: &[&RecordOf<A>], all: usize) -> Merged<A> {
     let (mut likely, mut open) = (Vec::new(), Vec::new());
     for (id, (op, results)) in given.into_iter().filter(|(id, _)| !record.contains_key(id)) {
         match results[..] {
-            [first, ..] if results.len() == all && results.iter().all(|result| *result == first) => {
+            [first, ..]
+                if results.len() == all && results.iter().all(|result| *result == first) =>
+            {
                 likely.push((id, op.clone(), first.clone()));
             }
             _ => open.push((id, op.clone())),

@@ -1,4 +1,5 @@
-//! What the replicas of the tests of inconsistent replication replicate: a lock server, as in TOCS'18 (§3.1).
+//! What the replicas of the tests of inconsistent replication replicate: a lock server, as in
+//! TOCS'18 (§3.1).
 
 use meridian_machine::Reading;
 use meridian_machine::planted::Rule;
@@ -6,7 +7,8 @@ use meridian_replication::inconsistent::{Application, ChangesOf, Entry, Op, OpId
 use meridian_replication::rules;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Broken rules that random worlds meet (`unordered.rs`); transcripts hold the other ones (`views.rs`), which those meet once in thousands.
+/// Broken rules that random worlds meet (`unordered.rs`); transcripts hold the other ones
+/// (`views.rs`), which those meet once in thousands.
 pub const MET_AT_RANDOM: [Rule; 5] = [
     rules::REPLIES_BEFORE_DURABLE,
     rules::FAST_QUORUM_TOO_SMALL,
@@ -33,7 +35,9 @@ pub struct Locks {
 
 impl Locks {
     fn take(&mut self, id: OpId, Lock(name): Lock) -> bool {
-        id.number >= self.ended_below && !self.released.contains(&id) && *self.held.entry(name).or_insert(id) == id
+        id.number >= self.ended_below
+            && !self.released.contains(&id)
+            && *self.held.entry(name).or_insert(id) == id
     }
 }
 
@@ -100,7 +104,9 @@ impl Application for Locks {
     }
 
     fn forget(&self, record: &RecordOf<Locks>, _: View, stored: View) -> ChangesOf<Locks> {
-        let over = |id: &OpId| id.number < self.ended_below && !self.held.values().any(|holder| holder == id);
+        let over = |id: &OpId| {
+            id.number < self.ended_below && !self.held.values().any(|holder| holder == id)
+        };
         let forgotten = |(id, entry): (&OpId, &Entry<Unlock, Lock, bool>)| {
             let had = entry.merged.is_some_and(|merged| merged <= stored);
             (had && over(id)).then_some((*id, None))

@@ -1,4 +1,5 @@
-//! What sessions without transactions want of their node: to read at its own replica, and to find another.
+//! What sessions without transactions want of their node: to read at its own replica, and to find
+//! another.
 
 use super::QwStore;
 use crate::leaderless::{self, Leaderless};
@@ -46,7 +47,12 @@ impl Leaderless for QwStore {
 pub type Desk = leaderless::Desk<QwStore>;
 
 /// What is newest in a range of a replica.
-pub fn find(space: &Space, range: &KeyRange, reverse: bool, limit_rows: usize) -> Result<Rows, StoreError> {
+pub fn find(
+    space: &Space,
+    range: &KeyRange,
+    reverse: bool,
+    limit_rows: usize,
+) -> Result<Rows, StoreError> {
     let chunk = space.scan(range, Timestamp::MAX, reverse, limit_rows, CHUNK_BYTES)?;
     Ok(Rows { rows: chunk.rows, at: Vec::new(), rest: chunk.rest })
 }
@@ -60,7 +66,11 @@ impl Site for Desk {
         self.is_disk_full()
     }
 
-    fn find_here(&self, range: &KeyRange, (reverse, limit): (bool, usize)) -> Option<Result<Rows, Failure>> {
+    fn find_here(
+        &self,
+        range: &KeyRange,
+        (reverse, limit): (bool, usize),
+    ) -> Option<Result<Rows, Failure>> {
         let found = find(self.own.space.get()?, range, reverse, limit);
         Some(found.map_err(|error| {
             *self.own.damage.lock() = Some(error.clone());

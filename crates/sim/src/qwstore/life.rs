@@ -1,4 +1,5 @@
-//! A life of a node in the qwstore protocol: a replica of the one shard, which has every write in its log and every version in its store.
+//! A life of a node in the qwstore protocol: a replica of the one shard, which has every write in
+//! its log and every version in its store.
 
 use super::QwStore;
 use super::desk::{Desk, Own as OfDesk};
@@ -44,9 +45,11 @@ impl Life {
     pub fn begin(birth: &Birth<'_>) -> Result<Life, Unfit> {
         let Birth { me, replicas, seed, .. } = *birth;
         let members = Members::first(replicas.iter().copied().collect());
-        let desk = Arc::new(Desk::new(Arc::clone(birth.clock), me, members, OfDesk::default(), seed));
+        let desk =
+            Arc::new(Desk::new(Arc::clone(birth.clock), me, members, OfDesk::default(), seed));
         let gateway = Arc::new(Gateway::new(Arc::clone(&desk))) as Arc<dyn Database>;
-        let (mut life, mut records) = Life::dawn(me.1, (desk, gateway), Own::default(), birth.admitted, birth.disks)?;
+        let (mut life, mut records) =
+            Life::dawn(me.1, (desk, gateway), Own::default(), birth.admitted, birth.disks)?;
         if !replicas.contains(&me.0) {
             return Ok(life);
         }
@@ -67,12 +70,14 @@ impl Life {
         life.own.closed = extent.horizon;
         life.desk.own.set_space(Arc::clone(&space));
         let mut out = Outbox::new();
-        let replica = Replica::new(KeyRange::all(), kept, (extent.position, extent.horizon), &mut out);
+        let replica =
+            Replica::new(KeyRange::all(), kept, (extent.position, extent.horizon), &mut out);
         life.members.insert(FIRST_SHARD, Member::new(replica, out, space));
         Ok(life)
     }
 
-    /// Moves versions from memory to the store, removes old ones, and lets the log go: what the replica knows stands for all that it has written before.
+    /// Moves versions from memory to the store, removes old ones, and lets the log go: what the
+    /// replica knows stands for all that it has written before.
     pub fn settle(
         &mut self,
         now: Reading,
@@ -82,8 +87,11 @@ impl Life {
         let Some(member) = self.members.get_mut(&FIRST_SHARD) else { return Ok(()) };
         let space = &member.space;
         let settled = space.settle(SETTLE_BYTES).map(drop);
-        let settled = settled
-            .and_then(|()| space.collect(now.interval.earliest, retention_ns, self.own.closed, SETTLE_BYTES).map(drop));
+        let settled = settled.and_then(|()| {
+            space
+                .collect(now.interval.earliest, retention_ns, self.own.closed, SETTLE_BYTES)
+                .map(drop)
+        });
         if full(settled)? {
             return Ok(());
         }

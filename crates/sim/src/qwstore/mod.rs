@@ -14,8 +14,18 @@ pub static SIMULATED: SimulatedProtocol = SimulatedProtocol {
     run: |options| World::<QwStore>::new(options).run(),
     stage: |options, scene, costs| World::<QwStore>::new(options).stage(scene, costs),
     should_meet: &[],
-    seams: &[Defect::InstalledLate, Defect::SyncLost, Defect::EntriesForgotten, Defect::HalfInstalled],
-    rules: || vec![qwstore::rules::ACKNOWLEDGED_BY_SOME, meridian_replication::rules::REPLIES_BEFORE_DURABLE],
+    seams: &[
+        Defect::InstalledLate,
+        Defect::SyncLost,
+        Defect::EntriesForgotten,
+        Defect::HalfInstalled,
+    ],
+    rules: || {
+        vec![
+            qwstore::rules::ACKNOWLEDGED_BY_SOME,
+            meridian_replication::rules::REPLIES_BEFORE_DURABLE,
+        ]
+    },
     faults: |_| Faults::ALL,
     needs_sql: |_| false,
     delays: Vec::new,

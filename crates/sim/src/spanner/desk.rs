@@ -1,4 +1,5 @@
-//! A node as the coordinators on it see it: what they ask for is left on a desk, and the world takes it from there.
+//! A node as the coordinators on it see it: what they ask for is left on a desk, and the world
+//! takes it from there.
 
 use crate::carried::{self, Wish};
 use crate::clock::NodeClock;
@@ -63,7 +64,12 @@ pub struct Desk {
 }
 
 impl Desk {
-    pub fn new(clock: Arc<NodeClock>, me: NodeId, incarnation: Incarnation, nodes: Vec<NodeId>) -> Self {
+    pub fn new(
+        clock: Arc<NodeClock>,
+        me: NodeId,
+        incarnation: Incarnation,
+        nodes: Vec<NodeId>,
+    ) -> Self {
         let state = State { reached: nodes.iter().copied().collect(), ..State::default() };
         Desk { clock, me, incarnation, nodes, state: Mutex::new(state) }
     }
@@ -160,13 +166,17 @@ impl Desk {
     fn hear_reply(&self, number: u64, reply: Reply) {
         if let Reply::Wounded { why } = reply {
             let mut state = self.state.lock();
-            // A commit that is asked for is not asked for again: its outcome may be forgotten by then.
+            // A commit that is asked for is not asked for again: its outcome may be forgotten by
+            // then.
             let holds = state.holding.keys().any(|(of, _)| *of == number);
             if !holds && !broken(rules::WOUNDS_COMMITS) {
                 return;
             }
-            let of_attempt: Vec<Key> =
-                state.waiting.range((number, 0)..=(number, u64::MAX)).map(|(key, _)| *key).collect();
+            let of_attempt: Vec<Key> = state
+                .waiting
+                .range((number, 0)..=(number, u64::MAX))
+                .map(|(key, _)| *key)
+                .collect();
             for waiting in of_attempt.iter().filter_map(|key| state.waiting.remove(key)) {
                 let _ = waiting.sender.send(Heard::Wounded(why.clone()));
             }
@@ -186,7 +196,11 @@ impl Desk {
     fn says(&self, seat: Seat, request: Request) -> Wish<Key, Message> {
         let role = Role::Coordinator(request.transaction.number);
         let from = Address { incarnation: self.incarnation, role, ..address(self.me, seat.shard) };
-        Wish::Say { from, to: address(seat.node, seat.shard), message: Box::new(Message::Ask(request)) }
+        Wish::Say {
+            from,
+            to: address(seat.node, seat.shard),
+            message: Box::new(Message::Ask(request)),
+        }
     }
 
     pub fn answer(&self, key: Key, heard: Heard) {
@@ -305,7 +319,8 @@ impl Site for Handle {
 
     fn closed(&self) -> Timestamp {
         let state = self.0.state.lock();
-        let closed = |shard| state.readable.get(&shard).map_or(Timestamp::ZERO, |readable| readable.closed);
+        let closed =
+            |shard| state.readable.get(&shard).map_or(Timestamp::ZERO, |readable| readable.closed);
         state.routes.shards().map(|(_, shard)| closed(shard)).min().unwrap_or_default()
     }
 
@@ -329,7 +344,12 @@ impl Site for Handle {
         self.0.readable(shard)
     }
 
-    fn get(&self, shard: ShardId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
+    fn get(
+        &self,
+        shard: ShardId,
+        key: &[u8],
+        at: Timestamp,
+    ) -> Result<Option<Version>, StoreError> {
         let space = self.0.space(shard)?;
         self.0.note(shard, KeyRange::point(Name::from(key.to_vec())), at);
         self.0.heed(space.get(key, at))
@@ -354,7 +374,9 @@ impl Site for Handle {
     }
 
     fn heard_of_leader(&self, asked: Seat, leader: Option<NodeId>) {
-        let next = || self.0.nodes.iter().find(|node| **node > asked.node).or(self.0.nodes.first()).copied();
+        let next = || {
+            self.0.nodes.iter().find(|node| **node > asked.node).or(self.0.nodes.first()).copied()
+        };
         let next = || next().filter(|_| self.leader(asked.shard) == asked.node);
         if let Some(leader) = leader.or_else(next) {
             self.0.set_leader(asked.shard, leader);
@@ -377,7 +399,12 @@ impl Site for Handle {
         self.0.state.lock().reached.contains(&node)
     }
 
-    fn ask(&self, seat: Seat, request: Request, until: u64) -> impl Future<Output = Option<Heard>> + Send {
+    fn ask(
+        &self,
+        seat: Seat,
+        request: Request,
+        until: u64,
+    ) -> impl Future<Output = Option<Heard>> + Send {
         let receiver = self.0.wait((request.transaction.number, request.id), seat.node, until);
         self.tell(seat, request);
         async move { receiver.await.ok() }

@@ -1,4 +1,5 @@
-//! Situations, played: what a copy of a shard tells of those that were split off from it, to members who have nothing of them, and to one who has it all.
+//! Situations, played: what a copy of a shard tells of those that were split off from it, to
+//! members who have nothing of them, and to one who has it all.
 
 use super::life::{Life, Retention, Timing};
 use crate::clock::{NodeClock, TrueTime};
@@ -42,16 +43,22 @@ fn split(space: &Space) {
     space.install(at(1), &[a_row()], 1, 1);
     let birth = Birth { members: everybody(), index: Index(2), term: Term(1) };
     let rows = rows_of_birth(FIRST_SHARD, CHILD, &birth);
-    space.divide(Split { at: at(2), key: Key::from("m"), child: CHILD.0, rows, hollow: false }, 2, 1);
+    space.divide(
+        Split { at: at(2), key: Key::from("m"), child: CHILD.0, rows, hollow: false },
+        2,
+        1,
+    );
     space.settle(usize::MAX).unwrap();
 }
 
 /// What the log has of that.
 fn log_of_split() -> Vec<Entry> {
     let transaction = TransactionId { node: 1, incarnation: 1, number: 1 };
-    let (writes, participants, schemas, voted_in) = (vec![a_row()], Vec::new(), Vec::new(), Vec::new());
+    let (writes, participants, schemas, voted_in) =
+        (vec![a_row()], Vec::new(), Vec::new(), Vec::new());
     let row = Agreed::Commit { at: at(1), transaction, writes, participants, schemas, voted_in };
-    let split = Agreed::Split { at: at(2), key: Key::from("m"), shard: CHILD, members: Some(everybody()) };
+    let split =
+        Agreed::Split { at: at(2), key: Key::from("m"), shard: CHILD, members: Some(everybody()) };
     let entry = |(index, agreed): (u64, Agreed)| Entry {
         index: Index(index),
         term: Term(1),
@@ -77,7 +84,8 @@ fn receive(to: &Space, shard: ShardId, from: &Space) -> Received {
 
 /// As the parent was after an entry that followed the split.
 fn parent() -> Space {
-    let space = Space::open(1, FIRST_SHARD.0, Arc::new(MemoryStore::new()) as Arc<dyn Store>).unwrap();
+    let space =
+        Space::open(1, FIRST_SHARD.0, Arc::new(MemoryStore::new()) as Arc<dyn Store>).unwrap();
     split(&space);
     space.install(at(3), &[Write { key: Key::from("a"), value: Some("newer".into()) }], 3, 1);
     space.settle(usize::MAX).unwrap();
@@ -115,9 +123,18 @@ impl Node {
         Node { me, time, clock, disks, life, asked: Vec::new() }
     }
 
-    fn life(me: NodeId, number: u32, clock: &Arc<NodeClock>, disks: &(MemoryDisk, MemoryDisk)) -> Life {
-        let timing =
-            Timing { election_timeout_ns: 300 * MS, lease_ns: 1_000 * MS, min_next_ns: 1 << 40, quiesce_ns: 1 << 40 };
+    fn life(
+        me: NodeId,
+        number: u32,
+        clock: &Arc<NodeClock>,
+        disks: &(MemoryDisk, MemoryDisk),
+    ) -> Life {
+        let timing = Timing {
+            election_timeout_ns: 300 * MS,
+            lease_ns: 1_000 * MS,
+            min_next_ns: 1 << 40,
+            quiesce_ns: 1 << 40,
+        };
         let seed = u64::from(me.0);
         Life::begin(
             me,
@@ -144,7 +161,11 @@ impl Node {
                     member.space.install(at, &writes, index.0, term.0);
                 }
                 Do::Do(Effect::Divide { at, key, shard, rows, hollow, index, term }) => {
-                    member.space.divide(Split { at, key, child: shard.0, rows, hollow }, index.0, term.0);
+                    member.space.divide(
+                        Split { at, key, child: shard.0, rows, hollow },
+                        index.0,
+                        term.0,
+                    );
                 }
                 _ => {}
             }
@@ -159,7 +180,9 @@ impl Node {
             let mut written = None;
             for effect in member.out.drain().collect::<Vec<_>>() {
                 match effect {
-                    Do::Send { to, message } | Do::SendBefore { to, message, .. } => said.push((to.node, message)),
+                    Do::Send { to, message } | Do::SendBefore { to, message, .. } => {
+                        said.push((to.node, message))
+                    }
                     Do::Arm { timer, at } => member.alarms.set(timer, at),
                     Do::Disarm { timer } => member.alarms.cancel(&timer),
                     Do::Persist { position, .. } => written = Some(position),
@@ -221,15 +244,20 @@ fn send_copy(nodes: &mut [Node], from: NodeId, to: NodeId) {
     nodes[receiver].life.take_over(now, &copy).unwrap();
     let now = nodes[sender].clock.reading();
     let member = nodes[sender].life.members.get_mut(&CHILD).expect("it sends its copy");
-    member.replica.with_group(now, &mut member.out, |group, out| group.snapshot_delivered(now, to, index, out));
+    member.replica.with_group(now, &mut member.out, |group, out| {
+        group.snapshot_delivered(now, to, index, out)
+    });
 }
 
 fn somebody_leads(nodes: &[Node]) -> bool {
-    let leads = |node: &Node| node.life.members.get(&CHILD).is_some_and(|member| member.replica.is_serving());
+    let leads = |node: &Node| {
+        node.life.members.get(&CHILD).is_some_and(|member| member.replica.is_serving())
+    };
     nodes.iter().any(leads)
 }
 
-/// Whether one of two leads after ten seconds, who have heard of the child's birth and have nothing of it; the third, who has everything, is away.
+/// Whether one of two leads after ten seconds, who have heard of the child's birth and have nothing
+/// of it; the third, who has everything, is away.
 fn leads() -> bool {
     let mut nodes = [Node::new(NODES[1]), Node::new(NODES[2])];
     for node in &mut nodes {
@@ -246,7 +274,8 @@ fn leads() -> bool {
 fn who_acknowledged_it() -> Node {
     let mut node = Node::new(NODES[2]);
     let now = node.clock.reading();
-    let (member, from) = (node.life.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
+    let (member, from) =
+        (node.life.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
     let append = group::Message::Append {
         term: Term(1),
         prev_index: Index(0),
@@ -269,7 +298,10 @@ fn has_the_rows() -> bool {
     let now = node.clock.reading();
     for _ in 0..1_000 {
         let born = Stay { since: Index(0), witness: false };
-        assert!(!node.life.invite(CHILD, born).unwrap(), "its log has the split: who begins without cannot use it");
+        assert!(
+            !node.life.invite(CHILD, born).unwrap(),
+            "its log has the split: who begins without cannot use it"
+        );
     }
     let copy = copy_of_parent(&node.life);
     if node.life.learn_births(now, &copy).unwrap() {
@@ -277,7 +309,8 @@ fn has_the_rows() -> bool {
     }
     node.life.take_over(now, &copy).unwrap();
     assert_eq!(node.life.bear_children().unwrap(), [CHILD], "the copy tells of it, too");
-    let (parent, child) = (&node.life.members[&FIRST_SHARD].space, &node.life.members[&CHILD].space);
+    let (parent, child) =
+        (&node.life.members[&FIRST_SHARD].space, &node.life.members[&CHILD].space);
     assert!(parent.get(b"a", at(9)).unwrap().is_some(), "it went on from the copy");
     child.get(b"z", at(9)).unwrap().is_some()
 }
@@ -286,7 +319,8 @@ fn has_the_rows() -> bool {
 fn keeps_the_rows() -> bool {
     let mut node = who_acknowledged_it();
     let now = node.clock.reading();
-    let (member, from) = (node.life.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
+    let (member, from) =
+        (node.life.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
     let removed = group::Message::Removed { index: Index(9), landmarks: vec![(Index(2), Term(1))] };
     member.replica.on_message(now, from, Message::Group(removed), &mut member.out);
     node.installs();
@@ -296,14 +330,16 @@ fn keeps_the_rows() -> bool {
     child.is_some_and(|child| child.space.get(b"z", at(9)).unwrap().is_some())
 }
 
-/// How far a node's member of the child goes, which stores versions, where the node's member of the parent is a witness.
+/// How far a node's member of the child goes, which stores versions, where the node's member of the
+/// parent is a witness.
 fn begins_beside_a_witness() -> u64 {
     let mut node = Node::nowhere(NODES[2]);
     let stay = Stay { since: Index(1), witness: true };
     assert!(node.life.invite(FIRST_SHARD, stay).unwrap());
     node.installs();
     let now = node.clock.reading();
-    let (member, from) = (node.life.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
+    let (member, from) =
+        (node.life.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
     let append = group::Message::Append {
         term: Term(1),
         prev_index: Index(0),
@@ -322,23 +358,39 @@ fn begins_beside_a_witness() -> u64 {
     node.life.members[&CHILD].space.extent().unwrap().position
 }
 
-/// Whether a node finds out that its store is gone, whose only shard was split off from one that it has left.
+/// Whether a node finds out that its store is gone, whose only shard was split off from one that it
+/// has left.
 fn finds_out() -> bool {
     let mut node = Node::new(NODES[2]);
     split(&node.life.members[&FIRST_SHARD].space);
     assert_eq!(node.life.bear_children().unwrap(), [CHILD]);
     node.life.remove(FIRST_SHARD, Index(3)).unwrap();
     node.says();
-    let records = [Record::Base { index: Index(5), term: Term(1) }]; // A checkpoint has covered what came before.
+    // A checkpoint has covered what came before.
+    let records = [Record::Base { index: Index(5), term: Term(1) }];
     node.life.journal.checkpoint(CHILD, envelope::write(KIND, &records.to_vec()).into());
     node.life.journal.write().unwrap();
     node.life.journal.sync(true).unwrap();
     let Node { me, clock, disks, life, .. } = node;
     drop(life);
-    let timing =
-        Timing { election_timeout_ns: 300 * MS, lease_ns: 1_000 * MS, min_next_ns: 1 << 40, quiesce_ns: 1 << 40 };
+    let timing = Timing {
+        election_timeout_ns: 300 * MS,
+        lease_ns: 1_000 * MS,
+        min_next_ns: 1 << 40,
+        quiesce_ns: 1 << 40,
+    };
     let disks = (disks.0, MemoryDisk::new());
-    Life::begin(me, Incarnation(2), &NODES, (1, timing, Retention::LONG, None), true, true, &clock, &disks).is_err()
+    Life::begin(
+        me,
+        Incarnation(2),
+        &NODES,
+        (1, timing, Retention::LONG, None),
+        true,
+        true,
+        &clock,
+        &disks,
+    )
+    .is_err()
 }
 
 #[test]
@@ -387,7 +439,8 @@ fn who_has_only_heard_of_a_birth_leads_nobody() {
 }
 
 #[test]
-fn who_has_only_heard_of_a_birth_and_leaves_the_parent_is_a_member_of_the_child_also_in_its_next_life() {
+fn who_has_only_heard_of_a_birth_and_leaves_the_parent_is_a_member_of_the_child_also_in_its_next_life()
+ {
     let mut node = Node::new(NODES[2]);
     let now = node.clock.reading();
     let copy = copy_of_parent(&node.life);

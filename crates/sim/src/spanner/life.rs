@@ -1,4 +1,5 @@
-//! A life of a node in the spanner protocol: members of groups, whose logs are in the node's, and shards that are born, copied and left.
+//! A life of a node in the spanner protocol: members of groups, whose logs are in the node's, and
+//! shards that are born, copied and left.
 
 use super::Spanner;
 use super::desk::{Desk, Handle};
@@ -10,7 +11,9 @@ use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Outbox, ShardId};
 use meridian_mvcc::{KeyRange, Store, StoreError};
-use meridian_replication::group::{Config, Entry, Index, Membership, Record, Restored, Roster, Stay, Term};
+use meridian_replication::group::{
+    Config, Entry, Index, Membership, Record, Restored, Roster, Stay, Term,
+};
 use meridian_store::courier::{Courier, Pace, Received};
 use meridian_store::{Left, Space};
 use meridian_systems::envelope;
@@ -32,12 +35,14 @@ pub type Member = life::Member<Replica>;
 pub struct Timing {
     pub election_timeout_ns: u64,
     pub lease_ns: u64,
-    /// When a leader that committed nothing closes timestamps, and when one that was asked nothing falls silent.
+    /// When a leader that committed nothing closes timestamps, and when one that was asked nothing
+    /// falls silent.
     pub min_next_ns: u64,
     pub quiesce_ns: u64,
 }
 
-/// How much a member keeps of what has ended: less than in a server, so that it is trimmed within a run.
+/// How much a member keeps of what has ended: less than in a server, so that it is trimmed within a
+/// run.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
     /// Outcomes of transactions that it remembers for requests that are repeated.
@@ -54,13 +59,21 @@ impl Retention {
     pub fn draw(keepers: &mut ChaCha8Rng) -> Retention {
         let few = keepers.random_bool(0.5).then(|| keepers.random_range(0..40));
         let short = keepers.random_bool(0.5).then(|| keepers.random_range(256..1 << 10));
-        Retention { outcomes: few.unwrap_or(Self::LONG.outcomes), log_bytes: short.unwrap_or(Self::LONG.log_bytes) }
+        Retention {
+            outcomes: few.unwrap_or(Self::LONG.outcomes),
+            log_bytes: short.unwrap_or(Self::LONG.log_bytes),
+        }
     }
 }
 
 /// Small pages, so that a copy takes several of them, and a window is never all of it.
-const PACE: Pace =
-    Pace { again_ns: 500 * MS, patience_ns: 5_000 * MS, page_bytes: 1 << 10, window: 4, settle_bytes: SETTLE_BYTES };
+const PACE: Pace = Pace {
+    again_ns: 500 * MS,
+    patience_ns: 5_000 * MS,
+    page_bytes: 1 << 10,
+    window: 4,
+    settle_bytes: SETTLE_BYTES,
+};
 
 /// What would be found of a shard's log: the entry before the first, and the entries.
 pub fn log_of(disk: &MemoryDisk, shard: ShardId) -> (Index, BTreeMap<Index, Entry>) {
@@ -88,7 +101,8 @@ pub struct Own {
     birth: Birth,
     /// What the log has of shards that have no member yet.
     records: Records,
-    /// The spaces of some of those that are no more here: what was split off just before is born yet.
+    /// The spaces of some of those that are no more here: what was split off just before is born
+    /// yet.
     left: Vec<Arc<Space>>,
     invitations: Invitations,
     /// Copies of shards under way, and whether it is woken for them.
@@ -98,12 +112,14 @@ pub struct Own {
 
 /// What the store has of a shard beside its versions.
 fn kept(space: &Space, shard: ShardId, agreed: Timestamp) -> Result<Kept, Unfit> {
-    let kept = Kept::new(shard.0, space.bounds(), space.children()?, &space.protocol_rows()?, agreed);
+    let kept =
+        Kept::new(shard.0, space.bounds(), space.children()?, &space.protocol_rows()?, agreed);
     kept.map_err(|damaged| Unfit::Damaged(damaged.0))
 }
 
 impl Life {
-    /// Reads what the disks have, and begins a life with it: with a member of the first shard, unless somebody places members.
+    /// Reads what the disks have, and begins a life with it: with a member of the first shard,
+    /// unless somebody places members.
     pub fn begin(
         me: NodeId,
         incarnation: Incarnation,
@@ -128,7 +144,13 @@ impl Life {
     }
 
     /// Gives this node a member of a shard that has these from its birth on.
-    pub fn place(&mut self, shard: ShardId, bounds: KeyRange, voters: &[NodeId], eager: bool) -> Result<(), Unfit> {
+    pub fn place(
+        &mut self,
+        shard: ShardId,
+        bounds: KeyRange,
+        voters: &[NodeId],
+        eager: bool,
+    ) -> Result<(), Unfit> {
         let members = Membership::at_birth(Roster::voters(voters.iter().copied()));
         lifecycle::begin(self, shard, bounds, Origin::Placed(Box::new(members)), eager)
     }
@@ -144,7 +166,9 @@ impl Life {
     /// This node is no member of a shard any more.
     pub fn remove(&mut self, shard: ShardId, since: Index) -> Result<(), StoreError> {
         let Some(member) = self.members.get(&shard) else { return Ok(()) };
-        member.space.leave(since.0, |child| Origin::keep(member.replica.members_at_birth(ShardId(child))))?;
+        member.space.leave(since.0, |child| {
+            Origin::keep(member.replica.members_at_birth(ShardId(child)))
+        })?;
         let left = self.members.remove(&shard).map(|member| member.space);
         self.own.left.extend(left);
         self.desk.forget(shard);
@@ -152,11 +176,16 @@ impl Life {
         Ok(())
     }
 
-    /// Shards that were split from others since this was last asked: which were not here, and are now.
+    /// Shards that were split from others since this was last asked: which were not here, and are
+    /// now.
     pub fn bear_children(&mut self) -> Result<Vec<ShardId>, Unfit> {
         let born = |(parent, member): (&ShardId, &Member)| {
             let (parent, eager) = (*parent, member.replica.is_serving());
-            member.space.born().into_iter().map(move |(child, bounds)| (parent, ShardId(child), bounds, eager))
+            member
+                .space
+                .born()
+                .into_iter()
+                .map(move |(child, bounds)| (parent, ShardId(child), bounds, eager))
         };
         let born: Vec<_> = self.members.iter().flat_map(born).collect();
         let before: Vec<ShardId> = self.members.keys().copied().collect();
@@ -182,7 +211,8 @@ impl Life {
             let space = &member.space;
             let settled = space.settle(SETTLE_BYTES).map(drop);
             let closed = self.desk.readable(*shard).closed;
-            let settled = settled.and_then(|()| space.collect(now_ns, retention_ns, closed, SETTLE_BYTES).map(drop));
+            let settled = settled
+                .and_then(|()| space.collect(now_ns, retention_ns, closed, SETTLE_BYTES).map(drop));
             if full(settled)? {
                 return Ok(());
             }
@@ -197,7 +227,8 @@ impl Life {
         if defect != Some(Defect::ForgottenTooEarly) && full(self.store.checkpoint())? {
             return Ok(());
         }
-        let reading = meridian_clock::Reading::at(0, meridian_clock::Interval::around(0, 0)); // Compaction asks for no time.
+        // Compaction asks for no time.
+        let reading = meridian_clock::Reading::at(0, meridian_clock::Interval::around(0, 0));
         for (shard, applied) in applied {
             let Some(member) = self.members.get_mut(&shard) else { continue };
             let records = member.replica.with_group(reading, &mut member.out, |group, _| {
@@ -209,8 +240,13 @@ impl Life {
         Ok(())
     }
 
-    /// A copy tells of splits: those that the log here has are applied before. True if there is something to perform first.
-    pub fn learn_births(&mut self, now: meridian_clock::Reading, received: &Received) -> Result<bool, Unfit> {
+    /// A copy tells of splits: those that the log here has are applied before. True if there is
+    /// something to perform first.
+    pub fn learn_births(
+        &mut self,
+        now: meridian_clock::Reading,
+        received: &Received,
+    ) -> Result<bool, Unfit> {
         let shard = ShardId(received.key.shard);
         let Some(member) = self.members.get_mut(&shard) else { return Ok(false) };
         let own = member.space.protocol_rows_of(received.copy)?;
@@ -218,19 +254,27 @@ impl Life {
         Ok(member.replica.learn_births(now, &rows, &mut member.out))
     }
 
-    /// Goes on from a copy, if it is still lacking what is in it. What is decided there is in the outbox.
-    pub fn take_over(&mut self, now: meridian_clock::Reading, received: &Received) -> Result<bool, Unfit> {
+    /// Goes on from a copy, if it is still lacking what is in it. What is decided there is in the
+    /// outbox.
+    pub fn take_over(
+        &mut self,
+        now: meridian_clock::Reading,
+        received: &Received,
+    ) -> Result<bool, Unfit> {
         let Received { key, copy, extent, .. } = *received;
         let shard = ShardId(key.shard);
         let Some(member) = self.members.get_mut(&shard) else { return Ok(false) };
         let space = &member.space;
-        if member.replica.group().commit_index() >= Index(extent.position) || !member.replica.group().has_joined() {
+        if member.replica.group().commit_index() >= Index(extent.position)
+            || !member.replica.group().has_joined()
+        {
             return Ok(false); // The log was faster; or it is not on disk yet that this is a member.
         }
         space.use_copy(copy, extent)?;
         space.tell_children()?;
         self.desk.learn(&space.bounds(), shard, Arc::clone(space));
-        let (index, term, kept) = (Index(extent.position), Term(extent.term), kept(space, shard, extent.at)?);
+        let (index, term, kept) =
+            (Index(extent.position), Term(extent.term), kept(space, shard, extent.at)?);
         member.replica.snapshot_installed(now, index, term, kept, &mut member.out);
         Ok(true)
     }
@@ -268,7 +312,8 @@ impl Members for Life {
     }
 
     fn expects(&self, shard: ShardId) -> bool {
-        let expects = |member: &Member| member.replica.expects(shard) || member.space.expects_child(shard.0);
+        let expects =
+            |member: &Member| member.replica.expects(shard) || member.space.expects_child(shard.0);
         self.members.values().any(expects)
     }
 
@@ -280,16 +325,25 @@ impl Members for Life {
         self.desk.learn_route(&bounds.start, bounds.start.clone(), shard);
     }
 
-    fn begin(&mut self, shard: ShardId, bounds: KeyRange, origin: Origin, eager: bool) -> Result<Begun, Unfit> {
+    fn begin(
+        &mut self,
+        shard: ShardId,
+        bounds: KeyRange,
+        origin: Origin,
+        eager: bool,
+    ) -> Result<Begun, Unfit> {
         let birth = &self.own.birth;
         let mut records: Vec<Record> = Vec::new();
         for bytes in self.own.records.get(&shard).into_iter().flatten() {
             records.extend(envelope::read::<Vec<Record>>(KIND, bytes).map_err(Unfit::Wrong)?);
         }
         match birth.defect {
-            Some(Defect::VoteForgotten) => records.retain(|record| !matches!(record, Record::Standing { .. })),
+            Some(Defect::VoteForgotten) => {
+                records.retain(|record| !matches!(record, Record::Standing { .. }))
+            }
             Some(Defect::EntriesForgotten) => {
-                let last = records.iter().rposition(|record| matches!(record, Record::Append { .. }));
+                let last =
+                    records.iter().rposition(|record| matches!(record, Record::Append { .. }));
                 last.map(|at| records.remove(at));
             }
             _ => {}
@@ -297,7 +351,8 @@ impl Members for Life {
         let store = Arc::clone(&self.store) as Arc<dyn Store>;
         let space = Arc::new(Space::open_with(DATABASE, shard.0, bounds, store)?);
         let extent = space.extent()?;
-        let restored = Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
+        let restored =
+            Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
         let kept = kept(&space, shard, extent.at)?;
         let removed = Space::removed(DATABASE, shard.0, &*self.store)?.map(Index);
         let left = space.left()?;
@@ -311,7 +366,8 @@ impl Members for Life {
             space.begin_empty(stay.since.0)?;
         }
         let mut config = Config::new(birth.me, birth.nodes.clone(), DatabaseId(DATABASE), shard);
-        (config.heartbeat_ns, config.election_timeout_ns) = (50 * MS, birth.timing.election_timeout_ns);
+        (config.heartbeat_ns, config.election_timeout_ns) =
+            (50 * MS, birth.timing.election_timeout_ns);
         config.confirm_ns = 10_000 * MS;
         config.lease_ns = birth.timing.lease_ns;
         config.keep_log_bytes = birth.retention.log_bytes;
@@ -325,7 +381,8 @@ impl Members for Life {
         let config = spanner::Config { group: config, min_next_ns, quiesce_ns, outcomes };
         let replica = Replica::new(config, seed, restored, kept, birth.clock.reading(), &mut out);
         self.desk.learn(&space.bounds(), shard, Arc::clone(&space));
-        let children = space.children()?.into_iter().map(|(child, bounds)| (ShardId(child), bounds)).collect();
+        let children =
+            space.children()?.into_iter().map(|(child, bounds)| (ShardId(child), bounds)).collect();
         let member = Member::new(replica, out, space);
         self.members.insert(shard, member);
         Ok(Begun { begun: true, ended: false, left, children })

@@ -7,7 +7,9 @@ pub mod life;
 mod protocol;
 pub mod rules;
 
-pub use protocol::{SIMULATED, STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life};
+pub use protocol::{
+    SIMULATED, STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life,
+};
 
 /// Marks worlds of the protocol.
 pub struct Spanner;

@@ -104,17 +104,20 @@ pub const STEPS: &[&str] = &[
     "voter: gives its vote",
 ];
 
-/// What a session reads, of a key that was 1 when its node, the leader, fell asleep, and 2 when it woke after its lease had ended.
+/// What a session reads, of a key that was 1 when its node, the leader, fell asleep, and 2 when it
+/// woke after its lease had ended.
 pub fn reads_after_a_pause(defect: Option<Defect>) -> Option<i64> {
     World::<Spanner>::reads_after_a_pause(defect)
 }
 
-/// What a session reads of a key that is 2, when an answer comes that an earlier life of its node has asked for, of a key that is 1.
+/// What a session reads of a key that is 2, when an answer comes that an earlier life of its node
+/// has asked for, of a key that is 1.
 pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
     World::<Spanner>::reads_in_the_next_life(defect)
 }
 
-/// Whether a session that goes on where its node's member was replaced finds nothing where a key has been since before its snapshot.
+/// Whether a session that goes on where its node's member was replaced finds nothing where a key
+/// has been since before its snapshot.
 pub fn finds_nothing_at_a_newcomer(rule: Option<Rule>) -> bool {
     World::<Spanner>::finds_nothing_at_a_newcomer(rule)
 }

@@ -13,13 +13,16 @@ use meridian_systems::spanner::rules as spanner;
 use meridian_txn::locking::rules as locking;
 
 meridian_machine::rules! {
-    /// A session asks to commit again when an older transaction wants a lock of the one that is committing.
+    /// A session asks to commit again when an older transaction wants a lock of the one that is
+    /// committing.
     WOUNDS_COMMITS;
 }
 
-/// Every one that clients' histories or disks tell of. Of the Spanner protocol's, `READ_VOTE_NOT_RENEWED`, `FENCED_SERVES` and `SLOT_WITHDRAWN_LATE` are not
-/// among them: scripts hold those (`systems/tests/two_phase.rs`, `rules.rs`). Worlds without faults hold `WOUNDS_COMMITS` (`sim/tests/spanner.rs`). `LOG_CONTRADICTS_STORE` a transcript of the group holds, `READS_NEWCOMER` a situation
-/// that is played (`sim/tests/spanner.rs`).
+/// Every one that clients' histories or disks tell of. Of the Spanner protocol's,
+/// `READ_VOTE_NOT_RENEWED`, `FENCED_SERVES` and `SLOT_WITHDRAWN_LATE` are not among them: scripts
+/// hold those (`systems/tests/two_phase.rs`, `rules.rs`). Worlds without faults hold
+/// `WOUNDS_COMMITS` (`sim/tests/spanner.rs`). `LOG_CONTRADICTS_STORE` a transcript of the group
+/// holds, `READS_NEWCOMER` a situation that is played (`sim/tests/spanner.rs`).
 pub const NOTICED: [Rule; 46] = [
     clock::COMMIT_WAIT,
     spanner::SAFE_TIME_IN_FLIGHT,
@@ -74,17 +77,23 @@ pub fn faults(rule: Rule) -> Faults {
     let none = Faults::NONE;
     match rule {
         // A lease matters to a leader that was away and does not know it: many pauses.
-        spanner::LEASE_UNCHECKED_AT_COMMIT | replication::LEASES_OVERLAP => Faults { process: true, ..none },
+        spanner::LEASE_UNCHECKED_AT_COMMIT | replication::LEASES_OVERLAP => {
+            Faults { process: true, ..none }
+        }
         // What is forgotten matters to nodes that restart.
         replication::STALE_LOG_ELECTED | replication::PROMISE_NOT_LOGGED => {
             Faults { process: true, network: true, ..none }
         }
         // A leader that is deposed and does not know it was asleep, or not heard.
-        spanner::ENDED_UNKNOWN | spanner::DECIDES_IN_ANY_TERM => Faults { process: true, network: true, ..none },
+        spanner::ENDED_UNKNOWN | spanner::DECIDES_IN_ANY_TERM => {
+            Faults { process: true, network: true, ..none }
+        }
         // A clock that is far ahead matters where its node leads.
         replication::FAR_CLOCKS_HEARD => Faults { lies: true, ..none },
         // What is not on disk yet matters to slow disks that lose power.
-        replication::ACK_BEFORE_DURABLE => Faults { process: true, network: true, disk: true, ..none },
+        replication::ACK_BEFORE_DURABLE => {
+            Faults { process: true, network: true, disk: true, ..none }
+        }
         // Clocks that are true need no log to keep an order.
         shard::ISSUER_BELOW_LOG => Faults { network: true, process: true, lies: true, ..none },
         // What is not looked at has to be wrong.

@@ -1,5 +1,5 @@
-//! What transactions over replicas of which none leads want of their node besides what every session wants: a view of where keys are, and errands of the
-//! node's own.
+//! What transactions over replicas of which none leads want of their node besides what every
+//! session wants: a view of where keys are, and errands of the node's own.
 
 use super::{Halves, Tapir};
 use crate::leaderless::{self, Leaderless};
@@ -9,7 +9,9 @@ use meridian_machine::{Incarnation, NodeId, ShardId, sometimes};
 use meridian_mvcc::{Key as Name, KeyRange};
 use meridian_replication::inconsistent::OpId;
 use meridian_systems::Wire;
-use meridian_systems::tapir::{Message, have_taken_over, invoke, keep_turn, leave, look, read, take_turn, tell};
+use meridian_systems::tapir::{
+    Message, have_taken_over, invoke, keep_turn, leave, look, read, take_turn, tell,
+};
 use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site, Turn, recover};
 use meridian_txn::{Failure, TransactionId};
 use parking_lot::Mutex;
@@ -21,7 +23,8 @@ const PAUSE_NS: u64 = 10_000_000;
 
 #[derive(Default)]
 struct State {
-    /// The epoch whose replicas are being waited for here, and the newest one whose replicas have taken over, as far as this node has found out.
+    /// The epoch whose replicas are being waited for here, and the newest one whose replicas have
+    /// taken over, as far as this node has found out.
     sees_to: Option<u32>,
     taken_over: u32,
     /// The transactions whose outcomes are being found out here.
@@ -53,7 +56,8 @@ impl Leaderless for Tapir {
 pub type Desk = leaderless::Desk<Tapir>;
 
 impl Desk {
-    /// Finds out what became of a transaction until the boot clock reaches `until`; nothing, if that is being done here.
+    /// Finds out what became of a transaction until the boot clock reaches `until`; nothing, if
+    /// that is being done here.
     pub fn recovers(
         self: &Arc<Self>,
         who: TransactionId,
@@ -72,7 +76,8 @@ impl Desk {
         }))
     }
 
-    /// Waits until the replicas of an epoch have taken over, or the boot clock reaches `until`; nothing, if that is being done here.
+    /// Waits until the replicas of an epoch have taken over, or the boot clock reaches `until`;
+    /// nothing, if that is being done here.
     pub fn sees_to(self: &Arc<Self>, epoch: u32, until: u64) -> Option<BoxFuture<'static, ()>> {
         let mut state = self.own.state.lock();
         if state.sees_to.replace(epoch) == Some(epoch) {
@@ -80,8 +85,12 @@ impl Desk {
         }
         let desk = Arc::clone(self);
         Some(Box::pin(async move {
-            let shards: Vec<(ShardId, Name)> =
-                desk.own.halves.all().map(|(shard, bounds)| (shard, bounds.start.clone())).collect();
+            let shards: Vec<(ShardId, Name)> = desk
+                .own
+                .halves
+                .all()
+                .map(|(shard, bounds)| (shard, bounds.start.clone()))
+                .collect();
             let done = have_taken_over(&*desk, &shards, epoch, until).await;
             let mut state = desk.own.state.lock();
             state.sees_to = None;
@@ -151,7 +160,8 @@ impl Site for Desk {
         let mut repetition = 0;
         while self.boot_ns() < until {
             for node in self.nearest(fresh) {
-                let patience_ends = until.min(self.boot_ns() + Wire::patience_ns(self, &[node], repetition));
+                let patience_ends =
+                    until.min(self.boot_ns() + Wire::patience_ns(self, &[node], repetition));
                 if let Some(found) = read(self, (shard, node), range, how, patience_ends).await {
                     return Some(Ok(found));
                 }

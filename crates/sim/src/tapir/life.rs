@@ -1,4 +1,5 @@
-//! A life of a node in the tapir protocol: a replica of each shard, whose operations are in the node's log and whose versions are in its store.
+//! A life of a node in the tapir protocol: a replica of each shard, whose operations are in the
+//! node's log and whose versions are in its store.
 
 use super::desk::{Desk, Own as OfDesk};
 use super::{Halves, Tapir};
@@ -58,11 +59,17 @@ pub struct Birth {
 
 impl Life {
     /// Reads what the disks have, and begins a life with it.
-    pub fn begin(birth: Birth, admitted: bool, disks: &(MemoryDisk, MemoryDisk)) -> Result<Life, Unfit> {
-        let (here, members) = ((birth.me, birth.incarnation), rows::members(&birth.row, &birth.all));
+    pub fn begin(
+        birth: Birth,
+        admitted: bool,
+        disks: &(MemoryDisk, MemoryDisk),
+    ) -> Result<Life, Unfit> {
+        let (here, members) =
+            ((birth.me, birth.incarnation), rows::members(&birth.row, &birth.all));
         let own = OfDesk::new(birth.halves.clone());
         let desk = Arc::new(Desk::new(Arc::clone(&birth.clock), here, members, own, birth.seed));
-        let gateway = Arc::new(Gateway::new(Arc::clone(&desk), birth.guarantee)) as Arc<dyn Database>;
+        let gateway =
+            Arc::new(Gateway::new(Arc::clone(&desk), birth.guarantee)) as Arc<dyn Database>;
         let row = birth.row.clone();
         let (lifecycles, progress, records) = (BTreeMap::new(), BTreeMap::new(), Records::new());
         let own = Own { birth, lifecycles, progress, records };
@@ -79,14 +86,17 @@ impl Life {
 
     /// Whether the row with which the life began was heeded, in all shards.
     pub fn has_heeded(&self) -> bool {
-        self.shards().iter().all(|(shard, _)| self.own.lifecycles.get(shard).is_some_and(Lifecycle::has_heeded))
+        self.shards()
+            .iter()
+            .all(|(shard, _)| self.own.lifecycles.get(shard).is_some_and(Lifecycle::has_heeded))
     }
 
     fn shards(&self) -> Vec<(ShardId, KeyRange)> {
         self.own.birth.halves.all().map(|(shard, bounds)| (shard, bounds.clone())).collect()
     }
 
-    /// Heeds the row of the database: the replicas that are to take over, or to go. Whether replicas of this node have begun or ended.
+    /// Heeds the row of the database: the replicas that are to take over, or to go. Whether
+    /// replicas of this node have begun or ended.
     pub fn heed(&mut self, row: &DatabaseRow) -> Result<bool, Unfit> {
         let (me, all) = (self.own.birth.me, self.own.birth.all.clone());
         self.desk.reconfigure(rows::members(row, &all));
@@ -116,9 +126,25 @@ impl Life {
         Ok(anew)
     }
 
-    /// A shard's replica, if the row gives this node one, with what the store and the log have of its stay.
-    fn begin_replica(&mut self, row: &DatabaseRow, shard: ShardId, bounds: KeyRange) -> Result<(), Unfit> {
-        let Birth { me, incarnation, ref all, guarantee, forgetting, wait_ns, defect, ref clock, .. } = self.own.birth;
+    /// A shard's replica, if the row gives this node one, with what the store and the log have of
+    /// its stay.
+    fn begin_replica(
+        &mut self,
+        row: &DatabaseRow,
+        shard: ShardId,
+        bounds: KeyRange,
+    ) -> Result<(), Unfit> {
+        let Birth {
+            me,
+            incarnation,
+            ref all,
+            guarantee,
+            forgetting,
+            wait_ns,
+            defect,
+            ref clock,
+            ..
+        } = self.own.birth;
         let mut kept: Vec<Kept> = Vec::new();
         for bytes in self.own.records.get(&shard).into_iter().flatten() {
             kept.extend(envelope::read::<Vec<Kept>>(KIND, bytes).map_err(Unfit::Wrong)?);
@@ -158,9 +184,10 @@ impl Life {
             };
             let (mut out, application) = (Outbox::new(), Shard::new(guarantee, shard, bounds));
             let born = (incarnation, stay > 0);
-            let mut replica = Replica::new(config, born, application, kept, clock.reading(), &mut out)
-                .ok_or_else(|| Unfit::Wrong("an odd number of nodes has replicas".to_owned()))?
-                .forgetting(forgetting);
+            let mut replica =
+                Replica::new(config, born, application, kept, clock.reading(), &mut out)
+                    .ok_or_else(|| Unfit::Wrong("an odd number of nodes has replicas".to_owned()))?
+                    .forgetting(forgetting);
             replica.wait(wait_ns);
             let progress = Progress::new(extent.position, extent.horizon, replica.is_copying());
             self.own.progress.insert(shard, progress);
@@ -179,14 +206,23 @@ impl Life {
         self.own.progress.get_mut(&shard)
     }
 
-    /// Moves versions from memory to the store, removes old ones, and lets the log go: what a replica knows stands for all that it has written before.
-    pub fn settle(&mut self, now_ns: u64, retention_ns: u64, checkpoint: bool) -> Result<(), StoreError> {
+    /// Moves versions from memory to the store, removes old ones, and lets the log go: what a
+    /// replica knows stands for all that it has written before.
+    pub fn settle(
+        &mut self,
+        now_ns: u64,
+        retention_ns: u64,
+        checkpoint: bool,
+    ) -> Result<(), StoreError> {
         let mut applied = BTreeMap::new();
         for (shard, member) in &self.members {
-            let (space, closed) =
-                (&member.space, self.own.progress.get(shard).map_or(Timestamp::ZERO, Progress::closed));
+            let (space, closed) = (
+                &member.space,
+                self.own.progress.get(shard).map_or(Timestamp::ZERO, Progress::closed),
+            );
             let settled = space.settle(SETTLE_BYTES).map(drop);
-            let settled = settled.and_then(|()| space.collect(now_ns, retention_ns, closed, SETTLE_BYTES).map(drop));
+            let settled = settled
+                .and_then(|()| space.collect(now_ns, retention_ns, closed, SETTLE_BYTES).map(drop));
             if full(settled)? {
                 return Ok(());
             }
@@ -196,7 +232,8 @@ impl Life {
             return Ok(());
         }
         for (shard, applied) in applied {
-            let (Some(member), Some(progress)) = (self.members.get_mut(&shard), self.own.progress.get_mut(&shard))
+            let (Some(member), Some(progress)) =
+                (self.members.get_mut(&shard), self.own.progress.get_mut(&shard))
             else {
                 continue;
             };

@@ -9,7 +9,8 @@ use meridian_replication as replication;
 use meridian_systems::tapir;
 
 /// The row of TAPIR whose transactions are strictly serializable.
-pub static STRICTLY_SERIALIZABLE: SimulatedProtocol = SimulatedProtocol { row: &tapir::STRICTLY_SERIALIZABLE, ..ROW };
+pub static STRICTLY_SERIALIZABLE: SimulatedProtocol =
+    SimulatedProtocol { row: &tapir::STRICTLY_SERIALIZABLE, ..ROW };
 
 /// The row of TAPIR as its paper has it.
 pub static SERIALIZABLE: SimulatedProtocol = ROW;
@@ -28,7 +29,8 @@ const ROW: SimulatedProtocol = SimulatedProtocol {
         Defect::HalfInstalled,
     ],
     rules: || {
-        let of_protocol = tapir::rules::OF_PROPOSALS.into_iter().chain(replication::rules::OF_RECORDS);
+        let of_protocol =
+            tapir::rules::OF_PROPOSALS.into_iter().chain(replication::rules::OF_RECORDS);
         of_protocol.chain([clock::rules::COMMIT_WAIT]).collect()
     },
     faults: |_| Faults::ALL,

@@ -10,7 +10,9 @@ impl<R: Carried> World<R> {
     pub(super) fn write(&mut self, node: usize) {
         let whom = self.whom(node);
         let there = &mut self.nodes[node];
-        let Some(life) = there.life.as_mut().filter(|life| life.journal.wants_to_write()) else { return };
+        let Some(life) = there.life.as_mut().filter(|life| life.journal.wants_to_write()) else {
+            return;
+        };
         life.journal.syncing = true;
         self.try_write(node, whom);
     }
@@ -40,7 +42,9 @@ impl<R: Carried> World<R> {
         match life.journal.sync(really) {
             Ok(through) => {
                 for (shard, through) in through {
-                    self.step(node, shard, |replica, now, out| replica.on_durable(now, through, out));
+                    self.step(node, shard, |replica, now, out| {
+                        replica.on_durable(now, through, out)
+                    });
                 }
             }
             Err(error) => return self.unfit(node, "sync its log", error.into()),

@@ -12,8 +12,9 @@ use meridian_mvcc::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl<R: Carried> World<R> {
-    /// All clients are done, and replicas have nothing left to do. A shard's log that has been at rest since nothing was locked or
-    /// owed anywhere stays so: its leader may still close timestamps, each with an entry that travels.
+    /// All clients are done, and replicas have nothing left to do. A shard's log that has been at
+    /// rest since nothing was locked or owed anywhere stays so: its leader may still close
+    /// timestamps, each with an entry that travels.
     pub(super) fn is_at_rest(&self, rested: &mut BTreeSet<ShardId>) -> bool {
         let lives = || self.nodes.iter().filter_map(|node| node.life.as_ref());
         lives().count() + self.gone.len() == self.nodes.len()
@@ -37,7 +38,8 @@ impl<R: Carried> World<R> {
         format!("{attempts} transactions; {}", nodes.join("; "))
     }
 
-    /// Holds the history against an order of transactions, against what was installed, and against what the workload promises.
+    /// Holds the history against an order of transactions, against what was installed, and against
+    /// what the workload promises.
     pub(crate) fn judge_transactions(&mut self) -> Result<(), String> {
         let (mut history, strict) = (std::mem::take(&mut self.history), self.options.is_strict());
         let evidence = Evidence {
@@ -51,7 +53,11 @@ impl<R: Carried> World<R> {
         let verdict = evidence.judge(&mut history);
         self.history = history;
         let workload = self.options.workload;
-        let kept = || workload.judge(&self.history, strict).map_err(|why| format!("workload {workload}: {why}"));
+        let kept = || {
+            workload
+                .judge(&self.history, strict)
+                .map_err(|why| format!("workload {workload}: {why}"))
+        };
         self.copies_are_equal().and(verdict).and_then(|()| kept())
     }
 
@@ -72,23 +78,33 @@ impl<R: Carried> World<R> {
             let Some(life) = &there.life else { continue };
             for member in life.members.values() {
                 let Some((bounds, holds)) = R::holds(member) else { continue };
-                let rows = match member.space.scan(&bounds, Timestamp::MAX, false, usize::MAX, usize::MAX) {
-                    Ok(chunk) => chunk.rows,
-                    Err(StoreError::Damaged { .. }) if self.injured.contains_key(&node) => continue,
-                    Err(error) => return Err(format!("{} cannot be read: {error}", self.members[node])),
-                };
+                let rows =
+                    match member.space.scan(&bounds, Timestamp::MAX, false, usize::MAX, usize::MAX)
+                    {
+                        Ok(chunk) => chunk.rows,
+                        Err(StoreError::Damaged { .. }) if self.injured.contains_key(&node) => {
+                            continue;
+                        }
+                        Err(error) => {
+                            return Err(format!("{} cannot be read: {error}", self.members[node]));
+                        }
+                    };
                 let found: BTreeMap<&[u8], &[u8]> =
                     rows.iter().map(|(key, stored)| (key.as_ref(), stored.as_ref())).collect();
                 let expected = if holds { &expected } else { &nothing };
                 let keys = expected.keys().filter(|key| bounds.contains(key)).chain(found.keys());
-                if let Some(key) = keys.into_iter().find(|key| expected.get(*key) != found.get(*key)) {
+                if let Some(key) =
+                    keys.into_iter().find(|key| expected.get(*key) != found.get(*key))
+                {
                     let (name, node) = (String::from_utf8_lossy(key), self.members[node]);
                     let shown = |stored: Option<&&[u8]>| match stored {
                         None => "nothing".to_owned(),
                         Some(stored) => client::value(&name, Some(*stored)).to_string(),
                     };
                     let (found, expected) = (shown(found.get(key)), shown(expected.get(key)));
-                    return Err(format!("{node} holds {found} at {name}, and {expected} was installed"));
+                    return Err(format!(
+                        "{node} holds {found} at {name}, and {expected} was installed"
+                    ));
                 }
             }
         }

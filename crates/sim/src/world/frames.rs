@@ -34,7 +34,11 @@ impl<R: Carried> World<R> {
                 Role::Replica => Some(message),
             };
             if let Some(message) = rest.map(Box::new) {
-                self.push(pause_ns, whom, Event::Local { from: address(me, shard), to: to.shard, message });
+                self.push(
+                    pause_ns,
+                    whom,
+                    Event::Local { from: address(me, shard), to: to.shard, message },
+                );
             }
             return;
         }
@@ -42,7 +46,14 @@ impl<R: Carried> World<R> {
         self.carry(node, pause_ns, from, to, &message);
     }
 
-    pub(super) fn carry(&mut self, node: usize, pause_ns: u64, from: Address, to: Address, message: &MessageOf<R>) {
+    pub(super) fn carry(
+        &mut self,
+        node: usize,
+        pause_ns: u64,
+        from: Address,
+        to: Address,
+        message: &MessageOf<R>,
+    ) {
         if !self.nodes[node].acquaintances.admitted() {
             return;
         }
@@ -64,7 +75,10 @@ impl<R: Carried> World<R> {
         }
         let (from, to, message) = match R::read_frame(bytes) {
             Ok(frame) => frame,
-            Err(why) => return self.fail(format!("a frame of {} cannot be read: {why}", self.members[sender])),
+            Err(why) => {
+                return self
+                    .fail(format!("a frame of {} cannot be read: {why}", self.members[sender]));
+            }
         };
         let heeds = self.options.defect != Some(Defect::EarlierLifeHeard);
         if heeds && to.incarnation != Incarnation(0) && to.incarnation != life.incarnation {
@@ -73,7 +87,9 @@ impl<R: Carried> World<R> {
         self.tell_heard(self.members[node], self.members[sender], to.role, &message);
         let mut rest = None;
         match to.role {
-            Role::Coordinator(session) => self.with_desk(node, |desk| rest = desk.hear(from.node, session, message)),
+            Role::Coordinator(session) => {
+                self.with_desk(node, |desk| rest = desk.hear(from.node, session, message))
+            }
             Role::Replica => rest = Some(message),
         }
         if let Some(message) = rest {
@@ -82,9 +98,16 @@ impl<R: Carried> World<R> {
     }
 
     /// A replica hears a message.
-    pub(super) fn deliver(&mut self, node: usize, from: Address, shard: ShardId, message: MessageOf<R>) {
+    pub(super) fn deliver(
+        &mut self,
+        node: usize,
+        from: Address,
+        shard: ShardId,
+        message: MessageOf<R>,
+    ) {
         match self.member(node, shard) {
-            Some(_) => self.step(node, shard, |replica, now, out| replica.on_message(now, from, message, out)),
+            Some(_) => self
+                .step(node, shard, |replica, now, out| replica.on_message(now, from, message, out)),
             None => R::miss(self, node, from, shard, message),
         }
     }

@@ -2,10 +2,12 @@
 //!
 //! 1. Only a minority of the nodes is ever injured, and an injured node is never well again.
 //! 2. Who finds damage ends, and does not come back. Who finds damage and was not injured is wrong.
-//! 3. What an injured node says is held to be as true as what any other says: it has to find out before it says something else.
+//! 3. What an injured node says is held to be as true as what any other says: it has to find out
+//!    before it says something else.
 //!
-//! **Left out.** In the log, what no later record vouches for is not injured: there a flipped bit cannot be told from a torn end (see the log's rule 4).
-//! The newest segment is never lost, for the same reason.
+//! **Left out.** In the log, what no later record vouches for is not injured: there a flipped bit
+//! cannot be told from a torn end (see the log's rule 4). The newest segment is never lost, for the
+//! same reason.
 
 use super::{Event, MS, Whom, World};
 use crate::carried::Carried;
@@ -20,7 +22,8 @@ const BLOCK: u64 = 4096;
 const FLIPS: u64 = 24;
 const STRIDE: u64 = 7 * BLOCK + 611;
 
-/// What of an injured node is injured: if both were, one would mostly be found out before the other mattered.
+/// What of an injured node is injured: if both were, one would mostly be found out before the other
+/// mattered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Log,
@@ -38,8 +41,8 @@ impl<R: Carried> World<R> {
         let there = &self.nodes[node];
         let disk = if log { there.disks.0.clone() } else { there.disks.1.clone() };
         let Some((name, length)) = self.some_bytes(&disk, log, vouched) else { return false };
-        // The engine fills its file from the beginning. What stands there must not matter to what is drawn: its unused bytes are others in a debug
-        // build.
+        // The engine fills its file from the beginning. What stands there must not matter to what
+        // is drawn: its unused bytes are others in a debug build.
         let part: f64 = self.rng.random_range(0.0..1.0);
         let at = (length as f64 * if log { part } else { part * part }) as u64;
         match decay {
@@ -68,7 +71,12 @@ impl<R: Carried> World<R> {
     }
 
     /// A file, and how many of its bytes may be injured.
-    fn some_bytes(&mut self, disk: &MemoryDisk, log: bool, vouched: Option<(String, u64)>) -> Option<(String, u64)> {
+    fn some_bytes(
+        &mut self,
+        disk: &MemoryDisk,
+        log: bool,
+        vouched: Option<(String, u64)>,
+    ) -> Option<(String, u64)> {
         let mut names: Vec<String> = disk.list().ok()?;
         if log {
             names.retain(|name| name.starts_with("log-"));
@@ -91,7 +99,11 @@ impl<R: Carried> World<R> {
     /// A node loses power, and a file of it is gone when it comes back.
     fn lose_file(&mut self, node: usize) -> bool {
         let for_ns = self.rng.random_range(1..500 * MS);
-        let newest = self.nodes[node].life.as_ref().and_then(|life| life.journal.vouched()).map(|(open, _)| open);
+        let newest = self.nodes[node]
+            .life
+            .as_ref()
+            .and_then(|life| life.journal.vouched())
+            .map(|(open, _)| open);
         let Some(newest) = newest else { return false };
         self.crash(node, for_ns);
         let there = &self.nodes[node];
@@ -122,17 +134,21 @@ impl<R: Carried> World<R> {
                 self.push(100 * MS, Some(Whom { node, life: None }), Event::Boot);
             }
             Unfit::Full => self.fail(format!("{me} cannot {doing} on a full disk")),
-            // Nothing is known any more of what the disk holds: the process ends, and another reads it.
+            // Nothing is known any more of what the disk holds: the process ends, and another reads
+            // it.
             Unfit::Refused(what) => {
                 let disks = self.nodes[node].disks.clone();
                 if !(disks.0.take_failed_sync() | disks.1.take_failed_sync()) {
-                    return self.fail(format!("{me} cannot {doing}, and its disks did not fail: {what}"));
+                    return self
+                        .fail(format!("{me} cannot {doing}, and its disks did not fail: {what}"));
                 }
                 sometimes!("a sync fails");
                 self.tell(|| format!("{me} ends its process, unable to {doing}: {what}"));
                 self.end_process(node);
             }
-            Unfit::Damaged(what) => self.fail(format!("{me} cannot {doing}, and nobody injured it: {what}")),
+            Unfit::Damaged(what) => {
+                self.fail(format!("{me} cannot {doing}, and nobody injured it: {what}"))
+            }
             Unfit::Wrong(what) => self.fail(format!("{me} cannot {doing}: {what}")),
         }
     }

@@ -22,7 +22,9 @@ impl<R: Carried> World<R> {
 
     /// A node greets whoever has to remember it.
     pub(super) fn greet(&mut self, node: usize) {
-        (0..self.nodes.len()).filter(|other| *other != node).for_each(|other| self.say_hello(node, other, false));
+        (0..self.nodes.len())
+            .filter(|other| *other != node)
+            .for_each(|other| self.say_hello(node, other, false));
         if !self.nodes[node].acquaintances.admitted() {
             let whom = self.whom(node);
             self.push(AGAIN, whom, Event::Greet);
@@ -33,7 +35,11 @@ impl<R: Carried> World<R> {
         let there = &self.nodes[node];
         let greeting = there.acquaintances.greeting(there.incarnation, self.members[to]);
         for delay in self.network.carry(self.now(), node, to, &mut self.rng) {
-            self.push(delay, Some(Whom { node: to, life: None }), Event::Greeting { from: node, greeting, answers });
+            self.push(
+                delay,
+                Some(Whom { node: to, life: None }),
+                Event::Greeting { from: node, greeting, answers },
+            );
         }
     }
 
@@ -61,7 +67,8 @@ impl<R: Carried> World<R> {
     fn keep_away(&mut self, node: usize, why: Stranger) {
         let me = self.members[node];
         if !self.injured.contains_key(&node) {
-            return self.fail(format!("{me} is kept away, and its disk is the one that it had: {why}"));
+            return self
+                .fail(format!("{me} is kept away, and its disk is the one that it had: {why}"));
         }
         self.tell(|| format!("{me} ends for good: {why}"));
         *self.struck.entry("stranger kept away").or_default() += 1;
@@ -69,7 +76,8 @@ impl<R: Carried> World<R> {
         self.crash(node, 0);
     }
 
-    /// A node comes back with nothing: with `forgets`, it does not know either that it was there before.
+    /// A node comes back with nothing: with `forgets`, it does not know either that it was there
+    /// before.
     pub(super) fn wipe(&mut self, node: usize, forgets: bool, for_ns: u64) -> bool {
         let lives = self.nodes[node].life.is_some();
         if !lives || !self.may_injure(node) {
@@ -93,7 +101,9 @@ impl<R: Carried> World<R> {
                 let there = &self.nodes[other];
                 let mine = Some(self.disk(node));
                 let greeting = there.acquaintances.greeting(there.incarnation, self.members[node]);
-                let _ = self.nodes[node].acquaintances.hear(self.members[other], Greeting { yours: mine, ..greeting });
+                let _ = self.nodes[node]
+                    .acquaintances
+                    .hear(self.members[other], Greeting { yours: mine, ..greeting });
             }
             let others = self.others(node);
             self.nodes[node].acquaintances.admit(&others);

@@ -19,11 +19,14 @@ impl<R: Carried> World<R> {
         there.incarnation.0 += 1;
         there.paused_until = 0;
         let masters = self.options.scene.map_or(usize::MAX, |scene| scene.masters);
-        let asks =
-            there.clock.begin(others.into_iter().filter(|other| index(*other) < masters).collect(), node < masters);
+        let asks = there.clock.begin(
+            others.into_iter().filter(|other| index(*other) < masters).collect(),
+            node < masters,
+        );
         match R::begin(self, node, seed) {
             Ok(life) => {
-                let extents: Vec<_> = life.members.values().map(|member| member.space.extent()).collect();
+                let extents: Vec<_> =
+                    life.members.values().map(|member| member.space.extent()).collect();
                 self.nodes[node].life = Some(life);
                 self.tell(|| format!("{me} comes to life with {extents:?}"));
             }
@@ -61,7 +64,8 @@ impl<R: Carried> World<R> {
         Some(life)
     }
 
-    /// A node's process ends and another begins soon. The machine keeps its power, and what its page cache holds.
+    /// A node's process ends and another begins soon. The machine keeps its power, and what its
+    /// page cache holds.
     pub(super) fn end_process(&mut self, node: usize) {
         let for_ns = self.rng.random_range(1..100 * MS);
         let life = self.leave(node);
@@ -92,7 +96,8 @@ impl<R: Carried> World<R> {
     pub(super) fn reach(&mut self) {
         let now = self.now();
         let heeds = |a: usize, b: usize| {
-            self.network.open(now, b, a) && self.nodes[a].acquaintances.heeds(self.members[b], self.disk(b))
+            self.network.open(now, b, a)
+                && self.nodes[a].acquaintances.heeds(self.members[b], self.disk(b))
         };
         for a in 0..self.nodes.len() {
             let Some(life) = &self.nodes[a].life else { continue };
@@ -100,13 +105,18 @@ impl<R: Carried> World<R> {
                 let both = heeds(a, *b) && heeds(*b, a);
                 a == *b || (both && self.nodes[*b].life.is_some())
             };
-            let reached: BTreeSet<NodeId> = (0..self.nodes.len()).filter(open).map(|b| self.members[b]).collect();
+            let reached: BTreeSet<NodeId> =
+                (0..self.nodes.len()).filter(open).map(|b| self.members[b]).collect();
             life.desk.set_reached(reached);
         }
     }
 
     /// A shard's replica at a node that lives.
-    pub(super) fn member(&mut self, node: usize, shard: ShardId) -> Option<&mut Member<R::Replica>> {
+    pub(super) fn member(
+        &mut self,
+        node: usize,
+        shard: ShardId,
+    ) -> Option<&mut Member<R::Replica>> {
         self.nodes[node].life.as_mut()?.members.get_mut(&shard)
     }
 
@@ -135,7 +145,8 @@ impl<R: Carried> World<R> {
         if self.ends_at_step(node) || effects.is_empty() {
             return;
         }
-        // Now and then a node stops between a step and what it asked for: more often when it has just looked at its lease.
+        // Now and then a node stops between a step and what it asked for: more often when it has
+        // just looked at its lease.
         let mut pause_ns = 0;
         let leased = |effect: &Do<R::Replica>| match effect {
             Do::SendBefore { .. } => true,
@@ -178,7 +189,9 @@ impl<R: Carried> World<R> {
 
     /// A member's earliest timer is known to the world.
     fn ask_for_wake(&mut self, node: usize, shard: ShardId) {
-        let Some(at) = self.member(node, shard).and_then(|member| member.alarms.next_wake()) else { return };
+        let Some(at) = self.member(node, shard).and_then(|member| member.alarms.next_wake()) else {
+            return;
+        };
         let late = self.rng.random_range(0..50_000);
         let when = self.nodes[node].clock.when(at).max(self.time.now()) + late;
         let whom = self.whom(node);
@@ -190,7 +203,9 @@ impl<R: Carried> World<R> {
         let now = self.nodes[node].clock.reading();
         let Some(member) = self.member(node, shard) else { return };
         member.alarms.woken(now.boot_ns);
-        while let Some(timer) = self.member(node, shard).and_then(|member| member.alarms.due(now.boot_ns)) {
+        while let Some(timer) =
+            self.member(node, shard).and_then(|member| member.alarms.due(now.boot_ns))
+        {
             self.step(node, shard, |replica, now, out| replica.on_timer(now, timer, out));
             if self.is_stopped(node) {
                 break; // It stopped within that step: the others wait.

@@ -1,4 +1,5 @@
-//! One transaction after the other, on a network where each message takes the same time and nothing else takes any: how many it waits for.
+//! One transaction after the other, on a network where each message takes the same time and nothing
+//! else takes any: how many it waits for.
 
 use super::{Event, IDLE_AFTER, MS, S, Whom, World};
 use crate::carried::Carried;
@@ -19,9 +20,19 @@ impl<R: Carried> World<R> {
     }
 
     /// The same, and so many nodes without replicas.
-    pub(super) fn three_and(gateways: usize, protocol: &'static SimulatedProtocol, defect: Option<Defect>) -> Self {
-        let quiet =
-            Options { faults: Faults::NONE, clients: 1, splits: Some(0), moves: Some(0), protocol, ..Options::new(1) };
+    pub(super) fn three_and(
+        gateways: usize,
+        protocol: &'static SimulatedProtocol,
+        defect: Option<Defect>,
+    ) -> Self {
+        let quiet = Options {
+            faults: Faults::NONE,
+            clients: 1,
+            splits: Some(0),
+            moves: Some(0),
+            protocol,
+            ..Options::new(1)
+        };
         let mut world = World::new(Options { nodes: 3 + gateways, gateways, defect, ..quiet });
         world.network.even(ONE);
         (world.open, world.lease_ns, world.idle_after_ns) = (false, 10 * S, IDLE_AFTER);
@@ -44,13 +55,29 @@ impl<R: Carried> World<R> {
     }
 
     /// The same, where something is said of its scope.
-    pub(super) fn takes_with(&mut self, node: usize, mode: Mode, steps: Vec<Step>, scope: Scope) -> u64 {
-        let plan = Plan { mode, steps, mark: None, rows: 10, scope, alone: false, schema: None, dawdles_ns: None };
+    pub(super) fn takes_with(
+        &mut self,
+        node: usize,
+        mode: Mode,
+        steps: Vec<Step>,
+        scope: Scope,
+    ) -> u64 {
+        let plan = Plan {
+            mode,
+            steps,
+            mark: None,
+            rows: 10,
+            scope,
+            alone: false,
+            schema: None,
+            dawdles_ns: None,
+        };
         let Some(life) = &self.nodes[node].life else { return u64::MAX };
         let (gateway, desk) = (Arc::clone(&life.gateway), Arc::clone(&life.desk));
         let (seen, began) = (Arc::default(), self.now());
         let there = &mut self.clients[0];
-        (there.node, there.mode, there.mark, there.start, there.seen) = (node, mode, None, began, Arc::clone(&seen));
+        (there.node, there.mode, there.mark, there.start, there.seen) =
+            (node, mode, None, began, Arc::clone(&seen));
         there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, seen)));
         self.poll(0);
         let ended = self.until(10 * S, |world| world.clients[0].attempt.is_none());

@@ -11,7 +11,12 @@ const HALF_WIDTH: u64 = MS / 10;
 
 impl<R: Carried> World<R> {
     /// Whether an event has to wait; then it does.
-    pub(super) fn queues(&mut self, node: usize, whom: Option<Whom>, event: Event<R>) -> Option<Event<R>> {
+    pub(super) fn queues(
+        &mut self,
+        node: usize,
+        whom: Option<Whom>,
+        event: Event<R>,
+    ) -> Option<Event<R>> {
         let now = self.now();
         let there = &mut self.nodes[node];
         if there.busy_until <= now && there.inbox.is_empty() {
@@ -80,7 +85,8 @@ impl<R: Carried> World<R> {
 
     /// Lets sessions do what they do for some seconds, and says what it took.
     pub(super) fn measure(&mut self, costs: Costs, seconds: u64) {
-        // Clocks of a data centre, whatever the seed says: what is asked for is what the code costs.
+        // Clocks of a data centre, whatever the seed says: what is asked for is what the code
+        // costs.
         self.even(costs, HALF_WIDTH);
         self.until(WARM, |_| false);
         self.begin_count();

@@ -1,4 +1,5 @@
-//! A world without transactions: writes go to all replicas, reads to one, and nothing is promised but that an acknowledged write is never unseen again.
+//! A world without transactions: writes go to all replicas, reads to one, and nothing is promised
+//! but that an acknowledged write is never unseen again.
 
 use super::{Event, HISTORY, MS, S, World};
 use crate::carried::{Carried, MessageOf};
@@ -65,7 +66,10 @@ impl Carried for QwStore {
     /// The replicas are there from birth on, and none has to be found.
     fn set(world: &mut World<Self>, scene: Scene) {
         let servers = world.nodes.len() - scene.gateways;
-        assert!(scene.groups == 1 && scene.replicas == servers, "one shard, with a replica on each server");
+        assert!(
+            scene.groups == 1 && scene.replicas == servers,
+            "one shard, with a replica on each server"
+        );
     }
 
     /// Each replica has what was acknowledged, and none is repaired from the others.
@@ -90,7 +94,8 @@ impl Carried for QwStore {
             }
             Effect::Serve(serve) => {
                 debug_assert_eq!(shard, FIRST_SHARD);
-                let (whom, longest) = (world.whom(node), if world.options.profile.is_some() { 2 } else { MS });
+                let (whom, longest) =
+                    (world.whom(node), if world.options.profile.is_some() { 2 } else { MS });
                 let after = world.rng.random_range(0..longest);
                 world.push(after, whom, Event::Of(Happening::Serve(Box::new(serve))));
             }
@@ -113,7 +118,12 @@ impl Carried for QwStore {
         }
     }
 
-    fn settle(world: &mut World<Self>, node: usize, _: u64, checkpoint: bool) -> Result<(), StoreError> {
+    fn settle(
+        world: &mut World<Self>,
+        node: usize,
+        _: u64,
+        checkpoint: bool,
+    ) -> Result<(), StoreError> {
         let now = world.nodes[node].clock.reading();
         world.nodes[node].life.as_mut().map_or(Ok(()), |life| life.settle(now, HISTORY, checkpoint))
     }
@@ -128,8 +138,11 @@ impl Carried for QwStore {
 
     /// A replica waits for nothing but its disk.
     fn is_at_rest(world: &World<Self>, _: &mut BTreeSet<ShardId>) -> bool {
-        let mut members =
-            world.nodes.iter().filter_map(|node| node.life.as_ref()).flat_map(|life| life.members.values());
+        let mut members = world
+            .nodes
+            .iter()
+            .filter_map(|node| node.life.as_ref())
+            .flat_map(|life| life.members.values());
         members.all(|member| !member.replica.is_writing())
     }
 
@@ -188,8 +201,10 @@ impl World<QwStore> {
 
     /// What a replica has of every key, as a transaction that has read it all now.
     fn read_whole(&self, node: usize, member: &Member) -> Result<Transaction, String> {
-        let all = member.space.scan(&KeyRange::all(), Timestamp::MAX, false, usize::MAX, usize::MAX);
-        let rows = all.map_err(|error| format!("{} cannot be read: {error}", self.members[node]))?.rows;
+        let all =
+            member.space.scan(&KeyRange::all(), Timestamp::MAX, false, usize::MAX, usize::MAX);
+        let rows =
+            all.map_err(|error| format!("{} cannot be read: {error}", self.members[node]))?.rows;
         let rows = rows.iter().map(|(key, stored)| {
             let name = String::from_utf8_lossy(key.as_ref()).into_owned();
             let value = client::value(&name, Some(stored.as_ref()));

@@ -25,11 +25,15 @@ impl<R: Carried> World<R> {
         if let Some(scene) = self.options.scene {
             return self.play(scene, client);
         }
-        let living: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].life.is_some()).collect();
-        let Some(first) = living.first() else { return self.push(50 * MS, None, Event::Begin(client)) };
+        let living: Vec<usize> =
+            (0..self.nodes.len()).filter(|node| self.nodes[*node].life.is_some()).collect();
+        let Some(first) = living.first() else {
+            return self.push(50 * MS, None, Event::Begin(client));
+        };
         let own = self.favourite.unwrap_or(self.clients[client].node);
         let stay = living.contains(&own) && !self.rng.random_bool(0.1);
-        let node = if stay { own } else { living[self.rng.random_range(0..living.len())].max(*first) };
+        let node =
+            if stay { own } else { living[self.rng.random_range(0..living.len())].max(*first) };
         let reader = self.is_reader(client);
         let past: Vec<Timestamp> = self.recent.iter().copied().collect();
         let present = Timestamp::end_of(self.nodes[node].clock.reading().interval.earliest);
@@ -54,7 +58,8 @@ impl<R: Carried> World<R> {
     pub(super) fn start(&mut self, client: usize, node: usize, plan: Plan) {
         let Some(life) = &self.nodes[node].life else { return };
         let seen: Arc<Mutex<Seen>> = Arc::default();
-        let (gateway, engine, desk) = (Arc::clone(&life.gateway), Arc::clone(&life.engine), Arc::clone(&life.desk));
+        let (gateway, engine, desk) =
+            (Arc::clone(&life.gateway), Arc::clone(&life.engine), Arc::clone(&life.desk));
         let start = self.time.now();
         let there = &mut self.clients[client];
         (there.node, there.mode, there.mark, there.start) = (node, plan.mode, plan.mark, start);
@@ -119,7 +124,8 @@ impl<R: Carried> World<R> {
 
     pub(super) fn poll(&mut self, client: usize) {
         let node = self.clients[client].node;
-        let busy_until = if self.options.profile.is_some() { self.nodes[node].busy_until } else { 0 };
+        let busy_until =
+            if self.options.profile.is_some() { self.nodes[node].busy_until } else { 0 };
         let until = self.nodes[node].paused_until.max(busy_until);
         if until > self.now() {
             return self.push_at(until, None, Event::Poll(Task::Client(client)));
@@ -129,7 +135,10 @@ impl<R: Carried> World<R> {
         }
         let there = &mut self.clients[client];
         let Some(attempt) = &mut there.attempt else { return };
-        let waker = Waker::from(Arc::new(Ready { task: Task::Client(client), queue: Arc::clone(&self.ready) }));
+        let waker = Waker::from(Arc::new(Ready {
+            task: Task::Client(client),
+            queue: Arc::clone(&self.ready),
+        }));
         let ended = attempt.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Ready(());
         if ended {
             there.attempt = None;
@@ -163,7 +172,9 @@ impl<R: Carried> World<R> {
                     Wish::Say { from, to, message } if to.node == me => {
                         self.pay(node, Price::Local);
                         self.tell_heard(me, me, Role::Replica, &message);
-                        self.step(node, to.shard, |replica, now, out| replica.on_message(now, from, *message, out));
+                        self.step(node, to.shard, |replica, now, out| {
+                            replica.on_message(now, from, *message, out)
+                        });
                     }
                     Wish::Say { from, to, message } => self.carry(node, 0, from, to, &message),
                 }
@@ -186,7 +197,8 @@ impl<R: Carried> World<R> {
         let seen = std::mem::take(&mut *there.seen.lock());
         let unknown = if seen.committing { Status::Info } else { Status::Fail };
         let (status, at) = seen.ended.unwrap_or((unknown, None));
-        // Whoever reads the present may do so for as long as versions are kept. Who believes lies knows no present.
+        // Whoever reads the present may do so for as long as versions are kept. Who believes lies
+        // knows no present.
         let (start, mode) = (there.start, there.mode);
         let soon = self.now() - start < HISTORY / 2;
         let keeps = !self.options.deceives();
@@ -198,12 +210,16 @@ impl<R: Carried> World<R> {
             *self.failures.entry(why).or_default() += 1;
         }
         there.committed += usize::from(status == Status::Ok);
-        let sums = if there.faulty { &mut self.faulty_transactions } else { &mut self.quiet_transactions };
+        let sums =
+            if there.faulty { &mut self.faulty_transactions } else { &mut self.quiet_transactions };
         *sums = (sums.0 + u64::from(!seen.gave_way), sums.1 + u64::from(status == Status::Ok));
         let (start, mode, mark, node) = (there.start, there.mode, there.mark, there.node);
         self.tell(|| {
             let node = self.members[node];
-            format!("client {client} at {node}: {status:?} {at:?} {mode:?} since {start}: {:?}", seen.ops)
+            format!(
+                "client {client} at {node}: {status:?} {at:?} {mode:?} since {start}: {:?}",
+                seen.ops
+            )
         });
         let wrote = seen.ops.iter().any(|op| matches!(op, Op::Write(..) | Op::Append(..)));
         if let (Some((nanos, logical, issuer)), true) = (at, wrote) {
@@ -217,23 +233,31 @@ impl<R: Carried> World<R> {
         }
         if self.options.profile.is_some() {
             let took = self.now() - start;
-            let times =
-                if mode == Mode::ReadWrite { &mut self.measured.writes_ns } else { &mut self.measured.reads_ns };
+            let times = if mode == Mode::ReadWrite {
+                &mut self.measured.writes_ns
+            } else {
+                &mut self.measured.reads_ns
+            };
             times.extend((status == Status::Ok).then_some(took));
             if let Some(scene) = self.options.scene {
                 return self.go_on(scene, client, status == Status::Ok);
             }
-            return self.push(0, None, Event::Begin(client)); // Closed loop: nothing is kept of it, and nobody rests.
+            // Closed loop: nothing is kept of it, and nobody rests.
+            return self.push(0, None, Event::Begin(client));
         }
         self.past.extend(seen.narrow.map(|at| (at, seen.ops.clone())));
         match mode {
             _ if seen.ops.is_empty() => {}
-            Mode::ReadOnly(ReadAt::Exact(at)) if status == Status::Ok => self.past.push((at, seen.ops)),
+            Mode::ReadOnly(ReadAt::Exact(at)) if status == Status::Ok => {
+                self.past.push((at, seen.ops))
+            }
             Mode::ReadOnly(ReadAt::AtLeast(least)) if status == Status::Ok => {
                 let (nanos, logical, issuer) = at.unwrap_or_default();
                 let at = Timestamp { nanos, logical, issuer };
                 if at < least {
-                    self.fail(format!("a snapshot at {at} is older than {least}, which was asked for"));
+                    self.fail(format!(
+                        "a snapshot at {at} is older than {least}, which was asked for"
+                    ));
                 }
                 self.past.push((at, seen.ops));
             }
@@ -241,11 +265,19 @@ impl<R: Carried> World<R> {
             _ => {
                 let end = self.now();
                 self.marks.push(mark);
-                self.history.push(Transaction { client: client as u64, start, end, status, at, ops: seen.ops });
+                self.history.push(Transaction {
+                    client: client as u64,
+                    start,
+                    end,
+                    status,
+                    at,
+                    ops: seen.ops,
+                });
             }
         }
         let pace_ns = match self.is_reader(client) {
-            false if self.rng.random_bool(0.03) => 3 * S, // Long enough to come back to a leader that was left meanwhile.
+            // Long enough to come back to a leader that was left meanwhile.
+            false if self.rng.random_bool(0.03) => 3 * S,
             false => 20 * MS,
             true if self.rng.random_bool(0.2) => 3 * S,
             true => 100 * MS,

@@ -6,8 +6,10 @@
 //!   others: │ · · its leases end ─ another leads, commits ── may be cut off: the sleeper is heard first ──▶
 //! ```
 //!
-//! 1. A node sleeps for longer than a lease, until another leads every shard that it led, or for as long as was drawn.
-//! 2. Nothing is lost of what waits, unless the sleeper's connections broke: then what others said to it is.
+//! 1. A node sleeps for longer than a lease, until another leads every shard that it led, or for as
+//!    long as was drawn.
+//! 2. Nothing is lost of what waits, unless the sleeper's connections broke: then what others said
+//!    to it is.
 //! 3. A minority sleeps at a time: the others can elect.
 
 use super::{Event, MS, Task, Whom, World};
@@ -38,7 +40,8 @@ impl<R: Carried> World<R> {
     /// A node that leads falls asleep. False if none does that may.
     pub(super) fn fall_asleep(&mut self, sleep: Sleep) -> bool {
         let asleep = self.nodes.iter().filter(|node| node.asleep.is_some()).count();
-        let leads = |node: &usize| self.nodes[*node].asleep.is_none() && !self.led(*node).is_empty();
+        let leads =
+            |node: &usize| self.nodes[*node].asleep.is_none() && !self.led(*node).is_empty();
         let leaders: Vec<usize> = (0..self.nodes.len()).filter(leads).collect();
         if leaders.is_empty() || asleep >= (self.nodes.len() - 1) / 2 {
             return false;
@@ -46,7 +49,8 @@ impl<R: Carried> World<R> {
         let node = leaders[sleep.turn % leaders.len()];
         let led = self.led(node);
         self.tell(|| format!("{} falls asleep, and leads {led:?}", self.members[node]));
-        self.nodes[node].asleep = Some(Asleep { sleep, led, since: self.now(), alone: false, waits: Vec::new() });
+        self.nodes[node].asleep =
+            Some(Asleep { sleep, led, since: self.now(), alone: false, waits: Vec::new() });
         self.push(LOOK, Some(Whom { node, life: None }), Event::Rouse);
         true
     }
@@ -58,7 +62,8 @@ impl<R: Carried> World<R> {
     /// Whether a node's processor is stopped.
     pub(super) fn is_stopped(&self, node: usize) -> bool {
         let there = &self.nodes[node];
-        let stopped = there.asleep.as_ref().is_some_and(|asleep| asleep.sleep.stops != Stops::Links);
+        let stopped =
+            there.asleep.as_ref().is_some_and(|asleep| asleep.sleep.stops != Stops::Links);
         stopped || there.paused_until > self.now()
     }
 
@@ -100,13 +105,19 @@ impl<R: Carried> World<R> {
 
     /// Wakes a node whose time has come.
     pub(super) fn rouse(&mut self, node: usize) {
-        let Some(Asleep { sleep, led, since, alone, .. }) = &self.nodes[node].asleep else { return };
+        let Some(Asleep { sleep, led, since, alone, .. }) = &self.nodes[node].asleep else {
+            return;
+        };
         let (slept_ns, whom) = (self.now() - since, Some(Whom { node, life: None }));
         let others = (0..self.nodes.len()).filter(|other| *other != node);
-        let successors: Vec<usize> = others.filter(|other| !self.led(*other).is_disjoint(led)).collect();
-        let led_elsewhere: BTreeSet<ShardId> = successors.iter().flat_map(|other| self.led(*other)).collect();
+        let successors: Vec<usize> =
+            others.filter(|other| !self.led(*other).is_disjoint(led)).collect();
+        let led_elsewhere: BTreeSet<ShardId> =
+            successors.iter().flat_map(|other| self.led(*other)).collect();
         let replaced = led_elsewhere.is_superset(led);
-        if !alone && (slept_ns < self.lease_ns + AFTER_LEASE || !replaced && slept_ns < sleep.most_ns) {
+        if !alone
+            && (slept_ns < self.lease_ns + AFTER_LEASE || !replaced && slept_ns < sleep.most_ns)
+        {
             return self.push(LOOK, whom, Event::Rouse);
         }
         let cut_ns = sleep.successors_cut_ns.filter(|_| self.faulty && !alone && replaced);

@@ -1,4 +1,5 @@
-//! A scene: groups that are where a figure wants them, sessions that do one thing, and what is counted of it.
+//! A scene: groups that are where a figure wants them, sessions that do one thing, and what is
+//! counted of it.
 
 use super::{Event, MS, S, World};
 use crate::Report;
@@ -18,7 +19,8 @@ use std::collections::BTreeSet;
 
 /// Within so long somebody leads everywhere.
 const ELECTED: u64 = S;
-/// Whoever is to lead is there for so long before the others: less than a message takes, so that they are there when it asks for their votes.
+/// Whoever is to lead is there for so long before the others: less than a message takes, so that
+/// they are there when it asks for their votes.
 const FIRST: u64 = 400_000;
 /// Every group is written to for so long, and then nothing happens for as long.
 const PRIMED: u64 = S / 2;
@@ -58,7 +60,8 @@ impl<R: Carried> World<R> {
         self.begin_count();
         let (all, clients) = (scene.window_ns, self.clients.len() as u64);
         for (number, client) in self.clients.iter_mut().enumerate() {
-            client.due = self.time.now() + scene.every_ns.map_or(MS, |every| number as u64 * every / clients);
+            client.due = self.time.now()
+                + scene.every_ns.map_or(MS, |every| number as u64 * every / clients);
         }
         self.raise();
         let mut rest = all;
@@ -120,8 +123,12 @@ impl<R: Carried> World<R> {
                 let some = (0..groups.min(scene.groups)).map(|more| (first + more) % scene.groups);
                 (Mode::ReadWrite, some.map(|group| Step::Write(name(group), Some(1))).collect())
             }
-            Work::Read => (Mode::ReadOnly(ReadAt::Now), vec![Step::Read(name(first), Lock::Shared)]),
-            Work::Snapshot => (Mode::ReadOnly(ReadAt::Exact(before)), vec![Step::Read(name(first), Lock::Shared)]),
+            Work::Read => {
+                (Mode::ReadOnly(ReadAt::Now), vec![Step::Read(name(first), Lock::Shared)])
+            }
+            Work::Snapshot => {
+                (Mode::ReadOnly(ReadAt::Exact(before)), vec![Step::Read(name(first), Lock::Shared)])
+            }
             Work::Follow(groups) => {
                 let (one, mut other) = (name(first), name((first + groups - 1) % scene.groups));
                 while other == one {
@@ -142,7 +149,16 @@ impl<R: Carried> World<R> {
         self.start(
             client,
             node,
-            Plan { mode, steps, mark: None, rows: 1, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None },
+            Plan {
+                mode,
+                steps,
+                mark: None,
+                rows: 1,
+                scope: Scope::Open,
+                alone: false,
+                schema: None,
+                dawdles_ns: None,
+            },
         );
     }
 
@@ -204,7 +220,8 @@ impl World<Spanner> {
             let shard = ShardId(group);
             let leads = |node: &usize| {
                 let life = self.nodes[*node].life.as_ref();
-                life.and_then(|life| life.members.get(&shard)).is_some_and(|member| member.replica.is_serving())
+                life.and_then(|life| life.members.get(&shard))
+                    .is_some_and(|member| member.replica.is_serving())
             };
             let members = scene.members(group);
             let Some(leader) = members.iter().copied().find(leads) else { continue };

@@ -27,7 +27,9 @@ impl<R: Carried> World<R> {
     fn befall(&mut self, fault: Fault) -> bool {
         let now = self.now();
         match fault {
-            Fault::Cut { nodes, inward, outward, for_ns } => self.cut(&nodes, inward, outward, for_ns),
+            Fault::Cut { nodes, inward, outward, for_ns } => {
+                self.cut(&nodes, inward, outward, for_ns)
+            }
             Fault::CutPair { from, to, both, for_ns } => {
                 self.network.cut(from, to, now + for_ns);
                 if both {
@@ -43,16 +45,23 @@ impl<R: Carried> World<R> {
                 }
             }
             Fault::Weather { loss, repeat, straggle } => {
-                (self.network.loss, self.network.repeat, self.network.straggle) = (loss, repeat, straggle);
+                (self.network.loss, self.network.repeat, self.network.straggle) =
+                    (loss, repeat, straggle);
             }
-            Fault::Clog { from, to, by_ns, for_ns } => self.network.clog(from, to, by_ns, now + for_ns),
+            Fault::Clog { from, to, by_ns, for_ns } => {
+                self.network.clog(from, to, by_ns, now + for_ns)
+            }
             Fault::Break { a, b } => return self.break_connection(a, b),
             Fault::Drift { node, part, over_ns } => {
                 self.nodes[node].clock.slew((part * self.half_width_ns as f64) as i64, over_ns);
             }
             Fault::Strobe { node, for_ns } => {
                 let whom = Some(Whom { node, life: None });
-                self.push(0, whom, Event::Strobe { reach_ns: self.half_width_ns, until: now + for_ns });
+                self.push(
+                    0,
+                    whom,
+                    Event::Strobe { reach_ns: self.half_width_ns, until: now + for_ns },
+                );
             }
             Fault::Widen { node, times, for_ns } => {
                 self.nodes[node].clock.claim(self.half_width_ns * times);
@@ -89,7 +98,9 @@ impl<R: Carried> World<R> {
                     self.push(after, Some(Whom { node, life: None }), Event::Crash { for_ns });
                 }
             }
-            Fault::Injury { node, decay } => return self.may_injure(node) && self.injure(node, decay),
+            Fault::Injury { node, decay } => {
+                return self.may_injure(node) && self.injure(node, decay);
+            }
             Fault::Crash { nodes, for_ns } => {
                 let living = nodes.iter().filter(|node| self.nodes[**node].life.is_some()).count();
                 for node in nodes {
@@ -118,7 +129,9 @@ impl<R: Carried> World<R> {
             }
             Fault::Pause { node, for_ns } => self.nodes[node].paused_until = now + for_ns,
             Fault::Sleep(sleep) => return self.fall_asleep(sleep),
-            Fault::SlowProcessor { node, step_ns, for_ns } => self.nodes[node].slow = (step_ns, now + for_ns),
+            Fault::SlowProcessor { node, step_ns, for_ns } => {
+                self.nodes[node].slow = (step_ns, now + for_ns)
+            }
             Fault::Lost { node } => {
                 if !self.may_injure(node) || !self.gone.insert(node) {
                     return false;
@@ -207,9 +220,14 @@ impl<R: Carried> World<R> {
         self.reach();
     }
 
-    /// A node has taken the step at which nodes end here: now and then one does. Says whether it has.
+    /// A node has taken the step at which nodes end here: now and then one does. Says whether it
+    /// has.
     pub(super) fn ends_at_step(&mut self, node: usize) -> bool {
-        if !steps::taken() || self.kills == 0 || self.nodes[node].life.is_none() || self.killers.random_bool(0.7) {
+        if !steps::taken()
+            || self.kills == 0
+            || self.nodes[node].life.is_none()
+            || self.killers.random_bool(0.7)
+        {
             return false;
         }
         self.kills -= 1;

@@ -56,7 +56,9 @@ impl<R: Carried> World<R> {
             return;
         }
         // One copy: what is heard again is not heard.
-        if let Some(delay) = self.network.carry(self.now(), node, to, &mut self.rng).into_iter().next() {
+        if let Some(delay) =
+            self.network.carry(self.now(), node, to, &mut self.rng).into_iter().next()
+        {
             self.push(delay, Some(Whom { node: to, life: None }), event);
         }
     }

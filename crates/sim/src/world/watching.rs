@@ -1,4 +1,5 @@
-//! What every protocol promises, looked at in every node and at every step (I1 to I8 of the architecture).
+//! What every protocol promises, looked at in every node and at every step (I1 to I8 of the
+//! architecture).
 //!
 //! | | what is looked at | when |
 //! |---|---|---|
@@ -29,7 +30,8 @@ const SOME: f64 = 0.02;
 /// What has been seen so far of a shard.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Snapshots that were read at or above the newest commit: none below it can be overtaken any more, but by what was decided elsewhere.
+    /// Snapshots that were read at or above the newest commit: none below it can be overtaken any
+    /// more, but by what was decided elsewhere.
     reads: Vec<(KeyRange, Timestamp)>,
     newest: Timestamp,
     installed: BTreeMap<Timestamp, Vec<Write>>,
@@ -42,7 +44,8 @@ pub struct Watch {
     issued: BTreeMap<u32, Timestamp>,
 }
 
-/// Of what was decided elsewhere so late reads are held against it: longer than anything stays prepared for long.
+/// Of what was decided elsewhere so late reads are held against it: longer than anything stays
+/// prepared for long.
 const READS_KEPT_NS: u64 = 5_000_000_000;
 
 impl<R: Carried> World<R> {
@@ -67,7 +70,11 @@ impl<R: Carried> World<R> {
     }
 
     /// Somebody installs a commit; whether that is the first time.
-    pub(super) fn watch_version(&mut self, (shard, at): (ShardId, Timestamp), writes: &[Write]) -> bool {
+    pub(super) fn watch_version(
+        &mut self,
+        (shard, at): (ShardId, Timestamp),
+        writes: &[Write],
+    ) -> bool {
         let watches = self.watches();
         let seen = self.watch.shards.entry(shard).or_default();
         match seen.installed.get(&at) {
@@ -98,10 +105,14 @@ impl<R: Carried> World<R> {
         // Whoever looks at the time from now on does not find it below.
         for (member, node) in self.members.iter().zip(&self.nodes) {
             let reading = node.clock.reading();
-            if reading.health == Health::Good && node.life.is_some() && reading.interval.latest < at.nanos {
+            if reading.health == Health::Good
+                && node.life.is_some()
+                && reading.interval.latest < at.nanos
+            {
                 let late = at.nanos - reading.interval.latest;
-                return self
-                    .fail(format!("I3: a client is told of {at}, and at {member} it is surely {late} ns before"));
+                return self.fail(format!(
+                    "I3: a client is told of {at}, and at {member} it is surely {late} ns before"
+                ));
             }
         }
     }
@@ -118,7 +129,8 @@ impl World<Spanner> {
         (index, term): (Index, Term),
         decided_elsewhere: bool,
     ) {
-        let writes: Vec<Write> = writes.iter().filter(|write| !local::is(&write.key)).cloned().collect();
+        let writes: Vec<Write> =
+            writes.iter().filter(|write| !local::is(&write.key)).cloned().collect();
         if !self.watch_version((shard, at), &writes) {
             return;
         }
@@ -151,18 +163,23 @@ impl World<Spanner> {
         let kept = seen.newest.nanos.saturating_sub(READS_KEPT_NS);
         seen.reads.retain(|(_, read)| read.nanos >= kept);
         if self.rng.random_bool(SOME) {
-            let have = (0..self.nodes.len()).filter(|node| self.would_still_have(*node, shard, index, term));
+            let have = (0..self.nodes.len())
+                .filter(|node| self.would_still_have(*node, shard, index, term));
             let have: BTreeSet<NodeId> = have.map(|node| self.members[node]).collect();
             let me = self.members[node];
             let Some(member) = self.member(node, shard) else { return };
             let group = member.replica.group();
             if group.leader() == Some(me) && !group.are_enough(&have) {
-                self.fail(format!("I5: entry {} is acted on, and would be found at {have:?} only", index.0));
+                self.fail(format!(
+                    "I5: entry {} is acted on, and would be found at {have:?} only",
+                    index.0
+                ));
             }
         }
     }
 
-    /// Whether a node would find an entry on its disk after a power failure. Of an injured one that is supposed.
+    /// Whether a node would find an entry on its disk after a power failure. Of an injured one that
+    /// is supposed.
     fn would_still_have(&self, node: usize, shard: ShardId, index: Index, term: Term) -> bool {
         if self.injured.contains_key(&node) {
             return true;

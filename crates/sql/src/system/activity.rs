@@ -1,8 +1,9 @@
 //! Who is here and who waits for whom: `pg_stat_activity` and `pg_locks`.
 //!
-//! Every session has a seat, where it writes what it does; the engines of one process may share the room. Who waits for whom is known
-//! to whoever holds the locks, and comes through [`Surroundings`]. A session is told from its transaction's age: a transaction that
-//! runs again after losing keeps its age and gets a new number, so that its lock then names no session.
+//! Every session has a seat, where it writes what it does; the engines of one process may share the
+//! room. Who waits for whom is known to whoever holds the locks, and comes through
+//! [`Surroundings`]. A session is told from its transaction's age: a transaction that runs again
+//! after losing keeps its age and gets a new number, so that its lock then names no session.
 
 use super::{ClockFact, OWNER, Rows, ShardFact, Value, World, Writer};
 use crate::error::SqlError;
@@ -50,23 +51,36 @@ pub trait Surroundings: Send + Sync {
         Box::pin(std::future::ready(Err(SqlError::unsupported("DROP DATABASE"))))
     }
     /// From each of these on, a database's keys are another group's.
-    fn split<'a>(&'a self, database: &'a str, keys: Vec<Vec<u8>>) -> Future<'a, Result<(), SqlError>> {
+    fn split<'a>(
+        &'a self,
+        database: &'a str,
+        keys: Vec<Vec<u8>>,
+    ) -> Future<'a, Result<(), SqlError>> {
         let _ = (database, keys);
         Box::pin(std::future::ready(Err(SqlError::unsupported("ALTER TABLE … SPLIT AT"))))
     }
     /// Gives a database's groups other members; comes back when they have them.
-    fn change_members<'a>(&'a self, database: &'a str, members: GroupMembers) -> Future<'a, Result<(), SqlError>> {
+    fn change_members<'a>(
+        &'a self,
+        database: &'a str,
+        members: GroupMembers,
+    ) -> Future<'a, Result<(), SqlError>> {
         let _ = (database, members);
         Box::pin(std::future::ready(Err(SqlError::unsupported("ALTER DATABASE … MEMBERS"))))
     }
     /// Gives a setting of a database a value, or the default.
-    fn set<'a>(&'a self, database: &'a str, name: &'a str, value: Option<&'a str>) -> Future<'a, Result<(), SqlError>> {
+    fn set<'a>(
+        &'a self,
+        database: &'a str,
+        name: &'a str,
+        value: Option<&'a str>,
+    ) -> Future<'a, Result<(), SqlError>> {
         let _ = (database, value);
         let what = format!("ALTER DATABASE … SET {name}");
         Box::pin(std::future::ready(Err(SqlError::unsupported(what))))
     }
-    /// The value of a database's setting. None if there is no setting of this name; within, none if the database's
-    /// protocol does not have it.
+    /// The value of a database's setting. None if there is no setting of this name; within, none if
+    /// the database's protocol does not have it.
     fn setting(&self, database: &str, name: &str) -> Option<Option<String>> {
         let _ = (database, name);
         None
@@ -201,14 +215,17 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
 
 /// A database's id: of its name, so that it is the same on every node.
 pub(super) fn database_id(name: &str) -> u32 {
-    let hash = name.bytes().fold(0x811C_9DC5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash = name
+        .bytes()
+        .fold(0x811C_9DC5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     16384 + hash % (1 << 30)
 }
 
 fn activity(world: &World<'_>, out: &mut Writer<'_>) {
     let waits = world.facts.surroundings().map_or_else(Vec::new, |around| around.waits());
     for session in world.facts.sessions.list() {
-        let waiting = session.transaction.is_some_and(|name| waits.iter().any(|wait| wait.waiter == name));
+        let waiting =
+            session.transaction.is_some_and(|name| waits.iter().any(|wait| wait.waiter == name));
         let (address, port) = session.client.unzip();
         out.row(&[
             ("datid", database_id(&session.database).into()),
@@ -237,7 +254,8 @@ fn locks(world: &World<'_>, out: &mut Writer<'_>) {
     for wait in world.facts.surroundings().map_or_else(Vec::new, |around| around.waits()) {
         let mine = wait.database == world.facts.database;
         let relation = mine.then(|| world.catalog.relation_of_key(&wait.key)).flatten();
-        let line = std::iter::once((wait.waiter, false)).chain(wait.blockers.iter().map(|blocker| (*blocker, true)));
+        let line = std::iter::once((wait.waiter, false))
+            .chain(wait.blockers.iter().map(|blocker| (*blocker, true)));
         for (name, granted) in line {
             // What others hold may be shared; which it is, is not told.
             let mode = if wait.exclusive { "ExclusiveLock" } else { "ShareLock" };
@@ -257,9 +275,13 @@ fn locks(world: &World<'_>, out: &mut Writer<'_>) {
 /// `pg_blocking_pids`: the sessions that a session waits for.
 pub(super) fn blocking(facts: &crate::expr::Facts, pid: i64) -> String {
     let sessions = facts.sessions.list();
-    let waiter = sessions.iter().find(|session| i64::from(session.pid) == pid).and_then(|session| session.transaction);
+    let waiter = sessions
+        .iter()
+        .find(|session| i64::from(session.pid) == pid)
+        .and_then(|session| session.transaction);
     let waits = facts.surroundings().map_or_else(Vec::new, |around| around.waits());
-    let blockers = waits.iter().filter(|wait| Some(wait.waiter) == waiter).flat_map(|wait| &wait.blockers);
+    let blockers =
+        waits.iter().filter(|wait| Some(wait.waiter) == waiter).flat_map(|wait| &wait.blockers);
     let mut pids: Vec<i32> = blockers
         .filter_map(|name| sessions.iter().find(|session| session.transaction == Some(*name)))
         .map(|session| session.pid)

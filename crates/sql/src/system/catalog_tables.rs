@@ -54,7 +54,8 @@ pub(super) fn type_named(name: &str) -> Option<u32> {
     let last = name.rsplit('.').next().unwrap_or(name);
     let by_name = TYPES.iter().find(|(_, other, ..)| *other == last).map(|(oid, ..)| *oid);
     by_name.or_else(|| {
-        let mut all = TYPES.iter().filter_map(|(oid, ..)| Type::from_oid(*oid).map(|ty| (*oid, ty)));
+        let mut all =
+            TYPES.iter().filter_map(|(oid, ..)| Type::from_oid(*oid).map(|ty| (*oid, ty)));
         all.find(|(oid, ty)| ty.name() == last && ty.oid() == *oid).map(|(oid, _)| oid)
     })
 }
@@ -166,25 +167,33 @@ fn user(world: &World<'_>, out: &mut Writer<'_>) {
 }
 
 fn class(world: &World<'_>, out: &mut Writer<'_>) {
-    let mut relation = |id: u32, name: &str, kind: &str, access: u32, columns: usize, has_index: bool| {
-        out.row(&[
-            ("oid", id.into()),
-            ("relname", name.into()),
-            ("relnamespace", PUBLIC.into()),
-            ("relowner", OWNER.into()),
-            ("relam", access.into()),
-            ("relfilenode", id.into()),
-            ("reltuples", (-1).into()),
-            ("relhasindex", has_index.into()),
-            ("relpersistence", "p".into()),
-            ("relkind", kind.into()),
-            ("relnatts", (columns as i32).into()),
-            ("relispopulated", true.into()),
-            ("relreplident", if kind == "r" { "d" } else { "n" }.into()),
-        ]);
-    };
+    let mut relation =
+        |id: u32, name: &str, kind: &str, access: u32, columns: usize, has_index: bool| {
+            out.row(&[
+                ("oid", id.into()),
+                ("relname", name.into()),
+                ("relnamespace", PUBLIC.into()),
+                ("relowner", OWNER.into()),
+                ("relam", access.into()),
+                ("relfilenode", id.into()),
+                ("reltuples", (-1).into()),
+                ("relhasindex", has_index.into()),
+                ("relpersistence", "p".into()),
+                ("relkind", kind.into()),
+                ("relnatts", (columns as i32).into()),
+                ("relispopulated", true.into()),
+                ("relreplident", if kind == "r" { "d" } else { "n" }.into()),
+            ]);
+        };
     for table in &world.catalog.tables {
-        relation(table.id, &table.name, "r", HEAP, table.columns.len(), table.keys().next().is_some());
+        relation(
+            table.id,
+            &table.name,
+            "r",
+            HEAP,
+            table.columns.len(),
+            table.keys().next().is_some(),
+        );
         for index in table.keys() {
             relation(index.id, &index.name, "i", BTREE, index.columns.len(), false);
         }
@@ -261,7 +270,10 @@ fn index(world: &World<'_>, out: &mut Writer<'_>) {
         for index in table.keys() {
             let count = index.columns.len() as i32;
             let list = |value: &dyn Fn(usize) -> i32| {
-                (0..index.columns.len()).map(|at| value(at).to_string()).collect::<Vec<_>>().join(" ")
+                (0..index.columns.len())
+                    .map(|at| value(at).to_string())
+                    .collect::<Vec<_>>()
+                    .join(" ")
             };
             out.row(&[
                 ("indexrelid", index.id.into()),
@@ -297,7 +309,9 @@ fn indexes(world: &World<'_>, out: &mut Writer<'_>) {
 }
 
 fn namespace(_: &World<'_>, out: &mut Writer<'_>) {
-    for (oid, name) in [(PG_CATALOG, "pg_catalog"), (PUBLIC, "public"), (INFORMATION_SCHEMA, "information_schema")] {
+    for (oid, name) in
+        [(PG_CATALOG, "pg_catalog"), (PUBLIC, "public"), (INFORMATION_SCHEMA, "information_schema")]
+    {
         out.row(&[("oid", oid.into()), ("nspname", name.into()), ("nspowner", OWNER.into())]);
     }
 }
@@ -308,7 +322,10 @@ fn settings(_: &World<'_>, out: &mut Writer<'_>) {
             ("name", name.into()),
             ("setting", value.into()),
             ("category", "Client Connection Defaults".into()),
-            ("context", if crate::settings::FIXED.contains(&name) { "internal" } else { "user" }.into()),
+            (
+                "context",
+                if crate::settings::FIXED.contains(&name) { "internal" } else { "user" }.into(),
+            ),
             ("vartype", "string".into()),
             ("source", "default".into()),
             ("boot_val", value.into()),
@@ -340,26 +357,28 @@ fn tablespace(_: &World<'_>, out: &mut Writer<'_>) {
 }
 
 fn types(_: &World<'_>, out: &mut Writer<'_>) {
-    let array_of = |oid: u32| ARRAYS.iter().find(|(_, of)| *of == oid).map_or(0, |(array, _)| *array);
-    let mut one = |oid: u32, name: Value<'_>, length: i32, kind: &str, category: &str, element: u32| {
-        let text = matches!(oid, 25 | 1042 | 1043) || matches!(element, 25 | 1042 | 1043);
-        out.row(&[
-            ("oid", oid.into()),
-            ("typname", name),
-            ("typnamespace", PG_CATALOG.into()),
-            ("typowner", OWNER.into()),
-            ("typlen", length.into()),
-            ("typbyval", (1..=8).contains(&length).into()),
-            ("typtype", kind.into()),
-            ("typcategory", category.into()),
-            ("typisdefined", true.into()),
-            ("typdelim", ",".into()),
-            ("typelem", element.into()),
-            ("typarray", array_of(oid).into()),
-            ("typtypmod", (-1).into()),
-            ("typcollation", if text { DEFAULT_COLLATION.into() } else { 0.into() }),
-        ]);
-    };
+    let array_of =
+        |oid: u32| ARRAYS.iter().find(|(_, of)| *of == oid).map_or(0, |(array, _)| *array);
+    let mut one =
+        |oid: u32, name: Value<'_>, length: i32, kind: &str, category: &str, element: u32| {
+            let text = matches!(oid, 25 | 1042 | 1043) || matches!(element, 25 | 1042 | 1043);
+            out.row(&[
+                ("oid", oid.into()),
+                ("typname", name),
+                ("typnamespace", PG_CATALOG.into()),
+                ("typowner", OWNER.into()),
+                ("typlen", length.into()),
+                ("typbyval", (1..=8).contains(&length).into()),
+                ("typtype", kind.into()),
+                ("typcategory", category.into()),
+                ("typisdefined", true.into()),
+                ("typdelim", ",".into()),
+                ("typelem", element.into()),
+                ("typarray", array_of(oid).into()),
+                ("typtypmod", (-1).into()),
+                ("typcollation", if text { DEFAULT_COLLATION.into() } else { 0.into() }),
+            ]);
+        };
     for (oid, name, length, kind, category) in TYPES {
         one(*oid, (*name).into(), *length, kind, category, 0);
     }
@@ -380,9 +399,10 @@ impl Table {
         self.primary.as_ref().is_some_and(|primary| primary.id == index.id)
     }
 
-    /// The keys that are constraints. One that CREATE UNIQUE INDEX made is none in PostgreSQL; which that were is not kept, but
-    /// a constraint's name ends as PostgreSQL makes it.
+    /// The keys that are constraints. One that CREATE UNIQUE INDEX made is none in PostgreSQL;
+    /// which that were is not kept, but a constraint's name ends as PostgreSQL makes it.
     pub(crate) fn constraints(&self) -> impl Iterator<Item = &Index> {
-        self.keys().filter(|index| self.is_primary(index) || index.unique && index.name.ends_with("_key"))
+        self.keys()
+            .filter(|index| self.is_primary(index) || index.unique && index.name.ends_with("_key"))
     }
 }

@@ -1,5 +1,5 @@
-//! What time it is here, how surely, and how far others are from it: `SHOW CLOCK`, `meridian.clock`, and the functions
-//! `tt_now()`, `tt_after(t)` and `tt_before(t)`.
+//! What time it is here, how surely, and how far others are from it: `SHOW CLOCK`,
+//! `meridian.clock`, and the functions `tt_now()`, `tt_after(t)` and `tt_before(t)`.
 
 use super::{Rows, Value, World, Writer};
 use crate::datetime::{from_unix_ns, timestamp_to_text};
@@ -15,7 +15,8 @@ pub struct ClockFact {
     pub state: Option<&'static str>,
     /// Where the time comes from.
     pub source: Option<String>,
-    /// The earliest and the latest that it can be, in nanoseconds since 1970, if it is known; of another node, when it said so.
+    /// The earliest and the latest that it can be, in nanoseconds since 1970, if it is known; of
+    /// another node, when it said so.
     pub interval: Option<(u64, u64)>,
     /// By how much the node's clock is ahead of this one's, if that was measured.
     pub ahead_ns: Option<i64>,
@@ -42,7 +43,10 @@ pub(super) fn clock(world: &World<'_>, out: &mut Writer<'_>) {
             ("source", fact.source.as_deref().into()),
             ("earliest", earliest.map_or(Value::Null, Value::Time)),
             ("latest", latest.map_or(Value::Null, Value::Time)),
-            ("uncertainty_ns", fact.interval.map(|(earliest, latest)| ((latest - earliest) / 2) as i64).into()),
+            (
+                "uncertainty_ns",
+                fact.interval.map(|(earliest, latest)| ((latest - earliest) / 2) as i64).into(),
+            ),
             ("ahead_ns", fact.ahead_ns.into()),
             ("round_trip_ns", fact.round_trip_ns.map(|trip| trip as i64).into()),
         ]);
@@ -53,7 +57,8 @@ pub(super) fn clock(world: &World<'_>, out: &mut Writer<'_>) {
 pub(crate) fn interval_now(facts: &Facts) -> Result<(i64, i64), SqlError> {
     let known = facts.surroundings().and_then(|around| around.interval());
     known.map(outwards).ok_or_else(|| {
-        SqlError::new("55000", "the time is not known").hint("SHOW CLOCK and `meridian clock doctor` tell more.")
+        SqlError::new("55000", "the time is not known")
+            .hint("SHOW CLOCK and `meridian clock doctor` tell more.")
     })
 }
 

@@ -1,4 +1,5 @@
-//! What PostgreSQL's functions tell of tables, indexes and types: `format_type`, `pg_get_indexdef` and their like.
+//! What PostgreSQL's functions tell of tables, indexes and types: `format_type`, `pg_get_indexdef`
+//! and their like.
 
 use crate::catalog::{ColumnDef, Index, Table};
 use crate::datum::Datum;
@@ -28,7 +29,8 @@ impl Catalog {
 
     /// An index or primary key, and its table.
     pub(crate) fn index(&self, id: i64) -> Option<(&Arc<Table>, &Index)> {
-        let all = self.tables.iter().flat_map(|table| table.keys().map(move |index| (table, index)));
+        let all =
+            self.tables.iter().flat_map(|table| table.keys().map(move |index| (table, index)));
         all.into_iter().find(|(_, index)| i64::from(index.id) == id)
     }
 
@@ -40,18 +42,21 @@ impl Catalog {
         if let Some((_, index)) = self.index(id) {
             return Some(quoted(&index.name));
         }
-        super::TABLES.iter().find(|(_, table)| i64::from(table.id) == id).map(|(schema, table)| match *schema {
-            "pg_catalog" => table.name.clone(),
-            schema => format!("{schema}.{}", table.name),
+        super::TABLES.iter().find(|(_, table)| i64::from(table.id) == id).map(|(schema, table)| {
+            match *schema {
+                "pg_catalog" => table.name.clone(),
+                schema => format!("{schema}.{}", table.name),
+            }
         })
     }
 
     /// The id of a relation's name, as SQL writes it.
     fn relation_id(&self, written: &str) -> Option<u32> {
-        let unquoted = |part: &str| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
-            Some(inner) => inner.replace("\"\"", "\""),
-            None => part.to_lowercase(),
-        };
+        let unquoted =
+            |part: &str| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
+                Some(inner) => inner.replace("\"\"", "\""),
+                None => part.to_lowercase(),
+            };
         let written = written.trim();
         let (schema, name) = match written.split_once('.') {
             Some((schema, name)) if !written.starts_with('"') || schema.ends_with('"') => {
@@ -69,14 +74,16 @@ impl Catalog {
             }
         }
         let all = self.tables.iter().flat_map(|table| {
-            std::iter::once((&table.name, table.id)).chain(table.keys().map(|index| (&index.name, index.id)))
+            std::iter::once((&table.name, table.id))
+                .chain(table.keys().map(|index| (&index.name, index.id)))
         });
         all.into_iter().find(|(other, _)| **other == name).map(|(_, id)| id)
     }
 
     /// The table or index whose storage a key lies in.
     pub(super) fn relation_of_key(&self, key: &[u8]) -> Option<u32> {
-        let storage = key.strip_prefix(&[2])?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))?;
+        let storage =
+            key.strip_prefix(&[2])?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))?;
         let table = self.tables.iter().find(|table| table.storage == storage).map(|table| table.id);
         table.or_else(|| self.index(storage.into()).map(|(_, index)| index.id))
     }
@@ -95,7 +102,11 @@ impl Catalog {
 pub(super) fn index_definition(table: &Table, index: &Index) -> String {
     let unique = if index.unique { "UNIQUE " } else { "" };
     let parts = parts(table, index, true);
-    format!("CREATE {unique}INDEX {} ON public.{} USING btree ({parts})", quoted(&index.name), quoted(&table.name))
+    format!(
+        "CREATE {unique}INDEX {} ON public.{} USING btree ({parts})",
+        quoted(&index.name),
+        quoted(&table.name)
+    )
 }
 
 fn parts(table: &Table, index: &Index, ordered: bool) -> String {
@@ -135,12 +146,14 @@ pub(super) fn format_type(oid: i64, modifier: Option<i64>) -> String {
         2205 => "regclass",
         2206 => "regtype",
         oid => {
-            if let Some(at) = super::catalog_tables::ARRAYS.iter().find(|(array, _)| i64::from(*array) == oid) {
+            if let Some(at) =
+                super::catalog_tables::ARRAYS.iter().find(|(array, _)| i64::from(*array) == oid)
+            {
                 return format!("{}[]", format_type(at.1.into(), modifier));
             }
-            let ty = u32::try_from(oid)
-                .ok()
-                .and_then(|oid| Type::with_modifier(oid, modifier.and_then(|n| i32::try_from(n).ok()).unwrap_or(-1)));
+            let ty = u32::try_from(oid).ok().and_then(|oid| {
+                Type::with_modifier(oid, modifier.and_then(|n| i32::try_from(n).ok()).unwrap_or(-1))
+            });
             return ty.map_or_else(|| "???".into(), |ty| ty.to_string());
         }
     };
@@ -238,10 +251,15 @@ impl SystemFunction {
             _ => None,
         };
         // An object id may come as a literal in quotes.
-        let whole = |at: usize| args.get(at).and_then(Datum::as_i64).or_else(|| text(at)?.trim().parse().ok());
+        let whole = |at: usize| {
+            args.get(at).and_then(Datum::as_i64).or_else(|| text(at)?.trim().parse().ok())
+        };
         let some = |text: Option<String>| text.map_or(Datum::Null, Datum::text);
         let null = Ok(Datum::Null);
-        if self.name != "array_to_string" && self.name != "format_type" && args.first().is_some_and(Datum::is_null) {
+        if self.name != "array_to_string"
+            && self.name != "format_type"
+            && args.first().is_some_and(Datum::is_null)
+        {
             return null;
         }
         Ok(match self.name {
@@ -254,10 +272,12 @@ impl SystemFunction {
                 let at = elements(list).iter().position(|element| element.as_deref() == Some(one));
                 at.map_or(Datum::Null, |at| Datum::Int4(at as i32 + 1))
             }
-            "array_length" | "array_upper" | "cardinality" => match elements(text(0).unwrap_or("")).len() {
-                0 => Datum::Null,
-                length => Datum::Int4(length as i32),
-            },
+            "array_length" | "array_upper" | "cardinality" => {
+                match elements(text(0).unwrap_or("")).len() {
+                    0 => Datum::Null,
+                    length => Datum::Int4(length as i32),
+                }
+            }
             "array_to_string" => {
                 let (Some(list), Some(between)) = (text(0), text(1)) else { return null };
                 let elements: Vec<String> = elements(list).into_iter().flatten().collect();
@@ -278,8 +298,12 @@ impl SystemFunction {
                     }
                 }
             }
-            "format_type" => whole(0).map_or(Datum::Null, |oid| Datum::text(format_type(oid, whole(1)))),
-            "pg_blocking_pids" => Datum::text(super::activity::blocking(facts, whole(0).unwrap_or(0))),
+            "format_type" => {
+                whole(0).map_or(Datum::Null, |oid| Datum::text(format_type(oid, whole(1))))
+            }
+            "pg_blocking_pids" => {
+                Datum::text(super::activity::blocking(facts, whole(0).unwrap_or(0)))
+            }
             "pg_encoding_to_char" => Datum::text(if whole(0) == Some(6) { "UTF8" } else { "" }),
             "pg_get_constraintdef" => {
                 let found = whole(0).and_then(|id| catalog.index(id));
@@ -290,14 +314,20 @@ impl SystemFunction {
             }
             // Expressions are kept as text.
             "pg_get_expr" => args.first().cloned().unwrap_or(Datum::Null),
-            "pg_get_indexdef" => some(whole(0).and_then(|id| catalog.index_definition(id, whole(1).unwrap_or(0)))),
+            "pg_get_indexdef" => {
+                some(whole(0).and_then(|id| catalog.index_definition(id, whole(1).unwrap_or(0))))
+            }
             "pg_get_userbyid" | "regrole" => Datum::text(match whole(0) {
                 Some(id) if id == i64::from(super::OWNER) => facts.user.clone(),
                 id => format!("unknown (OID={})", id.unwrap_or(0)),
             }),
-            "pg_is_in_recovery" | "pg_is_other_temp_schema" | "pg_relation_is_publishable" => Datum::Bool(false),
+            "pg_is_in_recovery" | "pg_is_other_temp_schema" | "pg_relation_is_publishable" => {
+                Datum::Bool(false)
+            }
             "pg_my_temp_schema" => Datum::Int4(0),
-            "pg_relation_size" | "pg_table_size" | "pg_total_relation_size" | "txid_current" => Datum::Int8(0),
+            "pg_relation_size" | "pg_table_size" | "pg_total_relation_size" | "txid_current" => {
+                Datum::Int8(0)
+            }
             "pg_size_pretty" => Datum::text(match whole(0).unwrap_or(0) {
                 n if n.abs() < 10 << 10 => format!("{n} bytes"),
                 n if n.abs() < 10 << 20 => format!("{} kB", (n + (1 << 9)) >> 10),
@@ -327,7 +357,9 @@ impl SystemFunction {
             "regclass of oid" => {
                 let id = whole(0).unwrap_or(0);
                 let name = catalog.relation_name(id);
-                Datum::text(name.unwrap_or_else(|| if id == 0 { "-".into() } else { id.to_string() }))
+                Datum::text(
+                    name.unwrap_or_else(|| if id == 0 { "-".into() } else { id.to_string() }),
+                )
             }
             "regnamespace" => Datum::text(match whole(0) {
                 Some(11) => "pg_catalog".into(),
@@ -342,12 +374,18 @@ impl SystemFunction {
                     (Some(oid), _) => Datum::Int4(oid as i32),
                     (None, Ok(id)) => Datum::Int4(id),
                     (None, _) => {
-                        return Err(SqlError::new(state::UNDEFINED_OBJECT, format!("type \"{name}\" does not exist")));
+                        return Err(SqlError::new(
+                            state::UNDEFINED_OBJECT,
+                            format!("type \"{name}\" does not exist"),
+                        ));
                     }
                 }
             }
             "regproc" => Datum::text(whole(0).map_or_else(|| "-".into(), |id| id.to_string())),
-            name if name.starts_with("has_") || name.ends_with("_visible") || name == "pg_has_role" => {
+            name if name.starts_with("has_")
+                || name.ends_with("_visible")
+                || name == "pg_has_role" =>
+            {
                 Datum::Bool(true)
             }
             // Descriptions, sources of functions and the like: nothing has one.
@@ -395,8 +433,8 @@ fn elements(list: &str) -> Vec<Option<String>> {
     out
 }
 
-/// `one = ANY (list)` in three-valued logic: a NULL in the list makes a miss unknown. Elements are read as the type of `one`,
-/// whole numbers as the widest.
+/// `one = ANY (list)` in three-valued logic: a NULL in the list makes a miss unknown. Elements are
+/// read as the type of `one`, whole numbers as the widest.
 fn is_member(list: &str, one: &Datum) -> Result<Datum, SqlError> {
     let elements = elements(list);
     let Some(ty) = one.type_of() else {
@@ -407,7 +445,9 @@ fn is_member(list: &str, one: &Datum) -> Result<Datum, SqlError> {
     for element in elements {
         match element {
             None => unknown = true,
-            Some(text) if Datum::from_text(ty, &text)?.order(one).is_eq() => return Ok(Datum::Bool(true)),
+            Some(text) if Datum::from_text(ty, &text)?.order(one).is_eq() => {
+                return Ok(Datum::Bool(true));
+            }
             Some(_) => {}
         }
     }
@@ -429,14 +469,18 @@ mod tests {
     fn lists_are_read_as_they_are_printed() {
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(elements("{a,\"b,\\\"c\",d}"), [some("a"), some("b,\"c"), some("d")]);
-        assert_eq!(elements("{1, null, \"null\", \"\"}"), [some("1"), None, some("null"), some("")]);
+        assert_eq!(
+            elements("{1, null, \"null\", \"\"}"),
+            [some("1"), None, some("null"), some("")]
+        );
         assert_eq!(elements("1 2"), [some("1"), some("2")]);
         assert!(elements("{}").is_empty() && elements("").is_empty());
     }
 
     #[test]
     fn a_null_in_a_list_makes_a_miss_unknown() {
-        let member = |list: &str, one: Datum| is_member(list, &one).expect("it is a list of such values");
+        let member =
+            |list: &str, one: Datum| is_member(list, &one).expect("it is a list of such values");
         assert_eq!(member("{1,null}", Datum::Int4(33)), Datum::Null);
         assert_eq!(member("{1,null}", Datum::Int4(1)), Datum::Bool(true));
         assert_eq!(member("{1,033}", Datum::Int4(33)), Datum::Bool(true));

@@ -42,14 +42,17 @@ fn tables(world: &World<'_>, out: &mut Writer<'_>) {
 fn columns(world: &World<'_>, out: &mut Writer<'_>) {
     let database = world.facts.database.as_str();
     let mine = world.catalog.tables.iter().map(|table| ("public", table));
-    for (schema, table) in mine.chain(super::TABLES.iter().map(|(schema, table)| (*schema, table))) {
+    for (schema, table) in mine.chain(super::TABLES.iter().map(|(schema, table)| (*schema, table)))
+    {
         for (at, column) in table.columns.iter().enumerate() {
             let (precision, radix, scale) = match column.ty {
                 Type::Int2 => (Some(16), Some(2), Some(0)),
                 Type::Int4 => (Some(32), Some(2), Some(0)),
                 Type::Int8 => (Some(64), Some(2), Some(0)),
                 Type::Float8 => (Some(53), Some(2), None),
-                Type::Numeric(Some((precision, scale))) => (Some(precision.into()), Some(10), Some(scale.into())),
+                Type::Numeric(Some((precision, scale))) => {
+                    (Some(precision.into()), Some(10), Some(scale.into()))
+                }
                 Type::Numeric(None) => (None, Some(10), None),
                 _ => (None, None, None),
             };

@@ -1,7 +1,8 @@
-//! The columns of the system tables, as PostgreSQL 15 has them: `name:type`, `?` where NULL is allowed.
+//! The columns of the system tables, as PostgreSQL 15 has them: `name:type`, `?` where NULL is
+//! allowed.
 //!
-//! Types: `o` an object id, `t` text of any kind (names, lists, trees), `b` boolean, `s` `i` `l` integers by width, `f` a float,
-//! `z` a timestamp with time zone.
+//! Types: `o` an object id, `t` text of any kind (names, lists, trees), `b` boolean, `s` `i` `l`
+//! integers by width, `f` a float, `z` a timestamp with time zone.
 
 /// One table: its schema, its name, its id, its columns.
 pub(super) type Layout = (&'static str, &'static str, u32, &'static str);
@@ -26,7 +27,12 @@ pub(super) const LAYOUTS: &[Layout] = &[
         "oid:o rolname:t rolsuper:b rolinherit:b rolcreaterole:b rolcreatedb:b rolcanlogin:b rolreplication:b \
          rolbypassrls:b rolconnlimit:i rolpassword:t? rolvaliduntil:z?",
     ),
-    ("pg_catalog", "pg_cast", 2605, "oid:o castsource:o casttarget:o castfunc:o castcontext:t castmethod:t"),
+    (
+        "pg_catalog",
+        "pg_cast",
+        2605,
+        "oid:o castsource:o casttarget:o castfunc:o castcontext:t castmethod:t",
+    ),
     (
         "pg_catalog",
         "pg_class",
@@ -61,10 +67,20 @@ pub(super) const LAYOUTS: &[Layout] = &[
          datfrozenxid:o datminmxid:o dattablespace:o datcollate:t datctype:t daticulocale:t? datcollversion:t? \
          datacl:t?",
     ),
-    ("pg_catalog", "pg_depend", 2608, "classid:o objid:o objsubid:i refclassid:o refobjid:o refobjsubid:i deptype:t"),
+    (
+        "pg_catalog",
+        "pg_depend",
+        2608,
+        "classid:o objid:o objsubid:i refclassid:o refobjid:o refobjsubid:i deptype:t",
+    ),
     ("pg_catalog", "pg_description", 2609, "objoid:o classoid:o objsubid:i description:t"),
     ("pg_catalog", "pg_enum", 3501, "oid:o enumtypid:o enumsortorder:f enumlabel:t"),
-    ("pg_catalog", "pg_event_trigger", 3466, "oid:o evtname:t evtevent:t evtowner:o evtfoid:o evtenabled:t evttags:t?"),
+    (
+        "pg_catalog",
+        "pg_event_trigger",
+        3466,
+        "oid:o evtname:t evtevent:t evtowner:o evtfoid:o evtenabled:t evttags:t?",
+    ),
     (
         "pg_catalog",
         "pg_extension",
@@ -86,7 +102,12 @@ pub(super) const LAYOUTS: &[Layout] = &[
          indisexclusion:b indimmediate:b indisclustered:b indisvalid:b indcheckxmin:b indisready:b indislive:b \
          indisreplident:b indkey:t indcollation:t indclass:t indoption:t indexprs:t? indpred:t?",
     ),
-    ("pg_catalog", "pg_indexes", 12043, "schemaname:t? tablename:t? indexname:t? tablespace:t? indexdef:t?"),
+    (
+        "pg_catalog",
+        "pg_indexes",
+        12043,
+        "schemaname:t? tablename:t? indexname:t? tablespace:t? indexdef:t?",
+    ),
     ("pg_catalog", "pg_inherits", 2611, "inhrelid:o inhparent:o inhseqno:i inhdetachpending:b"),
     (
         "pg_catalog",

@@ -1,15 +1,18 @@
-//! The system tables: `pg_catalog` and `information_schema`, as clients of PostgreSQL ask them, and `meridian`.
+//! The system tables: `pg_catalog` and `information_schema`, as clients of PostgreSQL ask them, and
+//! `meridian`.
 //!
-//! They are stored nowhere. A scan of one makes its rows from the descriptors that its transaction sees, so that they are as
-//! transactional as the tables they tell of. Their ids are PostgreSQL's, all below those of users' tables, and they have no versions:
-//! nothing can change them.
+//! They are stored nowhere. A scan of one makes its rows from the descriptors that its transaction
+//! sees, so that they are as transactional as the tables they tell of. Their ids are PostgreSQL's,
+//! all below those of users' tables, and they have no versions: nothing can change them.
 //!
-//! Many tables of PostgreSQL's are here and empty ([`is_always_empty`]): what they would tell of does not exist. Object ids are
-//! integers, and lists are texts as PostgreSQL prints them, because neither type exists here.
+//! Many tables of PostgreSQL's are here and empty ([`is_always_empty`]): what they would tell of
+//! does not exist. Object ids are integers, and lists are texts as PostgreSQL prints them, because
+//! neither type exists here.
 //!
 //! `meridian` is a third schema, of what PostgreSQL does not have; no catalog lists it.
 //!
-//! Not done: rows for the system tables themselves; functions, operators and casts (`pg_proc` and its like are empty); privileges.
+//! Not done: rows for the system tables themselves; functions, operators and casts (`pg_proc` and
+//! its like are empty); privileges.
 
 mod activity;
 mod catalog_tables;
@@ -78,11 +81,14 @@ pub(crate) fn is_system(id: u32) -> bool {
 /// The system table of a name: with its schema, or without it when it is one of `pg_catalog`.
 pub(crate) fn find(name: &str) -> Option<Arc<Table>> {
     let (schema, name) = name.split_once('.').unwrap_or(("pg_catalog", name));
-    TABLES.iter().find(|(other, table)| *other == schema && table.name == name).map(|(_, table)| table.clone())
+    TABLES
+        .iter()
+        .find(|(other, table)| *other == schema && table.name == name)
+        .map(|(_, table)| table.clone())
 }
 
-/// Whether a table of `pg_catalog` or `information_schema` has no rows here and never will have, as long as what it would tell of
-/// does not exist.
+/// Whether a table of `pg_catalog` or `information_schema` has no rows here and never will have, as
+/// long as what it would tell of does not exist.
 pub fn is_always_empty(name: &str) -> bool {
     find(name).is_some_and(|table| rows_of(&table).is_none())
 }
@@ -104,7 +110,8 @@ fn rows_of(table: &Table) -> Option<Rows> {
         .or_else(|| shards::rows_of(&table.name))
 }
 
-/// Collects the rows of a system table. A column that a row does not name is NULL where that is allowed, else zero, false or empty.
+/// Collects the rows of a system table. A column that a row does not name is NULL where that is
+/// allowed, else zero, false or empty.
 pub(super) struct Writer<'t> {
     table: &'t Table,
     defaults: Vec<Datum>,
@@ -216,7 +223,11 @@ pub(crate) fn clock_now(facts: &Facts) -> Vec<Vec<Datum>> {
 }
 
 /// The rows of a system table as a transaction sees them.
-pub(crate) async fn rows(txn: &mut dyn Transaction, table: &Table, facts: &Facts) -> Result<Vec<Vec<Datum>>, SqlError> {
+pub(crate) async fn rows(
+    txn: &mut dyn Transaction,
+    table: &Table,
+    facts: &Facts,
+) -> Result<Vec<Vec<Datum>>, SqlError> {
     let Some(rows) = rows_of(table) else { return Ok(Vec::new()) };
     let catalog = load(txn).await?;
     let mut writer = Writer::new(table);
@@ -249,7 +260,11 @@ mod tests {
         assert_eq!(find("pg_catalog.pg_class").map(|table| table.id), Some(1259));
         assert!(find("information_schema.tables").is_some());
         assert!(find("tables").is_none(), "information_schema is not in the search path");
-        assert!(is_always_empty("pg_policy") && !is_always_empty("pg_class") && !is_always_empty("city"));
+        assert!(
+            is_always_empty("pg_policy")
+                && !is_always_empty("pg_class")
+                && !is_always_empty("city")
+        );
         assert!(LAYOUTS.iter().all(|(_, _, id, _)| is_system(*id)));
     }
 }

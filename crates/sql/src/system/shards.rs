@@ -32,8 +32,16 @@ fn shards(world: &World<'_>, out: &mut Writer<'_>) {
     for ShardFact { shard, start, end, leader, members } in &facts {
         // The table whose rows begin in it, or whose are cut by its beginning.
         let of_table = |key: &[u8]| {
-            let storage = key.strip_prefix(&[crate::kv::ROWS])?.first_chunk().map(|id| u32::from_be_bytes(*id))?;
-            world.catalog.tables.iter().find(|table| table.storage == storage).map(|table| table.name.clone())
+            let storage = key
+                .strip_prefix(&[crate::kv::ROWS])?
+                .first_chunk()
+                .map(|id| u32::from_be_bytes(*id))?;
+            world
+                .catalog
+                .tables
+                .iter()
+                .find(|table| table.storage == storage)
+                .map(|table| table.name.clone())
         };
         out.row(&[
             ("shard", (*shard).into()),

@@ -1,4 +1,5 @@
-//! A database in memory for statement tests: versions under one lock, no conflicts but those that a test injects.
+//! A database in memory for statement tests: versions under one lock, no conflicts but those that a
+//! test injects.
 #![allow(dead_code)]
 
 use futures::executor::block_on;
@@ -6,8 +7,8 @@ use meridian_clock::{Interval, Timestamp};
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_sql::{Datum, Engine, Response, Session};
 use meridian_txn::{
-    Age, Begin, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome, ReadAt, Rows, Savepoint,
-    SchemaHistory, SchemaVersion, Transaction,
+    Age, Begin, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome, ReadAt,
+    Rows, Savepoint, SchemaHistory, SchemaVersion, Transaction,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -102,7 +103,8 @@ impl Database for Memory {
         drop(state);
         let (writes, planned) = (BTreeMap::new(), BTreeMap::new());
         let (schemas, saved) = (Vec::new(), Vec::new());
-        let open = Open { memory, mode: how.mode, age, began, read_at, writes, planned, schemas, saved };
+        let open =
+            Open { memory, mode: how.mode, age, began, read_at, writes, planned, schemas, saved };
         Box::pin(async move { Ok(Box::new(open) as Box<dyn Transaction>) })
     }
 }
@@ -122,7 +124,10 @@ impl Open {
         let outdated = |(table, version): &(&u32, &u64)| {
             state.schemas.get(table).is_some_and(|history| history.outdates(**version, at))
         };
-        self.planned.iter().find(outdated).map(|(table, _)| Conflict::SchemaChanged { table: *table })
+        self.planned
+            .iter()
+            .find(outdated)
+            .map(|(table, _)| Conflict::SchemaChanged { table: *table })
     }
 
     fn see(&self, versions: &[(u64, Option<Value>)]) -> Option<Value> {
@@ -274,7 +279,8 @@ pub fn session_of(engine: Engine) -> Session {
     Session::new(Arc::new(engine), "root")
 }
 
-/// Runs a simple query and shows what came back, a line per message: rows joined by `|`, tags, or errors.
+/// Runs a simple query and shows what came back, a line per message: rows joined by `|`, tags, or
+/// errors.
 pub fn run(session: &mut Session, sql: &str) -> Vec<String> {
     block_on(session.simple(sql)).iter().flat_map(show).collect()
 }
@@ -286,7 +292,9 @@ pub fn show(response: &Response) -> Vec<String> {
                 .iter()
                 .map(|row| {
                     let texts = row.iter().zip(columns.iter());
-                    let texts = texts.map(|(datum, column)| datum.to_text(column.ty).unwrap_or_else(|| "NULL".into()));
+                    let texts = texts.map(|(datum, column)| {
+                        datum.to_text(column.ty).unwrap_or_else(|| "NULL".into())
+                    });
                     texts.collect::<Vec<_>>().join("|")
                 })
                 .collect();
@@ -306,8 +314,11 @@ pub fn prepared(session: &mut Session, sql: &str, params: &[&str]) -> Vec<String
     let result = block_on(async {
         session.parse("", sql, &[]).await?;
         let types = session.describe_statement("")?.params;
-        let params =
-            types.iter().zip(params).map(|(ty, text)| Datum::from_text(*ty, text)).collect::<Result<Vec<_>, _>>()?;
+        let params = types
+            .iter()
+            .zip(params)
+            .map(|(ty, text)| Datum::from_text(*ty, text))
+            .collect::<Result<Vec<_>, _>>()?;
         session.bind("", "", params)?;
         let response = session.execute("", 0).await?;
         session.sync().await?;

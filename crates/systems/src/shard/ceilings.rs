@@ -1,4 +1,5 @@
-//! How a leader draws timestamps, which it promises not to draw any more, and which are closed (§4.1.3, §4.2.4).
+//! How a leader draws timestamps, which it promises not to draw any more, and which are closed
+//! (§4.1.3, §4.2.4).
 //!
 //! ```text
 //!             visible          floor: promised in memory        ceiling: in the log
@@ -6,8 +7,9 @@
 //!    shown        │  this leader issues above the floor                 │  later leaders issue here
 //! ```
 //!
-//! A snapshot above the newest commit is promised: this leader issues nothing at or below it any more. So that the next
-//! one does not either, it lies below a ceiling that is in the log already; one ceiling does for all snapshots of a while.
+//! A snapshot above the newest commit is promised: this leader issues nothing at or below it any
+//! more. So that the next one does not either, it lies below a ceiling that is in the log already;
+//! one ceiling does for all snapshots of a while.
 
 use super::{Command, Participant, Shard, ShardCommand};
 use crate::shard::rules;
@@ -35,8 +37,8 @@ impl<P: Participant> Shard<P> {
         self.propose(&P::Command::about_shard(command))
     }
 
-    /// Draws a timestamp for something that is proposed in the same step: timestamp and place in the log (Trap A.5-4).
-    /// None while the lease does not reach so far.
+    /// Draws a timestamp for something that is proposed in the same step: timestamp and place in
+    /// the log (Trap A.5-4). None while the lease does not reach so far.
     pub(crate) fn draw_one(&mut self, now: Reading) -> Option<Timestamp> {
         let end = self.leased_until(now);
         if end == 0 {
@@ -49,8 +51,9 @@ impl<P: Participant> Shard<P> {
         Some(at)
     }
 
-    /// The end of this leader's lease, in nanoseconds since the epoch. Returns 0 without a lease, and
-    /// while this node does not know the time: the lease of a group with one voter never ends (Trap A.5-14).
+    /// The end of this leader's lease, in nanoseconds since the epoch. Returns 0 without a lease,
+    /// and while this node does not know the time: the lease of a group with one voter never ends
+    /// (Trap A.5-14).
     pub(crate) fn leased_until(&self, now: Reading) -> u64 {
         let fenced = now.health != Health::Good && !broken(locking_rules::FENCED_SERVES);
         self.group.lease().filter(|_| !fenced).map_or(0, |lease| lease.granted_until)
@@ -61,8 +64,9 @@ impl<P: Participant> Shard<P> {
         self.wake_ns = Some(self.wake_ns.map_or(ns, |soonest| soonest.min(ns)));
     }
 
-    /// As good as now for a session that reads nothing but this shard: the newest commit; later, what is closed since.
-    /// Where nothing is written, the newest commit may be older than what is kept for reading.
+    /// As good as now for a session that reads nothing but this shard: the newest commit; later,
+    /// what is closed since. Where nothing is written, the newest commit may be older than what is
+    /// kept for reading.
     pub(crate) fn newest(&self) -> Timestamp {
         self.visible.max(self.closed())
     }
@@ -72,12 +76,14 @@ impl<P: Participant> Shard<P> {
         if self.is_witness() {
             return Timestamp::ZERO;
         }
-        let installed = if broken(rules::CLOSED_BEFORE_INSTALLED) { Timestamp::MAX } else { self.agreed };
+        let installed =
+            if broken(rules::CLOSED_BEFORE_INSTALLED) { Timestamp::MAX } else { self.agreed };
         // Trap A.5-5.
         self.shown.min(installed).min(self.participant.in_doubt_from())
     }
 
-    /// Promises a snapshot. False while the log does not hold a ceiling above it, or it lies in the future.
+    /// Promises a snapshot. False while the log does not hold a ceiling above it, or it lies in the
+    /// future.
     pub(crate) fn promise(&mut self, now: Reading, at: Timestamp) -> bool {
         if at <= self.visible.max(self.floor) {
             return true;
@@ -86,7 +92,8 @@ impl<P: Participant> Shard<P> {
             self.floor = at; // Below an entry that is agreed no leader issues any more.
             return true;
         }
-        if at.nanos > P::Clock::present(now).nanos || self.participant.newest_proposed().is_some_and(|last| at <= last)
+        if at.nanos > P::Clock::present(now).nanos
+            || self.participant.newest_proposed().is_some_and(|last| at <= last)
         {
             return false; // What is under way above it will do as well as a ceiling.
         }
@@ -106,8 +113,8 @@ impl<P: Participant> Shard<P> {
         self.wanted_ceiling = Some(self.wanted_ceiling.unwrap_or(0).max(nanos));
     }
 
-    /// Proposes the ceiling that is wanted, as far as the lease reaches: a later leader does not begin before the lease's
-    /// end anyway.
+    /// Proposes the ceiling that is wanted, as far as the lease reaches: a later leader does not
+    /// begin before the lease's end anyway.
     pub(super) fn raise_ceiling(&mut self, now: Reading) {
         let Some(wanted) = self.wanted_ceiling.filter(|_| !self.raising) else { return };
         self.wanted_ceiling = None;
@@ -124,7 +131,8 @@ impl<P: Participant> Shard<P> {
         if let Some(at) = self.draw_one(now) {
             step!("leader: proposes a ceiling");
             let through = Some(Timestamp::end_of(nanos));
-            self.raising = self.propose_about_shard(ShardCommand::Ceiling { at, through }).is_some();
+            self.raising =
+                self.propose_about_shard(ShardCommand::Ceiling { at, through }).is_some();
         }
     }
 
@@ -138,9 +146,12 @@ impl<P: Participant> Shard<P> {
         !self.telling && self.shown <= self.told
     }
 
-    /// What was promised, to snapshots or for its own sake, is shown: nothing appears at or below it any more.
+    /// What was promised, to snapshots or for its own sake, is shown: nothing appears at or below
+    /// it any more.
     pub(super) fn show_promised(&mut self) {
-        if self.floor > self.shown && self.participant.oldest_in_flight().is_none_or(|oldest| oldest > self.floor) {
+        if self.floor > self.shown
+            && self.participant.oldest_in_flight().is_none_or(|oldest| oldest > self.floor)
+        {
             sometimes!("timestamps without commits are closed");
             self.shown = self.floor;
         }

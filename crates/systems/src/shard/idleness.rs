@@ -1,14 +1,19 @@
-//! A shard on which little happens: how far its leader closes timestamps all the same (MinNextTS, §4.2.4), and when its group falls silent.
+//! A shard on which little happens: how far its leader closes timestamps all the same (MinNextTS,
+//! §4.2.4), and when its group falls silent.
 //!
 //! ```text
 //!   commits ──┤   8 s    ├─ a ceiling, and told ─┤   8 s    ├─ a ceiling, and told ─┤ ··· nobody asked for 20 s: silent
 //! ```
 //!
-//! 1. What a leader closes above its newest commit lies below a ceiling that is in the log, as with snapshots that it promised: no clock is believed.
-//! 2. It falls silent only when nothing is under way: no lock, nothing prepared, nothing owed, nothing that members were not told.
-//! 3. Every question wakes the group, also one that goes to a member which does not lead: its leader may be dead.
+//! 1. What a leader closes above its newest commit lies below a ceiling that is in the log, as with
+//!    snapshots that it promised: no clock is believed.
+//! 2. It falls silent only when nothing is under way: no lock, nothing prepared, nothing owed,
+//!    nothing that members were not told.
+//! 3. Every question wakes the group, also one that goes to a member which does not lead: its
+//!    leader may be dead.
 //!
-//! **Departure.** In the paper the promise lies within the lease and is told with it; a shard at rest has no lease here, and closes nothing.
+//! **Departure.** In the paper the promise lies within the lease and is told with it; a shard at
+//! rest has no lease here, and closes nothing.
 
 use super::{Participant, Shard, Timer};
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
@@ -20,7 +25,8 @@ use meridian_replication::group;
 pub struct Config {
     /// Its group's part of it.
     pub group: group::Config,
-    /// A leader that committed nothing for so long closes timestamps all the same: 8 s in the paper.
+    /// A leader that committed nothing for so long closes timestamps all the same: 8 s in the
+    /// paper.
     pub min_next_ns: u64,
     /// A leader that was asked nothing for so long falls silent with its group.
     pub quiesce_ns: u64,
@@ -80,10 +86,15 @@ impl<P: Participant> Shard<P> {
             return; // Whoever serves next looks again.
         }
         let unasked = now.boot_ns >= self.idleness.asked_ns + self.idleness.quiesce_ns;
-        if unasked && self.is_at_rest() && self.with_group(now, out, |group, out| group.quiesce(now, out)) {
+        if unasked
+            && self.is_at_rest()
+            && self.with_group(now, out, |group, out| group.quiesce(now, out))
+        {
             sometimes!("a shard that nobody asks falls silent");
             step!("leader: falls silent");
-        } else if now.interval.earliest >= self.shown.nanos.saturating_add(self.idleness.min_next_ns) {
+        } else if now.interval.earliest
+            >= self.shown.nanos.saturating_add(self.idleness.min_next_ns)
+        {
             self.idleness.closing = Some(P::Clock::present(now));
         }
     }
@@ -91,7 +102,8 @@ impl<P: Participant> Shard<P> {
     /// Whether nothing is under way.
     fn is_at_rest(&self) -> bool {
         let promised = self.idleness.closing.is_none() && self.promises_nothing();
-        let form = self.splitting.is_none() && self.changing.is_none() && self.workload.heir.is_none();
+        let form =
+            self.splitting.is_none() && self.changing.is_none() && self.workload.heir.is_none();
         self.participant.is_at_rest() && self.has_told() && promised && form
     }
 

@@ -1,14 +1,17 @@
 //! Leadership follows the work: who asks most is answered fastest when he leads himself.
 //!
-//! A leader counts who asks. When most of two windows' questions came through one other node, it hands over to that node, which saves
-//! each of them a trip, and reads of its own sessions all of it.
+//! A leader counts who asks. When most of two windows' questions came through one other node, it
+//! hands over to that node, which saves each of them a trip, and reads of its own sessions all of
+//! it.
 //!
-//! 1. No transaction is lost for it: from the decision on new attempts are sent away, and those that are under way have
-//!    [`DRAIN_NS`] to end. If one does not, everything stays as it is, and the next try waits twice as long.
-//! 2. It does not swing: a new leader stays for [`REST_NS`], and reads that sessions of the leader's own node make by themselves
-//!    count as well ([`Shard::note_reads`]).
+//! 1. No transaction is lost for it: from the decision on new attempts are sent away, and those
+//!    that are under way have [`DRAIN_NS`] to end. If one does not, everything stays as it is, and
+//!    the next try waits twice as long.
+//! 2. It does not swing: a new leader stays for [`REST_NS`], and reads that sessions of the
+//!    leader's own node make by themselves count as well ([`Shard::note_reads`]).
 //!
-//! **Departure.** The papers place leaders by hand or by their directories' preference (Spanner §2.2.1).
+//! **Departure.** The papers place leaders by hand or by their directories' preference (Spanner
+//! §2.2.1).
 
 use super::{Effect, Message, Participant, Shard, Timer};
 use meridian_clock::Reading;
@@ -56,7 +59,13 @@ impl<P: Participant> Shard<P> {
     }
 
     /// Somebody asks.
-    pub(crate) fn count(&mut self, now: Reading, node: NodeId, questions: u64, out: &mut Outbox<Shard<P>>) {
+    pub(crate) fn count(
+        &mut self,
+        now: Reading,
+        node: NodeId,
+        questions: u64,
+        out: &mut Outbox<Shard<P>>,
+    ) {
         *self.workload.asked.entry(node).or_default() += questions;
         if !self.workload.watching {
             self.workload.watching = true;
@@ -76,15 +85,23 @@ impl<P: Participant> Shard<P> {
     pub(super) fn look_at_workload(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         self.workload.watching = false;
         let asked = std::mem::take(&mut self.workload.asked);
-        let (all, most) = (asked.values().sum::<u64>(), asked.into_iter().max_by_key(|(_, questions)| *questions));
-        let favourite = most.filter(|(node, questions)| *node != self.me && all >= FEW && questions * 4 > all * 3);
+        let (all, most) = (
+            asked.values().sum::<u64>(),
+            asked.into_iter().max_by_key(|(_, questions)| *questions),
+        );
+        let favourite = most
+            .filter(|(node, questions)| *node != self.me && all >= FEW && questions * 4 > all * 3);
         self.workload.favourite = favourite.map(|(node, _)| match self.workload.favourite {
             Some((before, windows)) if before == node => (node, windows + 1),
             _ => (node, 1),
         });
         let rested = now.boot_ns >= self.workload.rests_until;
         let Some((node, WINDOWS..)) = self.workload.favourite else { return };
-        if rested && self.workload.heir.is_none() && self.group.is_leader() && self.group.could_lead(node) {
+        if rested
+            && self.workload.heir.is_none()
+            && self.group.is_leader()
+            && self.group.could_lead(node)
+        {
             self.workload.heir = Some((node, now.boot_ns + DRAIN_NS));
             out.arm(Timer::HandOver, now.boot_ns + DRAIN_NS);
         }
@@ -99,7 +116,8 @@ impl<P: Participant> Shard<P> {
             self.with_group(now, out, |group, out| group.abdicate(now, Some(heir), out));
         } else if now.boot_ns >= until {
             let rest_ns = (self.workload.rest_ns * 2).min(LONGEST_REST_NS);
-            self.workload = Workload { rests_until: now.boot_ns + rest_ns, rest_ns, ..Workload::default() };
+            self.workload =
+                Workload { rests_until: now.boot_ns + rest_ns, rest_ns, ..Workload::default() };
         }
     }
 }

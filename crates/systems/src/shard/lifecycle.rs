@@ -9,9 +9,10 @@
 //! The decisions are here, once. A node and a world carry them out ([`Members`]).
 //!
 //! Invariants:
-//! 1. Records of a member that is not known to be one are not forgotten: what it voted and promised counts, and its
-//!    parent's copy may yet say that it was born here.
-//! 2. A member of a shard that was removed begins again only by a later entry than that of its removal.
+//! 1. Records of a member that is not known to be one are not forgotten: what it voted and promised
+//!    counts, and its parent's copy may yet say that it was born here.
+//! 2. A member of a shard that was removed begins again only by a later entry than that of its
+//!    removal.
 
 use super::{Damaged, Origin};
 use meridian_machine::ShardId;
@@ -22,11 +23,13 @@ use meridian_replication::group::{Index, Membership, Stay};
 /// What became of a member that was to begin.
 #[derive(Debug)]
 pub struct Begun {
-    /// Whether it has begun. Not if this node is no member of the shard, or no more, or does not know yet that it is one.
+    /// Whether it has begun. Not if this node is no member of the shard, or no more, or does not
+    /// know yet that it is one.
     pub begun: bool,
     /// Whether it was one, and was removed.
     pub ended: bool,
-    /// Shards that were split off from it before this node was removed from it: their keys, and how they were born.
+    /// Shards that were split off from it before this node was removed from it: their keys, and how
+    /// they were born.
     pub left: Vec<(ShardId, KeyRange, Vec<u8>)>,
     /// Shards that were split off from it, and their keys.
     pub children: Vec<(ShardId, KeyRange)>,
@@ -50,18 +53,26 @@ pub trait Members {
     fn removed(&self, shard: ShardId) -> Result<Option<Index>, Self::Error>;
     /// Whether a shard is to be born on this node, as the log of a member says or its store.
     fn expects(&self, shard: ShardId) -> bool;
-    /// Whether the node has the parent of a shard; and the members at the shard's birth, as far as the parent knows.
+    /// Whether the node has the parent of a shard; and the members at the shard's birth, as far as
+    /// the parent knows.
     fn parent_knows(&self, parent: ShardId, child: ShardId) -> Option<Option<Membership>>;
     /// The keys from a shard's first one on are its own.
     fn learn_route(&mut self, shard: ShardId, bounds: &KeyRange);
-    /// Begins a member with what the log and the store have of it, if it is one. An eager one stands for election at once.
-    fn begin(&mut self, shard: ShardId, bounds: KeyRange, origin: Origin, eager: bool) -> Result<Begun, Self::Error>;
+    /// Begins a member with what the log and the store have of it, if it is one. An eager one
+    /// stands for election at once.
+    fn begin(
+        &mut self,
+        shard: ShardId,
+        bounds: KeyRange,
+        origin: Origin,
+        eager: bool,
+    ) -> Result<Begun, Self::Error>;
     /// What the store has of a shard's birth cannot be read.
     fn damaged(&self, what: Damaged) -> Self::Error;
 }
 
-/// Begins the members that a node has when it starts: of the first shard, unless its members are `placed` otherwise, and of
-/// those of which the log has something.
+/// Begins the members that a node has when it starts: of the first shard, unless its members are
+/// `placed` otherwise, and of those of which the log has something.
 pub fn start<M: Members>(members: &mut M, placed: bool) -> Result<(), M::Error> {
     if !placed {
         let origin = Origin::Placed(Box::new(members.all_nodes()));
@@ -95,11 +106,13 @@ pub fn begin<M: Members>(
         members.forget_log(shard);
     }
     begin_left(members, left)?;
-    children.into_iter().try_for_each(|(child, bounds)| begin_child(members, shard, child, bounds, false))
+    children
+        .into_iter()
+        .try_for_each(|(child, bounds)| begin_child(members, shard, child, bounds, false))
 }
 
-/// Begins the member of a shard that was split off from one of which this node has a member, and is in the store. A node
-/// that leaves the parent hears of the shard by what it leaves.
+/// Begins the member of a shard that was split off from one of which this node has a member, and is
+/// in the store. A node that leaves the parent hears of the shard by what it leaves.
 pub fn begin_child<M: Members>(
     members: &mut M,
     parent: ShardId,
@@ -114,7 +127,10 @@ pub fn begin_child<M: Members>(
 }
 
 /// Begins the members of shards that were split off from one before this node was removed from it.
-pub fn begin_left<M: Members>(members: &mut M, left: Vec<(ShardId, KeyRange, Vec<u8>)>) -> Result<(), M::Error> {
+pub fn begin_left<M: Members>(
+    members: &mut M,
+    left: Vec<(ShardId, KeyRange, Vec<u8>)>,
+) -> Result<(), M::Error> {
     left.into_iter().try_for_each(|(child, bounds, birth)| {
         let origin = Origin::kept(&birth).map_err(|what| members.damaged(what))?;
         begin(members, child, bounds, origin, false)
@@ -132,7 +148,8 @@ pub fn invite<M: Members>(members: &mut M, shard: ShardId, stay: Stay) -> Result
     }
     if members.recovered().contains(&shard) {
         if since == Index(0) {
-            return Ok(false); // It has been one since the shard's birth, of which it will read in its parent's log.
+            // It has been one since the shard's birth, of which it will read in its parent's log.
+            return Ok(false);
         }
         // What the log has is of an earlier stay, which has ended.
         members.forget_recovered(shard);

@@ -7,8 +7,8 @@ use meridian_replication::group::{self, Index, Membership, Term};
 use meridian_txn::locking::Readable;
 use minicbor::{Decode, Encode};
 
-/// What members and coordinators say: requests `Q`, responses `A`, and what leaders of different shards say about one
-/// transaction, `B`.
+/// What members and coordinators say: requests `Q`, responses `A`, and what leaders of different
+/// shards say about one transaction, `B`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Message<Q, A, B> {
     /// Between members.
@@ -20,13 +20,15 @@ pub enum Message<Q, A, B> {
     /// To a coordinator.
     #[n(2)]
     Answer(#[n(0)] A),
-    /// Between members: everything at or below was shown by a leader. It is so, whichever member says it, and whenever.
+    /// Between members: everything at or below was shown by a leader. It is so, whichever member
+    /// says it, and whenever.
     #[n(3)]
     Shown(#[n(0)] Timestamp),
     /// Between the leaders of a transaction's shards.
     #[n(4)]
     Between(#[n(0)] B),
-    /// To the sessions of a node, with a member or without: the sender begins to serve, and is to be asked from now on.
+    /// To the sessions of a node, with a member or without: the sender begins to serve, and is to
+    /// be asked from now on.
     #[n(5)]
     Leads(#[n(0)] Term),
 }
@@ -70,7 +72,8 @@ pub enum Effect<R> {
         /// The timestamp was chosen by another shard: there may be later ones here already.
         decided_elsewhere: bool,
     },
-    /// From a key on the keys are another shard's, which is born here with what stands here of them; before anything that follows in the outbox.
+    /// From a key on the keys are another shard's, which is born here with what stands here of
+    /// them; before anything that follows in the outbox.
     Divide {
         /// The timestamp of the split.
         at: Timestamp,
@@ -80,8 +83,8 @@ pub enum Effect<R> {
         shard: ShardId,
         /// What the other shard knows of itself at its birth.
         rows: Vec<Write>,
-        /// This member keeps no versions, and the node's member of the other shard would have to have them: the other
-        /// shard does not begin with what stands here.
+        /// This member keeps no versions, and the node's member of the other shard would have to
+        /// have them: the other shard does not begin with what stands here.
         hollow: bool,
         /// The entry's place in the log.
         index: Index,
@@ -107,7 +110,8 @@ pub enum Effect<R> {
     },
     /// Publish who is in the group.
     Members(Membership),
-    /// This node is no member of the group as of an entry: what is kept of the shard goes, and it is one again only if it is added by a later entry than this.
+    /// This node is no member of the group as of an entry: what is kept of the shard goes, and it
+    /// is one again only if it is added by a later entry than this.
     Removed {
         /// The entry.
         index: Index,

@@ -1,4 +1,5 @@
-//! A shard whose replicas have a leader: everything that does not depend on how its transactions are ordered.
+//! A shard whose replicas have a leader: everything that does not depend on how its transactions
+//! are ordered.
 //!
 //! ```text
 //!   request ──▶ participant ── propose ──▶ group ── agreed ──▶ the shard's own commands (ceilings, splits, members)
@@ -20,13 +21,13 @@
 //! | `lifecycle` | when does a node's member begin? |
 //!
 //! Invariants:
-//! 1. Timestamps grow in the order of the log, but those of outcomes that were decided elsewhere. A new leader starts
-//!    above everything in it, whatever its clock says (Trap A.5-2).
-//! 2. What is promised above every commit lies below a ceiling that the log holds: no later leader assigns at or below
-//!    it (I4).
-//! 3. A timestamp is *closed* at a member that has installed an entry at or above it, if a leader has shown that much and
-//!    nothing below is in doubt: a snapshot of it is right for ever. Leaders tell members how far they have shown
-//!    ([`Message::Shown`]).
+//! 1. Timestamps grow in the order of the log, but those of outcomes that were decided elsewhere. A
+//!    new leader starts above everything in it, whatever its clock says (Trap A.5-2).
+//! 2. What is promised above every commit lies below a ceiling that the log holds: no later leader
+//!    assigns at or below it (I4).
+//! 3. A timestamp is *closed* at a member that has installed an entry at or above it, if a leader
+//!    has shown that much and nothing below is in doubt: a snapshot of it is right for ever.
+//!    Leaders tell members how far they have shown ([`Message::Shown`]).
 
 mod ceilings;
 mod idleness;
@@ -45,7 +46,8 @@ pub use membership::{Invitations, Origin};
 pub use messages::{Effect, Message, Timer};
 pub use participant::{Participant, Request, ShardResponse};
 pub use records::{
-    Birth, Command, Damaged, Kept, OwnRows, Rows, ShardCommand, members_at_birth, newest, rows_of_birth,
+    Birth, Command, Damaged, Kept, OwnRows, Rows, ShardCommand, members_at_birth, newest,
+    rows_of_birth,
 };
 
 pub(crate) use ceilings::LEASE_SOON_NS;
@@ -62,17 +64,22 @@ use meridian_txn::locking::Readable;
 use splits::Splitting;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The most shards, ever, of a database, and the highest number of a node: together they are a timestamp's issuer.
+/// The most shards, ever, of a database, and the highest number of a node: together they are a
+/// timestamp's issuer.
 pub const MOST_SHARDS: u32 = 1 << 16;
 
 /// Issuers of one node's shards are told apart, so that a timestamp is unique (I2).
 fn issuer(node: NodeId, shard: ShardId, floor: Timestamp) -> Issuer {
-    assert!(node.0 < MOST_SHARDS && shard.0 < MOST_SHARDS, "invariant: numbers are checked where they are given out");
+    assert!(
+        node.0 < MOST_SHARDS && shard.0 < MOST_SHARDS,
+        "invariant: numbers are checked where they are given out"
+    );
     Issuer::above((shard.0 << 16) | node.0, floor)
 }
 
 /// What members of a shard with this participant say.
-pub type MessageOf<P> = Message<<P as Participant>::Request, <P as Participant>::Response, <P as Participant>::Peer>;
+pub type MessageOf<P> =
+    Message<<P as Participant>::Request, <P as Participant>::Response, <P as Participant>::Peer>;
 
 /// A member of a shard's group.
 pub struct Shard<P: Participant> {
@@ -93,15 +100,17 @@ pub struct Shard<P: Participant> {
     /// The shard's keys, and the shards that have what it had from a key on.
     pub(crate) bounds: KeyRange,
     children: BTreeMap<Key, ShardId>,
-    /// The newest timestamp in the log as far as it is agreed, and in it at all as far as this leader put it there.
+    /// The newest timestamp in the log as far as it is agreed, and in it at all as far as this
+    /// leader put it there.
     pub(crate) issuer: Issuer,
     /// The newest timestamp that is agreed, and the ceiling: the next leader issues above both.
     pub(crate) agreed: Timestamp,
     pub(crate) ceiling: Timestamp,
-    /// The newest commit that may be shown: nothing at or below it appears any more, but for what is in doubt.
+    /// The newest commit that may be shown: nothing at or below it appears any more, but for what
+    /// is in doubt.
     pub(crate) visible: Timestamp,
-    /// Everything at or below was shown by some leader, as far as this member has heard; and what of that it has told the
-    /// others.
+    /// Everything at or below was shown by some leader, as far as this member has heard; and what
+    /// of that it has told the others.
     shown: Timestamp,
     told: Timestamp,
     /// The timer to tell them is armed.
@@ -125,7 +134,8 @@ pub struct Shard<P: Participant> {
 }
 
 impl<P: Participant> Shard<P> {
-    /// A member, new or restored. The configuration's members are the shard's if it does not know better.
+    /// A member, new or restored. The configuration's members are the shard's if it does not know
+    /// better.
     pub fn new(
         config: impl Into<Config>,
         seed: u64,
@@ -143,12 +153,16 @@ impl<P: Participant> Shard<P> {
         if let Some(members) = &kept.rows.members {
             config.members = members.clone();
         } else if restored.stay().is_some() {
-            config.members = Membership::default(); // It came later: the members at birth need not have been there then.
+            // It came later: the members at birth need not have been there then.
+            config.members = Membership::default();
         }
         let applied = (restored.applied, restored.applied_term);
         let (base, log) = restored.log();
         let mut events = VecDeque::new();
-        let group = out.lend(|out| Group::new(config, seed, restored, now, out), |e| step::embed(e, &mut events));
+        let group = out.lend(
+            |out| Group::new(config, seed, restored, now, out),
+            |e| step::embed(e, &mut events),
+        );
         assert!(events.is_empty(), "a member is told nothing at its birth");
         let members = group.agreed_members().clone();
         let mut replica = Shard {
@@ -201,8 +215,14 @@ impl<P: Participant> Shard<P> {
         P::restore(self, rows.own);
     }
 
-    /// Learns again what applied entries that are still in the log have said. The group does not tell them a second time.
-    fn recall(&mut self, applied: (Index, Term), base: (Index, Term), kept: &BTreeMap<Index, Entry>) {
+    /// Learns again what applied entries that are still in the log have said. The group does not
+    /// tell them a second time.
+    fn recall(
+        &mut self,
+        applied: (Index, Term),
+        base: (Index, Term),
+        kept: &BTreeMap<Index, Entry>,
+    ) {
         let mut next = Index(base.0.0 + 1);
         self.participant.forget_through(base.1);
         for entry in kept.range(next..).map(|(_, entry)| entry) {
@@ -216,7 +236,8 @@ impl<P: Participant> Shard<P> {
             }
         }
         if next <= applied.0 {
-            self.participant.forget_through(applied.1); // The store is ahead of what is left of the log.
+            // The store is ahead of what is left of the log.
+            self.participant.forget_through(applied.1);
         }
     }
 
@@ -251,8 +272,8 @@ impl<P: Participant> Shard<P> {
         self.serving
     }
 
-    /// Gives up leadership as soon as every timestamp that was used has surely passed, and what is under way is decided.
-    /// What is asked from now on is sent to another.
+    /// Gives up leadership as soon as every timestamp that was used has surely passed, and what is
+    /// under way is decided. What is asked from now on is sent to another.
     pub fn abdicate(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         self.with_group(now, out, |group, out| group.abdicate(now, None, out));
         self.finish(now, out);
@@ -268,7 +289,8 @@ impl<P: Participant> Shard<P> {
         self.group.is_witness()
     }
 
-    /// The members of the group of a shard that was split off, at its birth, as far as is known here.
+    /// The members of the group of a shard that was split off, at its birth, as far as is known
+    /// here.
     pub fn members_at_birth(&self, child: ShardId) -> Option<&Membership> {
         self.split_off.get(&child).map(|birth| &birth.members)
     }
@@ -285,7 +307,9 @@ impl<P: Participant> Shard<P> {
         self.take(kept);
         self.participant.forget_through(term);
         let members = self.members.clone();
-        self.with_group(now, out, |group, out| group.install_snapshot(now, (index, term), members, out));
+        self.with_group(now, out, |group, out| {
+            group.install_snapshot(now, (index, term), members, out)
+        });
         self.finish(now, out);
     }
 }

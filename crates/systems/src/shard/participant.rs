@@ -62,16 +62,22 @@ pub enum ShardResponse {
 
 /// A concurrency control, as the members of a shard run it.
 ///
-/// It decides what becomes of requests; the shard has the group, the keys, the timestamps and the leadership. Each
-/// function gets its shard, through which it proposes commands, draws timestamps and answers. A function is called within
-/// a step of the machine, and every step ends in the same order (`step.rs`).
+/// It decides what becomes of requests; the shard has the group, the keys, the timestamps and the
+/// leadership. Each function gets its shard, through which it proposes commands, draws timestamps
+/// and answers. A function is called within a step of the machine, and every step ends in the same
+/// order (`step.rs`).
 pub trait Participant: Sized {
     /// How timestamps relate to time.
     type Clock: TimestampPolicy;
     /// What a coordinator asks.
     type Request: Request;
     /// What it is answered.
-    type Response: Clone + Debug + PartialEq + Encode<()> + for<'b> Decode<'b, ()> + From<ShardResponse>;
+    type Response: Clone
+        + Debug
+        + PartialEq
+        + Encode<()>
+        + for<'b> Decode<'b, ()>
+        + From<ShardResponse>;
     /// What leaders of different shards say about one transaction.
     type Peer: Clone + Debug + PartialEq + Encode<()> + for<'b> Decode<'b, ()>;
     /// What the group agrees on.
@@ -81,7 +87,8 @@ pub trait Participant: Sized {
     /// A read that the runtime is to serve.
     type Read;
 
-    // ------------------------------------------------------------------------------------------------------ recovery
+    // ------------------------------------------------------------------------
+    // recovery
 
     /// Makes one that knows nothing.
     fn new(config: &Config) -> Self;
@@ -92,7 +99,8 @@ pub trait Participant: Sized {
     /// Commands of this term and of earlier ones may be in neither the log nor the memory any more.
     fn forget_through(&mut self, term: Term);
 
-    // ------------------------------------------------------------------------------------------------------ input
+    // ------------------------------------------------------------------------
+    // input
 
     /// Takes a request, at a member that may not lead.
     fn on_request(
@@ -123,16 +131,19 @@ pub trait Participant: Sized {
     /// Asks and tells again what other shards have not answered.
     fn resolve(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
 
-    // ------------------------------------------------------------------------------------------------------ leadership
+    // ------------------------------------------------------------------------
+    // leadership
 
-    /// Whether nothing that was agreed under earlier leaders waits any more, so that this member may serve.
+    /// Whether nothing that was agreed under earlier leaders waits any more, so that this member
+    /// may serve.
     fn may_lead(&self) -> bool;
     /// This member begins to serve.
     fn lead(shard: &mut Shard<Self>, now: Reading);
     /// This member leads no more: refuses what is not agreed, and forgets what only a leader has.
     fn step_down(shard: &mut Shard<Self>, out: &mut Outbox<Shard<Self>>);
 
-    // ------------------------------------------------------------------------------------------------------ each step
+    // ------------------------------------------------------------------------
+    // each step
 
     /// Releases what waited for its timestamp to pass.
     fn release(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
@@ -142,25 +153,29 @@ pub trait Participant: Sized {
     fn answer_reads(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
     /// When the next one passes that waits for its timestamp, in nanoseconds from now.
     fn next_release(&self, now: Reading) -> Option<u64>;
-    /// Arms the timers of [`look_at_idle`](Self::look_at_idle) and [`resolve`](Self::resolve) if there is something to
-    /// look at.
+    /// Arms the timers of [`look_at_idle`](Self::look_at_idle) and [`resolve`](Self::resolve) if
+    /// there is something to look at.
     fn arm(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
     /// Sends what must leave behind what the shard has published in this step.
     fn send(&mut self, out: &mut Outbox<Shard<Self>>);
 
-    // ------------------------------------------------------------------------------------------------------ for the shard
+    // ------------------------------------------------------------------------
+    // for the shard
 
     /// The oldest timestamp that is drawn here and whose command is not shown yet.
     fn oldest_in_flight(&self) -> Option<Timestamp>;
     /// The newest timestamp that is proposed and not agreed yet.
     fn newest_proposed(&self) -> Option<Timestamp>;
-    /// The timestamp from which on something may have been committed that is not known here yet: nothing is closed there.
+    /// The timestamp from which on something may have been committed that is not known here yet:
+    /// nothing is closed there.
     fn in_doubt_from(&self) -> Timestamp;
-    /// Whether the newest commit here is all that was acknowledged: sessions of the leader's node may read by themselves.
+    /// Whether the newest commit here is all that was acknowledged: sessions of the leader's node
+    /// may read by themselves.
     fn reads_alone(&self) -> bool;
     /// Whether no commit is under way.
     fn is_quiet(&self) -> bool;
-    /// Whether every transaction that has begun here has ended, or cannot go on: leadership may be given away.
+    /// Whether every transaction that has begun here has ended, or cannot go on: leadership may be
+    /// given away.
     fn has_drained(&self) -> bool;
     /// Whether nothing is under way at all: the group may fall silent.
     fn is_at_rest(&self) -> bool;
@@ -171,7 +186,13 @@ pub trait Participant: Sized {
     /// Aborts transactions that could end by themselves: a split waits for them.
     fn end_for_split(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
     /// Answers a request about the shard once the timestamp of its command has surely passed.
-    fn answer_when_passed(&mut self, now: Reading, at: Timestamp, transaction: TransactionId, asked: (Address, u64));
+    fn answer_when_passed(
+        &mut self,
+        now: Reading,
+        at: Timestamp,
+        transaction: TransactionId,
+        asked: (Address, u64),
+    );
     /// The participant's rows with which a shard begins that is split off.
     fn rows_of_child(&self, child: ShardId) -> Vec<Write>;
 }

@@ -26,7 +26,8 @@ pub enum ShardCommand {
         key: Key,
         /// The other shard.
         shard: ShardId,
-        /// The members of the other shard's group; those at the database's creation, if none are given.
+        /// The members of the other shard's group; those at the database's creation, if none are
+        /// given.
         members: Option<Membership>,
     },
     /// The entry that carries this says which nodes are in the group.
@@ -42,7 +43,8 @@ pub trait Command: Sized {
     fn encode(&self) -> Payload;
     /// Decodes a payload; none for a leader's first entry, which is empty.
     fn decode(payload: &Payload) -> Result<Option<Self>, Damaged>;
-    /// The command's timestamp, or the ceiling of one that has it: no later leader issues at or below it.
+    /// The command's timestamp, or the ceiling of one that has it: no later leader issues at or
+    /// below it.
     fn newest(&self) -> Timestamp;
     /// Makes a command about the shard itself.
     fn about_shard(command: ShardCommand) -> Self;
@@ -87,8 +89,8 @@ pub trait OwnRows: Default {
     fn take(&mut self, kind: u8, name: &[u8], value: &[u8]) -> Option<()>;
 }
 
-/// What a shard must not lose of what was agreed, beside the versions: rows of its own ([`local`]), so that what carries
-/// versions carries them, too.
+/// What a shard must not lose of what was agreed, beside the versions: rows of its own ([`local`]),
+/// so that what carries versions carries them, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows<R> {
     /// The next leader issues above this.
@@ -107,7 +109,10 @@ const BIRTH: u8 = b'b';
 
 /// A row of a shard about itself.
 pub(crate) fn row(shard: ShardId, kind: u8, name: &[u8], value: Option<Vec<u8>>) -> Write {
-    Write { key: local::protocol(shard.0, &[&[kind], name].concat()), value: value.map(Value::from) }
+    Write {
+        key: local::protocol(shard.0, &[&[kind], name].concat()),
+        value: value.map(Value::from),
+    }
 }
 
 /// The value of a row.
@@ -127,7 +132,10 @@ pub(crate) fn row_of_members(shard: ShardId, members: &Membership) -> Write {
 
 /// The row that says how a shard begins that is split off; and its own, with which members.
 pub fn rows_of_birth(parent: ShardId, child: ShardId, birth: &Birth) -> Vec<Write> {
-    vec![row(parent, BIRTH, &child.0.to_be_bytes(), bytes(birth)), row_of_members(child, &birth.members)]
+    vec![
+        row(parent, BIRTH, &child.0.to_be_bytes(), bytes(birth)),
+        row_of_members(child, &birth.members),
+    ]
 }
 
 /// The members of a shard's group, if these rows say so.
@@ -142,9 +150,13 @@ impl<R: OwnRows> Rows<R> {
     pub fn read(shard: ShardId, rows: &[(Key, Value)]) -> Result<Rows<R>, Damaged> {
         let mut all = Rows::<R>::default();
         let prefix = local::protocol(shard.0, b"").len();
-        let damaged = |key: &Key| Damaged(format!("a row of shard {} about itself: {key:?}", shard.0));
+        let damaged =
+            |key: &Key| Damaged(format!("a row of shard {} about itself: {key:?}", shard.0));
         for (key, value) in rows {
-            let (kind, name) = key.get(prefix..).and_then(|name| name.split_first()).ok_or_else(|| damaged(key))?;
+            let (kind, name) = key
+                .get(prefix..)
+                .and_then(|name| name.split_first())
+                .ok_or_else(|| damaged(key))?;
             let mut take = || {
                 match *kind {
                     CEILING => all.ceiling = Timestamp::from_be_bytes(value[..].try_into().ok()?),
@@ -177,7 +189,8 @@ pub struct Kept<R> {
 }
 
 impl<R: OwnRows> Kept<R> {
-    /// Makes it from what the store says: the shard's keys, what parts of it became, its rows, and the newest timestamp.
+    /// Makes it from what the store says: the shard's keys, what parts of it became, its rows, and
+    /// the newest timestamp.
     pub fn new(
         shard: u32,
         bounds: KeyRange,
@@ -185,7 +198,8 @@ impl<R: OwnRows> Kept<R> {
         rows: &[(Key, Value)],
         agreed: Timestamp,
     ) -> Result<Self, Damaged> {
-        let children = children.into_iter().map(|(child, keys)| (keys.start, ShardId(child))).collect();
+        let children =
+            children.into_iter().map(|(child, keys)| (keys.start, ShardId(child))).collect();
         Ok(Kept { bounds, children, rows: Rows::read(ShardId(shard), rows)?, agreed })
     }
 }

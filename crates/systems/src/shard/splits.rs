@@ -5,11 +5,14 @@
 //!             nothing is locked, prepared or in flight ──▶ Split in the log ──▶ every member: bounds cut, the other shard born
 //! ```
 //!
-//! 1. No lock, no prepared transaction and no vote crosses the key: there is none when the split is proposed.
+//! 1. No lock, no prepared transaction and no vote crosses the key: there is none when the split is
+//!    proposed.
 //! 2. The other shard begins above the split's timestamp, with everything below it.
 //! 3. A decision that is owed stays with the shard that made it, whatever keys it was about.
 
-use super::{Command, MOST_SHARDS, Participant, Request, Rows, Shard, ShardCommand, ShardResponse, Timer};
+use super::{
+    Command, MOST_SHARDS, Participant, Request, Rows, Shard, ShardCommand, ShardResponse, Timer,
+};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
@@ -21,7 +24,8 @@ use meridian_txn::locking::TransactionId;
 
 /// Attempts that are under way may take so long to end.
 const DRAIN_NS: u64 = 1_000_000_000;
-/// What is prepared, or agreed and not visible yet, may take so much longer: new attempts wait meanwhile.
+/// What is prepared, or agreed and not visible yet, may take so much longer: new attempts wait
+/// meanwhile.
 const GIVE_UP_NS: u64 = 1_000_000_000;
 
 /// A split that waits until nothing is under way.
@@ -38,7 +42,8 @@ pub(crate) struct Splitting<Q> {
 }
 
 impl<P: Participant> Shard<P> {
-    /// Splits the shard at a key as a request of a transaction wants; answered when that has surely passed.
+    /// Splits the shard at a key as a request of a transaction wants; answered when that has surely
+    /// passed.
     pub(crate) fn on_split(
         &mut self,
         now: Reading,
@@ -54,8 +59,11 @@ impl<P: Participant> Shard<P> {
             return self.answer(from, ShardResponse::Unknown { id }, out);
         }
         if self.splitting.is_none() && !self.group.is_settled() {
-            // The members with which the other shard begins must not be in doubt, and what waits for a split waits for nothing else.
-            let why = "the members of the shard's group are changing: try again when that has ended".to_owned();
+            // The members with which the other shard begins must not be in doubt, and what waits
+            // for a split waits for nothing else.
+            let why =
+                "the members of the shard's group are changing: try again when that has ended"
+                    .to_owned();
             return self.answer(from, ShardResponse::Refused { id, why }, out);
         }
         match &mut self.splitting {
@@ -67,7 +75,8 @@ impl<P: Participant> Shard<P> {
             None => {
                 let until = now.boot_ns + DRAIN_NS;
                 let (asked, proposed, parked) = ((from, id), false, Vec::new());
-                self.splitting = Some(Splitting { key: at, shard, transaction, asked, until, proposed, parked });
+                self.splitting =
+                    Some(Splitting { key: at, shard, transaction, asked, until, proposed, parked });
                 out.arm(Timer::Split, until);
             }
         }
@@ -84,7 +93,10 @@ impl<P: Participant> Shard<P> {
 
     /// Goes on with a split as soon as nothing is under way.
     pub(super) fn go_on_splitting(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
-        let Some(splitting) = self.splitting.as_ref().filter(|splitting| !splitting.proposed) else { return };
+        let Some(splitting) = self.splitting.as_ref().filter(|splitting| !splitting.proposed)
+        else {
+            return;
+        };
         let until = splitting.until;
         if now.boot_ns >= until {
             P::end_for_split(self, now, out);
@@ -110,7 +122,9 @@ impl<P: Participant> Shard<P> {
 
     /// Some transaction stays prepared for longer than a split may hold others back.
     fn give_up_split(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
-        let Some(Splitting { asked: (from, id), parked, .. }) = self.splitting.take() else { return };
+        let Some(Splitting { asked: (from, id), parked, .. }) = self.splitting.take() else {
+            return;
+        };
         sometimes!("a split is given up because of what is prepared");
         let why = "transactions that are prepared in this shard have not ended within two seconds: try again when the other shards that they wrote into can be reached".to_owned();
         self.answer(from, ShardResponse::Refused { id, why }, out);
@@ -120,18 +134,32 @@ impl<P: Participant> Shard<P> {
     }
 
     /// A split is agreed: whoever leads says so once its timestamp has passed.
-    pub(super) fn on_split_agreed(&mut self, now: Reading, at: Timestamp, out: &mut Outbox<Shard<P>>) {
+    pub(super) fn on_split_agreed(
+        &mut self,
+        now: Reading,
+        at: Timestamp,
+        out: &mut Outbox<Shard<P>>,
+    ) {
         step!("member: a split is agreed");
-        let Some(Splitting { transaction, asked, parked, .. }) = self.splitting.take() else { return };
+        let Some(Splitting { transaction, asked, parked, .. }) = self.splitting.take() else {
+            return;
+        };
         self.participant.answer_when_passed(now, at, transaction, asked);
         for (from, request) in parked {
             P::on_request(self, now, from, request, out);
         }
     }
 
-    /// A copy is about to take this member's place, and tells of these splits. Those that stand in the log here and are not applied yet are applied first,
-    /// with everything before them: the rows of what was split off are here, and whoever acknowledged the entry may be alone with them. True if there were any.
-    pub fn learn_births(&mut self, now: Reading, rows: &Rows<P::Rows>, out: &mut Outbox<Shard<P>>) -> bool {
+    /// A copy is about to take this member's place, and tells of these splits. Those that stand in
+    /// the log here and are not applied yet are applied first, with everything before them: the
+    /// rows of what was split off are here, and whoever acknowledged the entry may be alone with
+    /// them. True if there were any.
+    pub fn learn_births(
+        &mut self,
+        now: Reading,
+        rows: &Rows<P::Rows>,
+        out: &mut Outbox<Shard<P>>,
+    ) -> bool {
         if broken(rules::SPLIT_SKIPPED) {
             return false;
         }
@@ -147,7 +175,8 @@ impl<P: Participant> Shard<P> {
     /// Whether a shard is to be born here, as the log says; it may not come to be agreed.
     pub fn expects(&self, child: ShardId) -> bool {
         let is_its_split = |entry: Entry| {
-            let command = P::Command::decode(&entry.payload).ok().flatten().map(P::Command::into_shard);
+            let command =
+                P::Command::decode(&entry.payload).ok().flatten().map(P::Command::into_shard);
             matches!(command, Some(Ok(ShardCommand::Split { shard, .. })) if shard == child)
         };
         self.group.in_doubt().into_iter().any(is_its_split)
@@ -163,11 +192,24 @@ impl<P: Participant> Shard<P> {
     }
 
     /// Answers which shard has a key that is looked for here.
-    pub(crate) fn answer_moved(&self, from: Address, id: u64, key: &Key, out: &mut Outbox<Shard<P>>) {
-        let to = self.children.range::<Key, _>(..=key).next_back().map(|(from, shard)| (from.clone(), *shard));
-        // Keys past this shard's end: the first shard knows which one has them, or leads to one that does.
+    pub(crate) fn answer_moved(
+        &self,
+        from: Address,
+        id: u64,
+        key: &Key,
+        out: &mut Outbox<Shard<P>>,
+    ) {
+        let to = self
+            .children
+            .range::<Key, _>(..=key)
+            .next_back()
+            .map(|(from, shard)| (from.clone(), *shard));
+        // Keys past this shard's end: the first shard knows which one has them, or leads to one
+        // that does.
         let end = self.bounds.end.as_ref().filter(|end| key >= *end);
-        let to = to.or_else(|| end.map(|end| (end.clone(), FIRST_SHARD)).filter(|_| self.shard != FIRST_SHARD));
+        let to = to.or_else(|| {
+            end.map(|end| (end.clone(), FIRST_SHARD)).filter(|_| self.shard != FIRST_SHARD)
+        });
         self.answer(from, ShardResponse::Moved { id, to }, out);
     }
 }

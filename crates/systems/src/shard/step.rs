@@ -3,7 +3,9 @@
 use super::ceilings::{CLOSE_EVERY_NS, LEASE_SOON_NS};
 use super::leadership::Workload;
 use super::records::{row_of_ceiling, row_of_members, rows_of_birth};
-use super::{Birth, Command, Effect, Message, MessageOf, Participant, Shard, ShardCommand, Timer, issuer};
+use super::{
+    Birth, Command, Effect, Message, MessageOf, Participant, Shard, ShardCommand, Timer, issuer,
+};
 use crate::shard::rules;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
@@ -20,7 +22,9 @@ pub(super) fn embed<P: Participant>(
     use meridian_machine::Effect as E;
     Some(match effect {
         E::Send { to, message } => E::Send { to, message: Message::Group(message) },
-        E::SendBefore { deadline, to, message } => E::SendBefore { deadline, to, message: Message::Group(message) },
+        E::SendBefore { deadline, to, message } => {
+            E::SendBefore { deadline, to, message: Message::Group(message) }
+        }
         E::Arm { timer, at } => E::Arm { timer: Timer::Group(timer), at },
         E::Disarm { timer } => E::Disarm { timer: Timer::Group(timer) },
         E::Persist { position, record } => E::Persist { position, record },
@@ -37,7 +41,13 @@ impl<P: Participant> Machine for Shard<P> {
     type Record = Record;
     type Effect = Effect<P::Read>;
 
-    fn on_message(&mut self, now: Reading, from: Address, message: MessageOf<P>, out: &mut Outbox<Self>) {
+    fn on_message(
+        &mut self,
+        now: Reading,
+        from: Address,
+        message: MessageOf<P>,
+        out: &mut Outbox<Self>,
+    ) {
         match message {
             Message::Group(message) => {
                 self.with_group(now, out, |group, out| group.on_message(now, from, message, out));
@@ -51,14 +61,17 @@ impl<P: Participant> Machine for Shard<P> {
                 }
             }
             Message::Shown(at) if self.group.is_peer(from) => self.shown = self.shown.max(at),
-            Message::Shown(_) | Message::Answer(_) | Message::Leads(_) => return, // Not for this member.
+            // Not for this member.
+            Message::Shown(_) | Message::Answer(_) | Message::Leads(_) => return,
         }
         self.finish(now, out);
     }
 
     fn on_timer(&mut self, now: Reading, timer: Timer, out: &mut Outbox<Self>) {
         match timer {
-            Timer::Group(timer) => self.with_group(now, out, |group, out| group.on_timer(now, timer, out)),
+            Timer::Group(timer) => {
+                self.with_group(now, out, |group, out| group.on_timer(now, timer, out))
+            }
             Timer::CommitWait | Timer::HandOver | Timer::Split => {}
             Timer::Workload => self.look_at_workload(now, out),
             Timer::Close => self.tell_shown(out),
@@ -76,7 +89,8 @@ impl<P: Participant> Machine for Shard<P> {
 }
 
 impl<P: Participant> Shard<P> {
-    /// Lets the group do something of its own (compact, abdicate, install a snapshot), then goes on.
+    /// Lets the group do something of its own (compact, abdicate, install a snapshot), then goes
+    /// on.
     pub fn with_group<R>(
         &mut self,
         now: Reading,
@@ -89,7 +103,8 @@ impl<P: Participant> Shard<P> {
         let gave_up = self.published.leads && !self.group.is_leader();
         let gone = self.published.until > 0 && self.group.lease().is_none();
         if (gave_up || gone) && !broken(rules::SLOT_WITHDRAWN_LATE) {
-            // Before another is told that it may lead: its commits must not be missed by a session that begins here afterwards.
+            // Before another is told that it may lead: its commits must not be missed by a session
+            // that begins here afterwards.
             self.published = Readable { until: 0, leads: false, quiet: false, ..self.published };
             out.act_at(before, Effect::Readable(self.published));
         }
@@ -101,11 +116,16 @@ impl<P: Participant> Shard<P> {
 
     fn on_event(&mut self, now: Reading, event: Event, out: &mut Outbox<Shard<P>>) {
         match event {
-            Event::Committed { entries } => entries.into_iter().for_each(|entry| self.apply(now, &entry, out)),
+            Event::Committed { entries } => {
+                entries.into_iter().for_each(|entry| self.apply(now, &entry, out))
+            }
             Event::BecameLeader { .. } => {
                 self.workload = Workload::new(now.boot_ns);
-                let floor =
-                    if broken(rules::ISSUER_BELOW_LOG) { Timestamp::ZERO } else { self.agreed.max(self.ceiling) };
+                let floor = if broken(rules::ISSUER_BELOW_LOG) {
+                    Timestamp::ZERO
+                } else {
+                    self.agreed.max(self.ceiling)
+                };
                 self.issuer = issuer(self.me, self.shard, floor);
                 self.group.use_timestamp(self.agreed.nanos);
             }
@@ -143,7 +163,10 @@ impl<P: Participant> Shard<P> {
         let command = match P::Command::decode(&entry.payload) {
             Ok(None) => return,
             Ok(Some(command)) => command,
-            Err(damaged) => return out.act(Effect::Stop { why: format!("entry {}: {}", entry.index, damaged.0) }),
+            Err(damaged) => {
+                return out
+                    .act(Effect::Stop { why: format!("entry {}: {}", entry.index, damaged.0) });
+            }
         };
         match command.into_shard() {
             Err(command) => P::apply(self, now, entry, command, out),
@@ -157,9 +180,11 @@ impl<P: Participant> Shard<P> {
                 self.advance(at);
                 self.bounds = self.bounds.clone().cut(&key).0;
                 self.children.insert(key.clone(), shard);
-                let stays_witness = members.as_ref().is_some_and(|members| members.is_witness(self.me));
+                let stays_witness =
+                    members.as_ref().is_some_and(|members| members.is_witness(self.me));
                 let hollow = self.is_witness() && !stays_witness && !broken(rules::HOLLOW_CHILD);
-                let birth = members.map(|members| Birth { members, index: entry.index, term: entry.term });
+                let birth =
+                    members.map(|members| Birth { members, index: entry.index, term: entry.term });
                 let births = birth.iter().flat_map(|birth| rows_of_birth(self.shard, shard, birth));
                 let rows = births.chain(self.participant.rows_of_child(shard)).collect();
                 self.split_off.extend(birth.map(|birth| (shard, birth)));
@@ -190,7 +215,8 @@ impl<P: Participant> Shard<P> {
         (self.floor, self.wanted_ceiling, self.raising) = (Timestamp::ZERO, None, false);
     }
 
-    /// The end of every step: what may be shown is shown, what may be drawn is drawn, what was gathered leaves.
+    /// The end of every step: what may be shown is shown, what may be drawn is drawn, what was
+    /// gathered leaves.
     pub(crate) fn finish(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         P::release(self, now, out);
         self.hand_over_when_drained(now, out);
@@ -213,7 +239,8 @@ impl<P: Participant> Shard<P> {
         self.participant.send(out);
     }
 
-    /// Begins to serve as soon as everything that was agreed under earlier leaders has surely passed.
+    /// Begins to serve as soon as everything that was agreed under earlier leaders has surely
+    /// passed.
     fn assume_leadership(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let inherited = self.agreed.max(self.ceiling);
         let passed = broken(rules::ISSUER_BELOW_LOG) || now.interval.after(inherited.nanos);
@@ -250,13 +277,18 @@ impl<P: Participant> Shard<P> {
         let alone = self.serving && self.participant.reads_alone();
         let lease = self.group.lease().filter(|_| alone).map_or(0, |lease| lease.granted_until);
         self.shown = self.shown.max(self.visible);
-        if self.serving && self.shown > self.told && !self.telling && self.group.peers().next().is_some() {
+        if self.serving
+            && self.shown > self.told
+            && !self.telling
+            && self.group.peers().next().is_some()
+        {
             self.telling = true;
             out.arm(Timer::Close, now.boot_ns + CLOSE_EVERY_NS);
         }
         let leads = self.serving && self.group.is_leader();
         let quiet = self.participant.is_quiet();
-        let readable = Readable { through: self.newest(), until: lease, leads, quiet, closed: self.closed() };
+        let readable =
+            Readable { through: self.newest(), until: lease, leads, quiet, closed: self.closed() };
         if readable != self.published {
             self.published = readable;
             out.act(Effect::Readable(readable));

@@ -1,7 +1,9 @@
-//! Attempts that have locked nothing here, and ask for their commit, or to be prepared, in one trip: blind writes (§4.2.1: writes are buffered at the client).
+//! Attempts that have locked nothing here, and ask for their commit, or to be prepared, in one
+//! trip: blind writes (§4.2.1: writes are buffered at the client).
 //!
-//! Whoever has locked something names a birth in a leadership, and an echo of his question is told by it. These name a leadership of which their gateway has
-//! heard, and until when they may begin: an echo is told by what this leadership remembers, and after that by the time.
+//! Whoever has locked something names a birth in a leadership, and an echo of his question is told
+//! by it. These name a leadership of which their gateway has heard, and until when they may begin:
+//! an echo is told by what this leadership remembers, and after that by the time.
 //!
 //! ```text
 //!   begins ──────────────── remembered, however it ends ──────────────▶ by ── nothing begins any more
@@ -9,7 +11,8 @@
 //!
 //! 1. In one leadership an attempt begins once; in any other it does not begin.
 //! 2. Who was refused never begins. So a refusal is final, and the session may lock first.
-//! 3. Time does not go back here: a clock that lies makes sessions lock first, and nothing begin twice.
+//! 3. Time does not go back here: a clock that lies makes sessions lock first, and nothing begin
+//!    twice.
 
 use super::two_phase::Ballot;
 use meridian_clock::Timestamp;
@@ -43,8 +46,8 @@ pub(super) struct Blinds {
     ends: BTreeSet<(u64, TransactionId)>,
     /// The latest time that was ever read here.
     latest_ns: u64,
-    /// Lives of nodes whose times are not to be believed, or who asked too much: nothing of theirs begins before then, and whatever was refused does not begin
-    /// later.
+    /// Lives of nodes whose times are not to be believed, or who asked too much: nothing of theirs
+    /// begins before then, and whatever was refused does not begin later.
     unheard: BTreeMap<(u32, u32), u64>,
     /// Votes that came before the commits that they are for.
     early: BTreeMap<TransactionId, Vec<Ballot>>,
@@ -53,7 +56,9 @@ pub(super) struct Blinds {
 impl Blinds {
     fn pass(&mut self, latest_ns: u64) {
         self.latest_ns = self.latest_ns.max(latest_ns);
-        while let Some((by, who)) = self.ends.first().copied().filter(|(by, _)| *by < self.latest_ns) {
+        while let Some((by, who)) =
+            self.ends.first().copied().filter(|(by, _)| *by < self.latest_ns)
+        {
             self.ends.remove(&(by, who));
             self.known.remove(&who);
             self.early.remove(&who); // They ask what became of it.
@@ -62,7 +67,8 @@ impl Blinds {
 
     /// Whether nothing of a node is heard, or has been since it said this.
     fn is_unheard(&mut self, of: (u32, u32), by: u64) -> bool {
-        let Some(until) = self.unheard.get_mut(&of).filter(|until| **until >= self.latest_ns) else {
+        let Some(until) = self.unheard.get_mut(&of).filter(|until| **until >= self.latest_ns)
+        else {
             self.unheard.remove(&of);
             return false;
         };
@@ -88,7 +94,8 @@ impl Blinds {
             return Heard::Known;
         }
         if by - self.latest_ns > FAR_NS || self.known.len() >= MOST {
-            // To be refused it would have to be remembered for longer than it may be: all of that node's are refused for as long.
+            // To be refused it would have to be remembered for longer than it may be: all of that
+            // node's are refused for as long.
             self.hears_no_more(of, by);
             return Heard::Known;
         }
@@ -169,10 +176,21 @@ mod tests {
         assert_eq!(blinds.hear(0, who(1), FAR_NS + 1), Heard::Known);
         assert_eq!(blinds.hear(FAR_NS, who(1), FAR_NS + 1), Heard::Known, "a refusal is final");
         assert_eq!(blinds.hear(FAR_NS, who(2), FAR_NS + 1), Heard::Known);
-        assert_eq!(blinds.hear(FAR_NS, TransactionId { incarnation: 2, ..who(3) }, FAR_NS + 1), Heard::New);
-        assert_eq!(blinds.hear(FAR_NS + 1, who(4), 2 * FAR_NS), Heard::Known, "as long as it was refused");
+        assert_eq!(
+            blinds.hear(FAR_NS, TransactionId { incarnation: 2, ..who(3) }, FAR_NS + 1),
+            Heard::New
+        );
+        assert_eq!(
+            blinds.hear(FAR_NS + 1, who(4), 2 * FAR_NS),
+            Heard::Known,
+            "as long as it was refused"
+        );
         assert_eq!(blinds.hear(2 * FAR_NS + 1, who(4), 2 * FAR_NS), Heard::Late);
-        assert_eq!(blinds.hear(2 * FAR_NS + 1, who(5), 2 * FAR_NS + 2), Heard::New, "and then it is heard again");
+        assert_eq!(
+            blinds.hear(2 * FAR_NS + 1, who(5), 2 * FAR_NS + 2),
+            Heard::New,
+            "and then it is heard again"
+        );
     }
 
     #[test]

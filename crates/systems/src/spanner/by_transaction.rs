@@ -1,4 +1,5 @@
-//! What is under way, in its order and by the transaction that it is of: a request looks for its own transaction's without a walk through all others'.
+//! What is under way, in its order and by the transaction that it is of: a request looks for its
+//! own transaction's without a walk through all others'.
 
 use super::participant::{Passing, Pending};
 use meridian_txn::TransactionId;
@@ -23,7 +24,8 @@ impl OfTransaction for Passing {
 
 /// Entries in the order of their places.
 ///
-/// Invariant: `places` has `(transaction, place)` of each entry, and nothing else. An entry's transaction never changes.
+/// Invariant: `places` has `(transaction, place)` of each entry, and nothing else. An entry's
+/// transaction never changes.
 pub(super) struct ByTransaction<K, V> {
     entries: BTreeMap<K, V>,
     places: BTreeSet<(TransactionId, K)>,
@@ -57,7 +59,10 @@ impl<K: Ord + Copy + Default, V: OfTransaction> ByTransaction<K, V> {
 
     /// Where a transaction's are.
     fn places_of(&self, who: TransactionId) -> impl Iterator<Item = K> + '_ {
-        self.places.range((who, K::default())..).take_while(move |(of, _)| *of == who).map(|(_, place)| *place)
+        self.places
+            .range((who, K::default())..)
+            .take_while(move |(of, _)| *of == who)
+            .map(|(_, place)| *place)
     }
 
     /// The first place of a transaction's.
@@ -76,8 +81,13 @@ impl<K: Ord + Copy + Default, V: OfTransaction> ByTransaction<K, V> {
     }
 
     /// The first of a transaction's of which something holds.
-    pub(super) fn find_of(&mut self, who: TransactionId, holds: impl Fn(&V) -> bool) -> Option<&mut V> {
-        let place = self.places_of(who).find(|place| self.entries.get(place).is_some_and(&holds))?;
+    pub(super) fn find_of(
+        &mut self,
+        who: TransactionId,
+        holds: impl Fn(&V) -> bool,
+    ) -> Option<&mut V> {
+        let place =
+            self.places_of(who).find(|place| self.entries.get(place).is_some_and(&holds))?;
         self.entries.get_mut(&place)
     }
 

@@ -1,4 +1,5 @@
-//! From a drawn timestamp to an answer: agreement, installation, commit wait (§4.1.2), and what may be shown.
+//! From a drawn timestamp to an answer: agreement, installation, commit wait (§4.1.2), and what may
+//! be shown.
 
 use super::blind::Blinds;
 use super::participant::{Passing, Pending};
@@ -19,7 +20,8 @@ impl<T: TimestampPolicy> Member<T> {
     /// Draws timestamps for commits and prepares that hold their locks.
     pub(super) fn draw(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         if now.health != Health::Good && !broken(locking_rules::FENCED_SERVES) {
-            return; // How far ahead a vote is, and when a change of the schema is due, is not known either.
+            // How far ahead a vote is, and when a change of the schema is due, is not known either.
+            return;
         }
         for _ in 0..self.participant.ready.len() {
             let Some(mut pending) = self.participant.ready.pop_front() else { return };
@@ -35,7 +37,9 @@ impl<T: TimestampPolicy> Member<T> {
                 self.abort_voted(now, pending, &votes, Conflict::Late, out);
                 continue;
             }
-            if let Some(votes) = pending.votes.as_ref().filter(|_| !broken(rules::COMMIT_BELOW_PREPARE)) {
+            if let Some(votes) =
+                pending.votes.as_ref().filter(|_| !broken(rules::COMMIT_BELOW_PREPARE))
+            {
                 self.issuer.observe(votes.above());
             }
             let Some(at) = self.draw_one(now) else {
@@ -61,7 +65,14 @@ impl<T: TimestampPolicy> Member<T> {
                     let prepared = pending.votes.as_ref().map(Collected::prepared);
                     let (participants, voted_in) = prepared.unwrap_or_default();
                     let writes = writes.clone();
-                    Some(Agreed::Commit { at, transaction, writes, participants, schemas, voted_in })
+                    Some(Agreed::Commit {
+                        at,
+                        transaction,
+                        writes,
+                        participants,
+                        schemas,
+                        voted_in,
+                    })
                 }
                 _ => self.record_of(&pending, at),
             };
@@ -81,7 +92,13 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Applies a command about transactions.
-    pub(super) fn on_agreed(&mut self, now: Reading, entry: &Entry, agreed: Agreed, out: &mut Outbox<Member<T>>) {
+    pub(super) fn on_agreed(
+        &mut self,
+        now: Reading,
+        entry: &Entry,
+        agreed: Agreed,
+        out: &mut Outbox<Member<T>>,
+    ) {
         match agreed {
             Agreed::Commit { at, transaction, mut writes, participants, schemas, voted_in } => {
                 self.advance(at);
@@ -103,9 +120,10 @@ impl<T: TimestampPolicy> Member<T> {
                     _ => Vec::new(),
                 };
                 let agreed_ns = now.boot_ns;
-                self.participant
-                    .passing
-                    .insert(at, Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema });
+                self.participant.passing.insert(
+                    at,
+                    Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema },
+                );
                 self.unregister(now, transaction, out);
             }
             Agreed::Prepare { transaction, prepared } => {
@@ -115,7 +133,10 @@ impl<T: TimestampPolicy> Member<T> {
                 self.install(entry, at, vec![row], false, out);
             }
             Agreed::Outcome { transaction, at } => {
-                let Some((installed_at, writes)) = self.on_outcome_agreed(transaction, at, out) else { return };
+                let Some((installed_at, writes)) = self.on_outcome_agreed(transaction, at, out)
+                else {
+                    return;
+                };
                 self.install(entry, installed_at, writes, true, out);
                 if let Some(at) = at {
                     self.participant.remember(transaction, at, entry.term);
@@ -145,7 +166,8 @@ impl<T: TimestampPolicy> Member<T> {
         for pending in waiting.chain(std::mem::take(&mut self.participant.ready)) {
             self.refuse(&pending, why.clone(), out);
             let votes = pending.votes.iter();
-            votes.for_each(|votes| self.tell_outcome(pending.request.transaction, None, votes, out));
+            votes
+                .for_each(|votes| self.tell_outcome(pending.request.transaction, None, votes, out));
         }
         for Pending { from, request, .. } in self.participant.agreeing.take() {
             let id = request.id;
@@ -167,7 +189,9 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Shows commits whose timestamps have surely passed: the commit wait ends (§4.1.2).
     pub(super) fn release_waited_commits(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
-        while let Some(passing) = self.participant.passing.pop_first_if(|passing| T::is_visible(now, passing.at)) {
+        while let Some(passing) =
+            self.participant.passing.pop_first_if(|passing| T::is_visible(now, passing.at))
+        {
             let Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, .. } = passing;
             self.visible = self.visible.max(at);
             if let Some((from, id)) = asked {
@@ -188,7 +212,8 @@ impl<T: TimestampPolicy> Member<T> {
             self.judge(now, verdicts, out);
         }
         let oldest = self.participant.oldest_in_flight().unwrap_or(Timestamp::MAX);
-        let follows = self.participant.late.iter().map(|late| late.at).filter(|at| *at < oldest).max();
+        let follows =
+            self.participant.late.iter().map(|late| late.at).filter(|at| *at < oldest).max();
         self.visible = self.visible.max(follows.unwrap_or_default());
         let visible = self.visible;
         self.participant.late.retain(|late| late.at > visible);

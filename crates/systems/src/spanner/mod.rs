@@ -13,7 +13,8 @@
 //!                                       TT.after(commit_at) ─▶ visible: locks released, answered, others told
 //! ```
 //!
-//! The shard itself (its group, keys, timestamps and leadership) is in [`shard`]. Here is what orders transactions:
+//! The shard itself (its group, keys, timestamps and leadership) is in [`shard`]. Here is what
+//! orders transactions:
 //!
 //! | file | question |
 //! |---|---|
@@ -29,20 +30,20 @@
 //!
 //! Invariants, besides those of a shard:
 //! 1. Nothing is answered or shown before `TT.after(commit_at)` (I3). The wait overlaps agreement.
-//! 2. A snapshot "now" of one shard alone is the newest visible commit, or what is closed since, while nothing is prepared
-//!    that writes into what is read (Trap A.5-6); of several it is `now.latest`, or the latest of what each says of
-//!    itself.
-//! 3. Locks belong to one leadership: a request that bears another's number is refused (Trap A.5-7). Those of prepared
-//!    transactions are in the log.
-//! 4. The log names the transaction of each commit, so that a repeated request is answered with the same timestamp (Trap
-//!    A.5-11), after a restart too while the entry is still in the log. What may have been forgotten is answered
-//!    `Unknown`, never `Aborted` (Trap A.5-15).
-//! 5. The future is not promised: a snapshot well beyond `now.latest` is answered `Unknown`, for every commit would have
-//!    to wait for it.
+//! 2. A snapshot "now" of one shard alone is the newest visible commit, or what is closed since,
+//!    while nothing is prepared that writes into what is read (Trap A.5-6); of several it is
+//!    `now.latest`, or the latest of what each says of itself.
+//! 3. Locks belong to one leadership: a request that bears another's number is refused (Trap
+//!    A.5-7). Those of prepared transactions are in the log.
+//! 4. The log names the transaction of each commit, so that a repeated request is answered with the
+//!    same timestamp (Trap A.5-11), after a restart too while the entry is still in the log. What
+//!    may have been forgotten is answered `Unknown`, never `Aborted` (Trap A.5-15).
+//! 5. The future is not promised: a snapshot well beyond `now.latest` is answered `Unknown`, for
+//!    every commit would have to wait for it.
 //!
-//! **Not here yet.** A node does not know where another group's members are: a question goes to every node.
-//! A commit that names no leadership because its transaction read nothing is recognised when it is repeated only as long
-//! as its outcome is remembered.
+//! **Not here yet.** A node does not know where another group's members are: a question goes to
+//! every node. A commit that names no leadership because its transaction read nothing is recognised
+//! when it is repeated only as long as its outcome is remembered.
 
 mod blind;
 mod by_transaction;
@@ -88,7 +89,9 @@ pub type Kept = shard::Kept<TransactionRows>;
 /// A shard's rows about itself.
 pub type Rows = shard::Rows<TransactionRows>;
 
-pub use crate::shard::{Birth, Config, Damaged, Invitations, MOST_SHARDS, Origin, Timer, lifecycle, members_at_birth};
+pub use crate::shard::{
+    Birth, Config, Damaged, Invitations, MOST_SHARDS, Origin, Timer, lifecycle, members_at_birth,
+};
 pub use participant::{Locking, Serve};
 pub use records::{Agreed, Decision, Prepared, TransactionRows};
 

@@ -1,5 +1,5 @@
-//! Two-phase locking as a shard's participant: what a leader knows of transactions, and what every member knows of those
-//! that are prepared.
+//! Two-phase locking as a shard's participant: what a leader knows of transactions, and what every
+//! member knows of those that are prepared.
 
 use super::blind::Blinds;
 use super::by_transaction::ByTransaction;
@@ -15,7 +15,9 @@ use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, Write};
 use meridian_replication::group::{Entry, Index, Term};
-use meridian_txn::locking::{Ask, Between, Footing, LockTable, Reply, Request, Spent, Ticket, TransactionId, Verdict};
+use meridian_txn::locking::{
+    Ask, Between, Footing, LockTable, Reply, Request, Spent, Ticket, TransactionId, Verdict,
+};
 use meridian_txn::{Age, Conflict};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::marker::PhantomData;
@@ -82,7 +84,15 @@ impl Pending {
     }
 
     pub(super) fn new(from: Address, request: Request) -> Pending {
-        Pending { from, request, locked: 0, at: Timestamp::ZERO, drawn_ns: 0, votes: None, registered: false }
+        Pending {
+            from,
+            request,
+            locked: 0,
+            at: Timestamp::ZERO,
+            drawn_ns: 0,
+            votes: None,
+            registered: false,
+        }
     }
 }
 
@@ -154,7 +164,8 @@ pub struct Locking<T: TimestampPolicy> {
     pub(super) debts: BTreeMap<TransactionId, Debt>,
     /// Commits that wait for votes.
     pub(super) collecting: BTreeMap<TransactionId, Collecting>,
-    /// Attempts that have only read here, and want to vote; and those that have, with the bound of their commit timestamps.
+    /// Attempts that have only read here, and want to vote; and those that have, with the bound of
+    /// their commit timestamps.
     pub(super) would_vote: Vec<Pending>,
     pub(super) readers: BTreeMap<TransactionId, Reader>,
     /// Those whose bound is to be a later one.
@@ -168,7 +179,8 @@ pub struct Locking<T: TimestampPolicy> {
     most_outcomes: usize,
     /// The remembered outcomes and their terms, oldest first.
     pub(super) remembered: VecDeque<(TransactionId, Term)>,
-    /// Outcomes of this term and of earlier ones may be forgotten: a request for one is answered `Unknown`, never `Aborted`.
+    /// Outcomes of this term and of earlier ones may be forgotten: a request for one is answered
+    /// `Unknown`, never `Aborted`.
     pub(super) forgotten: Term,
 }
 
@@ -234,17 +246,24 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
 
     fn restore(shard: &mut Member<T>, rows: TransactionRows) {
         let this = &mut shard.participant;
-        this.prepared = rows.prepared.into_iter().map(|(who, prepared)| (who, InDoubt::new(prepared))).collect();
+        this.prepared = rows
+            .prepared
+            .into_iter()
+            .map(|(who, prepared)| (who, InDoubt::new(prepared)))
+            .collect();
         let changes = |(who, doubt): (&TransactionId, &InDoubt)| {
             doubt.record.changes.as_ref().map(|changes| (*who, Registered::new(changes)))
         };
         this.schemas.registered = this.prepared.iter().filter_map(changes).collect();
         this.schemas.agreed = rows.schemas;
-        this.debts = rows.decisions.into_iter().map(|(who, decision)| (who, Debt::new(decision))).collect();
+        this.debts =
+            rows.decisions.into_iter().map(|(who, decision)| (who, Debt::new(decision))).collect();
     }
 
     fn recall(&mut self, command: Agreed, term: Term) {
-        if let Agreed::Commit { at, transaction, .. } | Agreed::Outcome { at: Some(at), transaction } = command {
+        if let Agreed::Commit { at, transaction, .. }
+        | Agreed::Outcome { at: Some(at), transaction } = command
+        {
             self.remember(transaction, at, term);
         }
     }
@@ -253,15 +272,33 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         self.forgotten = self.forgotten.max(term);
     }
 
-    fn on_request(shard: &mut Member<T>, now: Reading, from: Address, request: Request, out: &mut Outbox<Member<T>>) {
+    fn on_request(
+        shard: &mut Member<T>,
+        now: Reading,
+        from: Address,
+        request: Request,
+        out: &mut Outbox<Member<T>>,
+    ) {
         shard.on_ask(now, from, request, out);
     }
 
-    fn on_peer(shard: &mut Member<T>, now: Reading, from: Address, message: Between, out: &mut Outbox<Member<T>>) {
+    fn on_peer(
+        shard: &mut Member<T>,
+        now: Reading,
+        from: Address,
+        message: Between,
+        out: &mut Outbox<Member<T>>,
+    ) {
         shard.on_between(now, from, message, out);
     }
 
-    fn apply(shard: &mut Member<T>, now: Reading, entry: &Entry, command: Agreed, out: &mut Outbox<Member<T>>) {
+    fn apply(
+        shard: &mut Member<T>,
+        now: Reading,
+        entry: &Entry,
+        command: Agreed,
+        out: &mut Outbox<Member<T>>,
+    ) {
         shard.on_agreed(now, entry, command, out);
     }
 
@@ -315,7 +352,8 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
 
     fn arm(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
         let (serving, this) = (shard.serving, &mut shard.participant);
-        let unresolved = !this.prepared.is_empty() || !this.debts.is_empty() || !this.readers.is_empty();
+        let unresolved =
+            !this.prepared.is_empty() || !this.debts.is_empty() || !this.readers.is_empty();
         if serving && unresolved && !this.resolving {
             this.resolving = true;
             out.arm(shard::Timer::Resolve, now.boot_ns + RESOLVE_NS);
@@ -327,9 +365,12 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
     }
 
     fn send(&mut self, out: &mut Outbox<Member<T>>) {
-        // Behind the slot, which shows it: a read that begins on this node now must find it (real time).
+        // Behind the slot, which shows it: a read that begins on this node now must find it (real
+        // time).
         std::mem::take(&mut self.votes).into_iter().for_each(|(to, vote)| out.send(to, vote));
-        std::mem::take(&mut self.answers).into_iter().for_each(|(to, reply)| out.send(to, Message::Answer(reply)));
+        std::mem::take(&mut self.answers)
+            .into_iter()
+            .for_each(|(to, reply)| out.send(to, Message::Answer(reply)));
     }
 
     fn oldest_in_flight(&self) -> Option<Timestamp> {
@@ -342,7 +383,8 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
     }
 
     fn in_doubt_from(&self) -> Timestamp {
-        let in_doubt = self.prepared.values().map(|doubt| Timestamp::end_of(doubt.record.at.nanos - 1)).min();
+        let in_doubt =
+            self.prepared.values().map(|doubt| Timestamp::end_of(doubt.record.at.nanos - 1)).min();
         in_doubt.filter(|_| !broken(rules::SAFE_TIME_PREPARED)).unwrap_or(Timestamp::MAX)
     }
 
@@ -364,7 +406,12 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         let attempts = self.locks.is_empty() && self.has_drained();
         let shown = self.passing.is_empty() && self.snapshots.is_empty();
         let others = self.prepared.is_empty() && self.debts.is_empty() && self.readers.is_empty();
-        asked && attempts && shown && others && self.collecting.is_empty() && self.would_vote.is_empty()
+        asked
+            && attempts
+            && shown
+            && others
+            && self.collecting.is_empty()
+            && self.would_vote.is_empty()
     }
 
     fn may_split(&self) -> bool {
@@ -388,10 +435,19 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         }
     }
 
-    fn answer_when_passed(&mut self, now: Reading, at: Timestamp, transaction: TransactionId, asked: (Address, u64)) {
+    fn answer_when_passed(
+        &mut self,
+        now: Reading,
+        at: Timestamp,
+        transaction: TransactionId,
+        asked: (Address, u64),
+    ) {
         let (drawn_ns, agreed_ns) = (now.boot_ns, now.boot_ns);
         let (asked, votes, writes, schema) = (Some(asked), None, Vec::new(), false);
-        self.passing.insert(at, Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema });
+        self.passing.insert(
+            at,
+            Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema },
+        );
     }
 
     fn rows_of_child(&self, child: ShardId) -> Vec<Write> {

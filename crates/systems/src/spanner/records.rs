@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 
 const FORMAT: u8 = 1;
 
-/// One agreed entry. Timestamps grow in the order of the log, except those of outcomes, which were chosen elsewhere.
+/// One agreed entry. Timestamps grow in the order of the log, except those of outcomes, which were
+/// chosen elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Agreed {
     /// A transaction committed.
@@ -92,7 +93,8 @@ pub enum Agreed {
         /// The other.
         #[n(2)]
         shard: ShardId,
-        /// Who is in the other's group; everybody there was at the database's creation, if none is given.
+        /// Who is in the other's group; everybody there was at the database's creation, if none is
+        /// given.
         #[n(3)]
         members: Option<Membership>,
     },
@@ -123,7 +125,8 @@ pub struct Prepared {
     /// What it holds here besides, shared or not (Trap A.5-8).
     #[n(4)]
     pub locks: Vec<(KeyRange, Lock)>,
-    /// The commit timestamp is below this one: from there on a schema may be another than it was planned for.
+    /// The commit timestamp is below this one: from there on a schema may be another than it was
+    /// planned for.
     #[n(5)]
     pub below: Option<Timestamp>,
     /// The schemas that it changes, and from when on at the earliest (§4.2.3).
@@ -139,7 +142,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The prepare timestamp that the commit timestamp is at or above: of a change of schemas one that lies ahead.
+    /// The prepare timestamp that the commit timestamp is at or above: of a change of schemas one
+    /// that lies ahead.
     pub fn from(&self) -> Timestamp {
         self.changes.as_ref().map_or(self.at, |(from, _)| self.at.max(*from))
     }
@@ -181,7 +185,9 @@ impl Command for Agreed {
     fn decode(payload: &Payload) -> Result<Option<Agreed>, Damaged> {
         match payload.0.split_first() {
             None => Ok(None),
-            Some((&FORMAT, rest)) => minicbor::decode(rest).map(Some).map_err(|error| Damaged(error.to_string())),
+            Some((&FORMAT, rest)) => {
+                minicbor::decode(rest).map(Some).map_err(|error| Damaged(error.to_string()))
+            }
             Some((format, _)) => Err(Damaged(format!("format {format} is newer than {FORMAT}"))),
         }
     }
@@ -201,7 +207,9 @@ impl Command for Agreed {
     fn about_shard(command: ShardCommand) -> Agreed {
         match command {
             ShardCommand::Ceiling { at, through } => Agreed::Ceiling { at, through },
-            ShardCommand::Split { at, key, shard, members } => Agreed::Split { at, key, shard, members },
+            ShardCommand::Split { at, key, shard, members } => {
+                Agreed::Split { at, key, shard, members }
+            }
             ShardCommand::Members { at } => Agreed::Members { at },
         }
     }
@@ -209,7 +217,9 @@ impl Command for Agreed {
     fn into_shard(self) -> Result<ShardCommand, Agreed> {
         match self {
             Agreed::Ceiling { at, through } => Ok(ShardCommand::Ceiling { at, through }),
-            Agreed::Split { at, key, shard, members } => Ok(ShardCommand::Split { at, key, shard, members }),
+            Agreed::Split { at, key, shard, members } => {
+                Ok(ShardCommand::Split { at, key, shard, members })
+            }
             Agreed::Members { at } => Ok(ShardCommand::Members { at }),
             of_transaction => Err(of_transaction),
         }
@@ -236,12 +246,20 @@ fn name_of(TransactionId { node, incarnation, number }: TransactionId) -> Vec<u8
 }
 
 /// The row of a prepared transaction, or that it is none any more.
-pub(super) fn row_of_prepared(shard: ShardId, transaction: TransactionId, prepared: Option<&Prepared>) -> Write {
+pub(super) fn row_of_prepared(
+    shard: ShardId,
+    transaction: TransactionId,
+    prepared: Option<&Prepared>,
+) -> Write {
     row(shard, PREPARED, &name_of(transaction), prepared.and_then(bytes))
 }
 
 /// The row of a decision, or that every participant has it.
-pub(super) fn row_of_decision(shard: ShardId, transaction: TransactionId, decision: Option<&Decision>) -> Write {
+pub(super) fn row_of_decision(
+    shard: ShardId,
+    transaction: TransactionId,
+    decision: Option<&Decision>,
+) -> Write {
     row(shard, DECISION, &name_of(transaction), decision.and_then(bytes))
 }
 
@@ -253,7 +271,8 @@ pub(super) fn row_of_schema(shard: ShardId, table: u32, history: &SchemaHistory)
 impl OwnRows for TransactionRows {
     fn take(&mut self, kind: u8, name: &[u8], value: &[u8]) -> Option<()> {
         let transaction = || {
-            let part = |from: usize| name.get(from..from + 4)?.try_into().ok().map(u32::from_be_bytes);
+            let part =
+                |from: usize| name.get(from..from + 4)?.try_into().ok().map(u32::from_be_bytes);
             let number = u64::from_be_bytes(name.get(8..16)?.try_into().ok()?);
             Some(TransactionId { node: part(0)?, incarnation: part(4)?, number })
         };
@@ -313,7 +332,8 @@ mod tests {
         let birth = Birth { members: members.clone(), index: Index(4), term: Term(2) };
         let of_child = rows_of_birth(shard, ShardId(3), &birth).swap_remove(0);
         let writes = writes.into_iter().chain([of_child]);
-        let rows: Vec<(Key, Value)> = writes.map(|write| (write.key, write.value.unwrap())).collect();
+        let rows: Vec<(Key, Value)> =
+            writes.map(|write| (write.key, write.value.unwrap())).collect();
         let read = spanner::Rows::read(shard, &rows).unwrap();
         assert_eq!(read.own.prepared, [(transaction, prepared)].into());
         assert_eq!((read.own.decisions, read.ceiling), ([(transaction, decision)].into(), at));

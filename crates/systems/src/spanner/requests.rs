@@ -1,4 +1,5 @@
-//! What sessions ask of a leader: locks, reads, commits, prepares; and who has to wait or to give way.
+//! What sessions ask of a leader: locks, reads, commits, prepares; and who has to wait or to give
+//! way.
 
 use super::blind::Heard;
 use super::participant::{Live, Pending};
@@ -10,18 +11,29 @@ use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::locking::{Ask, Blind, Footing, Reply, Request, Spent, Ticket, TransactionId, Verdict, Vote};
+use meridian_txn::locking::{
+    Ask, Blind, Footing, Reply, Request, Spent, Ticket, TransactionId, Verdict, Vote,
+};
 use meridian_txn::{Conflict, Lock};
 
 impl<T: TimestampPolicy> Member<T> {
-    pub(super) fn on_ask(&mut self, now: Reading, from: Address, mut request: Request, out: &mut Outbox<Member<T>>) {
+    pub(super) fn on_ask(
+        &mut self,
+        now: Reading,
+        from: Address,
+        mut request: Request,
+        out: &mut Outbox<Member<T>>,
+    ) {
         let id = request.id;
         if let Ask::Commit { writes, .. } | Ask::Prepare { writes, .. } = &mut request.ask {
-            writes.sort_by(|one, other| one.key.cmp(&other.key)); // They mostly are; readers look for theirs by halving.
+            // They mostly are; readers look for theirs by halving.
+            writes.sort_by(|one, other| one.key.cmp(&other.key));
         }
         self.is_wanted(now, out);
-        // Who has heard from a later leadership knows better than this one, which has only not heard of its end.
-        let named = request.footing.map(|footing| footing.term).or(request.blind.map(|blind| blind.term));
+        // Who has heard from a later leadership knows better than this one, which has only not
+        // heard of its end.
+        let named =
+            request.footing.map(|footing| footing.term).or(request.blind.map(|blind| blind.term));
         let deposed = named.is_some_and(|term| term > self.group.term().0);
         if !self.serving || !self.group.is_leader() || deposed {
             if deposed && self.serving {
@@ -40,7 +52,8 @@ impl<T: TimestampPolicy> Member<T> {
             {
                 self.say_moved(from, &request, out);
             }
-            Ask::Read { .. } if self.parks(from, &request) || self.holds_back(now, from, &request, out) => {}
+            Ask::Read { .. }
+                if self.parks(from, &request) || self.holds_back(now, from, &request, out) => {}
             // A new attempt goes to whoever is to lead: that will be a moment from now.
             Ask::Read { .. }
                 if request.footing.is_none()
@@ -63,27 +76,38 @@ impl<T: TimestampPolicy> Member<T> {
             }
             Ask::Snapshot { .. } => self.on_snapshot(now, from, request, out),
             Ask::LastTs { range } => self.on_last_ts(now, from, id, range, out),
-            Ask::Split { at, shard } => self.on_split(now, (from, id), transaction, (at.clone(), *shard), out),
+            Ask::Split { at, shard } => {
+                self.on_split(now, (from, id), transaction, (at.clone(), *shard), out)
+            }
             Ask::Members(members) => self.on_members(now, (from, id), members, out),
             Ask::KeepAlive => self.participant.locks.touch(now.boot_ns, transaction),
             Ask::Withdraw => {
                 self.wants_no_answer(transaction);
-                if let Some(live) = self.participant.live.get_mut(&transaction).filter(|live| live.newest < id) {
+                if let Some(live) =
+                    self.participant.live.get_mut(&transaction).filter(|live| live.newest < id)
+                {
                     live.newest = id; // What was asked before may still come.
                     self.withdraw(now, transaction, out);
                 }
             }
             ask @ Ask::Prepare { .. }
-                if Decider::of(ask).is_some_and(|decider| self.has_voted(from, transaction, id, decider, out)) => {}
-            Ask::Read { .. } | Ask::Commit { .. } | Ask::Prepare { .. } if self.repeats(now, from, &request, out) => {
+                if Decider::of(ask)
+                    .is_some_and(|decider| self.has_voted(from, transaction, id, decider, out)) => {
+            }
+            Ask::Read { .. } | Ask::Commit { .. } | Ask::Prepare { .. }
+                if self.repeats(now, from, &request, out) =>
+            {
                 self.participant.locks.touch(now.boot_ns, transaction);
             }
             Ask::Read { range, lock, nowait, .. } => {
                 let (range, lock, nowait) = (range.clone(), *lock, *nowait);
                 if !self.admit(from, &request, out) {
-                } else if nowait && self.participant.locks.would_wait(transaction, request.age, &range, lock) {
+                } else if nowait
+                    && self.participant.locks.would_wait(transaction, request.age, &range, lock)
+                {
                     sometimes!("a read does not wait for a lock");
-                    let birth = self.participant.live.get(&transaction).map_or(0, |live| live.birth);
+                    let birth =
+                        self.participant.live.get(&transaction).map_or(0, |live| live.birth);
                     let footing = Footing { term: self.group.term().0, birth };
                     out.send(from, Message::Answer(Reply::Locked { id, footing }));
                 } else {
@@ -91,25 +115,35 @@ impl<T: TimestampPolicy> Member<T> {
                 }
             }
             Ask::Commit { .. } => {
-                // A repeated request is answered like the first, once that has passed (Trap A.5-11). A commit in
-                // commit wait counts even if its outcome is forgotten already for the sake of newer ones.
+                // A repeated request is answered like the first, once that has passed (Trap
+                // A.5-11). A commit in commit wait counts even if its outcome is forgotten already
+                // for the sake of newer ones.
                 let remembers = !broken(rules::OUTCOMES_FORGOTTEN);
-                if let Some(passing) = self.participant.passing.find_of(transaction, |_| remembers) {
+                if let Some(passing) = self.participant.passing.find_of(transaction, |_| remembers)
+                {
                     sometimes!("a commit is asked for again after it was agreed");
                     passing.asked = Some((from, id));
                     return;
                 }
                 if let Some(at) = self.participant.outcome_of(transaction).filter(|_| remembers) {
                     sometimes!("a commit is asked for again after it was agreed");
-                    return out.send(from, Message::Answer(Reply::Committed { id, at, spent: Spent::default() }));
+                    return out.send(
+                        from,
+                        Message::Answer(Reply::Committed { id, at, spent: Spent::default() }),
+                    );
                 }
                 if !self.hears_blindly(now, from, &request, out) {
                     return;
                 }
-                // One that names no leadership cannot be told from its own echo: gateways name one always.
+                // One that names no leadership cannot be told from its own echo: gateways name one
+                // always.
                 if let Some(footing) = request.footing
                     && footing.term <= self.participant.forgotten.0
-                    && self.participant.live.get(&transaction).is_none_or(|live| live.birth != footing.birth)
+                    && self
+                        .participant
+                        .live
+                        .get(&transaction)
+                        .is_none_or(|live| live.birth != footing.birth)
                 {
                     return out.send(from, Message::Answer(Reply::Unknown { id }));
                 }
@@ -125,8 +159,8 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Whether the same question is under way already: then its answer goes to the repeated one. What the attempt asked before
-    /// and still waits for is withdrawn.
+    /// Whether the same question is under way already: then its answer goes to the repeated one.
+    /// What the attempt asked before and still waits for is withdrawn.
     pub(super) fn repeats(
         &mut self,
         now: Reading,
@@ -134,7 +168,12 @@ impl<T: TimestampPolicy> Member<T> {
         request: &Request,
         out: &mut Outbox<Member<T>>,
     ) -> bool {
-        if self.participant.live.get(&request.transaction).is_some_and(|live| request.id < live.newest) {
+        if self
+            .participant
+            .live
+            .get(&request.transaction)
+            .is_some_and(|live| request.id < live.newest)
+        {
             sometimes!("an old question comes late");
             return true;
         }
@@ -151,8 +190,11 @@ impl<T: TimestampPolicy> Member<T> {
     /// The same question, asked before and not answered yet.
     fn under_way(&mut self, request: &Request) -> Option<&mut Pending> {
         let who = request.transaction;
-        let same = |pending: &Pending| pending.request.transaction == who && pending.request.ask == request.ask;
-        let collecting = self.participant.collecting.get_mut(&who).map(|collecting| &mut collecting.pending);
+        let same = |pending: &Pending| {
+            pending.request.transaction == who && pending.request.ask == request.ask
+        };
+        let collecting =
+            self.participant.collecting.get_mut(&who).map(|collecting| &mut collecting.pending);
         // Few: those of the last moments before a lease reaches further, and changes of schemas.
         let others = self
             .participant
@@ -173,8 +215,15 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Whether an attempt that asks blindly begins here, or did; if not, it is told so, for good. One that does not ask so is heard.
-    fn hears_blindly(&mut self, now: Reading, from: Address, request: &Request, out: &mut Outbox<Member<T>>) -> bool {
+    /// Whether an attempt that asks blindly begins here, or did; if not, it is told so, for good.
+    /// One that does not ask so is heard.
+    fn hears_blindly(
+        &mut self,
+        now: Reading,
+        from: Address,
+        request: &Request,
+        out: &mut Outbox<Member<T>>,
+    ) -> bool {
         let Some(Blind { term, by }) = request.blind else { return true };
         if now.health != Health::Good && !broken(locking_rules::FENCED_SERVES) {
             return false; // By when it may begin is a moment of a clock: it asks again.
@@ -206,9 +255,17 @@ impl<T: TimestampPolicy> Member<T> {
             }
             _ => {
                 sometimes!("an attempt that has locked nothing is to lock first");
-                for Ballot { shard, node, term: voted_in, vote } in self.participant.blinds.take_early(who) {
+                for Ballot { shard, node, term: voted_in, vote } in
+                    self.participant.blinds.take_early(who)
+                {
                     let reads = matches!(vote, Vote::Read { .. });
-                    let asked = Asked { transaction: who, blind: request.blind, decides: term, voted_in, reads };
+                    let asked = Asked {
+                        transaction: who,
+                        blind: request.blind,
+                        decides: term,
+                        voted_in,
+                        reads,
+                    };
                     self.tell_voter(now, self.seat(node, shard), asked, out);
                 }
                 self.refuse(&Pending::new(from, request.clone()), Conflict::LeaderChanged, out);
@@ -219,17 +276,25 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// A split, another leader or another schema waits until attempts have ended.
     fn is_awaited(&self, now: Reading, request: &Request) -> bool {
-        let change = || self.participant.schemas.changes_from(request.transaction, &request.planned);
+        let change =
+            || self.participant.schemas.changes_from(request.transaction, &request.planned);
         self.splitting.is_some()
             || self.workload.heir.is_some()
             || change().is_some_and(|(from, _)| from.nanos <= now.interval.latest)
     }
 
     /// Whether the attempt may go on here; if not, it is told why.
-    pub(super) fn admit(&mut self, from: Address, request: &Request, out: &mut Outbox<Member<T>>) -> bool {
+    pub(super) fn admit(
+        &mut self,
+        from: Address,
+        request: &Request,
+        out: &mut Outbox<Member<T>>,
+    ) -> bool {
         let newest = request.id;
         let why = match (request.footing, self.participant.live.get_mut(&request.transaction)) {
-            (Some(footing), _) if footing.term != self.group.term().0 => Some(Conflict::LeaderChanged),
+            (Some(footing), _) if footing.term != self.group.term().0 => {
+                Some(Conflict::LeaderChanged)
+            }
             (Some(_), None) => Some(Conflict::Expired),
             (Some(footing), Some(live)) if footing.birth != live.birth => {
                 sometimes!("an attempt was born again by an old question");
@@ -247,7 +312,8 @@ impl<T: TimestampPolicy> Member<T> {
                     _ => None,
                 };
                 let (birth, age) = (self.participant.births, request.age);
-                let live = Live { birth, age, application, doomed: None, newest, gateway: from, votes };
+                let live =
+                    Live { birth, age, application, doomed: None, newest, gateway: from, votes };
                 self.participant.live.insert(request.transaction, live);
                 None
             }
@@ -263,21 +329,38 @@ impl<T: TimestampPolicy> Member<T> {
         true
     }
 
-    /// Locks the keys of a commit, or of a prepare, one after the other; a loop, because there may be millions.
-    pub(super) fn lock_writes(&mut self, now: Reading, mut pending: Pending, out: &mut Outbox<Member<T>>) {
+    /// Locks the keys of a commit, or of a prepare, one after the other; a loop, because there may
+    /// be millions.
+    pub(super) fn lock_writes(
+        &mut self,
+        now: Reading,
+        mut pending: Pending,
+        out: &mut Outbox<Member<T>>,
+    ) {
         let (who, age) = (pending.request.transaction, pending.request.age);
-        let (Ask::Commit { writes, .. } | Ask::Prepare { writes, .. }) = &pending.request.ask else {
+        let (Ask::Commit { writes, .. } | Ask::Prepare { writes, .. }) = &pending.request.ask
+        else {
             unreachable!("only those lock writes")
         };
-        if writes.iter().any(|write| !self.bounds.contains(&write.key)) || !self.has_all(pending.change()) {
-            // Its locks stood on keys that were here: a split has ended it, or somebody made a mistake.
+        if writes.iter().any(|write| !self.bounds.contains(&write.key))
+            || !self.has_all(pending.change())
+        {
+            // Its locks stood on keys that were here: a split has ended it, or somebody made a
+            // mistake.
             return self.judge_unplaced(now, pending, out);
         }
         while let Some(write) = writes.get(pending.locked) {
             let range = KeyRange::point(write.key.clone());
             self.participant.next_ticket += 1;
             let ticket = self.participant.next_ticket;
-            let verdicts = self.participant.locks.acquire(now.boot_ns, who, age, range, Lock::Exclusive, ticket);
+            let verdicts = self.participant.locks.acquire(
+                now.boot_ns,
+                who,
+                age,
+                range,
+                Lock::Exclusive,
+                ticket,
+            );
             if verdicts != [Verdict::Granted(ticket)] {
                 sometimes!("a commit waits for a lock");
                 return self.wait(now, ticket, pending, verdicts, out);
@@ -285,22 +368,30 @@ impl<T: TimestampPolicy> Member<T> {
             pending.locked += 1;
         }
         match &pending.request.ask {
-            _ if pending.change().is_some() && !pending.registered => return self.register(now, pending, out),
+            _ if pending.change().is_some() && !pending.registered => {
+                return self.register(now, pending, out);
+            }
             Ask::Prepare { .. } => return self.prepare(pending, out),
-            Ask::Commit { participants, .. } if !participants.is_empty() => return self.collect(now, pending, out),
+            Ask::Commit { participants, .. } if !participants.is_empty() => {
+                return self.collect(now, pending, out);
+            }
             _ => {}
         }
-        let leads = broken(rules::LEASE_UNCHECKED_AT_COMMIT) || now.interval.latest < self.leased_until(now);
+        let leads = broken(rules::LEASE_UNCHECKED_AT_COMMIT)
+            || now.interval.latest < self.leased_until(now);
         let only_read = pending.locked == 0 && pending.change().is_none();
         let as_of = if only_read && leads { self.as_of(now) } else { None };
         if let Some(why) = as_of.and_then(|at| self.unfit(&pending.request, at)) {
             return self.refuse_drawn(now, pending, why, out);
         }
         if let Some(at) = as_of {
-            // It only read. Its locks were held under one lease from its first read to now, so that all it saw is
-            // what stands here now: nothing has to be agreed on.
+            // It only read. Its locks were held under one lease from its first read to now, so that
+            // all it saw is what stands here now: nothing has to be agreed on.
             let id = pending.request.id;
-            out.send(pending.from, Message::Answer(Reply::Committed { id, at, spent: Spent::default() }));
+            out.send(
+                pending.from,
+                Message::Answer(Reply::Committed { id, at, spent: Spent::default() }),
+            );
             self.participant.live.remove(&who);
             self.participant.remember(who, at, self.group.term());
             return self.forget(now, who, out);
@@ -312,9 +403,11 @@ impl<T: TimestampPolicy> Member<T> {
         self.participant.ready.push_back(pending);
     }
 
-    /// The timestamp of what stands here now, at or above everything that was acknowledged anywhere; if it can be had for nothing.
+    /// The timestamp of what stands here now, at or above everything that was acknowledged
+    /// anywhere; if it can be had for nothing.
     fn as_of(&mut self, now: Reading) -> Option<Timestamp> {
-        let shown = self.participant.late.iter().map(|late| late.at).fold(self.visible, Timestamp::max);
+        let shown =
+            self.participant.late.iter().map(|late| late.at).fold(self.visible, Timestamp::max);
         if self.bounds == KeyRange::all() {
             return Some(shown);
         }
@@ -332,16 +425,25 @@ impl<T: TimestampPolicy> Member<T> {
     /// Answers which shard has the keys of a request that are not here.
     pub(super) fn say_moved(&self, from: Address, request: &Request, out: &mut Outbox<Member<T>>) {
         let key = match &request.ask {
-            Ask::Read { range, .. } | Ask::Snapshot { range, .. } | Ask::LastTs { range } => match &self.bounds.end {
-                Some(end) if self.bounds.contains(&range.start) => end,
-                _ => &range.start,
-            },
+            Ask::Read { range, .. } | Ask::Snapshot { range, .. } | Ask::LastTs { range } => {
+                match &self.bounds.end {
+                    Some(end) if self.bounds.contains(&range.start) => end,
+                    _ => &range.start,
+                }
+            }
             Ask::Commit { writes, schema, .. } | Ask::Prepare { writes, schema, .. } => {
-                let ranges = schema.iter().flat_map(|change| &change.tables).map(|(_, range)| range);
-                let beyond = ranges.filter(|range| !self.bounds.contains_range(range)).filter_map(|range| {
-                    if self.bounds.contains(&range.start) { self.bounds.end.as_ref() } else { Some(&range.start) }
-                });
-                let strange = writes.iter().map(|write| &write.key).find(|key| !self.bounds.contains(key));
+                let ranges =
+                    schema.iter().flat_map(|change| &change.tables).map(|(_, range)| range);
+                let beyond =
+                    ranges.filter(|range| !self.bounds.contains_range(range)).filter_map(|range| {
+                        if self.bounds.contains(&range.start) {
+                            self.bounds.end.as_ref()
+                        } else {
+                            Some(&range.start)
+                        }
+                    });
+                let strange =
+                    writes.iter().map(|write| &write.key).find(|key| !self.bounds.contains(key));
                 strange.or(beyond.min()).unwrap_or(&self.bounds.start)
             }
             _ => &self.bounds.start,
@@ -358,7 +460,8 @@ impl<T: TimestampPolicy> Member<T> {
         out: &mut Outbox<Member<T>>,
     ) {
         self.participant.next_ticket += 1;
-        let (ticket, who, age) = (self.participant.next_ticket, pending.request.transaction, pending.request.age);
+        let (ticket, who, age) =
+            (self.participant.next_ticket, pending.request.transaction, pending.request.age);
         let verdicts = self.participant.locks.acquire(now.boot_ns, who, age, range, lock, ticket);
         self.wait(now, ticket, pending, verdicts, out);
     }
@@ -366,7 +469,11 @@ impl<T: TimestampPolicy> Member<T> {
     /// Says who it was that somebody lost against.
     fn name_winner(&self, why: &mut Conflict) {
         if let Conflict::Wounded { by, application, .. } = why {
-            let winner = self.participant.live.values().find(|live| live.age == *by && live.application.is_some());
+            let winner = self
+                .participant
+                .live
+                .values()
+                .find(|live| live.age == *by && live.application.is_some());
             *application = winner.and_then(|live| live.application.clone());
         }
     }
@@ -390,17 +497,27 @@ impl<T: TimestampPolicy> Member<T> {
         self.judge(now, verdicts, out);
     }
 
-    pub(super) fn judge(&mut self, now: Reading, verdicts: Vec<Verdict>, out: &mut Outbox<Member<T>>) {
+    pub(super) fn judge(
+        &mut self,
+        now: Reading,
+        verdicts: Vec<Verdict>,
+        out: &mut Outbox<Member<T>>,
+    ) {
         for verdict in verdicts {
             match verdict {
                 Verdict::Granted(ticket) => {
-                    // One verdict may end an attempt that a later one grants something: that is free again by now.
+                    // One verdict may end an attempt that a later one grants something: that is
+                    // free again by now.
                     let Some(mut pending) = self.participant.pending.remove(ticket) else {
-                        sometimes!("a lock is granted to somebody who was given up a moment before");
+                        sometimes!(
+                            "a lock is granted to somebody who was given up a moment before"
+                        );
                         continue;
                     };
                     match &pending.request.ask {
-                        Ask::Read { .. } => self.serve(pending.from, &pending.request, Timestamp::MAX, None, out),
+                        Ask::Read { .. } => {
+                            self.serve(pending.from, &pending.request, Timestamp::MAX, None, out)
+                        }
                         _ => {
                             pending.locked += 1;
                             self.lock_writes(now, pending, out);
@@ -412,7 +529,9 @@ impl<T: TimestampPolicy> Member<T> {
                     if let Some(live) = self.participant.live.get_mut(&victim) {
                         live.doomed = Some(why.clone());
                     }
-                    if let Some(pending) = ticket.and_then(|ticket| self.participant.pending.remove(ticket)) {
+                    if let Some(pending) =
+                        ticket.and_then(|ticket| self.participant.pending.remove(ticket))
+                    {
                         sometimes!("a transaction that waits is wounded");
                         self.refuse(&pending, why.clone(), out);
                     }
@@ -437,9 +556,18 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Gives up an attempt's locks, unless it is committing: then its outcome decides.
-    pub(super) fn forget(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Member<T>>) {
+    pub(super) fn forget(
+        &mut self,
+        now: Reading,
+        transaction: TransactionId,
+        out: &mut Outbox<Member<T>>,
+    ) {
         let committing = self.is_ending(transaction)
-            || self.participant.would_vote.iter().any(|pending| pending.request.transaction == transaction)
+            || self
+                .participant
+                .would_vote
+                .iter()
+                .any(|pending| pending.request.transaction == transaction)
             || self.participant.prepared.contains_key(&transaction)
             || self.participant.readers.contains_key(&transaction);
         if !committing {

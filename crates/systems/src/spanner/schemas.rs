@@ -6,12 +6,16 @@
 //!    drawn here: as before                    │ nobody draws     │ who was planned for the new version
 //! ```
 //!
-//! 1. Whoever was planned for an older version than the one that holds is refused: when he reads, and when his timestamp is drawn.
-//! 2. A change registers with a timestamp that lies ahead. Below it nobody cares; at or above it whoever was planned for any version is refused when he
-//!    would commit, and waits when he reads, until the change is decided. So nobody who has voted waits for a change.
-//! 3. Before it registers, those who have voted here have ended: their commit timestamps may be above. Who votes from then on does so with a bound.
-//!    A change for which somebody has not ended in time gives way: nobody waits for it, who may be waited for.
-//! 4. The coordinator of a change decides when its timestamp has come, and no sooner: what is drawn after it is not pushed ahead.
+//! 1. Whoever was planned for an older version than the one that holds is refused: when he reads,
+//!    and when his timestamp is drawn.
+//! 2. A change registers with a timestamp that lies ahead. Below it nobody cares; at or above it
+//!    whoever was planned for any version is refused when he would commit, and waits when he reads,
+//!    until the change is decided. So nobody who has voted waits for a change.
+//! 3. Before it registers, those who have voted here have ended: their commit timestamps may be
+//!    above. Who votes from then on does so with a bound. A change for which somebody has not ended
+//!    in time gives way: nobody waits for it, who may be waited for.
+//! 4. The coordinator of a change decides when its timestamp has come, and no sooner: what is drawn
+//!    after it is not pushed ahead.
 
 use super::participant::Pending;
 use super::records::row_of_schema;
@@ -66,7 +70,11 @@ pub(super) struct Schemas {
 
 impl Schemas {
     /// From when on one of these may be another, by somebody else's doing.
-    pub(super) fn changes_from(&self, who: TransactionId, planned: &[SchemaVersion]) -> Option<(Timestamp, u32)> {
+    pub(super) fn changes_from(
+        &self,
+        who: TransactionId,
+        planned: &[SchemaVersion],
+    ) -> Option<(Timestamp, u32)> {
         let others = self.registered.iter().filter(|(other, _)| **other != who);
         let met = |change: &Registered| {
             planned
@@ -74,7 +82,10 @@ impl Schemas {
                 .find(|schema| change.tables.contains(&schema.table))
                 .map(|schema| (change.from, schema.table))
         };
-        others.filter_map(|(_, change)| met(change)).min().filter(|_| !broken(rules::CHANGE_NOT_HEEDED))
+        others
+            .filter_map(|(_, change)| met(change))
+            .min()
+            .filter(|_| !broken(rules::CHANGE_NOT_HEEDED))
     }
 
     /// A version of these that does not hold any more at a timestamp.
@@ -92,7 +103,10 @@ impl Schemas {
             !broken(rules::SCHEMA_UNCHECKED)
                 && self.drawn.get(&schema.table).is_some_and(|version| *version > schema.version)
         };
-        let drawn = planned.iter().find(newer).map(|schema| Conflict::SchemaChanged { table: schema.table });
+        let drawn = planned
+            .iter()
+            .find(newer)
+            .map(|schema| Conflict::SchemaChanged { table: schema.table });
         drawn.or_else(|| self.outdated(planned, Timestamp::MAX))
     }
 
@@ -136,7 +150,9 @@ impl Pending {
     /// The versions that hold when it has happened.
     pub(super) fn versions(&self) -> Vec<SchemaVersion> {
         let mut newest = BTreeMap::new();
-        for (SchemaVersion { table, version }, _) in self.change().iter().flat_map(|change| &change.tables) {
+        for (SchemaVersion { table, version }, _) in
+            self.change().iter().flat_map(|change| &change.tables)
+        {
             let known = newest.entry(*table).or_insert(*version);
             *known = *version.max(known);
         }
@@ -147,7 +163,8 @@ impl Pending {
 impl<T: TimestampPolicy> Member<T> {
     /// Whether these are keys of the shard, as somebody thought who changes schemas.
     pub(super) fn has_all(&self, change: Option<&SchemaChange>) -> bool {
-        let mut ranges = change.into_iter().flat_map(|change| &change.tables).map(|(_, range)| range);
+        let mut ranges =
+            change.into_iter().flat_map(|change| &change.tables).map(|(_, range)| range);
         ranges.all(|range| self.bounds.contains_range(range))
     }
 
@@ -171,7 +188,13 @@ impl<T: TimestampPolicy> Member<T> {
             .is_some_and(|(from, _)| from.nanos <= present)
         {
             sometimes!("a reader waits for a change of the schema");
-            match self.participant.schemas.waiting.iter_mut().find(|(_, other)| other.transaction == transaction) {
+            match self
+                .participant
+                .schemas
+                .waiting
+                .iter_mut()
+                .find(|(_, other)| other.transaction == transaction)
+            {
                 Some(known) => {
                     *known = (from, request.clone());
                     out.send(from, Message::Answer(Reply::Waiting { id }));
@@ -189,16 +212,29 @@ impl<T: TimestampPolicy> Member<T> {
         false
     }
 
-    /// A change has its locks: it registers, and goes on as soon as those who have voted have ended.
+    /// A change has its locks: it registers, and goes on as soon as those who have voted have
+    /// ended.
     pub(super) fn register(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Member<T>>) {
         let who = pending.request.transaction;
-        if pending.change().is_some_and(|change| change.from.nanos > now.interval.latest + FARTHEST_NS) {
+        if pending
+            .change()
+            .is_some_and(|change| change.from.nanos > now.interval.latest + FARTHEST_NS)
+        {
             return self.refuse_drawn(now, pending, Conflict::Late, out);
         }
-        let proposed =
-            self.participant.agreeing.values().filter(|other| matches!(other.request.ask, Ask::Prepare { .. }));
+        let proposed = self
+            .participant
+            .agreeing
+            .values()
+            .filter(|other| matches!(other.request.ask, Ask::Prepare { .. }));
         let proposed = proposed.map(|other| other.request.transaction);
-        let voted = self.participant.prepared.keys().chain(self.participant.readers.keys()).copied().chain(proposed);
+        let voted = self
+            .participant
+            .prepared
+            .keys()
+            .chain(self.participant.readers.keys())
+            .copied()
+            .chain(proposed);
         let changes = pending.change().is_some_and(|change| !change.tables.is_empty());
         let after = voted.filter(|_| changes && !broken(rules::CHANGE_NOT_HEEDED)).collect();
         step!("leader: registers a change of the schema");
@@ -212,9 +248,16 @@ impl<T: TimestampPolicy> Member<T> {
     pub(super) fn go_on_registering(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let mut at = 0;
         while let Some(registering) = self.participant.schemas.registering.get_mut(at) {
-            let votes = self.participant.agreeing.values().map(|pending| pending.request.transaction);
-            let voters: BTreeSet<TransactionId> =
-                self.participant.prepared.keys().chain(self.participant.readers.keys()).copied().chain(votes).collect();
+            let votes =
+                self.participant.agreeing.values().map(|pending| pending.request.transaction);
+            let voters: BTreeSet<TransactionId> = self
+                .participant
+                .prepared
+                .keys()
+                .chain(self.participant.readers.keys())
+                .copied()
+                .chain(votes)
+                .collect();
             registering.after.retain(|who| voters.contains(who));
             if !registering.after.is_empty() {
                 let from = registering.pending.change().map_or(0, |change| change.from.nanos);
@@ -242,7 +285,8 @@ impl<T: TimestampPolicy> Member<T> {
             let change = self.participant.collecting.get(who)?.pending.change()?;
             Some((*who, change.from.nanos + LATE_NS))
         };
-        let changes: Vec<(TransactionId, u64)> = self.participant.schemas.registered.keys().filter_map(ends).collect();
+        let changes: Vec<(TransactionId, u64)> =
+            self.participant.schemas.registered.keys().filter_map(ends).collect();
         for (who, ends) in changes {
             if now.interval.latest < ends {
                 self.wake_in(ends - now.interval.latest);
@@ -260,12 +304,22 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// A change that has not drawn its timestamp will not happen here.
     pub(super) fn take_registering(&mut self, who: TransactionId) -> Option<Pending> {
-        let at = self.participant.schemas.registering.iter().position(|one| one.pending.request.transaction == who)?;
+        let at = self
+            .participant
+            .schemas
+            .registering
+            .iter()
+            .position(|one| one.pending.request.transaction == who)?;
         Some(self.participant.schemas.registering.remove(at).pending)
     }
 
     /// It is known what became of a change: those who wait for it go on.
-    pub(super) fn unregister(&mut self, now: Reading, who: TransactionId, out: &mut Outbox<Member<T>>) {
+    pub(super) fn unregister(
+        &mut self,
+        now: Reading,
+        who: TransactionId,
+        out: &mut Outbox<Member<T>>,
+    ) {
         if self.participant.schemas.registered.remove(&who).is_some() {
             for (from, request) in std::mem::take(&mut self.participant.schemas.waiting) {
                 self.on_ask(now, from, request, out);
@@ -274,7 +328,11 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Versions of schemas hold from a timestamp on: their rows.
-    pub(super) fn on_schemas_agreed(&mut self, at: Timestamp, versions: &[SchemaVersion]) -> Vec<Write> {
+    pub(super) fn on_schemas_agreed(
+        &mut self,
+        at: Timestamp,
+        versions: &[SchemaVersion],
+    ) -> Vec<Write> {
         let mut rows = Vec::new();
         if !versions.is_empty() {
             step!("member: a change of the schema is agreed");
@@ -290,8 +348,11 @@ impl<T: TimestampPolicy> Member<T> {
     /// Why what somebody was planned for does not hold at a timestamp that is drawn now.
     pub(super) fn unfit(&self, request: &Request, at: Timestamp) -> Option<Conflict> {
         let met = || {
-            let change = self.participant.schemas.changes_from(request.transaction, &request.planned);
-            change.filter(|(from, _)| *from <= at).map(|(_, table)| Conflict::SchemaChanged { table })
+            let change =
+                self.participant.schemas.changes_from(request.transaction, &request.planned);
+            change
+                .filter(|(from, _)| *from <= at)
+                .map(|(_, table)| Conflict::SchemaChanged { table })
         };
         self.participant.schemas.outdated_now(&request.planned).or_else(met)
     }
@@ -305,7 +366,8 @@ impl<T: TimestampPolicy> Member<T> {
     /// This member leads no more.
     pub(super) fn dismiss_schemas(&mut self, out: &mut Outbox<Member<T>>) {
         let why = Conflict::LeaderChanged;
-        for Registering { pending, .. } in std::mem::take(&mut self.participant.schemas.registering) {
+        for Registering { pending, .. } in std::mem::take(&mut self.participant.schemas.registering)
+        {
             self.refuse(&pending, why.clone(), out);
         }
         let leader = self.group.leader().map(|node| node.0);

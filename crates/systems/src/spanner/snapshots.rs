@@ -1,5 +1,5 @@
-//! Reads without locks: what may be shown at a timestamp, and when (§4.1.3, §4.1.4, §4.2.4). How a shard promises
-//! timestamps is in [`shard`](crate::shard).
+//! Reads without locks: what may be shown at a timestamp, and when (§4.1.3, §4.1.4, §4.2.4). How a
+//! shard promises timestamps is in [`shard`](crate::shard).
 
 use super::participant::Serve;
 use super::records::any_within;
@@ -26,10 +26,19 @@ pub(super) struct Snapshot {
 
 impl<T: TimestampPolicy> Member<T> {
     /// Somebody wants to read a snapshot.
-    pub(super) fn on_snapshot(&mut self, now: Reading, from: Address, request: Request, out: &mut Outbox<Member<T>>) {
-        let Ask::Snapshot { at, scope, .. } = &request.ask else { unreachable!("only snapshots are asked for so") };
+    pub(super) fn on_snapshot(
+        &mut self,
+        now: Reading,
+        from: Address,
+        request: Request,
+        out: &mut Outbox<Member<T>>,
+    ) {
+        let Ask::Snapshot { at, scope, .. } = &request.ask else {
+            unreachable!("only snapshots are asked for so")
+        };
         let same = |snapshot: &&mut Snapshot| {
-            snapshot.request.transaction == request.transaction && snapshot.request.ask == request.ask
+            snapshot.request.transaction == request.transaction
+                && snapshot.request.ask == request.ask
         };
         if let Some(waiting) = self.participant.snapshots.iter_mut().find(same) {
             (waiting.from, waiting.request.id) = (from, request.id);
@@ -39,10 +48,12 @@ impl<T: TimestampPolicy> Member<T> {
         let all = KeyRange::all();
         let scope = scope.as_ref().unwrap_or(&all);
         let alone = self.bounds.contains_range(scope);
-        let at = at.unwrap_or_else(|| if alone { self.last_ts(now, scope) } else { self.present(now) });
+        let at =
+            at.unwrap_or_else(|| if alone { self.last_ts(now, scope) } else { self.present(now) });
         let fenced = now.health != Health::Good && !broken(locking_rules::FENCED_SERVES);
         if (at.nanos > T::present(now).nanos + FUTURE_NS || fenced) && at > self.visible {
-            // To promise the future would push every commit's timestamp, and its wait, out to there.
+            // To promise the future would push every commit's timestamp, and its wait, out to
+            // there.
             return out.send(from, Message::Answer(Reply::Unknown { id: request.id }));
         }
         self.participant.snapshots.push(Snapshot { at, from, request });
@@ -53,36 +64,53 @@ impl<T: TimestampPolicy> Member<T> {
         self.visible.max(T::present(now))
     }
 
-    /// LastTS of a range (§4.2.2, §4.2.4): a timestamp between which and the present nothing wrote into it, or will. Where something prepared may have been
-    /// committed already, elsewhere, that is only the present (Trap A.5-6).
+    /// LastTS of a range (§4.2.2, §4.2.4): a timestamp between which and the present nothing wrote
+    /// into it, or will. Where something prepared may have been committed already, elsewhere, that
+    /// is only the present (Trap A.5-6).
     ///
-    /// **Departure.** The paper's LastTS is the newest commit that has been applied. Where a database has several shards that is too early: a commit that is
-    /// under way here may have a timestamp that has passed everywhere. Another shard may have acknowledged a later one, and a snapshot between the two may
-    /// have shown the first without the second; a reader that begins now has to see both.
+    /// **Departure.** The paper's LastTS is the newest commit that has been applied. Where a
+    /// database has several shards that is too early: a commit that is under way here may have a
+    /// timestamp that has passed everywhere. Another shard may have acknowledged a later one, and a
+    /// snapshot between the two may have shown the first without the second; a reader that begins
+    /// now has to see both.
     fn last_ts(&self, now: Reading, range: &KeyRange) -> Timestamp {
-        let in_doubt = |doubt: &InDoubt| doubt.record.writes_into(range) || doubt.record.changes.is_some();
+        let in_doubt =
+            |doubt: &InDoubt| doubt.record.writes_into(range) || doubt.record.changes.is_some();
         if !broken(rules::LAST_TS_PREPARED) && self.participant.prepared.values().any(in_doubt) {
             return self.present(now);
         }
         if !self.participant.prepared.is_empty() {
             sometimes!("what is prepared writes into other keys than are read");
         }
-        let late = self.participant.late.iter().filter(|late| late.schema || any_within(&late.keys, |key| key, range));
+        let late = self
+            .participant
+            .late
+            .iter()
+            .filter(|late| late.schema || any_within(&late.keys, |key| key, range));
         let late = late.map(|late| late.at).filter(|_| !broken(rules::LAST_TS_LATE));
         late.chain(self.last_in_flight(now, range)).fold(self.newest(), Timestamp::max)
     }
 
-    /// The newest commit under way that writes into a range, of those whose timestamps may have passed. The only shard of a database acknowledges in the order
-    /// of timestamps: there it does not matter.
+    /// The newest commit under way that writes into a range, of those whose timestamps may have
+    /// passed. The only shard of a database acknowledges in the order of timestamps: there it does
+    /// not matter.
     fn last_in_flight(&self, now: Reading, range: &KeyRange) -> Option<Timestamp> {
         if self.bounds == KeyRange::all() || broken(locking_rules::LAST_TS_IN_FLIGHT) {
             return None;
         }
         let present = self.present(now);
-        let passing =
-            self.participant.passing.values().filter(|passing| passing.writes_into(range)).map(|passing| passing.at);
-        let agreeing =
-            self.participant.agreeing.values().filter(|pending| pending.writes_into(range)).map(|pending| pending.at);
+        let passing = self
+            .participant
+            .passing
+            .values()
+            .filter(|passing| passing.writes_into(range))
+            .map(|passing| passing.at);
+        let agreeing = self
+            .participant
+            .agreeing
+            .values()
+            .filter(|pending| pending.writes_into(range))
+            .map(|pending| pending.at);
         let last = passing.chain(agreeing).filter(|at| *at <= present).max();
         if last.is_some() {
             sometimes!("a reader of one shard waits for a commit that is under way");
@@ -90,7 +118,8 @@ impl<T: TimestampPolicy> Member<T> {
         last
     }
 
-    /// Somebody who reads in several shards asks each for it, and reads all of them at the latest (§4.2.2).
+    /// Somebody who reads in several shards asks each for it, and reads all of them at the latest
+    /// (§4.2.2).
     pub(super) fn on_last_ts(
         &self,
         now: Reading,
@@ -111,7 +140,11 @@ impl<T: TimestampPolicy> Member<T> {
     fn is_in_doubt(&self, range: &KeyRange, at: Timestamp) -> bool {
         let below = |prepared: Timestamp| prepared <= at;
         !broken(rules::SAFE_TIME_PREPARED)
-            && self.participant.prepared.values().any(|doubt| below(doubt.record.at) && doubt.record.writes_into(range))
+            && self
+                .participant
+                .prepared
+                .values()
+                .any(|doubt| below(doubt.record.at) && doubt.record.writes_into(range))
     }
 
     /// Answers the snapshots that nothing holds back any more.
@@ -124,18 +157,22 @@ impl<T: TimestampPolicy> Member<T> {
         let (mut waits, mut soonest) = (Vec::new(), u64::MAX);
         for snapshot in std::mem::take(&mut self.participant.snapshots) {
             let Snapshot { at, from, request } = &snapshot;
-            let Ask::Snapshot { range, .. } = &request.ask else { unreachable!("only snapshots wait so") };
+            let Ask::Snapshot { range, .. } = &request.ask else {
+                unreachable!("only snapshots wait so")
+            };
             if !self.bounds.contains_range(range) {
                 self.say_moved(*from, request, out);
                 continue;
             }
             let promised = self.promise(now, *at);
-            let in_flight =
-                *at > self.visible && self.participant.oldest_in_flight().is_some_and(|oldest| oldest <= *at);
+            let in_flight = *at > self.visible
+                && self.participant.oldest_in_flight().is_some_and(|oldest| oldest <= *at);
             let doubtful = self.is_in_doubt(range, *at) || self.meets_change(request, *at);
             if promised && (early || !in_flight) && !doubtful {
                 match self.participant.schemas.outdated(&request.planned, *at) {
-                    Some(why) => out.send(*from, Message::Answer(Reply::Aborted { id: request.id, why })),
+                    Some(why) => {
+                        out.send(*from, Message::Answer(Reply::Aborted { id: request.id, why }))
+                    }
                     None => {
                         self.group.use_timestamp(at.nanos);
                         self.serve(*from, request, *at, Some(until), out);

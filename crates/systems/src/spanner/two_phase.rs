@@ -1,17 +1,24 @@
 //! Two-phase commit between groups (§4.2.1): as the coordinator, and as a participant.
 //!
-//! 1. A participant's prepare record holds its locks, the shared ones too: whoever leads next takes them up before it serves (Trap A.5-8).
-//! 2. A shard that was only read logs nothing: it votes with a bound below its ceiling, keeps its locks until the outcome is known or the bound has
-//!    passed, and issues above the bound from then on, as whoever leads next does (Trap A.5-8).
-//! 3. The commit timestamp is above all votes and below all bounds (Trap A.5-9). Nobody is told before it has surely passed.
-//! 4. A transaction is decided in the leadership that its prepare records name, or never. What a leader of that term or a later one knows nothing of is
-//!    aborted: its commit would stand on a birth in that leadership, and there is none; one that may yet begin without ([`blind`](super::blind)) is waited for.
-//!    A leader of an earlier term says nothing.
-//! 5. Decisions stay in the log until every participant has the outcome in its own (Traps A.5-11, A.5-12). A participant's leader says that of a transaction of
-//!    which it knows nothing only if it was not prepared in a later term than its own.
-//! 6. An older transaction that waits for one that is prepared, or has voted, has its coordinator told; while votes are outstanding it is aborted (Trap A.5-10).
+//! 1. A participant's prepare record holds its locks, the shared ones too: whoever leads next takes
+//!    them up before it serves (Trap A.5-8).
+//! 2. A shard that was only read logs nothing: it votes with a bound below its ceiling, keeps its
+//!    locks until the outcome is known or the bound has passed, and issues above the bound from
+//!    then on, as whoever leads next does (Trap A.5-8).
+//! 3. The commit timestamp is above all votes and below all bounds (Trap A.5-9). Nobody is told
+//!    before it has surely passed.
+//! 4. A transaction is decided in the leadership that its prepare records name, or never. What a
+//!    leader of that term or a later one knows nothing of is aborted: its commit would stand on a
+//!    birth in that leadership, and there is none; one that may yet begin without
+//!    ([`blind`](super::blind)) is waited for. A leader of an earlier term says nothing.
+//! 5. Decisions stay in the log until every participant has the outcome in its own (Traps A.5-11,
+//!    A.5-12). A participant's leader says that of a transaction of which it knows nothing only if
+//!    it was not prepared in a later term than its own.
+//! 6. An older transaction that waits for one that is prepared, or has voted, has its coordinator
+//!    told; while votes are outstanding it is aborted (Trap A.5-10).
 //!
-//! None of this is decided by a clock: a lease that a wrong clock believes in breaks no transaction apart (I7).
+//! None of this is decided by a clock: a lease that a wrong clock believes in breaks no transaction
+//! apart (I7).
 
 use super::participant::{Late, Pending};
 use super::records::{Agreed, Decision, Prepared, row_of_decision, row_of_prepared};
@@ -28,12 +35,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What is prepared, or owed, is asked and told again so often.
 pub(super) const RESOLVE_NS: u64 = 1_000_000_000;
-/// A vote of a shard that was only read is good for at least so long, and for about so long if a new ceiling is needed; under a short lease for less.
+/// A vote of a shard that was only read is good for at least so long, and for about so long if a
+/// new ceiling is needed; under a short lease for less.
 const READ_AT_LEAST_NS: u64 = 300_000_000;
 const READ_FOR_NS: u64 = 1_000_000_000;
-/// What is prepared and not resolved is asked for after 1, 2 and then 4 rounds: at most 2 to the power of this.
+/// What is prepared and not resolved is asked for after 1, 2 and then 4 rounds: at most 2 to the
+/// power of this.
 const MOST_RESTS: u32 = 2;
-/// A prepare timestamp, or what was read, may be so far ahead of the coordinator's clock: otherwise its clock, or another, is wrong.
+/// A prepare timestamp, or what was read, may be so far ahead of the coordinator's clock: otherwise
+/// its clock, or another, is wrong.
 const FAR_NS: u64 = 1_000_000_000;
 
 /// A transaction that is prepared here.
@@ -44,7 +54,8 @@ pub(super) struct InDoubt {
     told_by: Option<Address>,
     /// The node that led the coordinator's group when this leader prepared it.
     coordinator: Option<NodeId>,
-    /// How often its coordinator was looked for, and how many rounds are let pass before the next time.
+    /// How often its coordinator was looked for, and how many rounds are let pass before the next
+    /// time.
     asked: u32,
     rests: u32,
 }
@@ -55,7 +66,8 @@ impl InDoubt {
         InDoubt { record, ending: false, told_by: None, coordinator: None, asked: 0, rests: 1 }
     }
 
-    /// Whether its coordinator is to be asked in this round, and where: at the node that led it, then everywhere, less and less often.
+    /// Whether its coordinator is to be asked in this round, and where: at the node that led it,
+    /// then everywhere, less and less often.
     fn asks(&mut self) -> Option<Option<NodeId>> {
         if self.rests > 0 {
             self.rests -= 1;
@@ -67,17 +79,22 @@ impl InDoubt {
         Some(self.coordinator.filter(|_| first))
     }
 
-    /// When what stands here of it is replaced: at its commit, or where nothing else is. Nobody issues the last of a nanosecond.
+    /// When what stands here of it is replaced: at its commit, or where nothing else is. Nobody
+    /// issues the last of a nanosecond.
     fn ends_at(&self, at: Option<Timestamp>) -> Timestamp {
         at.unwrap_or(Timestamp { logical: u32::MAX, ..self.record.at })
     }
 
     fn vote(&self) -> Vote {
-        Vote::Prepared { at: self.record.from(), below: self.record.below.unwrap_or(Timestamp::MAX) }
+        Vote::Prepared {
+            at: self.record.from(),
+            below: self.record.below.unwrap_or(Timestamp::MAX),
+        }
     }
 }
 
-/// A decision that participants have to be told of: those that are, and the terms in which they voted.
+/// A decision that participants have to be told of: those that are, and the terms in which they
+/// voted.
 pub(super) struct Debt {
     at: Timestamp,
     owes: BTreeMap<ShardId, u64>,
@@ -123,14 +140,16 @@ impl Collected {
         self.0.values().map(below).min().unwrap_or(Timestamp::MAX)
     }
 
-    /// Whether some vote is so far ahead that a clock is wrong: the commit would wait for that, and everything behind it.
+    /// Whether some vote is so far ahead that a clock is wrong: the commit would wait for that, and
+    /// everything behind it.
     pub(super) fn is_far(&self, now: Reading, ahead_ns: u64) -> bool {
         self.above().nanos > now.interval.latest.max(ahead_ns) + FAR_NS
     }
 
     /// The shards that have prepared, and the terms in which they voted.
     pub(super) fn prepared(&self) -> (Vec<ShardId>, Vec<u64>) {
-        let prepared = self.0.values().filter(|ballot| matches!(ballot.vote, Vote::Prepared { .. }));
+        let prepared =
+            self.0.values().filter(|ballot| matches!(ballot.vote, Vote::Prepared { .. }));
         prepared.map(|ballot| (ballot.shard, ballot.term)).unzip()
     }
 }
@@ -177,23 +196,33 @@ pub(super) struct Reader {
     decider: Decider,
     /// Its commit timestamp is below this.
     below: Timestamp,
-    /// However often the promise is renewed, not beyond this: a schema may be another from there on.
+    /// However often the promise is renewed, not beyond this: a schema may be another from there
+    /// on.
     limit: Timestamp,
-    /// When the coordinator is to be asked whether the promise is needed for longer, in nanoseconds since the epoch; it is asked once for each promise.
+    /// When the coordinator is to be asked whether the promise is needed for longer, in nanoseconds
+    /// since the epoch; it is asked once for each promise.
     ask_at: u64,
     asked: bool,
 }
 
 impl<T: TimestampPolicy> Member<T> {
-    // ------------------------------------------------------------------------------------------------------ the coordinator
+    // ------------------------------------------------------------------------
+    // the coordinator
 
     /// A commit has its own locks, and waits for votes; some may have come already.
     pub(super) fn collect(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Member<T>>) {
-        let Ask::Commit { participants, .. } = &pending.request.ask else { unreachable!("only commits coordinate") };
+        let Ask::Commit { participants, .. } = &pending.request.ask else {
+            unreachable!("only commits coordinate")
+        };
         let who = pending.request.transaction;
         let (missing, votes) = (participants.iter().copied().collect(), Collected::default());
         let wounded = self.participant.locks.collecting(who);
-        let early = self.participant.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
+        let early = self
+            .participant
+            .live
+            .get_mut(&who)
+            .map(|live| std::mem::take(&mut live.votes))
+            .unwrap_or_default();
         step!("coordinator: waits for votes");
         self.participant.collecting.insert(who, Collecting { pending, missing, votes });
         for ballot in early {
@@ -205,7 +234,13 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    fn count_vote(&mut self, now: Reading, who: TransactionId, ballot: Ballot, out: &mut Outbox<Member<T>>) {
+    fn count_vote(
+        &mut self,
+        now: Reading,
+        who: TransactionId,
+        ballot: Ballot,
+        out: &mut Outbox<Member<T>>,
+    ) {
         let Some(collecting) = self.participant.collecting.get_mut(&who) else { return };
         if let Vote::No { why } = ballot.vote {
             return self.abort_collecting(now, who, why, out);
@@ -213,7 +248,8 @@ impl<T: TimestampPolicy> Member<T> {
         collecting.missing.remove(&ballot.shard);
         collecting.votes.0.insert(ballot.shard, ballot);
         if collecting.missing.is_empty()
-            && let Some(Collecting { mut pending, votes, .. }) = self.participant.collecting.remove(&who)
+            && let Some(Collecting { mut pending, votes, .. }) =
+                self.participant.collecting.remove(&who)
         {
             let ahead = pending.change().map_or(0, |change| change.from.nanos);
             if votes.is_far(now, ahead) {
@@ -258,9 +294,20 @@ impl<T: TimestampPolicy> Member<T> {
         self.forget(now, who, out);
     }
 
-    /// An attempt ends without having asked for its commit to be decided: who has voted for it already need not wait, if this is the leadership that counts.
-    pub(super) fn dismiss_early_votes(&mut self, now: Reading, who: TransactionId, out: &mut Outbox<Member<T>>) {
-        let votes = self.participant.live.get_mut(&who).map(|live| std::mem::take(&mut live.votes)).unwrap_or_default();
+    /// An attempt ends without having asked for its commit to be decided: who has voted for it
+    /// already need not wait, if this is the leadership that counts.
+    pub(super) fn dismiss_early_votes(
+        &mut self,
+        now: Reading,
+        who: TransactionId,
+        out: &mut Outbox<Member<T>>,
+    ) {
+        let votes = self
+            .participant
+            .live
+            .get_mut(&who)
+            .map(|live| std::mem::take(&mut live.votes))
+            .unwrap_or_default();
         for Ballot { shard, node, term, vote } in votes {
             // None of a later leadership's was kept.
             let (decides, reads) = (self.group.term().0, matches!(vote, Vote::Read { .. }));
@@ -290,7 +337,13 @@ impl<T: TimestampPolicy> Member<T> {
         out: &mut Outbox<Member<T>>,
     ) {
         for ballot in votes.0.values() {
-            self.say_decided(self.seat(ballot.node, ballot.shard), transaction, at, ballot.term, out);
+            self.say_decided(
+                self.seat(ballot.node, ballot.shard),
+                transaction,
+                at,
+                ballot.term,
+                out,
+            );
         }
     }
 
@@ -319,7 +372,8 @@ impl<T: TimestampPolicy> Member<T> {
         transactions.iter().map(|who| row_of_decision(self.shard, *who, None)).collect()
     }
 
-    // ------------------------------------------------------------------------------------------------------ a participant
+    // ------------------------------------------------------------------------
+    // a participant
 
     /// Somebody wants an attempt to be prepared. True if that is answered already.
     pub(super) fn has_voted(
@@ -352,8 +406,20 @@ impl<T: TimestampPolicy> Member<T> {
         out.send(to, Message::Between(self.ballot(who, (decider.term, decider.blind), vote)));
     }
 
-    fn ballot(&self, transaction: TransactionId, (decides, blind): (u64, Option<Blind>), vote: Vote) -> Between {
-        Between::Vote { transaction, shard: self.shard, vote, blind, decides, voted_in: self.group.term().0 }
+    fn ballot(
+        &self,
+        transaction: TransactionId,
+        (decides, blind): (u64, Option<Blind>),
+        vote: Vote,
+    ) -> Between {
+        Between::Vote {
+            transaction,
+            shard: self.shard,
+            vote,
+            blind,
+            decides,
+            voted_in: self.group.term().0,
+        }
     }
 
     /// Says to whoever asked, and to the coordinator if it is another, that it cannot be.
@@ -394,16 +460,25 @@ impl<T: TimestampPolicy> Member<T> {
         if let Some(why) = self.participant.locks.prepared(who) {
             self.forward_wound(who, coordinator.shard, why, out);
         }
-        if reads { self.participant.would_vote.push(pending) } else { self.participant.ready.push_back(pending) }
+        if reads {
+            self.participant.would_vote.push(pending)
+        } else {
+            self.participant.ready.push_back(pending)
+        }
     }
 
     /// What is to be in the log of an attempt that has its locks.
     pub(super) fn record_of(&self, pending: &Pending, at: Timestamp) -> Option<Agreed> {
-        let Ask::Prepare { writes, coordinator, schema, blind, decides } = &pending.request.ask else { return None };
+        let Ask::Prepare { writes, coordinator, schema, blind, decides } = &pending.request.ask
+        else {
+            return None;
+        };
         let who = pending.request.transaction;
         // What is written is locked exclusively, and stands in the record anyhow.
         let written = |range: &KeyRange| {
-            range.as_point().is_some_and(|key| writes.binary_search_by(|write| write.key.cmp(key)).is_ok())
+            range
+                .as_point()
+                .is_some_and(|key| writes.binary_search_by(|write| write.key.cmp(key)).is_ok())
         };
         let mut locks = self.participant.locks.held(who);
         locks.retain(|(range, _)| !written(range));
@@ -412,10 +487,15 @@ impl<T: TimestampPolicy> Member<T> {
         }
         let age = pending.request.age;
         let (coordinator, writes) = (coordinator.shard, writes.clone());
-        let below = self.participant.schemas.changes_from(who, &pending.request.planned).map(|(from, _)| from);
+        let below = self
+            .participant
+            .schemas
+            .changes_from(who, &pending.request.planned)
+            .map(|(from, _)| from);
         let changes = schema.as_ref().map(|change| (change.from, pending.versions()));
         let (blind, decides) = (*blind, *decides);
-        let prepared = Prepared { at, age, coordinator, writes, locks, below, changes, blind, decides };
+        let prepared =
+            Prepared { at, age, coordinator, writes, locks, below, changes, blind, decides };
         Some(Agreed::Prepare { transaction: who, prepared })
     }
 
@@ -437,7 +517,8 @@ impl<T: TimestampPolicy> Member<T> {
         {
             step!("participant: votes");
             doubt.coordinator = Some(seat.node);
-            // Its vote leaves after the slot says that something is prepared here: who reads by himself must not miss what comes of it.
+            // Its vote leaves after the slot says that something is prepared here: who reads by
+            // himself must not miss what comes of it.
             let vote = self.ballot(who, (term, blind), doubt.vote());
             self.participant.votes.push((self.seat(seat.node, seat.shard), Message::Between(vote)));
             out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
@@ -448,14 +529,19 @@ impl<T: TimestampPolicy> Member<T> {
         row
     }
 
-    /// Sends the votes of attempts that have only read here, first ones and renewed ones, once the log holds a high enough ceiling.
+    /// Sends the votes of attempts that have only read here, first ones and renewed ones, once the
+    /// log holds a high enough ceiling.
     pub(super) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let (latest, end) = (now.interval.latest, self.leased_until(now));
-        if self.participant.would_vote.is_empty() && self.participant.renewing.is_empty() || latest >= end {
+        if self.participant.would_vote.is_empty() && self.participant.renewing.is_empty()
+            || latest >= end
+        {
             return;
         }
         let most = (end - 1 - latest).min(READ_FOR_NS);
-        if self.ceiling.nanos < latest + READ_AT_LEAST_NS.min(most / 2) && !broken(rules::READ_VOTE_UNBOUNDED) {
+        if self.ceiling.nanos < latest + READ_AT_LEAST_NS.min(most / 2)
+            && !broken(rules::READ_VOTE_UNBOUNDED)
+        {
             return self.want_ceiling(latest + most);
         }
         let present = Timestamp { nanos: latest, ..Timestamp::ZERO };
@@ -469,17 +555,24 @@ impl<T: TimestampPolicy> Member<T> {
             }
             let Pending { from, request, .. } = pending;
             let decider = Decider::of(&request.ask).expect("only that is prepared");
-            let change = self.participant.schemas.changes_from(request.transaction, &request.planned);
+            let change =
+                self.participant.schemas.changes_from(request.transaction, &request.planned);
             let limit = change.map_or(Timestamp::MAX, |(from, _)| from);
             let reader = Reader { decider, below: ceiling.min(limit), limit, ask_at, asked: false };
             sometimes!("a shard that was only read votes");
             step!("reader: votes");
-            self.vote(request.transaction, decider, Vote::Read { through: self.agreed, below: reader.below }, out);
+            self.vote(
+                request.transaction,
+                decider,
+                Vote::Read { through: self.agreed, below: reader.below },
+                out,
+            );
             out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
             self.participant.readers.insert(request.transaction, reader);
         }
         for who in std::mem::take(&mut self.participant.renewing) {
-            let Some(reader) = self.participant.readers.get_mut(&who).filter(|reader| reader.below < reader.limit)
+            let Some(reader) =
+                self.participant.readers.get_mut(&who).filter(|reader| reader.below < reader.limit)
             else {
                 continue;
             };
@@ -495,8 +588,8 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Locks of attempts that have only read here are not needed any more once their bound has passed. Before it does, the coordinator is asked whether they
-    /// are.
+    /// Locks of attempts that have only read here are not needed any more once their bound has
+    /// passed. Before it does, the coordinator is asked whether they are.
     pub(super) fn release_readers(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let over = |reader: &Reader| now.interval.after(reader.below.nanos);
         let over: Vec<(TransactionId, Timestamp)> = self
@@ -512,13 +605,18 @@ impl<T: TimestampPolicy> Member<T> {
         }
         let latest = now.interval.latest;
         let mut asks = Vec::new();
-        for (who, reader) in
-            self.participant.readers.iter_mut().filter(|(_, reader)| latest >= reader.ask_at && !reader.asked)
+        for (who, reader) in self
+            .participant
+            .readers
+            .iter_mut()
+            .filter(|(_, reader)| latest >= reader.ask_at && !reader.asked)
         {
             reader.asked = true;
             asks.push((*who, reader.decider, reader.below));
         }
-        for (who, decider, below) in asks.into_iter().filter(|_| !broken(rules::READ_VOTE_NOT_RENEWED)) {
+        for (who, decider, below) in
+            asks.into_iter().filter(|_| !broken(rules::READ_VOTE_NOT_RENEWED))
+        {
             self.vote(who, decider, Vote::Read { through: self.agreed, below }, out);
         }
         let wakes = |reader: &Reader| match reader.asked {
@@ -561,13 +659,18 @@ impl<T: TimestampPolicy> Member<T> {
         at: Option<Timestamp>,
         out: &mut Outbox<Member<T>>,
     ) -> Option<(Timestamp, Vec<Write>)> {
-        let doubt = self.participant.prepared.remove(&who)?; // Proposed by two leaders, it counts once.
+        // Proposed by two leaders, it counts once.
+        let doubt = self.participant.prepared.remove(&who)?;
         let ends_at = doubt.ends_at(at);
         let InDoubt { record, told_by, .. } = doubt;
         self.agreed = self.agreed.max(ends_at);
         step!("participant: the outcome is agreed");
         let keyed = at.is_some() && self.serving;
-        let keys = if keyed { record.writes.iter().map(|write| write.key.clone()).collect() } else { Vec::new() };
+        let keys = if keyed {
+            record.writes.iter().map(|write| write.key.clone()).collect()
+        } else {
+            Vec::new()
+        };
         let mut writes = if at.is_some() { record.writes } else { Vec::new() };
         if let (Some(at), Some((_, versions))) = (at, &record.changes) {
             writes.extend(self.on_schemas_agreed(at, versions));
@@ -591,19 +694,35 @@ impl<T: TimestampPolicy> Member<T> {
     /// Nobody asks a follower for keys: of what is late only the newest counts.
     pub(super) fn forget_keys(&mut self) {
         let newest = self.participant.late.iter().map(|late| late.at).max();
-        self.participant.late = newest.map(|at| Late { at, keys: Vec::new(), schema: true }).into_iter().collect();
+        self.participant.late =
+            newest.map(|at| Late { at, keys: Vec::new(), schema: true }).into_iter().collect();
     }
 
-    // ------------------------------------------------------------------------------------------------------ between leaders
+    // ------------------------------------------------------------------------
+    // between leaders
 
-    pub(super) fn on_between(&mut self, now: Reading, from: Address, between: Between, out: &mut Outbox<Member<T>>) {
+    pub(super) fn on_between(
+        &mut self,
+        now: Reading,
+        from: Address,
+        between: Between,
+        out: &mut Outbox<Member<T>>,
+    ) {
         match between {
             Between::Vote { transaction, shard, vote, blind, decides, voted_in } => {
                 let reads = matches!(vote, Vote::Read { .. });
                 let ballot = Ballot { shard, node: from.node, term: voted_in, vote };
-                self.on_vote(now, from, Asked { transaction, blind, decides, voted_in, reads }, ballot, out);
+                self.on_vote(
+                    now,
+                    from,
+                    Asked { transaction, blind, decides, voted_in, reads },
+                    ballot,
+                    out,
+                );
             }
-            Between::Decided { transaction: who, at, voted_in } => self.on_decided(now, from, who, (at, voted_in), out),
+            Between::Decided { transaction: who, at, voted_in } => {
+                self.on_decided(now, from, who, (at, voted_in), out)
+            }
             Between::Undecided { transaction } => self.on_undecided(transaction),
             Between::Ended { transaction: who, shard } => {
                 if let Some(debt) = self.participant.debts.get_mut(&who) {
@@ -624,18 +743,27 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    fn on_vote(&mut self, now: Reading, from: Address, asked: Asked, ballot: Ballot, out: &mut Outbox<Member<T>>) {
+    fn on_vote(
+        &mut self,
+        now: Reading,
+        from: Address,
+        asked: Asked,
+        ballot: Ballot,
+        out: &mut Outbox<Member<T>>,
+    ) {
         let Asked { transaction: who, blind, reads, .. } = asked;
         let shard = ballot.shard;
         if self.is_decided_later(asked) {
-            return; // An echo of its first question may live here; nothing of it is decided by that.
+            // An echo of its first question may live here; nothing of it is decided by that.
+            return;
         }
         // A shard that was only read and votes again asks whether its promise is still needed.
         let mut again = false;
         if let Some(collecting) = self.participant.collecting.get(&who) {
             again = collecting.votes.0.contains_key(&shard);
             self.count_vote(now, who, ballot, out);
-        } else if let Some(Blind { by, .. }) = blind.filter(|_| !self.participant.live.contains_key(&who))
+        } else if let Some(Blind { by, .. }) =
+            blind.filter(|_| !self.participant.live.contains_key(&who))
             && self.is_expected(now, who, blind)
         {
             sometimes!("a vote comes before a commit that was asked for blindly");
@@ -667,12 +795,15 @@ impl<T: TimestampPolicy> Member<T> {
         if this.is_some() && now.health != Health::Good {
             return true; // By when it may begin is a moment of a clock.
         }
-        this.is_some_and(|blind| self.participant.blinds.expects(now.interval.latest, who, blind.by))
-            && !self.is_remembered(who)
+        this.is_some_and(|blind| {
+            self.participant.blinds.expects(now.interval.latest, who, blind.by)
+        }) && !self.is_remembered(who)
     }
 
     fn is_remembered(&self, who: TransactionId) -> bool {
-        self.is_ending(who) || self.participant.debts.contains_key(&who) || self.participant.outcome_of(who).is_some()
+        self.is_ending(who)
+            || self.participant.debts.contains_key(&who)
+            || self.participant.outcome_of(who).is_some()
     }
 
     /// It has all its locks and votes: it ends by itself.
@@ -683,18 +814,35 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// An attempt cannot go on; if it waits, it is told.
-    pub(super) fn doom(&mut self, now: Reading, who: TransactionId, why: Conflict, out: &mut Outbox<Member<T>>) {
+    pub(super) fn doom(
+        &mut self,
+        now: Reading,
+        who: TransactionId,
+        why: Conflict,
+        out: &mut Outbox<Member<T>>,
+    ) {
         let ticket = self.participant.pending.place_of(who);
         self.judge(now, vec![Verdict::Victim(who, ticket, why)], out);
     }
 
     /// What became of a transaction that another shard has prepared.
-    pub(super) fn tell_voter(&mut self, now: Reading, from: Address, asked: Asked, out: &mut Outbox<Member<T>>) {
+    pub(super) fn tell_voter(
+        &mut self,
+        now: Reading,
+        from: Address,
+        asked: Asked,
+        out: &mut Outbox<Member<T>>,
+    ) {
         let Asked { transaction: who, blind, decides, voted_in, reads } = asked;
         if self.is_ending(who) {
             return;
         }
-        let known = self.participant.debts.get(&who).map(|debt| debt.at).or_else(|| self.participant.outcome_of(who));
+        let known = self
+            .participant
+            .debts
+            .get(&who)
+            .map(|debt| debt.at)
+            .or_else(|| self.participant.outcome_of(who));
         if known.is_some() {
             return self.say_decided(from, who, known, voted_in, out);
         }
@@ -702,10 +850,14 @@ impl<T: TimestampPolicy> Member<T> {
             return; // It votes again.
         }
         if reads && decides <= self.participant.forgotten.0 {
-            return; // Decisions are kept for who has prepared. That this one has committed may be forgotten; its bound passes.
+            // Decisions are kept for who has prepared. That this one has committed may be
+            // forgotten; its bound passes.
+            return;
         }
         if decides == 0 && now.interval.latest >= self.leased_until(now) {
-            return; // An earlier release has prepared it, and named no leadership: only a lease says that this is the one that counts.
+            // An earlier release has prepared it, and named no leadership: only a lease says that
+            // this is the one that counts.
+            return;
         }
         // No commit of it can stand here any more (invariant 4).
         sometimes!("a coordinator that knows nothing of a transaction says that it is aborted");
@@ -739,8 +891,10 @@ impl<T: TimestampPolicy> Member<T> {
         } else if self.participant.readers.contains_key(&who) {
             self.let_reader_go(now, who, at, out);
         } else if at.is_some() {
-            // It has ended here already, if this leader would know (invariant 5). If its record is only on its way into the log, it will ask.
-            let leased = voted_in > 0 || now.interval.latest < self.leased_until(now); // An earlier release named no term.
+            // It has ended here already, if this leader would know (invariant 5). If its record is
+            // only on its way into the log, it will ask.
+            // An earlier release named no term.
+            let leased = voted_in > 0 || now.interval.latest < self.leased_until(now);
             let knows = leased && voted_in <= self.group.term().0 || broken(rules::ENDED_UNKNOWN);
             if knows && !self.is_ending(who) {
                 out.send(from, Message::Between(ended));
@@ -775,13 +929,21 @@ impl<T: TimestampPolicy> Member<T> {
                 .filter(|pending| pending.request.transaction == who)
         };
         let of_pending = || {
-            self.participant.agreeing.of(who).chain(drawn()).next().and_then(|pending| match &pending.request.ask {
-                Ask::Prepare { coordinator, .. } => Some(coordinator.shard),
-                _ => None,
+            self.participant.agreeing.of(who).chain(drawn()).next().and_then(|pending| {
+                match &pending.request.ask {
+                    Ask::Prepare { coordinator, .. } => Some(coordinator.shard),
+                    _ => None,
+                }
             })
         };
-        let of_reader = || self.participant.readers.get(&who).map(|reader| reader.decider.seat.shard);
-        self.participant.prepared.get(&who).map(|doubt| doubt.record.coordinator).or_else(of_reader).or_else(of_pending)
+        let of_reader =
+            || self.participant.readers.get(&who).map(|reader| reader.decider.seat.shard);
+        self.participant
+            .prepared
+            .get(&who)
+            .map(|doubt| doubt.record.coordinator)
+            .or_else(of_reader)
+            .or_else(of_pending)
     }
 
     /// Asks and tells again.
@@ -792,7 +954,8 @@ impl<T: TimestampPolicy> Member<T> {
         }
         let mut said = Vec::new();
         let term = self.group.term().0;
-        for (who, doubt) in self.participant.prepared.iter_mut().filter(|(_, doubt)| !doubt.ending) {
+        for (who, doubt) in self.participant.prepared.iter_mut().filter(|(_, doubt)| !doubt.ending)
+        {
             let Some(node) = doubt.asks() else { continue };
             sometimes!("a participant asks what became of a transaction");
             step!("participant: asks for the outcome");
@@ -802,7 +965,8 @@ impl<T: TimestampPolicy> Member<T> {
             said.push((node, doubt.record.coordinator, vote));
         }
         for (who, debt) in self.participant.debts.iter().filter(|(who, _)| !self.is_ending(**who)) {
-            let decided = |voted_in| Between::Decided { transaction: *who, at: Some(debt.at), voted_in };
+            let decided =
+                |voted_in| Between::Decided { transaction: *who, at: Some(debt.at), voted_in };
             said.extend(debt.owes.iter().map(|(shard, term)| (None, *shard, decided(*term))));
         }
         for (who, why) in self.participant.locks.wounded_prepared() {
@@ -811,7 +975,9 @@ impl<T: TimestampPolicy> Member<T> {
         }
         for (node, shard, between) in said {
             let nodes = node.as_ref().map_or(&self.nodes[..], std::slice::from_ref);
-            nodes.iter().for_each(|node| out.send(self.seat(*node, shard), Message::Between(between.clone())));
+            nodes.iter().for_each(|node| {
+                out.send(self.seat(*node, shard), Message::Between(between.clone()))
+            });
         }
         let paid = self.participant.debts.iter().filter(|(_, debt)| debt.owes.is_empty());
         let transactions: Vec<TransactionId> = paid.map(|(who, _)| *who).collect();
@@ -829,14 +995,22 @@ impl<T: TimestampPolicy> Member<T> {
             (doubt.ending, doubt.told_by, doubt.coordinator) = (false, None, None);
             (doubt.asked, doubt.rests) = (0, 1);
             let Prepared { age, locks, writes, .. } = &doubt.record;
-            let written = writes.iter().map(|write| (KeyRange::point(write.key.clone()), Lock::Exclusive));
-            self.participant.locks.restore(now.boot_ns, *who, *age, locks.iter().cloned().chain(written));
+            let written =
+                writes.iter().map(|write| (KeyRange::point(write.key.clone()), Lock::Exclusive));
+            self.participant.locks.restore(
+                now.boot_ns,
+                *who,
+                *age,
+                locks.iter().cloned().chain(written),
+            );
         }
     }
 
     /// This member leads no more: what waits for votes is aborted, for its births are void.
     pub(super) fn dismiss_votes(&mut self, out: &mut Outbox<Member<T>>) {
-        for (who, Collecting { pending, votes, .. }) in std::mem::take(&mut self.participant.collecting) {
+        for (who, Collecting { pending, votes, .. }) in
+            std::mem::take(&mut self.participant.collecting)
+        {
             let (id, why) = (pending.request.id, Conflict::LeaderChanged);
             out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
             self.tell_outcome(who, None, &votes, out);

@@ -6,7 +6,8 @@
 //!                              row { former: none } ──▶ a node without a replica removes what it had
 //! ```
 //!
-//! The row decides. A change whose node ends in the middle goes on when it is asked for again; nothing waits for that but the former replicas.
+//! The row decides. A change whose node ends in the middle goes on when it is asked for again;
+//! nothing waits for that but the former replicas.
 
 use super::{Message, client};
 use crate::Wire;
@@ -20,8 +21,9 @@ const PAUSE_NS: u64 = 50_000_000;
 /// One that does not answer is asked again after so long.
 const TRY_NS: u64 = 500_000_000;
 
-/// Waits until enough replicas of these shards, each with one of its keys, are in an epoch, and each new one serves reads: then the former ones are not needed any more. An
-/// error says what is missing when the boot clock reaches `until`.
+/// Waits until enough replicas of these shards, each with one of its keys, are in an epoch, and
+/// each new one serves reads: then the former ones are not needed any more. An error says what is
+/// missing when the boot clock reaches `until`.
 pub async fn have_taken_over<W: Wire<Message = Message> + Site>(
     wire: &W,
     shards: &[(ShardId, Key)],
@@ -35,8 +37,11 @@ pub async fn have_taken_over<W: Wire<Message = Message> + Site>(
         loop {
             let at = Timestamp { nanos: wire.now().interval.latest, ..Timestamp::ZERO };
             let is_known = wire.members(*shard).epoch >= epoch;
-            // A snapshot of the present is served only by enough replicas of the newest epoch that is known here.
-            if is_known && client::look(wire, *shard, &key, at, (false, 1), try_ends()).await.is_some() {
+            // A snapshot of the present is served only by enough replicas of the newest epoch that
+            // is known here.
+            if is_known
+                && client::look(wire, *shard, &key, at, (false, 1), try_ends()).await.is_some()
+            {
                 break;
             }
             if ends() {
@@ -46,7 +51,8 @@ pub async fn have_taken_over<W: Wire<Message = Message> + Site>(
         }
         let members = wire.members(*shard);
         for node in members.replicas.difference(&members.former) {
-            while client::read(wire, (*shard, *node), &key, (false, 1), try_ends()).await.is_none() {
+            while client::read(wire, (*shard, *node), &key, (false, 1), try_ends()).await.is_none()
+            {
                 if ends() {
                     return Err(format!("the replica on node {} does not answer", node.0));
                 }

@@ -1,4 +1,5 @@
-//! What a session asks of a shard: an operation of inconsistent replication, until its result is known (TOCS'18 §3.1).
+//! What a session asks of a shard: an operation of inconsistent replication, until its result is
+//! known (TOCS'18 §3.1).
 
 use super::{Message, Page};
 use crate::Wire;
@@ -12,7 +13,9 @@ use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId, View};
 use meridian_replication::rules as replication_rules;
 use meridian_txn::Failure;
-use meridian_txn::tapir::{Answer, Common, End, Fact, Found, Looked, Question, Standing, Turn, Vote, decide, stands};
+use meridian_txn::tapir::{
+    Answer, Common, End, Fact, Found, Looked, Question, Standing, Turn, Vote, decide, stands,
+};
 use std::collections::BTreeMap;
 use std::pin::pin;
 
@@ -20,7 +23,8 @@ use std::pin::pin;
 const SHORTEST_WAIT_NS: u64 = 2_000_000;
 /// Where nobody can be asked, nobody is for so long.
 const PAUSE_NS: u64 = 10_000_000;
-/// A session that is queued for its turn asks again after this time, in nanoseconds: its queue may be lost.
+/// A session that is queued for its turn asks again after this time, in nanoseconds: its queue may
+/// be lost.
 const ASK_AGAIN_NS: u64 = 1_000_000_000;
 
 /// What a shard answers, from what enough of its replicas have; `quorum` of them are enough.
@@ -30,20 +34,23 @@ pub fn common(question: &Question, answers: Vec<&Answer>, quorum: usize) -> Answ
     }
     match question {
         Question::Prepare(_) => {
-            let vote = |answer: &&Answer| if let Answer::Vote(vote) = answer { Some(*vote) } else { None };
+            let vote =
+                |answer: &&Answer| if let Answer::Vote(vote) = answer { Some(*vote) } else { None };
             let votes: Vec<Vote> = answers.iter().filter_map(vote).collect();
             Answer::Vote(decide(&votes, quorum))
         }
         Question::Resolve { .. } => {
-            let standing =
-                |answer: &&'_ Answer| if let Answer::Stands(standing) = answer { Some(standing.clone()) } else { None };
+            let standing = |answer: &&'_ Answer| {
+                if let Answer::Stands(standing) = answer { Some(standing.clone()) } else { None }
+            };
             let standings: Vec<_> = answers.iter().filter_map(standing).collect();
             Answer::Stands(stands(&standings))
         }
     }
 }
 
-/// Asks a shard, until there is a result that survives whatever happens, or the boot clock reaches `until`.
+/// Asks a shard, until there is a result that survives whatever happens, or the boot clock reaches
+/// `until`.
 pub async fn invoke<W: Wire<Message = Message>>(
     wire: &W,
     shard: ShardId,
@@ -58,13 +65,15 @@ pub async fn invoke<W: Wire<Message = Message>>(
     let mut repetition = 0;
     while !wire.is_closed() && wire.boot_ns() < until {
         let known = wire.members(shard);
-        // Within an epoch the replicas are the same, and so is what was decided from their answers: a client decides once.
+        // Within an epoch the replicas are the same, and so is what was decided from their answers:
+        // a client decides once.
         if known.epoch != members.epoch || broken(rules::DECIDES_TWICE) && known != members {
             sometimes!("others take over while an operation is under way");
             (heard, tells) = (Invocation::new(known.epoch, known.enough()?), None);
         }
         members = known;
-        let (enough, replicas) = (members.enough()?, Vec::from_iter(members.replicas.iter().copied()));
+        let (enough, replicas) =
+            (members.enough()?, Vec::from_iter(members.replicas.iter().copied()));
         let began_ns = wire.boot_ns();
         let round_ends = until.min(began_ns + wire.patience_ns(&replicas, repetition));
         let mut asked = FuturesUnordered::new();
@@ -78,13 +87,19 @@ pub async fn invoke<W: Wire<Message = Message>>(
             async move { (node, wire.ask((shard, node), id, message, round_ends).await) }
         };
         let finalize = |node: NodeId, result: Answer, newest| {
-            let message = Message::Operation(Said::Finalize { id, result: Some(result), newest, decided });
+            let message =
+                Message::Operation(Said::Finalize { id, result: Some(result), newest, decided });
             async move { (node, wire.ask((shard, node), id, message, round_ends).await) }
         };
         match &tells {
-            None => heard.lacks(&replicas).into_iter().for_each(|node| asked.push(Either::Left(propose(node)))),
+            None => heard
+                .lacks(&replicas)
+                .into_iter()
+                .for_each(|node| asked.push(Either::Left(propose(node)))),
             Some(result) => {
-                replicas.iter().for_each(|node| asked.push(Either::Right(finalize(*node, result.clone(), newest))));
+                replicas.iter().for_each(|node| {
+                    asked.push(Either::Right(finalize(*node, result.clone(), newest)))
+                });
             }
         }
         let (mut enough_ns, mut decides) = (None, false);
@@ -93,24 +108,27 @@ pub async fn invoke<W: Wire<Message = Message>>(
                 Some(after_ns) => began_ns + 2 * after_ns + SHORTEST_WAIT_NS,
                 None => round_ends,
             };
-            let next = match select(asked.next(), pin!(wire.pause(patience_ends.min(round_ends)))).await {
-                Either::Left((Some(answer), _)) => answer,
-                Either::Left((None, _)) => break,
-                Either::Right(_) => {
-                    decides = true;
-                    break;
-                }
-            };
+            let next =
+                match select(asked.next(), pin!(wire.pause(patience_ends.min(round_ends)))).await {
+                    Either::Left((Some(answer), _)) => answer,
+                    Either::Left((None, _)) => break,
+                    Either::Right(_) => {
+                        decides = true;
+                        break;
+                    }
+                };
             match next {
                 (node, Some(Message::Operation(Said::Reply { view, state, .. }))) => {
-                    // Since it was asked first: it may answer that, and not what it was asked again. A replica that
-                    // was silent for longer was away, or between two views.
+                    // Since it was asked first: it may answer that, and not what it was asked
+                    // again. A replica that was silent for longer was away, or between two views.
                     if repetition < 2 {
                         wire.measured(node, Some(wire.boot_ns() - asked_ns));
                     }
                     heard.on_reply(node, view, state);
                 }
-                (node, Some(Message::Operation(Said::Confirm { view, .. }))) => heard.on_confirm(node, view),
+                (node, Some(Message::Operation(Said::Confirm { view, .. }))) => {
+                    heard.on_confirm(node, view)
+                }
                 (node, Some(Message::Operation(Said::Missing { .. }))) => {
                     sometimes!("a replica has not heard of what is decided");
                     asked.push(Either::Left(propose(node)));
@@ -121,9 +139,9 @@ pub async fn invoke<W: Wire<Message = Message>>(
             if let Some(result) = heard.settled().or(heard.fast()) {
                 if *result == Answer::Stands(Standing::Open) {
                     let view = heard.view();
-                    replicas
-                        .iter()
-                        .for_each(|node| wire.tell((shard, *node), Message::Operation(Said::Renew { view })));
+                    replicas.iter().for_each(|node| {
+                        wire.tell((shard, *node), Message::Operation(Said::Renew { view }))
+                    });
                 }
                 return Some(Common { answer: result.clone(), by_all });
             }
@@ -147,26 +165,33 @@ pub async fn invoke<W: Wire<Message = Message>>(
         drop(asked);
         repetition += 1;
         if !decides {
-            wire.pause(until.min(wire.boot_ns() + PAUSE_NS)).await; // Nobody is left to be heard in this round.
+            // Nobody is left to be heard in this round.
+            wire.pause(until.min(wire.boot_ns() + PAUSE_NS)).await;
         }
     }
     None
 }
 
-/// Tells all replicas of a shard how a transaction ended. Who does not hear it has it prepared still, and somebody finds out.
+/// Tells all replicas of a shard how a transaction ended. Who does not hear it has it prepared
+/// still, and somebody finds out.
 pub fn tell<W: Wire<Message = Message>>(wire: &W, shard: ShardId, end: &End) {
     let id = wire.new_id();
     for node in wire.replicas(shard) {
-        wire.tell((shard, node), Message::Operation(Said::Tell { id, op: Fact::Ended(end.clone()) }));
+        wire.tell(
+            (shard, node),
+            Message::Operation(Said::Tell { id, op: Fact::Ended(end.clone()) }),
+        );
     }
 }
 
-/// What stands in a range at a timestamp: the newest of what so many replicas have that nothing else comes to stand there
-/// (§6.1). `None`, if that cannot be known when the boot clock reaches `until`. An answer counts in whichever round it
-/// comes, so that the snapshot also succeeds where replicas are farther away than a round lasts.
+/// What stands in a range at a timestamp: the newest of what so many replicas have that nothing
+/// else comes to stand there (§6.1). `None`, if that cannot be known when the boot clock reaches
+/// `until`. An answer counts in whichever round it comes, so that the snapshot also succeeds where
+/// replicas are farther away than a round lasts.
 ///
-/// Answers of one view count together, as those to proposals do. A view may have begun at its leader alone, without a
-/// transaction that was said yes to before, and be bypassed by the next one, which has it.
+/// Answers of one view count together, as those to proposals do. A view may have begun at its
+/// leader alone, without a transaction that was said yes to before, and be bypassed by the next
+/// one, which has it.
 pub async fn look<W: Wire<Message = Message>>(
     wire: &W,
     shard: ShardId,
@@ -177,7 +202,8 @@ pub async fn look<W: Wire<Message = Message>>(
 ) -> Option<Result<Looked, Failure>> {
     let (id, mut repetition) = (wire.new_id(), 0);
     let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
-    // What replicas have said in the newest view that was heard of stands: they refuse what would be written there later.
+    // What replicas have said in the newest view that was heard of stands: they refuse what would
+    // be written there later.
     let (mut pages, mut newest) = (BTreeMap::<NodeId, Page>::new(), View::default());
     while !wire.is_closed() && wire.boot_ns() < until {
         let members = wire.members(shard);
@@ -185,10 +211,12 @@ pub async fn look<W: Wire<Message = Message>>(
         if newest.epoch != epoch {
             (pages, newest) = (BTreeMap::new(), View { epoch, number: 0 });
         }
-        let lacking: Vec<NodeId> = members.replicas.into_iter().filter(|node| !pages.contains_key(node)).collect();
+        let lacking: Vec<NodeId> =
+            members.replicas.into_iter().filter(|node| !pages.contains_key(node)).collect();
         let round_ends = until.min(wire.boot_ns() + wire.patience_ns(&lacking, repetition));
         let asked = lacking.into_iter().map(|node| {
-            let message = Message::Look { id, at, range: range.clone(), reverse, limit_rows, epoch };
+            let message =
+                Message::Look { id, at, range: range.clone(), reverse, limit_rows, epoch };
             async move { (node, look_at(wire, (shard, node), id, &message, round_ends).await) }
         });
         let (mut asked, mut too_old) = (asked.collect::<FuturesUnordered<_>>(), None);
@@ -208,7 +236,10 @@ pub async fn look<W: Wire<Message = Message>>(
                         sometimes!("a snapshot's answers come from several views");
                         (pages, newest) = (BTreeMap::new(), view);
                     }
-                    if view == newest || broken(rules::VIEWS_MIXED) || broken(replication_rules::EPOCH_UNCHECKED) {
+                    if view == newest
+                        || broken(rules::VIEWS_MIXED)
+                        || broken(replication_rules::EPOCH_UNCHECKED)
+                    {
                         pages.insert(node, page);
                     }
                 }
@@ -229,8 +260,8 @@ pub async fn look<W: Wire<Message = Message>>(
     None
 }
 
-/// Asks one replica for its part of a snapshot, again for as long as something is prepared below the snapshot there.
-/// `None`, if there is no other answer when the boot clock reaches `until`.
+/// Asks one replica for its part of a snapshot, again for as long as something is prepared below
+/// the snapshot there. `None`, if there is no other answer when the boot clock reaches `until`.
 async fn look_at<W: Wire<Message = Message>>(
     wire: &W,
     to: (ShardId, NodeId),
@@ -248,7 +279,8 @@ async fn look_at<W: Wire<Message = Message>>(
     None
 }
 
-/// What one replica has of a range now. `None`, if it has not answered when the boot clock reaches `until`.
+/// What one replica has of a range now. `None`, if it has not answered when the boot clock reaches
+/// `until`.
 pub async fn read<W: Wire<Message = Message>>(
     wire: &W,
     from: (ShardId, NodeId),
@@ -259,7 +291,9 @@ pub async fn read<W: Wire<Message = Message>>(
     let id = wire.new_id();
     let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
     let asked_ns = wire.boot_ns();
-    let answer = wire.ask(from, id, Message::Read { id, range: range.clone(), reverse, limit_rows }, until).await;
+    let answer = wire
+        .ask(from, id, Message::Read { id, range: range.clone(), reverse, limit_rows }, until)
+        .await;
     wire.measured(from.1, answer.is_some().then(|| wire.boot_ns() - asked_ns));
     match answer {
         Some(Message::Found { page, through, .. }) => Some(Found { chunk: page.chunk(), through }),
@@ -267,9 +301,9 @@ pub async fn read<W: Wire<Message = Message>>(
     }
 }
 
-/// Waits for the turn of a contested key at the first of a shard's replicas that answers: in the order of their
-/// numbers, so that sessions of all nodes meet at the same one. `None`, if no replica has given the turn when the boot
-/// clock reaches `until`.
+/// Waits for the turn of a contested key at the first of a shard's replicas that answers: in the
+/// order of their numbers, so that sessions of all nodes meet at the same one. `None`, if no
+/// replica has given the turn when the boot clock reaches `until`.
 pub async fn take_turn<W: Wire<Message = Message>>(
     wire: &W,
     (shard, key): (ShardId, Key),
@@ -326,8 +360,10 @@ pub fn looked(range: &KeyRange, pages: Vec<Page>, (reverse, limit): (bool, usize
     let mut rest: Option<KeyRange> = None;
     let mut versions: BTreeMap<Key, (Timestamp, Option<Value>)> = BTreeMap::new();
     for page in pages {
-        // Rests begin at different keys of the same range: the larger one has all that somebody has not looked at.
-        let larger = |left: &KeyRange| page.rest.as_ref().is_none_or(|other| left.contains_range(other));
+        // Rests begin at different keys of the same range: the larger one has all that somebody has
+        // not looked at.
+        let larger =
+            |left: &KeyRange| page.rest.as_ref().is_none_or(|other| left.contains_range(other));
         rest = rest.filter(larger).or(page.rest);
         for (at, write) in page.versions {
             let known = versions.entry(write.key).or_default();
@@ -338,7 +374,8 @@ pub fn looked(range: &KeyRange, pages: Vec<Page>, (reverse, limit): (bool, usize
     }
     let mut looked = Looked { chunk: Chunk { rest, ..Chunk::default() }, ..Looked::default() };
     let chunk = &mut looked.chunk;
-    let beyond = |chunk: &Chunk, key: &Key| chunk.rest.as_ref().is_some_and(|rest| rest.contains(key));
+    let beyond =
+        |chunk: &Chunk, key: &Key| chunk.rest.as_ref().is_some_and(|rest| rest.contains(key));
     let mut all: Vec<(Key, (Timestamp, Option<Value>))> = versions.into_iter().collect();
     if reverse {
         all.reverse();
@@ -425,7 +462,13 @@ mod tests {
             then.map(|node| first.then([node].into())).unwrap_or(first)
         }
 
-        async fn ask(&self, to: (ShardId, NodeId), id: OpId, _: Message, _: u64) -> Option<Message> {
+        async fn ask(
+            &self,
+            to: (ShardId, NodeId),
+            id: OpId,
+            _: Message,
+            _: u64,
+        ) -> Option<Message> {
             let (view, nanos) = (self.answers)(to.1.0, self.round())?;
             let write = Write { key: Key::from(b"r".to_vec()), value: Some(Value::from(vec![0])) };
             let page = Page { versions: vec![(at(nanos), write)], rest: None };
@@ -442,10 +485,16 @@ mod tests {
     fn reads(replicas: &Replicas) -> Timestamp {
         let range = KeyRange::point(Key::from(b"r".to_vec()));
         let looked = look(replicas, ShardId(1), &range, at(900), (false, 1), 10 * PAUSE_NS);
-        looked.now_or_never().flatten().expect("they answer at last").expect("nothing is too old").newest
+        looked
+            .now_or_never()
+            .flatten()
+            .expect("they answer at last")
+            .expect("nothing is too old")
+            .newest
     }
 
-    /// n2 has answered as one of three, late; then it is the only one. (A campaign found it: 25300712, `--moves 4`.)
+    /// n2 has answered as one of three, late; then it is the only one. (A campaign found it:
+    /// 25300712, `--moves 4`.)
     fn while_others_take_over() -> Timestamp {
         let answers = |node, round| match (node, round) {
             (2, 1) => Some((View { epoch: 0, number: 9 }, 78)),
@@ -455,7 +504,8 @@ mod tests {
         reads(&Replicas::that(answers, Some(NodeId(2))))
     }
 
-    /// n2 has answered in a view that n3 is not in yet. (Seed 22000071 without turns, over continents.)
+    /// n2 has answered in a view that n3 is not in yet. (Seed 22000071 without turns, over
+    /// continents.)
     fn while_a_view_begins() -> Timestamp {
         let answers = |node, round| match (node, round) {
             (3, 0) => Some((View { epoch: 0, number: 90 }, 78)),
@@ -466,8 +516,9 @@ mod tests {
         reads(&Replicas::that(answers, None))
     }
 
-    /// Replicas of which n1 wants another timestamp and the others say yes. What the client decides is lost on its way;
-    /// then the change of replicas ends, so that there are no former ones any more, and n1 is not reached.
+    /// Replicas of which n1 wants another timestamp and the others say yes. What the client decides
+    /// is lost on its way; then the change of replicas ends, so that there are no former ones any
+    /// more, and n1 is not reached.
     #[derive(Default)]
     struct Ending {
         told: Mutex<BTreeSet<Vote>>,
@@ -496,15 +547,28 @@ mod tests {
         fn members(&self, shard: ShardId) -> Members {
             let first = Members::first([1, 2, 4].map(NodeId).into());
             let then = first.then(self.replicas(shard).into_iter().collect());
-            let former = if self.told.lock().expect("one thread").is_empty() { then.former } else { BTreeSet::new() };
+            let former = if self.told.lock().expect("one thread").is_empty() {
+                then.former
+            } else {
+                BTreeSet::new()
+            };
             Members { former, ..then }
         }
 
-        async fn ask(&self, to: (ShardId, NodeId), id: OpId, message: Message, _: u64) -> Option<Message> {
+        async fn ask(
+            &self,
+            to: (ShardId, NodeId),
+            id: OpId,
+            message: Message,
+            _: u64,
+        ) -> Option<Message> {
             self.asked.fetch_add(1, Ordering::Relaxed);
             let mut told = self.told.lock().expect("one thread");
             let vote = match (message, to.1.0) {
-                (Message::Operation(Said::Finalize { result: Some(Answer::Vote(vote)), .. }), _) => {
+                (
+                    Message::Operation(Said::Finalize { result: Some(Answer::Vote(vote)), .. }),
+                    _,
+                ) => {
                     told.insert(vote);
                     return None;
                 }
@@ -513,7 +577,8 @@ mod tests {
                 (_, 3) if !told.is_empty() => Vote::Ok,
                 _ => return None,
             };
-            let (view, state) = (View { epoch: 1, number: 5 }, State::Tentative(Some(Answer::Vote(vote))));
+            let (view, state) =
+                (View { epoch: 1, number: 5 }, State::Tentative(Some(Answer::Vote(vote))));
             Some(Message::Operation(Said::Reply { id, view, state }))
         }
 
@@ -525,9 +590,12 @@ mod tests {
     }
 
     fn decided_while_a_change_ends() -> BTreeSet<Vote> {
-        let (transaction, wire) = (TransactionId { node: 4, incarnation: 1, number: 1 }, Ending::default());
-        let footprint = Footprint { reads: Vec::new(), writes: Vec::new(), participants: vec![ShardId(0)] };
-        let proposal = Proposal { transaction, attempt: 0, at: at(10), footprint: Arc::new(footprint) };
+        let (transaction, wire) =
+            (TransactionId { node: 4, incarnation: 1, number: 1 }, Ending::default());
+        let footprint =
+            Footprint { reads: Vec::new(), writes: Vec::new(), participants: vec![ShardId(0)] };
+        let proposal =
+            Proposal { transaction, attempt: 0, at: at(10), footprint: Arc::new(footprint) };
         let question = Question::Prepare(proposal);
         let invoked = invoke(&wire, ShardId(0), &question, 50 * PAUSE_NS);
         assert!(invoked.now_or_never().flatten().is_none(), "nothing is confirmed");

@@ -1,4 +1,5 @@
-//! How a replica that takes over gets what is in no record any more: it reads what is settled at another one, page by page.
+//! How a replica that takes over gets what is in no record any more: it reads what is settled at
+//! another one, page by page.
 //!
 //! ```text
 //!   the first view begins    its record has all that ever commits above what is settled; so what is wanted is what stood there
@@ -8,7 +9,8 @@
 //!
 //! A crash before that begins the copy anew, as of the same timestamp.
 //!
-//! Until then it votes, as that takes what the record has, and serves no reads: nobody takes it for one that has taken over, and nothing is forgotten anywhere. It has no history: what stood below
+//! Until then it votes, as that takes what the record has, and serves no reads: nobody takes it for
+//! one that has taken over, and nothing is forgotten anywhere. It has no history: what stood below
 //! is refused.
 
 use super::{Kept, Message, Page};
@@ -52,9 +54,10 @@ impl Copying {
         Copying { rest: all.clone(), all, at, asked: None, turn: 0 }
     }
 
-    /// As of when an earlier life copied, by what it kept: what was settled when the first view of the epoch began, or
-    /// one that came with its whole record. Later views settle more, of which a former replica does not hear; nothing
-    /// above is forgotten until the copy is in the store for good.
+    /// As of when an earlier life copied, by what it kept: what was settled when the first view of
+    /// the epoch began, or one that came with its whole record. Later views settle more, of which a
+    /// former replica does not hear; nothing above is forgotten until the copy is in the store for
+    /// good.
     pub fn began_at(kept: &[Kept], epoch: u32) -> Option<Timestamp> {
         let (mut settled, mut at) = (Timestamp::ZERO, None);
         for kept in kept {
@@ -77,8 +80,9 @@ impl Copying {
         self.rest.is_empty()
     }
 
-    /// A view has begun, with a record that has everything above what is settled. If that came whole, the view need not
-    /// descend from the one with which the copy began, whose record may have had more: the copy begins anew.
+    /// A view has begun, with a record that has everything above what is settled. If that came
+    /// whole, the view need not descend from the one with which the copy began, whose record may
+    /// have had more: the copy begins anew.
     pub fn begin(&mut self, settled: Timestamp, whole: bool) {
         if self.at.is_none() || whole && self.at < Some(settled) {
             (self.at, self.rest, self.asked) = (Some(settled), self.all.clone(), None);

@@ -8,12 +8,15 @@
 //!                                                                              └─▶ With     a replica begins, with what counts of that
 //! ```
 //!
-//! A *stay* of a node is a sequence of epochs through which it has a replica without a break, named by the first of them. What a node has of an earlier stay is not
-//! part of a later one: the shard went on without it, and it answered for that stay alone.
+//! A *stay* of a node is a sequence of epochs through which it has a replica without a break, named
+//! by the first of them. What a node has of an earlier stay is not part of a later one: the shard
+//! went on without it, and it answered for that stay alone.
 //!
 //! Invariants:
-//! 1. The store says durably as of which stay its versions count, before the log has a record of that stay.
-//! 2. A row is heeded only when the replica has begun, or ended, as the row says: what fails, for want of room, is done again.
+//! 1. The store says durably as of which stay its versions count, before the log has a record of
+//!    that stay.
+//! 2. A row is heeded only when the replica has begun, or ended, as the row says: what fails, for
+//!    want of room, is done again.
 //! 3. A node does not go back behind an epoch of which it has a record.
 
 use super::Kept;
@@ -71,7 +74,11 @@ impl Lifecycle {
     /// What a row asks of a node, in a cluster of these nodes.
     pub fn turn(&mut self, row: &DatabaseRow, all: &[NodeId], me: NodeId) -> Turn {
         let members = rows::members(row, all);
-        if self.heeded.as_ref().is_some_and(|heeded| *heeded == members || heeded.epoch > members.epoch) {
+        if self
+            .heeded
+            .as_ref()
+            .is_some_and(|heeded| *heeded == members || heeded.epoch > members.epoch)
+        {
             return Turn::Nothing;
         }
         if broken(rules::NOTED_BEFORE_BEGUN) {
@@ -100,8 +107,15 @@ impl Lifecycle {
     }
 }
 
-/// How a replica begins at a node, whose store has what counts `as_of` an epoch. Of what the log has, only what is of this stay is left.
-pub fn begins(row: &DatabaseRow, all: &[NodeId], me: NodeId, as_of: u32, kept: &mut Vec<Kept>) -> Begins {
+/// How a replica begins at a node, whose store has what counts `as_of` an epoch. Of what the log
+/// has, only what is of this stay is left.
+pub fn begins(
+    row: &DatabaseRow,
+    all: &[NodeId],
+    me: NodeId,
+    as_of: u32,
+    kept: &mut Vec<Kept>,
+) -> Begins {
     if row.epoch < as_of.max(kept_in(kept)) {
         return Begins::Waits;
     }
@@ -109,8 +123,13 @@ pub fn begins(row: &DatabaseRow, all: &[NodeId], me: NodeId, as_of: u32, kept: &
         Some(since) => since,
         // The row names the first epochs of replicas only.
         None if row.former.contains(&me) => as_of,
-        // Rows of this epoch that are older name the node as a former replica: it is none again before the next epoch.
-        None => return Begins::Without { let_go: (row.epoch > 0 && as_of <= row.epoch).then_some(row.epoch + 1) },
+        // Rows of this epoch that are older name the node as a former replica: it is none again
+        // before the next epoch.
+        None => {
+            return Begins::Without {
+                let_go: (row.epoch > 0 && as_of <= row.epoch).then_some(row.epoch + 1),
+            };
+        }
     };
     if !broken(rules::EARLIER_STAY_KEPT) {
         keep_since(kept, stay);
@@ -120,7 +139,8 @@ pub fn begins(row: &DatabaseRow, all: &[NodeId], me: NodeId, as_of: u32, kept: &
     Begins::With { stay, let_go: anew.then_some(stay) }
 }
 
-/// Only what was kept in a stay. A replica that takes over leaves for an epoch first of all: what stands before that is of an earlier stay.
+/// Only what was kept in a stay. A replica that takes over leaves for an epoch first of all: what
+/// stands before that is of an earlier stay.
 fn keep_since(kept: &mut Vec<Kept>, stay: u32) {
     if stay > 0 {
         let begins = |kept: &Kept| matches!(kept, Kept::Left { view } if view.epoch >= stay);
@@ -190,7 +210,11 @@ mod tests {
         of.begun(rows::members(&first, &ALL), begins_with);
         let second = then(&first, [1, 2, 4]);
         let members = rows::members(&second, &ALL);
-        assert_eq!(of.turn(&second, &ALL, me), Turn::Reconfigure(members.clone()), "as a former one");
+        assert_eq!(
+            of.turn(&second, &ALL, me),
+            Turn::Reconfigure(members.clone()),
+            "as a former one"
+        );
         of.reconfigured(members);
         assert_eq!(of.turn(&first, &ALL, me), Turn::Nothing, "an older row");
         let done = rows::ended(&second, 1);
@@ -208,8 +232,14 @@ mod tests {
         let third = then(&done, [1, 2, 3]);
         assert_eq!(of.turn(&third, &ALL, me), Turn::Anew);
         let mut kept = vec![began(0), left(1)];
-        assert_eq!(begins(&third, &ALL, me, 2, &mut kept.clone()), Begins::With { stay: 2, let_go: None });
-        assert_eq!(begins(&third, &ALL, me, 0, &mut kept), Begins::With { stay: 2, let_go: Some(2) });
+        assert_eq!(
+            begins(&third, &ALL, me, 2, &mut kept.clone()),
+            Begins::With { stay: 2, let_go: None }
+        );
+        assert_eq!(
+            begins(&third, &ALL, me, 0, &mut kept),
+            Begins::With { stay: 2, let_go: Some(2) }
+        );
         assert!(kept.is_empty());
     }
 
@@ -235,8 +265,16 @@ mod tests {
     fn a_former_replica_begins_with_its_own_stay_and_no_earlier_one() {
         let third = then(&rows::ended(&then(&first_row(), [1, 2, 4]), 1), [1, 2, 3]);
         let fourth = then(&rows::ended(&third, 2), [1, 2, 4]);
-        let mut kept = vec![began(0), Kept::Stored { view: View::default(), position: 900 }, left(2), began(2)];
-        assert_eq!(begins(&fourth, &ALL, NodeId(3), 2, &mut kept), Begins::With { stay: 2, let_go: None });
+        let mut kept = vec![
+            began(0),
+            Kept::Stored { view: View::default(), position: 900 },
+            left(2),
+            began(2),
+        ];
+        assert_eq!(
+            begins(&fourth, &ALL, NodeId(3), 2, &mut kept),
+            Begins::With { stay: 2, let_go: None }
+        );
         assert_eq!(kept, [left(2), began(2)]);
     }
 
@@ -244,6 +282,10 @@ mod tests {
     fn a_row_that_is_older_than_what_the_node_has_is_not_begun_with() {
         let (row, me) = (first_row(), NodeId(3));
         assert_eq!(begins(&row, &ALL, me, 0, &mut vec![left(1)]), Begins::Waits);
-        assert_eq!(begins(&row, &ALL, me, 1, &mut Vec::new()), Begins::Waits, "what it let go of it had");
+        assert_eq!(
+            begins(&row, &ALL, me, 1, &mut Vec::new()),
+            Begins::Waits,
+            "what it let go of it had"
+        );
     }
 }

@@ -37,7 +37,8 @@ pub enum Message {
         #[n(5)]
         epoch: u32,
     },
-    /// What stands there, as far as the replica knows; nobody who is not prepared writes there any more.
+    /// What stands there, as far as the replica knows; nobody who is not prepared writes there any
+    /// more.
     #[n(2)]
     Looked {
         /// The question.
@@ -124,7 +125,8 @@ pub enum Message {
         /// How long the turn may be held, in nanoseconds: at most 5 s count.
         #[n(2)]
         holds_ns: u64,
-        /// Whether the session knows that it is queued, and is to be answered only when it has its turn.
+        /// Whether the session knows that it is queued, and is to be answered only when it has its
+        /// turn.
         #[n(3)]
         waits: bool,
     },
@@ -176,9 +178,14 @@ impl Message {
                 | inconsistent::Message::Confirm { id, .. }
                 | inconsistent::Message::Missing { id, .. },
             ) => Some(*id),
-            Message::Looked { id, .. } | Message::Found { id, .. } | Message::TooOld { id, .. } => Some(*id),
+            Message::Looked { id, .. } | Message::Found { id, .. } | Message::TooOld { id, .. } => {
+                Some(*id)
+            }
             Message::Queued { id } | Message::HasTurn { id } => Some(*id),
-            Message::Operation(_) | Message::Look { .. } | Message::Read { .. } | Message::Copy { .. } => None,
+            Message::Operation(_)
+            | Message::Look { .. }
+            | Message::Read { .. }
+            | Message::Copy { .. } => None,
             Message::TakeTurn { .. } | Message::KeepTurn { .. } | Message::Leave { .. } => None,
         }
     }
@@ -199,7 +206,10 @@ impl Page {
     /// What a scan found, in one sequence.
     pub fn of(chunk: Chunk, reverse: bool) -> Page {
         let Chunk { rows, at, gone, rest } = chunk;
-        let live = rows.into_iter().zip(at).map(|((key, value), at)| (at, Write { key, value: Some(value) }));
+        let live = rows
+            .into_iter()
+            .zip(at)
+            .map(|((key, value), at)| (at, Write { key, value: Some(value) }));
         let gone = gone.into_iter().map(|(key, at)| (at, Write { key, value: None }));
         let mut versions: Vec<(Timestamp, Write)> = live.chain(gone).collect();
         versions.sort_unstable_by(|(_, one), (_, other)| one.key.cmp(&other.key));

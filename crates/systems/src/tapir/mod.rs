@@ -1,4 +1,5 @@
-//! TAPIR: optimistic transactions (`txn/tapir`) on replicas without leader or order (`replication/inconsistent`).
+//! TAPIR: optimistic transactions (`txn/tapir`) on replicas without leader or order
+//! (`replication/inconsistent`).
 //!
 //! ```text
 //!   a session's question ── invoke ──▶ Propose ─▶ all replicas of the shard ─▶ enough alike, or decide and Finalize ──▶ its answer
@@ -6,9 +7,11 @@
 //!   a snapshot       ── look ────▶ Look ────▶ replicas, which refuse writes below it from then on ─▶ as many as it takes ──▶ the newest of each key
 //! ```
 //!
-//! Transactions that would refuse one another again take turns, which are queues at one replica (`turns`): advice, on which nothing rests.
+//! Transactions that would refuse one another again take turns, which are queues at one replica
+//! (`turns`): advice, on which nothing rests.
 //!
-//! What a shard is asked is a consensus operation, whose result is its answer; how a transaction ended is a fact, for which nobody waits.
+//! What a shard is asked is a consensus operation, whose result is its answer; how a transaction
+//! ended is a fact, for which nobody waits.
 //!
 //! | file | question |
 //! |---|---|
@@ -53,10 +56,11 @@ pub static PREPARE_WAIT: Setting = Setting {
 };
 
 /// TAPIR whose transactions are strictly serializable.
-pub static STRICTLY_SERIALIZABLE: Protocol = Protocol { name: "tapir", real_time_order: true, ..AS_PUBLISHED };
+pub static STRICTLY_SERIALIZABLE: Protocol =
+    Protocol { name: "tapir", real_time_order: true, ..AS_PUBLISHED };
 
-/// TAPIR as its paper has it: transactions are serializable, in the order of their timestamps, which need not be that of
-/// real time.
+/// TAPIR as its paper has it: transactions are serializable, in the order of their timestamps,
+/// which need not be that of real time.
 pub static SERIALIZABLE: Protocol = AS_PUBLISHED;
 
 const AS_PUBLISHED: Protocol = Protocol {

@@ -1,11 +1,13 @@
-//! How far a replica's versions have come on its node: installed, in the store for good, and copied from other replicas.
+//! How far a replica's versions have come on its node: installed, in the store for good, and copied
+//! from other replicas.
 //!
 //! ```text
 //!   installed, at a place ── settled into the store, synced ──▶ what a view began with is there for good
 //!   Copying ── all pages installed ──▶ Copied ── in the store for good ──▶ its horizon is kept ──▶ Kept ── on disk that it is ──▶ Serves
 //! ```
 //!
-//! Commits have no place in an order: each takes the next one that is installed. A crash before the last step begins the copy anew.
+//! Commits have no place in an order: each takes the next one that is installed. A crash before the
+//! last step begins the copy anew.
 
 use meridian_clock::Timestamp;
 use meridian_replication::inconsistent::View;
@@ -28,7 +30,8 @@ enum Copied {
 #[derive(Clone, Debug)]
 pub struct Progress {
     installed: u64,
-    /// That of the store at birth: at or below it the store has everything, but for what was superseded and collected.
+    /// That of the store at birth: at or below it the store has everything, but for what was
+    /// superseded and collected.
     horizon: Timestamp,
     settled: Timestamp,
     copied: Copied,
@@ -37,13 +40,21 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of a replica whose store goes to a place and has this horizon; one that is `copying` has not everything.
+    /// Of a replica whose store goes to a place and has this horizon; one that is `copying` has not
+    /// everything.
     pub fn new(place: u64, horizon: Timestamp, copying: bool) -> Progress {
         let copied = if copying { Copied::Copying } else { Copied::Serves };
-        Progress { installed: place, horizon, settled: Timestamp::ZERO, copied, began: VecDeque::new() }
+        Progress {
+            installed: place,
+            horizon,
+            settled: Timestamp::ZERO,
+            copied,
+            began: VecDeque::new(),
+        }
     }
 
-    /// The place of a commit that is to be installed now; none if the store had it at the replica's birth.
+    /// The place of a commit that is to be installed now; none if the store had it at the replica's
+    /// birth.
     pub fn install(&mut self, at: Timestamp) -> Option<u64> {
         (at > self.horizon).then(|| {
             self.installed += 1;
@@ -51,7 +62,8 @@ impl Progress {
         })
     }
 
-    /// A view has begun with what is installed by now, where everything at or below `settled` has ended.
+    /// A view has begun with what is installed by now, where everything at or below `settled` has
+    /// ended.
     pub fn began(&mut self, view: View, settled: Timestamp) {
         self.settled = settled;
         self.began.push_back((self.installed, view));
@@ -82,7 +94,8 @@ impl Progress {
         matches!(self.copied, Copied::Installed { .. })
     }
 
-    /// The store has everything up to a place for good: whether it now has a copy whose horizon is to be kept, durably, before [`stored`](Self::stored) is asked.
+    /// The store has everything up to a place for good: whether it now has a copy whose horizon is
+    /// to be kept, durably, before [`stored`](Self::stored) is asked.
     pub fn has_copy_in(&self, place: u64) -> bool {
         matches!(self.copied, Copied::Installed { place: all } if all <= place)
     }
@@ -92,7 +105,8 @@ impl Progress {
         self.copied = Copied::Kept;
     }
 
-    /// The store has everything up to a place for good: the newest view of which it thereby has what that began with, since this was last asked.
+    /// The store has everything up to a place for good: the newest view of which it thereby has
+    /// what that began with, since this was last asked.
     pub fn stored(&mut self, place: u64) -> Option<View> {
         let mut stored = None;
         if matches!(self.copied, Copied::Kept | Copied::Serves) {
@@ -119,11 +133,17 @@ mod tests {
     #[test]
     fn what_the_store_had_is_not_installed_again_and_views_follow_it() {
         let mut progress = Progress::new(7, at(50), false);
-        assert_eq!([40, 50, 60, 55].map(|nanos| progress.install(at(nanos))), [None, None, Some(8), Some(9)]);
+        assert_eq!(
+            [40, 50, 60, 55].map(|nanos| progress.install(at(nanos))),
+            [None, None, Some(8), Some(9)]
+        );
         progress.began(view(1), at(30));
         assert_eq!((progress.install(at(70)), progress.closed()), (Some(10), at(30)));
         progress.began(view(2), at(40));
-        assert_eq!([8, 9, 9, 12].map(|place| progress.stored(place)), [None, Some(view(1)), None, Some(view(2))]);
+        assert_eq!(
+            [8, 9, 9, 12].map(|place| progress.stored(place)),
+            [None, Some(view(1)), None, Some(view(2))]
+        );
     }
 
     #[test]
@@ -131,9 +151,15 @@ mod tests {
         let mut progress = Progress::new(0, Timestamp::ZERO, true);
         progress.began(view(0), at(30));
         assert_eq!((progress.install(at(10)), progress.install(at(20))), (Some(1), Some(2)));
-        assert_eq!((progress.stored(9), progress.closed(), progress.waits_for_store()), (None, Timestamp::ZERO, false));
+        assert_eq!(
+            (progress.stored(9), progress.closed(), progress.waits_for_store()),
+            (None, Timestamp::ZERO, false)
+        );
         progress.copied();
-        assert_eq!((progress.waits_for_store(), progress.has_copy_in(1), progress.has_copy_in(2)), (true, false, true));
+        assert_eq!(
+            (progress.waits_for_store(), progress.has_copy_in(1), progress.has_copy_in(2)),
+            (true, false, true)
+        );
         assert_eq!(progress.stored(2), None, "its horizon is not kept");
         progress.horizon_kept();
         assert_eq!((progress.stored(2), progress.has_all()), (Some(view(0)), false));

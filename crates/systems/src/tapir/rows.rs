@@ -1,6 +1,8 @@
-//! What a database's row says of its replicas: which nodes have one, since when, and how the row changes.
+//! What a database's row says of its replicas: which nodes have one, since when, and how the row
+//! changes.
 //!
-//! The rows are agreed on in the database `system`, one after the other, so that each epoch has one row.
+//! The rows are agreed on in the database `system`, one after the other, so that each epoch has one
+//! row.
 
 use meridian_machine::NodeId;
 use meridian_placement::DatabaseRow;
@@ -25,7 +27,8 @@ pub fn since(row: &DatabaseRow, all: &[NodeId], node: NodeId) -> Option<u32> {
     })
 }
 
-/// The row with which these replicas take over; the same row if it says so already. An error while another change is under way.
+/// The row with which these replicas take over; the same row if it says so already. An error while
+/// another change is under way.
 pub fn next(row: &DatabaseRow, all: &[NodeId], replicas: &[NodeId]) -> Result<DatabaseRow, String> {
     let now = members(row, all);
     if now.replicas.iter().eq(replicas) {

@@ -13,20 +13,26 @@ meridian_machine::rules! {
     LET_GO_FORGOTTEN;
     /// A replica that takes over serves reads before it has everything.
     SERVES_UNCOPIED;
-    /// A replica that begins again while it copies asks for what was settled since, of which former replicas do not know.
+    /// A replica that begins again while it copies asks for what was settled since, of which former
+    /// replicas do not know.
     COPY_MOVES_ON;
     /// The row of an epoch is noted before the node's replica has begun as that says.
     NOTED_BEFORE_BEGUN;
     /// A replica serves a snapshot alone that is not settled.
     SERVES_UNSETTLED;
-    /// What is closed by a view is settled with it, although nobody was kept from it in the last one: that view may be bypassed (Trap A.2-17).
+    /// What is closed by a view is settled with it, although nobody was kept from it in the last
+    /// one: that view may be bypassed (Trap A.2-17).
     SETTLES_UNCLOSED;
     /// What is settled passes somebody who is prepared and may commit (Trap A.2-17).
     SETTLES_PREPARED;
 }
 
-/// Those of transactions that are proposed, which random worlds of them meet (`systems/tests/tapir.rs`); `ENDED_PREPARES`, `CLOSED_SAYS_YES`, `CLOCKS_UNCAPPED`, `SETTLES_UNCLOSED` and `OLD_DECISIONS_COUNT` schedules hold (`txn/tests/tapir.rs`,
-/// `systems/tests/schedules.rs`), `VIEWS_MIXED` and `DECIDES_TWICE` the session's half of one (`systems/src/tapir/client.rs`), `TURNS_NOT_TAKEN` a world over continents (`sim/tests/tapir.rs`).
+/// Those of transactions that are proposed, which random worlds of them meet
+/// (`systems/tests/tapir.rs`); `ENDED_PREPARES`, `CLOSED_SAYS_YES`, `CLOCKS_UNCAPPED`,
+/// `SETTLES_UNCLOSED` and `OLD_DECISIONS_COUNT` schedules hold (`txn/tests/tapir.rs`,
+/// `systems/tests/schedules.rs`), `VIEWS_MIXED` and `DECIDES_TWICE` the session's half of one
+/// (`systems/src/tapir/client.rs`), `TURNS_NOT_TAKEN` a world over continents
+/// (`sim/tests/tapir.rs`).
 pub const OF_PROPOSALS: [Rule; 15] = [
     meridian_txn::tapir::rules::PREPARED_UNCHECKED,
     meridian_txn::tapir::rules::COMMITTED_READS_FREE,
@@ -45,6 +51,7 @@ pub const OF_PROPOSALS: [Rule; 15] = [
     meridian_txn::tapir::rules::LATE_SAID_REFUSED,
 ];
 
-/// Those of replicas that take over from others, where worlds change them (`sim/tests/taking_over.rs`).
+/// Those of replicas that take over from others, where worlds change them
+/// (`sim/tests/taking_over.rs`).
 pub const OF_TAKING_OVER: [Rule; 5] =
     [EARLIER_STAY_KEPT, LET_GO_FORGOTTEN, SERVES_UNCOPIED, COPY_MOVES_ON, NOTED_BEFORE_BEGUN];

@@ -6,7 +6,9 @@ use meridian_clock::Timestamp;
 use meridian_machine::planted::broken;
 use meridian_machine::{Reading, ShardId, sometimes};
 use meridian_mvcc::KeyRange;
-use meridian_replication::inconsistent::{Application, ChangesOf, Entry, Op, OpId, RecordOf, State, View};
+use meridian_replication::inconsistent::{
+    Application, ChangesOf, Entry, Op, OpId, RecordOf, State, View,
+};
 use meridian_txn::TransactionId;
 use meridian_txn::tapir::rules as tapir_rules;
 use meridian_txn::tapir::{
@@ -77,15 +79,24 @@ impl Application for Shard {
     fn execute(&mut self, _: Reading, _: OpId, fact: &Fact, effects: &mut Vec<Effect>) {
         match fact {
             Fact::Ended(end) => effects.extend(self.participant.end(end).map(install)),
-            Fact::Served(_) => {} // Who says so knows which ranges; the others hear of it when a view begins.
+            // Who says so knows which ranges; the others hear of it when a view begins.
+            Fact::Served(_) => {}
             Fact::Over(past) => self.participant.close(past.closed),
         }
     }
 
-    fn answer(&mut self, now: Reading, _: OpId, question: &Question, _: &mut Vec<Effect>) -> Answer {
+    fn answer(
+        &mut self,
+        now: Reading,
+        _: OpId,
+        question: &Question,
+        _: &mut Vec<Effect>,
+    ) -> Answer {
         match question {
             Question::Prepare(proposal) => Answer::Vote(self.participant.prepare(now, proposal)),
-            Question::Resolve { transaction, .. } => Answer::Stands(self.participant.resolve(*transaction)),
+            Question::Resolve { transaction, .. } => {
+                Answer::Stands(self.participant.resolve(*transaction))
+            }
         }
     }
 
@@ -97,16 +108,22 @@ impl Application for Shard {
     }
 
     fn sync(&mut self, now: Reading, record: &RecordOf<Shard>, effects: &mut Vec<Effect>) {
-        // A question that the view began with: of that transaction everything that it began with is decided, and nothing that came later counts.
+        // A question that the view began with: of that transaction everything that it began with is
+        // decided, and nothing that came later counts.
         let asked = |entry: &Entry<Fact, Question, Answer>| match &entry.op {
-            Op::Consensus(Question::Resolve { transaction, .. }) => entry.merged.map(|_| *transaction),
+            Op::Consensus(Question::Resolve { transaction, .. }) => {
+                entry.merged.map(|_| *transaction)
+            }
             _ => None,
         };
         let asked: Vec<TransactionId> = record.values().filter_map(asked).collect();
         let (mut decided, mut ends, mut past) = (Vec::new(), Vec::new(), Past::default());
         for Entry { op, state, merged } in record.values() {
             match (op, state) {
-                (Op::Consensus(Question::Prepare(proposal)), State::Finalized(Some(Answer::Vote(vote)))) => {
+                (
+                    Op::Consensus(Question::Prepare(proposal)),
+                    State::Finalized(Some(Answer::Vote(vote))),
+                ) => {
                     let counts = merged.is_some() || !asked.contains(&proposal.transaction);
                     decided.extend(counts.then_some((proposal, *vote)));
                 }
@@ -114,11 +131,14 @@ impl Application for Shard {
                 (Op::Inconsistent(Fact::Served(through)), State::Finalized(_)) => {
                     self.participant.served(now, *through)
                 }
-                (Op::Inconsistent(Fact::Over(over)), State::Finalized(_)) => past = past.join(*over),
+                (Op::Inconsistent(Fact::Over(over)), State::Finalized(_)) => {
+                    past = past.join(*over)
+                }
                 _ => {}
             }
         }
-        effects.extend(self.participant.sync(now, &decided, &asked, &ends).into_iter().map(install));
+        effects
+            .extend(self.participant.sync(now, &decided, &asked, &ends).into_iter().map(install));
         self.participant.settle(past); // After what ended there has been taken in.
     }
 
@@ -129,9 +149,11 @@ impl Application for Shard {
         open: &[(OpId, Question)],
         _: &mut Vec<Effect>,
     ) -> Vec<Answer> {
-        let proposed: Vec<&Proposal> = open.iter().filter_map(|(_, question)| prepares(question)).collect();
+        let proposed: Vec<&Proposal> =
+            open.iter().filter_map(|(_, question)| prepares(question)).collect();
         let mut decided = self.participant.merge(now, &votes(likely), &proposed).into_iter();
-        // What is asked of transactions is open in this view; the next question is asked in one that began with this one.
+        // What is asked of transactions is open in this view; the next question is asked in one
+        // that began with this one.
         let answers = open.iter().map(|(_, question)| match question {
             Question::Prepare(_) => Answer::Vote(decided.next().unwrap_or(Vote::Abstain)),
             Question::Resolve { .. } => Answer::Stands(Standing::Open),
@@ -141,13 +163,14 @@ impl Application for Shard {
 
     fn bytes(entry: &Told) -> usize {
         let of_op = match &entry.op {
-            Op::Consensus(Question::Prepare(proposal)) | Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => {
-                proposal.bytes()
-            }
+            Op::Consensus(Question::Prepare(proposal))
+            | Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => proposal.bytes(),
             Op::Consensus(Question::Resolve { .. }) | Op::Inconsistent(_) => 0,
         };
         let of_result = match entry.state.result() {
-            Some(Answer::Stands(Standing::Committed(proposal) | Standing::Prepared(proposal))) => proposal.bytes(),
+            Some(Answer::Stands(Standing::Committed(proposal) | Standing::Prepared(proposal))) => {
+                proposal.bytes()
+            }
             _ => 0,
         };
         ENTRY_BYTES + of_op + of_result
@@ -172,11 +195,25 @@ impl Application for Shard {
 
     fn forget(&self, record: &RecordOf<Shard>, last: View, stored: View) -> ChangesOf<Shard> {
         let settled = settled(record, last);
-        let over =
-            |entry: &Told| if let Op::Inconsistent(Fact::Over(past)) = &entry.op { Some(past.closed) } else { None };
-        let latest = record.iter().filter_map(|(id, entry)| Some((over(entry)?, *id))).max().map(|(_, id)| id);
-        let is_served =
-            |entry: &Told| if let Op::Inconsistent(Fact::Served(through)) = &entry.op { Some(*through) } else { None };
+        let over = |entry: &Told| {
+            if let Op::Inconsistent(Fact::Over(past)) = &entry.op {
+                Some(past.closed)
+            } else {
+                None
+            }
+        };
+        let latest = record
+            .iter()
+            .filter_map(|(id, entry)| Some((over(entry)?, *id)))
+            .max()
+            .map(|(_, id)| id);
+        let is_served = |entry: &Told| {
+            if let Op::Inconsistent(Fact::Served(through)) = &entry.op {
+                Some(*through)
+            } else {
+                None
+            }
+        };
         let served = record.values().filter_map(is_served).max().unwrap_or_default();
         let (mut changes, mut names) = (ChangesOf::<Shard>::new(), BTreeSet::new());
         for (id, entry) in record {
@@ -193,8 +230,11 @@ impl Application for Shard {
                 Op::Consensus(Question::Prepare(proposal)) => proposal.at <= settled,
                 Op::Consensus(Question::Resolve { through, .. }) => *through <= settled,
                 Op::Inconsistent(Fact::Ended(End::Abort { at, .. })) => *at <= settled,
-                // The largest in the record stays: what this replica remembers besides may be of a view that was bypassed.
-                Op::Inconsistent(Fact::Served(through)) => *through < self.participant.served_through().min(served),
+                // The largest in the record stays: what this replica remembers besides may be of a
+                // view that was bypassed.
+                Op::Inconsistent(Fact::Served(through)) => {
+                    *through < self.participant.served_through().min(served)
+                }
                 Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => proposal.at <= settled,
             };
             if !is_over || !had(entry, stored) {
@@ -226,11 +266,13 @@ fn had(entry: &Told, view: View) -> bool {
     entry.merged.is_some_and(|merged| merged <= view)
 }
 
-/// What is settled with a record. Nobody was said yes to in the view `last` where it had begun as closed; so whoever ever commits there is in the record, and in that of any other view that begins in place of
-/// the next. Who is in it as prepared, and has not ended, may come to commit.
+/// What is settled with a record. Nobody was said yes to in the view `last` where it had begun as
+/// closed; so whoever ever commits there is in the record, and in that of any other view that
+/// begins in place of the next. Who is in it as prepared, and has not ended, may come to commit.
 fn settled(record: &RecordOf<Shard>, last: View) -> Timestamp {
     let (mut past, mut closed) = (Past::default(), Timestamp::ZERO);
-    let (mut newest, mut ended) = (BTreeMap::<TransactionId, (u32, Timestamp, bool)>::new(), BTreeSet::new());
+    let (mut newest, mut ended) =
+        (BTreeMap::<TransactionId, (u32, Timestamp, bool)>::new(), BTreeSet::new());
     for entry in record.values() {
         match &entry.op {
             Op::Inconsistent(Fact::Over(over)) => {
@@ -245,14 +287,17 @@ fn settled(record: &RecordOf<Shard>, last: View) -> Timestamp {
                 ended.insert(*transaction);
             }
             Op::Consensus(Question::Prepare(Proposal { transaction, attempt, at, .. })) => {
-                let attempt = (*attempt, *at, entry.state.result() == Some(&Answer::Vote(Vote::Ok)));
+                let attempt =
+                    (*attempt, *at, entry.state.result() == Some(&Answer::Vote(Vote::Ok)));
                 let known = newest.entry(*transaction).or_insert(attempt);
                 *known = attempt.max(*known);
             }
             Op::Inconsistent(Fact::Served(_)) | Op::Consensus(Question::Resolve { .. }) => {}
         }
     }
-    let open = newest.iter().filter(|(who, (_, at, said_yes))| *said_yes && *at > past.settled && !ended.contains(who));
+    let open = newest
+        .iter()
+        .filter(|(who, (_, at, said_yes))| *said_yes && *at > past.settled && !ended.contains(who));
     match open.map(|(_, (_, at, _))| *at).min() {
         Some(open) if open <= closed && !broken(rules::SETTLES_PREPARED) => {
             sometimes!("somebody is prepared where everything else is over");

@@ -5,17 +5,18 @@
 //!            ──▶ held: Queued … Turn                       └─ silent ── bound ──▶ the next
 //! ```
 //!
-//! Validation alone decides what commits: a turn only keeps transactions that would refuse one another
-//! from being proposed at once. So a queue may be lost, be kept by two replicas, or be skipped.
+//! Validation alone decides what commits: a turn only keeps transactions that would refuse one
+//! another from being proposed at once. So a queue may be lost, be kept by two replicas, or be
+//! skipped.
 //!
 //! Invariants:
-//! 1. A turn has one holder, and ends at the latest when its bound has passed: a session that died costs
-//!    the next one that long. Sessions of the holder's node go on with its turn for [`TURN_HANDED_ON`]
-//!    more such bounds.
-//! 2. Turns are given in the order in which they were asked for, except to sessions that have not asked
-//!    again for [`SILENT_NS`].
-//! 3. At most [`MOST`] requests are kept, with keys of at most [`KEY_BYTES`]. A request beyond that is
-//!    given its turn at once, as if there were no queue.
+//! 1. A turn has one holder, and ends at the latest when its bound has passed: a session that died
+//!    costs the next one that long. Sessions of the holder's node go on with its turn for
+//!    [`TURN_HANDED_ON`] more such bounds.
+//! 2. Turns are given in the order in which they were asked for, except to sessions that have not
+//!    asked again for [`SILENT_NS`].
+//! 3. At most [`MOST`] requests are kept, with keys of at most [`KEY_BYTES`]. A request beyond that
+//!    is given its turn at once, as if there were no queue.
 
 use meridian_machine::Address;
 use meridian_mvcc::Key;
@@ -54,8 +55,8 @@ pub(super) enum Place {
     Queued,
 }
 
-/// A queue: its holder, until when it holds the turn, how often others of its node went on with that, and which requests
-/// wait, with the times at which they were heard last.
+/// A queue: its holder, until when it holds the turn, how often others of its node went on with
+/// that, and which requests wait, with the times at which they were heard last.
 #[derive(Debug)]
 struct Queue {
     holder: OpId,
@@ -81,7 +82,9 @@ impl Turns {
             if queue.holder == asked.request {
                 return Place::Turn;
             }
-            if let Some((known, heard)) = queue.waiting.iter_mut().find(|(known, _)| known.request == asked.request) {
+            if let Some((known, heard)) =
+                queue.waiting.iter_mut().find(|(known, _)| known.request == asked.request)
+            {
                 (*known, *heard) = (asked, now);
                 return Place::Queued;
             }
@@ -96,7 +99,8 @@ impl Turns {
         }
         let until = now.saturating_add(asked.holds_ns.min(LONGEST_NS));
         self.due.insert((until, key.clone()));
-        self.queues.insert(key, Queue { holder: asked.request, until, kept: 0, waiting: VecDeque::new() });
+        self.queues
+            .insert(key, Queue { holder: asked.request, until, kept: 0, waiting: VecDeque::new() });
         Place::Turn
     }
 
@@ -109,7 +113,8 @@ impl Turns {
         self.due.insert((queue.until, key.clone()));
     }
 
-    /// A session needs its turn, or its place, no more. Returns the request that has the turn now, if another has.
+    /// A session needs its turn, or its place, no more. Returns the request that has the turn now,
+    /// if another has.
     pub fn leave(&mut self, now: u64, key: &Key, request: OpId) -> Option<Asked> {
         let queue = self.queues.get_mut(key)?;
         if queue.holder == request {
@@ -199,7 +204,11 @@ mod tests {
         assert_eq!(turns.expire(HOLDS_NS), [asked(2)]);
         let late = HOLDS_NS + SILENT_NS;
         turns.ask(late, key("a"), asked(4));
-        assert_eq!(turns.leave(late, &key("a"), asked(2).request), Some(asked(4)), "the third is silent");
+        assert_eq!(
+            turns.leave(late, &key("a"), asked(2).request),
+            Some(asked(4)),
+            "the third is silent"
+        );
         assert_eq!(turns.expire(late + HOLDS_NS), []);
         assert_eq!((turns.next(), turns.kept), (None, 0));
     }
@@ -231,14 +240,15 @@ mod tests {
         let far = Asked { holds_ns: u64::MAX, ..asked(1) };
         assert_eq!(turns.ask(0, key("a"), far), Place::Turn);
         assert_eq!(turns.next(), Some(LONGEST_NS), "however long a session wants it");
-        (2..=MOST as u64).for_each(|number| assert_eq!(turns.ask(0, key("a"), asked(number)), Place::Queued));
+        (2..=MOST as u64)
+            .for_each(|number| assert_eq!(turns.ask(0, key("a"), asked(number)), Place::Queued));
         assert_eq!(turns.ask(0, key("a"), asked(0)), Place::Turn, "as if there were no queue");
         assert_eq!((turns.kept, turns.queues.len()), (MOST, 1));
     }
 
     proptest! {
-        /// Whatever sessions do, a request that is repeated is answered at last: within a bound for each that came
-        /// before; and nothing is kept at the end.
+        /// Whatever sessions do, a request that is repeated is answered at last: within a bound for
+        /// each that came before; and nothing is kept at the end.
         #[test]
         fn each_waiting_session_is_answered_within_a_bound_for_each_before(
             steps in prop::collection::vec((0..3_u8, 0..12_u64, 0..3_usize, 0..HOLDS_NS), 1..80),

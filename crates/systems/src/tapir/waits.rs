@@ -5,9 +5,12 @@
 //!        Prepare at 10 ──▶ held ────────┘
 //! ```
 //!
-//! Where clocks are far apart proposals arrive out of the order of their timestamps, and who comes late is refused. Whoever waits for the error of the clocks refuses fewer, and every transaction takes so much longer.
+//! Where clocks are far apart proposals arrive out of the order of their timestamps, and who comes
+//! late is refused. Whoever waits for the error of the clocks refuses fewer, and every transaction
+//! takes so much longer.
 //!
-//! What is held is in memory alone: a crash loses it as the wire would, and who has proposed it asks again.
+//! What is held is in memory alone: a crash loses it as the wire would, and who has proposed it
+//! asks again.
 
 use meridian_clock::Timestamp;
 use meridian_machine::{Address, sometimes};
@@ -30,8 +33,14 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// Holds one until then. What is held already waits no longer for being said again, and is answered to whoever has said it last. Given back, if there is no room.
-    pub(super) fn hold(&mut self, (at, id): (Timestamp, OpId), until: u64, proposed: Proposed) -> Option<Proposed> {
+    /// Holds one until then. What is held already waits no longer for being said again, and is
+    /// answered to whoever has said it last. Given back, if there is no room.
+    pub(super) fn hold(
+        &mut self,
+        (at, id): (Timestamp, OpId),
+        until: u64,
+        proposed: Proposed,
+    ) -> Option<Proposed> {
         if let Some((_, known)) = self.held.get_mut(&(at, id)) {
             *known = proposed;
             return None;
@@ -107,7 +116,8 @@ mod tests {
     #[test]
     fn no_more_are_held_than_there_is_room_for() {
         let mut waits = Waits::default();
-        (0..MOST as u64).for_each(|number| assert_eq!(waits.hold(key(number), 5, proposed(1, 1)), None));
+        (0..MOST as u64)
+            .for_each(|number| assert_eq!(waits.hold(key(number), 5, proposed(1, 1)), None));
         assert_eq!(waits.hold(key(MOST as u64), 5, proposed(1, 1)), Some(proposed(1, 1)));
         assert_eq!(waits.hold(key(7), 5, proposed(2, 1)), None, "it is held already");
         assert_eq!(waits.take(5).len(), MOST);

@@ -1,4 +1,5 @@
-//! How transcripts of TAPIR say what is said: transactions by their names, timestamps in milliseconds since the world began.
+//! How transcripts of TAPIR say what is said: transactions by their names, timestamps in
+//! milliseconds since the world began.
 
 use super::BEGINNING;
 use meridian_clock::Timestamp;
@@ -35,7 +36,10 @@ fn key(key: &Key) -> String {
 }
 
 pub fn write(write: &Write) -> String {
-    let value = write.value.as_ref().map_or("nothing".into(), |value| String::from_utf8_lossy(value).into_owned());
+    let value = write
+        .value
+        .as_ref()
+        .map_or("nothing".into(), |value| String::from_utf8_lossy(value).into_owned());
     format!("{}={value}", key(&write.key))
 }
 
@@ -74,15 +78,19 @@ impl Names {
 
     fn proposal(&self, proposal: &Proposal) -> String {
         let (at, all) = (proposal.at, &proposal.writes);
-        let reads: String = proposal.reads.iter().map(|read| format!("; has read {}", seen(read))).collect();
-        let writes = if all.is_empty() { String::new() } else { format!("; writes {}", writes(all)) };
+        let reads: String =
+            proposal.reads.iter().map(|read| format!("; has read {}", seen(read))).collect();
+        let writes =
+            if all.is_empty() { String::new() } else { format!("; writes {}", writes(all)) };
         format!("{} at {}{reads}{writes}", self.attempt(proposal), moment(at))
     }
 
     fn question(&self, question: &Question) -> String {
         match question {
             Question::Prepare(proposal) => self.attempt(proposal),
-            Question::Resolve { transaction, .. } => format!("what became of {}", self.of(*transaction)),
+            Question::Resolve { transaction, .. } => {
+                format!("what became of {}", self.of(*transaction))
+            }
         }
     }
 
@@ -111,19 +119,26 @@ impl Names {
 
     fn fact(&self, fact: &Fact) -> String {
         match fact {
-            Fact::Ended(End::Commit(name)) if name.is_name() => format!("{} has committed", self.attempt(name)),
+            Fact::Ended(End::Commit(name)) if name.is_name() => {
+                format!("{} has committed", self.attempt(name))
+            }
             Fact::Ended(End::Commit(proposal)) => {
                 let (who, all) = (self.of(proposal.transaction), writes(&proposal.writes));
                 format!("{who} has committed at {}: {all}", moment(proposal.at))
             }
-            Fact::Ended(End::Abort { transaction, .. }) => format!("{} is aborted", self.of(*transaction)),
+            Fact::Ended(End::Abort { transaction, .. }) => {
+                format!("{} is aborted", self.of(*transaction))
+            }
             Fact::Served(through) => format!("snapshots are served up to {}", moment(*through)),
             Fact::Over(past) => format!("closed up to {}", moment(past.closed)),
         }
     }
 
     /// What a record has, in short.
-    fn record<'a>(&self, entries: impl Iterator<Item = (&'a Op<Fact, Question>, &'a State<Answer>)>) -> String {
+    fn record<'a>(
+        &self,
+        entries: impl Iterator<Item = (&'a Op<Fact, Question>, &'a State<Answer>)>,
+    ) -> String {
         let entry = |(op, state): (&Op<Fact, Question>, &State<Answer>)| match op {
             Op::Consensus(question) => format!("{} {}", self.question(question), self.state(state)),
             Op::Inconsistent(fact) => self.fact(fact),
@@ -139,14 +154,19 @@ impl Names {
             let about = self.question(question);
             self.operations.insert(*id, about);
         }
-        let about = |id: &OpId| self.operations.get(id).map_or("an unknown operation", String::as_str);
+        let about =
+            |id: &OpId| self.operations.get(id).map_or("an unknown operation", String::as_str);
         match said {
             Said::Propose { op: Op::Consensus(Question::Prepare(proposal)), .. } => {
                 format!("Propose {}", self.proposal(proposal))
             }
             Said::Propose { id, .. } => format!("Propose {}", about(id)),
-            Said::Reply { id, view, state } => format!("Reply {} in {view}: {}", about(id), self.state(state)),
-            Said::Finalize { id, result, .. } => format!("Finalize {}: {}", about(id), self.answer(result.as_ref())),
+            Said::Reply { id, view, state } => {
+                format!("Reply {} in {view}: {}", about(id), self.state(state))
+            }
+            Said::Finalize { id, result, .. } => {
+                format!("Finalize {}: {}", about(id), self.answer(result.as_ref()))
+            }
             Said::Confirm { id, view } => format!("Confirm {} in {view}", about(id)),
             Said::Missing { id, view } => format!("Missing {} in {view}", about(id)),
             Said::LeaveView { view } => format!("LeaveView for {view}"),
@@ -157,7 +177,8 @@ impl Names {
             }
             Said::StartView { view, part } => {
                 let all = part.changes.values().flatten().map(|entry| (&entry.op, &entry.state));
-                let upon = part.upon.map_or_else(String::new, |upon| format!(", other than {upon}"));
+                let upon =
+                    part.upon.map_or_else(String::new, |upon| format!(", other than {upon}"));
                 format!("StartView {view}{upon}: {}", self.record(all))
             }
             Said::More { view, .. } => format!("More of {view}"),

@@ -1,4 +1,5 @@
-//! A node as its sessions see it: what they ask for is left on a desk, and the world takes it from there.
+//! A node as its sessions see it: what they ask for is left on a desk, and the world takes it from
+//! there.
 
 use super::{KEYS, MS, SHARDS};
 use futures::channel::oneshot;
@@ -52,7 +53,8 @@ pub struct Shared {
     disks: Vec<Store>,
     /// What each node's replicas have settled.
     settled: Vec<[Timestamp; SHARDS]>,
-    /// Whether reads take their time, and now and then go to whichever node; or to their own, at once.
+    /// Whether reads take their time, and now and then go to whichever node; or to their own, at
+    /// once.
     wander: bool,
     rng: ChaCha8Rng,
 }
@@ -95,10 +97,18 @@ impl Shared {
     }
 
     /// What a node has of a range at a timestamp.
-    pub fn page(&self, node: usize, range: &KeyRange, at: Timestamp, reverse: bool, limit: usize) -> Option<Page> {
+    pub fn page(
+        &self,
+        node: usize,
+        range: &KeyRange,
+        at: Timestamp,
+        reverse: bool,
+        limit: usize,
+    ) -> Option<Page> {
         let store = self.stores[node].as_ref()?;
         let newest = store.iter().filter(|(key, _)| range.contains(key));
-        let newest = newest.filter_map(|(key, versions)| Some((key, versions.range(..=at).next_back()?)));
+        let newest =
+            newest.filter_map(|(key, versions)| Some((key, versions.range(..=at).next_back()?)));
         let mut all: Vec<_> = newest.collect();
         if reverse {
             all.reverse();
@@ -224,7 +234,13 @@ impl Wire for Desk {
         (0..self.nodes()).map(node).collect()
     }
 
-    async fn ask(&self, to: (ShardId, NodeId), id: OpId, message: Message, until: u64) -> Option<Message> {
+    async fn ask(
+        &self,
+        to: (ShardId, NodeId),
+        id: OpId,
+        message: Message,
+        until: u64,
+    ) -> Option<Message> {
         let answer = self.wait((id.number, to.1), until);
         self.say(to, message);
         answer.await.ok()
@@ -262,7 +278,8 @@ impl Site for Desk {
     }
 
     fn route(&self, key: &Name) -> (ShardId, KeyRange) {
-        let shard = (0..SHARDS).find(|shard| bounds(*shard).contains(key)).expect("some shard has it");
+        let shard =
+            (0..SHARDS).find(|shard| bounds(*shard).contains(key)).expect("some shard has it");
         (ShardId(shard as u32), bounds(shard))
     }
 

@@ -5,7 +5,9 @@ mod desk;
 use desk::{Desk, Key as Waits, Shared, Wish, node, replica_of, shard_of};
 use futures::future::BoxFuture;
 use meridian_clock::{Interval, Reading, Timestamp};
-use meridian_machine::{Address, Effect as Do, Incarnation, Machine, Outbox, Position, Role, ShardId};
+use meridian_machine::{
+    Address, Effect as Do, Incarnation, Machine, Outbox, Position, Role, ShardId,
+};
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_replication::inconsistent::{Config, Members, Op, View};
 use meridian_systems::tapir::{Effect, Forgetting, Kept, Message, Replica, Serve, Shard, Timer};
@@ -33,7 +35,8 @@ const PART_BYTES: usize = 20 << 10;
 /// Whoever is prepared for so long is recovered.
 const OVERDUE: u64 = 400 * MS;
 /// A few operations are enough to be forgotten.
-const FORGETTING: Forgetting = Forgetting { every_ns: 60 * MS, behind_ns: 150 * MS, enough_bytes: 10 << 10 };
+const FORGETTING: Forgetting =
+    Forgetting { every_ns: 60 * MS, behind_ns: 150 * MS, enough_bytes: 10 << 10 };
 /// A replica's disk is written anew when so much is on it.
 const CHECKPOINT: usize = 60;
 
@@ -255,7 +258,11 @@ impl World {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let drawn = if rng.random_bool(0.7) { 3 } else { 5 };
         let nodes = nodes.unwrap_or(drawn);
-        let guarantee = if seed.is_multiple_of(2) { Guarantee::Serializable } else { Guarantee::StrictlySerializable };
+        let guarantee = if seed.is_multiple_of(2) {
+            Guarantee::Serializable
+        } else {
+            Guarantee::StrictlySerializable
+        };
         let half_width = rng.random_range(MS..30 * MS);
         let half = half_width as i64;
         let shared = Arc::new(Mutex::new(Shared::new(nodes, rng.random(), true)));
@@ -286,16 +293,23 @@ impl World {
         };
         (0..nodes).for_each(|node| world.boot(node));
         for client in 0..world.rng.random_range(3..7) {
-            world.clients.push(Client { node: client % nodes, number: 0, seen: Arc::default(), task: None });
+            world.clients.push(Client {
+                node: client % nodes,
+                number: 0,
+                seen: Arc::default(),
+                task: None,
+            });
             let after = world.rng.random_range(0..20 * MS);
             world.push(after, Event::Begin { client });
         }
         for _ in 0..world.rng.random_range(0..6) {
-            let (after, node) = (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..nodes));
+            let (after, node) =
+                (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..nodes));
             world.push(after, Event::Crash { node });
         }
         for _ in 0..world.rng.random_range(0..8) {
-            let (after, home) = (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..nodes * SHARDS));
+            let (after, home) =
+                (world.rng.random_range(0..FAULTS_END), world.rng.random_range(0..nodes * SHARDS));
             world.push(after, Event::ChangeView { home });
         }
         world
@@ -348,13 +362,27 @@ impl World {
             let address = self.address(home);
             let (me, database, shard) = (node(at), address.database, address.shard);
             let (repeat_ns, view_timeout_ns, gather_ns) = (30 * MS, 200 * MS, 5 * MS);
-            let config =
-                Config { me, members, database, shard, repeat_ns, view_timeout_ns, gather_ns, part_bytes: PART_BYTES };
+            let config = Config {
+                me,
+                members,
+                database,
+                shard,
+                repeat_ns,
+                view_timeout_ns,
+                gather_ns,
+                part_bytes: PART_BYTES,
+            };
             let (now, shard) = (self.reading(at), Shard::new(self.guarantee, shard, bounds));
             let there = &mut self.homes[home];
             (there.out, there.timers, there.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());
-            let replica =
-                Replica::new(config, (Incarnation(life), false), shard, there.disk.clone(), now, &mut there.out);
+            let replica = Replica::new(
+                config,
+                (Incarnation(life), false),
+                shard,
+                there.disk.clone(),
+                now,
+                &mut there.out,
+            );
             there.replica = replica.map(|replica| replica.forgetting(FORGETTING));
             self.perform(home);
         }
@@ -362,7 +390,11 @@ impl World {
         self.push(after, Event::Look { node: at, life });
     }
 
-    fn step(&mut self, home: usize, step: impl FnOnce(&mut Replica, Reading, &mut Outbox<Replica>)) {
+    fn step(
+        &mut self,
+        home: usize,
+        step: impl FnOnce(&mut Replica, Reading, &mut Outbox<Replica>),
+    ) {
         let now = self.reading(self.node_of(home));
         let there = &mut self.homes[home];
         let Some(replica) = &mut there.replica else { return };
@@ -376,7 +408,9 @@ impl World {
         let from = self.address(home);
         for effect in effects {
             match effect {
-                Do::Send { to, message } | Do::SendBefore { to, message, .. } => self.send(from, to, message),
+                Do::Send { to, message } | Do::SendBefore { to, message, .. } => {
+                    self.send(from, to, message)
+                }
                 Do::Arm { timer, at } => {
                     self.homes[home].timers.insert(timer, at);
                     self.push_at(at.max(self.now), Event::Timer { home, life, timer, armed: at });
@@ -396,7 +430,9 @@ impl World {
                     let after = self.rng.random_range(0..200 * MS);
                     self.push(after, Event::Stored { home, life, view });
                 }
-                Do::Do(Effect::Adopt(_) | Effect::Copied(_) | Effect::Serves) => unreachable!("no replica takes over"),
+                Do::Do(Effect::Adopt(_) | Effect::Copied(_) | Effect::Serves) => {
+                    unreachable!("no replica takes over")
+                }
                 Do::Do(Effect::Serve(serve)) => {
                     let after = self.rng.random_range(0..2 * MS);
                     self.push(after, Event::Serve { home, life, serve });
@@ -438,7 +474,8 @@ impl World {
         if self.clients[at].number == EACH || self.clients[at].task.is_some() {
             return;
         }
-        let living: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].desk.is_some()).collect();
+        let living: Vec<usize> =
+            (0..self.nodes.len()).filter(|node| self.nodes[*node].desk.is_some()).collect();
         let own = self.clients[at].node;
         let node = if living.contains(&own) || living.is_empty() {
             own
@@ -461,7 +498,8 @@ impl World {
         let number = client.number;
         let least = u8::from(gets.is_empty() && scans.is_empty());
         for _ in 0..self.rng.random_range(least..3) {
-            let value = self.rng.random_bool(0.8).then(|| Value::from(format!("{at}.{number}").as_str()));
+            let value =
+                self.rng.random_bool(0.8).then(|| Value::from(format!("{at}.{number}").as_str()));
             writes.insert(self.rng.random_range(0..KEYS), value);
         }
         let seen = Arc::new(Mutex::new(Told { began: self.now, ..Told::default() }));
@@ -487,7 +525,8 @@ impl World {
     fn poll(&mut self, id: u64) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         let (node, life) = (task.node, task.life);
-        if let Some(desk) = self.nodes[node].desk.as_ref().filter(|_| self.nodes[node].life == life) {
+        if let Some(desk) = self.nodes[node].desk.as_ref().filter(|_| self.nodes[node].life == life)
+        {
             desk.set(self.reading(node));
         }
         let Some(task) = self.tasks.get_mut(&id) else { return };
@@ -521,10 +560,16 @@ impl World {
         let life = self.nodes[at].life;
         for wish in desk.wishes() {
             match wish {
-                Wish::Alarm(until, key) => self.push_at(until.max(self.now), Event::Alarm { node: at, life, key }),
+                Wish::Alarm(until, key) => {
+                    self.push_at(until.max(self.now), Event::Alarm { node: at, life, key })
+                }
                 Wish::Say((shard, to), message) => {
                     let incarnation = Incarnation(life);
-                    let from = Address { incarnation, role: Role::Coordinator(0), ..replica_of(shard, node(at)) };
+                    let from = Address {
+                        incarnation,
+                        role: Role::Coordinator(0),
+                        ..replica_of(shard, node(at))
+                    };
                     self.send(from, replica_of(shard, to), message);
                 }
             }
@@ -536,7 +581,9 @@ impl World {
         for shard in 0..SHARDS {
             let home = self.home(shard, at);
             let Some(replica) = &self.homes[home].replica else { continue };
-            for (transaction, participants) in replica.operations().application().participant().overdue(now, OVERDUE) {
+            for (transaction, participants) in
+                replica.operations().application().participant().overdue(now, OVERDUE)
+            {
                 let Some(desk) = self.nodes[at].desk.clone() else { return };
                 if !self.nodes[at].recovering.insert(transaction) {
                     continue;
@@ -546,7 +593,13 @@ impl World {
                     recover(&*desk, transaction, &participants, until).await;
                 });
                 let life = self.nodes[at].life;
-                self.spawn(Task { node: at, life, client: None, recovers: Some(transaction), future });
+                self.spawn(Task {
+                    node: at,
+                    life,
+                    client: None,
+                    recovers: Some(transaction),
+                    future,
+                });
             }
         }
     }
@@ -561,7 +614,8 @@ impl World {
             let home = self.home(shard, at);
             self.homes[home].replica = None;
         }
-        let dead: Vec<u64> = self.tasks.iter().filter(|(_, task)| task.node == at).map(|(id, _)| *id).collect();
+        let dead: Vec<u64> =
+            self.tasks.iter().filter(|(_, task)| task.node == at).map(|(id, _)| *id).collect();
         for id in dead {
             if let Some(client) = self.tasks.remove(&id).and_then(|task| task.client) {
                 self.ended(client);
@@ -588,13 +642,22 @@ impl World {
                 }
             },
             Event::Synced { home, life, through } => {
-                if self.nodes[self.node_of(home)].life == life && self.homes[home].replica.is_some() {
+                if self.nodes[self.node_of(home)].life == life && self.homes[home].replica.is_some()
+                {
                     let there = &mut self.homes[home];
-                    let synced = there.writing.iter().take_while(|(position, _)| *position <= through).count();
+                    let synced = there
+                        .writing
+                        .iter()
+                        .take_while(|(position, _)| *position <= through)
+                        .count();
                     there.disk.extend(there.writing.drain(..synced).map(|(_, record)| record));
-                    let full =
-                        there.replica.as_ref().filter(|_| there.disk.len() > CHECKPOINT && there.writing.is_empty());
-                    if let Some(checkpoint) = full.and_then(|replica| replica.operations().checkpoint()) {
+                    let full = there
+                        .replica
+                        .as_ref()
+                        .filter(|_| there.disk.len() > CHECKPOINT && there.writing.is_empty());
+                    if let Some(checkpoint) =
+                        full.and_then(|replica| replica.operations().checkpoint())
+                    {
                         there.disk = checkpoint;
                     }
                     self.step(home, |replica, now, out| replica.on_durable(now, through, out));
@@ -623,7 +686,9 @@ impl World {
                 }
             }
             Event::Alarm { node, life, key } => {
-                if let Some(desk) = self.nodes[node].desk.as_ref().filter(|_| self.nodes[node].life == life) {
+                if let Some(desk) =
+                    self.nodes[node].desk.as_ref().filter(|_| self.nodes[node].life == life)
+                {
                     desk.alarm(key);
                 }
             }
@@ -648,7 +713,9 @@ impl World {
                     self.boot(node);
                 }
             }
-            Event::ChangeView { home } => self.step(home, |replica, now, out| replica.change_view(now, out)),
+            Event::ChangeView { home } => {
+                self.step(home, |replica, now, out| replica.change_view(now, out))
+            }
         }
         loop {
             let next = self.ready.lock().pop_front();
@@ -680,7 +747,9 @@ impl World {
 
     pub fn judge(mut self) -> Result<Outcomes, String> {
         self.until(END, World::is_at_rest);
-        if let Some(client) = self.clients.iter().position(|client| client.number < EACH || client.task.is_some()) {
+        if let Some(client) =
+            self.clients.iter().position(|client| client.number < EACH || client.task.is_some())
+        {
             return Err(format!("client {client} did not get on"));
         }
         if !self.is_at_rest() {
@@ -696,8 +765,11 @@ impl World {
             return Err("the last view does not begin".into());
         }
         self.has_forgotten_what_is_over()?;
-        let records =
-            self.homes.iter().filter_map(|there| there.replica.as_ref()).map(|replica| replica.operations().record());
+        let records = self
+            .homes
+            .iter()
+            .filter_map(|there| there.replica.as_ref())
+            .map(|replica| replica.operations().record());
         self.outcomes.most = records.map(|record| record.len()).max().unwrap_or_default();
         // Whatever a replica has forgotten its store has, over a restart.
         for node in 0..self.nodes.len() {
@@ -712,7 +784,9 @@ impl World {
         Ok(self.outcomes)
     }
 
-    /// Nothing is proposed any more: of what was, records keep names of commits of several shards, and what was refused up to the future. It takes some view changes, as not each waits for everybody.
+    /// Nothing is proposed any more: of what was, records keep names of commits of several shards,
+    /// and what was refused up to the future. It takes some view changes, as not each waits for
+    /// everybody.
     fn has_forgotten_what_is_over(&mut self) -> Result<(), String> {
         for round in 1..=20 {
             let left = self.is_over();
@@ -733,10 +807,15 @@ impl World {
         // A shard's past is closed up to its own newest commit.
         let last_of = |shard: usize| {
             let here = self.ended.iter().filter(|((of, _), _)| *of == shard);
-            here.flat_map(|(_, how)| how.iter().flatten()).map(|proposal| proposal.at).max().unwrap_or_default()
+            here.flat_map(|(_, how)| how.iter().flatten())
+                .map(|proposal| proposal.at)
+                .max()
+                .unwrap_or_default()
         };
         for (home, there) in self.homes.iter().enumerate() {
-            let Some(replica) = &there.replica else { return Some("a node is down in the end".into()) };
+            let Some(replica) = &there.replica else {
+                return Some("a node is down in the end".into());
+            };
             let (settled, last) = (replica.settled(), last_of(home / self.nodes.len()));
             if settled < last {
                 return Some(format!("{settled} is settled, and somebody has committed at {last}"));
@@ -757,14 +836,18 @@ impl World {
         None
     }
 
-    /// What was committed, by its timestamp: the parts of it. In all shards that take part, at all replicas of each.
+    /// What was committed, by its timestamp: the parts of it. In all shards that take part, at all
+    /// replicas of each.
     fn committed(&self) -> Result<BTreeMap<Timestamp, Vec<Proposal>>, String> {
         let mut by_shard: Vec<BTreeMap<TransactionId, Proposal>> = vec![BTreeMap::new(); SHARDS];
         for ((shard, who), how) in &self.ended {
             let mut commits = how.iter().flatten();
             if let Some(proposal) = commits.next() {
-                // Of one shard's commit that is forgotten somebody may be told that it was never said yes to, and nobody minds.
-                if commits.next().is_some() || how.contains(&None) && proposal.participants.len() > 1 {
+                // Of one shard's commit that is forgotten somebody may be told that it was never
+                // said yes to, and nobody minds.
+                if commits.next().is_some()
+                    || how.contains(&None) && proposal.participants.len() > 1
+                {
                     return Err(format!("{who:?} has ended in different ways: {how:?}"));
                 }
                 by_shard[*shard].insert(*who, proposal.clone());
@@ -786,7 +869,9 @@ impl World {
         }
         let shared = self.shared.lock();
         for proposal in committed.values().flatten() {
-            for (node, write) in (0..self.nodes.len()).flat_map(|node| proposal.writes.iter().map(move |w| (node, w))) {
+            for (node, write) in (0..self.nodes.len())
+                .flat_map(|node| proposal.writes.iter().map(move |w| (node, w)))
+            {
                 if shared.version(node, &write.key, proposal.at) != Some(write.value.clone()) {
                     return Err(format!("{proposal:?} is not whole at node {}", node + 1));
                 }
@@ -795,7 +880,10 @@ impl World {
         Ok(committed)
     }
 
-    fn has_read_what_stood(&self, committed: &BTreeMap<Timestamp, Vec<Proposal>>) -> Result<(), String> {
+    fn has_read_what_stood(
+        &self,
+        committed: &BTreeMap<Timestamp, Vec<Proposal>>,
+    ) -> Result<(), String> {
         let mut versions: BTreeMap<&Key, BTreeSet<Timestamp>> = BTreeMap::new();
         for Proposal { at, footprint, .. } in committed.values().flatten() {
             for write in &footprint.writes {
@@ -805,7 +893,11 @@ impl World {
         for Proposal { transaction, at, footprint, .. } in committed.values().flatten() {
             for seen in &footprint.reads {
                 for (key, all) in versions.iter().filter(|(key, _)| seen.range.contains(key)) {
-                    let stood = all.range(..*at).next_back().copied().filter(|version| *version > seen.through);
+                    let stood = all
+                        .range(..*at)
+                        .next_back()
+                        .copied()
+                        .filter(|version| *version > seen.through);
                     let saw = seen.of(key);
                     if saw != stood {
                         return Err(format!(
@@ -818,8 +910,12 @@ impl World {
         Ok(())
     }
 
-    /// Sessions were told what is so, have read values that stood, and real time is kept where that was promised.
-    fn was_told_so(&mut self, committed: &BTreeMap<Timestamp, Vec<Proposal>>) -> Result<(), String> {
+    /// Sessions were told what is so, have read values that stood, and real time is kept where that
+    /// was promised.
+    fn was_told_so(
+        &mut self,
+        committed: &BTreeMap<Timestamp, Vec<Proposal>>,
+    ) -> Result<(), String> {
         let mut values: BTreeMap<&Key, BTreeMap<Timestamp, &Option<Value>>> = BTreeMap::new();
         for Proposal { at, footprint, .. } in committed.values().flatten() {
             for write in &footprint.writes {
@@ -835,13 +931,19 @@ impl World {
                     let reads = told.read_at.is_some();
                     self.outcomes.snapshots += usize::from(reads);
                     if !reads && !committed.contains_key(at) {
-                        return Err(format!("somebody was told of a commit at {at}, and nobody has it"));
+                        return Err(format!(
+                            "somebody was told of a commit at {at}, and nobody has it"
+                        ));
                     }
                     let through = if reads { Bound::Included(*at) } else { Bound::Excluded(*at) };
                     for (key, read) in &told.reads {
-                        let stood = values.get(key).and_then(|all| all.range((Bound::Unbounded, through)).next_back());
+                        let stood = values
+                            .get(key)
+                            .and_then(|all| all.range((Bound::Unbounded, through)).next_back());
                         if stood.and_then(|(_, value)| (*value).clone()) != *read {
-                            return Err(format!("{told:?} has read {read:?} of {key:?}, where {stood:?} stood"));
+                            return Err(format!(
+                                "{told:?} has read {read:?} of {key:?}, where {stood:?} stood"
+                            ));
                         }
                     }
                     known.push((told.began, told.told, *at, reads));
@@ -849,11 +951,15 @@ impl World {
             }
         }
         if self.guarantee == Guarantee::StrictlySerializable {
-            // A snapshot may lie ahead of its reader's true time: who writes later, below it, is refused.
+            // A snapshot may lie ahead of its reader's true time: who writes later, below it, is
+            // refused.
             for (_, told, before, _) in known.iter().filter(|(.., reads)| !reads) {
-                if let Some((_, _, after, _)) = known.iter().find(|(began, _, after, _)| began > told && after < before)
+                if let Some((_, _, after, _)) =
+                    known.iter().find(|(began, _, after, _)| began > told && after < before)
                 {
-                    return Err(format!("{after} began when {before} had been told, and is before it"));
+                    return Err(format!(
+                        "{after} began when {before} had been told, and is before it"
+                    ));
                 }
             }
         }

@@ -6,15 +6,17 @@
 //!                 Prepare ─▶ each other's leader         }
 //! ```
 //!
-//! 1. Every shard that the attempt has locked something in takes part, also where it has only read. One where it wanted to and did not, because it
-//!    did not wait for a lock, has nothing to say.
-//! 2. Only the coordinator's answer counts. A participant that refuses, or cannot be reached, makes the session ask the coordinator to abort; it may
-//!    have decided already.
-//! 3. The coordinator is a shard that is written to, if possible one whose leader is this node: the votes of the others, and the answer, then
-//!    travel the least.
+//! 1. Every shard that the attempt has locked something in takes part, also where it has only read.
+//!    One where it wanted to and did not, because it did not wait for a lock, has nothing to say.
+//! 2. Only the coordinator's answer counts. A participant that refuses, or cannot be reached, makes
+//!    the session ask the coordinator to abort; it may have decided already.
+//! 3. The coordinator is a shard that is written to, if possible one whose leader is this node: the
+//!    votes of the others, and the answer, then travel the least.
 
 use super::gateway::{PAUSE_NS, Part, Session, TRIES};
-use super::{Ask, Blind, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Request, Seat, Site, Spent};
+use super::{
+    Ask, Blind, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Request, Seat, Site, Spent,
+};
 use crate::{Conflict, Failure, Lock, Locking, Outcome, SchemaChange, SchemaVersion};
 use futures::future::{Either, join_all, select};
 use meridian_clock::Timestamp;
@@ -24,7 +26,8 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 
-/// A change of schemas lies so far ahead, two commit waits, and three trips to the farthest shard; but no farther than this.
+/// A change of schemas lies so far ahead, two commit waits, and three trips to the farthest shard;
+/// but no farther than this.
 const AHEAD_NS: u64 = 20_000_000;
 const FARTHEST_AHEAD_NS: u64 = 2_000_000_000;
 
@@ -69,7 +72,8 @@ impl<S: Site> Session<S> {
         if let Some(timings) = timings {
             timings.note(|times| {
                 times.commit_ns = timings.elapsed_ns() - began_ns;
-                (times.replication_ns, times.commit_wait_ns) = (spent.replication_ns, spent.commit_wait_ns);
+                (times.replication_ns, times.commit_wait_ns) =
+                    (spent.replication_ns, spent.commit_wait_ns);
             });
         }
         outcome
@@ -102,7 +106,9 @@ impl<S: Site> Session<S> {
         if shares.is_empty() {
             return untold(Outcome::Committed { at: self.site.readable(ShardId(0)).through });
         }
-        for (shard, part) in self.parts.iter().filter(|(_, part)| part.footing.is_none() && part.blind.is_none()) {
+        for (shard, part) in
+            self.parts.iter().filter(|(_, part)| part.footing.is_none() && part.blind.is_none())
+        {
             // Whatever it waited for there it did not get, as far as it has heard.
             if let Some(node) = part.leader {
                 self.site.tell(Seat { shard: *shard, node }, self.request(None, Ask::Abort));
@@ -112,15 +118,20 @@ impl<S: Site> Session<S> {
         self.site.holds_no_more(self.transaction);
         let parts = std::mem::take(&mut self.parts);
         let coordinator = self.coordinator(&shares);
-        let when = changes.values().next().map(|change| SchemaChange { tables: Vec::new(), ..change.clone() });
+        let when = changes
+            .values()
+            .next()
+            .map(|change| SchemaChange { tables: Vec::new(), ..change.clone() });
         let mut share = |(shard, writes): (ShardId, Vec<Write>)| {
             let Part { leader, footing, blind } = parts.get(&shard).copied().unwrap_or_default();
             let seat = Seat { shard, node: leader.unwrap_or_else(|| self.site.leader(shard)) };
-            // Everybody knows when, also where nothing changes: a vote of who has only read would not hold until then.
+            // Everybody knows when, also where nothing changes: a vote of who has only read would
+            // not hold until then.
             let schema = changes.remove(&shard).or(when.clone());
             Share { seat, footing, blind, writes, schema }
         };
-        let mut shares: BTreeMap<ShardId, Share> = shares.into_iter().map(|entry| (entry.0, share(entry))).collect();
+        let mut shares: BTreeMap<ShardId, Share> =
+            shares.into_iter().map(|entry| (entry.0, share(entry))).collect();
         let own = shares.remove(&coordinator).expect("it is one of them");
         if shares.is_empty() {
             step!("session: asks one group to commit");
@@ -129,7 +140,8 @@ impl<S: Site> Session<S> {
         sometimes!("a transaction commits in two phases");
         step!("session: asks several groups to commit");
         let (seat, participants) = (own.seat, shares.keys().copied().collect());
-        let others: Vec<(Seat, Option<Footing>)> = shares.values().map(|share| (share.seat, share.footing)).collect();
+        let others: Vec<(Seat, Option<Footing>)> =
+            shares.values().map(|share| (share.seat, share.footing)).collect();
         let coordinator = (seat, own.footing, own.blind);
         let refusal = OnceLock::new();
         let ended = {
@@ -144,7 +156,8 @@ impl<S: Site> Session<S> {
         let ended = match ended {
             // Others may be prepared by now.
             Ended::LocksFirst => untold(Outcome::Aborted { why: Conflict::LeaderChanged }),
-            // The coordinator was asked to abort because a participant refused, and does not know why.
+            // The coordinator was asked to abort because a participant refused, and does not know
+            // why.
             Ended::With(Outcome::Aborted { why: Conflict::RolledBack }, spent) => {
                 let why = refusal.into_inner().unwrap_or(Conflict::RolledBack);
                 Ended::With(Outcome::Aborted { why }, spent)
@@ -152,21 +165,25 @@ impl<S: Site> Session<S> {
             ended => ended,
         };
         if !matches!(ended, Ended::With(Outcome::Committed { .. }, _)) {
-            // Who still waits for a lock need not; whoever has prepared hears it from the coordinator.
-            others.into_iter().for_each(|(seat, footing)| self.site.tell(seat, self.request(footing, Ask::Abort)));
+            // Who still waits for a lock need not; whoever has prepared hears it from the
+            // coordinator.
+            others.into_iter().for_each(|(seat, footing)| {
+                self.site.tell(seat, self.request(footing, Ask::Abort))
+            });
         }
         ended
     }
 
-    /// What is written where, and which schemas are changed where. Every shard that takes part has locked something then, so that its leadership is known; or
-    /// this node has heard of one.
+    /// What is written where, and which schemas are changed where. Every shard that takes part has
+    /// locked something then, so that its leadership is known; or this node has heard of one.
     async fn shares(
         &mut self,
         schemas: &Changed,
         writes: &[Write],
     ) -> Result<(Shares, BTreeMap<ShardId, SchemaChange>), Failure> {
         if !schemas.is_empty() && !self.site.has_one_shard() {
-            // One change at a time: two of them would wait for each other's votes. Its holders are committing, so that this takes no time to speak of.
+            // One change at a time: two of them would wait for each other's votes. Its holders are
+            // committing, so that this takes no time to speak of.
             self.lock_timeout = None;
             self.read(&KeyRange::point(Key::default()), Lock::Exclusive, false, 1).await?;
         }
@@ -180,13 +197,19 @@ impl<S: Site> Session<S> {
             for shard in changes.keys() {
                 shares.entry(*shard).or_default();
             }
-            let afoot = |shard: &ShardId| self.parts.get(shard).is_some_and(|part| part.footing.is_some());
+            let afoot =
+                |shard: &ShardId| self.parts.get(shard).is_some_and(|part| part.footing.is_some());
             let first = |(shard, writes): (&ShardId, &Vec<Write>)| match writes.first() {
                 Some(write) => Some((*shard, write.key.clone(), Lock::Exclusive)),
-                None => changes.get(shard).map(|tables| (*shard, tables[0].1.start.clone(), Lock::Shared)),
+                None => changes
+                    .get(shard)
+                    .map(|tables| (*shard, tables[0].1.start.clone(), Lock::Shared)),
             };
             let blind: BTreeMap<ShardId, Part> = match schemas.is_empty() {
-                true => shares.keys().filter_map(|shard| Some((*shard, self.blind_part(*shard)?))).collect(),
+                true => shares
+                    .keys()
+                    .filter_map(|shard| Some((*shard, self.blind_part(*shard)?)))
+                    .collect(),
                 false => BTreeMap::new(),
             };
             let unknown = |shard: &ShardId| !afoot(shard) && !blind.contains_key(shard);
@@ -204,14 +227,17 @@ impl<S: Site> Session<S> {
                 Some(_) if to_lock.len() > 1 && !std::mem::replace(&mut asked_all, true) => {
                     self.lock_at_once(to_lock).await?;
                 }
-                Some((_, key, lock)) => drop(self.read(&KeyRange::point(key), lock, false, 1).await?),
+                Some((_, key, lock)) => {
+                    let _ = self.read(&KeyRange::point(key), lock, false, 1).await?;
+                }
             }
             farthest_ns = farthest_ns.max(self.boot_ns() - began_ns);
         }
     }
 
-    /// How a shard is asked to commit in which nothing was asked before, without a lock: if another node leads it, in a leadership that is known here. Where
-    /// it is led here a lock costs no trip.
+    /// How a shard is asked to commit in which nothing was asked before, without a lock: if another
+    /// node leads it, in a leadership that is known here. Where it is led here a lock costs no
+    /// trip.
     fn blind_part(&self, shard: ShardId) -> Option<Part> {
         if !self.blindly || self.lock_timeout.is_some() || self.parts.contains_key(&shard) {
             return None;
@@ -221,14 +247,20 @@ impl<S: Site> Session<S> {
             return None;
         }
         let (term, now) = (self.site.leadership(seat)?, self.site.now().interval.latest);
-        Some(Part { leader: Some(seat.node), footing: None, blind: Some(Blind { term, by: now + BLINDLY_NS }) })
+        Some(Part {
+            leader: Some(seat.node),
+            footing: None,
+            blind: Some(Blind { term, by: now + BLINDLY_NS }),
+        })
     }
 
-    /// The shards in which schemas change, as far as is known here, and the tables' keys that each has.
+    /// The shards in which schemas change, as far as is known here, and the tables' keys that each
+    /// has.
     fn changes(&self, schemas: &Changed) -> Changes {
         let mut changes = Changes::new();
-        for (schema, range) in
-            schemas.iter().flat_map(|(schema, ranges)| ranges.iter().map(move |range| (schema, range)))
+        for (schema, range) in schemas
+            .iter()
+            .flat_map(|(schema, ranges)| ranges.iter().map(move |range| (schema, range)))
         {
             let mut rest = Some(range.clone()).filter(|range| !range.is_empty());
             while let Some(range) = rest {
@@ -241,18 +273,21 @@ impl<S: Site> Session<S> {
         changes
     }
 
-    /// When a change of schemas is to happen in so many shards, the farthest of which answers after so long: when all of them have registered it, and know what
-    /// became of it, or soon after; and when those have ended who have voted before. Where there is one shard: at once.
+    /// When a change of schemas is to happen in so many shards, the farthest of which answers after
+    /// so long: when all of them have registered it, and know what became of it, or soon after; and
+    /// when those have ended who have voted before. Where there is one shard: at once.
     fn ahead(&self, shards: usize, farthest_ns: u64) -> Timestamp {
         let now = self.site.now().interval;
         // Those who have voted end after a commit wait, too.
         let wait_ns = 2 * (now.latest - now.earliest);
         let others = shards > 1 || !self.site.has_one_shard();
-        let ahead_ns = if others { (3 * farthest_ns + wait_ns + AHEAD_NS).min(FARTHEST_AHEAD_NS) } else { 0 };
+        let ahead_ns =
+            if others { (3 * farthest_ns + wait_ns + AHEAD_NS).min(FARTHEST_AHEAD_NS) } else { 0 };
         Timestamp { nanos: now.latest + ahead_ns, ..Timestamp::ZERO }
     }
 
-    /// Locks a key in each of several shards, which costs no more trips than one. Where nobody answers with it in time, or another leads, the usual way is gone.
+    /// Locks a key in each of several shards, which costs no more trips than one. Where nobody
+    /// answers with it in time, or another leads, the usual way is gone.
     async fn lock_at_once(&mut self, keys: Vec<(ShardId, Key, Lock)>) -> Result<(), Failure> {
         let site = Arc::clone(&self.site);
         let mut questions = Vec::new();
@@ -261,23 +296,34 @@ impl<S: Site> Session<S> {
             self.parts.entry(shard).or_default().leader = Some(seat.node);
             site.holds(seat, self.transaction, self.age);
             let range = KeyRange::point(key);
-            questions.push((seat, self.request(None, self.lock_question(range, lock, false, 1, true))));
+            questions
+                .push((seat, self.request(None, self.lock_question(range, lock, false, 1, true))));
         }
         let until = self.lock_patience_ends().min(self.boot_ns() + ONE_TRY_NS);
         let ask = |(seat, request): (Seat, Request)| {
             let site = &*site;
             async move {
-                let heard = if site.reaches(seat.node) { site.ask(seat, request, until).await } else { None };
+                let heard = if site.reaches(seat.node) {
+                    site.ask(seat, request, until).await
+                } else {
+                    None
+                };
                 (seat, heard)
             }
         };
         for (seat, heard) in join_all(questions.into_iter().map(ask)).await {
             match heard {
-                Some(Heard::Reply(Reply::Rows { footing, at, .. }) | Heard::Read { footing, at, .. }) => {
+                Some(
+                    Heard::Reply(Reply::Rows { footing, at, .. }) | Heard::Read { footing, at, .. },
+                ) => {
                     self.note(seat.shard, footing, at);
                 }
-                Some(Heard::Reply(Reply::Aborted { why, .. }) | Heard::Wounded(why)) => return Err(self.end(why)),
-                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => self.lost_leader(seat, leader)?,
+                Some(Heard::Reply(Reply::Aborted { why, .. }) | Heard::Wounded(why)) => {
+                    return Err(self.end(why));
+                }
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
+                    self.lost_leader(seat, leader)?
+                }
                 Some(Heard::Reply(Reply::Moved { to, .. })) => self.learn(to),
                 _ => {}
             }
@@ -293,7 +339,9 @@ impl<S: Site> Session<S> {
 
     fn coordinator(&self, shares: &Shares) -> ShardId {
         let (here, _) = self.site.here();
-        let rank = |(shard, writes): &(&ShardId, &Vec<Write>)| (writes.is_empty(), self.site.leader(**shard) != here);
+        let rank = |(shard, writes): &(&ShardId, &Vec<Write>)| {
+            (writes.is_empty(), self.site.leader(**shard) != here)
+        };
         let (shard, _) = shares.iter().min_by_key(rank).expect("somebody takes part");
         *shard
     }
@@ -313,7 +361,9 @@ impl<S: Site> Session<S> {
                     return Ended::With(Outcome::Committed { at }, spent);
                 }
                 // It did not begin, and does not; or it lost what it had.
-                Some(Heard::Reply(Reply::Aborted { why: Conflict::LeaderChanged, .. })) if blind.is_some() => {
+                Some(Heard::Reply(Reply::Aborted { why: Conflict::LeaderChanged, .. }))
+                    if blind.is_some() =>
+                {
                     self.doubt(seat, blind);
                     return Ended::LocksFirst;
                 }
@@ -321,7 +371,9 @@ impl<S: Site> Session<S> {
                     self.doubt(seat, blind);
                     return if maybe_heard { untold(Outcome::Unknown) } else { Ended::LocksFirst };
                 }
-                Some(Heard::Reply(Reply::Aborted { why, .. })) => return untold(Outcome::Aborted { why }),
+                Some(Heard::Reply(Reply::Aborted { why, .. })) => {
+                    return untold(Outcome::Aborted { why });
+                }
                 Some(Heard::Reply(Reply::Moved { to, .. })) => {
                     self.learn(to);
                     if blind.is_some() {
@@ -346,7 +398,11 @@ impl<S: Site> Session<S> {
             if self.boot_ns() >= until || site.is_closed() {
                 let why = Conflict::LeaderChanged;
                 sometimes!("nobody can say in time what became of a commit");
-                return untold(if maybe_heard { Outcome::Unknown } else { Outcome::Aborted { why } });
+                return untold(if maybe_heard {
+                    Outcome::Unknown
+                } else {
+                    Outcome::Aborted { why }
+                });
             }
             site.heard_of_leader(seat, leader.map(NodeId));
             seat.node = site.leader(seat.shard);
@@ -361,9 +417,9 @@ impl<S: Site> Session<S> {
         }
     }
 
-    /// Asks a participant to prepare, and asks again until the outcome is known: its vote may be lost. If it will not be, the coordinator is asked to
-    /// abort.
-    /// The first refusal of a participant is noted.
+    /// Asks a participant to prepare, and asks again until the outcome is known: its vote may be
+    /// lost. If it will not be, the coordinator is asked to abort. The first refusal of a
+    /// participant is noted.
     async fn prepare_at(
         &self,
         share: Share,
@@ -377,7 +433,13 @@ impl<S: Site> Session<S> {
         let (mut until, mut tries, mut refused) = (self.boot_ns() + PATIENCE_NS, 0, false);
         loop {
             let (writes, schema) = (writes.clone(), schema.clone());
-            let ask = Ask::Prepare { writes, coordinator: seat_of_coordinator, schema, blind: its_blind, decides };
+            let ask = Ask::Prepare {
+                writes,
+                coordinator: seat_of_coordinator,
+                schema,
+                blind: its_blind,
+                decides,
+            };
             let request = Request { blind, ..self.request(footing, ask) };
             let mut again_ns = PAUSE_NS;
             let leader = match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {

@@ -1,28 +1,36 @@
 //! Transactions over a shard, as a session sees them.
 //!
-//! The coordinator of a transaction is the session itself: it asks the leader, wherever that is, and merges its own writes into
-//! what it hears. A leader on this node is stepped on the session's own thread: a lock that is free costs no wake. Reads of
-//! a read-only transaction whose leader is here ask nobody (see [`Readable`]).
+//! The coordinator of a transaction is the session itself: it asks the leader, wherever that is,
+//! and merges its own writes into what it hears. A leader on this node is stepped on the session's
+//! own thread: a lock that is free costs no wake. Reads of a read-only transaction whose leader is
+//! here ask nobody (see [`Readable`]).
 //!
-//! It is `async` and knows no executor: all it wants of its node is a [`Site`], so that sockets and the simulator run the same coordinator.
+//! It is `async` and knows no executor: all it wants of its node is a [`Site`], so that sockets and
+//! the simulator run the same coordinator.
 //!
-//! A database may have several shards: each read goes to the one that has the keys, as far as this node knows, and is told if that is another by now.
+//! A database may have several shards: each read goes to the one that has the keys, as far as this
+//! node knows, and is told if that is another by now.
 //!
 //! Invariants:
-//! 1. Once a transaction was told that it is aborted, it asks for nothing any more: its locks are gone.
-//! 2. A commit names the leadership that holds its locks; where it has none, one of which this node has heard ([`Blind`](super::Blind)), or it locks a key to
-//!    learn it. So a commit may be asked again of whoever leads next: it is answered from what was agreed, or aborted for good, and never done twice.
+//! 1. Once a transaction was told that it is aborted, it asks for nothing any more: its locks are
+//!    gone.
+//! 2. A commit names the leadership that holds its locks; where it has none, one of which this node
+//!    has heard ([`Blind`](super::Blind)), or it locks a key to learn it. So a commit may be asked
+//!    again of whoever leads next: it is answered from what was agreed, or aborted for good, and
+//!    never done twice.
 //! 3. Unknown is only what no leader could tell for [`PATIENCE_NS`].
-//! 4. A read-only transaction that may see more than one shard reads at `now.latest`, or at the latest of what all of them say when they negotiate: the
-//!    newest commit of one shard says nothing of another's (§4.1.4, §4.2.2).
-//! 5. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock is waited for as long as it takes.
+//! 4. A read-only transaction that may see more than one shard reads at `now.latest`, or at the
+//!    latest of what all of them say when they negotiate: the newest commit of one shard says
+//!    nothing of another's (§4.1.4, §4.2.2).
+//! 5. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock
+//!    is waited for as long as it takes.
 
 use super::{Ask, Blind, Footing, Heard, Members, Reply, Request, Seat, Site, TransactionId};
 use crate::buffer::rest_of;
 use crate::locking::rules;
 use crate::{
-    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Locking, Mode, Outcome, ReadAt,
-    Rows, Savepoint, SchemaHistory, SchemaVersion, Timings, Transaction,
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Locking, Mode,
+    Outcome, ReadAt, Rows, Savepoint, SchemaHistory, SchemaVersion, Timings, Transaction,
 };
 use futures::future::{join_all, try_join_all};
 use meridian_clock::{Interval, Timestamp};
@@ -62,7 +70,13 @@ impl<S: Site> Gateway<S> {
         &self.site
     }
 
-    fn session(&self, mode: Mode, age: Option<Age>, began: Interval, read_at: Option<Timestamp>) -> Session<S> {
+    fn session(
+        &self,
+        mode: Mode,
+        age: Option<Age>,
+        began: Interval,
+        read_at: Option<Timestamp>,
+    ) -> Session<S> {
         let ((node, incarnation), number) = (self.site.here(), self.site.new_number());
         Session {
             site: Arc::clone(&self.site),
@@ -80,7 +94,8 @@ impl<S: Site> Gateway<S> {
             parts: BTreeMap::new(),
             writes: Buffer::default(),
             planned: BTreeMap::new(),
-            blindly: age.is_none(), // A transaction that begins anew waits where it has to, and learns who leads.
+            // A transaction that begins anew waits where it has to, and learns who leads.
+            blindly: age.is_none(),
             fits: None,
             aborted: None,
             lock_timeout: None,
@@ -92,14 +107,16 @@ impl<S: Site> Gateway<S> {
         }
     }
 
-    /// Makes the keys from one on another shard's. Asked again after it was done, it is done. `shard` is a number that nobody else was given.
+    /// Makes the keys from one on another shard's. Asked again after it was done, it is done.
+    /// `shard` is a number that nobody else was given.
     pub fn split(&self, at: Key, shard: ShardId) -> Future<'static, Result<(), Failure>> {
         let now = self.site.now();
         let session = self.session(Mode::ReadWrite, None, now.interval, None);
         Box::pin(async move { session.split(at, shard).await })
     }
 
-    /// Gives each shard's group other members, one after the other; comes back when all of them have these. Asked again after it was done, it is done.
+    /// Gives each shard's group other members, one after the other; comes back when all of them
+    /// have these. Asked again after it was done, it is done.
     pub fn change_members(&self, members: Members) -> Future<'static, Result<(), Failure>> {
         let now = self.site.now();
         let session = self.session(Mode::ReadOnly(ReadAt::Now), None, now.interval, None);
@@ -110,7 +127,8 @@ impl<S: Site> Gateway<S> {
 impl<S: Site> Gateway<S> {
     /// Begins; `None` if it has to be known what time it is, and is not.
     fn try_to_begin(&self, how: Begin) -> Option<Result<Box<dyn Transaction>, Failure>> {
-        // Before the slot is loaded: then a split that is not counted here is later than this transaction's beginning.
+        // Before the slot is loaded: then a split that is not counted here is later than this
+        // transaction's beginning.
         let one = self.site.has_one_shard();
         let slot = self.site.readable(ShardId(0));
         // Sampled after the slot was loaded: a lease that holds now held then.
@@ -120,13 +138,17 @@ impl<S: Site> Gateway<S> {
         let present = known.then_some(Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO });
         let read_at = match how.mode {
             Mode::ReadWrite => None,
-            Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at)) if at.nanos > now.interval.latest => {
+            Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at))
+                if at.nanos > now.interval.latest =>
+            {
                 return Some(Err(Failure::InFuture { now: now.interval }));
             }
             Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
             Mode::ReadOnly(ReadAt::Now) if !one => Some(present?),
             Mode::ReadOnly(ReadAt::Now) => leads.then_some(slot.through),
-            Mode::ReadOnly(ReadAt::AtLeast(at)) if one && leads && slot.through >= at => Some(slot.through),
+            Mode::ReadOnly(ReadAt::AtLeast(at)) if one && leads && slot.through >= at => {
+                Some(slot.through)
+            }
             // If nothing of that is at hand: the present, at the leader.
             Mode::ReadOnly(ReadAt::AtLeast(at)) => match self.site.closed() {
                 closed if closed >= at => Some(closed),
@@ -144,13 +166,17 @@ impl<S: Site> Gateway<S> {
     async fn begin_when_known(&self, how: Begin) -> Result<Box<dyn Transaction>, Failure> {
         sometimes!("a transaction waits until its node knows the time");
         let site = &*self.site;
-        let known = || crate::stamps::is_known(|| site.now(), || site.is_closed(), |until| site.pause(until));
+        let known = || {
+            crate::stamps::is_known(|| site.now(), || site.is_closed(), |until| site.pause(until))
+        };
         while known().await {
             if let Some(begun) = self.try_to_begin(how.clone()) {
                 return begun;
             }
         }
-        Err(Failure::Unavailable("this node does not know what time it is: are the others up?".into()))
+        Err(Failure::Unavailable(
+            "this node does not know what time it is: are the others up?".into(),
+        ))
     }
 }
 
@@ -192,13 +218,16 @@ pub(super) struct Session<S: Site> {
     pub(super) age: Age,
     began: Interval,
     read_at: Option<Timestamp>,
-    /// A shard of which everything at or below the snapshot is installed here, and nothing more will appear.
+    /// A shard of which everything at or below the snapshot is installed here, and nothing more
+    /// will appear.
     local: Option<ShardId>,
-    /// All that it reads is a range that lies in this shard, whose newest commit is as good as the present.
+    /// All that it reads is a range that lies in this shard, whose newest commit is as good as the
+    /// present.
     alone: Option<ShardId>,
     /// That range.
     scope: KeyRange,
-    /// All that it reads is this range, which lies in several shards: they are asked at which timestamp it is to be read.
+    /// All that it reads is this range, which lies in several shards: they are asked at which
+    /// timestamp it is to be read.
     negotiating: Option<KeyRange>,
     /// It has read something.
     answered: bool,
@@ -229,14 +258,25 @@ impl<S: Site> Session<S> {
     pub(super) fn request(&self, footing: Option<Footing>, ask: Ask) -> Request {
         let id = self.questions.fetch_add(1, Ordering::Relaxed) + 1;
         let planned = self.planned().collect();
-        Request { transaction: self.transaction, age: self.age, id, footing, ask, planned, blind: None }
+        Request {
+            transaction: self.transaction,
+            age: self.age,
+            id,
+            footing,
+            ask,
+            planned,
+            blind: None,
+        }
     }
 
     fn planned(&self) -> impl Iterator<Item = SchemaVersion> {
-        self.planned.iter().map(|(table, version)| SchemaVersion { table: *table, version: *version })
+        self.planned
+            .iter()
+            .map(|(table, version)| SchemaVersion { table: *table, version: *version })
     }
 
-    /// Whether a snapshot that is read here, without asking anybody, is what the transaction was planned for.
+    /// Whether a snapshot that is read here, without asking anybody, is what the transaction was
+    /// planned for.
     fn fits_here(&mut self, shard: ShardId, at: Timestamp) -> Result<(), Failure> {
         if self.fits == Some(shard) {
             return Ok(());
@@ -244,12 +284,16 @@ impl<S: Site> Session<S> {
         for SchemaVersion { table, version } in self.planned() {
             let row = match self.site.get(shard, &local::schema(shard.0, table), Timestamp::MAX) {
                 Ok(row) => row.and_then(|row| row.value),
-                Err(StoreError::Elsewhere) => return Ok(()), // So are the rows, and whoever has them says so.
+                // So are the rows, and whoever has them says so.
+                Err(StoreError::Elsewhere) => return Ok(()),
                 Err(error) => return Err(of_store(error)),
             };
             let Some(row) = row else { continue };
             let history: SchemaHistory = minicbor::decode(&row).map_err(|error| {
-                Failure::Storage(format!("what shard {} keeps of a table's schema: {error}", shard.0))
+                Failure::Storage(format!(
+                    "what shard {} keeps of a table's schema: {error}",
+                    shard.0
+                ))
             })?;
             if history.outdates(version, at) {
                 return Err(Failure::Aborted(Conflict::SchemaChanged { table }));
@@ -265,10 +309,14 @@ impl<S: Site> Session<S> {
 
     fn unavailable(&self, shard: ShardId) -> Failure {
         if self.site.is_closed() {
-            return Failure::Unavailable("this node is shutting down: begin again once it is back".into());
+            return Failure::Unavailable(
+                "this node is shutting down: begin again once it is back".into(),
+            );
         }
         let group = self.site.describe(shard);
-        Failure::Unavailable(format!("no leader of {group} answers: are a majority of its nodes up?"))
+        Failure::Unavailable(format!(
+            "no leader of {group} answers: are a majority of its nodes up?"
+        ))
     }
 
     /// Whether a snapshot of a shard can be read here, without asking anybody.
@@ -299,7 +347,9 @@ impl<S: Site> Session<S> {
         reverse: bool,
         limit: usize,
     ) -> Result<Rows, Failure> {
-        let Some(timings) = self.timings.clone() else { return self.read_part(range, lock, reverse, limit).await };
+        let Some(timings) = self.timings.clone() else {
+            return self.read_part(range, lock, reverse, limit).await;
+        };
         let began_ns = timings.elapsed_ns();
         let rows = self.read_part(range, lock, reverse, limit).await;
         timings.note(|times| {
@@ -310,7 +360,13 @@ impl<S: Site> Session<S> {
     }
 
     /// Reads a chunk of what one shard has of a range; what others have of it is left.
-    async fn read_part(&mut self, range: &KeyRange, lock: Lock, reverse: bool, limit: usize) -> Result<Rows, Failure> {
+    async fn read_part(
+        &mut self,
+        range: &KeyRange,
+        lock: Lock,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Rows, Failure> {
         if let Some(why) = &self.aborted {
             return Err(Failure::Aborted(why.clone()));
         }
@@ -322,8 +378,11 @@ impl<S: Site> Session<S> {
         }
         let mut until = self.boot_ns() + PATIENCE_NS;
         loop {
-            let (shard, bounds) =
-                if reverse { self.site.route_below(range.end.as_ref()) } else { self.site.route(&range.start) };
+            let (shard, bounds) = if reverse {
+                self.site.route_below(range.end.as_ref())
+            } else {
+                self.site.route(&range.start)
+            };
             if self.alone.is_some_and(|alone| alone != shard || !bounds.contains_range(range)) {
                 self.reads_elsewhere();
             }
@@ -347,7 +406,12 @@ impl<S: Site> Session<S> {
     }
 
     /// Reads a chunk of what is committed, without a lock.
-    async fn read_unlocked(&mut self, range: &KeyRange, reverse: bool, limit: usize) -> Result<Rows, Failure> {
+    async fn read_unlocked(
+        &mut self,
+        range: &KeyRange,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Rows, Failure> {
         let known = self.unlocked.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let mut snapshot = match known {
             Some(snapshot) => snapshot,
@@ -365,15 +429,17 @@ impl<S: Site> Session<S> {
         rows
     }
 
-    /// The timestamp at which a range is to be read that lies in several shards (§4.2.2): the latest of what their leaders say of it. Where one does not say
-    /// it is the present, which needs no negotiation.
+    /// The timestamp at which a range is to be read that lies in several shards (§4.2.2): the
+    /// latest of what their leaders say of it. Where one does not say it is the present, which
+    /// needs no negotiation.
     async fn negotiate(&mut self, scope: KeyRange) -> Timestamp {
         let site = Arc::clone(&self.site);
         let (mut questions, mut left) = (Vec::new(), Some(scope));
         while let Some(range) = left {
             let (shard, bounds) = site.route(&range.start);
             let seat = Seat { shard, node: site.leader(shard) };
-            questions.push((seat, self.request(None, Ask::LastTs { range: range.common(&bounds) })));
+            questions
+                .push((seat, self.request(None, Ask::LastTs { range: range.common(&bounds) })));
             left = if bounds.reaches(&range) {
                 None
             } else {
@@ -384,7 +450,11 @@ impl<S: Site> Session<S> {
         let ask = |(seat, request): (Seat, Request)| {
             let site = &*site;
             async move {
-                let heard = if site.reaches(seat.node) { site.ask(seat, request, until).await } else { None };
+                let heard = if site.reaches(seat.node) {
+                    site.ask(seat, request, until).await
+                } else {
+                    None
+                };
                 match heard {
                     Some(Heard::Reply(Reply::LastTs { at, .. })) => return Ok(at),
                     Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
@@ -412,30 +482,37 @@ impl<S: Site> Session<S> {
         said.unwrap_or_else(|| self.present())
     }
 
-    /// At or above everything that was acknowledged before this transaction began; if this node knows the time, before now.
+    /// At or above everything that was acknowledged before this transaction began; if this node
+    /// knows the time, before now.
     fn present(&self) -> Timestamp {
         let now = self.site.now();
-        let latest = if now.health == Health::Good { now.interval.latest } else { self.began.latest };
+        let latest =
+            if now.health == Health::Good { now.interval.latest } else { self.began.latest };
         Timestamp { nanos: latest, ..Timestamp::ZERO }
     }
 
-    /// Asks for keys of a snapshot whose timestamp is chosen, all at once. `None` for a key that has no answer yet: it is
-    /// in this node's store, or its shard moved, or its leader did not answer.
+    /// Asks for keys of a snapshot whose timestamp is chosen, all at once. `None` for a key that
+    /// has no answer yet: it is in this node's store, or its shard moved, or its leader did not
+    /// answer.
     async fn read_ahead(&mut self, keys: &[Key]) -> Vec<Option<Option<Value>>> {
-        let Some(at) = self.read_at.filter(|_| self.mode != Mode::ReadWrite && keys.len() > 1) else {
+        let Some(at) = self.read_at.filter(|_| self.mode != Mode::ReadWrite && keys.len() > 1)
+        else {
             return vec![None; keys.len()];
         };
         let site = Arc::clone(&self.site);
-        let (now, began_ns) = (self.boot_ns(), self.timings.as_ref().map(|timings| timings.elapsed_ns()));
+        let (now, began_ns) =
+            (self.boot_ns(), self.timings.as_ref().map(|timings| timings.elapsed_ns()));
         let mut questions = Vec::with_capacity(keys.len());
         for key in keys {
             let shard = site.route(key).0;
             let seat = Seat { shard, node: site.leader(shard) };
             let here = self.look_here(shard, at) || self.alone.is_some_and(|alone| alone != shard);
             questions.push((!here && site.reaches(seat.node)).then(|| {
-                let (range, scope) = (KeyRange::point(key.clone()), self.alone.map(|_| self.scope.clone()));
+                let (range, scope) =
+                    (KeyRange::point(key.clone()), self.alone.map(|_| self.scope.clone()));
                 let (at, versions) = (Some(at), false);
-                let ask = Ask::Snapshot { at, range, reverse: false, limit_rows: 1, versions, scope };
+                let ask =
+                    Ask::Snapshot { at, range, reverse: false, limit_rows: 1, versions, scope };
                 (seat, self.request(None, ask))
             }));
         }
@@ -445,10 +522,13 @@ impl<S: Site> Session<S> {
                 let (seat, request) = question?;
                 let Ask::Snapshot { range, .. } = request.ask.clone() else { return None };
                 match site.ask(seat, request, now + ONE_TRY_NS).await? {
-                    Heard::Reply(Reply::Rows { rows, .. }) => Some(rows.into_iter().next().map(|(_, value)| value)),
+                    Heard::Reply(Reply::Rows { rows, .. }) => {
+                        Some(rows.into_iter().next().map(|(_, value)| value))
+                    }
                     Heard::Read { at, deadline, .. } => {
                         let chunk = site.scan(seat.shard, &range, at, false, 1).ok()?;
-                        let leads = deadline.is_none_or(|deadline| site.now().interval.latest < deadline);
+                        let leads =
+                            deadline.is_none_or(|deadline| site.now().interval.latest < deadline);
                         leads.then(|| chunk.rows.into_iter().next().map(|(_, value)| value))
                     }
                     _ => None,
@@ -506,7 +586,13 @@ impl<S: Site> Session<S> {
             }
             let versions = self.versions;
             let ask = match self.mode {
-                Mode::ReadWrite => self.lock_question(range.clone(), lock, reverse, limit_rows, part.footing.is_none()),
+                Mode::ReadWrite => self.lock_question(
+                    range.clone(),
+                    lock,
+                    reverse,
+                    limit_rows,
+                    part.footing.is_none(),
+                ),
                 Mode::ReadOnly(_) => {
                     let (at, scope) = (self.read_at, self.alone.map(|_| self.scope.clone()));
                     Ask::Snapshot { at, range: range.clone(), reverse, limit_rows, versions, scope }
@@ -524,36 +610,50 @@ impl<S: Site> Session<S> {
             let waiting = Waiting { site: &*site, seat, withdraw };
             // Whom nobody hears is not waited for, unless he holds our locks.
             let patient = part.footing.is_some() || site.reaches(node);
-            let heard = if patient { site.ask(seat, request, (now + ONE_TRY_NS).min(give_up)).await } else { None };
+            let heard = if patient {
+                site.ask(seat, request, (now + ONE_TRY_NS).min(give_up)).await
+            } else {
+                None
+            };
             waiting.end();
             match heard {
                 None if self.boot_ns() >= give_up => {}
                 Some(Heard::Waits) => (*until, tries) = (self.boot_ns() + PATIENCE_NS, 0),
-                Some(Heard::Reply(Reply::Rows { footing, at, rows, committed_at, rest, .. })) => {
+                Some(Heard::Reply(Reply::Rows {
+                    footing, at, rows, committed_at, rest, ..
+                })) => {
                     self.note(shard, footing, at);
                     let at = committed_at.into_iter().map(Some).collect();
                     return Ok(Chunk::Rows(Rows { rows, at, rest }));
                 }
-                Some(Heard::Read { footing, at, deadline }) => match site.scan(shard, range, at, reverse, limit) {
-                    Ok(chunk) => {
-                        let latest = site.now().interval.latest;
-                        if deadline.is_none_or(|deadline| latest < deadline) {
-                            self.note(shard, footing, at);
-                            return Ok(Chunk::Rows(self.found(chunk)));
+                Some(Heard::Read { footing, at, deadline }) => {
+                    match site.scan(shard, range, at, reverse, limit) {
+                        Ok(chunk) => {
+                            let latest = site.now().interval.latest;
+                            if deadline.is_none_or(|deadline| latest < deadline) {
+                                self.note(shard, footing, at);
+                                return Ok(Chunk::Rows(self.found(chunk)));
+                            }
+                            sometimes!("the lease ends while a session reads under it");
                         }
-                        sometimes!("the lease ends while a session reads under it");
+                        Err(StoreError::Elsewhere) => return self.moved(shard, None),
+                        Err(error) => return Err(of_store(error)),
                     }
-                    Err(StoreError::Elsewhere) => return self.moved(shard, None),
-                    Err(error) => return Err(of_store(error)),
-                },
+                }
                 Some(Heard::Reply(Reply::Moved { to, .. })) => return self.moved(shard, to),
                 Some(Heard::Reply(Reply::Locked { footing, .. })) => {
                     self.note(shard, footing, Timestamp::ZERO);
                     return Err(Failure::Locked);
                 }
-                Some(Heard::Reply(Reply::Aborted { why, .. }) | Heard::Wounded(why)) => return Err(self.end(why)),
-                Some(Heard::Reply(Reply::BelowHorizon { oldest, .. })) => return Err(Failure::BelowHorizon { oldest }),
-                Some(Heard::Reply(Reply::Broken { what, .. })) => return Err(Failure::Storage(what)),
+                Some(Heard::Reply(Reply::Aborted { why, .. }) | Heard::Wounded(why)) => {
+                    return Err(self.end(why));
+                }
+                Some(Heard::Reply(Reply::BelowHorizon { oldest, .. })) => {
+                    return Err(Failure::BelowHorizon { oldest });
+                }
+                Some(Heard::Reply(Reply::Broken { what, .. })) => {
+                    return Err(Failure::Storage(what));
+                }
                 Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
                     self.lost_leader(seat, leader)?;
                     site.pause(self.boot_ns() + PAUSE_NS).await;
@@ -568,7 +668,8 @@ impl<S: Site> Session<S> {
         }
     }
 
-    /// Asks for a lock, and for what stands there; with the first question to a shard it says what the session calls itself.
+    /// Asks for a lock, and for what stands there; with the first question to a shard it says what
+    /// the session calls itself.
     pub(super) fn lock_question(
         &self,
         range: KeyRange,
@@ -588,7 +689,8 @@ impl<S: Site> Session<S> {
         Failure::Aborted(why)
     }
 
-    /// Until when a lock is waited for, by the boot clock. A snapshot takes none: it waits for a leader at most.
+    /// Until when a lock is waited for, by the boot clock. A snapshot takes none: it waits for a
+    /// leader at most.
     pub(super) fn lock_patience_ends(&self) -> u64 {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let lock_timeout = self.lock_timeout.filter(|_| self.mode == Mode::ReadWrite);
@@ -601,7 +703,8 @@ impl<S: Site> Session<S> {
         Rows { rows: chunk.rows, at, rest: chunk.rest }
     }
 
-    /// What this node does not keep any more, another one may: one that was sent a copy has no history. The rest of the snapshot is read at the leader.
+    /// What this node does not keep any more, another one may: one that was sent a copy has no
+    /// history. The rest of the snapshot is read at the leader.
     fn elsewhere(&mut self, shard: ShardId, error: StoreError) -> Result<(), Failure> {
         let slot = self.site.readable(shard);
         let leads = slot.holds(self.site.now());
@@ -614,7 +717,8 @@ impl<S: Site> Session<S> {
         Ok(())
     }
 
-    /// These keys are another shard's: a part that has no locks yet is forgotten, one that has was aborted by the split.
+    /// These keys are another shard's: a part that has no locks yet is forgotten, one that has was
+    /// aborted by the split.
     fn moved(&mut self, shard: ShardId, to: Option<(Key, ShardId)>) -> Result<Chunk, Failure> {
         self.local = None;
         if self.parts.get(&shard).is_some_and(|part| part.footing.is_none()) {
@@ -629,7 +733,8 @@ impl<S: Site> Session<S> {
             return;
         }
         sometimes!("what was to be read in one shard lies in several");
-        // Once that shard has answered, it had the whole range: others have it since, and what they commit is later than this transaction's beginning.
+        // Once that shard has answered, it had the whole range: others have it since, and what they
+        // commit is later than this transaction's beginning.
         if !self.answered {
             (self.fits, self.local) = (None, None);
             self.read_at = Some(self.present());
@@ -683,8 +788,12 @@ impl<S: Site> Session<S> {
             let request = self.request(None, Ask::Members(members.clone()));
             match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
                 Some(Heard::Reply(Reply::Committed { .. })) => return Ok(()),
-                Some(Heard::Reply(Reply::Refused { why, .. })) => return Err(Failure::Refused(why)),
-                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => site.heard_of_leader(seat, leader.map(NodeId)),
+                Some(Heard::Reply(Reply::Refused { why, .. })) => {
+                    return Err(Failure::Refused(why));
+                }
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
+                    site.heard_of_leader(seat, leader.map(NodeId))
+                }
                 // Newcomers take as long as it takes to send them everything.
                 Some(Heard::Waits) => until = self.boot_ns() + PATIENCE_NS,
                 Some(_) => {}
@@ -716,8 +825,12 @@ impl<S: Site> Session<S> {
                 Some(Heard::Reply(Reply::Moved { to: Some((from, other)), .. })) => {
                     site.learn_route(&at, from, other);
                 }
-                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => site.heard_of_leader(seat, leader.map(NodeId)),
-                Some(Heard::Reply(Reply::Refused { why, .. })) => return Err(Failure::Refused(why)),
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
+                    site.heard_of_leader(seat, leader.map(NodeId))
+                }
+                Some(Heard::Reply(Reply::Refused { why, .. })) => {
+                    return Err(Failure::Refused(why));
+                }
                 Some(_) => {}
                 None => site.heard_of_leader(seat, None),
             }
@@ -736,8 +849,8 @@ enum Chunk {
     Moved(Option<(Key, ShardId)>),
 }
 
-/// Somebody who waits for an answer. Dropped meanwhile, because a statement was cancelled or took too long, it wants nothing any more: others
-/// need not wait for its ROLLBACK.
+/// Somebody who waits for an answer. Dropped meanwhile, because a statement was cancelled or took
+/// too long, it wants nothing any more: others need not wait for its ROLLBACK.
 struct Waiting<'a, S: Site> {
     site: &'a S,
     seat: Seat,
@@ -775,7 +888,11 @@ impl<S: Site> Transaction for Session<S> {
         self.read_at
     }
 
-    fn get<'a>(&'a mut self, key: &'a Key, lock: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
+    fn get<'a>(
+        &'a mut self,
+        key: &'a Key,
+        lock: Lock,
+    ) -> Future<'a, Result<Option<Value>, Failure>> {
         Box::pin(async move {
             if let (Some(at), Some(shard)) = (self.read_at, self.local)
                 && (self.site.has_one_shard() || self.site.route(key).0 == shard)
@@ -797,7 +914,11 @@ impl<S: Site> Transaction for Session<S> {
         })
     }
 
-    fn get_many<'a>(&'a mut self, keys: &'a [Key], lock: Lock) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
+    fn get_many<'a>(
+        &'a mut self,
+        keys: &'a [Key],
+        lock: Lock,
+    ) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
         Box::pin(async move {
             let mut found = Vec::with_capacity(keys.len());
             while found.len() < keys.len() {
@@ -852,7 +973,8 @@ impl<S: Site> Transaction for Session<S> {
         }
         if !bounds.contains_range(scope) {
             if negotiates {
-                (self.negotiating, self.read_at, self.local, self.fits) = (Some(scope.clone()), None, None, None);
+                (self.negotiating, self.read_at, self.local, self.fits) =
+                    (Some(scope.clone()), None, None, None);
             }
             return negotiates;
         }

@@ -8,13 +8,15 @@
 //! ```
 //!
 //! 1. Two transactions never hold conflicting locks on one key.
-//! 2. Nobody overtakes an older waiter whose request conflicts with his: the queue is ordered by age.
-//! 3. Whoever waits for a holder is younger than it, or has wounded it; a wounded holder never waits. So no cycle of waits
-//!    lasts.
-//! 4. A transaction that is tried again keeps its age: of two attempts of one age the later counts as the older, because nobody asks any more
-//!    about the earlier.
-//! 5. A transaction that is committing is not wounded: it waits for no lock any more and ends by itself. One that is prepared is not either, but whoever
-//!    decides is told, because it may wait for a lock elsewhere (Trap A.5-10).
+//! 2. Nobody overtakes an older waiter whose request conflicts with his: the queue is ordered by
+//!    age.
+//! 3. Whoever waits for a holder is younger than it, or has wounded it; a wounded holder never
+//!    waits. So no cycle of waits lasts.
+//! 4. A transaction that is tried again keeps its age: of two attempts of one age the later counts
+//!    as the older, because nobody asks any more about the earlier.
+//! 5. A transaction that is committing is not wounded: it waits for no lock any more and ends by
+//!    itself. One that is prepared is not either, but whoever decides is told, because it may wait
+//!    for a lock elsewhere (Trap A.5-10).
 
 use super::TransactionId;
 use crate::locking::rules;
@@ -33,7 +35,8 @@ pub type Ticket = u64;
 pub enum Verdict {
     /// The lock is held.
     Granted(Ticket),
-    /// The transaction must be aborted; it waited, if a ticket is given. Its locks are held until it is released.
+    /// The transaction must be aborted; it waited, if a ticket is given. Its locks are held until
+    /// it is released.
     Victim(TransactionId, Option<Ticket>, Conflict),
     /// It was marked, and does not wait here: if it waits elsewhere, it is to be aborted there.
     Marked(TransactionId, Conflict),
@@ -88,7 +91,15 @@ struct Owner {
 
 impl Owner {
     fn new(age: Age, phase: Phase, seen_at: u64) -> Owner {
-        Owner { age, points: Vec::new(), waiting: None, wounded: None, phase, seen_at, asked_at: seen_at }
+        Owner {
+            age,
+            points: Vec::new(),
+            waiting: None,
+            wounded: None,
+            phase,
+            seen_at,
+            asked_at: seen_at,
+        }
     }
 }
 
@@ -103,7 +114,8 @@ pub struct LockTable {
     queue: BTreeSet<Rank>,
 }
 
-/// The order in which transactions give way: the first never does (invariant 4). No two have the same.
+/// The order in which transactions give way: the first never does (invariant 4). No two have the
+/// same.
 type Rank = (Age, Reverse<TransactionId>);
 
 fn conflict(a: Lock, b: Lock) -> bool {
@@ -114,8 +126,8 @@ impl LockTable {
     /// How long a wounded transaction may ask for nothing before it is aborted.
     pub const IDLE_NS: u64 = 1_000_000_000;
 
-    /// How long a transaction may give no sign of life: its gateway sends one every second. When the gateway's node dies, what its
-    /// transactions had locked stays locked for that long.
+    /// How long a transaction may give no sign of life: its gateway sends one every second. When
+    /// the gateway's node dies, what its transactions had locked stays locked for that long.
     pub const EXPIRY_NS: u64 = 4_000_000_000;
 
     /// Nobody holds anything.
@@ -123,8 +135,8 @@ impl LockTable {
         Self::default()
     }
 
-    /// Asks for a lock. `Granted` among the verdicts says that it is held; without it and without a `Victim` of this transaction, it waits.
-    /// A transaction asks for one thing at a time.
+    /// Asks for a lock. `Granted` among the verdicts says that it is held; without it and without a
+    /// `Victim` of this transaction, it waits. A transaction asks for one thing at a time.
     pub fn acquire(
         &mut self,
         now_ns: u64,
@@ -158,7 +170,8 @@ impl LockTable {
             if older || owner.phase == Phase::Committing || owner.wounded.is_some() {
                 continue;
             }
-            let why = Conflict::Wounded { by: age, key: request.range.start.clone(), application: None };
+            let why =
+                Conflict::Wounded { by: age, key: request.range.start.clone(), application: None };
             owner.wounded = Some(why.clone());
             let waited = owner.waiting.as_ref().map(|request| request.ticket);
             match owner.phase {
@@ -207,7 +220,8 @@ impl LockTable {
         self.owners.get(&who).and_then(|owner| owner.wounded.clone())
     }
 
-    /// It holds what it holds until its coordinator has decided. Wounded before, the coordinator is to be told of this.
+    /// It holds what it holds until its coordinator has decided. Wounded before, the coordinator is
+    /// to be told of this.
     pub fn prepared(&mut self, who: TransactionId) -> Option<Conflict> {
         self.enter(who, Phase::Prepared);
         self.owners.get(&who).and_then(|owner| owner.wounded.clone())
@@ -222,13 +236,16 @@ impl LockTable {
     /// What a transaction holds.
     pub fn held(&self, who: TransactionId) -> Vec<(KeyRange, Lock)> {
         let points = self.owners.get(&who).into_iter().flat_map(|owner| &owner.points);
-        let lock = |key: &Key| self.points[key].iter().find(|(holder, _)| *holder == who).map(|(_, lock)| *lock);
+        let lock = |key: &Key| {
+            self.points[key].iter().find(|(holder, _)| *holder == who).map(|(_, lock)| *lock)
+        };
         let points = points.filter_map(|key| Some((KeyRange::point(key.clone()), lock(key)?)));
         let ranges = self.ranges.iter().filter(|(_, holder, _)| *holder == who);
         points.chain(ranges.map(|(range, _, lock)| (range.clone(), *lock))).collect()
     }
 
-    /// A prepared transaction's locks, as its record in the log has them. They conflict with nobody's: they were held together before.
+    /// A prepared transaction's locks, as its record in the log has them. They conflict with
+    /// nobody's: they were held together before.
     pub fn restore(
         &mut self,
         now_ns: u64,
@@ -268,7 +285,8 @@ impl LockTable {
         self.wake()
     }
 
-    /// Wounded transactions that asked for nothing for a second, and any that gave none for [`EXPIRY_NS`](Self::EXPIRY_NS).
+    /// Wounded transactions that asked for nothing for a second, and any that gave none for
+    /// [`EXPIRY_NS`](Self::EXPIRY_NS).
     pub fn idle_victims(&self, now_ns: u64) -> Vec<Verdict> {
         let idle = |(who, owner): (&TransactionId, &Owner)| {
             let silent_for = now_ns.saturating_sub(owner.seen_at);
@@ -309,15 +327,21 @@ impl LockTable {
         self.queue.iter().map(line).collect()
     }
 
-    /// Whether a transaction holds at least this already: it need not queue behind those who wait for it to end.
+    /// Whether a transaction holds at least this already: it need not queue behind those who wait
+    /// for it to end.
     fn holds(&self, who: TransactionId, request: &Request) -> bool {
         let point = request.range.as_point().and_then(|key| self.points.get(key));
-        point.is_some_and(|holders| holders.iter().any(|(holder, held)| *holder == who && *held >= request.lock))
-            || self.ranges.iter().any(|(range, holder, held)| {
-                let to_end = range.end.is_none()
-                    || request.range.end.as_ref().is_some_and(|end| range.end.as_ref().is_some_and(|own| end <= own));
-                *holder == who && *held >= request.lock && range.start <= request.range.start && to_end
-            })
+        point.is_some_and(|holders| {
+            holders.iter().any(|(holder, held)| *holder == who && *held >= request.lock)
+        }) || self.ranges.iter().any(|(range, holder, held)| {
+            let to_end = range.end.is_none()
+                || request
+                    .range
+                    .end
+                    .as_ref()
+                    .is_some_and(|end| range.end.as_ref().is_some_and(|own| end <= own));
+            *holder == who && *held >= request.lock && range.start <= request.range.start && to_end
+        })
     }
 
     fn hold(&mut self, who: TransactionId, request: &Request) {
@@ -337,7 +361,8 @@ impl LockTable {
         }
     }
 
-    /// Who is in the way: holders of conflicting locks, and older waiters who want something that conflicts.
+    /// Who is in the way: holders of conflicting locks, and older waiters who want something that
+    /// conflicts.
     fn blockers(&self, rank: Rank, request: &Request) -> Vec<TransactionId> {
         let (mut blockers, who) = (Vec::new(), rank.1.0);
         let mut add = |holder: TransactionId| {
@@ -346,16 +371,24 @@ impl LockTable {
             }
         };
         let mut point = |holders: &Vec<(TransactionId, Lock)>| {
-            holders.iter().filter(|(_, held)| conflict(*held, request.lock)).for_each(|(holder, _)| add(*holder));
+            holders
+                .iter()
+                .filter(|(_, held)| conflict(*held, request.lock))
+                .for_each(|(holder, _)| add(*holder));
         };
         match request.range.as_point() {
             Some(key) => self.points.get(key).into_iter().for_each(&mut point),
             None if request.range.is_empty() => {}
             None => match &request.range.end {
                 Some(end) => {
-                    self.points.range::<Key, _>(&request.range.start..end).for_each(|(_, holders)| point(holders));
+                    self.points
+                        .range::<Key, _>(&request.range.start..end)
+                        .for_each(|(_, holders)| point(holders));
                 }
-                None => self.points.range::<Key, _>(&request.range.start..).for_each(|(_, holders)| point(holders)),
+                None => self
+                    .points
+                    .range::<Key, _>(&request.range.start..)
+                    .for_each(|(_, holders)| point(holders)),
             },
         }
         for (range, holder, held) in &self.ranges {

@@ -6,8 +6,9 @@ use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
 use minicbor::{Decode, Encode};
 
-/// What an attempt's locks stand on: one birth of it in one leadership. Locks of another leadership are void (Trap A.5-7); so are those
-/// of another birth: the attempt had ended, and an old question of it that came late began it anew.
+/// What an attempt's locks stand on: one birth of it in one leadership. Locks of another leadership
+/// are void (Trap A.5-7); so are those of another birth: the attempt had ended, and an old question
+/// of it that came late began it anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Footing {
     /// The leadership.
@@ -18,8 +19,9 @@ pub struct Footing {
     pub birth: u64,
 }
 
-/// What an attempt names that has locked nothing in a shard, and asks to commit or to prepare there in one trip: it has no footing there. In that leadership
-/// it begins once, by that time, or never; in any other it never begins.
+/// What an attempt names that has locked nothing in a shard, and asks to commit or to prepare there
+/// in one trip: it has no footing there. In that leadership it begins once, by that time, or never;
+/// in any other it never begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Blind {
     /// The leadership of which its gateway has heard.
@@ -100,7 +102,8 @@ pub enum Ask {
         /// Each key once.
         #[n(0)]
         writes: Vec<Write>,
-        /// Other shards that the attempt has locked something in, and that have been asked to prepare: this one coordinates.
+        /// Other shards that the attempt has locked something in, and that have been asked to
+        /// prepare: this one coordinates.
         #[n(1)]
         #[cbor(default)]
         participants: Vec<ShardId>,
@@ -140,7 +143,8 @@ pub enum Ask {
     /// The attempt does not want any more what it waits for, and keeps what it holds; not answered.
     #[n(5)]
     Withdraw,
-    /// Prepare to commit these writes, or none if the attempt has only read here; the coordinator hears what comes of it (§4.2.1).
+    /// Prepare to commit these writes, or none if the attempt has only read here; the coordinator
+    /// hears what comes of it (§4.2.1).
     #[n(6)]
     Prepare {
         /// Each key once.
@@ -155,12 +159,14 @@ pub enum Ask {
         /// How the coordinator was asked, if the attempt has locked nothing there.
         #[n(3)]
         blind: Option<Blind>,
-        /// The term of the leadership that is asked to decide: in another one the transaction is never committed.
+        /// The term of the leadership that is asked to decide: in another one the transaction is
+        /// never committed.
         #[n(4)]
         #[cbor(default)]
         decides: u64,
     },
-    /// From a key on this shard's keys become another shard's. Asked again after it was done, it is done.
+    /// From a key on this shard's keys become another shard's. Asked again after it was done, it is
+    /// done.
     #[n(7)]
     Split {
         /// The first key of the other shard.
@@ -173,7 +179,8 @@ pub enum Ask {
     /// These are to be the members of the shard's group. Asked again until it is done, or refused.
     #[n(8)]
     Members(#[n(0)] Members),
-    /// The timestamp of the newest commit that wrote into a range, or a later one at which it can be read as of now (§4.2.2).
+    /// The timestamp of the newest commit that wrote into a range, or a later one at which it can
+    /// be read as of now (§4.2.2).
     #[n(9)]
     LastTs {
         /// What is to be read.
@@ -285,7 +292,8 @@ pub enum Reply {
         #[n(1)]
         leader: Option<u32>,
     },
-    /// The question was asked before and waits here for a lock, or to be agreed on: its answer comes.
+    /// The question was asked before and waits here for a lock, or to be agreed on: its answer
+    /// comes.
     #[n(5)]
     Waiting {
         /// The question.
@@ -319,7 +327,8 @@ pub enum Reply {
         #[n(0)]
         id: u64,
     },
-    /// An older transaction wants what this one holds: whatever it waits for elsewhere, it aborts itself. Not an answer to a question.
+    /// An older transaction wants what this one holds: whatever it waits for elsewhere, it aborts
+    /// itself. Not an answer to a question.
     #[n(10)]
     Wounded {
         /// By whom, and where.
@@ -346,14 +355,16 @@ pub enum Reply {
         #[n(1)]
         at: Timestamp,
     },
-    /// Nothing comes of this question, which was asked blindly, and too late: what became of an earlier one is not known here.
+    /// Nothing comes of this question, which was asked blindly, and too late: what became of an
+    /// earlier one is not known here.
     #[n(13)]
     TooLate {
         /// The question.
         #[n(0)]
         id: u64,
     },
-    /// The lock was not free, and the request was not to wait for it. What the attempt holds it keeps.
+    /// The lock was not free, and the request was not to wait for it. What the attempt holds it
+    /// keeps.
     #[n(14)]
     Locked {
         /// The question.

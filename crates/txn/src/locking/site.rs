@@ -8,19 +8,22 @@ use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
 use std::collections::BTreeMap;
 use std::future::Future;
 
-/// What readers of a node may do by themselves: read at `through`, and check afterwards that `now.latest < until`. Where the database has several shards that is
-/// the present only if the member is `quiet`, and takes no step meanwhile that is not shown yet.
+/// What readers of a node may do by themselves: read at `through`, and check afterwards that
+/// `now.latest < until`. Where the database has several shards that is the present only if the
+/// member is `quiet`, and takes no step meanwhile that is not shown yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readable {
     /// Everything at or below is visible, and nothing more will appear there.
     pub through: Timestamp,
-    /// The end of the lease, nanoseconds since the epoch; 0 when this member does not lead, or has to be asked for other reasons.
+    /// The end of the lease, nanoseconds since the epoch; 0 when this member does not lead, or has
+    /// to be asked for other reasons.
     pub until: u64,
     /// This member leads, and serves.
     pub leads: bool,
     /// No commit is under way: of this shard alone, `through` is as good as the present.
     pub quiet: bool,
-    /// Whoever leads: everything at or below is installed here and was shown by a leader, so that a snapshot of it is right for ever.
+    /// Whoever leads: everything at or below is installed here and was shown by a leader, so that a
+    /// snapshot of it is right for ever.
     pub closed: Timestamp,
 }
 
@@ -40,7 +43,8 @@ pub enum Heard {
     Reply(Reply),
     /// Not an answer: somewhere else an older transaction wants what this one holds.
     Wounded(Conflict),
-    /// The leader is here: read at this timestamp, and believe it only if `now.latest` is below the deadline afterwards.
+    /// The leader is here: read at this timestamp, and believe it only if `now.latest` is below the
+    /// deadline afterwards.
     Read {
         /// What the attempt's locks stand on.
         footing: Footing,
@@ -84,7 +88,10 @@ impl Leaderships {
 
     /// The term in which a member leads, if that is the newest that is known, and not in doubt.
     pub fn of(&self, seat: Seat, now_ns: u64) -> Option<u64> {
-        let known = self.0.get(&seat.shard).filter(|known| known.node == seat.node && known.doubted_until <= now_ns);
+        let known = self
+            .0
+            .get(&seat.shard)
+            .filter(|known| known.node == seat.node && known.doubted_until <= now_ns);
         known.map(|known| known.term)
     }
 }
@@ -106,7 +113,8 @@ pub trait Site: Send + Sync + 'static {
     /// Too many versions are in memory: commits wait.
     fn is_crowded(&self) -> bool;
 
-    /// Whether the database has one shard, as far as is known here. Where that shard is led, it is known at once.
+    /// Whether the database has one shard, as far as is known here. Where that shard is led, it is
+    /// known at once.
     fn has_one_shard(&self) -> bool;
     /// The shard that has a key, and its keys, as far as is known here.
     fn route(&self, key: &Key) -> (ShardId, KeyRange);
@@ -122,7 +130,8 @@ pub trait Site: Send + Sync + 'static {
     /// Every shard can be read here at or below this, whoever leads.
     fn closed(&self) -> Timestamp;
     /// The newest version of a key at or below a timestamp, as far as this node knows.
-    fn get(&self, shard: ShardId, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError>;
+    fn get(&self, shard: ShardId, key: &[u8], at: Timestamp)
+    -> Result<Option<Version>, StoreError>;
     /// A chunk of a range as of a timestamp, as far as this node knows.
     fn scan(
         &self,
@@ -135,7 +144,8 @@ pub trait Site: Send + Sync + 'static {
 
     /// Whom to ask, as far as is known.
     fn leader(&self, shard: ShardId) -> NodeId;
-    /// Somebody said who leads. Nobody knowing, the next node is tried, unless it is known already that another than the asked one leads.
+    /// Somebody said who leads. Nobody knowing, the next node is tried, unless it is known already
+    /// that another than the asked one leads.
     fn heard_of_leader(&self, asked: Seat, leader: Option<NodeId>);
     /// The term in which a member leads, as far as is known.
     fn leadership(&self, seat: Seat) -> Option<u64>;
@@ -145,8 +155,14 @@ pub trait Site: Send + Sync + 'static {
     fn doubts_leadership(&self, seat: Seat, term: u64);
     /// Whether a node can be asked, and can answer.
     fn reaches(&self, node: NodeId) -> bool;
-    /// Asks a shard's member, and waits for the answer until the boot clock reaches `until`; `None` if none came.
-    fn ask(&self, seat: Seat, request: Request, until: u64) -> impl Future<Output = Option<Heard>> + Send;
+    /// Asks a shard's member, and waits for the answer until the boot clock reaches `until`; `None`
+    /// if none came.
+    fn ask(
+        &self,
+        seat: Seat,
+        request: Request,
+        until: u64,
+    ) -> impl Future<Output = Option<Heard>> + Send;
     /// Waits until the boot clock reaches `until`.
     fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
     /// Says something to a shard's member; whatever it answers is not waited for.
@@ -159,6 +175,7 @@ pub trait Site: Send + Sync + 'static {
 
     /// An attempt holds locks there: it is to be kept alive while its session is idle.
     fn holds(&self, seat: Seat, transaction: TransactionId, age: Age);
-    /// It holds none any more anywhere, or leaders end it: it does not hear that it is [wounded](Heard::Wounded).
+    /// It holds none any more anywhere, or leaders end it: it does not hear that it is
+    /// [wounded](Heard::Wounded).
     fn holds_no_more(&self, transaction: TransactionId);
 }

@@ -7,8 +7,9 @@
 //!                           ── Ended ──▶ nobody has to ask any more: forgotten
 //! ```
 //!
-//! Terms, not leases, say whose word counts, so that a clock that lies breaks no transaction apart. A transaction is decided in one leadership of the
-//! coordinator's group, or never (`decides`): one of an earlier term does not know of it. And what was prepared in one leadership of a participant
+//! Terms, not leases, say whose word counts, so that a clock that lies breaks no transaction apart.
+//! A transaction is decided in one leadership of the coordinator's group, or never (`decides`): one
+//! of an earlier term does not know of it. And what was prepared in one leadership of a participant
 //! (`voted_in`) every later one has in its log.
 //!
 //! Whoever waits asks or tells again every second, and so does his successor.
@@ -34,7 +35,8 @@ pub enum Between {
         /// How.
         #[n(2)]
         vote: Vote,
-        /// How the coordinator was asked, if the attempt has locked nothing there: then its commit may be on the way.
+        /// How the coordinator was asked, if the attempt has locked nothing there: then its commit
+        /// may be on the way.
         #[n(3)]
         blind: Option<Blind>,
         /// The leadership of the coordinator's group that decides, or none ever.
@@ -55,7 +57,8 @@ pub enum Between {
         /// When it committed, which is surely past; none if it is aborted for good.
         #[n(1)]
         at: Option<Timestamp>,
-        /// The leadership of the participant's group that voted: one of an earlier term does not know what is prepared there.
+        /// The leadership of the participant's group that voted: one of an earlier term does not
+        /// know what is prepared there.
         #[n(2)]
         #[cbor(default)]
         voted_in: u64,
@@ -80,7 +83,8 @@ pub enum Between {
         #[n(1)]
         why: Conflict,
     },
-    /// To a participant that was only read and asks whether its promise is still needed: it is, for longer.
+    /// To a participant that was only read and asks whether its promise is still needed: it is, for
+    /// longer.
     #[n(4)]
     Undecided {
         /// Of which.
@@ -98,7 +102,8 @@ pub enum Vote {
         /// The prepare timestamp.
         #[n(0)]
         at: Timestamp,
-        /// A schema that it was planned for may be another from this timestamp on: the commit timestamp is below.
+        /// A schema that it was planned for may be another from this timestamp on: the commit
+        /// timestamp is below.
         #[n(1)]
         below: Timestamp,
     },
@@ -108,7 +113,8 @@ pub enum Vote {
         /// What was read is what stood here.
         #[n(0)]
         through: Timestamp,
-        /// Whoever leads the shard issues above this, once the locks are gone: the commit timestamp is below.
+        /// Whoever leads the shard issues above this, once the locks are gone: the commit timestamp
+        /// is below.
         #[n(1)]
         below: Timestamp,
     },

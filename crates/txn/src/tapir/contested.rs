@@ -1,4 +1,5 @@
-//! Keys and ranges over which transactions of a node were refused of late, and the turns in which they are taken.
+//! Keys and ranges over which transactions of a node were refused of late, and the turns in which
+//! they are taken.
 //!
 //! ```text
 //!   refused over {a1, a3}       a1 ─┐               the next transaction that reads a3, or writes between
@@ -6,9 +7,10 @@
 //!     and a scan of [c, d)   [c, d) ─┘
 //! ```
 //!
-//! Keys over which one transaction was refused share a turn, which is named after the first of them, so
-//! that a transaction takes one turn at most and sessions do not wait for one another in a circle. Nodes
-//! remember different keys; since the first key names the turn, they come to agree while keys stay contested.
+//! Keys over which one transaction was refused share a turn, which is named after the first of
+//! them, so that a transaction takes one turn at most and sessions do not wait for one another in a
+//! circle. Nodes remember different keys; since the first key names the turn, they come to agree
+//! while keys stay contested.
 //!
 //! Only advice is kept here: it is in memory, bounded, and forgotten after a while.
 
@@ -24,7 +26,8 @@ const KEY_BYTES: usize = 1 << 10;
 /// How many of the ranges that begin before a key are looked at to find one that has it.
 const LOOKED_AT: usize = 64;
 
-/// A contested key or range that begins with it: its end, its turn, and until when it is remembered, by the boot clock.
+/// A contested key or range that begins with it: its end, its turn, and until when it is
+/// remembered, by the boot clock.
 #[derive(Clone, Debug)]
 struct Entry {
     end: Option<Key>,
@@ -39,27 +42,38 @@ pub(super) struct Contested {
 }
 
 impl Contested {
-    /// A transaction was refused, or waited for its turn, over one of these. They share a turn from now on.
+    /// A transaction was refused, or waited for its turn, over one of these. They share a turn from
+    /// now on.
     pub fn note(&mut self, now: u64, until: u64, ranges: impl IntoIterator<Item = KeyRange>) {
         self.keys.retain(|_, entry| entry.until > now);
         let may_be = |range: &KeyRange| {
             let keys = [Some(&range.start), range.end.as_ref()];
-            !local::is(&range.start) && keys.into_iter().flatten().all(|key| key.as_ref().len() <= KEY_BYTES)
+            !local::is(&range.start)
+                && keys.into_iter().flatten().all(|key| key.as_ref().len() <= KEY_BYTES)
         };
         let ranges: Vec<KeyRange> = ranges.into_iter().filter(may_be).take(MOST_OF_ONE).collect();
         let known = ranges.iter().filter_map(|range| self.entry_of(&range.start));
         let turns: Vec<Key> = known.map(|(_, entry)| entry.turn.clone()).collect();
-        let Some(turn) = turns.iter().chain(ranges.iter().map(|range| &range.start)).min().cloned() else { return };
+        let Some(turn) = turns.iter().chain(ranges.iter().map(|range| &range.start)).min().cloned()
+        else {
+            return;
+        };
         for entry in self.keys.values_mut().filter(|entry| turns.contains(&entry.turn)) {
             entry.turn = turn.clone();
         }
         for KeyRange { start, end } in ranges {
             let reaches = |known: &Option<Key>| known.is_none() || end.is_some() && *known >= end;
-            let within = self.entry_of(&start).filter(|(_, entry)| reaches(&entry.end)).map(|(start, _)| start.clone());
+            let within = self
+                .entry_of(&start)
+                .filter(|(_, entry)| reaches(&entry.end))
+                .map(|(start, _)| start.clone());
             let start = within.clone().unwrap_or(start);
             if self.keys.len() < MOST || self.keys.contains_key(&start) {
-                let entry =
-                    self.keys.entry(start).or_insert_with(|| Entry { end: end.clone(), turn: turn.clone(), until });
+                let entry = self.keys.entry(start).or_insert_with(|| Entry {
+                    end: end.clone(),
+                    turn: turn.clone(),
+                    until,
+                });
                 entry.until = until.max(entry.until);
                 if within.is_none() {
                     entry.end = end;
@@ -68,7 +82,8 @@ impl Contested {
         }
     }
 
-    /// The turn in which a key, or a range that begins with it, is to be read or written, if it is contested.
+    /// The turn in which a key, or a range that begins with it, is to be read or written, if it is
+    /// contested.
     pub fn turn_of(&self, now: u64, key: &Key) -> Option<Key> {
         let (_, entry) = self.entry_of(key).filter(|(_, entry)| entry.until > now)?;
         Some(entry.turn.clone())
@@ -77,7 +92,8 @@ impl Contested {
     /// The nearest entry that has a key.
     fn entry_of(&self, key: &Key) -> Option<(&Key, &Entry)> {
         let mut before = self.keys.range::<Key, _>(..=key).rev().take(LOOKED_AT);
-        before.find(|(start, entry)| *start == key || entry.end.as_ref().is_none_or(|end| key < end))
+        before
+            .find(|(start, entry)| *start == key || entry.end.as_ref().is_none_or(|end| key < end))
     }
 }
 
@@ -104,7 +120,9 @@ mod tests {
         assert_eq!(turn(&contested, 0, "b"), None);
         contested.note(0, 10, keys(["c", "b"]));
         contested.note(0, 10, keys(["e", "d"]));
-        let turns = |contested: &Contested| ["b", "c", "d", "e"].map(|key| turn(contested, 1, key).unwrap());
+        let turns = |contested: &Contested| {
+            ["b", "c", "d", "e"].map(|key| turn(contested, 1, key).unwrap())
+        };
         assert_eq!(turns(&contested), ["b", "b", "d", "d"]);
         contested.note(1, 10, keys(["e", "c"]));
         assert_eq!(turns(&contested), ["b", "b", "b", "b"]);
@@ -115,13 +133,19 @@ mod tests {
     fn what_is_written_into_a_range_takes_the_turn_of_the_scans_that_it_refuses() {
         let mut contested = Contested::default();
         contested.note(0, 10, [range("s", "t")]);
-        assert_eq!(["s", "s7", "szz"].map(|key| turn(&contested, 1, key)), [(); 3].map(|()| Some("s".into())));
+        assert_eq!(
+            ["s", "s7", "szz"].map(|key| turn(&contested, 1, key)),
+            [(); 3].map(|()| Some("s".into()))
+        );
         assert_eq!((turn(&contested, 1, "r"), turn(&contested, 1, "t")), (None, None));
         contested.note(1, 12, keys(["s7"]));
         assert_eq!(contested.keys.len(), 1, "it is within the range");
         assert_eq!(turn(&contested, 11, "s8"), Some("s".into()));
         contested.note(1, 12, [range("a", "c"), range("s", "u")]);
-        assert_eq!(["b", "t9"].map(|key| turn(&contested, 1, key)), [(); 2].map(|()| Some("a".into())));
+        assert_eq!(
+            ["b", "t9"].map(|key| turn(&contested, 1, key)),
+            [(); 2].map(|()| Some("a".into()))
+        );
         contested.note(1, 12, [KeyRange { start: Key::from("x"), end: None }]);
         assert_eq!(turn(&contested, 1, "zz"), Some("x".into()));
     }

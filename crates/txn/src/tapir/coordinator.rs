@@ -1,29 +1,38 @@
 //! A transaction as its session sees it, from its first read to the outcome.
 //!
-//! The session is the coordinator. It reads at one replica, which may be behind; keeps what it has seen and what it writes; and when it commits it proposes a timestamp to all
-//! replicas of all shards that it touched. Where one shard wants another timestamp it is proposed anew, to all of them.
+//! The session is the coordinator. It reads at one replica, which may be behind; keeps what it has
+//! seen and what it writes; and when it commits it proposes a timestamp to all replicas of all
+//! shards that it touched. Where one shard wants another timestamp it is proposed anew, to all of
+//! them.
 //!
 //! Invariants:
-//! 1. Another attempt is proposed only when a shard has said that this one will never commit (Trap A.2-2). One that has
-//!    met another transaction which is undecided is given up as a whole, so that it stands in no way while it rests, and
-//!    what it has read and writes is proposed as a transaction of its own.
-//! 2. Nobody is told that a transaction is aborted before a shard has said so of its last attempt, and nobody that it committed before all have said yes to it. What the session
-//!    cannot find out in time is `Unknown`, and whoever finds it prepared recovers it ([`recover`](super::recover)).
-//! 3. Where real time counts, the timestamp is drawn at or above `now.latest` after COMMIT, and the user is told when the last one has surely passed (Trap A.2-1).
-//!    Nothing is drawn while the node does not know what time it is.
-//! 4. No timestamp is proposed twice: its nanoseconds grow in each life of a node, and it names node and life.
+//! 1. Another attempt is proposed only when a shard has said that this one will never commit (Trap
+//!    A.2-2). One that has met another transaction which is undecided is given up as a whole, so
+//!    that it stands in no way while it rests, and what it has read and writes is proposed as a
+//!    transaction of its own.
+//! 2. Nobody is told that a transaction is aborted before a shard has said so of its last attempt,
+//!    and nobody that it committed before all have said yes to it. What the session cannot find out
+//!    in time is `Unknown`, and whoever finds it prepared recovers it
+//!    ([`recover`](super::recover)).
+//! 3. Where real time counts, the timestamp is drawn at or above `now.latest` after COMMIT, and the
+//!    user is told when the last one has surely passed (Trap A.2-1). Nothing is drawn while the
+//!    node does not know what time it is.
+//! 4. No timestamp is proposed twice: its nanoseconds grow in each life of a node, and it names
+//!    node and life.
 
 use super::contested::Contested;
 use super::schemas::{self, Planned};
 use super::sharing::{Held, Turns};
 use super::snapshot::Snapshot;
 use super::time;
-use super::{Answer, Common, End, Footprint, Found, Guarantee, Proposal, Question, Seen, Site, Vote};
+use super::{
+    Answer, Common, End, Footprint, Found, Guarantee, Proposal, Question, Seen, Site, Vote,
+};
 use crate::buffer::rest_of;
 use crate::tapir::rules;
 use crate::{
-    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome, ReadAt, Rows,
-    Savepoint, SchemaVersion, Stamps, Transaction, TransactionId,
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome,
+    ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Transaction, TransactionId,
 };
 use futures::future::join_all;
 use meridian_clock::rules as clock_rules;
@@ -40,22 +49,25 @@ const PATIENCE_NS: u64 = 10_000_000_000;
 const ATTEMPTS_END_NS: u64 = 5_000_000_000;
 /// So many timestamps are proposed.
 const ATTEMPTS: u32 = 8;
-/// A timestamp that lies further ahead is not taken up: whoever proposed it would keep everybody waiting (Trap A.2-1).
+/// A timestamp that lies further ahead is not taken up: whoever proposed it would keep everybody
+/// waiting (Trap A.2-1).
 const AHEAD_NS: u64 = 500_000_000;
-/// From the second retry on the timestamp is so much later, and twice as much each time (§6.5); the end of that.
+/// From the second retry on the timestamp is so much later, and twice as much each time (§6.5); the
+/// end of that.
 const BUMP_NS: u64 = 1_000_000;
 const LONGEST_BUMP_NS: u64 = 64_000_000;
-/// A transaction that has met an undecided one comes again after up to twice this or a round trip, drawn, and up to
-/// twice as much each time: the farther replicas are apart, the longer two that were proposed at once keep each other
-/// out.
+/// A transaction that has met an undecided one comes again after up to twice this or a round trip,
+/// drawn, and up to twice as much each time: the farther replicas are apart, the longer two that
+/// were proposed at once keep each other out.
 const REST_NS: u64 = 1_000_000;
 /// The longest such rest on average.
 const LONGEST_REST_NS: u64 = 2_000_000_000;
-/// How long a turn is held at most: so many round trips (to the replica that gives it, the slow path, and the end), and
-/// this time for what the session does meanwhile, in nanoseconds.
+/// How long a turn is held at most: so many round trips (to the replica that gives it, the slow
+/// path, and the end), and this time for what the session does meanwhile, in nanoseconds.
 const TURN_ROUND_TRIPS: u64 = 4;
 const TURN_NS: u64 = 100_000_000;
-/// How long a key is remembered as contested: so many round trips, and at least this time, in nanoseconds.
+/// How long a key is remembered as contested: so many round trips, and at least this time, in
+/// nanoseconds.
 const CONTESTED_ROUND_TRIPS: u64 = 16;
 const CONTESTED_NS: u64 = 2_000_000_000;
 
@@ -92,7 +104,9 @@ impl<S: Site> Database for Gateway<S> {
         Box::pin(async move {
             let ((node, incarnation), number) = (self.site.here(), self.site.new_number());
             if !time::is_known(&*self.site).await {
-                return Err(Failure::Unavailable("this node does not know what time it is: are the others up?".into()));
+                return Err(Failure::Unavailable(
+                    "this node does not know what time it is: are the others up?".into(),
+                ));
             }
             let began = self.site.now().interval;
             let (site, guarantee, mode) = (Arc::clone(&self.site), self.guarantee, how.mode);
@@ -103,12 +117,17 @@ impl<S: Site> Database for Gateway<S> {
                         return Err(Failure::InFuture { now: began });
                     }
                     ReadAt::Exact(at) => at,
-                    ReadAt::AtLeast(at) if self.site.settled() >= Some(at) => self.site.settled().unwrap_or(at),
+                    ReadAt::AtLeast(at) if self.site.settled() >= Some(at) => {
+                        self.site.settled().unwrap_or(at)
+                    }
                     // Everything that was told before has surely passed.
-                    ReadAt::Now | ReadAt::AtLeast(_) => Timestamp { nanos: began.latest, ..Timestamp::ZERO },
+                    ReadAt::Now | ReadAt::AtLeast(_) => {
+                        Timestamp { nanos: began.latest, ..Timestamp::ZERO }
+                    }
                 };
                 let planned = Planned::default();
-                let snapshot = Snapshot { site, guarantee, mode, age, began, at, planned, versions: false };
+                let snapshot =
+                    Snapshot { site, guarantee, mode, age, began, at, planned, versions: false };
                 return Ok(Box::new(snapshot) as Box<dyn Transaction>);
             }
             let session = Session {
@@ -165,18 +184,22 @@ pub(super) fn unavailable<S: Site>(site: &S, shard: ShardId) -> Failure {
 fn covered(range: &KeyRange, rest: Option<&KeyRange>, reverse: bool) -> KeyRange {
     match rest {
         None => range.clone(),
-        Some(rest) if reverse => KeyRange { start: rest.end.clone().unwrap_or_default(), end: range.end.clone() },
+        Some(rest) if reverse => {
+            KeyRange { start: rest.end.clone().unwrap_or_default(), end: range.end.clone() }
+        }
         Some(rest) => KeyRange { start: range.start.clone(), end: Some(rest.start.clone()) },
     }
 }
 
-/// What a transaction has seen of what a replica found: every version that is not settled, in the order of the keys.
+/// What a transaction has seen of what a replica found: every version that is not settled, in the
+/// order of the keys.
 fn seen(range: KeyRange, found: &Found) -> Seen {
     let Found { chunk: Chunk { rows, at, gone, .. }, through } = found;
     let live = rows.iter().map(|(key, _)| key).zip(at.iter());
     let all = live.chain(gone.iter().map(|(key, at)| (key, at)));
     let unsettled = all.filter(|(key, at)| **at > *through && range.contains(key));
-    let versions: BTreeMap<Key, Timestamp> = unsettled.map(|(key, at)| (key.clone(), *at)).collect();
+    let versions: BTreeMap<Key, Timestamp> =
+        unsettled.map(|(key, at)| (key.clone(), *at)).collect();
     Seen { range, versions: versions.into_iter().collect(), through: *through }
 }
 
@@ -186,11 +209,20 @@ impl<S: Site> Session<S> {
     }
 
     /// Reads a chunk of what one shard has of a range; what others have of it is left.
-    async fn read(&mut self, range: &KeyRange, reverse: bool, limit: usize) -> Result<Rows, Failure> {
-        let (shard, bounds) =
-            if reverse { self.site.route_below(range.end.as_ref()) } else { self.site.route(&range.start) };
+    async fn read(
+        &mut self,
+        range: &KeyRange,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Rows, Failure> {
+        let (shard, bounds) = if reverse {
+            self.site.route_below(range.end.as_ref())
+        } else {
+            self.site.route(&range.start)
+        };
         self.check_schemas(shard).await?;
-        let Chunk { rows, at, rest, .. } = self.find(shard, &range.common(&bounds), (reverse, limit)).await?;
+        let Chunk { rows, at, rest, .. } =
+            self.find(shard, &range.common(&bounds), (reverse, limit)).await?;
         let at = if self.versions { at.into_iter().map(Some).collect() } else { Vec::new() };
         let rest = rest_of(range, &bounds, rest, reverse);
         Ok(Rows { rows, at, rest })
@@ -207,8 +239,8 @@ impl<S: Site> Session<S> {
         self.contested().note(now, until, ranges);
     }
 
-    /// Waits for the turn of the first of these keys that is contested, unless the transaction has a turn. Where no
-    /// replica gives one the transaction goes on: a turn is no lock.
+    /// Waits for the turn of the first of these keys that is contested, unless the transaction has
+    /// a turn. Where no replica gives one the transaction goes on: a turn is no lock.
     async fn take_turn<'a>(&mut self, keys: impl IntoIterator<Item = &'a Key>) {
         if self.turn.is_some() || broken(rules::TURNS_NOT_TAKEN) {
             return;
@@ -228,12 +260,20 @@ impl<S: Site> Session<S> {
         }
     }
 
-    /// What a replica of a shard has of a part of its keys; it is to be validated that nothing else comes to stand there.
-    async fn find(&mut self, shard: ShardId, part: &KeyRange, how: (bool, usize)) -> Result<Chunk, Failure> {
+    /// What a replica of a shard has of a part of its keys; it is to be validated that nothing else
+    /// comes to stand there.
+    async fn find(
+        &mut self,
+        shard: ShardId,
+        part: &KeyRange,
+        how: (bool, usize),
+    ) -> Result<Chunk, Failure> {
         let (reverse, limit) = how;
         self.take_turn([&part.start]).await;
         let until = self.boot_ns() + PATIENCE_NS;
-        let Some(found) = self.site.read(shard, part, (reverse, limit.max(1)), self.fresh, until).await else {
+        let Some(found) =
+            self.site.read(shard, part, (reverse, limit.max(1)), self.fresh, until).await
+        else {
             return Err(unavailable(&*self.site, shard));
         };
         Ok(self.saw(shard, part, reverse, found?))
@@ -253,25 +293,39 @@ impl<S: Site> Session<S> {
     }
 
     /// Reads points of one shard at once.
-    async fn read_points(&mut self, shard: ShardId, keys: &[Key]) -> Result<Vec<Option<Value>>, Failure> {
+    async fn read_points(
+        &mut self,
+        shard: ShardId,
+        keys: &[Key],
+    ) -> Result<Vec<Option<Value>>, Failure> {
         self.check_schemas(shard).await?;
         let points: Vec<KeyRange> = keys.iter().cloned().map(KeyRange::point).collect();
         self.take_turn(keys).await;
         let until = self.boot_ns() + PATIENCE_NS;
-        let asked = points.iter().map(|point| self.site.read(shard, point, (false, 1), self.fresh, until));
+        let asked =
+            points.iter().map(|point| self.site.read(shard, point, (false, 1), self.fresh, until));
         let found = join_all(asked).await;
         let mut values = Vec::with_capacity(keys.len());
         for (point, found) in points.iter().zip(found) {
             let found = found.unwrap_or_else(|| Err(unavailable(&*self.site, shard)))?;
-            values.push(self.saw(shard, point, false, found).rows.into_iter().next().map(|(_, value)| value));
+            values.push(
+                self.saw(shard, point, false, found)
+                    .rows
+                    .into_iter()
+                    .next()
+                    .map(|(_, value)| value),
+            );
         }
         Ok(values)
     }
 
-    /// Reads which versions of schemas hold in a shard of those that the transaction was planned for, once: as everything that it reads, that is validated.
+    /// Reads which versions of schemas hold in a shard of those that the transaction was planned
+    /// for, once: as everything that it reads, that is validated.
     async fn check_schemas(&mut self, shard: ShardId) -> Result<(), Failure> {
         for table in self.planned.unchecked(shard) {
-            let row = self.find(shard, &KeyRange::point(local::schema(shard.0, table)), (false, 1)).await?;
+            let row = self
+                .find(shard, &KeyRange::point(local::schema(shard.0, table)), (false, 1))
+                .await?;
             self.planned.check(shard, table, row.rows.first().map(|(_, value)| value))?;
         }
         Ok(())
@@ -302,7 +356,13 @@ impl<S: Site> Session<S> {
 
     /// A timestamp that nobody has, above another one and now.
     fn draw(&self, above: Timestamp, bump_ns: u64) -> Timestamp {
-        let least = self.site.now().interval.latest.max(above.nanos.saturating_add(1)).saturating_add(bump_ns);
+        let least = self
+            .site
+            .now()
+            .interval
+            .latest
+            .max(above.nanos.saturating_add(1))
+            .saturating_add(bump_ns);
         self.proposed.draw(self.site.here(), least)
     }
 
@@ -315,7 +375,8 @@ impl<S: Site> Session<S> {
             match self.check_schemas(shard).await {
                 Ok(()) => {}
                 Err(Failure::Aborted(why)) => return Outcome::Aborted { why },
-                Err(_) => return Outcome::Aborted { why: Conflict::Late }, // Nothing was proposed yet.
+                // Nothing was proposed yet.
+                Err(_) => return Outcome::Aborted { why: Conflict::Late },
             }
         }
         let mut seen = std::mem::take(&mut self.seen);
@@ -335,8 +396,8 @@ impl<S: Site> Session<S> {
             });
         }
         let began_ns = self.boot_ns();
-        // What was read at the farthest replica by the time that the proposal arrives there is below its timestamp, which
-        // has passed once all have answered.
+        // What was read at the farthest replica by the time that the proposal arrives there is
+        // below its timestamp, which has passed once all have answered.
         let arrives_ns = if self.turn.is_some() { self.site.round_trip_ns() * 5 / 8 } else { 0 };
         let (mut above, mut bump_ns) = (Timestamp::ZERO, arrives_ns);
         let mut last = None;
@@ -350,24 +411,33 @@ impl<S: Site> Session<S> {
             }
             let at = self.draw(above, bump_ns);
             last = Some(at);
-            proposals.iter_mut().for_each(|proposal| (proposal.attempt, proposal.at) = (attempt, at));
+            proposals
+                .iter_mut()
+                .for_each(|proposal| (proposal.attempt, proposal.at) = (attempt, at));
             let until = self.boot_ns() + PATIENCE_NS;
-            let asked = participants
-                .iter()
-                .zip(&proposals)
-                .map(|(shard, proposal)| self.site.ask(*shard, Question::Prepare(proposal.clone()), until));
+            let asked = participants.iter().zip(&proposals).map(|(shard, proposal)| {
+                self.site.ask(*shard, Question::Prepare(proposal.clone()), until)
+            });
             let answers: Vec<Option<Common>> = join_all(asked).await;
             let votes: Vec<Option<Vote>> = answers.iter().map(vote).collect();
             let said = |vote: Vote| votes.contains(&Some(vote));
             let met = |vote: &Option<Vote>| matches!(vote, Some(Vote::Abort | Vote::Abstain));
             for (proposal, _) in proposals.iter().zip(&votes).filter(|(_, vote)| met(vote)) {
                 let read = proposal.reads.iter().map(|seen| seen.range.clone());
-                self.contest(read.chain(proposal.writes.iter().map(|write| KeyRange::point(write.key.clone()))));
+                self.contest(
+                    read.chain(
+                        proposal.writes.iter().map(|write| KeyRange::point(write.key.clone())),
+                    ),
+                );
             }
             if votes.iter().all(|vote| *vote == Some(Vote::Ok)) {
-                let by_all = answers.iter().map(|answer| answer.as_ref().is_some_and(|common| common.by_all));
+                let by_all = answers
+                    .iter()
+                    .map(|answer| answer.as_ref().is_some_and(|common| common.by_all));
                 let told = proposals.iter().zip(by_all);
-                let told = told.map(|(proposal, by_all)| if by_all { proposal.name() } else { proposal.clone() });
+                let told = told.map(
+                    |(proposal, by_all)| if by_all { proposal.name() } else { proposal.clone() },
+                );
                 return self.commit_at(at, &participants, told.collect()).await;
             }
             if said(Vote::Abort) {
@@ -384,7 +454,9 @@ impl<S: Site> Session<S> {
                     }
                 };
             }
-            let retry = votes.iter().filter_map(|vote| if let Some(Vote::Retry(at)) = vote { Some(*at) } else { None });
+            let retry = votes
+                .iter()
+                .filter_map(|vote| if let Some(Vote::Retry(at)) = vote { Some(*at) } else { None });
             above = retry.max().unwrap_or_default();
             let far = above.nanos > self.site.now().interval.latest.saturating_add(AHEAD_NS);
             let late = self.boot_ns() >= began_ns + ATTEMPTS_END_NS;
@@ -392,7 +464,8 @@ impl<S: Site> Session<S> {
                 return self.abort(at, &participants, Conflict::Contended);
             }
             sometimes!("another timestamp is proposed");
-            let later_ns = if proposed == 0 { 0 } else { (BUMP_NS << proposed).min(LONGEST_BUMP_NS) };
+            let later_ns =
+                if proposed == 0 { 0 } else { (BUMP_NS << proposed).min(LONGEST_BUMP_NS) };
             bump_ns = arrives_ns.max(later_ns);
             attempt += 1;
             if said(Vote::Abstain) {
@@ -401,19 +474,28 @@ impl<S: Site> Session<S> {
                 self.transaction.number = self.site.new_number();
                 attempt = 0;
                 proposals.iter_mut().for_each(|proposal| proposal.transaction = self.transaction);
-                let rest_ns = (REST_NS.max(self.site.round_trip_ns()) << proposed).min(LONGEST_REST_NS);
-                self.site.pause(self.boot_ns() + (2.0 * rest_ns as f64 * self.site.draw()) as u64).await;
+                let rest_ns =
+                    (REST_NS.max(self.site.round_trip_ns()) << proposed).min(LONGEST_REST_NS);
+                self.site
+                    .pause(self.boot_ns() + (2.0 * rest_ns as f64 * self.site.draw()) as u64)
+                    .await;
             }
         }
         unreachable!("the last attempt returns")
     }
 
-    async fn commit_at(&mut self, at: Timestamp, participants: &[ShardId], proposals: Vec<Proposal>) -> Outcome {
+    async fn commit_at(
+        &mut self,
+        at: Timestamp,
+        participants: &[ShardId],
+        proposals: Vec<Proposal>,
+    ) -> Outcome {
         for (shard, proposal) in participants.iter().zip(proposals) {
             self.site.tell(*shard, End::Commit(proposal));
         }
         self.turn = None; // What comes next reads what this one wrote.
-        let waits = self.guarantee == Guarantee::StrictlySerializable && !broken(clock_rules::COMMIT_WAIT);
+        let waits =
+            self.guarantee == Guarantee::StrictlySerializable && !broken(clock_rules::COMMIT_WAIT);
         if waits && !time::passes(&*self.site, at).await {
             return Outcome::Unknown; // Nobody is told before it is past, also not by who goes.
         }
@@ -422,7 +504,9 @@ impl<S: Site> Session<S> {
 
     fn abort(&self, at: Timestamp, participants: &[ShardId], why: Conflict) -> Outcome {
         let transaction = self.transaction;
-        participants.iter().for_each(|shard| self.site.tell(*shard, End::Abort { transaction, at }));
+        participants
+            .iter()
+            .for_each(|shard| self.site.tell(*shard, End::Abort { transaction, at }));
         Outcome::Aborted { why }
     }
 }
@@ -463,16 +547,22 @@ impl<S: Site> Transaction for Session<S> {
         })
     }
 
-    fn get_many<'a>(&'a mut self, keys: &'a [Key], _: Lock) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
+    fn get_many<'a>(
+        &'a mut self,
+        keys: &'a [Key],
+        _: Lock,
+    ) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
         Box::pin(async move {
-            let foreign: Vec<Key> = keys.iter().filter(|key| self.writes.get(key).is_none()).cloned().collect();
+            let foreign: Vec<Key> =
+                keys.iter().filter(|key| self.writes.get(key).is_none()).cloned().collect();
             let site = Arc::clone(&self.site);
             let mut there = Vec::with_capacity(foreign.len());
             for (shard, keys) in super::site::by_shard(&*site, &foreign) {
                 there.extend(self.read_points(shard, keys).await?);
             }
             let mut there = there.into_iter();
-            let value = |key| self.writes.get(key).cloned().unwrap_or_else(|| there.next().flatten());
+            let value =
+                |key| self.writes.get(key).cloned().unwrap_or_else(|| there.next().flatten());
             Ok(keys.iter().map(value).collect())
         })
     }
@@ -519,14 +609,25 @@ impl<S: Site> Transaction for Session<S> {
         let (site, proposed) = (Arc::clone(&self.site), self.proposed.clone());
         let (seen, writes, planned) = (self.seen.clone(), Buffer::default(), Planned::default());
         let (contested, turns, turn) = (Arc::clone(&self.contested), Arc::clone(&self.turns), None);
-        let same = Session { site, proposed, contested, turns, turn, transaction, seen, writes, planned, ..*self };
+        let same = Session {
+            site,
+            proposed,
+            contested,
+            turns,
+            turn,
+            transaction,
+            seen,
+            writes,
+            planned,
+            ..*self
+        };
         Box::pin(async move {
             match same.propose().await {
                 Outcome::Committed { .. } => Ok(()),
                 Outcome::Aborted { why } => Err(Failure::Aborted(why)),
-                Outcome::Unknown => {
-                    Err(Failure::Unavailable("too few replicas say whether what was read stands".into()))
-                }
+                Outcome::Unknown => Err(Failure::Unavailable(
+                    "too few replicas say whether what was read stands".into(),
+                )),
             }
         })
     }

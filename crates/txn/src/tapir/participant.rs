@@ -1,6 +1,7 @@
 //! What a replica answers to a proposal, and what it keeps of those that it has said yes to.
 //!
-//! It holds in memory what was written and read above what is settled, and a bit longer; at or below that every replica has the same, and nothing is proposed any more.
+//! It holds in memory what was written and read above what is settled, and a bit longer; at or
+//! below that every replica has the same, and nothing is proposed any more.
 
 use super::highest::Highest;
 use super::prepared::{Held, Prepared, within};
@@ -13,26 +14,29 @@ use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, Write, local};
 use std::collections::BTreeMap;
 
-/// Who proposes a timestamp so far ahead has a clock that is wrong, or wants to keep others from their keys (Trap A.2-1). Sessions go half as far.
+/// Who proposes a timestamp so far ahead has a clock that is wrong, or wants to keep others from
+/// their keys (Trap A.2-1). Sessions go half as far.
 const FAR_NS: u64 = 1_000_000_000;
-/// A replica serves no snapshot farther ahead of its clock than this, in nanoseconds; the excess over the distance to
-/// which it says yes covers what clocks differ by within their bounds. What another replica says to have served beyond
-/// is the word of a clock that is wrong.
+/// A replica serves no snapshot farther ahead of its clock than this, in nanoseconds; the excess
+/// over the distance to which it says yes covers what clocks differ by within their bounds. What
+/// another replica says to have served beyond is the word of a clock that is wrong.
 const SERVED_AHEAD_NS: u64 = FAR_NS + 500_000_000;
 
-/// As the leader of a view a replica says yes to no open proposal that is farther above the newest commit than this, in
-/// nanoseconds. Its own clock is no measure: if that is an hour ahead, it may be alone with what the others rejected.
-/// Where nothing has committed nothing else is.
+/// As the leader of a view a replica says yes to no open proposal that is farther above the newest
+/// commit than this, in nanoseconds. Its own clock is no measure: if that is an hour ahead, it may
+/// be alone with what the others rejected. Where nothing has committed nothing else is.
 const OPEN_AHEAD_NS: u64 = 10_000_000_000;
 
 /// A transaction that was looked at here, and may be prepared.
 #[derive(Clone, Debug)]
 struct Known {
-    /// The newest attempt that was looked at, and what was said of it: reported to who recovers the transaction, whatever is prepared (Trap A.2-2).
+    /// The newest attempt that was looked at, and what was said of it: reported to who recovers the
+    /// transaction, whatever is prepared (Trap A.2-2).
     newest: (u32, Vote),
     /// The highest timestamp of an attempt that was heard of.
     latest: Timestamp,
-    /// When it was prepared or the last view began, whichever is later, by the boot clock: its outcome could have arrived since.
+    /// When it was prepared or the last view began, whichever is later, by the boot clock: its
+    /// outcome could have arrived since.
     since_ns: u64,
 }
 
@@ -57,7 +61,8 @@ pub struct Participant {
     /// Of those that are known: the attempt that was found good.
     prepared: Prepared,
     fences: BTreeMap<TransactionId, Fence>,
-    /// Who has ended: when, and as what if it committed. Forgotten once that is settled: then its proposals are refused for their timestamp. The names of commits of several shards stay.
+    /// Who has ended: when, and as what if it committed. Forgotten once that is settled: then its
+    /// proposals are refused for their timestamp. The names of commits of several shards stay.
     ended: BTreeMap<TransactionId, (Timestamp, Option<Proposal>)>,
     /// The newest version of each key, if it is not settled.
     written: BTreeMap<Key, Timestamp>,
@@ -65,13 +70,16 @@ pub struct Participant {
     read: Highest,
     /// Some replica may have served snapshots up to here.
     served: Timestamp,
-    /// The newest commit that was heard of. Its timestamp was accepted by a quorum of replicas, each by its own clock.
+    /// The newest commit that was heard of. Its timestamp was accepted by a quorum of replicas,
+    /// each by its own clock.
     committed: Timestamp,
-    /// Nothing is said yes to at or below the first any more; everything at or below the second has ended, everywhere.
+    /// Nothing is said yes to at or below the first any more; everything at or below the second has
+    /// ended, everywhere.
     past: Past,
     /// It takes over: of what was settled when it began it knows nothing apart.
     takes_over: bool,
-    /// What was settled before, up to where nothing is known apart any more: who read before the newest view began may still be validated.
+    /// What was settled before, up to where nothing is known apart any more: who read before the
+    /// newest view began may still be validated.
     forgotten: Timestamp,
 }
 
@@ -105,7 +113,8 @@ impl Participant {
         Participant { takes_over: true, ..self }
     }
 
-    /// What stands in a range above what is settled, for a read of it that is to be validated; its keys are in order.
+    /// What stands in a range above what is settled, for a read of it that is to be validated; its
+    /// keys are in order.
     pub fn see(&self, range: &KeyRange) -> Seen {
         let unsettled = within(&self.written, range).filter(|(_, at)| **at > self.past.settled);
         let versions = unsettled.map(|(key, at)| (key.clone(), *at)).collect();
@@ -135,13 +144,18 @@ impl Participant {
 
     /// Looks at a proposal, and says what comes of it.
     pub fn prepare(&mut self, now: Reading, proposal: &Proposal) -> Vote {
-        let ended = self.ended.get(&proposal.transaction).filter(|_| !broken(rules::ENDED_PREPARES));
+        let ended =
+            self.ended.get(&proposal.transaction).filter(|_| !broken(rules::ENDED_PREPARES));
         if ended.is_some_and(|(at, committed)| committed.is_some() && *at == proposal.at) {
             return Vote::Ok;
         }
         if proposal.at <= self.past.settled {
             sometimes!("a timestamp is proposed that is settled");
-            return if broken(rules::LATE_SAID_REFUSED) { Vote::Retry(self.past.settled) } else { Vote::Late };
+            return if broken(rules::LATE_SAID_REFUSED) {
+                Vote::Retry(self.past.settled)
+            } else {
+                Vote::Late
+            };
         }
         if ended.is_some() {
             sometimes!("a transaction is proposed that has ended");
@@ -160,9 +174,12 @@ impl Participant {
         if self.prepared.of(who).is_some() && broken(rules::PREPARED_UNCHECKED) {
             return Vote::Ok;
         }
-        // Without its own former attempt: no transaction conflicts with itself. What was prepared may yet be decided on, by who recovers it; not so the same attempt: it is asked for again where a view began
-        // without it, what was said of it did not count, and others may have been said yes to since.
-        let before = self.prepared.take(who).filter(|held| held.proposal.attempt < proposal.attempt);
+        // Without its own former attempt: no transaction conflicts with itself. What was prepared
+        // may yet be decided on, by who recovers it; not so the same attempt: it is asked for again
+        // where a view began without it, what was said of it did not count, and others may have
+        // been said yes to since.
+        let before =
+            self.prepared.take(who).filter(|held| held.proposal.attempt < proposal.attempt);
         let vote = self.check(now, proposal);
         match vote {
             Vote::Ok => self.prepared.put(Held { proposal: proposal.clone(), sure: false }),
@@ -177,10 +194,13 @@ impl Participant {
         vote
     }
 
-    /// A snapshot of a range is to be read here: nothing is written below it from now on. Whether it can be: not as long as somebody is prepared who may write below it, and may have
-    /// been told that he did (Trap A.2-3).
+    /// A snapshot of a range is to be read here: nothing is written below it from now on. Whether
+    /// it can be: not as long as somebody is prepared who may write below it, and may have been
+    /// told that he did (Trap A.2-3).
     pub fn serves(&mut self, range: &KeyRange, at: Timestamp) -> bool {
-        if self.prepared.writing(range).any(|proposal| proposal.at <= at) && !broken(rules::SNAPSHOTS_MISS_PREPARED) {
+        if self.prepared.writing(range).any(|proposal| proposal.at <= at)
+            && !broken(rules::SNAPSHOTS_MISS_PREPARED)
+        {
             sometimes!("a snapshot waits for what is prepared below it");
             return false;
         }
@@ -192,10 +212,11 @@ impl Participant {
 
     /// Some replica may have served snapshots of any range up to here.
     ///
-    /// A replica whose clock is ahead by an hour says so an hour ahead, and its word stays in the record. No more of
-    /// that is believed than this replica could say yes to within the next moments: a snapshot is served by a quorum, so
-    /// one that was read lies below what most clocks allow. The record keeps the word, and each view that begins looks
-    /// at it anew: until the next one no view decides above the cap of this one.
+    /// A replica whose clock is ahead by an hour says so an hour ahead, and its word stays in the
+    /// record. No more of that is believed than this replica could say yes to within the next
+    /// moments: a snapshot is served by a quorum, so one that was read lies below what most clocks
+    /// allow. The record keeps the word, and each view that begins looks at it anew: until the next
+    /// one no view decides above the cap of this one.
     pub fn served(&mut self, now: Reading, through: Timestamp) {
         let most = Timestamp::end_of(now.interval.latest.saturating_add(SERVED_AHEAD_NS));
         let through = if through > most && !broken(rules::CLOCKS_UNCAPPED) {
@@ -244,7 +265,8 @@ impl Participant {
         self.past.closed = self.past.closed.max(through);
     }
 
-    /// Says how a transaction stands, to who recovers it; and prepares no attempt of it from now on.
+    /// Says how a transaction stands, to who recovers it; and prepares no attempt of it from now
+    /// on.
     pub fn resolve(&mut self, transaction: TransactionId) -> Standing {
         match self.ended.get(&transaction) {
             Some((_, Some(proposal))) => return Standing::Committed(proposal.clone()),
@@ -259,10 +281,15 @@ impl Participant {
         held.map_or(Standing::Never, |held| Standing::Prepared(held.proposal.clone()))
     }
 
-    /// Transactions of which nobody has said for so long what became of them, and who takes part in each: their coordinators are gone, or what they said was lost.
+    /// Transactions of which nobody has said for so long what became of them, and who takes part in
+    /// each: their coordinators are gone, or what they said was lost.
     pub fn overdue(&self, now: Reading, after_ns: u64) -> Vec<(TransactionId, Vec<ShardId>)> {
-        let since = |proposal: &Proposal| self.known.get(&proposal.transaction).map_or(0, |known| known.since_ns);
-        let late = self.prepared().filter(|proposal| since(proposal).saturating_add(after_ns) <= now.boot_ns);
+        let since = |proposal: &Proposal| {
+            self.known.get(&proposal.transaction).map_or(0, |known| known.since_ns)
+        };
+        let late = self
+            .prepared()
+            .filter(|proposal| since(proposal).saturating_add(after_ns) <= now.boot_ns);
         late.map(|proposal| (proposal.transaction, proposal.participants.clone())).collect()
     }
 
@@ -281,7 +308,8 @@ impl Participant {
         }
         let mut against = Against::default();
         if proposal.at.nanos > now.interval.latest.saturating_add(FAR_NS) {
-            against.worst(Vote::Abstain); // One's own clock may be the wrong one: the others decide.
+            // One's own clock may be the wrong one: the others decide.
+            against.worst(Vote::Abstain);
         }
         if proposal.at <= self.past.closed && !broken(rules::CLOSED_SAYS_YES) {
             against.above(self.past.closed);
@@ -294,7 +322,8 @@ impl Participant {
             if read >= proposal.at && !broken(rules::COMMITTED_READS_FREE) {
                 against.above(read);
             }
-            // What nobody has read may be written in the past: the newer version stays the newer one.
+            // What nobody has read may be written in the past: the newer version stays the newer
+            // one.
             let newest = self.written.get(&write.key).copied().unwrap_or_default();
             if newest >= proposal.at && self.guarantee == Guarantee::StrictlySerializable {
                 against.above(newest);
@@ -312,14 +341,25 @@ impl Participant {
             sometimes!("something was read before what is forgotten");
             return Vote::Abort; // What was written in between is not known apart any more.
         }
-        let newest = seen.versions.iter().map(|(_, version)| *version).max().unwrap_or_default().max(seen.through);
+        let newest = seen
+            .versions
+            .iter()
+            .map(|(_, version)| *version)
+            .max()
+            .unwrap_or_default()
+            .max(seen.through);
         let overwritten = |(key, newest): (&Key, &Timestamp)| {
-            *newest > seen.through && seen.of(key).map_or(!broken(rules::PHANTOMS_PASS), |version| version < *newest)
+            *newest > seen.through
+                && seen.of(key).map_or(!broken(rules::PHANTOMS_PASS), |version| version < *newest)
         };
         if within(&self.written, &seen.range).any(overwritten) {
             return Vote::Abort;
         }
-        if newest >= at && !broken(rules::READS_FROM_THE_FUTURE) { Vote::Retry(newest) } else { Vote::Ok }
+        if newest >= at && !broken(rules::READS_FROM_THE_FUTURE) {
+            Vote::Retry(newest)
+        } else {
+            Vote::Ok
+        }
     }
 
     /// A transaction has ended. What it wrote, if it did and that is not installed yet.
@@ -355,8 +395,10 @@ impl Participant {
         (!proposal.writes.is_empty()).then(|| (at, proposal.writes.clone()))
     }
 
-    /// These are the group's: what was decided of proposals, who has ended, and of whom the view has begun with a question what became of them. What is prepared here and is not
-    /// among them stays: another shard may be committing it (Trap A.2-10). Not so if somebody asks: then everybody knows of it what the record says, and nothing else.
+    /// These are the group's: what was decided of proposals, who has ended, and of whom the view
+    /// has begun with a question what became of them. What is prepared here and is not among them
+    /// stays: another shard may be committing it (Trap A.2-10). Not so if somebody asks: then
+    /// everybody knows of it what the record says, and nothing else.
     pub fn sync(
         &mut self,
         now: Reading,
@@ -364,17 +406,22 @@ impl Participant {
         asked: &[TransactionId],
         ends: &[&End],
     ) -> Vec<Installed> {
-        // Between two views no replica hears what became of a transaction, however alive its coordinator is.
+        // Between two views no replica hears what became of a transaction, however alive its
+        // coordinator is.
         self.known.values_mut().for_each(|known| known.since_ns = now.boot_ns);
         // A view that began here may have been bypassed: only what is said now is the group's.
         self.prepared.doubt();
         self.fences.clear();
-        for transaction in asked.iter().filter(|transaction| !self.ended.contains_key(transaction)) {
+        for transaction in asked.iter().filter(|transaction| !self.ended.contains_key(transaction))
+        {
             self.known.remove(transaction);
             self.prepared.take(*transaction);
-            // What is settled here ended in a view of which this one may know less: what became of it others say.
+            // What is settled here ended in a view of which this one may know less: what became of
+            // it others say.
             let is_settled = |(proposal, vote): &(&Proposal, Vote)| {
-                proposal.transaction == *transaction && *vote == Vote::Ok && proposal.at <= self.past.settled
+                proposal.transaction == *transaction
+                    && *vote == Vote::Ok
+                    && proposal.at <= self.past.settled
             };
             let fence = if decided.iter().any(is_settled) { Fence::Heard } else { Fence::Stands };
             self.fences.insert(*transaction, fence);
@@ -392,7 +439,9 @@ impl Participant {
         let dead = known.newest.0 > proposal.attempt;
         let held = self.prepared.of(proposal.transaction).map(|held| held.proposal.attempt);
         match vote {
-            Vote::Ok if held == Some(proposal.attempt) => self.prepared.mark(proposal.transaction, !dead),
+            Vote::Ok if held == Some(proposal.attempt) => {
+                self.prepared.mark(proposal.transaction, !dead)
+            }
             Vote::Ok if dead || held > Some(proposal.attempt) => {}
             Vote::Ok => self.prepared.put(Held { proposal: proposal.clone(), sure: true }),
             // It was opened, so those before it will never commit.
@@ -401,7 +450,8 @@ impl Participant {
         }
     }
 
-    /// A replica is born, after [`sync`](Self::sync) with what it knows to be decided. It has answered this, and nobody is known to have decided: that stands.
+    /// A replica is born, after [`sync`](Self::sync) with what it knows to be decided. It has
+    /// answered this, and nobody is known to have decided: that stands.
     pub fn recall(&mut self, now: Reading, answered: &[(&Proposal, Vote)]) {
         self.forget(self.past.settled); // Of that the record has not everything.
         let mut answered = answered.to_vec();
@@ -416,7 +466,8 @@ impl Participant {
         }
     }
 
-    /// Where something is to be noted of a transaction that has not ended; its newest attempt is at least this one.
+    /// Where something is to be noted of a transaction that has not ended; its newest attempt is at
+    /// least this one.
     fn unended(&mut self, now: Reading, proposal: &Proposal, vote: Vote) -> Option<&mut Known> {
         if self.ended.contains_key(&proposal.transaction) || proposal.at <= self.past.settled {
             return None;
@@ -431,11 +482,19 @@ impl Participant {
         Some(known)
     }
 
-    /// Decides, as the leader of a view, on proposals that nobody is known to have decided on; after [`sync`](Self::sync) with what is known. `likely` may have been
-    /// successful with this vote, and stay so; `open` were not: votes on those, in this order. What is likely is put back first and unchecked, and each that is open is looked at
-    /// without what this replica has said of it: no undecided one keeps out one that may be decided, or itself (Trap A.2-10).
-    pub fn merge(&mut self, now: Reading, likely: &[(&Proposal, Vote)], open: &[&Proposal]) -> Vec<Vote> {
-        let mut newest = newest_of(likely.iter().map(|(proposal, _)| *proposal).chain(open.iter().copied()));
+    /// Decides, as the leader of a view, on proposals that nobody is known to have decided on;
+    /// after [`sync`](Self::sync) with what is known. `likely` may have been successful with this
+    /// vote, and stay so; `open` were not: votes on those, in this order. What is likely is put
+    /// back first and unchecked, and each that is open is looked at without what this replica has
+    /// said of it: no undecided one keeps out one that may be decided, or itself (Trap A.2-10).
+    pub fn merge(
+        &mut self,
+        now: Reading,
+        likely: &[(&Proposal, Vote)],
+        open: &[&Proposal],
+    ) -> Vec<Vote> {
+        let mut newest =
+            newest_of(likely.iter().map(|(proposal, _)| *proposal).chain(open.iter().copied()));
         for (transaction, attempt) in &mut newest {
             let Some(known) = self.known.get(transaction) else { continue };
             *attempt = known.newest.0.max(*attempt);
@@ -447,12 +506,18 @@ impl Participant {
         for (proposal, vote) in likely.iter().filter(|(proposal, _)| !is_dead(&newest, proposal)) {
             self.note(now, proposal, *vote);
         }
-        let mut living: Vec<(usize, &Proposal)> =
-            open.iter().copied().enumerate().filter(|(_, proposal)| !is_dead(&newest, proposal)).collect();
+        let mut living: Vec<(usize, &Proposal)> = open
+            .iter()
+            .copied()
+            .enumerate()
+            .filter(|(_, proposal)| !is_dead(&newest, proposal))
+            .collect();
         living.sort_by_key(|(_, proposal)| proposal.transaction);
         let newest_commit = self.committed.max(self.past.settled);
         let far = Timestamp::end_of(newest_commit.nanos.saturating_add(OPEN_AHEAD_NS));
-        let is_far = |at: Timestamp| newest_commit > Timestamp::ZERO && at > far && !broken(rules::CLOCKS_UNCAPPED);
+        let is_far = |at: Timestamp| {
+            newest_commit > Timestamp::ZERO && at > far && !broken(rules::CLOCKS_UNCAPPED)
+        };
         let mut votes = vec![Vote::Abstain; open.len()];
         for (place, proposal) in living {
             if is_far(proposal.at) {
@@ -465,10 +530,12 @@ impl Participant {
         votes
     }
 
-    /// So much of the past is over. What was settled before is forgotten; at a replica's birth that is not known, and everything is ([`recall`](Self::recall)).
+    /// So much of the past is over. What was settled before is forgotten; at a replica's birth that
+    /// is not known, and everything is ([`recall`](Self::recall)).
     pub fn settle(&mut self, past: Past) {
         if past.settled > self.past.settled {
-            let known = if std::mem::take(&mut self.takes_over) { past.settled } else { self.past.settled };
+            let known =
+                if std::mem::take(&mut self.takes_over) { past.settled } else { self.past.settled };
             self.forget(known);
         }
         self.past = self.past.join(past);
@@ -477,7 +544,8 @@ impl Participant {
         self.prepared.take_if(|proposal| proposal.at <= settled);
         self.known.retain(|_, known| known.latest > settled);
         self.ended.retain(|_, (at, committed)| {
-            let of_many = committed.as_ref().is_some_and(|proposal| proposal.participants.len() > 1);
+            let of_many =
+                committed.as_ref().is_some_and(|proposal| proposal.participants.len() > 1);
             *at > settled || of_many && !broken(rules::NAMES_FORGOTTEN)
         });
         for (_, committed) in self.ended.values_mut().filter(|(at, _)| *at <= settled) {
@@ -513,11 +581,13 @@ fn beside(guarantee: Guarantee, new: &Proposal, old: &Proposal) -> Vote {
     for write in &old.writes {
         // Who has seen what it wrote knows more than this replica: it has committed.
         let misses = |seen: &Seen| {
-            seen.range.contains(&write.key) && seen.of(&write.key).unwrap_or_default().max(seen.through) < old.at
+            seen.range.contains(&write.key)
+                && seen.of(&write.key).unwrap_or_default().max(seen.through) < old.at
         };
         if new.reads.iter().any(misses) {
             match guarantee {
-                _ if old.at < new.at => against.worst(Vote::Abstain), // If it commits, something else was to be read.
+                // If it commits, something else was to be read.
+                _ if old.at < new.at => against.worst(Vote::Abstain),
                 Guarantee::StrictlySerializable => against.above(old.at),
                 Guarantee::Serializable => {}
             }

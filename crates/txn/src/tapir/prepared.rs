@@ -1,4 +1,5 @@
-//! What is prepared, by transaction and by key: who is new is compared with those that touch what it touches, however many there are.
+//! What is prepared, by transaction and by key: who is new is compared with those that touch what
+//! it touches, however many there are.
 
 use super::Proposal;
 use crate::TransactionId;
@@ -27,8 +28,15 @@ pub(super) struct Prepared {
 }
 
 /// What is said of keys of a range.
-pub(super) fn within<'a, T>(map: &'a BTreeMap<Key, T>, range: &'a KeyRange) -> impl Iterator<Item = (&'a Key, &'a T)> {
-    let start = if range.is_empty() { Bound::Excluded(&range.start) } else { Bound::Included(&range.start) };
+pub(super) fn within<'a, T>(
+    map: &'a BTreeMap<Key, T>,
+    range: &'a KeyRange,
+) -> impl Iterator<Item = (&'a Key, &'a T)> {
+    let start = if range.is_empty() {
+        Bound::Excluded(&range.start)
+    } else {
+        Bound::Included(&range.start)
+    };
     let end = match &range.end {
         Some(end) if !range.is_empty() => Bound::Excluded(end),
         Some(_) => Bound::Included(&range.start),
@@ -91,7 +99,8 @@ impl Prepared {
 
     /// Nothing of those any more of which this is so.
     pub fn take_if(&mut self, is_so: impl Fn(&Proposal) -> bool) {
-        let taken: Vec<TransactionId> = self.iter().filter(|one| is_so(one)).map(|one| one.transaction).collect();
+        let taken: Vec<TransactionId> =
+            self.iter().filter(|one| is_so(one)).map(|one| one.transaction).collect();
         taken.into_iter().for_each(|who| drop(self.take(who)));
     }
 
@@ -110,14 +119,16 @@ impl Prepared {
         within(&self.writers, range).flat_map(|(_, there)| there).map(|who| &self.all[who].proposal)
     }
 
-    /// Those whom a proposal may meet: who write what it has read or writes, and who may have read what it writes.
+    /// Those whom a proposal may meet: who write what it has read or writes, and who may have read
+    /// what it writes.
     pub fn beside(&self, proposal: &Proposal) -> impl Iterator<Item = &Proposal> {
         let mut there: BTreeSet<TransactionId> = BTreeSet::new();
         for seen in &proposal.reads {
             there.extend(within(&self.writers, &seen.range).flat_map(|(_, there)| there));
         }
         for write in &proposal.writes {
-            let touching = [&self.writers, &self.readers].into_iter().filter_map(|map| map.get(&write.key));
+            let touching =
+                [&self.writers, &self.readers].into_iter().filter_map(|map| map.get(&write.key));
             there.extend(touching.flatten());
         }
         if !proposal.writes.is_empty() {
@@ -151,7 +162,8 @@ mod tests {
             0 => KeyRange::point(key(*first)),
             many => KeyRange { start: key(*first), end: Some(key(first + many)) },
         };
-        let seen = |read| Seen { range: range(read), versions: Vec::new(), through: Timestamp::ZERO };
+        let seen =
+            |read| Seen { range: range(read), versions: Vec::new(), through: Timestamp::ZERO };
         let reads = reads.iter().map(seen).collect();
         let writes = writes.iter().map(|number| Write { key: key(*number), value: None }).collect();
         let footprint = Arc::new(Footprint { reads, writes, participants: vec![ShardId(0)] });
@@ -159,7 +171,8 @@ mod tests {
     }
 
     fn may_meet(new: &Proposal, old: &Proposal) -> bool {
-        let reads = |one: &Proposal, key: &Key| one.reads.iter().any(|seen| seen.range.contains(key));
+        let reads =
+            |one: &Proposal, key: &Key| one.reads.iter().any(|seen| seen.range.contains(key));
         let writes = |one: &Proposal, key: &Key| one.writes.iter().any(|write| write.key == *key);
         old.writes.iter().any(|write| reads(new, &write.key) || writes(new, &write.key))
             || new.writes.iter().any(|write| reads(old, &write.key))

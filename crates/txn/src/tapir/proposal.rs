@@ -11,7 +11,8 @@ use std::sync::Arc;
 /// What a database promises of the order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub enum Guarantee {
-    /// The order is that of real time, too: the coordinator waits until the timestamp has surely passed (Trap A.2-1).
+    /// The order is that of real time, too: the coordinator waits until the timestamp has surely
+    /// passed (Trap A.2-1).
     #[default]
     #[n(0)]
     StrictlySerializable,
@@ -29,7 +30,8 @@ pub struct Seen {
     /// The versions in it that are not settled, by key; tombstones, too.
     #[n(1)]
     pub versions: Vec<(Key, Timestamp)>,
-    /// Everything at or below was settled there: it had all of that, as everybody does who has settled as much.
+    /// Everything at or below was settled there: it had all of that, as everybody does who has
+    /// settled as much.
     #[n(2)]
     pub through: Timestamp,
 }
@@ -48,7 +50,8 @@ pub struct Proposal {
     /// Which.
     #[n(0)]
     pub transaction: TransactionId,
-    /// How many timestamps were proposed before. Each is an operation of its own (Trap A.2-13), and is opened when the one before will never commit.
+    /// How many timestamps were proposed before. Each is an operation of its own (Trap A.2-13), and
+    /// is opened when the one before will never commit.
     #[n(1)]
     pub attempt: u32,
     /// The timestamp.
@@ -89,7 +92,10 @@ mod shared {
         footprint.as_ref().encode(encoder, context)
     }
 
-    pub fn decode<'b, C>(decoder: &mut Decoder<'b>, context: &mut C) -> Result<Arc<Footprint>, Error> {
+    pub fn decode<'b, C>(
+        decoder: &mut Decoder<'b>,
+        context: &mut C,
+    ) -> Result<Arc<Footprint>, Error> {
         Footprint::decode(decoder, context).map(Arc::new)
     }
 }
@@ -103,19 +109,27 @@ impl Deref for Proposal {
 }
 
 impl Proposal {
-    /// Which it is, without what it has read and writes: so it is told to replicas that have it prepared; and it is what is left of a commit that all replicas of a shard have for good, as other shards may still ask.
+    /// Which it is, without what it has read and writes: so it is told to replicas that have it
+    /// prepared; and it is what is left of a commit that all replicas of a shard have for good, as
+    /// other shards may still ask.
     pub fn name(&self) -> Proposal {
         let participants = self.participants.clone();
-        Proposal { footprint: Arc::new(Footprint { reads: Vec::new(), writes: Vec::new(), participants }), ..*self }
+        Proposal {
+            footprint: Arc::new(Footprint { reads: Vec::new(), writes: Vec::new(), participants }),
+            ..*self
+        }
     }
 
     /// What its keys and values take.
     pub fn bytes(&self) -> usize {
         let seen = |seen: &Seen| -> usize {
             let versions = seen.versions.iter().map(|(key, _)| key.len() + size_of::<Timestamp>());
-            seen.range.start.len() + seen.range.end.as_ref().map_or(0, |end| end.len()) + versions.sum::<usize>()
+            seen.range.start.len()
+                + seen.range.end.as_ref().map_or(0, |end| end.len())
+                + versions.sum::<usize>()
         };
-        let written = |write: &Write| write.key.len() + write.value.as_ref().map_or(0, |value| value.len());
+        let written =
+            |write: &Write| write.key.len() + write.value.as_ref().map_or(0, |value| value.len());
         self.reads.iter().map(seen).sum::<usize>() + self.writes.iter().map(written).sum::<usize>()
     }
 
@@ -154,7 +168,8 @@ pub enum Answer {
     Stands(#[n(0)] Standing),
 }
 
-/// How a transaction stands in a shard. All but `Open` stand for ever: whoever asks, however often, hears the same, until it has ended.
+/// How a transaction stands in a shard. All but `Open` stand for ever: whoever asks, however often,
+/// hears the same, until it has ended.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub enum Standing {
     /// That is not known before a view has begun with the question.
@@ -194,7 +209,8 @@ pub enum Vote {
     Late,
 }
 
-/// What became of a transaction. A commit says everything anew, as a replica need not have heard of the proposal; where all of them have, it is told by its [name](Proposal::name).
+/// What became of a transaction. A commit says everything anew, as a replica need not have heard of
+/// the proposal; where all of them have, it is told by its [name](Proposal::name).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum End {
     /// It committed as it was proposed.
@@ -218,7 +234,8 @@ pub struct Past {
     /// Nothing is said yes to at or below this any more.
     #[n(0)]
     pub closed: Timestamp,
-    /// All that ever commits at or below is in the record that said so, or was in an earlier one: whoever began a view with that has it.
+    /// All that ever commits at or below is in the record that said so, or was in an earlier one:
+    /// whoever began a view with that has it.
     #[n(1)]
     pub settled: Timestamp,
 }
@@ -236,7 +253,8 @@ pub enum Fact {
     /// A transaction has ended.
     #[n(0)]
     Ended(#[n(0)] End),
-    /// A replica may have served snapshots up to here: who has not been said yes to does not write below any more.
+    /// A replica may have served snapshots up to here: who has not been said yes to does not write
+    /// below any more.
     #[n(1)]
     Served(#[n(0)] Timestamp),
     /// A part of the past is over. What is settled whoever merges a view says.
@@ -248,7 +266,10 @@ pub enum Fact {
 pub fn decide<'a>(votes: impl IntoIterator<Item = &'a Vote>, quorum: usize) -> Vote {
     let votes: Vec<Vote> = votes.into_iter().copied().collect();
     let many = |vote: Vote| votes.iter().filter(|known| **known == vote).count();
-    let retry = votes.iter().filter_map(|vote| if let Vote::Retry(above) = vote { Some(*above) } else { None }).max();
+    let retry = votes
+        .iter()
+        .filter_map(|vote| if let Vote::Retry(above) = vote { Some(*above) } else { None })
+        .max();
     match retry {
         _ if many(Vote::Late) > 0 => Vote::Late,
         _ if many(Vote::Abort) > 0 => Vote::Abort,
@@ -259,7 +280,8 @@ pub fn decide<'a>(votes: impl IntoIterator<Item = &'a Vote>, quorum: usize) -> V
     }
 }
 
-/// What a shard answers to who recovers a transaction. What has ended is a fact, whoever says it; the rest is said by everybody in a view, or is not known yet.
+/// What a shard answers to who recovers a transaction. What has ended is a fact, whoever says it;
+/// the rest is said by everybody in a view, or is not known yet.
 pub fn stands<'a>(answers: impl IntoIterator<Item = &'a Standing>) -> Standing {
     let answers: Vec<&Standing> = answers.into_iter().collect();
     let ended = |answer: &&&Standing| matches!(answer, Standing::Committed(_) | Standing::Aborted);

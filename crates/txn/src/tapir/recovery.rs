@@ -8,9 +8,11 @@
 //!           ── End ──────▶ every participant
 //! ```
 //!
-//! The papers elect a coordinator in a backup shard, and let it poll. Here what the replicas of a view say is a fact that does not change, and the outcome a function of
-//! the facts: whoever asks finds the same, also the coordinator that was only slow. So there is nobody to elect, no outcome to write down before it is told, and
-//! any number may recover one transaction at once (Trap A.2-12).
+//! The papers elect a coordinator in a backup shard, and let it poll. Here what the replicas of a
+//! view say is a fact that does not change, and the outcome a function of the facts: whoever asks
+//! finds the same, also the coordinator that was only slow. So there is nobody to elect, no outcome
+//! to write down before it is told, and any number may recover one transaction at once (Trap
+//! A.2-12).
 
 use super::time;
 use super::{Answer, End, Proposal, Question, Site, Standing};
@@ -21,13 +23,20 @@ use meridian_clock::Timestamp;
 use meridian_machine::planted::broken;
 use meridian_machine::{ShardId, sometimes};
 
-/// An aborted transaction may still be proposed by who does not know it, at timestamps below now and this much.
+/// An aborted transaction may still be proposed by who does not know it, at timestamps below now
+/// and this much.
 const FAR_NS: u64 = 20_000_000_000;
 /// A view has begun by then, mostly.
 const PAUSE_NS: u64 = 50_000_000;
 
-/// Finds out, and tells everybody who took part; whether it has committed. `None`, if that cannot be found out by the time that the boot clock reaches `until`.
-pub async fn recover<S: Site>(site: &S, who: TransactionId, participants: &[ShardId], until: u64) -> Option<bool> {
+/// Finds out, and tells everybody who took part; whether it has committed. `None`, if that cannot
+/// be found out by the time that the boot clock reaches `until`.
+pub async fn recover<S: Site>(
+    site: &S,
+    who: TransactionId,
+    participants: &[ShardId],
+    until: u64,
+) -> Option<bool> {
     if !time::is_known(site).await {
         return None;
     }
@@ -36,9 +45,12 @@ pub async fn recover<S: Site>(site: &S, who: TransactionId, participants: &[Shar
     let stands: Option<Vec<Standing>> = join_all(asked).await.into_iter().collect();
     let stands = stands?;
     let outcome = outcome(&stands)?;
-    // Who names others, or nobody, is not believed: the outcome would not be that of all who take part.
+    // Who names others, or nobody, is not believed: the outcome would not be that of all who take
+    // part.
     let named = |standing: &Standing| match standing {
-        Standing::Committed(proposal) | Standing::Prepared(proposal) => proposal.participants == participants,
+        Standing::Committed(proposal) | Standing::Prepared(proposal) => {
+            proposal.participants == participants
+        }
         _ => true,
     };
     if participants.is_empty() || !stands.iter().all(named) {
@@ -49,7 +61,9 @@ pub async fn recover<S: Site>(site: &S, who: TransactionId, participants: &[Shar
         (true, Some(proposals)) => {
             sometimes!("a transaction is recovered that has committed");
             // Where only its name is left everybody knows.
-            for (shard, proposal) in participants.iter().zip(proposals).filter(|(_, proposal)| !proposal.is_name()) {
+            for (shard, proposal) in
+                participants.iter().zip(proposals).filter(|(_, proposal)| !proposal.is_name())
+            {
                 site.tell(*shard, End::Commit(proposal));
             }
         }
@@ -57,7 +71,9 @@ pub async fn recover<S: Site>(site: &S, who: TransactionId, participants: &[Shar
         (true, None) => return None,
         (false, _) => {
             sometimes!("a transaction is recovered that has not committed");
-            participants.iter().for_each(|shard| site.tell(*shard, End::Abort { transaction: who, at: through }));
+            participants
+                .iter()
+                .for_each(|shard| site.tell(*shard, End::Abort { transaction: who, at: through }));
         }
     }
     Some(outcome)
@@ -98,7 +114,11 @@ async fn resolve<S: Site>(
     until: u64,
 ) -> Option<Standing> {
     while site.now().boot_ns < until && !site.is_closed() {
-        match site.ask(shard, Question::Resolve { transaction, through }, until).await.map(|common| common.answer) {
+        match site
+            .ask(shard, Question::Resolve { transaction, through }, until)
+            .await
+            .map(|common| common.answer)
+        {
             Some(Answer::Stands(standing)) if standing != Standing::Open => return Some(standing),
             _ => {}
         }

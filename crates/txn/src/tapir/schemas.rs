@@ -1,7 +1,10 @@
-//! Which versions of tables' schemas a transaction was planned for, and whether they hold where it reads and writes.
+//! Which versions of tables' schemas a transaction was planned for, and whether they hold where it
+//! reads and writes.
 //!
-//! In each shard that has keys of a table there is a row that says which version of its schema holds there. Who changes the schema writes it, and who uses the table reads it:
-//! so it is validated as everything else is, and no rule of its own is needed. A table whose schema never changed has no such row.
+//! In each shard that has keys of a table there is a row that says which version of its schema
+//! holds there. Who changes the schema writes it, and who uses the table reads it: so it is
+//! validated as everything else is, and no rule of its own is needed. A table whose schema never
+//! changed has no such row.
 
 use crate::{Conflict, Failure, SchemaVersion};
 use meridian_machine::ShardId;
@@ -34,15 +37,27 @@ impl Planned {
 
     /// Tables of which nobody has looked yet whether the plan holds in a shard.
     pub fn unchecked(&self, shard: ShardId) -> Vec<u32> {
-        self.tables.keys().copied().filter(|table| !self.checked.contains(&(shard, *table))).collect()
+        self.tables
+            .keys()
+            .copied()
+            .filter(|table| !self.checked.contains(&(shard, *table)))
+            .collect()
     }
 
     /// What the row there says of it.
-    pub fn check(&mut self, shard: ShardId, table: u32, row: Option<&Value>) -> Result<(), Failure> {
+    pub fn check(
+        &mut self,
+        shard: ShardId,
+        table: u32,
+        row: Option<&Value>,
+    ) -> Result<(), Failure> {
         let holds = match row {
             None => 0,
             Some(row) => <[u8; 8]>::try_from(&row[..]).map(u64::from_be_bytes).map_err(|_| {
-                Failure::Storage(format!("what shard {} keeps of a table's schema is no version", shard.0))
+                Failure::Storage(format!(
+                    "what shard {} keeps of a table's schema is no version",
+                    shard.0
+                ))
             })?,
         };
         if self.tables.get(&table).is_some_and(|planned| holds > *planned) {

@@ -1,18 +1,20 @@
-//! Turns that the sessions of a node share: one of them asks a replica, and the others wait at their node.
+//! Turns that the sessions of a node share: one of them asks a replica, and the others wait at
+//! their node.
 //!
 //! ```text
 //!   the first session    asks a replica ──▶ has its turn ──▶ ends: the turn goes to the next one here, MOST times
 //!   the others           wait ──────────────────────────────▶ … then it goes back, and the next one here asks
 //! ```
 //!
-//! A transaction that is handed its turn saves the round trip to the replica. Nothing rests on a turn, and nothing does
-//! on this.
+//! A transaction that is handed its turn saves the round trip to the replica. Nothing rests on a
+//! turn, and nothing does on this.
 //!
 //! Invariants:
-//! 1. Of a turn at most one session here asks a replica, or holds it, until its bound has passed; then one that waits
-//!    asks by itself.
+//! 1. Of a turn at most one session here asks a replica, or holds it, until its bound has passed;
+//!    then one that waits asks by itself.
 //! 2. A turn is handed on at most [`MOST`] times, so that sessions of other nodes have theirs.
-//! 3. Sessions that wait have the turn in the order in which they came; one that is gone is skipped.
+//! 3. Sessions that wait have the turn in the order in which they came; one that is gone is
+//!    skipped.
 
 use super::{Site, Turn};
 use futures::channel::oneshot::{self, Sender};
@@ -52,7 +54,8 @@ enum Next<W> {
 struct Queues<W>(BTreeMap<Key, Queue<W>>);
 
 impl<W> Queues<W> {
-    /// Whether a session is to ask a replica: no other one here does, or has the turn, or not within its bound.
+    /// Whether a session is to ask a replica: no other one here does, or has the turn, or not
+    /// within its bound.
     fn asks(&mut self, now: u64, key: &Key, until: u64) -> bool {
         let Some(queue) = self.0.get_mut(key) else {
             let queue = Queue { turn: None, until, handed_on: 0, waiting: VecDeque::new() };
@@ -82,7 +85,9 @@ impl<W> Queues<W> {
 
     /// A session needs its turn no more; or has got none.
     fn ends(&mut self, key: &Key, turn: Option<u64>, waits: impl Fn(&W) -> bool) -> Next<W> {
-        let Some(queue) = self.0.get_mut(key).filter(|queue| queue.turn == turn) else { return Next::Nobody };
+        let Some(queue) = self.0.get_mut(key).filter(|queue| queue.turn == turn) else {
+            return Next::Nobody;
+        };
         while let Some(next) = queue.waiting.pop_front() {
             if !waits(&next) {
                 continue;
@@ -133,9 +138,15 @@ impl<S: Site> Turns<S> {
         self.site.now().boot_ns
     }
 
-    /// Waits for the turn of this name, to be held for up to `holds_ns` nanoseconds. `None`, if there is none by the
-    /// time that the boot clock reaches `until`.
-    pub async fn take(self: &Arc<Self>, shard: ShardId, key: Key, holds_ns: u64, until: u64) -> Option<Held<S>> {
+    /// Waits for the turn of this name, to be held for up to `holds_ns` nanoseconds. `None`, if
+    /// there is none by the time that the boot clock reaches `until`.
+    pub async fn take(
+        self: &Arc<Self>,
+        shard: ShardId,
+        key: Key,
+        holds_ns: u64,
+        until: u64,
+    ) -> Option<Held<S>> {
         let mut held = self.wait(&key, until).await?;
         let turn = match held.turn.take() {
             Some(turn) => {
@@ -165,7 +176,9 @@ impl<S: Site> Turns<S> {
         loop {
             match select(&mut given, pin!(self.site.pause(bound.min(until)))).await {
                 Either::Left((held, _)) => return held.ok(),
-                Either::Right(_) if self.boot_ns() >= until || self.site.is_closed() => return None,
+                Either::Right(_) if self.boot_ns() >= until || self.site.is_closed() => {
+                    return None;
+                }
                 Either::Right(_) => {}
             }
             let mut queues = self.queues();
@@ -207,7 +220,8 @@ mod tests {
         (1..=7).for_each(|waiter| assert_eq!(queues.waits(&key(), Some(waiter)), 100));
         queues.has(&key(), 9, 50);
         assert!(!queues.asks(49, &key(), 150));
-        let ends = |queues: &mut Queues<i32>, turn| queues.ends(&key(), turn, |waiter| *waiter != 2);
+        let ends =
+            |queues: &mut Queues<i32>, turn| queues.ends(&key(), turn, |waiter| *waiter != 2);
         for next in [1, 3, 4, 5] {
             assert_eq!(ends(&mut queues, Some(9)), Next::Has(next), "without the one that is gone");
         }
@@ -227,7 +241,11 @@ mod tests {
         assert_eq!(queues.waits(&key(), Some(1)), 50);
         assert!(queues.asks(50, &key(), 150));
         assert!(!queues.asks(50, &key(), 150), "and no third one");
-        assert_eq!(queues.ends(&key(), Some(9), |_| true), Next::Nobody, "it is too late to hand it on");
+        assert_eq!(
+            queues.ends(&key(), Some(9), |_| true),
+            Next::Nobody,
+            "it is too late to hand it on"
+        );
         assert_eq!(queues.ends(&key(), None, |_| true), Next::Asks(1));
     }
 }

@@ -15,7 +15,8 @@ pub struct Found {
     pub through: Timestamp,
 }
 
-/// What enough replicas have of a range at a timestamp, newest versions: no other will ever stand there.
+/// What enough replicas have of a range at a timestamp, newest versions: no other will ever stand
+/// there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
     /// It.
@@ -33,8 +34,8 @@ pub struct Common {
     pub by_all: bool,
 }
 
-/// A turn that a replica has given to a transaction of this node: others that ask for the same key there wait for its
-/// end, or until its bound has passed. It keeps no transaction from committing.
+/// A turn that a replica has given to a transaction of this node: others that ask for the same key
+/// there wait for its end, or until its bound has passed. It keeps no transaction from committing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The key after which the queue is named, and its shard.
@@ -71,17 +72,20 @@ pub trait Site: Send + Sync + 'static {
     /// The shard that has the last key below one, or the last of all; and its keys.
     fn route_below(&self, end: Option<&Key>) -> (ShardId, KeyRange);
 
-    /// Everything at or below has ended in all shards, as this node's replicas know: of a snapshot there they have everything.
+    /// Everything at or below has ended in all shards, as this node's replicas know: of a snapshot
+    /// there they have everything.
     fn settled(&self) -> Option<Timestamp> {
         None
     }
-    /// How long replicas take to answer, in nanoseconds: the longest round trip that was measured; zero, where none was.
-    /// Transactions that have met come again as far apart.
+    /// How long replicas take to answer, in nanoseconds: the longest round trip that was measured;
+    /// zero, where none was. Transactions that have met come again as far apart.
     fn round_trip_ns(&self) -> u64 {
         0
     }
-    /// What the nearest replica that answers has of a range now, which may be less than others have. `fresh` asks another one first than was asked before: a
-    /// transaction that failed may have read what was behind. `None` if nobody has answered when the boot clock reaches `until`.
+    /// What the nearest replica that answers has of a range now, which may be less than others
+    /// have. `fresh` asks another one first than was asked before: a transaction that failed may
+    /// have read what was behind. `None` if nobody has answered when the boot clock reaches
+    /// `until`.
     fn read(
         &self,
         shard: ShardId,
@@ -90,7 +94,8 @@ pub trait Site: Send + Sync + 'static {
         fresh: bool,
         until: u64,
     ) -> impl Future<Output = Option<Result<Found, Failure>>> + Send;
-    /// What stands in a range at a timestamp, from so many replicas that nothing else comes to stand there. `None` if it cannot be known when the boot clock reaches `until`.
+    /// What stands in a range at a timestamp, from so many replicas that nothing else comes to
+    /// stand there. `None` if it cannot be known when the boot clock reaches `until`.
     fn look(
         &self,
         shard: ShardId,
@@ -99,18 +104,32 @@ pub trait Site: Send + Sync + 'static {
         how: (bool, usize),
         until: u64,
     ) -> impl Future<Output = Option<Result<Looked, Failure>>> + Send;
-    /// Asks a shard's replicas, and waits for their common answer until the boot clock reaches `until`. `None`, if there is none by then: it may come to be any. Where the
-    /// answer is that something is [open](super::Standing::Open) in their view, they are asked to begin another.
-    fn ask(&self, shard: ShardId, question: Question, until: u64) -> impl Future<Output = Option<Common>> + Send;
-    /// Tells all of them how a transaction ended; a commit by its [name](super::Proposal::name), if each of them has said yes to it. Whoever does not hear it finds out.
+    /// Asks a shard's replicas, and waits for their common answer until the boot clock reaches
+    /// `until`. `None`, if there is none by then: it may come to be any. Where the answer is that
+    /// something is [open](super::Standing::Open) in their view, they are asked to begin another.
+    fn ask(
+        &self,
+        shard: ShardId,
+        question: Question,
+        until: u64,
+    ) -> impl Future<Output = Option<Common>> + Send;
+    /// Tells all of them how a transaction ended; a commit by its [name](super::Proposal::name), if
+    /// each of them has said yes to it. Whoever does not hear it finds out.
     fn tell(&self, shard: ShardId, end: End);
-    /// Waits for the turn of a contested key, to be held for up to `holds_ns` nanoseconds. `None`, if no replica gives it
-    /// before the boot clock reaches `until`: the transaction goes on without.
-    fn take_turn(&self, key: (ShardId, Key), holds_ns: u64, until: u64) -> impl Future<Output = Option<Turn>> + Send {
+    /// Waits for the turn of a contested key, to be held for up to `holds_ns` nanoseconds. `None`,
+    /// if no replica gives it before the boot clock reaches `until`: the transaction goes on
+    /// without.
+    fn take_turn(
+        &self,
+        key: (ShardId, Key),
+        holds_ns: u64,
+        until: u64,
+    ) -> impl Future<Output = Option<Turn>> + Send {
         let _ = (key, holds_ns, until);
         std::future::ready(None)
     }
-    /// Another transaction of this node goes on with a turn, and holds it for up to `holds_ns` nanoseconds from now on.
+    /// Another transaction of this node goes on with a turn, and holds it for up to `holds_ns`
+    /// nanoseconds from now on.
     fn keep_turn(&self, turn: &Turn, holds_ns: u64) {
         let _ = (turn, holds_ns);
     }
@@ -123,7 +142,10 @@ pub trait Site: Send + Sync + 'static {
 }
 
 /// Keys in parts that are asked for at once: each of one shard, and not too large.
-pub(super) fn by_shard<'a, S: Site>(site: &S, keys: &'a [Key]) -> impl Iterator<Item = (ShardId, &'a [Key])> {
+pub(super) fn by_shard<'a, S: Site>(
+    site: &S,
+    keys: &'a [Key],
+) -> impl Iterator<Item = (ShardId, &'a [Key])> {
     let parts = keys.chunk_by(|one, other| site.route(one).0 == site.route(other).0);
     parts.flat_map(|part| part.chunks(ASKED_TOGETHER)).map(|part| (site.route(&part[0]).0, part))
 }

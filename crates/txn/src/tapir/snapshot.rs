@@ -1,13 +1,19 @@
 //! A transaction that only reads, at one timestamp (§6.1).
 //!
-//! Each read is asked of so many replicas that nobody who has not been said yes to can write below the timestamp any more, whatever view begins; each of them refuses from then on, and says so only when
-//! nobody is prepared who might write there. The newest version that any of them has is what stood.
+//! Each read is asked of so many replicas that nobody who has not been said yes to can write below
+//! the timestamp any more, whatever view begins; each of them refuses from then on, and says so
+//! only when nobody is prepared who might write there. The newest version that any of them has is
+//! what stood.
 //!
-//! A commit may be visible before its timestamp has surely passed: where real time counts, what was read is told when it has (Trap A.2-20, A.2-5).
+//! A commit may be visible before its timestamp has surely passed: where real time counts, what was
+//! read is told when it has (Trap A.2-20, A.2-5).
 
 use super::schemas::Planned;
 use super::{Guarantee, Looked, Site};
-use crate::{Age, Failure, Future, Lock, Mode, Outcome, Rows, Savepoint, SchemaVersion, Transaction, buffer::rest_of};
+use crate::{
+    Age, Failure, Future, Lock, Mode, Outcome, Rows, Savepoint, SchemaVersion, Transaction,
+    buffer::rest_of,
+};
 use futures::future::join_all;
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::ShardId;
@@ -31,22 +37,34 @@ pub(super) struct Snapshot<S: Site> {
 
 impl<S: Site> Snapshot<S> {
     /// What stands in a part of a shard's keys.
-    async fn look(&self, shard: ShardId, part: &KeyRange, how: (bool, usize)) -> Result<Looked, Failure> {
+    async fn look(
+        &self,
+        shard: ShardId,
+        part: &KeyRange,
+        how: (bool, usize),
+    ) -> Result<Looked, Failure> {
         let until = self.site.now().boot_ns + PATIENCE_NS;
         let looked = self.site.look(shard, part, self.at, how, until).await;
         looked.unwrap_or_else(|| Err(super::coordinator::unavailable(&*self.site, shard)))
     }
 
     /// Reads points of one shard at once.
-    async fn read_points(&mut self, shard: ShardId, keys: &[Key]) -> Result<Vec<Option<Value>>, Failure> {
+    async fn read_points(
+        &mut self,
+        shard: ShardId,
+        keys: &[Key],
+    ) -> Result<Vec<Option<Value>>, Failure> {
         let rows = self.planned.unchecked(shard).into_iter();
-        let rows: Vec<(u32, Key)> = rows.map(|table| (table, local::schema(shard.0, table))).collect();
+        let rows: Vec<(u32, Key)> =
+            rows.map(|table| (table, local::schema(shard.0, table))).collect();
         let points = rows.iter().map(|(_, key)| key).chain(keys).cloned();
         let points: Vec<KeyRange> = points.map(KeyRange::point).collect();
         let found = join_all(points.iter().map(|point| self.look(shard, point, (false, 1)))).await;
         let found = found.into_iter().collect::<Result<Vec<Looked>, Failure>>()?;
         let newest = found.iter().map(|looked| looked.newest).max();
-        let mut values = found.into_iter().map(|looked| looked.chunk.rows.into_iter().next().map(|(_, value)| value));
+        let mut values = found
+            .into_iter()
+            .map(|looked| looked.chunk.rows.into_iter().next().map(|(_, value)| value));
         for ((table, _), value) in rows.iter().zip(values.by_ref()) {
             self.planned.check(shard, *table, value.as_ref())?;
         }
@@ -64,23 +82,36 @@ impl<S: Site> Snapshot<S> {
         Ok(())
     }
 
-    async fn read(&mut self, range: &KeyRange, reverse: bool, limit: usize) -> Result<Rows, Failure> {
-        let (shard, bounds) =
-            if reverse { self.site.route_below(range.end.as_ref()) } else { self.site.route(&range.start) };
+    async fn read(
+        &mut self,
+        range: &KeyRange,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Rows, Failure> {
+        let (shard, bounds) = if reverse {
+            self.site.route_below(range.end.as_ref())
+        } else {
+            self.site.route(&range.start)
+        };
         // Which schemas hold there is asked for at the same time, and once.
         let tables = self.planned.unchecked(shard);
         let rows = tables.iter().map(|table| KeyRange::point(local::schema(shard.0, *table)));
         let part = range.common(&bounds);
         let asked = rows.map(|row| (row, (false, 1))).chain([(part, (reverse, limit.max(1)))]);
         let asked: Vec<(KeyRange, (bool, usize))> = asked.collect();
-        let mut found = join_all(asked.iter().map(|(part, how)| self.look(shard, part, *how))).await;
+        let mut found =
+            join_all(asked.iter().map(|(part, how)| self.look(shard, part, *how))).await;
         let looked = found.pop().expect("the range was asked for last");
         for (table, found) in tables.into_iter().zip(found) {
             self.planned.check(shard, table, found?.chunk.rows.first().map(|(_, value)| value))?;
         }
         let looked = looked?;
         self.has_passed(shard, looked.newest).await?;
-        let at = if self.versions { looked.chunk.at.into_iter().map(Some).collect() } else { Vec::new() };
+        let at = if self.versions {
+            looked.chunk.at.into_iter().map(Some).collect()
+        } else {
+            Vec::new()
+        };
         let rest = rest_of(range, &bounds, looked.chunk.rest, reverse);
         Ok(Rows { rows: looked.chunk.rows, at, rest })
     }
@@ -110,7 +141,11 @@ impl<S: Site> Transaction for Snapshot<S> {
         })
     }
 
-    fn get_many<'a>(&'a mut self, keys: &'a [Key], _: Lock) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
+    fn get_many<'a>(
+        &'a mut self,
+        keys: &'a [Key],
+        _: Lock,
+    ) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
         Box::pin(async move {
             let mut found = Vec::with_capacity(keys.len());
             let site = Arc::clone(&self.site);

@@ -3,7 +3,8 @@
 use super::Site;
 use meridian_clock::Timestamp;
 
-/// Who waits for a timestamp to pass asks again after so long at least: a clock that was set back stands still. And at most: one that knows nothing may know more soon.
+/// Who waits for a timestamp to pass asks again after so long at least: a clock that was set back
+/// stands still. And at most: one that knows nothing may know more soon.
 const WAITS_NS: (u64, u64) = (50_000, 100_000_000);
 
 /// Waits until the node knows what time it is; false if it does not find out, or ends.

@@ -8,15 +8,23 @@
 //! what they answered
 //! ```
 //!
-//! Blocks are separated by a blank line. `UPDATE=1 cargo test` writes the answers anew; the difference is then read like code.
+//! Blocks are separated by a blank line. `UPDATE=1 cargo test` writes the answers anew; the
+//! difference is then read like code.
 
 use std::fmt::Write;
 use std::path::Path;
 
 /// Runs every script of a folder, each in a world of its own.
-pub fn check<W>(folder: &Path, fresh: impl Fn() -> W, step: impl Fn(&mut W, &str) -> Result<String, String>) {
-    let mut scripts: Vec<_> =
-        std::fs::read_dir(folder).expect("the folder is there").flatten().map(|e| e.path()).collect();
+pub fn check<W>(
+    folder: &Path,
+    fresh: impl Fn() -> W,
+    step: impl Fn(&mut W, &str) -> Result<String, String>,
+) {
+    let mut scripts: Vec<_> = std::fs::read_dir(folder)
+        .expect("the folder is there")
+        .flatten()
+        .map(|e| e.path())
+        .collect();
     scripts.sort();
     assert!(!scripts.is_empty(), "no script in {}", folder.display());
     for script in scripts {
@@ -27,7 +35,8 @@ pub fn check<W>(folder: &Path, fresh: impl Fn() -> W, step: impl Fn(&mut W, &str
             let _ = writeln!(out, "{commands}\n----");
             for command in commands.lines().filter(|line| !line.starts_with('#')) {
                 let answer = step(&mut world, command);
-                let answer = answer.unwrap_or_else(|why| panic!("{}: {command}: {why}", script.display()));
+                let answer =
+                    answer.unwrap_or_else(|why| panic!("{}: {command}: {why}", script.display()));
                 if !answer.is_empty() {
                     let _ = writeln!(out, "{}", answer.trim_end());
                 }

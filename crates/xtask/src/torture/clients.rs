@@ -54,7 +54,8 @@ enum Wrong {
 
 fn plan(rng: &mut ChaCha8Rng, board: &Board) -> (Vec<Step>, bool) {
     let age = board.next.load(Relaxed) / (LONG * LISTS);
-    // In two halves, which are two shards': most transactions of several steps commit in two phases.
+    // In two halves, which are two shards': most transactions of several steps commit in two
+    // phases.
     let key = |rng: &mut ChaCha8Rng| {
         let list = rng.random_range(0..LISTS);
         format!("{}{age:05}.{list}", HALVES[usize::from(list * 2 >= LISTS)])
@@ -91,7 +92,12 @@ fn unknown(error: &Option<Error>) -> bool {
     error.as_ref().and_then(Error::code).is_none_or(|code| code.code() == "40003")
 }
 
-async fn attempt(client: &Client, steps: &[Step], alone: bool, writes: bool) -> (Vec<Op>, Result<(), Wrong>) {
+async fn attempt(
+    client: &Client,
+    steps: &[Step],
+    alone: bool,
+    writes: bool,
+) -> (Vec<Op>, Result<(), Wrong>) {
     let mut ops = Vec::new();
     let mut run = async || -> Result<(), (bool, Option<Error>)> {
         if !alone {
@@ -102,9 +108,13 @@ async fn attempt(client: &Client, steps: &[Step], alone: bool, writes: bool) -> 
             let before = |error| (alone && writes, error);
             match step {
                 Step::Read(key) => {
-                    let rows =
-                        ask(client, &format!("SELECT v FROM torture WHERE k = '{key}'")).await.map_err(before)?;
-                    ops.push(Op::Read(key.clone(), rows.first().map_or(Value::Nothing, |row| list(row, 0))));
+                    let rows = ask(client, &format!("SELECT v FROM torture WHERE k = '{key}'"))
+                        .await
+                        .map_err(before)?;
+                    ops.push(Op::Read(
+                        key.clone(),
+                        rows.first().map_or(Value::Nothing, |row| list(row, 0)),
+                    ));
                 }
                 Step::Append(key, element) => {
                     ops.push(Op::Append(key.clone(), *element));
@@ -112,13 +122,21 @@ async fn attempt(client: &Client, steps: &[Step], alone: bool, writes: bool) -> 
                         "INSERT INTO torture VALUES ('{key}', ' {element}') ON CONFLICT (k) DO UPDATE SET v = torture.v || ' {element}' RETURNING v"
                     );
                     let rows = ask(client, &append).await.map_err(before)?;
-                    ops.push(Op::Read(key.clone(), rows.first().map_or(Value::Nothing, |row| list(row, 0))));
+                    ops.push(Op::Read(
+                        key.clone(),
+                        rows.first().map_or(Value::Nothing, |row| list(row, 0)),
+                    ));
                 }
                 Step::Scan(low, high) => {
                     let mut query = String::new();
-                    let _ = write!(query, "SELECT k, v FROM torture WHERE k >= '{low}' AND k < '{high}' ORDER BY k");
+                    let _ = write!(
+                        query,
+                        "SELECT k, v FROM torture WHERE k >= '{low}' AND k < '{high}' ORDER BY k"
+                    );
                     let rows = ask(client, &query).await.map_err(before)?;
-                    let row = |row: &SimpleQueryRow| (row.get(0).unwrap_or_default().to_owned(), list(row, 1));
+                    let row = |row: &SimpleQueryRow| {
+                        (row.get(0).unwrap_or_default().to_owned(), list(row, 1))
+                    };
                     ops.push(Op::Scan(low.clone(), high.clone(), rows.iter().map(row).collect()));
                 }
             }
@@ -137,9 +155,16 @@ async fn attempt(client: &Client, steps: &[Step], alone: bool, writes: bool) -> 
 
 /// A connection to one of the nodes, if one lives that answers.
 pub async fn connect(door: SocketAddr) -> Option<Client> {
-    let settings = format!("host={} port={} user=root dbname=meridian connect_timeout=2", door.ip(), door.port());
+    let settings = format!(
+        "host={} port={} user=root dbname=meridian connect_timeout=2",
+        door.ip(),
+        door.port()
+    );
     let (client, connection) =
-        timeout(Duration::from_secs(3), tokio_postgres::connect(&settings, NoTls)).await.ok()?.ok()?;
+        timeout(Duration::from_secs(3), tokio_postgres::connect(&settings, NoTls))
+            .await
+            .ok()?
+            .ok()?;
     tokio::spawn(async move { drop(connection.await) });
     Some(client)
 }
@@ -149,9 +174,17 @@ pub async fn work(board: Arc<Board>, number: usize, seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed.wrapping_mul(1_000).wrapping_add(number as u64));
     let mut connected: Option<Client> = None;
     while !board.closed.load(Relaxed) {
-        let Some(client) = connected.take().filter(|client| !client.is_closed() && !rng.random_bool(0.01)) else {
-            let doors: Vec<SocketAddr> =
-                board.doors.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().copied().collect();
+        let Some(client) =
+            connected.take().filter(|client| !client.is_closed() && !rng.random_bool(0.01))
+        else {
+            let doors: Vec<SocketAddr> = board
+                .doors
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .iter()
+                .flatten()
+                .copied()
+                .collect();
             if let Some(door) = doors.get(rng.random_range(0..doors.len().max(1))) {
                 connected = connect(*door).await;
             }
@@ -179,7 +212,8 @@ pub async fn work(board: Arc<Board>, number: usize, seed: u64) {
             connected = Some(client);
         }
         if !ops.is_empty() {
-            let done = Transaction { client: number as u64, start, end: now(), status, at: None, ops };
+            let done =
+                Transaction { client: number as u64, start, end: now(), status, at: None, ops };
             board.history.lock().unwrap_or_else(PoisonError::into_inner).push(done);
         }
         tokio::time::sleep(Duration::from_millis(rng.random_range(0..10))).await;

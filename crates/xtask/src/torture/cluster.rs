@@ -43,14 +43,20 @@ fn text(error: impl std::fmt::Display) -> String {
 
 impl Cluster {
     /// Starts all of them.
-    pub fn start(binary: &Path, folder: &Path, options: &super::Options) -> Result<Cluster, String> {
-        let (count, cluster_time, tls) = (usize::from(options.nodes), options.cluster_time, options.tls);
+    pub fn start(
+        binary: &Path,
+        folder: &Path,
+        options: &super::Options,
+    ) -> Result<Cluster, String> {
+        let (count, cluster_time, tls) =
+            (usize::from(options.nodes), options.cluster_time, options.tls);
         let bind = || TcpListener::bind("127.0.0.1:0").map_err(text);
         let mut proxies: Vec<TcpListener> = (0..count).map(|_| bind()).collect::<Result<_, _>>()?;
         let address = |listener: &TcpListener| listener.local_addr().map_err(text);
         // A node's number is its place in the sorted list.
         proxies.sort_by_key(|listener| address(listener).ok());
-        let links: Vec<Vec<Arc<Link>>> = (0..count).map(|_| (0..count).map(|_| Arc::default()).collect()).collect();
+        let links: Vec<Vec<Arc<Link>>> =
+            (0..count).map(|_| (0..count).map(|_| Arc::default()).collect()).collect();
         let mut nodes = Vec::new();
         for (at, listener) in proxies.into_iter().enumerate() {
             let (listen, bind) = (address(&listener)?, address(&bind()?)?);
@@ -91,7 +97,14 @@ impl Cluster {
         let mut command = Command::new(&self.binary);
         command.args(["start", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"]);
         command.arg(self.folder.join(format!("node{at}")));
-        command.args(["--listen", &listen.to_string(), "--bind", &bind.to_string(), "--join", &self.join]);
+        command.args([
+            "--listen",
+            &listen.to_string(),
+            "--bind",
+            &bind.to_string(),
+            "--join",
+            &self.join,
+        ]);
         if self.cluster_time {
             command.arg("--cluster-time");
         }
@@ -103,7 +116,8 @@ impl Cluster {
         }
         crate::server::ends_with_us(&mut command, libc::SIGKILL);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said).spawn();
-        let mut child = child.map_err(|error| format!("cannot run {}: {error}", self.binary.display()))?;
+        let mut child =
+            child.map_err(|error| format!("cannot run {}: {error}", self.binary.display()))?;
         let out = child.stdout.take().ok_or("no output")?;
         self.nodes[at].child = Some(child);
         let (said, heard) = mpsc::channel();
@@ -112,7 +126,10 @@ impl Cluster {
             // To the end, so that the node never waits for a reader.
             for line in BufReader::new(out).lines().map_while(Result::ok) {
                 if let Some(url) = line.trim().strip_prefix("sql ") {
-                    sql = url.split_once('@').and_then(|(_, rest)| rest.split('/').next()?.parse().ok()).or(sql);
+                    sql = url
+                        .split_once('@')
+                        .and_then(|(_, rest)| rest.split('/').next()?.parse().ok())
+                        .or(sql);
                 }
                 if line.starts_with("Ready") {
                     let _ = said.send(sql);
@@ -128,7 +145,8 @@ impl Cluster {
 
     fn signal(&self, at: usize, signal: i32) {
         if let Some(child) = &self.nodes[at].child {
-            // SAFETY: a signal to a child that was not waited for yet, so that its number is still its own.
+            // SAFETY: a signal to a child that was not waited for yet, so that its number is still
+            // its own.
             unsafe { libc::kill(child.id() as i32, signal) };
         }
     }
@@ -153,7 +171,9 @@ impl Cluster {
         let current = if full { FULL_BYTES } else { libc::RLIM_INFINITY };
         let limit = libc::rlimit { rlim_cur: current, rlim_max: libc::RLIM_INFINITY };
         // SAFETY: the limit outlives the call, and what was is not asked for.
-        unsafe { libc::prlimit(child.id() as i32, libc::RLIMIT_FSIZE, &limit, std::ptr::null_mut()) };
+        unsafe {
+            libc::prlimit(child.id() as i32, libc::RLIMIT_FSIZE, &limit, std::ptr::null_mut())
+        };
     }
 
     /// A node that ended by itself; that is for whoever asks to judge.

@@ -1,7 +1,10 @@
-//! What stands between nodes: a TCP proxy that can be slow, deaf or shut, for each direction between two nodes.
+//! What stands between nodes: a TCP proxy that can be slow, deaf or shut, for each direction
+//! between two nodes.
 //!
-//! A node reaches another through that one's proxy. Who calls is read from the first bytes of its connection (its hello: the sender's number at byte
-//! 26); they are passed on unchanged. Of a connection that begins with TLS nobody can read that: it is left alone, and its nodes are killed and stopped only.
+//! A node reaches another through that one's proxy. Who calls is read from the first bytes of its
+//! connection (its hello: the sender's number at byte 26); they are passed on unchanged. Of a
+//! connection that begins with TLS nobody can read that: it is left alone, and its nodes are killed
+//! and stopped only.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -49,7 +52,8 @@ pub fn stand(listener: TcpListener, to: SocketAddr, links: Vec<Arc<Link>>) {
         for caller in listener.incoming().map_while(Result::ok) {
             let links = links.clone();
             std::thread::spawn(move || {
-                let _ = carry(caller, to, &links); // A connection that fails is a connection that failed.
+                // A connection that fails is a connection that failed.
+                let _ = carry(caller, to, &links);
             });
         }
     });
@@ -58,7 +62,9 @@ pub fn stand(listener: TcpListener, to: SocketAddr, links: Vec<Arc<Link>>) {
 fn carry(mut caller: TcpStream, to: SocketAddr, links: &[Arc<Link>]) -> std::io::Result<()> {
     let mut hello = [0; HELLO_BYTES];
     caller.read_exact(&mut hello)?;
-    let number = u32::from_le_bytes([hello[FROM], hello[FROM + 1], hello[FROM + 2], hello[FROM + 3]]) as usize;
+    let number =
+        u32::from_le_bytes([hello[FROM], hello[FROM + 1], hello[FROM + 2], hello[FROM + 3]])
+            as usize;
     let undisturbed = Arc::default();
     let link = match hello[0] {
         HANDSHAKE => &undisturbed,

@@ -1,4 +1,5 @@
-//! What processes and the machine have burnt. Linux only: elsewhere there is nothing to read, and all is zero.
+//! What processes and the machine have burnt. Linux only: elsewhere there is nothing to read, and
+//! all is zero.
 
 use std::fs;
 
@@ -17,11 +18,17 @@ pub struct Cpu {
 impl Cpu {
     /// Now, of these processes.
     pub fn of(processes: impl IntoIterator<Item = u32>) -> Cpu {
-        let stat = |process: u32| fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let stat =
+            |process: u32| fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         // Counted from behind the name, which may hold anything: user and system.
         let ticks = |stat: String| -> u64 {
             let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
-            behind.split_whitespace().skip(11).take(2).filter_map(|number| number.parse::<u64>().ok()).sum()
+            behind
+                .split_whitespace()
+                .skip(11)
+                .take(2)
+                .filter_map(|number| number.parse::<u64>().ok())
+                .sum()
         };
         let own: u64 = processes.into_iter().map(|process| ticks(stat(process))).sum();
         let all = fs::read_to_string("/proc/stat").unwrap_or_default();

@@ -32,7 +32,8 @@ impl Keys {
             *sum += (rank as f64).powf(-ZIPF);
             Some(*sum)
         };
-        let sums = if mix == Mix::Retwis { (1..=many).scan(0.0, weigh).collect() } else { Vec::new() };
+        let sums =
+            if mix == Mix::Retwis { (1..=many).scan(0.0, weigh).collect() } else { Vec::new() };
         Keys { many, sums }
     }
 
@@ -104,11 +105,16 @@ impl Plan {
     }
 
     /// One attempt at it.
-    pub async fn attempt(&self, database: &dyn Database, age: &mut Option<Age>) -> Result<Outcome, Failure> {
+    pub async fn attempt(
+        &self,
+        database: &dyn Database,
+        age: &mut Option<Age>,
+    ) -> Result<Outcome, Failure> {
         let mut transaction = database.begin(Begin { mode: Mode::ReadWrite, age: *age }).await?;
         *age = Some(transaction.age());
         for key in &self.reads {
-            // What is to be written is locked so at once, where there are locks: else two of the same would wait for each other.
+            // What is to be written is locked so at once, where there are locks: else two of the
+            // same would wait for each other.
             let lock = if self.writes.contains(key) { Lock::Exclusive } else { Lock::Shared };
             match transaction.get(key, lock).await {
                 Ok(_) => {}

@@ -1,11 +1,14 @@
-//! The TAPIR paper's workloads, on three replicas that are processes of this program and a client that is a fourth.
+//! The TAPIR paper's workloads, on three replicas that are processes of this program and a client
+//! that is a fourth.
 //!
 //! ```text
 //!   this process: a node without a replica, closed-loop clients ──▶ loopback ──▶ three processes, a replica each
 //! ```
 //!
-//! It is the paper's artifact in small: its clients are coordinators, and so are the sessions of a node. Logs are kept in memory, unless `--durable` says otherwise. What is printed: transactions that
-//! committed, attempts that did not, what they took, and what the processes and the rest of the machine have burnt meanwhile.
+//! It is the paper's artifact in small: its clients are coordinators, and so are the sessions of a
+//! node. Logs are kept in memory, unless `--durable` says otherwise. What is printed: transactions
+//! that committed, attempts that did not, what they took, and what the processes and the rest of
+//! the machine have burnt meanwhile.
 
 mod cpu;
 mod mix;
@@ -39,13 +42,15 @@ fn is_compared_with(protocol: &Protocol) -> bool {
 
 fn protocol(name: &str) -> Result<&'static Protocol, String> {
     let known = || Protocol::ALL.map(|protocol| protocol.name).join(", ");
-    Protocol::named(name).ok_or_else(|| format!("no protocol is called {name}; there are {}", known()))
+    Protocol::named(name)
+        .ok_or_else(|| format!("no protocol is called {name}; there are {}", known()))
 }
 
 /// How much of it.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The protocols, one after the other; qwstore first, if it is among them, as the others are compared with it.
+    /// The protocols, one after the other; qwstore first, if it is among them, as the others are
+    /// compared with it.
     #[arg(long, value_parser = protocol, value_delimiter = ',', default_value = "qwstore,tapir,tapir-serializable,spanner")]
     protocol: Vec<&'static Protocol>,
     /// How many clients are at work at once.
@@ -88,14 +93,30 @@ pub async fn run(mix: Mix, options: &Options) -> Result<(), String> {
     );
     println!(
         "{:<20} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8} {:>12} {:>8}",
-        "protocol", "tx/s", "× qwstore", "aborted", "p50 ms", "p99 ms", "unknown", "CPU µs/tx", "others"
+        "protocol",
+        "tx/s",
+        "× qwstore",
+        "aborted",
+        "p50 ms",
+        "p99 ms",
+        "unknown",
+        "CPU µs/tx",
+        "others"
     );
     let mut protocols = options.protocol.clone();
-    protocols.sort_by_key(|protocol| !is_compared_with(protocol)); // What is compared with comes first.
+    // What is compared with comes first.
+    protocols.sort_by_key(|protocol| !is_compared_with(protocol));
     let mut compared = None;
     for protocol in &protocols {
-        let Measured { committed, aborted, unknown, seconds, latency_us, cpu_seconds, others_seconds } =
-            measure(mix, protocol, options).await?;
+        let Measured {
+            committed,
+            aborted,
+            unknown,
+            seconds,
+            latency_us,
+            cpu_seconds,
+            others_seconds,
+        } = measure(mix, protocol, options).await?;
         let ms = |quantile| latency_us.value_at_quantile(quantile) as f64 / 1000.0;
         let each_second = committed as f64 / seconds;
         if is_compared_with(protocol) {
@@ -112,14 +133,18 @@ pub async fn run(mix: Mix, options: &Options) -> Result<(), String> {
             others_seconds / seconds,
         );
     }
-    println!("× qwstore: transactions/s, as a multiple of what a store without transactions did in this run");
+    println!(
+        "× qwstore: transactions/s, as a multiple of what a store without transactions did in this run"
+    );
     println!("others: cores that the rest of the machine kept busy; aborted: attempts, of all");
     Ok(())
 }
 
 /// How many times what the other one did; a dash, if that was not run, or did nothing.
 fn ratio(each_second: f64, other: Option<f64>) -> String {
-    other.filter(|other| *other > 0.0).map_or_else(|| "–".to_owned(), |other| format!("{:.2}", each_second / other))
+    other
+        .filter(|other| *other > 0.0)
+        .map_or_else(|| "–".to_owned(), |other| format!("{:.2}", each_second / other))
 }
 
 async fn measure(mix: Mix, protocol: &Protocol, options: &Options) -> Result<Measured, String> {
@@ -132,7 +157,9 @@ async fn measure(mix: Mix, protocol: &Protocol, options: &Options) -> Result<Mea
         .map(|client| {
             let (database, keys) = (Arc::clone(&database), Arc::clone(&keys));
             let (over, counts) = (Arc::clone(&over), Arc::clone(&counts));
-            tokio::spawn(async move { work(mix, &*database, &keys, u64::from(client), &over, &counts).await })
+            tokio::spawn(async move {
+                work(mix, &*database, &keys, u64::from(client), &over, &counts).await
+            })
         })
         .collect();
     tokio::time::sleep(WARM_UP).await;
@@ -186,7 +213,9 @@ struct Counts {
 
 impl Counts {
     fn reset(&self) {
-        [&self.committed, &self.aborted, &self.unknown].iter().for_each(|count| count.store(0, Relaxed));
+        [&self.committed, &self.aborted, &self.unknown]
+            .iter()
+            .for_each(|count| count.store(0, Relaxed));
     }
 
     fn read(&self) -> (u64, u64, u64) {
@@ -207,7 +236,8 @@ async fn work(
     while !over.load(Relaxed) {
         let (plan, began, mut age) = (Plan::draw(mix, keys, &mut random), Instant::now(), None);
         loop {
-            let outcome = plan.attempt(database, &mut age).await.map_err(|failure| failure.to_string())?;
+            let outcome =
+                plan.attempt(database, &mut age).await.map_err(|failure| failure.to_string())?;
             if again(&outcome) {
                 counts.aborted.fetch_add(1, Relaxed);
                 if over.load(Relaxed) {
@@ -217,7 +247,9 @@ async fn work(
             }
             if let Outcome::Committed { .. } = outcome {
                 counts.committed.fetch_add(1, Relaxed);
-                latency_us.saturating_record(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX));
+                latency_us.saturating_record(
+                    u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+                );
             } else {
                 counts.unknown.fetch_add(1, Relaxed);
             }

@@ -79,22 +79,36 @@ impl Drop for Cluster {
 /// Ports that are free now.
 fn free_addresses(many: u32) -> Result<Vec<String>, String> {
     let wrong = |error| format!("no free port: {error}");
-    let listeners: Result<Vec<TcpListener>, _> = (0..many).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
-    let addresses: Result<Vec<String>, _> =
-        listeners.map_err(wrong)?.iter().map(|listener| Ok(listener.local_addr()?.to_string())).collect();
+    let listeners: Result<Vec<TcpListener>, _> =
+        (0..many).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
+    let addresses: Result<Vec<String>, _> = listeners
+        .map_err(wrong)?
+        .iter()
+        .map(|listener| Ok(listener.local_addr()?.to_string()))
+        .collect();
     addresses.map_err(wrong)
 }
 
 impl Cluster {
     /// Starts all of them.
     pub async fn start(durable: bool) -> Result<Cluster, String> {
-        let program = std::env::current_exe().map_err(|error| format!("where this program is: {error}"))?;
+        let program =
+            std::env::current_exe().map_err(|error| format!("where this program is: {error}"))?;
         let folder = durable.then(|| tempfile::Builder::new().prefix("meridian-keys-").tempdir());
-        let folder = folder.transpose().map_err(|error| format!("cannot make a temporary folder: {error}"))?;
+        let folder = folder
+            .transpose()
+            .map_err(|error| format!("cannot make a temporary folder: {error}"))?;
         let addresses = free_addresses(REPLICAS + 1)?;
         let spawn = |node: u32| {
             let mut command = Command::new(&program);
-            command.args(["workload", "replica", "--node", &node.to_string(), "--members", &addresses.join(",")]);
+            command.args([
+                "workload",
+                "replica",
+                "--node",
+                &node.to_string(),
+                "--members",
+                &addresses.join(","),
+            ]);
             if let Some(folder) = &folder {
                 command.arg("--data").arg(folder.path().join(node.to_string()));
             }
@@ -124,11 +138,15 @@ impl Cluster {
             };
             match made {
                 Ok(()) => break,
-                Err(error) if began.elapsed() > PATIENCE => return Err(format!("the database: {error}")),
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await, // They have not met yet.
+                Err(error) if began.elapsed() > PATIENCE => {
+                    return Err(format!("the database: {error}"));
+                }
+                // They have not met yet.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
-        let found = self.client.find_database(DATABASE).await.map_err(|failure| failure.to_string())?;
+        let found =
+            self.client.find_database(DATABASE).await.map_err(|failure| failure.to_string())?;
         found.ok_or_else(|| "the database is not there".to_owned())
     }
 

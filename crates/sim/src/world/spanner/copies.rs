@@ -1,5 +1,5 @@
-//! Copies of whole shards, in pages, for members that are too far behind: the couriers of two nodes,
-//! and a network that loses, repeats and delays what they say.
+//! Copies of whole shards, in pages, for members that are too far behind: the couriers of two
+//! nodes, and a network that loses, repeats and delays what they say.
 
 use super::{Event, Happening, MS, Whom, World, index};
 use crate::Defect;
@@ -40,7 +40,9 @@ impl World<Spanner> {
             return;
         }
         match envelope::read(Kind::TRANSFER, bytes) {
-            Ok(parcel) => self.with_courier(node, |courier, now_ns, find| courier.hear(now_ns, find, sender, parcel)),
+            Ok(parcel) => self.with_courier(node, |courier, now_ns, find| {
+                courier.hear(now_ns, find, sender, parcel)
+            }),
             Err(why) => self.fail(format!("a part of a copy from {sender} cannot be read: {why}")),
         }
     }
@@ -51,7 +53,9 @@ impl World<Spanner> {
         let now_ns = there.clock.reading().boot_ns;
         let Some(life) = &mut there.life else { return };
         let (members, own) = (&life.members, &mut life.own);
-        act(&mut own.courier, now_ns, &|key| Some(Arc::clone(&members.get(&ShardId(key.shard))?.space)));
+        act(&mut own.courier, now_ns, &|key| {
+            Some(Arc::clone(&members.get(&ShardId(key.shard))?.space))
+        });
         let said = own.courier.drain();
         if !own.courier.is_idle() && !std::mem::replace(&mut own.ticks, true) {
             let whom = self.whom(node);
@@ -71,13 +75,16 @@ impl World<Spanner> {
             }
             Said::Began { key: MachineKey { shard, .. }, to, position } => {
                 self.step(node, ShardId(shard), |replica, now, out| {
-                    replica.with_group(now, out, |group, _| group.snapshot_begun(to, Index(position)));
+                    replica
+                        .with_group(now, out, |group, _| group.snapshot_begun(to, Index(position)));
                 });
             }
             Said::Ended { key: MachineKey { shard, .. }, to, position } => {
                 let index = Index(if position > 0 { position + claims_more } else { 0 });
                 self.step(node, ShardId(shard), |replica, now, out| {
-                    replica.with_group(now, out, |group, out| group.snapshot_delivered(now, to, index, out));
+                    replica.with_group(now, out, |group, out| {
+                        group.snapshot_delivered(now, to, index, out)
+                    });
                 });
             }
             Said::Received(received) => {
@@ -117,9 +124,12 @@ impl World<Spanner> {
             Ok(true) => {
                 *self.changed.entry("whole copy").or_default() += 1;
                 let position = received.extent.position;
-                self.tell(|| format!("{} goes on from a copy through {position}", self.members[node]));
+                self.tell(|| {
+                    format!("{} goes on from a copy through {position}", self.members[node])
+                });
             }
-            Ok(false) | Err(Unfit::Full) => {} // It lacks nothing, or has no room: its leader finds out.
+            // It lacks nothing, or has no room: its leader finds out.
+            Ok(false) | Err(Unfit::Full) => {}
             Err(why) => return self.unfit(node, "take a copy", why),
         }
         self.bear_children(node);

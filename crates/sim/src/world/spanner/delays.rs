@@ -1,4 +1,5 @@
-//! How many messages one after the other a transaction waits for: on a network where each takes the same time, and nothing else takes any.
+//! How many messages one after the other a transaction waits for: on a network where each takes the
+//! same time, and nothing else takes any.
 
 use super::super::one_by_one::ONE;
 use super::{S, World};
@@ -24,35 +25,55 @@ impl World<Spanner> {
         found
     }
 
-    /// Prepared statements, where the table's rows and the catalog are in two groups: the catalog's has no part in them.
+    /// Prepared statements, where the table's rows and the catalog are in two groups: the catalog's
+    /// has no part in them.
     fn delays_of_sql() -> Vec<(&'static str, u64)> {
         let mut world = Self::three(&SIMULATED, None);
         let (leader, other) = (0, 1);
-        world.asks(leader, vec!["CREATE TABLE t (k int PRIMARY KEY, v int)", "INSERT INTO t VALUES (1, 0), (2, 0)"]);
+        world.asks(
+            leader,
+            vec![
+                "CREATE TABLE t (k int PRIMARY KEY, v int)",
+                "INSERT INTO t VALUES (1, 0), (2, 0)",
+            ],
+        );
         world.split_at("\u{2}"); // Rows begin here.
-        let (change, insert) = ("UPDATE t SET v = v + 1 WHERE k = 1", "INSERT INTO t VALUES (3, 0)");
+        let (change, insert) =
+            ("UPDATE t SET v = v + 1 WHERE k = 1", "INSERT INTO t VALUES (3, 0)");
         let mut found = Vec::new();
-        found.push(("SQL: UPDATE of a row, at the leader", world.asks(leader, vec![change, change])));
+        found.push((
+            "SQL: UPDATE of a row, at the leader",
+            world.asks(leader, vec![change, change]),
+        ));
         found.push(("SQL: UPDATE of a row, elsewhere", world.asks(other, vec![change, change])));
         let transaction = vec![change, "BEGIN", change, "COMMIT"];
-        found.push(("SQL: COMMIT of such a transaction, elsewhere", world.asks(other, transaction)));
+        found
+            .push(("SQL: COMMIT of such a transaction, elsewhere", world.asks(other, transaction)));
         found.push(("SQL: INSERT, at the leader", world.asks(leader, vec![change, insert])));
         let read = "SELECT v FROM t WHERE k = 1";
         found.push(("SQL: SELECT of a row, at its leader", world.asks(leader, vec![read, read])));
         found.push(("SQL: SELECT of a row, elsewhere", world.asks(other, vec![read, read])));
         // An index on another column, so that its entries lie apart from the rows that they name.
-        let many = "INSERT INTO t VALUES (10, 3), (12, 3), (14, 3), (15, 4), (16, 3), (18, 3), (20, 3)";
+        let many =
+            "INSERT INTO t VALUES (10, 3), (12, 3), (14, 3), (15, 4), (16, 3), (18, 3), (20, 3)";
         world.asks(leader, vec!["CREATE INDEX ON t (v)", many]);
         let listed = "SELECT v FROM t WHERE k IN (10, 12, 14, 16, 18, 20)";
-        found.push(("SQL: SELECT of six rows by their keys, elsewhere", world.asks(other, vec![listed, listed])));
+        found.push((
+            "SQL: SELECT of six rows by their keys, elsewhere",
+            world.asks(other, vec![listed, listed]),
+        ));
         let indexed = "SELECT k FROM t WHERE v = 3";
-        found.push(("SQL: SELECT of six rows through an index, elsewhere", world.asks(other, vec![indexed, indexed])));
+        found.push((
+            "SQL: SELECT of six rows through an index, elsewhere",
+            world.asks(other, vec![indexed, indexed]),
+        ));
         let schema = "ALTER TABLE t ADD COLUMN w int";
         found.push(("SQL: ALTER TABLE, at the leader of both", world.asks(leader, vec![schema])));
         found
     }
 
-    /// Runs prepared statements one after the other in a session at a node, and says what the last one waited for.
+    /// Runs prepared statements one after the other in a session at a node, and says what the last
+    /// one waited for.
     fn asks(&mut self, node: usize, statements: Vec<&'static str>) -> u64 {
         let Some(life) = &self.nodes[node].life else { return u64::MAX };
         let (engine, desk) = (Arc::clone(&life.engine), Handle(Arc::clone(&life.desk)));
@@ -90,22 +111,50 @@ impl World<Spanner> {
         let change = |name: &str| Step::Append(name.to_owned(), 1);
         let mut found = Vec::new();
         let (leader, other) = (0, 1);
-        found.push(("one group: write, at the leader", world.takes(leader, Mode::ReadWrite, vec![write("ra")])));
-        found.push(("one group: write, elsewhere", world.takes(other, Mode::ReadWrite, vec![write("ra")])));
-        found.push(("one group: read and write, elsewhere", world.takes(other, Mode::ReadWrite, vec![change("lb")])));
-        found.push(("one group: read-only, at the leader", world.takes(leader, NOW, vec![read("ra"), read("lb")])));
+        found.push((
+            "one group: write, at the leader",
+            world.takes(leader, Mode::ReadWrite, vec![write("ra")]),
+        ));
+        found.push((
+            "one group: write, elsewhere",
+            world.takes(other, Mode::ReadWrite, vec![write("ra")]),
+        ));
+        found.push((
+            "one group: read and write, elsewhere",
+            world.takes(other, Mode::ReadWrite, vec![change("lb")]),
+        ));
+        found.push((
+            "one group: read-only, at the leader",
+            world.takes(leader, NOW, vec![read("ra"), read("lb")]),
+        ));
         found.push(("one group: read-only, elsewhere", world.takes(other, NOW, vec![read("ra")])));
         world.until(S, |_| false);
         let past = Mode::ReadOnly(ReadAt::AtLeast(Timestamp::end_of(world.now() - 8 * S)));
-        found.push(("one group: some time ago, elsewhere", world.takes(other, past, vec![read("ra"), read("lb")])));
+        found.push((
+            "one group: some time ago, elsewhere",
+            world.takes(other, past, vec![read("ra"), read("lb")]),
+        ));
         world.split_at("m");
         let both = || vec![write("lb"), write("ra")];
-        found.push(("two groups led here: write both", world.takes(leader, Mode::ReadWrite, both())));
-        world.until(4 * ONE, |_| false); // The participant's log has the outcome: appends wait for one another.
-        found.push(("two groups led elsewhere: write both", world.takes(other, Mode::ReadWrite, both())));
+        found.push((
+            "two groups led here: write both",
+            world.takes(leader, Mode::ReadWrite, both()),
+        ));
+        // The participant's log has the outcome: appends wait for one another.
+        world.until(4 * ONE, |_| false);
+        found.push((
+            "two groups led elsewhere: write both",
+            world.takes(other, Mode::ReadWrite, both()),
+        ));
         world.until(2 * S, |_| false);
-        found.push(("two groups led here: read-only", world.takes(leader, NOW, vec![read("lb"), read("ra")])));
-        found.push(("two groups led here: read-only, again", world.takes(leader, NOW, vec![read("lb"), read("ra")])));
+        found.push((
+            "two groups led here: read-only",
+            world.takes(leader, NOW, vec![read("lb"), read("ra")]),
+        ));
+        found.push((
+            "two groups led here: read-only, again",
+            world.takes(leader, NOW, vec![read("lb"), read("ra")]),
+        ));
         world.until(2 * S, |_| false);
         let two = || vec![read("lb"), read("ra")];
         found.push(("two groups led elsewhere: read-only", world.takes(other, NOW, two())));
@@ -113,12 +162,21 @@ impl World<Spanner> {
         let negotiated = world.takes_with(other, NOW, two(), Scope::Negotiated);
         found.push(("two groups led elsewhere: the same, negotiated", negotiated));
         let mixed = || vec![read("lb"), write("ra")];
-        found.push(("two groups led here: read one, write one", world.takes(leader, Mode::ReadWrite, mixed())));
-        found.push(("two groups led here: the same again", world.takes(leader, Mode::ReadWrite, mixed())));
+        found.push((
+            "two groups led here: read one, write one",
+            world.takes(leader, Mode::ReadWrite, mixed()),
+        ));
+        found.push((
+            "two groups led here: the same again",
+            world.takes(leader, Mode::ReadWrite, mixed()),
+        ));
         let second = ShardId(1);
         world.step(leader, second, |replica, now, out| replica.abdicate(now, out));
         world.until(3 * S, |_| false);
-        found.push(("two groups, one led here: write both", world.takes(leader, Mode::ReadWrite, both())));
+        found.push((
+            "two groups, one led here: write both",
+            world.takes(leader, Mode::ReadWrite, both()),
+        ));
         found
     }
 
@@ -130,7 +188,9 @@ impl World<Spanner> {
         let ask = Ask::Split { at: key.into(), shard: ShardId(1) };
         let request = Request::plain(transaction, Age { began_ns: 0, node: 1, number }, 1, ask);
         let from = crate::life::address(self.members[node], shard);
-        self.step(node, shard, |replica, now, out| replica.on_message(now, from, Message::Ask(request), out));
+        self.step(node, shard, |replica, now, out| {
+            replica.on_message(now, from, Message::Ask(request), out)
+        });
         self.until(3 * S, |_| false);
     }
 }

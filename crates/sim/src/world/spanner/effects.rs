@@ -21,7 +21,13 @@ impl World<Spanner> {
         match effect {
             Effect::Install { at, writes, index, term, decided_elsewhere } => {
                 if !member.replica.is_witness() {
-                    self.watch_install(node, (shard, at), &writes, (index, term), decided_elsewhere);
+                    self.watch_install(
+                        node,
+                        (shard, at),
+                        &writes,
+                        (index, term),
+                        decided_elsewhere,
+                    );
                 }
                 if self.options.defect == Some(Defect::InstalledLate) {
                     let Some(member) = self.member(node, shard) else { return };
@@ -30,7 +36,11 @@ impl World<Spanner> {
                     return self.push(after, whom, Event::Of(Happening::Late(shard)));
                 }
                 let halves = self.options.defect == Some(Defect::HalfInstalled) && node == 1;
-                let all = if halves && writes.len() > 1 { &writes[..writes.len() - 1] } else { &writes[..] };
+                let all = if halves && writes.len() > 1 {
+                    &writes[..writes.len() - 1]
+                } else {
+                    &writes[..]
+                };
                 let Some(member) = self.member(node, shard) else { return };
                 member.space.install(at, all, index.0, term.0);
             }
@@ -38,7 +48,11 @@ impl World<Spanner> {
                 // What a planted defect keeps back is not kept back from the child.
                 member.install_late();
                 life.desk.learn_route(&key, key.clone(), child);
-                member.space.divide(Split { at, key, child: child.0, rows, hollow }, index.0, term.0);
+                member.space.divide(
+                    Split { at, key, child: child.0, rows, hollow },
+                    index.0,
+                    term.0,
+                );
                 self.push(0, whom, Event::Of(Happening::Bear));
             }
             Effect::Serve(mut serve) => {
@@ -51,7 +65,10 @@ impl World<Spanner> {
                         self.push(
                             0,
                             whom,
-                            Event::Of(Happening::Hear((number, id), Heard::Read { footing, at, deadline })),
+                            Event::Of(Happening::Hear(
+                                (number, id),
+                                Heard::Read { footing, at, deadline },
+                            )),
                         );
                     }
                     _ => {
@@ -69,25 +86,32 @@ impl World<Spanner> {
             }
             Effect::Leader(leader) => {
                 if let Some(tell) = self.options.tell {
-                    tell(&format!("{} follows {leader:?} in shard {}", self.members[node], shard.0));
+                    tell(&format!(
+                        "{} follows {leader:?} in shard {}",
+                        self.members[node], shard.0
+                    ));
                 }
                 if let Some(leader) = leader {
                     life.desk.set_leader(shard, leader);
                 }
             }
             Effect::SendSnapshot { to, index, witness, term } => {
-                let order = Order { key: journal::key(shard), to, index: index.0, term: term.0, witness };
+                let order =
+                    Order { key: journal::key(shard), to, index: index.0, term: term.0, witness };
                 self.push(MS, whom, Event::Of(Happening::Copy(order)));
             }
             Effect::Members(_) => {}
-            Effect::Removed { index } => self.push(0, whom, Event::Of(Happening::Removed { shard, index })),
+            Effect::Removed { index } => {
+                self.push(0, whom, Event::Of(Happening::Removed { shard, index }))
+            }
             Effect::Stop { why } => self.fail(format!("{} stops: {why}", self.members[node])),
         }
     }
 
     pub(super) fn serve(&mut self, node: usize, shard: ShardId, serve: Serve) {
         let Some(member) = self.member(node, shard) else { return };
-        let Serve { reply_to, id, footing, at, range, reverse, limit_rows, versions, deadline } = serve;
+        let Serve { reply_to, id, footing, at, range, reverse, limit_rows, versions, deadline } =
+            serve;
         let found = member.space.scan(&range, at, reverse, limit_rows as usize, 1 << 16);
         if found.is_ok() {
             self.watch_read(shard, range, at);
@@ -97,7 +121,9 @@ impl World<Spanner> {
                 let committed_at = if versions { chunk.at } else { Vec::new() };
                 Reply::Rows { id, footing, at, rows: chunk.rows, rest: chunk.rest, committed_at }
             }
-            Err(error) if matches!(error, StoreError::Damaged { .. }) => return self.unfit(node, "read", error.into()),
+            Err(error) if matches!(error, StoreError::Damaged { .. }) => {
+                return self.unfit(node, "read", error.into());
+            }
             Err(error) => Reply::refused(id, error),
         };
         self.send(node, shard, 0, deadline, reply_to, Message::Answer(reply));

@@ -1,4 +1,5 @@
-//! One situation, played: a node has asked something and ends, and the answer comes to its next life, whose sessions count from one again.
+//! One situation, played: a node has asked something and ends, and the answer comes to its next
+//! life, whose sessions count from one again.
 
 use super::{MS, S, World};
 use crate::Defect;
@@ -17,7 +18,8 @@ use meridian_txn::{Lock, Mode, ReadAt};
 use std::sync::Arc;
 
 impl World<Spanner> {
-    /// What a session of the next life reads of a key that is 2, when an answer comes that the life before has asked for, of another key, which is 1.
+    /// What a session of the next life reads of a key that is 2, when an answer comes that the life
+    /// before has asked for, of another key, which is 1.
     pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
         let mut world = World::<Spanner>::three(&SIMULATED, defect);
         let (leader, node, shard) = (0, 1, ShardId(0));
@@ -30,12 +32,22 @@ impl World<Spanner> {
         let life = world.nodes[node].life.as_ref()?;
         let (gateway, desk) = (Arc::clone(&life.gateway), Arc::clone(&life.desk));
         let number = Handle(Arc::clone(&desk)).new_number() + 1;
-        let (mode, steps) = (Mode::ReadOnly(ReadAt::Now), vec![Step::Read("rb".to_owned(), Lock::Shared)]);
-        let plan =
-            Plan { mode, steps, mark: None, rows: 1, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None };
+        let (mode, steps) =
+            (Mode::ReadOnly(ReadAt::Now), vec![Step::Read("rb".to_owned(), Lock::Shared)]);
+        let plan = Plan {
+            mode,
+            steps,
+            mark: None,
+            rows: 1,
+            scope: Scope::Open,
+            alone: false,
+            schema: None,
+            dawdles_ns: None,
+        };
         let (seen, began) = (Arc::default(), world.now());
         let there = &mut world.clients[0];
-        (there.node, there.mode, there.mark, there.start, there.seen) = (node, mode, None, began, Arc::clone(&seen));
+        (there.node, there.mode, there.mark, there.start, there.seen) =
+            (node, mode, None, began, Arc::clone(&seen));
         there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, seen)));
         world.poll(0);
         let space = &world.nodes[leader].life.as_ref()?.members.get(&shard)?.space;
@@ -43,9 +55,11 @@ impl World<Spanner> {
         let (at, rows) = (stored.at, vec![("ra".into(), stored.value?)]);
         let footing = Footing { term: 1, birth: 0 };
         let answer = Reply::Rows { id: 1, footing, at, rows, rest: None, committed_at: Vec::new() };
-        let (from, home) = (address(world.members[leader], shard), address(world.members[node], shard));
+        let (from, home) =
+            (address(world.members[leader], shard), address(world.members[node], shard));
         let to = Address { incarnation: before, role: Role::Coordinator(number), ..home };
-        let (disk, frame) = (world.disk(leader), envelope::write_frame(KIND, from, to, &Message::Answer(answer)));
+        let (disk, frame) =
+            (world.disk(leader), envelope::write_frame(KIND, from, to, &Message::Answer(answer)));
         world.arrive(leader, node, disk, &frame);
         world.until(10 * S, |world| world.clients[0].attempt.is_none());
         world.history.last()?.ops.iter().find_map(|op| match op {

@@ -149,7 +149,12 @@ impl Carried for Spanner {
         }
     }
 
-    fn settle(world: &mut World<Self>, node: usize, now_ns: u64, checkpoint: bool) -> Result<(), StoreError> {
+    fn settle(
+        world: &mut World<Self>,
+        node: usize,
+        now_ns: u64,
+        checkpoint: bool,
+    ) -> Result<(), StoreError> {
         let Some(life) = &mut world.nodes[node].life else { return Ok(()) };
         life.settle(now_ns, HISTORY, checkpoint, world.options.defect)
     }
@@ -179,7 +184,8 @@ impl Carried for Spanner {
         matches!(event, Happening::Hear(..) | Happening::Serve(..))
     }
 
-    /// What coordinators and leaders say to one another; what members say among themselves is too much for a reader.
+    /// What coordinators and leaders say to one another; what members say among themselves is too
+    /// much for a reader.
     fn line(me: NodeId, from: NodeId, role: Role, message: &Message) -> Option<String> {
         match (role, message) {
             (
@@ -207,7 +213,10 @@ impl Carried for Spanner {
                     Ask::Abort | Ask::KeepAlive => "gives up".to_owned(),
                     Ask::Withdraw => "wants nothing any more".to_owned(),
                 };
-                Some(format!("{me} is asked by {from}: {}.{id} {what}, on {footing:?}", transaction.number))
+                Some(format!(
+                    "{me} is asked by {from}: {}.{id} {what}, on {footing:?}",
+                    transaction.number
+                ))
             }
             (Role::Coordinator(number), Message::Answer(reply)) => {
                 let what = match reply {
@@ -219,7 +228,8 @@ impl Carried for Spanner {
         }
     }
 
-    /// No lock is held, nothing is owed, and each shard has had a moment in which nothing was under way and all its members knew as much.
+    /// No lock is held, nothing is owed, and each shard has had a moment in which nothing was under
+    /// way and all its members knew as much.
     fn is_at_rest(world: &World<Self>, rested: &mut BTreeSet<ShardId>) -> bool {
         let lives = || world.nodes.iter().filter_map(|node| node.life.as_ref());
         let agreed = |group: &Group| group.last_index() == group.commit_index();
@@ -283,14 +293,19 @@ impl World<Spanner> {
 
     /// Whether those are members of a shard who are to be, and all of them know as much.
     fn is_known_everywhere(&self, shard: ShardId) -> bool {
-        let member = |node: usize| self.nodes[node].life.as_ref().and_then(|life| life.members.get(&shard));
+        let member =
+            |node: usize| self.nodes[node].life.as_ref().and_then(|life| life.members.get(&shard));
         let group = |node: usize| member(node).map(|member| member.replica.group());
-        let Some(newest) = (0..self.nodes.len()).filter_map(group).max_by_key(|group| group.commit_index()) else {
+        let Some(newest) =
+            (0..self.nodes.len()).filter_map(group).max_by_key(|group| group.commit_index())
+        else {
             return false;
         };
         let to_be = newest.membership().nodes();
         (0..self.nodes.len()).all(|node| match group(node) {
-            Some(group) => to_be.contains(&self.members[node]) && group.commit_index() == newest.commit_index(),
+            Some(group) => {
+                to_be.contains(&self.members[node]) && group.commit_index() == newest.commit_index()
+            }
             None => !to_be.contains(&self.members[node]) || self.gone.contains(&node),
         })
     }

@@ -1,6 +1,7 @@
 //! Groups that get other members, whatever else happens.
 //!
-//! 1. Whoever may be lost for good (`injuries`) is never needed: where members move, at most one node is injured, and at least three of five vote.
+//! 1. Whoever may be lost for good (`injuries`) is never needed: where members move, at most one
+//!    node is injured, and at least three of five vote.
 //! 2. Who asks for other members asks once: whoever leads goes on with what the log says.
 
 use super::{Event, Happening, MS, S, World};
@@ -35,7 +36,9 @@ impl World<Spanner> {
     pub(super) fn move_members(&mut self) {
         let mut leaders: Vec<(usize, ShardId)> = Vec::new();
         for (node, there) in self.nodes.iter().enumerate() {
-            let Some(life) = there.life.as_ref().filter(|_| !self.is_stopped(node)) else { continue };
+            let Some(life) = there.life.as_ref().filter(|_| !self.is_stopped(node)) else {
+                continue;
+            };
             let led = life.members.iter().filter(|(_, member)| member.replica.is_serving());
             leaders.extend(led.map(|(shard, _)| (node, *shard)));
         }
@@ -44,7 +47,12 @@ impl World<Spanner> {
         }
         let (node, shard) = leaders[self.movers.random_range(0..leaders.len())];
         let ask = self.some_members();
-        self.tell(|| format!("{} is asked for other members of shard {}: {ask:?}", self.members[node], shard.0));
+        self.tell(|| {
+            format!(
+                "{} is asked for other members of shard {}: {ask:?}",
+                self.members[node], shard.0
+            )
+        });
         *self.changed.entry("members to change").or_default() += 1;
         self.ask_for_members(node, shard, ask);
     }
@@ -72,7 +80,8 @@ impl World<Spanner> {
         let learners = self.movers.random_range(voters..=all);
         let (voters, learners) = (most[..voters].to_vec(), most[voters..learners].to_vec());
         // A witness keeps the log for a while: not for whoever comes after one that is lost.
-        let witness = voters.len() > 2 && Spanner::spares(self) == 0 && self.movers.random_bool(0.3);
+        let witness =
+            voters.len() > 2 && Spanner::spares(self) == 0 && self.movers.random_bool(0.3);
         let witnesses = if witness { vec![voters[0]] } else { Vec::new() };
         Ask::Members(Members { voters, learners, witnesses })
     }
@@ -85,7 +94,12 @@ impl World<Spanner> {
         match life.invite(shard, stay) {
             Ok(true) => {
                 *self.changed.entry("member added").or_default() += 1;
-                self.tell(|| format!("{} is invited to shard {} since {}", self.members[node], shard.0, stay.since));
+                self.tell(|| {
+                    format!(
+                        "{} is invited to shard {} since {}",
+                        self.members[node], shard.0, stay.since
+                    )
+                });
                 self.perform(node, shard);
             }
             Ok(false) | Err(Unfit::Full) => {} // Not now: the leader goes on speaking.
@@ -100,7 +114,12 @@ impl World<Spanner> {
         match life::full(life.remove(shard, index)) {
             Ok(false) => {
                 *self.changed.entry("member removed").or_default() += 1;
-                self.tell(|| format!("{} is no member of shard {} since {index}", self.members[node], shard.0));
+                self.tell(|| {
+                    format!(
+                        "{} is no member of shard {} since {index}",
+                        self.members[node], shard.0
+                    )
+                });
                 self.bear_children(node);
                 self.write(node);
             }

@@ -1,5 +1,5 @@
-//! One situation, played: a session reads a snapshot at its node's member, and goes on after that member was removed and another one invited, which has
-//! nothing yet.
+//! One situation, played: a session reads a snapshot at its node's member, and goes on after that
+//! member was removed and another one invited, which has nothing yet.
 
 use super::{S, World};
 use crate::spanner::{SIMULATED, Spanner};
@@ -28,7 +28,11 @@ impl World<Spanner> {
             world.takes(leader, Mode::ReadWrite, vec![Step::Write(name.to_owned(), Some(1))]);
         }
         let slot = |world: &World<Spanner>| {
-            world.nodes[node].life.as_ref().map(|life| life.desk.readable(shard).closed).unwrap_or_default()
+            world.nodes[node]
+                .life
+                .as_ref()
+                .map(|life| life.desk.readable(shard).closed)
+                .unwrap_or_default()
         };
         world.until(10 * S, |_| false); // What was written is closed at every member.
         let at = slot(&world);
@@ -38,13 +42,17 @@ impl World<Spanner> {
         let (tell_first, tell_second) = (Arc::clone(&first), Arc::clone(&second));
         let session = async move {
             let mode = Mode::ReadOnly(ReadAt::Exact(at));
-            let mut transaction = gateway.begin(Begin { mode, age: None }).await.expect("a node that serves");
+            let mut transaction =
+                gateway.begin(Begin { mode, age: None }).await.expect("a node that serves");
             *tell_first.lock() = Some(transaction.get(&"ra".into(), Lock::Shared).await);
             let _ = until_replaced.await;
             *tell_second.lock() = Some(transaction.get(&"rb".into(), Lock::Shared).await);
         };
         world.send_out(node, Box::pin(session));
-        assert!(matches!(*first.lock(), Some(Ok(Some(_)))), "it reads here, without asking another node");
+        assert!(
+            matches!(*first.lock(), Some(Ok(Some(_)))),
+            "it reads here, without asking another node"
+        );
         let has_member = |world: &World<Spanner>| {
             world.nodes[node].life.as_ref().is_some_and(|life| life.members.contains_key(&shard))
         };

@@ -1,5 +1,5 @@
-//! One situation, played: a leader sleeps through the end of its lease, another leads and commits, and a session of the first wakes before anything that
-//! its node was told meanwhile.
+//! One situation, played: a leader sleeps through the end of its lease, another leads and commits,
+//! and a session of the first wakes before anything that its node was told meanwhile.
 
 use super::{S, World};
 use crate::Defect;
@@ -22,13 +22,22 @@ impl World<Spanner> {
         world.takes(awake, Mode::ReadWrite, write(2));
         let steps = vec![Step::Read("ra".to_owned(), Lock::Shared)];
         let mode = Mode::ReadOnly(ReadAt::Now);
-        let plan =
-            Plan { mode, steps, mark: None, rows: 1, scope: Scope::Open, alone: false, schema: None, dawdles_ns: None };
+        let plan = Plan {
+            mode,
+            steps,
+            mark: None,
+            rows: 1,
+            scope: Scope::Open,
+            alone: false,
+            schema: None,
+            dawdles_ns: None,
+        };
         let life = world.nodes[asleep].life.as_ref()?;
         let (gateway, desk) = (Arc::clone(&life.gateway), Arc::clone(&life.desk));
         let (seen, began) = (Arc::default(), world.now());
         let there = &mut world.clients[0];
-        (there.node, there.mode, there.mark, there.start, there.seen) = (asleep, mode, None, began, Arc::clone(&seen));
+        (there.node, there.mode, there.mark, there.start, there.seen) =
+            (asleep, mode, None, began, Arc::clone(&seen));
         there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, Arc::clone(&seen))));
         world.poll(0);
         world.until(20 * S, |world| world.clients[0].attempt.is_none());

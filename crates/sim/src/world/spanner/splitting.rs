@@ -42,24 +42,40 @@ impl World<Spanner> {
         }
         let key = keys[self.rng.random_range(0..keys.len())].clone();
         let mut leaders = Vec::new();
-        for (node, life) in self.nodes.iter().enumerate().filter_map(|(node, there)| Some((node, there.life.as_ref()?)))
+        for (node, life) in self
+            .nodes
+            .iter()
+            .enumerate()
+            .filter_map(|(node, there)| Some((node, there.life.as_ref()?)))
         {
             for (led, member) in &life.members {
-                let within = member.replica.bounds().contains(&key) && member.replica.bounds().start != key;
+                let within =
+                    member.replica.bounds().contains(&key) && member.replica.bounds().start != key;
                 if member.replica.is_serving() && within && !self.is_stopped(node) {
                     leaders.push((node, *led));
                 }
             }
         }
         let Some((node, parent)) = leaders.pop() else { return };
-        self.tell(|| format!("{} is asked to split {key:?} off shard {} as {}", self.members[node], parent.0, shard.0));
+        self.tell(|| {
+            format!(
+                "{} is asked to split {key:?} off shard {} as {}",
+                self.members[node], parent.0, shard.0
+            )
+        });
         let me = self.members[node];
         let transaction = TransactionId { node: me.0, incarnation: 0, number: NOBODY };
         let age = Age { began_ns: 0, node: me.0, number: NOBODY };
-        let request = Request::plain(transaction, age, u64::from(shard.0), Ask::Split { at: key, shard });
-        let from =
-            Address { incarnation: Incarnation(0), role: Role::Coordinator(NOBODY), ..life::address(me, parent) };
-        self.step(node, parent, |replica, now, out| replica.on_message(now, from, Message::Ask(request), out));
+        let request =
+            Request::plain(transaction, age, u64::from(shard.0), Ask::Split { at: key, shard });
+        let from = Address {
+            incarnation: Incarnation(0),
+            role: Role::Coordinator(NOBODY),
+            ..life::address(me, parent)
+        };
+        self.step(node, parent, |replica, now, out| {
+            replica.on_message(now, from, Message::Ask(request), out)
+        });
     }
 
     /// What is split is settled; the members of new shards come to life.
@@ -87,7 +103,9 @@ impl World<Spanner> {
             Ok(born) => {
                 for shard in born {
                     *self.changed.entry("shard born").or_default() += 1;
-                    self.tell(|| format!("{} has a member of shard {} now", self.members[node], shard.0));
+                    self.tell(|| {
+                        format!("{} has a member of shard {} now", self.members[node], shard.0)
+                    });
                     self.perform(node, shard);
                 }
             }

@@ -22,11 +22,20 @@ impl World<Tapir> {
         let (here, change) = (1, Mode::ReadWrite);
         let mut found = vec![
             ("one shard: write", world.takes(here, change, vec![write("ra")])),
-            ("one shard: read and write", world.takes(here, change, vec![Step::Append("lb".to_owned(), 1)])),
+            (
+                "one shard: read and write",
+                world.takes(here, change, vec![Step::Append("lb".to_owned(), 1)]),
+            ),
             ("two shards: write both", world.takes(here, change, vec![write("la"), write("ra")])),
-            ("two shards: read one, write one", world.takes(here, change, vec![read("lb"), write("ra")])),
+            (
+                "two shards: read one, write one",
+                world.takes(here, change, vec![read("lb"), write("ra")]),
+            ),
             ("read-only, one key", world.takes(here, NOW, vec![read("ra")])),
-            ("read-only, a key of each shard", world.takes(here, NOW, vec![read("lb"), read("ra")])),
+            (
+                "read-only, a key of each shard",
+                world.takes(here, NOW, vec![read("lb"), read("ra")]),
+            ),
         ];
         world.gone.insert(2);
         world.crash(2, 0);

@@ -1,4 +1,5 @@
-//! A world in which nobody leads: what is asked of replicas beside faults, who looks for transactions that nobody ends, and what is left when everybody went home.
+//! A world in which nobody leads: what is asked of replicas beside faults, who looks for
+//! transactions that nobody ends, and what is left when everybody went home.
 
 mod delays;
 mod moving;
@@ -17,7 +18,9 @@ use meridian_mvcc::{KeyRange, StoreError, local};
 use meridian_replication::inconsistent::{Message as Said, View};
 use meridian_store::Space;
 use meridian_systems::envelope;
-use meridian_systems::tapir::{self, Effect, Forgetting, KIND, Kept, Message, Page, Progress, Replica, Serve};
+use meridian_systems::tapir::{
+    self, Effect, Forgetting, KIND, Kept, Message, Page, Progress, Replica, Serve,
+};
 use meridian_txn::tapir::Guarantee;
 use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +33,8 @@ const LOOK_EVERY: u64 = 100 * MS;
 /// For so long at least.
 const OVERDUE: u64 = 400 * MS;
 /// Often, so that it happens within a run; and not so soon that who is slow begins again and again.
-const SOON: Forgetting = Forgetting { every_ns: 500 * MS, behind_ns: 2_000 * MS, enough_bytes: 32 << 10 };
+const SOON: Forgetting =
+    Forgetting { every_ns: 500 * MS, behind_ns: 2_000 * MS, enough_bytes: 32 << 10 };
 /// The next node finds out what became of one if that has not helped within so long.
 const TURN: u64 = 1_500 * MS;
 /// Who finds out gives up after so long, and looks again.
@@ -39,7 +43,8 @@ const PATIENCE: u64 = 5 * S;
 /// How the keys of the clients' table begin, where they speak SQL.
 const ROWS_OF_TABLE: &[u8] = b"\x02\x00\x00\x40\x00\x40";
 
-/// In every fifth world what is to be prepared waits, for up to 5 ms: from the seed itself, so that nothing is drawn otherwise in the others. What is measured waits for nothing.
+/// In every fifth world what is to be prepared waits, for up to 5 ms: from the seed itself, so that
+/// nothing is drawn otherwise in the others. What is measured waits for nothing.
 fn wait_of(options: &Options) -> u64 {
     let waits = options.scene.is_none() && options.seed % 5 == 4;
     if waits { (1 + options.seed / 5 % 5) * MS } else { 0 }
@@ -113,7 +118,10 @@ impl Carried for Tapir {
     /// Replicas are there from birth on, and none has to be found.
     fn set(world: &mut World<Self>, scene: Scene) {
         let servers = world.nodes.len() - scene.gateways;
-        assert!(scene.groups == 2 && scene.replicas == servers, "two shards, with a replica on each server");
+        assert!(
+            scene.groups == 2 && scene.replicas == servers,
+            "two shards, with a replica on each server"
+        );
     }
 
     /// A minority; where replicas move, the rest would be too few with that many away.
@@ -140,14 +148,21 @@ impl Carried for Tapir {
             // It has only read here, or was forgotten but for its name.
             Effect::Install { writes, .. } if writes.is_empty() => {}
             Effect::Install { at, mut writes } => {
-                let theirs: Vec<_> = writes.iter().filter(|write| !local::is(&write.key)).cloned().collect();
+                let theirs: Vec<_> =
+                    writes.iter().filter(|write| !local::is(&write.key)).cloned().collect();
                 world.watch_version((shard, at), &theirs);
-                if world.options.defect == Some(Defect::HalfInstalled) && node == 1 && writes.len() > 1 {
+                if world.options.defect == Some(Defect::HalfInstalled)
+                    && node == 1
+                    && writes.len() > 1
+                {
                     writes.pop();
                 }
                 let late = world.options.defect == Some(Defect::InstalledLate);
                 let Some(life) = &mut world.nodes[node].life else { return };
-                let Some(position) = life.progress(shard).and_then(|progress| progress.install(at)) else { return };
+                let Some(position) = life.progress(shard).and_then(|progress| progress.install(at))
+                else {
+                    return;
+                };
                 let Some(member) = life.members.get_mut(&shard) else { return };
                 member.late.push(Install { at, writes, position, term: 0 });
                 if late {
@@ -159,7 +174,9 @@ impl Carried for Tapir {
             Effect::Adopt(versions) => {
                 for (at, write) in versions {
                     let Some(life) = &mut world.nodes[node].life else { return };
-                    let Some(position) = life.progress(shard).and_then(|progress| progress.install(at)) else {
+                    let Some(position) =
+                        life.progress(shard).and_then(|progress| progress.install(at))
+                    else {
                         continue;
                     };
                     if let Some(member) = life.members.get(&shard) {
@@ -178,7 +195,9 @@ impl Carried for Tapir {
             }
             Effect::Serves => {
                 *world.changed.entry("replica copied").or_default() += 1;
-                world.tell(|| format!("{} has copied shard {}, and serves", world.members[node], shard.0));
+                world.tell(|| {
+                    format!("{} has copied shard {}, and serves", world.members[node], shard.0)
+                });
                 world.with_progress(node, shard, Progress::serves);
             }
             Effect::Serve(mut serve) => {
@@ -189,7 +208,10 @@ impl Carried for Tapir {
                 }
                 let longest = if world.options.profile.is_some() { 2 } else { MS };
                 let after = world.rng.random_range(0..longest);
-                let Some(space) = world.member(node, shard).map(|member| Arc::clone(&member.space)) else { return };
+                let Some(space) = world.member(node, shard).map(|member| Arc::clone(&member.space))
+                else {
+                    return;
+                };
                 world.push(after, whom, Event::Of(Happening::Serve(shard, space, Box::new(serve))));
             }
         }
@@ -203,7 +225,8 @@ impl Carried for Tapir {
         match event {
             Happening::Look => world.look_for_overdue(node),
             Happening::ChangeView => {
-                let (node, second) = (world.rng.random_range(0..world.nodes.len()), world.rng.random_bool(0.5));
+                let (node, second) =
+                    (world.rng.random_range(0..world.nodes.len()), world.rng.random_bool(0.5));
                 if world.nodes[node].life.is_some() {
                     *world.changed.entry("view asked for").or_default() += 1;
                     world.change_view(node, ShardId(second.into()));
@@ -213,7 +236,9 @@ impl Carried for Tapir {
             Happening::Move => world.move_replicas(),
             Happening::SeeTo(epoch) => world.see_to(epoch),
             Happening::Learn(row) => world.learn(node, row),
-            Happening::Serve(shard, space, serve) => world.serve_session(node, shard, &space, &serve),
+            Happening::Serve(shard, space, serve) => {
+                world.serve_session(node, shard, &space, &serve)
+            }
             Happening::Late(shard) => {
                 if let Some(member) = world.member(node, shard) {
                     member.install_late();
@@ -222,8 +247,16 @@ impl Carried for Tapir {
         }
     }
 
-    fn settle(world: &mut World<Self>, node: usize, now_ns: u64, checkpoint: bool) -> Result<(), StoreError> {
-        world.nodes[node].life.as_mut().map_or(Ok(()), |life| life.settle(now_ns, HISTORY, checkpoint))
+    fn settle(
+        world: &mut World<Self>,
+        node: usize,
+        now_ns: u64,
+        checkpoint: bool,
+    ) -> Result<(), StoreError> {
+        world.nodes[node]
+            .life
+            .as_mut()
+            .map_or(Ok(()), |life| life.settle(now_ns, HISTORY, checkpoint))
     }
 
     fn is_question(event: &Happening) -> bool {
@@ -234,10 +267,16 @@ impl Carried for Tapir {
     fn line(me: NodeId, from: NodeId, _: Role, message: &MessageOf<Self>) -> Option<String> {
         Some(match message {
             Message::Operation(Said::Change { view, last, part, .. }) => {
-                format!("{me} hears from {from}: Change {view:?} since {last:?}, {} operations", part.changes.len())
+                format!(
+                    "{me} hears from {from}: Change {view:?} since {last:?}, {} operations",
+                    part.changes.len()
+                )
             }
             Message::Operation(Said::StartView { view, part }) => {
-                format!("{me} hears from {from}: StartView {view:?}, {} operations", part.changes.len())
+                format!(
+                    "{me} hears from {from}: StartView {view:?}, {} operations",
+                    part.changes.len()
+                )
             }
             message => format!("{me} hears from {from}: {message:?}"),
         })
@@ -253,7 +292,9 @@ impl Carried for Tapir {
             world.change_view(first, *shard);
         }
         let begun = |world: &World<Self>| {
-            let later = |(shard, replica): (ShardId, &Replica)| replica.operations().began() > before[&shard];
+            let later = |(shard, replica): (ShardId, &Replica)| {
+                replica.operations().began() > before[&shard]
+            };
             world.is_at_rest(&mut BTreeSet::new()) && world.replicas().all(later)
         };
         if !world.until(LIVENESS, begun) {
@@ -262,7 +303,8 @@ impl Carried for Tapir {
         }
     }
 
-    /// Nothing is prepared, no replica is between two views or has yet to take over, and no node recovers a transaction.
+    /// Nothing is prepared, no replica is between two views or has yet to take over, and no node
+    /// recovers a transaction.
     fn is_at_rest(world: &World<Self>, _: &mut BTreeSet<ShardId>) -> bool {
         if !world.has_moved() {
             return false;
@@ -270,9 +312,11 @@ impl Carried for Tapir {
         let mut lives = world.nodes.iter().filter_map(|node| node.life.as_ref());
         let idle = |replica: &Replica| {
             let operations = replica.operations();
-            !operations.is_between_views() && operations.application().participant().prepared().next().is_none()
+            !operations.is_between_views()
+                && operations.application().participant().prepared().next().is_none()
         };
-        lives.all(|life| life.errands.is_empty()) && world.replicas().all(|(_, replica)| idle(replica))
+        lives.all(|life| life.errands.is_empty())
+            && world.replicas().all(|(_, replica)| idle(replica))
     }
 
     fn what_is_left(member: &Member) -> String {
@@ -306,7 +350,8 @@ impl World<Tapir> {
         }
     }
 
-    /// Whether nodes ask for views when they meet others again, of whom they may have missed something; otherwise only somebody else does.
+    /// Whether nodes ask for views when they meet others again, of whom they may have missed
+    /// something; otherwise only somebody else does.
     fn tends(&self) -> bool {
         self.options.seed.is_multiple_of(2)
     }
@@ -314,27 +359,36 @@ impl World<Tapir> {
     /// Those that live, without former ones.
     fn replicas(&self) -> impl Iterator<Item = (ShardId, &Replica)> {
         let lives = self.nodes.iter().filter_map(|node| node.life.as_ref());
-        let all = lives.flat_map(|life| life.members.iter()).map(|(shard, member)| (*shard, &member.replica));
+        let all = lives
+            .flat_map(|life| life.members.iter())
+            .map(|(shard, member)| (*shard, &member.replica));
         all.filter(|(_, replica)| !replica.operations().is_former())
     }
 
     fn with_progress(&mut self, node: usize, shard: ShardId, act: impl FnOnce(&mut Progress)) {
-        if let Some(progress) = self.nodes[node].life.as_mut().and_then(|life| life.progress(shard)) {
+        if let Some(progress) = self.nodes[node].life.as_mut().and_then(|life| life.progress(shard))
+        {
             act(progress);
         }
     }
 
     fn newest_view(&self, shard: ShardId) -> View {
-        let views = self.replicas().filter(|(of, _)| *of == shard).map(|(_, replica)| replica.operations().began());
+        let views = self
+            .replicas()
+            .filter(|(of, _)| *of == shard)
+            .map(|(_, replica)| replica.operations().began());
         views.max().unwrap_or_default()
     }
 
     fn change_view(&mut self, node: usize, shard: ShardId) {
-        self.tell(|| format!("{} is asked for another view of shard {}", self.members[node], shard.0));
+        self.tell(|| {
+            format!("{} is asked for another view of shard {}", self.members[node], shard.0)
+        });
         self.step(node, shard, |replica, now, out| replica.change_view(now, out));
     }
 
-    /// Somebody has to find out what became of those who are prepared here for too long: the node of their coordinators first, then the next.
+    /// Somebody has to find out what became of those who are prepared here for too long: the node
+    /// of their coordinators first, then the next.
     fn look_for_overdue(&mut self, node: usize) {
         let whom = self.whom(node);
         self.push(LOOK_EVERY, whom, Event::Of(Happening::Look));
@@ -350,11 +404,15 @@ impl World<Tapir> {
         // Both ways there and back of the slow path, how it ended, and as much again.
         let overdue_ns = OVERDUE.max(6 * round_trip_ns);
         let mut errands = Vec::new();
-        let paces = |life: &mut Life| life.members.values_mut().for_each(|member| member.replica.pace(round_trip_ns));
+        let paces = |life: &mut Life| {
+            life.members.values_mut().for_each(|member| member.replica.pace(round_trip_ns))
+        };
         self.nodes[node].life.as_mut().into_iter().for_each(paces);
         let Some(life) = &self.nodes[node].life else { return };
-        for (replica, late) in
-            life.members.values().flat_map(|member| (0..all).map(move |late| (&member.replica, late)))
+        for (replica, late) in life
+            .members
+            .values()
+            .flat_map(|member| (0..all).map(move |late| (&member.replica, late)))
         {
             if replica.operations().is_former() {
                 continue; // It hears of no end any more.

@@ -5,9 +5,11 @@
 //!   SeeTo ──▶ a node that lives waits until they have taken over ──▶ a row { former: none } ──▶ Learn
 //! ```
 //!
-//! 1. The rows stand in `system`, which is not in this world: each is agreed on as it is written, and a node sees it after a while. After a crash a node may begin with an older row
-//!    than it has seen.
-//! 2. A node that is lost for good is not needed: at most one of five is, where replicas move, and three of five are the fewest that there are.
+//! 1. The rows stand in `system`, which is not in this world: each is agreed on as it is written,
+//!    and a node sees it after a while. After a crash a node may begin with an older row than it
+//!    has seen.
+//! 2. A node that is lost for good is not needed: at most one of five is, where replicas move, and
+//!    three of five are the fewest that there are.
 
 use super::{Event, Happening, MS, S, World};
 use crate::journal::DATABASE;
@@ -81,7 +83,12 @@ impl World<Tapir> {
 
     /// A row is agreed on.
     fn write_row(&mut self, row: DatabaseRow) {
-        self.tell(|| format!("epoch {}: replicas on {:?} instead of {:?}", row.epoch, row.replicas, row.former));
+        self.tell(|| {
+            format!(
+                "epoch {}: replicas on {:?} instead of {:?}",
+                row.epoch, row.replicas, row.former
+            )
+        });
         self.catalog.rows.push(row);
         for node in 0..self.nodes.len() {
             let longest = match self.movers.random_range(0..20) {
@@ -150,7 +157,8 @@ impl World<Tapir> {
         nodes
     }
 
-    /// As long as a change has not ended, some node waits for that; it says so in the catalog, if it has not ended itself by then.
+    /// As long as a change has not ended, some node waits for that; it says so in the catalog, if
+    /// it has not ended itself by then.
     pub(super) fn see_to(&mut self, epoch: u32) {
         let row = self.newest_row();
         if row.epoch != epoch || row.former.is_empty() {
@@ -161,12 +169,14 @@ impl World<Tapir> {
             *self.changed.entry("replicas moved").or_default() += 1;
             return self.write_row(rows::ended(&row, epoch));
         }
-        let living: Vec<usize> = (0..self.nodes.len()).filter(|node| self.nodes[*node].life.is_some()).collect();
+        let living: Vec<usize> =
+            (0..self.nodes.len()).filter(|node| self.nodes[*node].life.is_some()).collect();
         let busy = lives().any(|life| life.desk.is_seeing_to());
         if !busy && !living.is_empty() {
             let node = living[self.movers.random_range(0..living.len())];
             let until = self.nodes[node].clock.reading().boot_ns + PATIENCE;
-            let errand = self.nodes[node].life.as_ref().and_then(|life| life.desk.sees_to(epoch, until));
+            let errand =
+                self.nodes[node].life.as_ref().and_then(|life| life.desk.sees_to(epoch, until));
             errand.into_iter().for_each(|errand| self.send_out(node, errand));
         }
         self.push(SEE_TO_EVERY, None, Event::Of(Happening::SeeTo(epoch)));
@@ -177,12 +187,14 @@ impl World<Tapir> {
         self.newest_row().replicas.contains(&self.members[node])
     }
 
-    /// Whether no change is under way that could end, and every node that lives has heeded what the rows say.
+    /// Whether no change is under way that could end, and every node that lives has heeded what the
+    /// rows say.
     pub(super) fn has_moved(&self) -> bool {
         let row = self.newest_row();
         let is_lost = row.replicas.iter().any(|node| self.gone.contains(&index(*node)));
-        let has_seen =
-            |node: usize| self.catalog.seen.get(&node).copied().unwrap_or_default() >= self.catalog.rows.len();
+        let has_seen = |node: usize| {
+            self.catalog.seen.get(&node).copied().unwrap_or_default() >= self.catalog.rows.len()
+        };
         let lives = |node: &usize| self.nodes[*node].life.is_some();
         (row.former.is_empty() || is_lost)
             && (0..self.nodes.len()).filter(lives).all(has_seen)

@@ -95,7 +95,8 @@ pub enum Kept {
 }
 
 impl Kept {
-    /// How far the host's store has to go, with what was kept: the place of the last put that is only there.
+    /// How far the host's store has to go, with what was kept: the place of the last put that is
+    /// only there.
     pub fn goes_to(kept: &[Kept]) -> u64 {
         let stored = |kept: &Kept| if let Kept::Stored(place) = kept { Some(*place) } else { None };
         kept.iter().filter_map(stored).max().unwrap_or_default()

@@ -1,6 +1,7 @@
 //! Rules of QWStore that the lab breaks on purpose.
 
 meridian_machine::rules! {
-    /// A write is acknowledged before every replica has it, in a store that is read at any one of them.
+    /// A write is acknowledged before every replica has it, in a store that is read at any one of
+    /// them.
     ACKNOWLEDGED_BY_SOME;
 }

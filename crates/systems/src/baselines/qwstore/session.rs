@@ -1,4 +1,5 @@
-//! What a session does: reads at one replica, keeps what it writes until it commits, and then says that to all of them.
+//! What a session does: reads at one replica, keeps what it writes until it commits, and then says
+//! that to all of them.
 
 use super::Message;
 use crate::Wire;
@@ -10,8 +11,8 @@ use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_placement::FIRST_SHARD;
 use meridian_txn::{
-    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome, ReadAt, Rows,
-    Savepoint, SchemaVersion, Stamps, Transaction, is_known,
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome,
+    ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Transaction, is_known,
 };
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ pub trait Site: Wire<Message = Message> + 'static {
     fn now(&self) -> Reading;
     /// Its disk has no room for writes.
     fn is_full(&self) -> bool;
-    /// What this node's own replica has of a range now: a chunk of it, of so many rows at most; `None` if it has none.
+    /// What this node's own replica has of a range now: a chunk of it, of so many rows at most;
+    /// `None` if it has none.
     fn find_here(&self, range: &KeyRange, how: (bool, usize)) -> Option<Result<Rows, Failure>>;
     /// Another node that has a replica, and can be asked.
     fn another(&self) -> Option<NodeId>;
@@ -68,10 +70,13 @@ impl<S: Site> Database for Gateway<S> {
                 return Err(Failure::Refused(why.into()));
             }
             if !knows_time(&*self.site).await {
-                return Err(Failure::Unavailable("this node does not know what time it is: are the others up?".into()));
+                return Err(Failure::Unavailable(
+                    "this node does not know what time it is: are the others up?".into(),
+                ));
             }
             let (began, (node, _)) = (self.site.now().interval, self.site.here());
-            let fresh = || Age { began_ns: began.latest, node: node.0, number: self.site.new_number() };
+            let fresh =
+                || Age { began_ns: began.latest, node: node.0, number: self.site.new_number() };
             Ok(Box::new(Session {
                 site: Arc::clone(&self.site),
                 stamps: self.stamps.clone(),
@@ -134,8 +139,14 @@ impl<S: Site> Session<S> {
     }
 }
 
-/// Says to all replicas what is to be written, until each of them has it; false if some do not say so in time.
-async fn write_everywhere<S: Site>(site: &S, shard: ShardId, at: Timestamp, writes: &[Write]) -> bool {
+/// Says to all replicas what is to be written, until each of them has it; false if some do not say
+/// so in time.
+async fn write_everywhere<S: Site>(
+    site: &S,
+    shard: ShardId,
+    at: Timestamp,
+    writes: &[Write],
+) -> bool {
     let (id, until) = (site.new_id(), site.boot_ns() + PATIENCE_NS);
     let mut lacking = site.replicas(shard);
     while !site.is_closed() && site.boot_ns() < until {
