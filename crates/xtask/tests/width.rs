@@ -48,7 +48,8 @@ fn prose_fits_a_hundred_columns() {
             }
             let columns = line.chars().count();
             if columns > COLUMNS && !verbatim && !prose.starts_with('|') {
-                wide.push(format!("{}:{}: {columns} columns", path.display(), at + 1));
+                let name = path.strip_prefix(&root).unwrap_or(&path).display();
+                wide.push(format!("{name}:{}: {columns} columns", at + 1));
             }
         }
     }
