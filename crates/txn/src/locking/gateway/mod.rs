@@ -1,0 +1,527 @@
+//! Transactions over a shard, as a session sees them.
+//!
+//! The coordinator of a transaction is the session itself: it asks the leader, wherever that is,
+//! and merges its own writes into what it hears. A leader on this node is stepped on the session's
+//! own thread: a lock that is free costs no wake. Reads of a read-only transaction whose leader is
+//! here ask nobody (see [`Readable`]).
+//!
+//! It is `async` and knows no executor: all it wants of its node is a [`Site`], so that sockets and
+//! the simulator run the same coordinator.
+//!
+//! A database may have several shards: each read goes to the one that has the keys, as far as this
+//! node knows, and is told if that is another by now.
+//!
+//! Invariants:
+//! 1. Once a transaction was told that it is aborted, it asks for nothing any more: its locks are
+//!    gone.
+//! 2. A commit names the leadership that holds its locks; where it has none, one of which this node
+//!    has heard ([`Blind`](super::Blind)), or it locks a key to learn it. So a commit may be asked
+//!    again of whoever leads next: it is answered from what was agreed, or aborted for good, and
+//!    never done twice.
+//! 3. Unknown is only what no leader could tell for [`PATIENCE_NS`].
+//! 4. A read-only transaction that may see more than one shard reads at `now.latest`, or at the
+//!    latest of what all of them say when they negotiate: the newest commit of one shard says
+//!    nothing of another's (§4.1.4, §4.2.2).
+//! 5. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock
+//!    is waited for as long as it takes.
+
+mod administration;
+mod reading;
+
+use super::{Ask, Blind, Footing, Members, Request, Seat, Site, TransactionId};
+use crate::locking::rules;
+use crate::{
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Locking, Mode,
+    Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction,
+};
+use meridian_clock::{Interval, Timestamp};
+use meridian_machine::planted::broken;
+use meridian_machine::{Health, NodeId, ShardId, sometimes};
+use meridian_mvcc::{Key, KeyRange, StoreError, Value};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long a session looks for a leader that answers.
+pub const PATIENCE_NS: u64 = 10_000_000_000;
+/// After so long a question is asked again: it, or its answer, may be lost.
+pub const ONE_TRY_NS: u64 = 1_000_000_000;
+/// A node that is connected but did not answer so many times is taken for one that does not lead.
+pub(super) const TRIES: u32 = 3;
+pub(super) const PAUSE_NS: u64 = 20_000_000;
+/// So many keys of a snapshot are asked for at once.
+const ASKED_TOGETHER: usize = 64;
+/// So many characters of a session's name are told to others, as in PostgreSQL.
+const LONGEST_NAME: usize = 63;
+
+/// A database whose transactions lock, from this node.
+pub struct Gateway<S> {
+    site: Arc<S>,
+}
+
+impl<S: Site> Gateway<S> {
+    /// The door to a database.
+    pub fn new(site: S) -> Self {
+        Gateway { site: Arc::new(site) }
+    }
+
+    /// The node that it stands on.
+    pub fn site(&self) -> &S {
+        &self.site
+    }
+
+    fn session(
+        &self,
+        mode: Mode,
+        age: Option<Age>,
+        began: Interval,
+        read_at: Option<Timestamp>,
+    ) -> Session<S> {
+        let ((node, incarnation), number) = (self.site.here(), self.site.new_number());
+        Session {
+            site: Arc::clone(&self.site),
+            mode,
+            transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
+            age: age.unwrap_or(Age { began_ns: began.latest, node: node.0, number }),
+            began,
+            local: None,
+            alone: None,
+            scope: KeyRange::default(),
+            negotiating: None,
+            answered: false,
+            read_at,
+            questions: AtomicU64::new(0),
+            parts: BTreeMap::new(),
+            writes: Buffer::default(),
+            planned: BTreeMap::new(),
+            // A transaction that begins anew waits where it has to, and learns who leads.
+            blindly: age.is_none(),
+            fits: None,
+            aborted: None,
+            lock_timeout: None,
+            locking: Locking::Wait,
+            unlocked: Mutex::default(),
+            application: None,
+            versions: false,
+            timings: None,
+        }
+    }
+
+    /// Makes the keys from one on another shard's. Asked again after it was done, it is done.
+    /// `shard` is a number that nobody else was given.
+    pub fn split(&self, at: Key, shard: ShardId) -> Future<'static, Result<(), Failure>> {
+        let now = self.site.now();
+        let session = self.session(Mode::ReadWrite, None, now.interval, None);
+        Box::pin(async move { session.split(at, shard).await })
+    }
+
+    /// Gives each shard's group other members, one after the other; comes back when all of them
+    /// have these. Asked again after it was done, it is done.
+    pub fn change_members(&self, members: Members) -> Future<'static, Result<(), Failure>> {
+        let now = self.site.now();
+        let session = self.session(Mode::ReadOnly(ReadAt::Now), None, now.interval, None);
+        Box::pin(async move { session.change_members(members).await })
+    }
+}
+
+impl<S: Site> Gateway<S> {
+    /// Begins; `None` if it has to be known what time it is, and is not.
+    fn try_to_begin(&self, how: Begin) -> Option<Result<Box<dyn Transaction>, Failure>> {
+        // Before the slot is loaded: then a split that is not counted here is later than this
+        // transaction's beginning.
+        let one = self.site.has_one_shard();
+        let slot = self.site.readable(ShardId(0));
+        // Sampled after the slot was loaded: a lease that holds now held then.
+        let now = self.site.now();
+        let leads = slot.holds(now);
+        let known = now.health == Health::Good || broken(rules::FENCED_SERVES);
+        let present = known.then_some(Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO });
+        let read_at = match how.mode {
+            Mode::ReadWrite => None,
+            Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at))
+                if at.nanos > now.interval.latest =>
+            {
+                return Some(Err(Failure::InFuture { now: now.interval }));
+            }
+            Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
+            Mode::ReadOnly(ReadAt::Now) if !one => Some(present?),
+            Mode::ReadOnly(ReadAt::Now) => leads.then_some(slot.through),
+            Mode::ReadOnly(ReadAt::AtLeast(at)) if one && leads && slot.through >= at => {
+                Some(slot.through)
+            }
+            // If nothing of that is at hand: the present, at the leader.
+            Mode::ReadOnly(ReadAt::AtLeast(at)) => match self.site.closed() {
+                closed if closed >= at => Some(closed),
+                _ => Some(present?.max(at)),
+            },
+        };
+        let mut session = self.session(how.mode, how.age, now.interval, read_at);
+        if one && let Some(at) = read_at {
+            session.look_here(ShardId(0), at);
+        }
+        Some(Ok(Box::new(session) as Box<dyn Transaction>))
+    }
+
+    /// Begins as soon as it is known what time it is.
+    async fn begin_when_known(&self, how: Begin) -> Result<Box<dyn Transaction>, Failure> {
+        sometimes!("a transaction waits until its node knows the time");
+        let site = &*self.site;
+        let known = || {
+            crate::stamps::is_known(|| site.now(), || site.is_closed(), |until| site.pause(until))
+        };
+        while known().await {
+            if let Some(begun) = self.try_to_begin(how.clone()) {
+                return begun;
+            }
+        }
+        Err(Failure::Unavailable(
+            "this node does not know what time it is: are the others up?".into(),
+        ))
+    }
+}
+
+impl<S: Site> Database for Gateway<S> {
+    fn isolation(&self) -> IsolationLevel {
+        IsolationLevel::Serializable
+    }
+
+    fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
+        match self.try_to_begin(how.clone()) {
+            Some(begun) => Box::pin(std::future::ready(begun)),
+            None => Box::pin(self.begin_when_known(how)),
+        }
+    }
+}
+
+fn of_store(error: StoreError) -> Failure {
+    match error {
+        StoreError::BelowHorizon { oldest } => Failure::BelowHorizon { oldest },
+        other => Failure::Storage(other.to_string()),
+    }
+}
+
+/// What an attempt has in one shard.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Part {
+    /// Who holds its locks.
+    pub(super) leader: Option<NodeId>,
+    /// What they stand on.
+    pub(super) footing: Option<Footing>,
+    /// There are none, and it is asked to commit all the same.
+    pub(super) blind: Option<Blind>,
+}
+
+pub(super) struct Session<S: Site> {
+    pub(super) site: Arc<S>,
+    mode: Mode,
+    pub(super) transaction: TransactionId,
+    pub(super) age: Age,
+    began: Interval,
+    read_at: Option<Timestamp>,
+    /// A shard of which everything at or below the snapshot is installed here, and nothing more
+    /// will appear.
+    local: Option<ShardId>,
+    /// All that it reads is a range that lies in this shard, whose newest commit is as good as the
+    /// present.
+    alone: Option<ShardId>,
+    /// That range.
+    scope: KeyRange,
+    /// All that it reads is this range, which lies in several shards: they are asked at which
+    /// timestamp it is to be read.
+    negotiating: Option<KeyRange>,
+    /// It has read something.
+    answered: bool,
+    questions: AtomicU64,
+    /// The shards where it has locked something, or is about to.
+    pub(super) parts: BTreeMap<ShardId, Part>,
+    pub(super) writes: Buffer,
+    /// What it was planned for: tables and versions of their schemas.
+    planned: BTreeMap<u32, u64>,
+    /// It may ask to commit where it has locked nothing.
+    pub(super) blindly: bool,
+    /// A shard of which this node knows that the snapshot is what it was planned for.
+    fits: Option<ShardId>,
+    aborted: Option<Conflict>,
+    /// What it calls itself.
+    application: Option<String>,
+    pub(super) lock_timeout: Option<Duration>,
+    pub(super) locking: Locking,
+    /// The snapshot that is read where no lock is to be taken.
+    unlocked: Mutex<Option<Box<dyn Transaction>>>,
+    /// Somebody wants to know when rows were committed.
+    versions: bool,
+    /// Somebody wants to know where the time goes.
+    pub(super) timings: Option<Arc<Timings>>,
+}
+
+impl<S: Site> Session<S> {
+    pub(super) fn request(&self, footing: Option<Footing>, ask: Ask) -> Request {
+        let id = self.questions.fetch_add(1, Ordering::Relaxed) + 1;
+        let planned = self.planned().collect();
+        Request {
+            transaction: self.transaction,
+            age: self.age,
+            id,
+            footing,
+            ask,
+            planned,
+            blind: None,
+        }
+    }
+
+    fn planned(&self) -> impl Iterator<Item = SchemaVersion> {
+        self.planned
+            .iter()
+            .map(|(table, version)| SchemaVersion { table: *table, version: *version })
+    }
+
+    pub(super) fn boot_ns(&self) -> u64 {
+        self.site.now().boot_ns
+    }
+
+    fn unavailable(&self, shard: ShardId) -> Failure {
+        if self.site.is_closed() {
+            return Failure::Unavailable(
+                "this node is shutting down: begin again once it is back".into(),
+            );
+        }
+        let group = self.site.describe(shard);
+        Failure::Unavailable(format!(
+            "no leader of {group} answers: are a majority of its nodes up?"
+        ))
+    }
+
+    /// The attempt is aborted: it asks for nothing any more (invariant 1).
+    pub(super) fn end(&mut self, why: Conflict) -> Failure {
+        self.aborted = Some(why.clone());
+        Failure::Aborted(why)
+    }
+
+    /// Until when a lock is waited for, by the boot clock. A snapshot takes none: it waits for a
+    /// leader at most.
+    pub(super) fn lock_patience_ends(&self) -> u64 {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let lock_timeout = self.lock_timeout.filter(|_| self.mode == Mode::ReadWrite);
+        lock_timeout.map_or(u64::MAX, |most| self.boot_ns().saturating_add(nanoseconds(most)))
+    }
+
+    pub(super) fn note(&mut self, shard: ShardId, footing: Footing, at: Timestamp) {
+        match self.mode {
+            Mode::ReadWrite => {
+                let part = self.parts.entry(shard).or_default();
+                part.footing = Some(footing);
+                if let Some(node) = part.leader {
+                    self.site.heard_of_leadership(Seat { shard, node }, footing.term);
+                }
+            }
+            Mode::ReadOnly(_) => self.read_at = Some(at),
+        }
+    }
+
+    /// The node that was asked does not lead. Locks that it held for us are void.
+    pub(super) fn lost_leader(&mut self, asked: Seat, leader: Option<u32>) -> Result<(), Failure> {
+        self.site.heard_of_leader(asked, leader.map(NodeId));
+        let Some(part) = self.parts.get_mut(&asked.shard) else { return Ok(()) };
+        part.leader = None;
+        if part.footing.is_some() {
+            self.aborted = Some(Conflict::LeaderChanged);
+            return Err(Failure::Aborted(Conflict::LeaderChanged));
+        }
+        Ok(())
+    }
+}
+
+impl<S: Site> Transaction for Session<S> {
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    fn age(&self) -> Age {
+        self.age
+    }
+
+    fn began(&self) -> Interval {
+        self.began
+    }
+
+    fn read_at(&self) -> Option<Timestamp> {
+        self.read_at
+    }
+
+    fn get<'a>(
+        &'a mut self,
+        key: &'a Key,
+        lock: Lock,
+    ) -> Future<'a, Result<Option<Value>, Failure>> {
+        Box::pin(async move {
+            if let (Some(at), Some(shard)) = (self.read_at, self.local)
+                && (self.site.has_one_shard() || self.site.route(key).0 == shard)
+            {
+                self.fits_here(shard, at)?;
+                match self.site.get(shard, key, at) {
+                    Ok(found) => {
+                        self.answered = true;
+                        return Ok(found.and_then(|version| version.value));
+                    }
+                    Err(error) => self.elsewhere(shard, error)?,
+                }
+            }
+            let found = self.read(&KeyRange::point(key.clone()), lock, false, 1).await?;
+            if let Some(own) = self.writes.get(key) {
+                return Ok(own.clone());
+            }
+            Ok(found.rows.into_iter().next().map(|(_, value)| value))
+        })
+    }
+
+    fn get_many<'a>(
+        &'a mut self,
+        keys: &'a [Key],
+        lock: Lock,
+    ) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
+        Box::pin(async move {
+            let mut found = Vec::with_capacity(keys.len());
+            while found.len() < keys.len() {
+                // The first read of a snapshot chooses its timestamp.
+                let most = if self.read_at.is_none() { 1 } else { ASKED_TOGETHER };
+                let keys = &keys[found.len()..keys.len().min(found.len() + most)];
+                for (key, known) in keys.iter().zip(self.read_ahead(keys).await) {
+                    found.push(match known {
+                        Some(value) => value,
+                        None => self.get(key, lock).await?,
+                    });
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    fn scan<'a>(
+        &'a mut self,
+        range: &'a KeyRange,
+        lock: Lock,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Future<'a, Result<Rows, Failure>> {
+        Box::pin(async move {
+            let found = self.read(range, lock, reverse, limit_rows).await?;
+            Ok(self.writes.over(range, found, reverse, limit_rows.max(1)))
+        })
+    }
+
+    fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
+        if self.mode != Mode::ReadWrite {
+            return Err(Failure::ReadOnly);
+        }
+        if let Some(why) = &self.aborted {
+            return Err(Failure::Aborted(why.clone()));
+        }
+        if self.site.is_full() {
+            return Err(Failure::DiskFull);
+        }
+        self.writes.put(key, value)
+    }
+
+    fn reads_only_in(&mut self, scope: &KeyRange, negotiates: bool) -> bool {
+        let unread = !self.answered && self.questions.load(Ordering::Relaxed) == 0;
+        if self.mode != Mode::ReadOnly(ReadAt::Now) || !unread || self.site.has_one_shard() {
+            return false;
+        }
+        let (shard, bounds) = self.site.route(&scope.start);
+        if scope.is_empty() {
+            return false;
+        }
+        if !bounds.contains_range(scope) {
+            if negotiates {
+                (self.negotiating, self.read_at, self.local, self.fits) =
+                    (Some(scope.clone()), None, None, None);
+            }
+            return negotiates;
+        }
+        sometimes!("a snapshot of one shard of several is its newest commit");
+        let slot = self.site.readable(shard);
+        // Sampled after the slot was loaded: a lease that holds now held then.
+        let leads = slot.holds(self.site.now());
+        let present = leads && (slot.quiet || broken(rules::LAST_TS_IN_FLIGHT));
+        (self.alone, self.scope) = (Some(shard), scope.clone());
+        (self.read_at, self.local, self.fits) = (present.then_some(slot.through), None, None);
+        true
+    }
+
+    fn planned_for(&mut self, SchemaVersion { table, version }: SchemaVersion) {
+        let known = self.planned.entry(table).or_insert(version);
+        *known = version.min(*known);
+        self.fits = None;
+    }
+
+    fn change_schema(&mut self, to: SchemaVersion, ranges: Vec<KeyRange>) -> Result<(), Failure> {
+        if self.mode != Mode::ReadWrite {
+            return Err(Failure::ReadOnly);
+        }
+        self.writes.change_schema(to, ranges);
+        Ok(())
+    }
+
+    fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
+        self.lock_timeout = timeout;
+    }
+
+    fn set_locking(&mut self, how: Locking) -> bool {
+        self.locking = how;
+        if how == Locking::Wait {
+            self.unlocked = Mutex::default();
+        }
+        true
+    }
+
+    fn set_application(&mut self, name: &str) {
+        if name != self.application.as_deref().unwrap_or_default() {
+            self.application = Some(name.chars().take(LONGEST_NAME).collect());
+        }
+    }
+
+    fn show_versions(&mut self) {
+        self.versions = true;
+    }
+
+    fn measure(&mut self) -> Option<Arc<Timings>> {
+        let site = Arc::clone(&self.site);
+        let fresh = || Arc::new(Timings::new(move || site.now().boot_ns));
+        Some(Arc::clone(self.timings.get_or_insert_with(fresh)))
+    }
+
+    fn savepoint(&mut self) -> Savepoint {
+        self.writes.savepoint()
+    }
+
+    fn rollback_to(&mut self, savepoint: Savepoint) {
+        self.writes.rollback_to(savepoint);
+    }
+
+    fn commit(self: Box<Self>) -> Future<'static, Outcome> {
+        if let Some(why) = self.aborted.clone() {
+            return Box::pin(std::future::ready(Outcome::Aborted { why }));
+        }
+        if self.mode != Mode::ReadWrite || (self.writes.is_empty() && self.parts.is_empty()) {
+            let at = self.read_at.unwrap_or_else(|| self.site.readable(ShardId(0)).through);
+            return Box::pin(std::future::ready(Outcome::Committed { at }));
+        }
+        Box::pin(self.decide())
+    }
+}
+
+impl<S: Site> Drop for Session<S> {
+    fn drop(&mut self) {
+        if self.parts.is_empty() {
+            return;
+        }
+        self.site.holds_no_more(self.transaction);
+        for (shard, part) in &self.parts {
+            if let Some(node) = part.leader {
+                let request = self.request(part.footing, Ask::Abort);
+                self.site.tell(Seat { shard: *shard, node }, request);
+            }
+        }
+    }
+}

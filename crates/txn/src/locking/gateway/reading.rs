@@ -1,0 +1,483 @@
+//! How a session reads: at its node where it may, otherwise at the leaders of the shards.
+
+use super::{Gateway, ONE_TRY_NS, PATIENCE_NS, PAUSE_NS, Session, TRIES, of_store};
+use crate::buffer::rest_of;
+use crate::locking::rules;
+use crate::locking::{Ask, Heard, Reply, Request, Seat, Site};
+use crate::{
+    Begin, Conflict, Database, Failure, Lock, Locking, Mode, ReadAt, Rows, SchemaHistory,
+    SchemaVersion,
+};
+use futures::future::{join_all, try_join_all};
+use meridian_clock::Timestamp;
+use meridian_machine::planted::broken;
+use meridian_machine::{Health, NodeId, ShardId, sometimes};
+use meridian_mvcc::{Key, KeyRange, StoreError, Value, local};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What came of reading in a shard.
+enum Chunk {
+    Rows(Rows),
+    /// It does not have the keys; from which key on another has them, as far as was said.
+    Moved(Option<(Key, ShardId)>),
+}
+
+/// Somebody who waits for an answer. Dropped meanwhile, because a statement was cancelled or took
+/// too long, it wants nothing any more: others need not wait for its ROLLBACK.
+struct Waiting<'a, S: Site> {
+    site: &'a S,
+    seat: Seat,
+    withdraw: Option<Request>,
+}
+
+impl<S: Site> Waiting<'_, S> {
+    fn end(mut self) {
+        self.withdraw = None;
+    }
+}
+
+impl<S: Site> Drop for Waiting<'_, S> {
+    fn drop(&mut self) {
+        if let Some(request) = self.withdraw.take() {
+            self.site.tell(self.seat, request);
+        }
+    }
+}
+
+impl<S: Site> Session<S> {
+    /// Whether a snapshot that is read here, without asking anybody, is what the transaction was
+    /// planned for.
+    pub(super) fn fits_here(&mut self, shard: ShardId, at: Timestamp) -> Result<(), Failure> {
+        if self.fits == Some(shard) {
+            return Ok(());
+        }
+        for SchemaVersion { table, version } in self.planned() {
+            let row = match self.site.get(shard, &local::schema(shard.0, table), Timestamp::MAX) {
+                Ok(row) => row.and_then(|row| row.value),
+                // So are the rows, and whoever has them says so.
+                Err(StoreError::Elsewhere) => return Ok(()),
+                Err(error) => return Err(of_store(error)),
+            };
+            let Some(row) = row else { continue };
+            let history: SchemaHistory = minicbor::decode(&row).map_err(|error| {
+                Failure::Storage(format!(
+                    "what shard {} keeps of a table's schema: {error}",
+                    shard.0
+                ))
+            })?;
+            if history.outdates(version, at) {
+                return Err(Failure::Aborted(Conflict::SchemaChanged { table }));
+            }
+        }
+        self.fits = Some(shard);
+        Ok(())
+    }
+
+    /// Whether a snapshot of a shard can be read here, without asking anybody.
+    pub(super) fn look_here(&mut self, shard: ShardId, at: Timestamp) -> bool {
+        if self.local == Some(shard) {
+            return true;
+        }
+        let slot = self.site.readable(shard);
+        let leads = slot.holds(self.site.now());
+        let here = (leads && at <= slot.through) || at <= slot.closed;
+        if here {
+            self.local = Some(shard);
+        }
+        if here && leads {
+            self.site.reads_alone(shard);
+        }
+        if here && !leads {
+            sometimes!("a snapshot is read where nobody leads");
+        }
+        here
+    }
+
+    /// Reads a chunk, and notes how long that took if anybody wants to know.
+    pub(in crate::locking) async fn read(
+        &mut self,
+        range: &KeyRange,
+        lock: Lock,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Rows, Failure> {
+        let Some(timings) = self.timings.clone() else {
+            return self.read_part(range, lock, reverse, limit).await;
+        };
+        let began_ns = timings.elapsed_ns();
+        let rows = self.read_part(range, lock, reverse, limit).await;
+        timings.note(|times| {
+            times.reads += 1;
+            times.reading_ns += timings.elapsed_ns() - began_ns;
+        });
+        rows
+    }
+
+    /// Reads a chunk of what one shard has of a range; what others have of it is left.
+    async fn read_part(
+        &mut self,
+        range: &KeyRange,
+        lock: Lock,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Rows, Failure> {
+        if let Some(why) = &self.aborted {
+            return Err(Failure::Aborted(why.clone()));
+        }
+        if self.locking == Locking::None && self.mode == Mode::ReadWrite {
+            return self.read_unlocked(range, reverse, limit).await;
+        }
+        if let Some(scope) = self.negotiating.take() {
+            self.read_at = Some(self.negotiate(scope).await);
+        }
+        let mut until = self.boot_ns() + PATIENCE_NS;
+        loop {
+            let (shard, bounds) = if reverse {
+                self.site.route_below(range.end.as_ref())
+            } else {
+                self.site.route(&range.start)
+            };
+            if self.alone.is_some_and(|alone| alone != shard || !bounds.contains_range(range)) {
+                self.reads_elsewhere();
+            }
+            let part = range.common(&bounds);
+            match self.read_chunk(shard, &part, (lock, reverse, limit), &mut until).await? {
+                Chunk::Moved(to) => {
+                    self.reads_elsewhere();
+                    if let Some((from, other)) = to {
+                        self.site.learn_route(&part.start, from, other);
+                    }
+                    sometimes!("a shard is asked for keys that it has no more");
+                    self.site.pause(self.boot_ns() + PAUSE_NS).await;
+                }
+                Chunk::Rows(mut found) => {
+                    self.answered = true;
+                    found.rest = rest_of(range, &bounds, found.rest, reverse);
+                    return Ok(found);
+                }
+            }
+        }
+    }
+
+    /// Reads a chunk of what is committed, without a lock.
+    async fn read_unlocked(
+        &mut self,
+        range: &KeyRange,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Rows, Failure> {
+        let known = self.unlocked.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let mut snapshot = match known {
+            Some(snapshot) => snapshot,
+            None => {
+                let gateway = Gateway { site: Arc::clone(&self.site) };
+                gateway.begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?
+            }
+        };
+        if self.versions {
+            snapshot.show_versions();
+        }
+        self.planned().for_each(|schema| snapshot.planned_for(schema));
+        let rows = snapshot.scan(range, Lock::Shared, reverse, limit).await;
+        self.unlocked = Mutex::new(Some(snapshot));
+        rows
+    }
+
+    /// The timestamp at which a range is to be read that lies in several shards (§4.2.2): the
+    /// latest of what their leaders say of it. Where one does not say it is the present, which
+    /// needs no negotiation.
+    async fn negotiate(&mut self, scope: KeyRange) -> Timestamp {
+        let site = Arc::clone(&self.site);
+        let (mut questions, mut left) = (Vec::new(), Some(scope));
+        while let Some(range) = left {
+            let (shard, bounds) = site.route(&range.start);
+            let seat = Seat { shard, node: site.leader(shard) };
+            questions
+                .push((seat, self.request(None, Ask::LastTs { range: range.common(&bounds) })));
+            left = if bounds.reaches(&range) {
+                None
+            } else {
+                bounds.end.map(|start| KeyRange { start, end: range.end.clone() })
+            };
+        }
+        let until = self.boot_ns() + ONE_TRY_NS;
+        let ask = |(seat, request): (Seat, Request)| {
+            let site = &*site;
+            async move {
+                let heard = if site.reaches(seat.node) {
+                    site.ask(seat, request, until).await
+                } else {
+                    None
+                };
+                match heard {
+                    Some(Heard::Reply(Reply::LastTs { at, .. })) => return Ok(at),
+                    Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
+                        site.heard_of_leader(seat, leader.map(NodeId));
+                    }
+                    Some(Heard::Reply(Reply::Moved { to: Some((from, other)), .. })) => {
+                        site.learn_route(&from, from.clone(), other);
+                    }
+                    _ => {}
+                }
+                Err(())
+            }
+        };
+        let said = match try_join_all(questions.into_iter().map(ask)).await {
+            Ok(said) if broken(rules::NEGOTIATED_LEAST) => said.into_iter().min(),
+            Ok(said) => {
+                sometimes!("shards negotiate at which timestamp they are read");
+                said.into_iter().max()
+            }
+            Err(()) => {
+                sometimes!("a shard does not negotiate, and the present is read");
+                None
+            }
+        };
+        said.unwrap_or_else(|| self.present())
+    }
+
+    /// At or above everything that was acknowledged before this transaction began; if this node
+    /// knows the time, before now.
+    fn present(&self) -> Timestamp {
+        let now = self.site.now();
+        let latest =
+            if now.health == Health::Good { now.interval.latest } else { self.began.latest };
+        Timestamp { nanos: latest, ..Timestamp::ZERO }
+    }
+
+    /// Asks for keys of a snapshot whose timestamp is chosen, all at once. `None` for a key that
+    /// has no answer yet: it is in this node's store, or its shard moved, or its leader did not
+    /// answer.
+    pub(super) async fn read_ahead(&mut self, keys: &[Key]) -> Vec<Option<Option<Value>>> {
+        let Some(at) = self.read_at.filter(|_| self.mode != Mode::ReadWrite && keys.len() > 1)
+        else {
+            return vec![None; keys.len()];
+        };
+        let site = Arc::clone(&self.site);
+        let (now, began_ns) =
+            (self.boot_ns(), self.timings.as_ref().map(|timings| timings.elapsed_ns()));
+        let mut questions = Vec::with_capacity(keys.len());
+        for key in keys {
+            let shard = site.route(key).0;
+            let seat = Seat { shard, node: site.leader(shard) };
+            let here = self.look_here(shard, at) || self.alone.is_some_and(|alone| alone != shard);
+            questions.push((!here && site.reaches(seat.node)).then(|| {
+                let (range, scope) =
+                    (KeyRange::point(key.clone()), self.alone.map(|_| self.scope.clone()));
+                let (at, versions) = (Some(at), false);
+                let ask =
+                    Ask::Snapshot { at, range, reverse: false, limit_rows: 1, versions, scope };
+                (seat, self.request(None, ask))
+            }));
+        }
+        let ask = |question: Option<(Seat, Request)>| {
+            let site = &*site;
+            async move {
+                let (seat, request) = question?;
+                let Ask::Snapshot { range, .. } = request.ask.clone() else { return None };
+                match site.ask(seat, request, now + ONE_TRY_NS).await? {
+                    Heard::Reply(Reply::Rows { rows, .. }) => {
+                        Some(rows.into_iter().next().map(|(_, value)| value))
+                    }
+                    Heard::Read { at, deadline, .. } => {
+                        let chunk = site.scan(seat.shard, &range, at, false, 1).ok()?;
+                        let leads =
+                            deadline.is_none_or(|deadline| site.now().interval.latest < deadline);
+                        leads.then(|| chunk.rows.into_iter().next().map(|(_, value)| value))
+                    }
+                    _ => None,
+                }
+            }
+        };
+        let found = join_all(questions.into_iter().map(ask)).await;
+        let answered = found.iter().flatten().count();
+        if answered > 0 {
+            sometimes!("keys of a snapshot are asked for together");
+            self.answered = true;
+        }
+        if let (Some(timings), Some(began_ns)) = (&self.timings, began_ns) {
+            timings.note(|times| {
+                times.reads += u64::try_from(answered).unwrap_or(u64::MAX);
+                times.reading_ns += timings.elapsed_ns() - began_ns;
+            });
+        }
+        found
+    }
+
+    /// Reads a chunk at the leader, under a lock or at a snapshot.
+    async fn read_chunk(
+        &mut self,
+        shard: ShardId,
+        range: &KeyRange,
+        (lock, reverse, limit): (Lock, bool, usize),
+        until: &mut u64,
+    ) -> Result<Chunk, Failure> {
+        let limit = limit.max(1);
+        let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
+        let site = Arc::clone(&self.site);
+        if let Some(at) = self.read_at.filter(|at| self.look_here(shard, *at)) {
+            self.fits_here(shard, at)?;
+            match site.scan(shard, range, at, reverse, limit) {
+                Ok(chunk) => return Ok(Chunk::Rows(self.found(chunk))),
+                Err(error) => self.elsewhere(shard, error)?,
+            }
+        }
+        let mut tries = 0;
+        let give_up = self.lock_patience_ends();
+        loop {
+            let now = self.boot_ns();
+            let part = self.parts.get(&shard).copied().unwrap_or_default();
+            if now >= give_up {
+                // Who waits behind this one need not wait for its ROLLBACK.
+                if let Some(node) = part.leader {
+                    let request = self.request(part.footing, Ask::Withdraw);
+                    site.tell(Seat { shard, node }, request);
+                }
+                return Err(Failure::LockTimeout);
+            }
+            if now >= *until || site.is_closed() {
+                return Err(self.unavailable(shard));
+            }
+            let versions = self.versions;
+            let ask = match self.mode {
+                Mode::ReadWrite => self.lock_question(
+                    range.clone(),
+                    lock,
+                    reverse,
+                    limit_rows,
+                    part.footing.is_none(),
+                ),
+                Mode::ReadOnly(_) => {
+                    let (at, scope) = (self.read_at, self.alone.map(|_| self.scope.clone()));
+                    Ask::Snapshot { at, range: range.clone(), reverse, limit_rows, versions, scope }
+                }
+            };
+            let request = self.request(part.footing, ask);
+            let node = part.leader.unwrap_or_else(|| site.leader(shard));
+            let (seat, locks) = (Seat { shard, node }, self.mode == Mode::ReadWrite);
+            if locks && part.leader != Some(node) {
+                self.parts.entry(shard).or_default().leader = Some(node);
+                site.holds(seat, self.transaction, self.age);
+            }
+            // Its number comes after this question's, and before the next one's.
+            let withdraw = locks.then(|| self.request(part.footing, Ask::Withdraw));
+            let waiting = Waiting { site: &*site, seat, withdraw };
+            // Whom nobody hears is not waited for, unless he holds our locks.
+            let patient = part.footing.is_some() || site.reaches(node);
+            let heard = if patient {
+                site.ask(seat, request, (now + ONE_TRY_NS).min(give_up)).await
+            } else {
+                None
+            };
+            waiting.end();
+            match heard {
+                None if self.boot_ns() >= give_up => {}
+                Some(Heard::Waits) => (*until, tries) = (self.boot_ns() + PATIENCE_NS, 0),
+                Some(Heard::Reply(Reply::Rows {
+                    footing, at, rows, committed_at, rest, ..
+                })) => {
+                    self.note(shard, footing, at);
+                    let at = committed_at.into_iter().map(Some).collect();
+                    return Ok(Chunk::Rows(Rows { rows, at, rest }));
+                }
+                Some(Heard::Read { footing, at, deadline }) => {
+                    match site.scan(shard, range, at, reverse, limit) {
+                        Ok(chunk) => {
+                            let latest = site.now().interval.latest;
+                            if deadline.is_none_or(|deadline| latest < deadline) {
+                                self.note(shard, footing, at);
+                                return Ok(Chunk::Rows(self.found(chunk)));
+                            }
+                            sometimes!("the lease ends while a session reads under it");
+                        }
+                        Err(StoreError::Elsewhere) => return self.moved(shard, None),
+                        Err(error) => return Err(of_store(error)),
+                    }
+                }
+                Some(Heard::Reply(Reply::Moved { to, .. })) => return self.moved(shard, to),
+                Some(Heard::Reply(Reply::Locked { footing, .. })) => {
+                    self.note(shard, footing, Timestamp::ZERO);
+                    return Err(Failure::Locked);
+                }
+                Some(Heard::Reply(Reply::Aborted { why, .. }) | Heard::Wounded(why)) => {
+                    return Err(self.end(why));
+                }
+                Some(Heard::Reply(Reply::BelowHorizon { oldest, .. })) => {
+                    return Err(Failure::BelowHorizon { oldest });
+                }
+                Some(Heard::Reply(Reply::Broken { what, .. })) => {
+                    return Err(Failure::Storage(what));
+                }
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
+                    self.lost_leader(seat, leader)?;
+                    site.pause(self.boot_ns() + PAUSE_NS).await;
+                }
+                None if tries < TRIES && site.reaches(node) => tries += 1,
+                Some(Heard::Reply(_)) | None => {
+                    tries = 0;
+                    self.lost_leader(seat, None)?;
+                    site.pause(self.boot_ns() + PAUSE_NS).await;
+                }
+            }
+        }
+    }
+
+    /// Asks for a lock, and for what stands there; with the first question to a shard it says what
+    /// the session calls itself.
+    pub(in crate::locking) fn lock_question(
+        &self,
+        range: KeyRange,
+        lock: Lock,
+        reverse: bool,
+        limit_rows: u32,
+        first: bool,
+    ) -> Ask {
+        let application = self.application.clone().filter(|_| first);
+        let nowait = self.locking == Locking::NoWait;
+        Ask::Read { range, lock, reverse, limit_rows, application, versions: self.versions, nowait }
+    }
+
+    /// What was read here.
+    fn found(&self, chunk: meridian_mvcc::Chunk) -> Rows {
+        let at = if self.versions { chunk.at.into_iter().map(Some).collect() } else { Vec::new() };
+        Rows { rows: chunk.rows, at, rest: chunk.rest }
+    }
+
+    /// What this node does not keep any more, another one may: one that was sent a copy has no
+    /// history. The rest of the snapshot is read at the leader.
+    pub(super) fn elsewhere(&mut self, shard: ShardId, error: StoreError) -> Result<(), Failure> {
+        let slot = self.site.readable(shard);
+        let leads = slot.holds(self.site.now());
+        match error {
+            StoreError::Elsewhere => {}
+            StoreError::BelowHorizon { .. } if !leads => {}
+            error => return Err(of_store(error)),
+        }
+        self.local = None;
+        Ok(())
+    }
+
+    /// These keys are another shard's: a part that has no locks yet is forgotten, one that has was
+    /// aborted by the split.
+    fn moved(&mut self, shard: ShardId, to: Option<(Key, ShardId)>) -> Result<Chunk, Failure> {
+        self.local = None;
+        if self.parts.get(&shard).is_some_and(|part| part.footing.is_none()) {
+            self.parts.remove(&shard);
+        }
+        Ok(Chunk::Moved(to))
+    }
+
+    /// What was thought to be one shard's is not: its newest commit says nothing of the others.
+    fn reads_elsewhere(&mut self) {
+        if self.alone.take().is_none() {
+            return;
+        }
+        sometimes!("what was to be read in one shard lies in several");
+        // Once that shard has answered, it had the whole range: others have it since, and what they
+        // commit is later than this transaction's beginning.
+        if !self.answered {
+            (self.fits, self.local) = (None, None);
+            self.read_at = Some(self.present());
+        }
+    }
+}
