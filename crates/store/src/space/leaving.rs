@@ -1,4 +1,5 @@
-//! What stays of a shard when this node is no member any more, and how a member begins with nothing.
+//! What stays of a shard when this node is no member any more, and how a member begins with
+//! nothing.
 
 use super::{AS_OF, COPY, HOME, LEFT, POINTER, Place, REMOVED, SHARED, Space, number};
 use meridian_mvcc::{Batch, KeyRange, SpaceId, Store, StoreError};
