@@ -59,7 +59,6 @@ pub use faults::Faults;
 pub use protocols::SimulatedProtocol;
 pub use regions::Regions;
 pub use shrink::{is_wrong, shrink};
-pub use spanner::rules::WOUNDS_COMMITS;
 pub use spanner::{
     STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life,
 };

@@ -6,9 +6,8 @@ use meridian_log::rules as log_rules;
 use meridian_machine::planted::Rule;
 use meridian_replication::rules as replication_rules;
 use meridian_sim::{
-    Defect, Faults, Options, Report, Timebase, WOUNDS_COMMITS, Workload, campaign,
-    finds_nothing_at_a_newcomer, is_wrong, protocols, reads_after_a_pause, reads_in_the_next_life,
-    run, shrink,
+    Defect, Faults, Options, Report, Timebase, Workload, campaign, finds_nothing_at_a_newcomer,
+    is_wrong, protocols, reads_after_a_pause, reads_in_the_next_life, run, shrink,
 };
 use meridian_store::rules as store_rules;
 use meridian_systems::shard::rules as shard_rules;
@@ -309,7 +308,7 @@ fn without_faults_no_outcome_is_unknown() {
             .count()
     };
     assert_eq!(unknown(None), 0);
-    assert!(unknown(Some(Defect::Rule(WOUNDS_COMMITS))) > 0);
+    assert!(unknown(Some(Defect::Rule(meridian_txn::locking::rules::WOUNDS_COMMITS))) > 0);
 }
 
 /// Not that it was rolled back: a participant refuses a transaction because an older one needs its

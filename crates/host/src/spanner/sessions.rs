@@ -21,7 +21,8 @@ use meridian_systems::setting::VERSION_RETENTION_PERIOD;
 use meridian_systems::spanner::{Invitations, KIND, Message};
 use meridian_txn::Age;
 use meridian_txn::locking::{
-    Ask, DOUBTED_FOR_NS, Heard, Leaderships, Reply, Request, Seat, TransactionId,
+    Ask, DOUBTED_FOR_NS, Heard, Leaderships, PendingRequests, Reply, Request, RequestKey, Seat,
+    TransactionId, Woken,
 };
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -30,14 +31,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 const KEEP_ALIVE_NS: u64 = 1_000_000_000;
-
-struct Waiting {
-    answerer: Answerer<Heard>,
-    node: NodeId,
-    until: u64,
-    /// The node said that it has the question.
-    waits: bool,
-}
 
 /// What sessions of one database share on this node.
 pub struct Sessions {
@@ -60,7 +53,7 @@ pub struct Sessions {
     leader: AtomicU32,
     leaders: RwLock<BTreeMap<ShardId, NodeId>>,
     leaderships: RwLock<Leaderships>,
-    waiting: Mutex<HashMap<(u64, u64), Waiting>>,
+    waiting: Mutex<PendingRequests<Answerer<Heard>>>,
     /// Attempts of this node that hold locks somewhere: they are kept alive while their sessions
     /// are idle.
     holding: Mutex<HashMap<u64, Vec<(Seat, TransactionId, Age)>>>,
@@ -320,13 +313,7 @@ impl Sessions {
     pub async fn ask(&self, seat: Seat, request: Request, until: u64) -> Option<Heard> {
         let (answerer, answer) = rendezvous();
         let (number, id) = (request.transaction.number, request.id);
-        self.waiting
-            .lock()
-            .insert((number, id), Waiting { answerer, node: seat.node, until, waits: false });
-        if self.is_closed() {
-            // after the insertion: whoever closes has not missed it
-            self.waiting.lock().remove(&(number, id));
-        }
+        self.wait_for((number, id), seat.node, until, answerer);
         self.tell(seat, request);
         answer.await
     }
@@ -363,48 +350,31 @@ impl Sessions {
     pub async fn pause(&self, until: u64) {
         let (answerer, answer) = rendezvous();
         let key = (u64::MAX, self.number());
-        self.waiting.lock().insert(key, Waiting { answerer, node: self.me, until, waits: false });
-        if self.is_closed() {
-            self.waiting.lock().remove(&key);
-        }
+        self.wait_for(key, self.me, until, answerer);
         let _: Option<Heard> = answer.await;
+    }
+
+    fn wait_for(&self, key: RequestKey, node: NodeId, until: u64, answerer: Answerer<Heard>) {
+        self.waiting.lock().insert(key, node, until, answerer);
+        if self.is_closed() {
+            // After the insertion: a database that closes has not missed it.
+            let removed = self.waiting.lock().remove(key);
+            drop(removed);
+        }
     }
 
     /// An answer came for a session of this node.
     pub fn hear(&self, number: u64, reply: Reply) {
-        if let Reply::Wounded { why } = reply {
-            // A commit that is asked for is not asked for again: its outcome may be forgotten by
-            // then.
-            if !self.holding.lock().contains_key(&number) {
-                return;
-            }
-            let woken: Vec<Waiting> = {
-                let mut waiting = self.waiting.lock();
-                let keys: Vec<(u64, u64)> =
-                    waiting.keys().filter(|(of, _)| *of == number).copied().collect();
-                keys.iter().filter_map(|key| waiting.remove(key)).collect()
-            };
-            woken
-                .into_iter()
-                .for_each(|waiting| waiting.answerer.answer(Heard::Wounded(why.clone())));
-            return;
-        }
-        let id = reply.id();
-        if let Reply::Waiting { .. } = reply {
-            if let Some(waiting) = self.waiting.lock().get_mut(&(number, id)) {
-                waiting.waits = true;
-            }
-            return;
-        }
-        self.wake(number, id, Heard::Reply(reply));
+        let wounded = matches!(reply, Reply::Wounded { .. });
+        let holds = wounded && self.holding.lock().contains_key(&number);
+        let woken = self.waiting.lock().respond(number, reply, holds);
+        wake_all(woken);
     }
 
     /// Who waits for this goes on.
     pub fn wake(&self, number: u64, id: u64, heard: Heard) {
-        let waiting = self.waiting.lock().remove(&(number, id));
-        if let Some(waiting) = waiting {
-            waiting.answerer.answer(heard);
-        }
+        let woken = self.waiting.lock().wake((number, id), heard);
+        wake_all(woken);
     }
 
     /// An attempt holds locks there.
@@ -440,21 +410,9 @@ impl Sessions {
         let now = crate::clock::boot_ns();
         self.keep_alive(now);
         let connected = self.peers.get().map(|peers| peers.connected()).unwrap_or_default();
-        let late = |waiting: &Waiting| {
-            waiting.until <= now || (waiting.node != self.me && !connected.contains(&waiting.node))
-        };
-        let gone: Vec<Waiting> = {
-            let mut waiting = self.waiting.lock();
-            let keys: Vec<(u64, u64)> =
-                waiting.iter().filter(|(_, w)| late(w)).map(|(key, _)| *key).collect();
-            keys.iter().filter_map(|key| waiting.remove(key)).collect()
-        };
-        for waiting in gone {
-            // Whoever was not heard of at all hears nothing: the answerer is dropped.
-            if waiting.waits && waiting.until <= now {
-                waiting.answerer.answer(Heard::Waits);
-            }
-        }
+        let reaches = |node| node == self.me || connected.contains(&node);
+        let woken = self.waiting.lock().sweep(now, reaches);
+        wake_all(woken);
     }
 
     /// Whether the node, or the database, ends: nobody answers any more.
@@ -468,8 +426,17 @@ impl Sessions {
         let members = std::mem::take(&mut *self.members.write());
         *self.first.write() = None; // Members know their sessions, too.
         members.values().for_each(|member| member.stop());
-        let gone = std::mem::take(&mut *self.waiting.lock());
-        drop(gone);
+        let woken = self.waiting.lock().clear();
+        wake_all(woken);
         members.into_values().collect()
+    }
+}
+
+/// Wakes sessions, under no lock. One that hears nothing goes on when its answerer is dropped.
+fn wake_all(woken: impl IntoIterator<Item = Woken<Answerer<Heard>>>) {
+    for (answerer, heard) in woken {
+        if let Some(heard) = heard {
+            answerer.answer(heard);
+        }
     }
 }

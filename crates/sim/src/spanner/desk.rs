@@ -4,11 +4,9 @@
 use crate::carried::{self, Wish};
 use crate::clock::NodeClock;
 use crate::life::address;
-use crate::spanner::rules;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::planted::broken;
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Chunk, Key as Name, KeyRange, StoreError, Version};
 use meridian_placement::Routes;
@@ -16,22 +14,17 @@ use meridian_store::Space;
 use meridian_systems::spanner::Message;
 use meridian_txn::Age;
 use meridian_txn::locking::{
-    Ask, DOUBTED_FOR_NS, Heard, Leaderships, Readable, Reply, Request, Seat, Site, TransactionId,
+    Ask, DOUBTED_FOR_NS, Heard, Leaderships, PendingRequests, Readable, Reply, Request, RequestKey,
+    Seat, Site, TransactionId, Woken,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Who waits: an attempt's number and its question's, or a pause.
-pub type Key = (u64, u64);
+pub type Key = RequestKey;
 
 const CHUNK_BYTES: usize = 1 << 16;
-
-struct Waiting {
-    sender: oneshot::Sender<Heard>,
-    node: NodeId,
-    waits: bool,
-}
 
 #[derive(Default)]
 struct State {
@@ -44,7 +37,7 @@ struct State {
     routes: Routes,
     spaces: BTreeMap<ShardId, Arc<Space>>,
     reached: BTreeSet<NodeId>,
-    waiting: BTreeMap<Key, Waiting>,
+    waiting: PendingRequests<oneshot::Sender<Heard>>,
     wishes: Vec<Wish<Key, Message>>,
     holding: BTreeMap<(u64, Seat), (TransactionId, Age)>,
     read_alone: BTreeMap<ShardId, u64>,
@@ -164,32 +157,11 @@ impl Desk {
 
     /// An answer for one of its coordinators.
     fn hear_reply(&self, number: u64, reply: Reply) {
-        if let Reply::Wounded { why } = reply {
-            let mut state = self.state.lock();
-            // A commit that is asked for is not asked for again: its outcome may be forgotten by
-            // then.
-            let holds = state.holding.keys().any(|(of, _)| *of == number);
-            if !holds && !broken(rules::WOUNDS_COMMITS) {
-                return;
-            }
-            let of_attempt: Vec<Key> = state
-                .waiting
-                .range((number, 0)..=(number, u64::MAX))
-                .map(|(key, _)| *key)
-                .collect();
-            for waiting in of_attempt.iter().filter_map(|key| state.waiting.remove(key)) {
-                let _ = waiting.sender.send(Heard::Wounded(why.clone()));
-            }
-            return;
-        }
-        let id = reply.id();
-        if let Reply::Waiting { .. } = reply {
-            if let Some(waiting) = self.state.lock().waiting.get_mut(&(number, id)) {
-                waiting.waits = true;
-            }
-            return;
-        }
-        self.answer((number, id), Heard::Reply(reply));
+        let mut state = self.state.lock();
+        let holds = state.holding.keys().any(|(of, _)| *of == number);
+        let woken = state.waiting.respond(number, reply, holds);
+        drop(state);
+        wake(woken);
     }
 
     /// What one of its coordinators says to a shard's member.
@@ -204,17 +176,15 @@ impl Desk {
     }
 
     pub fn answer(&self, key: Key, heard: Heard) {
-        let waiting = self.state.lock().waiting.remove(&key);
-        if let Some(waiting) = waiting {
-            let _ = waiting.sender.send(heard); // A session that is gone does not mind.
-        }
+        let woken = self.state.lock().waiting.wake(key, heard);
+        wake(woken);
     }
 
     fn wait(&self, key: Key, node: NodeId, until: u64) -> oneshot::Receiver<Heard> {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
         if !state.closed {
-            state.waiting.insert(key, Waiting { sender, node, waits: false });
+            state.waiting.insert(key, node, until, sender);
             state.wishes.push(Wish::Alarm(until, key));
         }
         receiver
@@ -238,20 +208,21 @@ impl carried::Desk for Desk {
     }
 
     fn alarm(&self, key: Key) {
-        let waiting = self.state.lock().waiting.remove(&key);
-        if let Some(waiting) = waiting.filter(|waiting| waiting.waits) {
-            let _ = waiting.sender.send(Heard::Waits);
-        }
+        let woken = self.state.lock().waiting.expire(key);
+        wake(woken);
     }
 
     fn set_reached(&self, reached: BTreeSet<NodeId>) {
         let mut state = self.state.lock();
-        state.waiting.retain(|_, waiting| reached.contains(&waiting.node));
+        let woken = state.waiting.keep(|node| reached.contains(&node));
         state.reached = reached;
+        drop(state);
+        wake(woken);
     }
 
-    fn lose(&self, node: NodeId) {
-        self.state.lock().waiting.retain(|_, waiting| waiting.node != node);
+    fn lose(&self, lost: NodeId) {
+        let woken = self.state.lock().waiting.keep(|node| node != lost);
+        wake(woken);
     }
 
     fn set_disk_full(&self, full: bool) {
@@ -269,12 +240,23 @@ impl carried::Desk for Desk {
     fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
-        state.waiting.clear();
+        let woken = state.waiting.clear();
+        drop(state);
+        wake(woken);
     }
 
     fn rest(self: &Arc<Self>, for_ns: u64) -> BoxFuture<'static, ()> {
         let site = Handle(Arc::clone(self));
         Box::pin(async move { site.pause(site.now().boot_ns + for_ns).await })
+    }
+}
+
+/// Wakes coordinators. A session that is gone does not mind.
+fn wake(woken: impl IntoIterator<Item = Woken<oneshot::Sender<Heard>>>) {
+    for (sender, heard) in woken {
+        if let Some(heard) = heard {
+            let _ = sender.send(heard);
+        }
     }
 }
 

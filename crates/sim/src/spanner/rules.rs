@@ -12,12 +12,6 @@ use meridian_systems::shard::rules as shard;
 use meridian_systems::spanner::rules as spanner;
 use meridian_txn::locking::rules as locking;
 
-meridian_machine::rules! {
-    /// A session asks to commit again when an older transaction wants a lock of the one that is
-    /// committing.
-    WOUNDS_COMMITS;
-}
-
 /// Every one that clients' histories or disks tell of. Of the Spanner protocol's,
 /// `READ_VOTE_NOT_RENEWED`, `FENCED_SERVES` and `SLOT_WITHDRAWN_LATE` are not among them: scripts
 /// hold those (`systems/tests/two_phase.rs`, `rules.rs`). Worlds without faults hold

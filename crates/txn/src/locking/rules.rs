@@ -15,4 +15,7 @@ meridian_machine::rules! {
     /// The leader of a group with one voter draws timestamps and serves while its node does not
     /// know the time (Trap A.5-14).
     FENCED_SERVES;
+    /// A session asks to commit again when an older transaction wants a lock of the one that is
+    /// committing.
+    WOUNDS_COMMITS;
 }
