@@ -494,7 +494,8 @@ impl Directory {
                     return begun.map_err(|error| failed(Failure::Storage(error.to_string())));
                 }
                 Ok(Ok((_, Outcome::Unknown))) => {
-                    let what = "it is not known whether the database was created or dropped: look at the list of databases";
+                    let what = "it is not known whether the change of the database happened: look \
+                                at the database before you ask for it again";
                     return Err(failed(Failure::Unavailable(what.into())));
                 }
                 Ok(Err(error)) => return Err(error),

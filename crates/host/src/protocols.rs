@@ -38,7 +38,8 @@ pub const ALL: [HostedProtocol; 4] = [
     qwstore::HOSTED,
 ];
 
-/// The nodes that were asked for, or all: nodes that there are, each once, in order.
+/// Returns the requested nodes, or all if none are: each once, in order. Fails for a node that does
+/// not exist.
 pub fn those_or_all(mut asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
     if let Some(unknown) = asked.iter().find(|node| !all.contains(node)) {
         return Err(DatabaseError::Replicas(format!(

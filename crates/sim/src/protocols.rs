@@ -10,7 +10,7 @@ pub use crate::qwstore::SIMULATED as QWSTORE;
 pub use crate::spanner::SIMULATED as SPANNER;
 pub use crate::tapir::{SERIALIZABLE as TAPIR_SERIALIZABLE, STRICTLY_SERIALIZABLE as TAPIR};
 
-/// A protocol as worlds run it.
+/// A protocol in the simulator.
 pub struct SimulatedProtocol {
     /// Its row.
     pub row: &'static Protocol,
@@ -35,10 +35,10 @@ pub struct SimulatedProtocol {
 /// The protocols of this version.
 pub const ALL: [&SimulatedProtocol; 4] = [&SPANNER, &TAPIR, &TAPIR_SERIALIZABLE, &QWSTORE];
 
-/// The one that worlds run where nothing else is asked for.
+/// The protocol of worlds where no other one is named.
 pub const DEFAULT: &SimulatedProtocol = &SPANNER;
 
-/// The one of this name.
+/// Finds a protocol by its name.
 pub fn named(name: &str) -> Option<&'static SimulatedProtocol> {
     ALL.into_iter().find(|simulated| simulated.row.name == name)
 }

@@ -14,7 +14,7 @@ use meridian_txn::IsolationLevel;
 pub struct Protocol {
     /// Its name: `CREATE DATABASE … PROTOCOL = name`.
     pub name: &'static str,
-    /// What its frames and records begin with.
+    /// The kind of its frames and records.
     pub kind: Kind,
     /// The isolation level of its transactions; none where it has no transactions, and SQL has
     /// nothing to stand on.
@@ -37,7 +37,7 @@ impl Protocol {
         &qwstore::PROTOCOL,
     ];
 
-    /// The one of a database whose creator names none.
+    /// The protocol of a database that is created without PROTOCOL.
     pub const DEFAULT: &'static Protocol = &spanner::PROTOCOL;
 
     /// The protocols that have transactions, on which SQL can stand.
@@ -45,7 +45,7 @@ impl Protocol {
         Protocol::ALL.into_iter().filter(|protocol| protocol.has_transactions())
     }
 
-    /// The one of this name.
+    /// Finds a protocol by its name.
     pub fn named(name: &str) -> Option<&'static Protocol> {
         Protocol::ALL.into_iter().find(|protocol| protocol.name == name)
     }
@@ -85,6 +85,14 @@ mod tests {
         assert_eq!(names.len(), Protocol::ALL.len());
         for protocol in Protocol::ALL {
             assert_eq!(Protocol::named(protocol.name), Some(protocol));
+            // Rows of one folder may share their kind.
+            let same = |other: &&&Protocol| other.kind == protocol.kind;
+            let sharing = Protocol::ALL.iter().filter(same).map(|other| other.name);
+            assert!(
+                sharing
+                    .clone()
+                    .all(|name| name.split('-').next() == protocol.name.split('-').next())
+            );
             assert!(
                 ![Kind::TRANSFER, Kind::TIME, Kind::ORACLE].contains(&protocol.kind),
                 "{}",

@@ -30,7 +30,7 @@ pub static VERSION_RETENTION_PERIOD: Setting = Setting {
 };
 
 impl Setting {
-    /// A value as it is kept. An error says what is wrong with it.
+    /// Validates a value, and returns it as it is kept. An error says what is wrong.
     pub fn validate(&self, value: &str) -> Result<String, String> {
         let time = duration::parse(value)
             .ok_or_else(|| format!("{}: '{value}' is no duration", self.name))?;

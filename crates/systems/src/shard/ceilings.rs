@@ -19,11 +19,12 @@ use meridian_machine::{Health, sometimes, step};
 use meridian_replication::group::Index;
 use meridian_txn::locking::rules as locking_rules;
 
-/// A lease that does not reach far enough is looked at again after this.
+/// After so long a lease that was too short is looked at again, in nanoseconds.
 pub(crate) const LEASE_SOON_NS: u64 = 10_000_000;
-/// Members are told so often, at most, how far the leader has shown.
+/// The shortest interval between announcements of what the leader has shown, in nanoseconds.
 pub(super) const CLOSE_EVERY_NS: u64 = 200_000_000;
-/// A ceiling is so far ahead of what is wanted, at most: a later leader has to wait for it.
+/// How far beyond the present a new ceiling reaches, unless a later one is wanted, in nanoseconds.
+/// A later leader has to wait for it.
 const AHEAD_NS: u64 = 100_000_000;
 
 impl<P: Participant> Shard<P> {
@@ -59,7 +60,7 @@ impl<P: Participant> Shard<P> {
         self.group.lease().filter(|_| !fenced).map_or(0, |lease| lease.granted_until)
     }
 
-    /// Something is due in this step or after so long.
+    /// Schedules another step in at most so many nanoseconds.
     pub(crate) fn wake_in(&mut self, ns: u64) {
         self.wake_ns = Some(self.wake_ns.map_or(ns, |soonest| soonest.min(ns)));
     }
@@ -71,7 +72,8 @@ impl<P: Participant> Shard<P> {
         self.visible.max(self.closed())
     }
 
-    /// Everything at or below is installed here, and was shown by a leader.
+    /// Returns the closed timestamp: everything at or below is installed here, and was shown by a
+    /// leader. Zero at a witness.
     pub(crate) fn closed(&self) -> Timestamp {
         if self.is_witness() {
             return Timestamp::ZERO;

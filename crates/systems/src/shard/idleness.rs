@@ -20,7 +20,7 @@ use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::{Outbox, sometimes, step};
 use meridian_replication::group;
 
-/// What a member is told at its birth.
+/// The configuration of a member.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Its group's part of it.
@@ -45,7 +45,7 @@ impl From<group::Config> for Config {
 pub(super) struct Idleness {
     min_next_ns: u64,
     quiesce_ns: u64,
-    /// When somebody asked last, by the boot clock.
+    /// When the latest request came, by the boot clock.
     asked_ns: u64,
     /// A look at it is armed.
     watching: bool,
@@ -61,7 +61,7 @@ impl Idleness {
 }
 
 impl<P: Participant> Shard<P> {
-    /// Somebody wants something of the shard.
+    /// Notes that the shard is in use, and wakes a group that has fallen silent.
     pub(crate) fn is_wanted(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         self.idleness.asked_ns = now.boot_ns;
         if self.group.is_quiescent() {
@@ -79,7 +79,8 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// The look.
+    /// Lets a group fall silent that is not in use, or closes timestamps if nothing was committed
+    /// for long.
     pub(super) fn look_at_idleness(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         self.idleness.watching = false;
         if !self.serving || !self.group.is_leader() {
@@ -115,7 +116,7 @@ impl<P: Participant> Shard<P> {
         self.show_promised();
     }
 
-    /// This member leads no more.
+    /// Drops what is to be closed when leadership is lost.
     pub(super) fn dismiss_idleness(&mut self) {
         self.idleness.closing = None;
     }

@@ -27,7 +27,7 @@ const REST_NS: u64 = 10_000_000_000;
 const LONGEST_REST_NS: u64 = 600_000_000_000;
 const DRAIN_NS: u64 = 1_000_000_000;
 
-/// What a leader knows of who asks.
+/// The requests of each node in the current window, and the node that is to lead therefore.
 #[derive(Debug, Default)]
 pub(crate) struct Workload {
     asked: BTreeMap<NodeId, u64>,
@@ -35,7 +35,7 @@ pub(crate) struct Workload {
     watching: bool,
     /// Who asked most, and for how many windows now.
     favourite: Option<(NodeId, u32)>,
-    /// Not before.
+    /// No other node is to lead before this, by the boot clock.
     rests_until: u64,
     rest_ns: u64,
     /// Who is to lead, and until when attempts may end.
@@ -58,7 +58,7 @@ impl<P: Participant> Shard<P> {
         out.act(Effect::Leader(Some(self.me)));
     }
 
-    /// Somebody asks.
+    /// Adds requests of a node to the window.
     pub(crate) fn count(
         &mut self,
         now: Reading,
@@ -81,7 +81,7 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// A window ends.
+    /// Ends a window: decides whether another node is to lead.
     pub(super) fn look_at_workload(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         self.workload.watching = false;
         let asked = std::mem::take(&mut self.workload.asked);

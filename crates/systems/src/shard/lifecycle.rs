@@ -35,7 +35,7 @@ pub struct Begun {
     pub children: Vec<(ShardId, KeyRange)>,
 }
 
-/// A node's members of a database's shards.
+/// What a lifecycle requires of a node, or of a node of a world.
 pub trait Members {
     /// Why a member cannot begin.
     type Error;
@@ -56,7 +56,7 @@ pub trait Members {
     /// Whether the node has the parent of a shard; and the members at the shard's birth, as far as
     /// the parent knows.
     fn parent_knows(&self, parent: ShardId, child: ShardId) -> Option<Option<Membership>>;
-    /// The keys from a shard's first one on are its own.
+    /// Adds a shard's keys to the routes.
     fn learn_route(&mut self, shard: ShardId, bounds: &KeyRange);
     /// Begins a member with what the log and the store have of it, if it is one. An eager one
     /// stands for election at once.
@@ -137,7 +137,8 @@ pub fn begin_left<M: Members>(
     })
 }
 
-/// A leader speaks to a member that is not here, since an entry. True if the member begins.
+/// Begins the member that a leader speaks to, if it was added after this node was removed last.
+/// Returns whether it begins.
 pub fn invite<M: Members>(members: &mut M, shard: ShardId, stay: Stay) -> Result<bool, M::Error> {
     let since = stay.since;
     if members.has(shard) || members.removed(shard)?.is_some_and(|removed| removed >= since) {

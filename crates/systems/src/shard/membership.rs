@@ -151,7 +151,7 @@ impl Invitations {
     }
 }
 
-/// Somebody who waits for other members.
+/// A request for other members, answered after the last step.
 pub(super) struct Changing {
     wanted: Roster,
     asked: (Address, u64),
@@ -224,7 +224,7 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// This member leads no more: whoever asked asks another.
+    /// Answers the pending request that another member leads, when leadership is lost.
     pub(super) fn dismiss_change(&mut self, out: &mut Outbox<Shard<P>>) {
         if let Some(Changing { asked: (to, id), .. }) = self.changing.take() {
             self.answer_not_leader(to, id, out);

@@ -95,7 +95,7 @@ pub enum Effect<R> {
     Serve(R),
     /// Publish for readers of this node.
     Readable(Readable),
-    /// Publish for whoever wants to ask: the leader that this member has heard of.
+    /// Publish the leader that this member has heard of, for requests of this node.
     Leader(Option<NodeId>),
     /// Send what is stored, at or above an entry, to a member that is too far behind.
     SendSnapshot {

@@ -122,7 +122,7 @@ pub struct Shard<P: Participant> {
     /// Which nodes ask, and which one is to lead therefore.
     pub(crate) workload: Workload,
     idleness: Idleness,
-    /// This leader issues nothing at or below any more.
+    /// Read floor: this leader issues only above it.
     floor: Timestamp,
     /// A ceiling is wanted that is at least so high; one is being agreed on.
     wanted_ceiling: Option<u64>,
@@ -200,7 +200,7 @@ impl<P: Participant> Shard<P> {
         replica
     }
 
-    /// Goes on from what the store has.
+    /// Restores what the store has.
     fn take(&mut self, kept: Kept<P::Rows>) {
         let Kept { bounds, children, rows, agreed } = kept;
         self.agreed = self.agreed.max(agreed);

@@ -1,4 +1,4 @@
-//! What a shard and a concurrency control want of each other.
+//! The interface between a shard and its concurrency control.
 
 use super::Shard;
 use super::idleness::Config;
@@ -90,9 +90,9 @@ pub trait Participant: Sized {
     // ------------------------------------------------------------------------
     // recovery
 
-    /// Makes one that knows nothing.
+    /// Makes a participant without transactions.
     fn new(config: &Config) -> Self;
-    /// Takes up what the store has.
+    /// Restores what the store has.
     fn restore(shard: &mut Shard<Self>, rows: Self::Rows);
     /// Learns again what an applied command has said that is still in the log.
     fn recall(&mut self, command: Self::Command, term: Term);
@@ -102,7 +102,11 @@ pub trait Participant: Sized {
     // ------------------------------------------------------------------------
     // input
 
-    /// Takes a request, at a member that may not lead.
+    /// Takes a request, at a member that may not lead. It counts the request
+    /// (`is_wanted`, `count`), refuses it where this member does not lead or the keys are not the
+    /// shard's, holds a new transaction back while the shard is to be split (`parks`) or another
+    /// node is to lead, and hands requests for splits and members to the shard (`on_split`,
+    /// `on_members`).
     fn on_request(
         shard: &mut Shard<Self>,
         now: Reading,
@@ -151,7 +155,7 @@ pub trait Participant: Sized {
     fn propose_ready(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
     /// Answers reads that waited.
     fn answer_reads(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
-    /// When the next one passes that waits for its timestamp, in nanoseconds from now.
+    /// How long the next wait for a timestamp takes, in nanoseconds.
     fn next_release(&self, now: Reading) -> Option<u64>;
     /// Arms the timers of [`look_at_idle`](Self::look_at_idle) and [`resolve`](Self::resolve) if
     /// there is something to look at.

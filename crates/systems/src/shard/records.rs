@@ -175,7 +175,7 @@ impl<R: OwnRows> Rows<R> {
     }
 }
 
-/// What a member finds of itself in the store.
+/// A member's state in the store.
 #[derive(Clone, Debug, Default)]
 pub struct Kept<R> {
     /// The shard's keys.

@@ -32,7 +32,7 @@ const GIVE_UP_NS: u64 = 1_000_000_000;
 pub(crate) struct Splitting<Q> {
     key: Key,
     shard: ShardId,
-    /// Who wants it.
+    /// The transaction that requested the split.
     transaction: TransactionId,
     asked: (Address, u64),
     until: u64,
@@ -182,7 +182,8 @@ impl<P: Participant> Shard<P> {
         self.group.in_doubt().into_iter().any(is_its_split)
     }
 
-    /// This member leads no more: whoever asked asks another.
+    /// Answers the pending split and what waits for it that another member leads, when leadership
+    /// is lost.
     pub(super) fn dismiss_split(&mut self, out: &mut Outbox<Shard<P>>) {
         let Some(Splitting { asked, parked, .. }) = self.splitting.take() else { return };
         let waiting = parked.into_iter().map(|(from, request)| (from, request.id())).chain([asked]);

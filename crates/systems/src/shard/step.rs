@@ -215,8 +215,8 @@ impl<P: Participant> Shard<P> {
         (self.floor, self.wanted_ceiling, self.raising) = (Timestamp::ZERO, None, false);
     }
 
-    /// The end of every step: what may be shown is shown, what may be drawn is drawn, what was
-    /// gathered leaves.
+    /// Ends a step: releases what waited, takes up leadership, goes on with splits and members,
+    /// proposes, answers reads, sends to followers, publishes, and sends answers.
     pub(crate) fn finish(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         P::release(self, now, out);
         self.hand_over_when_drained(now, out);
