@@ -112,6 +112,11 @@ async fn a_protocol_that_a_node_is_given_runs_under_sql() {
         elsewhere[0].starts_with("42809") && elsewhere[0].contains("protocol toy"),
         "{elsewhere:?}"
     );
+    for of_sessions in ["spanner.negotiate_timestamps", "transaction_isolation"] {
+        let set = format!("ALTER DATABASE lab SET {of_sessions} = 'on'");
+        let refused = asked(&mut first, &set).await;
+        assert!(refused[0].starts_with("0A000"), "{set}: {refused:?}");
+    }
     let refused = asked(&mut first, "ALTER DATABASE lab MEMBERS (1)").await;
     assert!(refused[0].contains("whose protocol is toy"), "{refused:?}");
     assert_eq!(asked(&mut first, "DROP DATABASE lab").await, ["DROP DATABASE"]);

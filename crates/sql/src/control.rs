@@ -284,7 +284,7 @@ async fn set(
     name: &str,
     value: Option<&str>,
 ) -> Result<(), SqlError> {
-    if settings::DEFAULTS.iter().any(|(of_sessions, _)| *of_sessions == name) {
+    if settings::is_of_sessions(name) {
         return Err(SqlError::unsupported(format!("ALTER DATABASE … SET {name}"))
             .hint(format!("It is a setting of sessions: SET {name} in each of them.")));
     }

@@ -16,7 +16,7 @@ pub(crate) struct Settings {
 
 /// The settings of sessions and their defaults, besides the isolation level, whose default is the
 /// database's.
-pub(crate) const DEFAULTS: [(&str, &str); 41] = [
+const DEFAULTS: [(&str, &str); 41] = [
     ("application_name", ""),
     ("array_nulls", "on"),
     ("bytea_output", "hex"),
@@ -156,15 +156,29 @@ fn switch(folded: &str) -> Option<bool> {
     }
 }
 
+/// The settings of a session and their values at first, on a database whose transactions have an
+/// isolation level.
+pub(crate) fn defaults(
+    isolation: IsolationLevel,
+) -> impl Iterator<Item = (&'static str, &'static str)> {
+    DEFAULTS.into_iter().chain(OF_ISOLATION.map(|name| (name, isolation.name())))
+}
+
+/// Whether sessions have a setting of this name.
+pub(crate) fn is_of_sessions(name: &str) -> bool {
+    let name = Settings::canonical(name);
+    DEFAULTS
+        .iter()
+        .map(|(name, _)| *name)
+        .chain(OF_ISOLATION)
+        .any(|of_sessions| of_sessions == name)
+}
+
 impl Settings {
     /// The settings of a new session on a database whose transactions have this isolation level.
     pub(crate) fn of(isolation: IsolationLevel) -> Self {
-        let levels = OF_ISOLATION.map(|name| (name, isolation.name()));
-        let all = DEFAULTS.into_iter().chain(levels);
-        Settings {
-            values: all.map(|(name, value)| (name.into(), value.into())).collect(),
-            isolation,
-        }
+        let values = defaults(isolation).map(|(name, value)| (name.into(), value.into())).collect();
+        Settings { values, isolation }
     }
 
     fn canonical(name: &str) -> String {

@@ -535,6 +535,11 @@ fn transactions_have_the_isolation_level_of_their_database() {
         let shown = |s: &mut Session| run(s, "show transaction isolation level")[0].clone();
         assert_eq!(shown(s), given.name());
         assert_eq!(run(s, "show default_transaction_isolation")[0], given.name());
+        let listed =
+            "select name, setting from pg_settings where name like '%transaction_isolation'";
+        let row = |name: &str| format!("{name}|{}", given.name());
+        let rows = ["default_transaction_isolation", "transaction_isolation"].map(row);
+        assert_eq!(run(s, &format!("{listed} order by name"))[..2], rows);
         for asked in IsolationLevel::ALL {
             let is_refused = refused.contains(&asked.name());
             for ask in ["begin isolation level", "start transaction isolation level"] {

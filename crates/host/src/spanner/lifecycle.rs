@@ -18,7 +18,7 @@ use meridian_mvcc::{KeyRange, StoreError};
 use meridian_placement::{DatabaseRow, FIRST_SHARD};
 use meridian_replication::group::{Index, Membership, Roster, Stay};
 use meridian_store::{Left, Space};
-use meridian_systems::spanner::lifecycle::{self, Begun, Members};
+use meridian_systems::spanner::lifecycle::{self, LeftChild, Members, Restored};
 use meridian_systems::spanner::{Damaged, KIND, Origin, Replica};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak, mpsc};
@@ -102,6 +102,10 @@ impl Lifecycle {
     }
 
     fn invite(&self, shard: ShardId, stay: Stay) -> Result<(), OpenError> {
+        // Not under the lock: it waits for steps, and a step may begin a member.
+        if !lifecycle::heeds(&self.members(), shard, stay)? {
+            return Ok(());
+        }
         let _alone = self.bearing.lock();
         if lifecycle::invite(&mut self.members(), shard, stay)? {
             let (database, since) = (self.sessions.database().0, stay.since);
@@ -138,7 +142,7 @@ impl Lifecycle {
     }
 
     /// Whether a shard is to be born on this node, as the log of a member says or its space. Not
-    /// within a step: it waits for steps.
+    /// within a step, nor while a member begins: it waits for steps.
     fn expects(&self, child: ShardId) -> bool {
         let (say, heard) = mpsc::channel::<()>();
         let members: Vec<Arc<MemberShard>> = self.sessions.members();
@@ -157,7 +161,7 @@ impl Lifecycle {
     }
 }
 
-fn of_left(Left { child, bounds, birth }: Left) -> (ShardId, KeyRange, Vec<u8>) {
+pub(super) fn of_left(Left { child, bounds, birth }: Left) -> LeftChild {
     (ShardId(child), bounds, birth)
 }
 
@@ -168,6 +172,7 @@ struct NodeMembers<'l> {
 }
 
 impl Members for NodeMembers<'_> {
+    type Member = Arc<MemberShard>;
     type Error = OpenError;
 
     fn has(&self, shard: ShardId) -> bool {
@@ -181,6 +186,10 @@ impl Members for NodeMembers<'_> {
     fn recovered(&self) -> Vec<ShardId> {
         let machines = self.lifecycle.context.records.machines(self.lifecycle.sessions.database());
         machines.into_iter().map(|key| ShardId(key.shard)).collect()
+    }
+
+    fn has_records(&self, shard: ShardId) -> bool {
+        self.lifecycle.context.records.has(self.lifecycle.key(shard))
     }
 
     fn forget_recovered(&mut self, shard: ShardId) {
@@ -209,13 +218,13 @@ impl Members for NodeMembers<'_> {
         self.lifecycle.sessions.learn_route(&bounds.start, bounds.start.clone(), shard);
     }
 
-    fn begin(
+    fn restore(
         &mut self,
         shard: ShardId,
         bounds: KeyRange,
         origin: Origin,
         eager: bool,
-    ) -> Result<Begun, OpenError> {
+    ) -> Result<Restored<Arc<MemberShard>>, OpenError> {
         let Lifecycle { context, sessions, .. } = self.lifecycle;
         let key = self.lifecycle.key(shard);
         let records = context.read(KIND, &context.records.of(key))?;
@@ -223,18 +232,19 @@ impl Members for NodeMembers<'_> {
         let (context_of, sessions_of) = (Arc::clone(context), Arc::clone(sessions));
         let place =
             Place { key, bounds, origin, eager, context: context_of, sessions: sessions_of, watch };
-        let of_store = |error| context.of_store(error);
-        let member::Begun { member, removed: ended, left } =
-            member::begin(place, records).map_err(of_store)?;
-        let (begun, left) = (member.is_some(), left.into_iter().map(of_left).collect());
-        let mut children = Vec::new();
-        if let Some(member) = member {
-            children = member.world().space().children().map_err(of_store)?;
-            sessions.add(member);
-        }
-        let children =
-            children.into_iter().map(|(child, bounds)| (ShardId(child), bounds)).collect();
-        Ok(Begun { begun, ended, left, children })
+        member::restore(place, records).map_err(|error| context.of_store(error))
+    }
+
+    fn add(
+        &mut self,
+        _: ShardId,
+        member: Arc<MemberShard>,
+    ) -> Result<Vec<(ShardId, KeyRange)>, OpenError> {
+        let Lifecycle { context, sessions, .. } = self.lifecycle;
+        let children = member.world().space().children();
+        let children = children.map_err(|error| context.of_store(error))?;
+        sessions.add(member);
+        Ok(children.into_iter().map(|(child, bounds)| (ShardId(child), bounds)).collect())
     }
 
     fn damaged(&self, Damaged(what): Damaged) -> OpenError {

@@ -13,6 +13,7 @@
 //!
 //! A node that is alone is a group of one: the same machine, which hears from nobody.
 
+use super::lifecycle::of_left;
 use super::sessions::Sessions;
 use super::slot::Slot;
 use crate::context::NodeContext;
@@ -32,10 +33,10 @@ use meridian_replication::group::{
     self, Config, Index, Membership, Record, Restored, Roster, Term,
 };
 use meridian_store::courier::Order;
-use meridian_store::{Extent, Left, Space, Split};
+use meridian_store::{Extent, Space, Split};
 use meridian_systems::spanner::{
-    self, Birth, Effect, KIND, Kept, Message, Origin, Replica, Rows, Serve, members_at_birth,
-    newest,
+    self, Birth, Effect, KIND, Kept, Message, Origin, Replica, Rows, Serve, lifecycle,
+    members_at_birth, newest,
 };
 use meridian_txn::locking::{Heard, Readable, Reply};
 use parking_lot::Mutex;
@@ -137,31 +138,25 @@ fn members_of(births: &BTreeMap<ShardId, Birth>) -> BTreeMap<ShardId, Membership
     births.iter().map(|(child, birth)| (*child, birth.members.clone())).collect()
 }
 
-/// What has come to life.
-pub struct Begun {
-    /// The member; none if this node is no member of the shard, or no more, or does not know yet
-    /// that it is one.
-    pub member: Option<Arc<MemberShard>>,
-    /// It was one, and was removed.
-    pub removed: bool,
-    /// What was split off from the shard before this node was removed from it.
-    pub left: Vec<Left>,
-}
-
-/// Brings a member to life from what the log and the store have of it.
-pub fn begin(place: Place, records: Vec<Record>) -> Result<Begun, StoreError> {
+/// Makes a member of what the log and the store have of it.
+pub fn restore(
+    place: Place,
+    records: Vec<Record>,
+) -> Result<lifecycle::Restored<Arc<MemberShard>>, StoreError> {
     let Place { key, bounds, origin, eager, context, sessions, watch } = place;
     let (plumbing, nodes, patience) =
         (&context.plumbing, context.members.clone(), context.patience);
     let (me, incarnation) = sessions.here();
     let space = Space::open_with(key.database, key.shard, bounds, Arc::clone(&plumbing.store))?;
     let (extent, kept, left) = (space.extent()?, kept(&space)?, space.left()?);
+    let left = left.into_iter().map(of_left).collect();
     let restored =
         Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
     let removed = Space::removed(key.database, key.shard, &*plumbing.store)?.map(Index);
     let begins = origin.begins(me, removed, &restored, &kept);
     let Some(origin) = begins.map_err(|base| space.lacks(base.0))? else {
-        return Ok(Begun { member: None, removed: Origin::has_ended(me, removed, &kept), left });
+        let ended = Origin::has_ended(me, removed, &kept);
+        return Ok(lifecycle::Restored { member: None, ended, left });
     };
     if let Origin::Invited(stay) = &origin {
         space.begin_empty(stay.since.0)?;
@@ -205,7 +200,7 @@ pub fn begin(place: Place, records: Vec<Record>) -> Result<Begun, StoreError> {
         alone,
         this: this.clone(),
     });
-    Ok(Begun { member: Some(member), removed: false, left })
+    Ok(lifecycle::Restored { member: Some(member), ended: false, left })
 }
 
 impl MemberHome {

@@ -17,7 +17,7 @@ use meridian_replication::group::{
 use meridian_store::courier::{Courier, Pace, Received};
 use meridian_store::{Left, Space};
 use meridian_systems::envelope;
-use meridian_systems::spanner::lifecycle::{self, Begun, Members};
+use meridian_systems::spanner::lifecycle::{self, LeftChild, Members};
 use meridian_systems::spanner::{self, Damaged, Invitations, KIND, Kept, Origin, Replica, Rows};
 use meridian_txn::Database;
 use meridian_txn::locking::Gateway;
@@ -160,7 +160,7 @@ impl Life {
         if self.members.contains_key(&shard) || !self.own.invitations.heeds(shard, stay.since) {
             return Ok(false);
         }
-        lifecycle::invite(self, shard, stay)
+        Ok(lifecycle::heeds(self, shard, stay)? && lifecycle::invite(self, shard, stay)?)
     }
 
     /// This node is no member of a shard any more.
@@ -280,11 +280,12 @@ impl Life {
     }
 }
 
-fn of_left(Left { child, bounds, birth }: Left) -> (ShardId, KeyRange, Vec<u8>) {
+fn of_left(Left { child, bounds, birth }: Left) -> LeftChild {
     (ShardId(child), bounds, birth)
 }
 
 impl Members for Life {
+    type Member = Member;
     type Error = Unfit;
 
     fn has(&self, shard: ShardId) -> bool {
@@ -297,6 +298,10 @@ impl Members for Life {
 
     fn recovered(&self) -> Vec<ShardId> {
         self.own.records.keys().copied().collect()
+    }
+
+    fn has_records(&self, shard: ShardId) -> bool {
+        self.own.records.contains_key(&shard)
     }
 
     fn forget_recovered(&mut self, shard: ShardId) {
@@ -325,13 +330,13 @@ impl Members for Life {
         self.desk.learn_route(&bounds.start, bounds.start.clone(), shard);
     }
 
-    fn begin(
+    fn restore(
         &mut self,
         shard: ShardId,
         bounds: KeyRange,
         origin: Origin,
         eager: bool,
-    ) -> Result<Begun, Unfit> {
+    ) -> Result<lifecycle::Restored<Member>, Unfit> {
         let birth = &self.own.birth;
         let mut records: Vec<Record> = Vec::new();
         for bytes in self.own.records.get(&shard).into_iter().flatten() {
@@ -360,7 +365,7 @@ impl Members for Life {
         let begins = origin.begins(birth.me, removed, &restored, &kept);
         let Some(origin) = begins.map_err(|base| space.lacks(base.0))? else {
             let ended = Origin::has_ended(birth.me, removed, &kept);
-            return Ok(Begun { begun: false, ended, left, children: Vec::new() });
+            return Ok(lifecycle::Restored { member: None, ended, left });
         };
         if let Origin::Invited(stay) = &origin {
             space.begin_empty(stay.since.0)?;
@@ -380,12 +385,15 @@ impl Members for Life {
         let outcomes = birth.retention.outcomes;
         let config = spanner::Config { group: config, min_next_ns, quiesce_ns, outcomes };
         let replica = Replica::new(config, seed, restored, kept, birth.clock.reading(), &mut out);
-        self.desk.learn(&space.bounds(), shard, Arc::clone(&space));
-        let children =
-            space.children()?.into_iter().map(|(child, bounds)| (ShardId(child), bounds)).collect();
-        let member = Member::new(replica, out, space);
+        let member = Some(Member::new(replica, out, space));
+        Ok(lifecycle::Restored { member, ended: false, left })
+    }
+
+    fn add(&mut self, shard: ShardId, member: Member) -> Result<Vec<(ShardId, KeyRange)>, Unfit> {
+        let children = member.space.children()?;
+        self.desk.learn(&member.space.bounds(), shard, Arc::clone(&member.space));
         self.members.insert(shard, member);
-        Ok(Begun { begun: true, ended: false, left, children })
+        Ok(children.into_iter().map(|(child, bounds)| (ShardId(child), bounds)).collect())
     }
 
     fn damaged(&self, Damaged(what): Damaged) -> Unfit {

@@ -316,8 +316,8 @@ fn namespace(_: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn settings(_: &World<'_>, out: &mut Writer<'_>) {
-    for (name, value) in crate::settings::DEFAULTS {
+fn settings(world: &World<'_>, out: &mut Writer<'_>) {
+    for (name, value) in crate::settings::defaults(world.facts.isolation) {
         out.row(&[
             ("name", name.into()),
             ("setting", value.into()),

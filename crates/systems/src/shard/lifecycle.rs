@@ -13,6 +13,8 @@
 //!    counts, and its parent's copy may yet say that it was born here.
 //! 2. A member of a shard that was removed begins again only by a later entry than that of its
 //!    removal.
+//! 3. What was split off from a shard before this node was removed from it begins before the
+//!    shard's own member, and before what the log has of one that has ended is forgotten.
 
 use super::{Damaged, Origin};
 use meridian_machine::ShardId;
@@ -20,23 +22,26 @@ use meridian_mvcc::KeyRange;
 use meridian_placement::{FIRST_SHARD, keys_untold};
 use meridian_replication::group::{Index, Membership, Stay};
 
-/// What became of a member that was to begin.
+/// A shard that was split off from another while this node was a member of that one: its keys, and
+/// how it was born.
+pub type LeftChild = (ShardId, KeyRange, Vec<u8>);
+
+/// What a node has of a shard, ready to begin.
 #[derive(Debug)]
-pub struct Begun {
-    /// Whether it has begun. Not if this node is no member of the shard, or no more, or does not
-    /// know yet that it is one.
-    pub begun: bool,
+pub struct Restored<M> {
+    /// The member. None if this node is no member of the shard, or no more, or does not know yet
+    /// that it is one.
+    pub member: Option<M>,
     /// Whether it was one, and was removed.
     pub ended: bool,
-    /// Shards that were split off from it before this node was removed from it: their keys, and how
-    /// they were born.
-    pub left: Vec<(ShardId, KeyRange, Vec<u8>)>,
-    /// Shards that were split off from it, and their keys.
-    pub children: Vec<(ShardId, KeyRange)>,
+    /// Shards that were split off from it before this node was removed from it.
+    pub left: Vec<LeftChild>,
 }
 
 /// What a lifecycle requires of a node, or of a node of a world.
 pub trait Members {
+    /// A member that is not one of the node's yet.
+    type Member;
     /// Why a member cannot begin.
     type Error;
     /// Whether the node has a member of a shard, or begins none any more because the database ends.
@@ -45,6 +50,8 @@ pub trait Members {
     fn all_nodes(&self) -> Membership;
     /// Shards of whose members the log has records, that have not begun in this life.
     fn recovered(&self) -> Vec<ShardId>;
+    /// Whether the log has records of a member that has not begun in this life.
+    fn has_records(&self, shard: ShardId) -> bool;
     /// Forgets what the log had of a member that has not begun in this life.
     fn forget_recovered(&mut self, shard: ShardId);
     /// Removes what the log has of a shard.
@@ -58,15 +65,22 @@ pub trait Members {
     fn parent_knows(&self, parent: ShardId, child: ShardId) -> Option<Option<Membership>>;
     /// Adds a shard's keys to the routes.
     fn learn_route(&mut self, shard: ShardId, bounds: &KeyRange);
-    /// Begins a member with what the log and the store have of it, if it is one. An eager one
-    /// stands for election at once.
-    fn begin(
+    /// Makes a member with what the log and the store have of it, if it is one. An eager one stands
+    /// for election at once.
+    fn restore(
         &mut self,
         shard: ShardId,
         bounds: KeyRange,
         origin: Origin,
         eager: bool,
-    ) -> Result<Begun, Self::Error>;
+    ) -> Result<Restored<Self::Member>, Self::Error>;
+    /// Adds a member to the node's. Returns the shards that were split off from its shard, and
+    /// their keys.
+    fn add(
+        &mut self,
+        shard: ShardId,
+        member: Self::Member,
+    ) -> Result<Vec<(ShardId, KeyRange)>, Self::Error>;
     /// What the store has of a shard's birth cannot be read.
     fn damaged(&self, what: Damaged) -> Self::Error;
 }
@@ -97,15 +111,18 @@ pub fn begin<M: Members>(
     if members.has(shard) {
         return Ok(());
     }
-    let had_records = members.recovered().contains(&shard);
-    let Begun { begun, ended, left, children } = members.begin(shard, bounds, origin, eager)?;
-    if begun || ended {
-        members.forget_recovered(shard);
-    }
-    if !begun && ended && had_records {
-        members.forget_log(shard);
-    }
+    let Restored { member, ended, left } = members.restore(shard, bounds, origin, eager)?;
+    // First, so that what fails is tried again with this member.
     begin_left(members, left)?;
+    let Some(member) = member else {
+        if ended && members.has_records(shard) {
+            members.forget_recovered(shard);
+            members.forget_log(shard);
+        }
+        return Ok(());
+    };
+    let children = members.add(shard, member)?;
+    members.forget_recovered(shard);
     children
         .into_iter()
         .try_for_each(|(child, bounds)| begin_child(members, shard, child, bounds, false))
@@ -127,28 +144,35 @@ pub fn begin_child<M: Members>(
 }
 
 /// Begins the members of shards that were split off from one before this node was removed from it.
-pub fn begin_left<M: Members>(
-    members: &mut M,
-    left: Vec<(ShardId, KeyRange, Vec<u8>)>,
-) -> Result<(), M::Error> {
+pub fn begin_left<M: Members>(members: &mut M, left: Vec<LeftChild>) -> Result<(), M::Error> {
     left.into_iter().try_for_each(|(child, bounds, birth)| {
         let origin = Origin::kept(&birth).map_err(|what| members.damaged(what))?;
         begin(members, child, bounds, origin, false)
     })
 }
 
-/// Begins the member that a leader speaks to, if it was added after this node was removed last.
-/// Returns whether it begins.
-pub fn invite<M: Members>(members: &mut M, shard: ShardId, stay: Stay) -> Result<bool, M::Error> {
+/// Whether a leader that speaks to a member that is not here, since an entry, is to be heard: the
+/// member was added after this node was removed last, and its shard is not to be born here.
+///
+/// It looks at members, which may be within a step: not to be called under a lock that a step
+/// takes.
+pub fn heeds<M: Members>(members: &M, shard: ShardId, stay: Stay) -> Result<bool, M::Error> {
     let since = stay.since;
     if members.has(shard) || members.removed(shard)?.is_some_and(|removed| removed >= since) {
         return Ok(false);
     }
-    if since == Index(0) && members.expects(shard) {
-        return Ok(false); // With it come the rows that it began with.
+    // With a birth come the rows that the shard began with.
+    Ok(since > Index(0) || !members.expects(shard))
+}
+
+/// Begins the member that a leader speaks to, since an entry, where that is to be [heard](heeds).
+/// Returns whether it begins.
+pub fn invite<M: Members>(members: &mut M, shard: ShardId, stay: Stay) -> Result<bool, M::Error> {
+    if members.has(shard) {
+        return Ok(false);
     }
-    if members.recovered().contains(&shard) {
-        if since == Index(0) {
+    if members.has_records(shard) {
+        if stay.since == Index(0) {
             // It has been one since the shard's birth, of which it will read in its parent's log.
             return Ok(false);
         }
