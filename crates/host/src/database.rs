@@ -147,8 +147,8 @@ pub trait DatabaseHandle: Send + Sync {
     /// the last one changes nothing. After an error, for want of room, the same row is applied
     /// again.
     fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError>;
-    /// Takes in a frame of another node.
-    fn receive(&self, frame: &Frame<'_>);
+    /// Takes in frames of another node, which came with one read of its connection.
+    fn receive(&self, frames: &[Frame<'_>]);
     /// For how long superseded versions are kept, if the database says.
     fn retention(&self) -> Option<Duration>;
     /// Lets go of sessions that wait in vain. Called every 20 ms or so.

@@ -29,6 +29,7 @@ pub mod peers;
 pub mod plumbing;
 mod private;
 pub mod protocols;
+pub mod questions;
 pub mod qwstore;
 pub mod readers;
 pub mod rendezvous;

@@ -62,12 +62,12 @@ impl<T> Default for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// Leaves an input. Whoever gets a [`Step`] back must step the machine.
+    /// Leaves inputs. A caller that gets a [`Step`] back must step the machine.
     #[must_use]
-    pub fn post(&self, input: T) -> Option<Step> {
+    pub fn post(&self, inputs: impl IntoIterator<Item = T>) -> Option<Step> {
         let mut state = self.state.lock();
-        state.waiting.push_back(input);
-        if state.stepping {
+        state.waiting.extend(inputs);
+        if state.stepping || state.waiting.is_empty() {
             return None;
         }
         state.stepping = true;

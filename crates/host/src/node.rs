@@ -168,41 +168,39 @@ struct Inbox {
 impl Receive for Inbox {
     fn receive(&self, sender: NodeId, life: Incarnation, frames: &[&[u8]]) {
         let mut questions = oracle::Batch::default();
+        let mut of_databases = Vec::with_capacity(frames.len());
         for frame in frames {
             if envelope::is(Kind::ORACLE, frame) {
                 self.oracle.receive(sender, frame, &mut questions);
+            } else if envelope::is(Kind::TRANSFER, frame) {
+                if let Some(transfers) = self.transfers.get() {
+                    transfers.receive(sender, frame);
+                }
+            } else if envelope::is(Kind::TIME, frame) {
+                if let Some(rounds) = &self.rounds {
+                    rounds.receive(sender, frame);
+                }
             } else {
-                self.take(sender, life, frame);
+                of_databases.extend(self.open(sender, life, frame));
             }
         }
         self.oracle.end(sender, &questions);
+        let Some(directory) = self.directory.upgrade() else { return };
+        for frames in of_databases.chunk_by(|one, next| one.to.database == next.to.database) {
+            // Without a handle they are of a database that is not known here yet, or no more.
+            if let Some(handle) = directory.handle(frames[0].to.database) {
+                handle.receive(frames);
+            }
+        }
     }
 }
 
 impl Inbox {
-    fn take(&self, sender: NodeId, life: Incarnation, frame: &[u8]) {
-        if envelope::is(Kind::TRANSFER, frame) {
-            if let Some(transfers) = self.transfers.get() {
-                transfers.receive(sender, frame);
-            }
-            return;
-        }
-        if envelope::is(Kind::TIME, frame) {
-            if let Some(rounds) = &self.rounds {
-                rounds.receive(sender, frame);
-            }
-            return;
-        }
-        let Some(directory) = self.directory.upgrade() else { return };
+    /// Reads the addresses of a frame that is for this node.
+    fn open<'b>(&self, sender: NodeId, life: Incarnation, frame: &'b [u8]) -> Option<Frame<'b>> {
         let frame =
             Frame::open(frame).inspect_err(|why| tracing::warn!(%sender, %why, "dropped a frame"));
-        let Some(frame) = frame.ok().filter(|frame| self.is_for_here(sender, life, frame)) else {
-            return;
-        };
-        // Without a handle it is of a database that is not known here yet, or no more.
-        if let Some(handle) = directory.handle(frame.to.database) {
-            handle.receive(&frame);
-        }
+        frame.ok().filter(|frame| self.is_for_here(sender, life, frame))
     }
 
     /// Whether a frame is from the node that sent it, in this life of it, and for this life of this

@@ -109,12 +109,17 @@ where
         })
     }
 
-    /// Delivers an input; steps the machine unless somebody does already.
+    /// Delivers an input; steps the machine unless another thread does already.
     pub fn post(&self, input: Input<M>) {
+        self.post_all([input]);
+    }
+
+    /// Delivers inputs in their order, for one batch of steps: what these ask for leaves at its end.
+    pub fn post_all(&self, inputs: impl IntoIterator<Item = Input<M>>) {
         if self.stopped.load(Ordering::Acquire) || self.world.guard().is_halted() {
             return;
         }
-        if let Some(step) = self.mailbox.post(input) {
+        if let Some(step) = self.mailbox.post(inputs) {
             self.run(step);
         }
     }

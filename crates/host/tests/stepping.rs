@@ -20,18 +20,18 @@ use std::time::Duration;
 #[test]
 fn an_input_during_a_step_is_left_to_the_stepper() {
     let mailbox = Mailbox::default();
-    let step = mailbox.post(1).expect("idle");
-    assert!(mailbox.post(2).is_none());
+    let step = mailbox.post([1]).expect("idle");
+    assert!(mailbox.post([2]).is_none());
     let mut batch = VecDeque::new();
     let step = mailbox.take(step, &mut batch).expect("two wait");
     assert_eq!(batch, [1, 2]);
-    assert!(mailbox.post(3).is_none());
+    assert!(mailbox.post([3]).is_none());
     batch.clear();
     let step = mailbox.take(step, &mut batch).expect("one waits");
     assert_eq!(batch, [3]);
     batch.clear();
     assert!(mailbox.take(step, &mut batch).is_none());
-    assert!(mailbox.post(4).is_some());
+    assert!(mailbox.post([4]).is_some());
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn every_input_is_stepped_once_in_its_senders_order_by_one_thread_at_a_time() {
             let (mailbox, busy, newest) = (&mailbox, &busy, &newest);
             scope.spawn(move || {
                 for number in 1..=20_000u64 {
-                    let Some(mut step) = mailbox.post((sender, number)) else { continue };
+                    let Some(mut step) = mailbox.post([(sender, number)]) else { continue };
                     let mut batch = VecDeque::new();
                     while let Some(next) = mailbox.take(step, &mut batch) {
                         assert!(!busy.swap(true, Ordering::AcqRel));

@@ -25,7 +25,7 @@ const NO_NODE: NodeId = NodeId(0);
 /// A protocol without leaders.
 pub trait Leaderless: 'static {
     /// What is said.
-    type Message: Send;
+    type Message: Clone + Send;
     /// What sessions of a node share besides.
     type Own: Send + Sync;
 

@@ -31,12 +31,41 @@ impl Kind {
 
 /// A message between machines, with who it is from and for.
 pub fn write_frame<M: Encode<()>>(kind: Kind, from: Address, to: Address, message: &M) -> Vec<u8> {
-    let mut bytes = vec![FORMAT, kind.0];
-    let wrote = minicbor::encode(from, &mut bytes)
-        .and_then(|()| minicbor::encode(to, &mut bytes))
-        .and_then(|()| minicbor::encode(message, &mut bytes));
-    wrote.expect("invariant: writing to memory cannot fail");
+    let mut bytes = Vec::with_capacity(ADDRESSES_BYTES + 128);
+    write_addresses(&mut bytes, kind, from, to);
+    minicbor::encode(message, &mut bytes).expect(WRITES);
     bytes
+}
+
+/// Bytes that the addresses of a frame take at most, mostly.
+const ADDRESSES_BYTES: usize = 48;
+const WRITES: &str = "invariant: writing to memory cannot fail";
+
+fn write_addresses(bytes: &mut Vec<u8>, kind: Kind, from: Address, to: Address) {
+    bytes.extend([FORMAT, kind.0]);
+    minicbor::encode(from, &mut *bytes).expect(WRITES);
+    minicbor::encode(to, bytes).expect(WRITES);
+}
+
+/// A message that is encoded once and goes to several machines.
+#[derive(Debug)]
+pub struct Encoded(Vec<u8>);
+
+impl Encoded {
+    /// Encodes a message.
+    pub fn of<M: Encode<()>>(message: &M) -> Encoded {
+        let mut bytes = Vec::with_capacity(128);
+        minicbor::encode(message, &mut bytes).expect(WRITES);
+        Encoded(bytes)
+    }
+
+    /// The message as a frame, with its sender and its receiver.
+    pub fn frame(&self, kind: Kind, from: Address, to: Address) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(ADDRESSES_BYTES + self.0.len());
+        write_addresses(&mut bytes, kind, from, to);
+        bytes.extend_from_slice(&self.0);
+        bytes
+    }
 }
 
 /// A frame of which the addresses are read, and the message is not yet.
@@ -98,7 +127,7 @@ pub fn read<'b, T: Decode<'b, ()>>(kind: Kind, bytes: &'b [u8]) -> Result<T, Str
 
 /// Whether these bytes say that they are of a kind.
 pub fn is(kind: Kind, bytes: &[u8]) -> bool {
-    body(kind, bytes).is_ok()
+    matches!(bytes, [FORMAT, of, ..] if *of == kind.0)
 }
 
 fn body(wanted: Kind, bytes: &[u8]) -> Result<&[u8], String> {
@@ -132,6 +161,7 @@ mod tests {
         let to = Address { incarnation: Incarnation(4), role: Role::Coordinator(5), ..from };
         let frame = write_frame(ONE, from, to, &"hello".to_string());
         assert_eq!(read_frame::<String>(ONE, &frame), Ok((from, to, "hello".to_string())));
+        assert_eq!(Encoded::of(&"hello").frame(ONE, from, to), frame);
         assert_eq!(read::<u64>(OTHER, &write(OTHER, &77u64)), Ok(77));
         assert!(read_frame::<String>(OTHER, &frame).is_err() && !is(OTHER, &frame));
         let unknown = [&[FORMAT, 9], &frame[2..]].concat();

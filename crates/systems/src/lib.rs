@@ -17,4 +17,4 @@ mod wire;
 
 pub use distances::Distances;
 pub use protocol::Protocol;
-pub use wire::Wire;
+pub use wire::{Next, Round, Wire};

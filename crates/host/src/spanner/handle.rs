@@ -66,6 +66,45 @@ impl Handle {
         self.lifecycle.sessions()
     }
 
+    /// Takes in frames of one shard: what they say to its member here is one batch.
+    fn receive_of_shard(&self, shard: ShardId, frames: &[Frame<'_>]) {
+        let (sessions, member) = (self.sessions(), self.sessions().member(shard));
+        let mut to_member = Vec::with_capacity(frames.len());
+        for frame in frames {
+            let (from, to) = (frame.from, frame.to);
+            let message = match frame.message::<Message>(KIND) {
+                Ok(message) => message,
+                Err(why) => {
+                    tracing::warn!(%from, %why, "dropped a frame");
+                    continue;
+                }
+            };
+            match (to.role, message) {
+                (Role::Replica, Message::Leads(term)) => {
+                    sessions.ask_next(shard, from.node);
+                    sessions.heard_of_leadership(Seat { shard, node: from.node }, term.0);
+                }
+                (Role::Replica, message) if member.is_some() => {
+                    to_member.push(Input::Message(from, message));
+                }
+                // Without a member: not yet, or not any more.
+                (Role::Replica, Message::Group(said)) => {
+                    if let Some(stay) = said.invitation() {
+                        sessions.invite(shard, stay);
+                    }
+                }
+                (Role::Replica, Message::Ask(Request { id, .. })) => {
+                    sessions.say_elsewhere(from, to, id);
+                }
+                (Role::Coordinator(number), Message::Answer(reply)) => sessions.hear(number, reply),
+                (Role::Replica | Role::Coordinator(_), _) => {}
+            }
+        }
+        if let Some(member) = member {
+            member.post_all(to_member);
+        }
+    }
+
     async fn split_at(&self, mut keys: Vec<Key>) -> Result<(), DatabaseError> {
         let (sessions, failed) = (self.sessions(), DatabaseError::Failed);
         let routes = sessions.routes();
@@ -116,34 +155,9 @@ impl DatabaseHandle for Handle {
         Ok(())
     }
 
-    fn receive(&self, frame: &Frame<'_>) {
-        let (from, to, sessions) = (frame.from, frame.to, self.sessions());
-        let message = match frame.message::<Message>(KIND) {
-            Ok(message) => message,
-            Err(why) => return tracing::warn!(%from, %why, "dropped a frame"),
-        };
-        match (to.role, message) {
-            (Role::Replica, Message::Leads(term)) => {
-                sessions.ask_next(to.shard, from.node);
-                sessions.heard_of_leadership(Seat { shard: to.shard, node: from.node }, term.0);
-            }
-            (Role::Replica, message) => {
-                if let Some(member) = sessions.member(to.shard) {
-                    return member.post(Input::Message(from, message));
-                }
-                // Not here, not yet or not any more.
-                match message {
-                    Message::Group(said) => {
-                        if let Some(stay) = said.invitation() {
-                            sessions.invite(to.shard, stay);
-                        }
-                    }
-                    Message::Ask(Request { id, .. }) => sessions.say_elsewhere(from, to, id),
-                    _ => {}
-                }
-            }
-            (Role::Coordinator(number), Message::Answer(reply)) => sessions.hear(number, reply),
-            (Role::Coordinator(_), _) => {}
+    fn receive(&self, frames: &[Frame<'_>]) {
+        for of_shard in frames.chunk_by(|one, next| one.to.shard == next.to.shard) {
+            self.receive_of_shard(of_shard[0].to.shard, of_shard);
         }
     }
 

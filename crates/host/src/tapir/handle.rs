@@ -198,8 +198,8 @@ impl DatabaseHandle for Handle {
         Ok(())
     }
 
-    fn receive(&self, frame: &Frame<'_>) {
-        self.desk().receive(frame);
+    fn receive(&self, frames: &[Frame<'_>]) {
+        self.desk().receive(frames);
     }
 
     fn retention(&self) -> Option<Duration> {

@@ -56,9 +56,14 @@ impl<R: Clone + Ord> Invocation<R> {
         replicas.iter().copied().filter(|node| !heard(node)).collect()
     }
 
+    /// How many replicas have answered in the newest view that was heard of.
+    pub fn heard(&self) -> usize {
+        self.in_newest().count()
+    }
+
     /// Whether an inconsistent operation has succeeded.
     pub fn is_executed(&self) -> bool {
-        self.in_newest().count() >= self.enough.quorum()
+        self.heard() >= self.enough.quorum()
     }
 
     /// A consensus operation's result, if enough have given the same one for it to survive whatever
@@ -79,7 +84,7 @@ impl<R: Clone + Ord> Invocation<R> {
 
     /// Whether it cannot become so any more in this view, whoever still answers.
     pub fn is_slow(&self) -> bool {
-        let heard = self.in_newest().count();
+        let heard = self.heard();
         let alike = self.most_alike().map_or(0, |(_, alike)| alike);
         alike + (self.enough.replicas() - heard) < self.enough.fast()
     }

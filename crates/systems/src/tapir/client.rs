@@ -2,9 +2,8 @@
 //! known (TOCS'18 §3.1).
 
 use super::{Message, Page};
-use crate::Wire;
 use crate::tapir::rules;
-use futures::future::{Either, select};
+use crate::{Next, Round, Wire};
 use futures::stream::{FuturesUnordered, StreamExt};
 use meridian_clock::Timestamp;
 use meridian_machine::planted::broken;
@@ -17,7 +16,6 @@ use meridian_txn::tapir::{
     Answer, Common, End, Fact, Found, Looked, Question, Standing, Turn, Vote, decide, stands,
 };
 use std::collections::BTreeMap;
-use std::pin::pin;
 
 /// Where enough have answered the rest is waited for as long as those took, and at least so long.
 const SHORTEST_WAIT_NS: u64 = 2_000_000;
@@ -76,49 +74,40 @@ pub async fn invoke<W: Wire<Message = Message>>(
             (members.enough()?, Vec::from_iter(members.replicas.iter().copied()));
         let began_ns = wire.boot_ns();
         let round_ends = until.min(began_ns + wire.patience_ns(&replicas, repetition));
-        let mut asked = FuturesUnordered::new();
+        let mut round = wire.round(shard, id, round_ends);
         let newest = heard.view();
         // What was decided from answers of an earlier view does not count in this one.
         let decided = heard.decided().unwrap_or_default();
         tells.take_if(|_| decided < newest);
-        let propose = |node: NodeId| {
-            let said = Said::Propose { id, op: Op::Consensus(question.clone()), newest };
-            let message = Message::Operation(said);
-            async move { (node, wire.ask((shard, node), id, message, round_ends).await) }
-        };
-        let finalize = |node: NodeId, result: Answer, newest| {
-            let message =
-                Message::Operation(Said::Finalize { id, result: Some(result), newest, decided });
-            async move { (node, wire.ask((shard, node), id, message, round_ends).await) }
+        let propose = || {
+            let op = Op::Consensus(question.clone());
+            Message::Operation(Said::Propose { id, op, newest })
         };
         match &tells {
-            None => heard
-                .lacks(&replicas)
-                .into_iter()
-                .for_each(|node| asked.push(Either::Left(propose(node)))),
+            None => round.ask(&heard.lacks(&replicas), &propose()),
             Some(result) => {
-                replicas.iter().for_each(|node| {
-                    asked.push(Either::Right(finalize(*node, result.clone(), newest)))
-                });
+                let result = Some(result.clone());
+                let finalize = Said::Finalize { id, result, newest, decided };
+                round.ask(&replicas, &Message::Operation(finalize));
             }
         }
-        let (mut enough_ns, mut decides) = (None, false);
+        let (quorum, mut enough_ns, mut decides) = (enough.quorum(), None, false);
         loop {
             let patience_ends = match enough_ns {
                 Some(after_ns) => began_ns + 2 * after_ns + SHORTEST_WAIT_NS,
                 None => round_ends,
             };
-            let next =
-                match select(asked.next(), pin!(wire.pause(patience_ends.min(round_ends)))).await {
-                    Either::Left((Some(answer), _)) => answer,
-                    Either::Left((None, _)) => break,
-                    Either::Right(_) => {
-                        decides = true;
-                        break;
-                    }
-                };
-            match next {
-                (node, Some(Message::Operation(Said::Reply { view, state, .. }))) => {
+            let lacking = quorum.saturating_sub(heard.heard());
+            let (node, answer) = match round.next(patience_ends.min(round_ends), lacking).await {
+                Next::Answer(node, answer) => (node, answer),
+                Next::All => break,
+                Next::Late => {
+                    decides = true;
+                    break;
+                }
+            };
+            match answer {
+                Message::Operation(Said::Reply { view, state, .. }) => {
                     // Since it was asked first: it may answer that, and not what it was asked
                     // again. A replica that was silent for longer was away, or between two views.
                     if repetition < 2 {
@@ -126,12 +115,10 @@ pub async fn invoke<W: Wire<Message = Message>>(
                     }
                     heard.on_reply(node, view, state);
                 }
-                (node, Some(Message::Operation(Said::Confirm { view, .. }))) => {
-                    heard.on_confirm(node, view)
-                }
-                (node, Some(Message::Operation(Said::Missing { .. }))) => {
+                Message::Operation(Said::Confirm { view, .. }) => heard.on_confirm(node, view),
+                Message::Operation(Said::Missing { .. }) => {
                     sometimes!("a replica has not heard of what is decided");
-                    asked.push(Either::Left(propose(node)));
+                    round.ask(&[node], &propose());
                 }
                 _ => {}
             }
@@ -162,7 +149,7 @@ pub async fn invoke<W: Wire<Message = Message>>(
             repetition = 0;
             continue;
         }
-        drop(asked);
+        drop(round);
         repetition += 1;
         if !decides {
             // Nobody is left to be heard in this round.

@@ -1,17 +1,27 @@
 //! Up to when keys were read.
 
+use super::slots::Slots;
 use meridian_clock::Timestamp;
 use meridian_mvcc::{Key, KeyRange};
 use std::collections::BTreeMap;
 
-/// A timestamp for every key: it changes at these, and holds up to the next.
+/// A timestamp for every key.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Highest(BTreeMap<Key, Timestamp>);
+pub(super) struct Highest {
+    /// Of keys that were raised by themselves.
+    points: Slots<Timestamp>,
+    /// Of all keys, as ranges were raised: it changes at these, and holds up to the next.
+    ranges: BTreeMap<Key, Timestamp>,
+}
 
 impl Highest {
     /// What holds for a key.
     pub fn of(&self, key: &Key) -> Timestamp {
-        self.0.range::<Key, _>(..=key).next_back().map_or(Timestamp::ZERO, |(_, at)| *at)
+        self.of_ranges(key).max(self.points.get(key).copied().unwrap_or_default())
+    }
+
+    fn of_ranges(&self, key: &Key) -> Timestamp {
+        self.ranges.range::<Key, _>(..=key).next_back().map_or(Timestamp::ZERO, |(_, at)| *at)
     }
 
     /// From now on every key of a range has at least this one.
@@ -19,23 +29,29 @@ impl Highest {
         if range.is_empty() {
             return;
         }
-        let before = self.of(&range.start);
-        self.0.entry(range.start.clone()).or_insert(before);
+        if let Some(key) = range.as_point() {
+            let at = self.points.slot(key);
+            *at = to.max(*at);
+            return;
+        }
+        let before = self.of_ranges(&range.start);
+        self.ranges.entry(range.start.clone()).or_insert(before);
         if let Some(end) = &range.end {
-            let behind = self.of(end);
-            self.0.entry(end.clone()).or_insert(behind);
+            let behind = self.of_ranges(end);
+            self.ranges.entry(end.clone()).or_insert(behind);
         }
         let within = match &range.end {
-            Some(end) => self.0.range_mut::<Key, _>(&range.start..end),
-            None => self.0.range_mut::<Key, _>(&range.start..),
+            Some(end) => self.ranges.range_mut::<Key, _>(&range.start..end),
+            None => self.ranges.range_mut::<Key, _>(&range.start..),
         };
         within.for_each(|(_, at)| *at = to.max(*at));
     }
 
     /// What is at or below is as good as nothing.
     pub fn forget(&mut self, through: Timestamp) {
+        self.points.retain(|at| *at > through);
         let mut before = Timestamp::ZERO;
-        self.0.retain(|_, at| {
+        self.ranges.retain(|_, at| {
             if *at <= through {
                 *at = Timestamp::ZERO;
             }
@@ -45,10 +61,10 @@ impl Highest {
         });
     }
 
-    /// How often it changes.
+    /// Whether it is as new.
     #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.0.len()
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty() && self.ranges.is_empty()
     }
 }
 
@@ -72,9 +88,12 @@ mod tests {
         ) {
             let (mut highest, mut model) = (Highest::default(), [0u64; 22]);
             for (start, end, nanos) in raised {
-                let range = KeyRange { start: key(start), end: (end < 19).then(|| key(end)) };
+                let (range, last) = match end {
+                    19 => (KeyRange { start: key(start), end: None }, model.len()),
+                    end if end == start => (KeyRange::point(key(start)), usize::from(end) + 1),
+                    end => (KeyRange { start: key(start), end: Some(key(end)) }, usize::from(end)),
+                };
                 highest.raise(&range, at(nanos));
-                let last = if end < 19 { usize::from(end) } else { model.len() };
                 (usize::from(start)..last).for_each(|number| model[number] = model[number].max(nanos));
             }
             let known = |nanos: u64| if nanos == 0 { Timestamp::ZERO } else { at(nanos) };
@@ -87,7 +106,7 @@ mod tests {
                 prop_assert_eq!(highest.of(&key(number as u8)), known(left));
             }
             if model.iter().all(|nanos| *nanos <= forgotten) {
-                prop_assert_eq!(highest.len(), 0);
+                prop_assert!(highest.is_empty());
             }
         }
     }

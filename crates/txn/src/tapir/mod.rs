@@ -62,6 +62,7 @@ pub mod rules;
 mod schemas;
 mod sharing;
 mod site;
+mod slots;
 mod snapshot;
 mod time;
 

@@ -4,7 +4,8 @@
 //! below that every replica has the same, and nothing is proposed any more.
 
 use super::highest::Highest;
-use super::prepared::{Held, Prepared, within};
+use super::prepared::{Held, Prepared};
+use super::slots::Slots;
 use super::{End, Guarantee, Past, Proposal, Seen, Standing, Vote};
 use crate::TransactionId;
 use crate::tapir::rules;
@@ -65,7 +66,7 @@ pub struct Participant {
     /// proposals are refused for their timestamp. The names of commits of several shards stay.
     ended: BTreeMap<TransactionId, (Timestamp, Option<Proposal>)>,
     /// The newest version of each key, if it is not settled.
-    written: BTreeMap<Key, Timestamp>,
+    written: Slots<Timestamp>,
     /// Who has committed, or read at a snapshot, has read up to here.
     read: Highest,
     /// Some replica may have served snapshots up to here.
@@ -98,7 +99,7 @@ impl Participant {
             prepared: Prepared::default(),
             fences: BTreeMap::new(),
             ended: BTreeMap::new(),
-            written: BTreeMap::new(),
+            written: Slots::default(),
             read: Highest::default(),
             served: Timestamp::ZERO,
             committed: Timestamp::ZERO,
@@ -116,7 +117,7 @@ impl Participant {
     /// What stands in a range above what is settled, for a read of it that is to be validated; its
     /// keys are in order.
     pub fn see(&self, range: &KeyRange) -> Seen {
-        let unsettled = within(&self.written, range).filter(|(_, at)| **at > self.past.settled);
+        let unsettled = self.written.within(range).filter(|(_, at)| **at > self.past.settled);
         let versions = unsettled.map(|(key, at)| (key.clone(), *at)).collect();
         Seen { range: range.clone(), versions, through: self.past.settled }
     }
@@ -352,7 +353,7 @@ impl Participant {
             *newest > seen.through
                 && seen.of(key).map_or(!broken(rules::PHANTOMS_PASS), |version| version < *newest)
         };
-        if within(&self.written, &seen.range).any(overwritten) {
+        if self.written.within(&seen.range).any(overwritten) {
             return Vote::Abort;
         }
         if newest >= at && !broken(rules::READS_FROM_THE_FUTURE) {
@@ -389,7 +390,7 @@ impl Participant {
             self.read.raise(&seen.range, at);
         }
         for write in &proposal.writes {
-            let newest = self.written.entry(write.key.clone()).or_default();
+            let newest = self.written.slot(&write.key);
             *newest = at.max(*newest);
         }
         (!proposal.writes.is_empty()).then(|| (at, proposal.writes.clone()))
@@ -555,7 +556,7 @@ impl Participant {
 
     fn forget(&mut self, through: Timestamp) {
         self.forgotten = self.forgotten.max(through);
-        self.written.retain(|_, at| *at > through);
+        self.written.retain(|at| *at > through);
         self.read.forget(through);
     }
 }

@@ -2,11 +2,11 @@
 //! it touches, however many there are.
 
 use super::Proposal;
+use super::slots::Slots;
 use crate::TransactionId;
 use meridian_mvcc::{Key, KeyRange};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::ops::Bound;
 
 /// A proposal that is prepared.
 #[derive(Clone, Debug)]
@@ -21,34 +21,23 @@ pub(super) struct Held {
 pub(super) struct Prepared {
     all: BTreeMap<TransactionId, Held>,
     /// Who writes a key, and who has read it for itself.
-    writers: BTreeMap<Key, BTreeSet<TransactionId>>,
-    readers: BTreeMap<Key, BTreeSet<TransactionId>>,
+    writers: Slots<Vec<TransactionId>>,
+    readers: Slots<Vec<TransactionId>>,
     /// Who has read longer ranges.
     scanners: BTreeSet<TransactionId>,
-}
-
-/// What is said of keys of a range.
-pub(super) fn within<'a, T>(
-    map: &'a BTreeMap<Key, T>,
-    range: &'a KeyRange,
-) -> impl Iterator<Item = (&'a Key, &'a T)> {
-    let start = if range.is_empty() {
-        Bound::Excluded(&range.start)
-    } else {
-        Bound::Included(&range.start)
-    };
-    let end = match &range.end {
-        Some(end) if !range.is_empty() => Bound::Excluded(end),
-        Some(_) => Bound::Included(&range.start),
-        None => Bound::Unbounded,
-    };
-    map.range::<Key, _>((start, end))
 }
 
 /// The rest follows from that.
 impl fmt::Debug for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.all.fmt(f)
+    }
+}
+
+/// Adds a transaction to those that touch a key, once.
+fn enter(there: &mut Vec<TransactionId>, who: TransactionId) {
+    if !there.contains(&who) {
+        there.push(who);
     }
 }
 
@@ -68,11 +57,11 @@ impl Prepared {
         let who = held.proposal.transaction;
         self.take(who);
         for write in &held.proposal.writes {
-            self.writers.entry(write.key.clone()).or_default().insert(who);
+            enter(self.writers.slot(&write.key), who);
         }
         for seen in &held.proposal.reads {
             match seen.range.as_point() {
-                Some(key) => drop(self.readers.entry(key.clone()).or_default().insert(who)),
+                Some(key) => enter(self.readers.slot(key), who),
                 None => drop(self.scanners.insert(who)),
             }
         }
@@ -82,13 +71,11 @@ impl Prepared {
     /// Nothing of this transaction any more.
     pub fn take(&mut self, who: TransactionId) -> Option<Held> {
         let held = self.all.remove(&who)?;
-        let leave = |map: &mut BTreeMap<Key, BTreeSet<TransactionId>>, key: &Key| {
-            if let Some(there) = map.get_mut(key) {
-                there.remove(&who);
-                if there.is_empty() {
-                    map.remove(key);
-                }
-            }
+        let leave = |slots: &mut Slots<Vec<TransactionId>>, key: &Key| {
+            slots.change(key, |there| {
+                there.retain(|other| *other != who);
+                !there.is_empty()
+            });
         };
         held.proposal.writes.iter().for_each(|write| leave(&mut self.writers, &write.key));
         let points = held.proposal.reads.iter().filter_map(|seen| seen.range.as_point());
@@ -116,7 +103,7 @@ impl Prepared {
 
     /// Those who write into a range.
     pub fn writing<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = &'a Proposal> {
-        within(&self.writers, range).flat_map(|(_, there)| there).map(|who| &self.all[who].proposal)
+        self.writers.within(range).flat_map(|(_, there)| there).map(|who| &self.all[who].proposal)
     }
 
     /// Those whom a proposal may meet: who write what it has read or writes, and who may have read
@@ -124,11 +111,12 @@ impl Prepared {
     pub fn beside(&self, proposal: &Proposal) -> impl Iterator<Item = &Proposal> {
         let mut there: BTreeSet<TransactionId> = BTreeSet::new();
         for seen in &proposal.reads {
-            there.extend(within(&self.writers, &seen.range).flat_map(|(_, there)| there));
+            there.extend(self.writers.within(&seen.range).flat_map(|(_, there)| there));
         }
         for write in &proposal.writes {
-            let touching =
-                [&self.writers, &self.readers].into_iter().filter_map(|map| map.get(&write.key));
+            let touching = [&self.writers, &self.readers]
+                .into_iter()
+                .filter_map(|slots| slots.get(&write.key));
             there.extend(touching.flatten());
         }
         if !proposal.writes.is_empty() {

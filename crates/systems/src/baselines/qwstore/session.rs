@@ -2,9 +2,8 @@
 //! that to all of them.
 
 use super::Message;
-use crate::Wire;
 use crate::baselines::qwstore::rules;
-use futures::future::join_all;
+use crate::{Next, Round, Wire};
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, ShardId};
@@ -151,12 +150,14 @@ async fn write_everywhere<S: Site>(
     let mut lacking = site.replicas(shard);
     while !site.is_closed() && site.boot_ns() < until {
         let try_ends = until.min(site.boot_ns() + TRY_NS);
-        let asked = lacking.iter().map(|node| {
-            let put = Message::Put { id, at, writes: writes.to_vec() };
-            site.ask((shard, *node), id, put, try_ends)
-        });
-        let mut answers = join_all(asked).await.into_iter();
-        lacking.retain(|_| !matches!(answers.next(), Some(Some(Message::Stored { .. }))));
+        let mut round = site.round(shard, id, try_ends);
+        round.ask(&lacking, &Message::Put { id, at, writes: writes.to_vec() });
+        while let Next::Answer(node, answer) = round.next(try_ends, lacking.len()).await {
+            if let Message::Stored { .. } = answer {
+                lacking.retain(|lacking| *lacking != node);
+            }
+        }
+        drop(round);
         let some = 2 * lacking.len() < site.replicas(shard).len();
         if lacking.is_empty() || (some && broken(rules::ACKNOWLEDGED_BY_SOME)) {
             return true;
