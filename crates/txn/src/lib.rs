@@ -8,6 +8,7 @@
 mod buffer;
 mod isolation;
 pub mod locking;
+mod node;
 mod schema;
 mod stamps;
 pub mod tapir;
@@ -16,8 +17,9 @@ mod transaction;
 
 pub use buffer::{Buffer, LIMIT_BYTES};
 pub use isolation::IsolationLevel;
+pub use node::{Node, knows_time};
 pub use schema::{SchemaChange, SchemaHistory, SchemaVersion};
-pub use stamps::{Stamps, is_known};
+pub use stamps::Stamps;
 pub use timings::{Times, Timings};
 pub use transaction::{
     Age, Begin, Conflict, Database, Failure, Future, Lock, Locking, Mode, Outcome, ReadAt, Rows,

@@ -1,14 +1,9 @@
 //! Timestamps that sessions draw for themselves, where no leader assigns them.
 
-use meridian_clock::{Health, Reading, Timestamp};
+use meridian_clock::Timestamp;
 use meridian_machine::{Incarnation, NodeId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// So long a node is given to find out what time it is.
-const PATIENCE_NS: u64 = 10_000_000_000;
-/// It is asked again after so long.
-const PAUSE_NS: u64 = 10_000_000;
 
 /// What one node draws for one database. A timestamp names node and life, and its nanoseconds grow
 /// in each life: so it is unique for ever without anything on disk.
@@ -25,25 +20,6 @@ impl Stamps {
         let last =
             self.drawn.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
         Timestamp { nanos: next(last.unwrap_or_default()), logical: incarnation.0, issuer: node.0 }
-    }
-}
-
-/// Waits until a node knows what time it is; false if it does not find out in ten seconds, or ends.
-pub async fn is_known<P: Future<Output = ()>>(
-    now: impl Fn() -> Reading,
-    is_closed: impl Fn() -> bool,
-    pause: impl Fn(u64) -> P,
-) -> bool {
-    let until = now().boot_ns + PATIENCE_NS;
-    loop {
-        let now = now();
-        if now.health == Health::Good {
-            return true;
-        }
-        if now.boot_ns >= until || is_closed() {
-            return false;
-        }
-        pause(now.boot_ns + PAUSE_NS).await;
     }
 }
 

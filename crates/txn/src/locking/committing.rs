@@ -15,9 +15,9 @@
 
 use super::gateway::{PAUSE_NS, Part, Session, TRIES};
 use super::{
-    Ask, Blind, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Request, Seat, Site, Spent,
+    Ask, Blind, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Request, Seat, Shards, Spent,
 };
-use crate::{Conflict, Failure, Lock, Locking, Outcome, SchemaChange, SchemaVersion};
+use crate::{Conflict, Failure, Lock, Locking, Node, Outcome, SchemaChange, SchemaVersion};
 use futures::future::{Either, join_all, select};
 use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId, sometimes, step};
@@ -59,15 +59,15 @@ struct Share {
     schema: Option<SchemaChange>,
 }
 
-impl<S: Site> Session<S> {
+impl<S: Shards> Session<S> {
     pub(super) async fn decide(mut self: Box<Self>) -> Outcome {
         self.locking = Locking::Wait;
         let timings = self.timings.clone();
         let began_ns = timings.as_ref().map_or(0, |timings| timings.elapsed_ns());
-        let site = Arc::clone(&self.site);
+        let shards = Arc::clone(&self.shards);
         let (outcome, spent) = self.ask_to_commit().await;
         if let Outcome::Committed { .. } = outcome {
-            site.committed(&spent);
+            shards.committed(&spent);
         }
         if let Some(timings) = timings {
             timings.note(|times| {
@@ -95,8 +95,8 @@ impl<S: Site> Session<S> {
     async fn ask_once(&mut self, schemas: &Changed, writes: &[Write]) -> Ended {
         let untold = |outcome| Ended::With(outcome, Spent::default());
         // Before it is said until when something may begin.
-        while self.site.is_crowded() && !self.site.is_closed() {
-            self.site.pause(self.boot_ns() + PAUSE_NS).await;
+        while self.shards.is_crowded() && !self.shards.node().is_closed() {
+            self.shards.node().sleep_until(self.boot_ns() + PAUSE_NS).await;
         }
         let (shares, mut changes) = match self.shares(schemas, writes).await {
             Ok(found) => found,
@@ -104,18 +104,18 @@ impl<S: Site> Session<S> {
             Err(_) => return untold(Outcome::Aborted { why: Conflict::LeaderChanged }),
         };
         if shares.is_empty() {
-            return untold(Outcome::Committed { at: self.site.readable(ShardId(0)).through });
+            return untold(Outcome::Committed { at: self.shards.readable(ShardId(0)).through });
         }
         for (shard, part) in
             self.parts.iter().filter(|(_, part)| part.footing.is_none() && part.blind.is_none())
         {
             // Whatever it waited for there it did not get, as far as it has heard.
             if let Some(node) = part.leader {
-                self.site.tell(Seat { shard: *shard, node }, self.request(None, Ask::Abort));
+                self.shards.send(Seat { shard: *shard, node }, self.request(None, Ask::Abort));
             }
         }
         // From here on the leaders end it: dropping this future recalls nothing.
-        self.site.holds_no_more(self.transaction);
+        self.shards.held_locks().lock().remove(self.transaction);
         let parts = std::mem::take(&mut self.parts);
         let coordinator = self.coordinator(&shares);
         let when = changes
@@ -124,7 +124,8 @@ impl<S: Site> Session<S> {
             .map(|change| SchemaChange { tables: Vec::new(), ..change.clone() });
         let mut share = |(shard, writes): (ShardId, Vec<Write>)| {
             let Part { leader, footing, blind } = parts.get(&shard).copied().unwrap_or_default();
-            let seat = Seat { shard, node: leader.unwrap_or_else(|| self.site.leader(shard)) };
+            let seat =
+                Seat { shard, node: leader.unwrap_or_else(|| self.shards.map().leader(shard)) };
             // Everybody knows when, also where nothing changes: a vote of who has only read would
             // not hold until then.
             let schema = changes.remove(&shard).or(when.clone());
@@ -168,7 +169,7 @@ impl<S: Site> Session<S> {
             // Who still waits for a lock need not; whoever has prepared hears it from the
             // coordinator.
             others.into_iter().for_each(|(seat, footing)| {
-                self.site.tell(seat, self.request(footing, Ask::Abort))
+                self.shards.send(seat, self.request(footing, Ask::Abort))
             });
         }
         ended
@@ -181,7 +182,7 @@ impl<S: Site> Session<S> {
         schemas: &Changed,
         writes: &[Write],
     ) -> Result<(Shares, BTreeMap<ShardId, SchemaChange>), Failure> {
-        if !schemas.is_empty() && !self.site.has_one_shard() {
+        if !schemas.is_empty() && !self.shards.map().has_one_shard() {
             // One change at a time: two of them would wait for each other's votes. Its holders are
             // committing, so that this takes no time to speak of.
             self.lock_timeout = None;
@@ -191,7 +192,10 @@ impl<S: Site> Session<S> {
         loop {
             let mut shares: Shares = self.parts.keys().map(|shard| (*shard, Vec::new())).collect();
             for write in writes {
-                shares.entry(self.site.route(&write.key).0).or_default().push(write.clone());
+                shares
+                    .entry(self.shards.map().route(&write.key).0)
+                    .or_default()
+                    .push(write.clone());
             }
             let changes = self.changes(schemas);
             for shard in changes.keys() {
@@ -242,11 +246,14 @@ impl<S: Site> Session<S> {
         if !self.blindly || self.lock_timeout.is_some() || self.parts.contains_key(&shard) {
             return None;
         }
-        let seat = Seat { shard, node: self.site.leader(shard) };
-        if seat.node == self.site.here().0 || !self.site.reaches(seat.node) {
+        let seat = Seat { shard, node: self.shards.map().leader(shard) };
+        if seat.node == self.shards.node().here().0 || !self.shards.node().reaches(seat.node) {
             return None;
         }
-        let (term, now) = (self.site.leadership(seat)?, self.site.now().interval.latest);
+        let (term, now) = (
+            self.shards.map().term(seat, self.boot_ns())?,
+            self.shards.node().now().interval.latest,
+        );
         Some(Part {
             leader: Some(seat.node),
             footing: None,
@@ -264,7 +271,7 @@ impl<S: Site> Session<S> {
         {
             let mut rest = Some(range.clone()).filter(|range| !range.is_empty());
             while let Some(range) = rest {
-                let (shard, bounds) = self.site.route(&range.start);
+                let (shard, bounds) = self.shards.map().route(&range.start);
                 changes.entry(shard).or_default().push((*schema, range.common(&bounds)));
                 let beyond = bounds.end.clone().filter(|_| !bounds.reaches(&range));
                 rest = beyond.map(|start| KeyRange { start, end: range.end.clone() });
@@ -277,10 +284,10 @@ impl<S: Site> Session<S> {
     /// so long: when all of them have registered it, and know what became of it, or soon after; and
     /// when those have ended who have voted before. Where there is one shard: at once.
     fn ahead(&self, shards: usize, farthest_ns: u64) -> Timestamp {
-        let now = self.site.now().interval;
+        let now = self.shards.node().now().interval;
         // Those who have voted end after a commit wait, too.
         let wait_ns = 2 * (now.latest - now.earliest);
-        let others = shards > 1 || !self.site.has_one_shard();
+        let others = shards > 1 || !self.shards.map().has_one_shard();
         let ahead_ns =
             if others { (3 * farthest_ns + wait_ns + AHEAD_NS).min(FARTHEST_AHEAD_NS) } else { 0 };
         Timestamp { nanos: now.latest + ahead_ns, ..Timestamp::ZERO }
@@ -289,22 +296,22 @@ impl<S: Site> Session<S> {
     /// Locks a key in each of several shards, which costs no more trips than one. Where nobody
     /// answers with it in time, or another leads, the usual way is gone.
     async fn lock_at_once(&mut self, keys: Vec<(ShardId, Key, Lock)>) -> Result<(), Failure> {
-        let site = Arc::clone(&self.site);
+        let shards = Arc::clone(&self.shards);
         let mut questions = Vec::new();
         for (shard, key, lock) in keys {
-            let seat = Seat { shard, node: site.leader(shard) };
+            let seat = Seat { shard, node: shards.map().leader(shard) };
             self.parts.entry(shard).or_default().leader = Some(seat.node);
-            site.holds(seat, self.transaction, self.age);
+            shards.held_locks().lock().insert(seat, self.transaction, self.age);
             let range = KeyRange::point(key);
             questions
                 .push((seat, self.request(None, self.lock_question(range, lock, false, 1, true))));
         }
         let until = self.lock_patience_ends().min(self.boot_ns() + ONE_TRY_NS);
         let ask = |(seat, request): (Seat, Request)| {
-            let site = &*site;
+            let shards = &*shards;
             async move {
-                let heard = if site.reaches(seat.node) {
-                    site.ask(seat, request, until).await
+                let heard = if shards.node().reaches(seat.node) {
+                    shards.request(seat, request, until).await
                 } else {
                     None
                 };
@@ -333,14 +340,14 @@ impl<S: Site> Session<S> {
 
     fn learn(&self, to: Option<(Key, ShardId)>) {
         if let Some((from, shard)) = to {
-            self.site.learn_route(&from, from.clone(), shard);
+            self.shards.map().learn_route(&from, from.clone(), shard);
         }
     }
 
     fn coordinator(&self, shares: &Shares) -> ShardId {
-        let (here, _) = self.site.here();
+        let (here, _) = self.shards.node().here();
         let rank = |(shard, writes): &(&ShardId, &Vec<Write>)| {
-            (writes.is_empty(), self.site.leader(**shard) != here)
+            (writes.is_empty(), self.shards.map().leader(**shard) != here)
         };
         let (shard, _) = shares.iter().min_by_key(rank).expect("somebody takes part");
         *shard
@@ -350,13 +357,13 @@ impl<S: Site> Session<S> {
     async fn commit_at(&self, share: Share, participants: Vec<ShardId>) -> Ended {
         let untold = |outcome| Ended::With(outcome, Spent::default());
         let Share { mut seat, footing, blind, writes, schema } = share;
-        let site = &*self.site;
+        let shards = &*self.shards;
         let (mut until, mut tries, mut maybe_heard) = (self.boot_ns() + PATIENCE_NS, 0, false);
         loop {
             let (participants, schema) = (participants.clone(), schema.clone());
             let ask = Ask::Commit { writes: writes.clone(), participants, schema };
             let request = Request { blind, ..self.request(footing, ask) };
-            let leader = match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
+            let leader = match shards.request(seat, request, self.boot_ns() + ONE_TRY_NS).await {
                 Some(Heard::Reply(Reply::Committed { at, spent, .. })) => {
                     return Ended::With(Outcome::Committed { at }, spent);
                 }
@@ -392,10 +399,11 @@ impl<S: Site> Session<S> {
                 }
                 None => {
                     (maybe_heard, tries) = (true, tries + 1);
-                    Some(seat.node.0).filter(|_| tries % TRIES != 0 && site.reaches(seat.node))
+                    Some(seat.node.0)
+                        .filter(|_| tries % TRIES != 0 && shards.node().reaches(seat.node))
                 }
             };
-            if self.boot_ns() >= until || site.is_closed() {
+            if self.boot_ns() >= until || shards.node().is_closed() {
                 let why = Conflict::LeaderChanged;
                 sometimes!("nobody can say in time what became of a commit");
                 return untold(if maybe_heard {
@@ -404,16 +412,16 @@ impl<S: Site> Session<S> {
                     Outcome::Aborted { why }
                 });
             }
-            site.heard_of_leader(seat, leader.map(NodeId));
-            seat.node = site.leader(seat.shard);
-            site.pause(self.boot_ns() + PAUSE_NS).await;
+            shards.map().redirect(seat, leader.map(NodeId));
+            seat.node = shards.map().leader(seat.shard);
+            shards.node().sleep_until(self.boot_ns() + PAUSE_NS).await;
         }
     }
 
     /// Who named a leadership was refused.
     fn doubt(&self, seat: Seat, blind: Option<Blind>) {
         if let Some(Blind { term, .. }) = blind {
-            self.site.doubts_leadership(seat, term);
+            self.shards.map().doubt_term(seat, term, self.boot_ns());
         }
     }
 
@@ -427,7 +435,7 @@ impl<S: Site> Session<S> {
         refusal: &OnceLock<Conflict>,
     ) {
         let Share { mut seat, footing, blind, writes, schema } = share;
-        let (site, (seat_of_coordinator, its_footing, its_blind)) = (&*self.site, coordinator);
+        let (shards, (seat_of_coordinator, its_footing, its_blind)) = (&*self.shards, coordinator);
         let term = its_footing.map(|footing| footing.term).or(its_blind.map(|blind| blind.term));
         let decides = term.expect("invariant: whoever commits names a leadership");
         let (mut until, mut tries, mut refused) = (self.boot_ns() + PATIENCE_NS, 0, false);
@@ -442,7 +450,7 @@ impl<S: Site> Session<S> {
             };
             let request = Request { blind, ..self.request(footing, ask) };
             let mut again_ns = PAUSE_NS;
-            let leader = match site.ask(seat, request, self.boot_ns() + ONE_TRY_NS).await {
+            let leader = match shards.request(seat, request, self.boot_ns() + ONE_TRY_NS).await {
                 Some(Heard::Reply(Reply::Prepared { .. })) => {
                     (until, again_ns) = (self.boot_ns() + PATIENCE_NS, ONE_TRY_NS);
                     Some(seat.node.0)
@@ -469,17 +477,18 @@ impl<S: Site> Session<S> {
                 Some(_) => Some(seat.node.0),
                 None => {
                     tries += 1;
-                    Some(seat.node.0).filter(|_| tries % TRIES != 0 && site.reaches(seat.node))
+                    Some(seat.node.0)
+                        .filter(|_| tries % TRIES != 0 && shards.node().reaches(seat.node))
                 }
             };
             if refused || self.boot_ns() >= until {
                 sometimes!("a session asks a coordinator to abort");
-                site.tell(seat_of_coordinator, self.request(its_footing, Ask::Abort));
+                shards.send(seat_of_coordinator, self.request(its_footing, Ask::Abort));
                 again_ns = ONE_TRY_NS;
             }
-            site.heard_of_leader(seat, leader.map(NodeId));
-            seat.node = site.leader(seat.shard);
-            site.pause(self.boot_ns() + again_ns).await;
+            shards.map().redirect(seat, leader.map(NodeId));
+            seat.node = shards.map().leader(seat.shard);
+            shards.node().sleep_until(self.boot_ns() + again_ns).await;
         }
     }
 }

@@ -6,17 +6,21 @@
 
 mod committing;
 mod gateway;
+mod held_locks;
 mod lock_table;
 mod messages;
 mod pending_requests;
 pub mod rules;
-mod site;
+mod shard_map;
+mod shards;
 mod two_phase;
 
 pub use crate::TransactionId;
 pub use gateway::{Gateway, ONE_TRY_NS, PATIENCE_NS};
+pub use held_locks::HeldLocks;
 pub use lock_table::{LockTable, Ticket, Verdict, Waits};
 pub use messages::{Ask, Blind, Footing, Members, Reply, Request, Seat, Spent};
 pub use pending_requests::{PendingRequests, RequestKey, Woken};
-pub use site::{DOUBTED_FOR_NS, Heard, Leaderships, Readable, Site};
+pub use shard_map::ShardMap;
+pub use shards::{Heard, Readable, Shards};
 pub use two_phase::{Between, Vote};

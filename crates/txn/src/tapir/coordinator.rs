@@ -26,13 +26,14 @@ use super::sharing::{Held, Turns};
 use super::snapshot::Snapshot;
 use super::time;
 use super::{
-    Answer, Common, End, Footprint, Found, Guarantee, Proposal, Question, Seen, Site, Vote,
+    Answer, Common, End, Footprint, Found, Guarantee, Proposal, Question, Seen, Shards, Vote,
 };
 use crate::buffer::rest_of;
 use crate::tapir::rules;
 use crate::{
-    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome,
-    ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Transaction, TransactionId,
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Node,
+    Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Transaction, TransactionId,
+    knows_time,
 };
 use futures::future::join_all;
 use meridian_clock::rules as clock_rules;
@@ -72,8 +73,8 @@ const CONTESTED_ROUND_TRIPS: u64 = 16;
 const CONTESTED_NS: u64 = 2_000_000_000;
 
 /// A database whose transactions validate, from this node.
-pub struct Gateway<S: Site> {
-    site: Arc<S>,
+pub struct Gateway<S: Shards> {
+    shards: Arc<S>,
     guarantee: Guarantee,
     /// What is proposed from here.
     proposed: Stamps,
@@ -82,34 +83,35 @@ pub struct Gateway<S: Site> {
     turns: Arc<Turns<S>>,
 }
 
-impl<S: Site> Gateway<S> {
+impl<S: Shards> Gateway<S> {
     /// The door to a database.
-    pub fn new(site: Arc<S>, guarantee: Guarantee) -> Self {
-        let turns = Turns::new(Arc::clone(&site));
-        Gateway { site, guarantee, proposed: Stamps::default(), contested: Arc::default(), turns }
+    pub fn new(shards: Arc<S>, guarantee: Guarantee) -> Self {
+        let turns = Turns::new(Arc::clone(&shards));
+        Gateway { shards, guarantee, proposed: Stamps::default(), contested: Arc::default(), turns }
     }
 
     /// The node that it stands on.
-    pub fn site(&self) -> &Arc<S> {
-        &self.site
+    pub fn shards(&self) -> &Arc<S> {
+        &self.shards
     }
 }
 
-impl<S: Site> Database for Gateway<S> {
+impl<S: Shards> Database for Gateway<S> {
     fn isolation(&self) -> IsolationLevel {
         IsolationLevel::Serializable
     }
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
         Box::pin(async move {
-            let ((node, incarnation), number) = (self.site.here(), self.site.new_number());
-            if !time::is_known(&*self.site).await {
+            let ((node, incarnation), number) =
+                (self.shards.node().here(), self.shards.node().new_number());
+            if !knows_time(self.shards.node()).await {
                 return Err(Failure::Unavailable(
                     "this node does not know what time it is: are the others up?".into(),
                 ));
             }
-            let began = self.site.now().interval;
-            let (site, guarantee, mode) = (Arc::clone(&self.site), self.guarantee, how.mode);
+            let began = self.shards.node().now().interval;
+            let (shards, guarantee, mode) = (Arc::clone(&self.shards), self.guarantee, how.mode);
             let age = how.age.unwrap_or(Age { began_ns: began.latest, node: node.0, number });
             if let Mode::ReadOnly(when) = mode {
                 let at = match when {
@@ -117,8 +119,8 @@ impl<S: Site> Database for Gateway<S> {
                         return Err(Failure::InFuture { now: began });
                     }
                     ReadAt::Exact(at) => at,
-                    ReadAt::AtLeast(at) if self.site.settled() >= Some(at) => {
-                        self.site.settled().unwrap_or(at)
+                    ReadAt::AtLeast(at) if self.shards.settled() >= Some(at) => {
+                        self.shards.settled().unwrap_or(at)
                     }
                     // Everything that was told before has surely passed.
                     ReadAt::Now | ReadAt::AtLeast(_) => {
@@ -127,11 +129,11 @@ impl<S: Site> Database for Gateway<S> {
                 };
                 let planned = Planned::default();
                 let snapshot =
-                    Snapshot { site, guarantee, mode, age, began, at, planned, versions: false };
+                    Snapshot { shards, guarantee, mode, age, began, at, planned, versions: false };
                 return Ok(Box::new(snapshot) as Box<dyn Transaction>);
             }
             let session = Session {
-                site,
+                shards,
                 guarantee,
                 proposed: self.proposed.clone(),
                 contested: Arc::clone(&self.contested),
@@ -151,8 +153,8 @@ impl<S: Site> Database for Gateway<S> {
     }
 }
 
-struct Session<S: Site> {
-    site: Arc<S>,
+struct Session<S: Shards> {
+    shards: Arc<S>,
     guarantee: Guarantee,
     proposed: Stamps,
     contested: Arc<Mutex<Contested>>,
@@ -173,8 +175,8 @@ struct Session<S: Site> {
 }
 
 /// Nobody has answered.
-pub(super) fn unavailable<S: Site>(site: &S, shard: ShardId) -> Failure {
-    Failure::Unavailable(match site.is_closed() {
+pub(super) fn unavailable<S: Shards>(shards: &S, shard: ShardId) -> Failure {
+    Failure::Unavailable(match shards.node().is_closed() {
         true => "this node is shutting down: begin again once it is back".to_owned(),
         false => format!("too few replicas of shard {} answer: are their nodes up?", shard.0),
     })
@@ -203,9 +205,9 @@ fn seen(range: KeyRange, found: &Found) -> Seen {
     Seen { range, versions: versions.into_iter().collect(), through: *through }
 }
 
-impl<S: Site> Session<S> {
+impl<S: Shards> Session<S> {
     fn boot_ns(&self) -> u64 {
-        self.site.now().boot_ns
+        self.shards.node().now().boot_ns
     }
 
     /// Reads a chunk of what one shard has of a range; what others have of it is left.
@@ -216,9 +218,9 @@ impl<S: Site> Session<S> {
         limit: usize,
     ) -> Result<Rows, Failure> {
         let (shard, bounds) = if reverse {
-            self.site.route_below(range.end.as_ref())
+            self.shards.route_below(range.end.as_ref())
         } else {
-            self.site.route(&range.start)
+            self.shards.route(&range.start)
         };
         self.check_schemas(shard).await?;
         let Chunk { rows, at, rest, .. } =
@@ -234,7 +236,7 @@ impl<S: Site> Session<S> {
 
     /// These keys and ranges are contested for a while, from now on.
     fn contest(&self, ranges: impl IntoIterator<Item = KeyRange>) {
-        let (now, round_trip_ns) = (self.boot_ns(), self.site.round_trip_ns());
+        let (now, round_trip_ns) = (self.boot_ns(), self.shards.round_trip_ns());
         let until = now + CONTESTED_NS.max(CONTESTED_ROUND_TRIPS * round_trip_ns);
         self.contested().note(now, until, ranges);
     }
@@ -252,8 +254,8 @@ impl<S: Site> Session<S> {
         };
         let Some((wanted, key)) = first else { return };
         sometimes!("a transaction waits for its turn");
-        let holds_ns = TURN_NS + TURN_ROUND_TRIPS * self.site.round_trip_ns();
-        let shard = self.site.route(&key).0;
+        let holds_ns = TURN_NS + TURN_ROUND_TRIPS * self.shards.round_trip_ns();
+        let shard = self.shards.route(&key).0;
         self.turn = self.turns.take(shard, key, holds_ns, now + PATIENCE_NS).await;
         if self.turn.as_ref().is_some_and(|turn| turn.waited) {
             self.contest([KeyRange::point(wanted)]);
@@ -272,9 +274,9 @@ impl<S: Site> Session<S> {
         self.take_turn([&part.start]).await;
         let until = self.boot_ns() + PATIENCE_NS;
         let Some(found) =
-            self.site.read(shard, part, (reverse, limit.max(1)), self.fresh, until).await
+            self.shards.read(shard, part, (reverse, limit.max(1)), self.fresh, until).await
         else {
-            return Err(unavailable(&*self.site, shard));
+            return Err(unavailable(&*self.shards, shard));
         };
         Ok(self.saw(shard, part, reverse, found?))
     }
@@ -302,12 +304,13 @@ impl<S: Site> Session<S> {
         let points: Vec<KeyRange> = keys.iter().cloned().map(KeyRange::point).collect();
         self.take_turn(keys).await;
         let until = self.boot_ns() + PATIENCE_NS;
-        let asked =
-            points.iter().map(|point| self.site.read(shard, point, (false, 1), self.fresh, until));
+        let asked = points
+            .iter()
+            .map(|point| self.shards.read(shard, point, (false, 1), self.fresh, until));
         let found = join_all(asked).await;
         let mut values = Vec::with_capacity(keys.len());
         for (point, found) in points.iter().zip(found) {
-            let found = found.unwrap_or_else(|| Err(unavailable(&*self.site, shard)))?;
+            let found = found.unwrap_or_else(|| Err(unavailable(&*self.shards, shard)))?;
             values.push(
                 self.saw(shard, point, false, found)
                     .rows
@@ -338,7 +341,7 @@ impl<S: Site> Session<S> {
             for range in ranges {
                 let mut rest = Some(range);
                 while let Some(range) = rest {
-                    let (shard, bounds) = self.site.route(&range.start);
+                    let (shard, bounds) = self.shards.route(&range.start);
                     let row = (local::schema(shard.0, to.table), Some(schemas::row(to.version)));
                     writes.entry(shard).or_default().extend([row]);
                     rest = rest_of(&range, &bounds, None, false);
@@ -346,7 +349,7 @@ impl<S: Site> Session<S> {
             }
         }
         for Write { key, value } in self.writes.take() {
-            writes.entry(self.site.route(&key).0).or_default().insert(key, value);
+            writes.entry(self.shards.route(&key).0).or_default().insert(key, value);
         }
         let in_order = |writes: BTreeMap<Key, Option<Value>>| {
             writes.into_iter().map(|(key, value)| Write { key, value }).collect::<Vec<Write>>()
@@ -357,13 +360,14 @@ impl<S: Site> Session<S> {
     /// A timestamp that nobody has, above another one and now.
     fn draw(&self, above: Timestamp, bump_ns: u64) -> Timestamp {
         let least = self
-            .site
+            .shards
+            .node()
             .now()
             .interval
             .latest
             .max(above.nanos.saturating_add(1))
             .saturating_add(bump_ns);
-        self.proposed.draw(self.site.here(), least)
+        self.proposed.draw(self.shards.node().here(), least)
     }
 
     /// Proposes timestamps until all shards say yes to one, or one says no.
@@ -398,12 +402,12 @@ impl<S: Site> Session<S> {
         let began_ns = self.boot_ns();
         // What was read at the farthest replica by the time that the proposal arrives there is
         // below its timestamp, which has passed once all have answered.
-        let arrives_ns = if self.turn.is_some() { self.site.round_trip_ns() * 5 / 8 } else { 0 };
+        let arrives_ns = if self.turn.is_some() { self.shards.round_trip_ns() * 5 / 8 } else { 0 };
         let (mut above, mut bump_ns) = (Timestamp::ZERO, arrives_ns);
         let mut last = None;
         let mut attempt = 0;
         for proposed in 0..ATTEMPTS {
-            if !time::is_known(&*self.site).await {
+            if !knows_time(self.shards.node()).await {
                 return match last {
                     None => Outcome::Aborted { why: Conflict::Late }, // Nothing was proposed yet.
                     Some(refused) => self.abort(refused, &participants, Conflict::Contended),
@@ -416,7 +420,7 @@ impl<S: Site> Session<S> {
                 .for_each(|proposal| (proposal.attempt, proposal.at) = (attempt, at));
             let until = self.boot_ns() + PATIENCE_NS;
             let asked = participants.iter().zip(&proposals).map(|(shard, proposal)| {
-                self.site.ask(*shard, Question::Prepare(proposal.clone()), until)
+                self.shards.ask(*shard, Question::Prepare(proposal.clone()), until)
             });
             let answers: Vec<Option<Common>> = join_all(asked).await;
             let votes: Vec<Option<Vote>> = answers.iter().map(vote).collect();
@@ -458,9 +462,10 @@ impl<S: Site> Session<S> {
                 .iter()
                 .filter_map(|vote| if let Some(Vote::Retry(at)) = vote { Some(*at) } else { None });
             above = retry.max().unwrap_or_default();
-            let far = above.nanos > self.site.now().interval.latest.saturating_add(AHEAD_NS);
+            let far =
+                above.nanos > self.shards.node().now().interval.latest.saturating_add(AHEAD_NS);
             let late = self.boot_ns() >= began_ns + ATTEMPTS_END_NS;
-            if far || late || proposed + 1 == ATTEMPTS || self.site.is_closed() {
+            if far || late || proposed + 1 == ATTEMPTS || self.shards.node().is_closed() {
                 return self.abort(at, &participants, Conflict::Contended);
             }
             sometimes!("another timestamp is proposed");
@@ -471,13 +476,17 @@ impl<S: Site> Session<S> {
             if said(Vote::Abstain) {
                 // What is prepared of it would keep others out while it rests.
                 self.abort(at, &participants, Conflict::Contended);
-                self.transaction.number = self.site.new_number();
+                self.transaction.number = self.shards.node().new_number();
                 attempt = 0;
                 proposals.iter_mut().for_each(|proposal| proposal.transaction = self.transaction);
                 let rest_ns =
-                    (REST_NS.max(self.site.round_trip_ns()) << proposed).min(LONGEST_REST_NS);
-                self.site
-                    .pause(self.boot_ns() + (2.0 * rest_ns as f64 * self.site.draw()) as u64)
+                    (REST_NS.max(self.shards.round_trip_ns()) << proposed).min(LONGEST_REST_NS);
+                self.shards
+                    .node()
+                    .sleep_until(
+                        self.boot_ns()
+                            + (2.0 * rest_ns as f64 * self.shards.node().random()) as u64,
+                    )
                     .await;
             }
         }
@@ -491,12 +500,12 @@ impl<S: Site> Session<S> {
         proposals: Vec<Proposal>,
     ) -> Outcome {
         for (shard, proposal) in participants.iter().zip(proposals) {
-            self.site.tell(*shard, End::Commit(proposal));
+            self.shards.tell(*shard, End::Commit(proposal));
         }
         self.turn = None; // What comes next reads what this one wrote.
         let waits =
             self.guarantee == Guarantee::StrictlySerializable && !broken(clock_rules::COMMIT_WAIT);
-        if waits && !time::passes(&*self.site, at).await {
+        if waits && !time::passes(self.shards.node(), at).await {
             return Outcome::Unknown; // Nobody is told before it is past, also not by who goes.
         }
         Outcome::Committed { at }
@@ -506,7 +515,7 @@ impl<S: Site> Session<S> {
         let transaction = self.transaction;
         participants
             .iter()
-            .for_each(|shard| self.site.tell(*shard, End::Abort { transaction, at }));
+            .for_each(|shard| self.shards.tell(*shard, End::Abort { transaction, at }));
         Outcome::Aborted { why }
     }
 }
@@ -520,7 +529,7 @@ fn vote(answer: &Option<Common>) -> Option<Vote> {
     }
 }
 
-impl<S: Site> Transaction for Session<S> {
+impl<S: Shards> Transaction for Session<S> {
     fn mode(&self) -> Mode {
         Mode::ReadWrite
     }
@@ -555,9 +564,9 @@ impl<S: Site> Transaction for Session<S> {
         Box::pin(async move {
             let foreign: Vec<Key> =
                 keys.iter().filter(|key| self.writes.get(key).is_none()).cloned().collect();
-            let site = Arc::clone(&self.site);
+            let shards = Arc::clone(&self.shards);
             let mut there = Vec::with_capacity(foreign.len());
-            for (shard, keys) in super::site::by_shard(&*site, &foreign) {
+            for (shard, keys) in super::shards::by_shard(&*shards, &foreign) {
                 there.extend(self.read_points(shard, keys).await?);
             }
             let mut there = there.into_iter();
@@ -581,7 +590,7 @@ impl<S: Site> Transaction for Session<S> {
     }
 
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
-        if self.site.is_full() {
+        if self.shards.node().is_full() {
             return Err(Failure::DiskFull);
         }
         self.writes.put(key, value)
@@ -605,12 +614,13 @@ impl<S: Site> Transaction for Session<S> {
             return Box::pin(std::future::ready(Ok(())));
         }
         // Another transaction that has read the same, and writes nothing.
-        let transaction = TransactionId { number: self.site.new_number(), ..self.transaction };
-        let (site, proposed) = (Arc::clone(&self.site), self.proposed.clone());
+        let transaction =
+            TransactionId { number: self.shards.node().new_number(), ..self.transaction };
+        let (shards, proposed) = (Arc::clone(&self.shards), self.proposed.clone());
         let (seen, writes, planned) = (self.seen.clone(), Buffer::default(), Planned::default());
         let (contested, turns, turn) = (Arc::clone(&self.contested), Arc::clone(&self.turns), None);
         let same = Session {
-            site,
+            shards,
             proposed,
             contested,
             turns,

@@ -16,7 +16,7 @@
 //! | `proposal` | what is asked, answered, and decided from answers? |
 //! | `participant` | what does a replica answer, and what does it keep? |
 //! | `prepared` | who may meet a new proposal? |
-//! | `site` | what does a coordinator want of its node? |
+//! | `shards` | how does a coordinator reach a database's shards? |
 //! | `coordinator` | what does a session do, from its first read to the outcome? |
 //! | `contested` | over which keys were transactions refused, and in which turns are those taken? |
 //! | `sharing` | which session of a node has a turn next? |
@@ -60,8 +60,8 @@ mod proposal;
 mod recovery;
 pub mod rules;
 mod schemas;
+mod shards;
 mod sharing;
-mod site;
 mod slots;
 mod snapshot;
 mod time;
@@ -73,5 +73,5 @@ pub use proposal::{
     decide, stands,
 };
 pub use recovery::recover;
+pub use shards::{Common, Found, Looked, Shards, Turn};
 pub use sharing::MOST as TURN_HANDED_ON;
-pub use site::{Common, Found, Looked, Site, Turn};

@@ -14,10 +14,9 @@
 //! to write down before it is told, and any number may recover one transaction at once (Trap
 //! A.2-12).
 
-use super::time;
-use super::{Answer, End, Proposal, Question, Site, Standing};
-use crate::TransactionId;
+use super::{Answer, End, Proposal, Question, Shards, Standing};
 use crate::tapir::rules;
+use crate::{Node, TransactionId, knows_time};
 use futures::future::join_all;
 use meridian_clock::Timestamp;
 use meridian_machine::planted::broken;
@@ -31,17 +30,17 @@ const PAUSE_NS: u64 = 50_000_000;
 
 /// Finds out, and tells everybody who took part; whether it has committed. `None`, if that cannot
 /// be found out by the time that the boot clock reaches `until`.
-pub async fn recover<S: Site>(
-    site: &S,
+pub async fn recover<S: Shards>(
+    shards: &S,
     who: TransactionId,
     participants: &[ShardId],
     until: u64,
 ) -> Option<bool> {
-    if !time::is_known(site).await {
+    if !knows_time(shards.node()).await {
         return None;
     }
-    let through = Timestamp::end_of(site.now().interval.latest.saturating_add(FAR_NS));
-    let asked = participants.iter().map(|shard| resolve(site, *shard, (who, through), until));
+    let through = Timestamp::end_of(shards.node().now().interval.latest.saturating_add(FAR_NS));
+    let asked = participants.iter().map(|shard| resolve(shards, *shard, (who, through), until));
     let stands: Option<Vec<Standing>> = join_all(asked).await.into_iter().collect();
     let stands = stands?;
     let outcome = outcome(&stands)?;
@@ -64,16 +63,16 @@ pub async fn recover<S: Site>(
             for (shard, proposal) in
                 participants.iter().zip(proposals).filter(|(_, proposal)| !proposal.is_name())
             {
-                site.tell(*shard, End::Commit(proposal));
+                shards.tell(*shard, End::Commit(proposal));
             }
         }
         // It cannot have committed where somebody has not said yes: nothing is told.
         (true, None) => return None,
         (false, _) => {
             sometimes!("a transaction is recovered that has not committed");
-            participants
-                .iter()
-                .for_each(|shard| site.tell(*shard, End::Abort { transaction: who, at: through }));
+            participants.iter().for_each(|shard| {
+                shards.tell(*shard, End::Abort { transaction: who, at: through })
+            });
         }
     }
     Some(outcome)
@@ -107,14 +106,14 @@ fn outcome(stands: &[Standing]) -> Option<bool> {
 }
 
 /// How it stands in one shard, which prepares nothing more of it up to a timestamp.
-async fn resolve<S: Site>(
-    site: &S,
+async fn resolve<S: Shards>(
+    shards: &S,
     shard: ShardId,
     (transaction, through): (TransactionId, Timestamp),
     until: u64,
 ) -> Option<Standing> {
-    while site.now().boot_ns < until && !site.is_closed() {
-        match site
+    while shards.node().now().boot_ns < until && !shards.node().is_closed() {
+        match shards
             .ask(shard, Question::Resolve { transaction, through }, until)
             .await
             .map(|common| common.answer)
@@ -122,7 +121,7 @@ async fn resolve<S: Site>(
             Some(Answer::Stands(standing)) if standing != Standing::Open => return Some(standing),
             _ => {}
         }
-        site.pause(site.now().boot_ns + PAUSE_NS).await;
+        shards.node().sleep_until(shards.node().now().boot_ns + PAUSE_NS).await;
     }
     None
 }

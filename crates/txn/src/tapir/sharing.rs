@@ -16,7 +16,8 @@
 //! 3. Sessions that wait have the turn in the order in which they came; one that is gone is
 //!    skipped.
 
-use super::{Site, Turn};
+use super::{Shards, Turn};
+use crate::Node;
 use futures::channel::oneshot::{self, Sender};
 use futures::future::{Either, select};
 use meridian_machine::{ShardId, sometimes};
@@ -105,13 +106,13 @@ impl<W> Queues<W> {
 }
 
 /// The turns that sessions of this node have and want.
-pub(super) struct Turns<S: Site> {
-    site: Arc<S>,
+pub(super) struct Turns<S: Shards> {
+    shards: Arc<S>,
     queues: Mutex<Queues<Sender<Held<S>>>>,
 }
 
 /// A turn, or the right to ask for it: the next session's when this is dropped.
-pub(super) struct Held<S: Site> {
+pub(super) struct Held<S: Shards> {
     turns: Arc<Turns<S>>,
     key: Key,
     turn: Option<Turn>,
@@ -119,15 +120,15 @@ pub(super) struct Held<S: Site> {
     pub waited: bool,
 }
 
-impl<S: Site> Drop for Held<S> {
+impl<S: Shards> Drop for Held<S> {
     fn drop(&mut self) {
         self.turns.pass_on(&self.key, self.turn.take());
     }
 }
 
-impl<S: Site> Turns<S> {
-    pub fn new(site: Arc<S>) -> Arc<Self> {
-        Arc::new(Turns { site, queues: Mutex::new(Queues(BTreeMap::new())) })
+impl<S: Shards> Turns<S> {
+    pub fn new(shards: Arc<S>) -> Arc<Self> {
+        Arc::new(Turns { shards, queues: Mutex::new(Queues(BTreeMap::new())) })
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues<Sender<Held<S>>>> {
@@ -135,7 +136,7 @@ impl<S: Site> Turns<S> {
     }
 
     fn boot_ns(&self) -> u64 {
-        self.site.now().boot_ns
+        self.shards.node().now().boot_ns
     }
 
     /// Waits for the turn of this name, to be held for up to `holds_ns` nanoseconds. `None`, if
@@ -151,10 +152,10 @@ impl<S: Site> Turns<S> {
         let turn = match held.turn.take() {
             Some(turn) => {
                 sometimes!("a turn is handed on within a node");
-                self.site.keep_turn(&turn, holds_ns);
+                self.shards.keep_turn(&turn, holds_ns);
                 turn
             }
-            None => self.site.take_turn((shard, key), holds_ns, until).await?,
+            None => self.shards.take_turn((shard, key), holds_ns, until).await?,
         };
         self.queues().has(&held.key, turn.number, self.boot_ns() + holds_ns);
         held.waited |= turn.waited;
@@ -174,9 +175,9 @@ impl<S: Site> Turns<S> {
             (given, queues.waits(key, Some(sender)))
         };
         loop {
-            match select(&mut given, pin!(self.site.pause(bound.min(until)))).await {
+            match select(&mut given, pin!(self.shards.node().sleep_until(bound.min(until)))).await {
                 Either::Left((held, _)) => return held.ok(),
-                Either::Right(_) if self.boot_ns() >= until || self.site.is_closed() => {
+                Either::Right(_) if self.boot_ns() >= until || self.shards.node().is_closed() => {
                     return None;
                 }
                 Either::Right(_) => {}
@@ -197,10 +198,10 @@ impl<S: Site> Turns<S> {
         match next {
             Next::Has(waiter) => drop(waiter.send(held(turn))),
             Next::Asks(waiter) => {
-                turn.iter().for_each(|turn| self.site.leave(turn));
+                turn.iter().for_each(|turn| self.shards.leave(turn));
                 drop(waiter.send(held(None)));
             }
-            Next::Nobody => turn.iter().for_each(|turn| self.site.leave(turn)),
+            Next::Nobody => turn.iter().for_each(|turn| self.shards.leave(turn)),
         }
     }
 }

@@ -9,9 +9,9 @@
 //! read is told when it has (Trap A.2-20, A.2-5).
 
 use super::schemas::Planned;
-use super::{Guarantee, Looked, Site};
+use super::{Guarantee, Looked, Shards};
 use crate::{
-    Age, Failure, Future, Lock, Mode, Outcome, Rows, Savepoint, SchemaVersion, Transaction,
+    Age, Failure, Future, Lock, Mode, Node, Outcome, Rows, Savepoint, SchemaVersion, Transaction,
     buffer::rest_of,
 };
 use futures::future::join_all;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// A snapshot that is being read.
-pub(super) struct Snapshot<S: Site> {
-    pub site: Arc<S>,
+pub(super) struct Snapshot<S: Shards> {
+    pub shards: Arc<S>,
     pub guarantee: Guarantee,
     pub mode: Mode,
     pub age: Age,
@@ -35,7 +35,7 @@ pub(super) struct Snapshot<S: Site> {
     pub versions: bool,
 }
 
-impl<S: Site> Snapshot<S> {
+impl<S: Shards> Snapshot<S> {
     /// What stands in a part of a shard's keys.
     async fn look(
         &self,
@@ -43,9 +43,9 @@ impl<S: Site> Snapshot<S> {
         part: &KeyRange,
         how: (bool, usize),
     ) -> Result<Looked, Failure> {
-        let until = self.site.now().boot_ns + PATIENCE_NS;
-        let looked = self.site.look(shard, part, self.at, how, until).await;
-        looked.unwrap_or_else(|| Err(super::coordinator::unavailable(&*self.site, shard)))
+        let until = self.shards.node().now().boot_ns + PATIENCE_NS;
+        let looked = self.shards.look(shard, part, self.at, how, until).await;
+        looked.unwrap_or_else(|| Err(super::coordinator::unavailable(&*self.shards, shard)))
     }
 
     /// Reads points of one shard at once.
@@ -76,8 +76,8 @@ impl<S: Site> Snapshot<S> {
     /// Waits until the newest version that was read has surely passed.
     async fn has_passed(&self, shard: ShardId, newest: Timestamp) -> Result<(), Failure> {
         let waits = self.guarantee == Guarantee::StrictlySerializable;
-        if waits && !super::time::passes(&*self.site, newest).await {
-            return Err(super::coordinator::unavailable(&*self.site, shard));
+        if waits && !super::time::passes(self.shards.node(), newest).await {
+            return Err(super::coordinator::unavailable(&*self.shards, shard));
         }
         Ok(())
     }
@@ -89,9 +89,9 @@ impl<S: Site> Snapshot<S> {
         limit: usize,
     ) -> Result<Rows, Failure> {
         let (shard, bounds) = if reverse {
-            self.site.route_below(range.end.as_ref())
+            self.shards.route_below(range.end.as_ref())
         } else {
-            self.site.route(&range.start)
+            self.shards.route(&range.start)
         };
         // Which schemas hold there is asked for at the same time, and once.
         let tables = self.planned.unchecked(shard);
@@ -117,7 +117,7 @@ impl<S: Site> Snapshot<S> {
     }
 }
 
-impl<S: Site> Transaction for Snapshot<S> {
+impl<S: Shards> Transaction for Snapshot<S> {
     fn mode(&self) -> Mode {
         self.mode
     }
@@ -148,8 +148,8 @@ impl<S: Site> Transaction for Snapshot<S> {
     ) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
         Box::pin(async move {
             let mut found = Vec::with_capacity(keys.len());
-            let site = Arc::clone(&self.site);
-            for (shard, keys) in super::site::by_shard(&*site, keys) {
+            let shards = Arc::clone(&self.shards);
+            for (shard, keys) in super::shards::by_shard(&*shards, keys) {
                 found.extend(self.read_points(shard, keys).await?);
             }
             Ok(found)

@@ -5,7 +5,7 @@
 //! own thread: a lock that is free costs no wake. Reads of a read-only transaction whose leader is
 //! here ask nobody (see [`Readable`]).
 //!
-//! It is `async` and knows no executor: all it wants of its node is a [`Site`], so that sockets and
+//! It is `async` and knows no executor: all it wants of its node is a [`Shards`], so that sockets and
 //! the simulator run the same coordinator.
 //!
 //! A database may have several shards: each read goes to the one that has the keys, as far as this
@@ -28,11 +28,11 @@
 mod administration;
 mod reading;
 
-use super::{Ask, Blind, Footing, Members, Request, Seat, Site, TransactionId};
+use super::{Ask, Blind, Footing, Members, Request, Seat, Shards, TransactionId};
 use crate::locking::rules;
 use crate::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Locking, Mode,
-    Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction,
+    Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction, knows_time,
 };
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
@@ -57,18 +57,18 @@ const LONGEST_NAME: usize = 63;
 
 /// A database whose transactions lock, from this node.
 pub struct Gateway<S> {
-    site: Arc<S>,
+    shards: Arc<S>,
 }
 
-impl<S: Site> Gateway<S> {
+impl<S: Shards> Gateway<S> {
     /// The door to a database.
-    pub fn new(site: S) -> Self {
-        Gateway { site: Arc::new(site) }
+    pub fn new(shards: S) -> Self {
+        Gateway { shards: Arc::new(shards) }
     }
 
     /// The node that it stands on.
-    pub fn site(&self) -> &S {
-        &self.site
+    pub fn shards(&self) -> &S {
+        &self.shards
     }
 
     fn session(
@@ -78,9 +78,10 @@ impl<S: Site> Gateway<S> {
         began: Interval,
         read_at: Option<Timestamp>,
     ) -> Session<S> {
-        let ((node, incarnation), number) = (self.site.here(), self.site.new_number());
+        let ((node, incarnation), number) =
+            (self.shards.node().here(), self.shards.node().new_number());
         Session {
-            site: Arc::clone(&self.site),
+            shards: Arc::clone(&self.shards),
             mode,
             transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
             age: age.unwrap_or(Age { began_ns: began.latest, node: node.0, number }),
@@ -111,7 +112,7 @@ impl<S: Site> Gateway<S> {
     /// Makes the keys from one on another shard's. Asked again after it was done, it is done.
     /// `shard` is a number that nobody else was given.
     pub fn split(&self, at: Key, shard: ShardId) -> Future<'static, Result<(), Failure>> {
-        let now = self.site.now();
+        let now = self.shards.node().now();
         let session = self.session(Mode::ReadWrite, None, now.interval, None);
         Box::pin(async move { session.split(at, shard).await })
     }
@@ -119,21 +120,21 @@ impl<S: Site> Gateway<S> {
     /// Gives each shard's group other members, one after the other; comes back when all of them
     /// have these. Asked again after it was done, it is done.
     pub fn change_members(&self, members: Members) -> Future<'static, Result<(), Failure>> {
-        let now = self.site.now();
+        let now = self.shards.node().now();
         let session = self.session(Mode::ReadOnly(ReadAt::Now), None, now.interval, None);
         Box::pin(async move { session.change_members(members).await })
     }
 }
 
-impl<S: Site> Gateway<S> {
+impl<S: Shards> Gateway<S> {
     /// Begins; `None` if it has to be known what time it is, and is not.
     fn try_to_begin(&self, how: Begin) -> Option<Result<Box<dyn Transaction>, Failure>> {
         // Before the slot is loaded: then a split that is not counted here is later than this
         // transaction's beginning.
-        let one = self.site.has_one_shard();
-        let slot = self.site.readable(ShardId(0));
+        let one = self.shards.map().has_one_shard();
+        let slot = self.shards.readable(ShardId(0));
         // Sampled after the slot was loaded: a lease that holds now held then.
-        let now = self.site.now();
+        let now = self.shards.node().now();
         let leads = slot.holds(now);
         let known = now.health == Health::Good || broken(rules::FENCED_SERVES);
         let present = known.then_some(Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO });
@@ -151,7 +152,7 @@ impl<S: Site> Gateway<S> {
                 Some(slot.through)
             }
             // If nothing of that is at hand: the present, at the leader.
-            Mode::ReadOnly(ReadAt::AtLeast(at)) => match self.site.closed() {
+            Mode::ReadOnly(ReadAt::AtLeast(at)) => match super::shards::closed(&*self.shards) {
                 closed if closed >= at => Some(closed),
                 _ => Some(present?.max(at)),
             },
@@ -166,11 +167,8 @@ impl<S: Site> Gateway<S> {
     /// Begins as soon as it is known what time it is.
     async fn begin_when_known(&self, how: Begin) -> Result<Box<dyn Transaction>, Failure> {
         sometimes!("a transaction waits until its node knows the time");
-        let site = &*self.site;
-        let known = || {
-            crate::stamps::is_known(|| site.now(), || site.is_closed(), |until| site.pause(until))
-        };
-        while known().await {
+        let shards = &*self.shards;
+        while knows_time(shards.node()).await {
             if let Some(begun) = self.try_to_begin(how.clone()) {
                 return begun;
             }
@@ -181,7 +179,7 @@ impl<S: Site> Gateway<S> {
     }
 }
 
-impl<S: Site> Database for Gateway<S> {
+impl<S: Shards> Database for Gateway<S> {
     fn isolation(&self) -> IsolationLevel {
         IsolationLevel::Serializable
     }
@@ -212,8 +210,8 @@ pub(super) struct Part {
     pub(super) blind: Option<Blind>,
 }
 
-pub(super) struct Session<S: Site> {
-    pub(super) site: Arc<S>,
+pub(super) struct Session<S: Shards> {
+    pub(super) shards: Arc<S>,
     mode: Mode,
     pub(super) transaction: TransactionId,
     pub(super) age: Age,
@@ -255,7 +253,7 @@ pub(super) struct Session<S: Site> {
     pub(super) timings: Option<Arc<Timings>>,
 }
 
-impl<S: Site> Session<S> {
+impl<S: Shards> Session<S> {
     pub(super) fn request(&self, footing: Option<Footing>, ask: Ask) -> Request {
         let id = self.questions.fetch_add(1, Ordering::Relaxed) + 1;
         let planned = self.planned().collect();
@@ -277,16 +275,16 @@ impl<S: Site> Session<S> {
     }
 
     pub(super) fn boot_ns(&self) -> u64 {
-        self.site.now().boot_ns
+        self.shards.node().now().boot_ns
     }
 
     fn unavailable(&self, shard: ShardId) -> Failure {
-        if self.site.is_closed() {
+        if self.shards.node().is_closed() {
             return Failure::Unavailable(
                 "this node is shutting down: begin again once it is back".into(),
             );
         }
-        let group = self.site.describe(shard);
+        let group = self.shards.describe(shard);
         Failure::Unavailable(format!(
             "no leader of {group} answers: are a majority of its nodes up?"
         ))
@@ -312,7 +310,7 @@ impl<S: Site> Session<S> {
                 let part = self.parts.entry(shard).or_default();
                 part.footing = Some(footing);
                 if let Some(node) = part.leader {
-                    self.site.heard_of_leadership(Seat { shard, node }, footing.term);
+                    self.shards.map().learn_term(Seat { shard, node }, footing.term);
                 }
             }
             Mode::ReadOnly(_) => self.read_at = Some(at),
@@ -321,7 +319,7 @@ impl<S: Site> Session<S> {
 
     /// The node that was asked does not lead. Locks that it held for us are void.
     pub(super) fn lost_leader(&mut self, asked: Seat, leader: Option<u32>) -> Result<(), Failure> {
-        self.site.heard_of_leader(asked, leader.map(NodeId));
+        self.shards.map().redirect(asked, leader.map(NodeId));
         let Some(part) = self.parts.get_mut(&asked.shard) else { return Ok(()) };
         part.leader = None;
         if part.footing.is_some() {
@@ -332,7 +330,7 @@ impl<S: Site> Session<S> {
     }
 }
 
-impl<S: Site> Transaction for Session<S> {
+impl<S: Shards> Transaction for Session<S> {
     fn mode(&self) -> Mode {
         self.mode
     }
@@ -356,10 +354,10 @@ impl<S: Site> Transaction for Session<S> {
     ) -> Future<'a, Result<Option<Value>, Failure>> {
         Box::pin(async move {
             if let (Some(at), Some(shard)) = (self.read_at, self.local)
-                && (self.site.has_one_shard() || self.site.route(key).0 == shard)
+                && (self.shards.map().has_one_shard() || self.shards.map().route(key).0 == shard)
             {
                 self.fits_here(shard, at)?;
-                match self.site.get(shard, key, at) {
+                match self.shards.get(shard, key, at) {
                     Ok(found) => {
                         self.answered = true;
                         return Ok(found.and_then(|version| version.value));
@@ -417,7 +415,7 @@ impl<S: Site> Transaction for Session<S> {
         if let Some(why) = &self.aborted {
             return Err(Failure::Aborted(why.clone()));
         }
-        if self.site.is_full() {
+        if self.shards.node().is_full() {
             return Err(Failure::DiskFull);
         }
         self.writes.put(key, value)
@@ -425,10 +423,11 @@ impl<S: Site> Transaction for Session<S> {
 
     fn reads_only_in(&mut self, scope: &KeyRange, negotiates: bool) -> bool {
         let unread = !self.answered && self.questions.load(Ordering::Relaxed) == 0;
-        if self.mode != Mode::ReadOnly(ReadAt::Now) || !unread || self.site.has_one_shard() {
+        if self.mode != Mode::ReadOnly(ReadAt::Now) || !unread || self.shards.map().has_one_shard()
+        {
             return false;
         }
-        let (shard, bounds) = self.site.route(&scope.start);
+        let (shard, bounds) = self.shards.map().route(&scope.start);
         if scope.is_empty() {
             return false;
         }
@@ -440,9 +439,9 @@ impl<S: Site> Transaction for Session<S> {
             return negotiates;
         }
         sometimes!("a snapshot of one shard of several is its newest commit");
-        let slot = self.site.readable(shard);
+        let slot = self.shards.readable(shard);
         // Sampled after the slot was loaded: a lease that holds now held then.
-        let leads = slot.holds(self.site.now());
+        let leads = slot.holds(self.shards.node().now());
         let present = leads && (slot.quiet || broken(rules::LAST_TS_IN_FLIGHT));
         (self.alone, self.scope) = (Some(shard), scope.clone());
         (self.read_at, self.local, self.fits) = (present.then_some(slot.through), None, None);
@@ -486,8 +485,8 @@ impl<S: Site> Transaction for Session<S> {
     }
 
     fn measure(&mut self) -> Option<Arc<Timings>> {
-        let site = Arc::clone(&self.site);
-        let fresh = || Arc::new(Timings::new(move || site.now().boot_ns));
+        let shards = Arc::clone(&self.shards);
+        let fresh = || Arc::new(Timings::new(move || shards.node().now().boot_ns));
         Some(Arc::clone(self.timings.get_or_insert_with(fresh)))
     }
 
@@ -504,23 +503,23 @@ impl<S: Site> Transaction for Session<S> {
             return Box::pin(std::future::ready(Outcome::Aborted { why }));
         }
         if self.mode != Mode::ReadWrite || (self.writes.is_empty() && self.parts.is_empty()) {
-            let at = self.read_at.unwrap_or_else(|| self.site.readable(ShardId(0)).through);
+            let at = self.read_at.unwrap_or_else(|| self.shards.readable(ShardId(0)).through);
             return Box::pin(std::future::ready(Outcome::Committed { at }));
         }
         Box::pin(self.decide())
     }
 }
 
-impl<S: Site> Drop for Session<S> {
+impl<S: Shards> Drop for Session<S> {
     fn drop(&mut self) {
         if self.parts.is_empty() {
             return;
         }
-        self.site.holds_no_more(self.transaction);
+        self.shards.held_locks().lock().remove(self.transaction);
         for (shard, part) in &self.parts {
             if let Some(node) = part.leader {
                 let request = self.request(part.footing, Ask::Abort);
-                self.site.tell(Seat { shard: *shard, node }, request);
+                self.shards.send(Seat { shard: *shard, node }, request);
             }
         }
     }

@@ -3,9 +3,9 @@
 use super::{Gateway, ONE_TRY_NS, PATIENCE_NS, PAUSE_NS, Session, TRIES, of_store};
 use crate::buffer::rest_of;
 use crate::locking::rules;
-use crate::locking::{Ask, Heard, Reply, Request, Seat, Site};
+use crate::locking::{Ask, Heard, Reply, Request, Seat, Shards};
 use crate::{
-    Begin, Conflict, Database, Failure, Lock, Locking, Mode, ReadAt, Rows, SchemaHistory,
+    Begin, Conflict, Database, Failure, Lock, Locking, Mode, Node, ReadAt, Rows, SchemaHistory,
     SchemaVersion,
 };
 use futures::future::{join_all, try_join_all};
@@ -24,27 +24,27 @@ enum Chunk {
 
 /// Somebody who waits for an answer. Dropped meanwhile, because a statement was cancelled or took
 /// too long, it wants nothing any more: others need not wait for its ROLLBACK.
-struct Waiting<'a, S: Site> {
-    site: &'a S,
+struct Waiting<'a, S: Shards> {
+    shards: &'a S,
     seat: Seat,
     withdraw: Option<Request>,
 }
 
-impl<S: Site> Waiting<'_, S> {
+impl<S: Shards> Waiting<'_, S> {
     fn end(mut self) {
         self.withdraw = None;
     }
 }
 
-impl<S: Site> Drop for Waiting<'_, S> {
+impl<S: Shards> Drop for Waiting<'_, S> {
     fn drop(&mut self) {
         if let Some(request) = self.withdraw.take() {
-            self.site.tell(self.seat, request);
+            self.shards.send(self.seat, request);
         }
     }
 }
 
-impl<S: Site> Session<S> {
+impl<S: Shards> Session<S> {
     /// Whether a snapshot that is read here, without asking anybody, is what the transaction was
     /// planned for.
     pub(super) fn fits_here(&mut self, shard: ShardId, at: Timestamp) -> Result<(), Failure> {
@@ -52,7 +52,7 @@ impl<S: Site> Session<S> {
             return Ok(());
         }
         for SchemaVersion { table, version } in self.planned() {
-            let row = match self.site.get(shard, &local::schema(shard.0, table), Timestamp::MAX) {
+            let row = match self.shards.get(shard, &local::schema(shard.0, table), Timestamp::MAX) {
                 Ok(row) => row.and_then(|row| row.value),
                 // So are the rows, and whoever has them says so.
                 Err(StoreError::Elsewhere) => return Ok(()),
@@ -78,14 +78,14 @@ impl<S: Site> Session<S> {
         if self.local == Some(shard) {
             return true;
         }
-        let slot = self.site.readable(shard);
-        let leads = slot.holds(self.site.now());
+        let slot = self.shards.readable(shard);
+        let leads = slot.holds(self.shards.node().now());
         let here = (leads && at <= slot.through) || at <= slot.closed;
         if here {
             self.local = Some(shard);
         }
         if here && leads {
-            self.site.reads_alone(shard);
+            self.shards.reads_alone(shard);
         }
         if here && !leads {
             sometimes!("a snapshot is read where nobody leads");
@@ -133,9 +133,9 @@ impl<S: Site> Session<S> {
         let mut until = self.boot_ns() + PATIENCE_NS;
         loop {
             let (shard, bounds) = if reverse {
-                self.site.route_below(range.end.as_ref())
+                self.shards.map().route_below(range.end.as_ref())
             } else {
-                self.site.route(&range.start)
+                self.shards.map().route(&range.start)
             };
             if self.alone.is_some_and(|alone| alone != shard || !bounds.contains_range(range)) {
                 self.reads_elsewhere();
@@ -145,10 +145,10 @@ impl<S: Site> Session<S> {
                 Chunk::Moved(to) => {
                     self.reads_elsewhere();
                     if let Some((from, other)) = to {
-                        self.site.learn_route(&part.start, from, other);
+                        self.shards.map().learn_route(&part.start, from, other);
                     }
                     sometimes!("a shard is asked for keys that it has no more");
-                    self.site.pause(self.boot_ns() + PAUSE_NS).await;
+                    self.shards.node().sleep_until(self.boot_ns() + PAUSE_NS).await;
                 }
                 Chunk::Rows(mut found) => {
                     self.answered = true;
@@ -170,7 +170,7 @@ impl<S: Site> Session<S> {
         let mut snapshot = match known {
             Some(snapshot) => snapshot,
             None => {
-                let gateway = Gateway { site: Arc::clone(&self.site) };
+                let gateway = Gateway { shards: Arc::clone(&self.shards) };
                 gateway.begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?
             }
         };
@@ -187,11 +187,11 @@ impl<S: Site> Session<S> {
     /// latest of what their leaders say of it. Where one does not say it is the present, which
     /// needs no negotiation.
     async fn negotiate(&mut self, scope: KeyRange) -> Timestamp {
-        let site = Arc::clone(&self.site);
+        let shards = Arc::clone(&self.shards);
         let (mut questions, mut left) = (Vec::new(), Some(scope));
         while let Some(range) = left {
-            let (shard, bounds) = site.route(&range.start);
-            let seat = Seat { shard, node: site.leader(shard) };
+            let (shard, bounds) = shards.map().route(&range.start);
+            let seat = Seat { shard, node: shards.map().leader(shard) };
             questions
                 .push((seat, self.request(None, Ask::LastTs { range: range.common(&bounds) })));
             left = if bounds.reaches(&range) {
@@ -202,20 +202,20 @@ impl<S: Site> Session<S> {
         }
         let until = self.boot_ns() + ONE_TRY_NS;
         let ask = |(seat, request): (Seat, Request)| {
-            let site = &*site;
+            let shards = &*shards;
             async move {
-                let heard = if site.reaches(seat.node) {
-                    site.ask(seat, request, until).await
+                let heard = if shards.node().reaches(seat.node) {
+                    shards.request(seat, request, until).await
                 } else {
                     None
                 };
                 match heard {
                     Some(Heard::Reply(Reply::LastTs { at, .. })) => return Ok(at),
                     Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
-                        site.heard_of_leader(seat, leader.map(NodeId));
+                        shards.map().redirect(seat, leader.map(NodeId));
                     }
                     Some(Heard::Reply(Reply::Moved { to: Some((from, other)), .. })) => {
-                        site.learn_route(&from, from.clone(), other);
+                        shards.map().learn_route(&from, from.clone(), other);
                     }
                     _ => {}
                 }
@@ -239,7 +239,7 @@ impl<S: Site> Session<S> {
     /// At or above everything that was acknowledged before this transaction began; if this node
     /// knows the time, before now.
     fn present(&self) -> Timestamp {
-        let now = self.site.now();
+        let now = self.shards.node().now();
         let latest =
             if now.health == Health::Good { now.interval.latest } else { self.began.latest };
         Timestamp { nanos: latest, ..Timestamp::ZERO }
@@ -253,15 +253,15 @@ impl<S: Site> Session<S> {
         else {
             return vec![None; keys.len()];
         };
-        let site = Arc::clone(&self.site);
+        let shards = Arc::clone(&self.shards);
         let (now, began_ns) =
             (self.boot_ns(), self.timings.as_ref().map(|timings| timings.elapsed_ns()));
         let mut questions = Vec::with_capacity(keys.len());
         for key in keys {
-            let shard = site.route(key).0;
-            let seat = Seat { shard, node: site.leader(shard) };
+            let shard = shards.map().route(key).0;
+            let seat = Seat { shard, node: shards.map().leader(shard) };
             let here = self.look_here(shard, at) || self.alone.is_some_and(|alone| alone != shard);
-            questions.push((!here && site.reaches(seat.node)).then(|| {
+            questions.push((!here && shards.node().reaches(seat.node)).then(|| {
                 let (range, scope) =
                     (KeyRange::point(key.clone()), self.alone.map(|_| self.scope.clone()));
                 let (at, versions) = (Some(at), false);
@@ -271,18 +271,18 @@ impl<S: Site> Session<S> {
             }));
         }
         let ask = |question: Option<(Seat, Request)>| {
-            let site = &*site;
+            let shards = &*shards;
             async move {
                 let (seat, request) = question?;
                 let Ask::Snapshot { range, .. } = request.ask.clone() else { return None };
-                match site.ask(seat, request, now + ONE_TRY_NS).await? {
+                match shards.request(seat, request, now + ONE_TRY_NS).await? {
                     Heard::Reply(Reply::Rows { rows, .. }) => {
                         Some(rows.into_iter().next().map(|(_, value)| value))
                     }
                     Heard::Read { at, deadline, .. } => {
-                        let chunk = site.scan(seat.shard, &range, at, false, 1).ok()?;
-                        let leads =
-                            deadline.is_none_or(|deadline| site.now().interval.latest < deadline);
+                        let chunk = shards.scan(seat.shard, &range, at, false, 1).ok()?;
+                        let leads = deadline
+                            .is_none_or(|deadline| shards.node().now().interval.latest < deadline);
                         leads.then(|| chunk.rows.into_iter().next().map(|(_, value)| value))
                     }
                     _ => None,
@@ -314,10 +314,10 @@ impl<S: Site> Session<S> {
     ) -> Result<Chunk, Failure> {
         let limit = limit.max(1);
         let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
-        let site = Arc::clone(&self.site);
+        let shards = Arc::clone(&self.shards);
         if let Some(at) = self.read_at.filter(|at| self.look_here(shard, *at)) {
             self.fits_here(shard, at)?;
-            match site.scan(shard, range, at, reverse, limit) {
+            match shards.scan(shard, range, at, reverse, limit) {
                 Ok(chunk) => return Ok(Chunk::Rows(self.found(chunk))),
                 Err(error) => self.elsewhere(shard, error)?,
             }
@@ -331,11 +331,11 @@ impl<S: Site> Session<S> {
                 // Who waits behind this one need not wait for its ROLLBACK.
                 if let Some(node) = part.leader {
                     let request = self.request(part.footing, Ask::Withdraw);
-                    site.tell(Seat { shard, node }, request);
+                    shards.send(Seat { shard, node }, request);
                 }
                 return Err(Failure::LockTimeout);
             }
-            if now >= *until || site.is_closed() {
+            if now >= *until || shards.node().is_closed() {
                 return Err(self.unavailable(shard));
             }
             let versions = self.versions;
@@ -353,19 +353,19 @@ impl<S: Site> Session<S> {
                 }
             };
             let request = self.request(part.footing, ask);
-            let node = part.leader.unwrap_or_else(|| site.leader(shard));
+            let node = part.leader.unwrap_or_else(|| shards.map().leader(shard));
             let (seat, locks) = (Seat { shard, node }, self.mode == Mode::ReadWrite);
             if locks && part.leader != Some(node) {
                 self.parts.entry(shard).or_default().leader = Some(node);
-                site.holds(seat, self.transaction, self.age);
+                shards.held_locks().lock().insert(seat, self.transaction, self.age);
             }
             // Its number comes after this question's, and before the next one's.
             let withdraw = locks.then(|| self.request(part.footing, Ask::Withdraw));
-            let waiting = Waiting { site: &*site, seat, withdraw };
+            let waiting = Waiting { shards: &*shards, seat, withdraw };
             // Whom nobody hears is not waited for, unless he holds our locks.
-            let patient = part.footing.is_some() || site.reaches(node);
+            let patient = part.footing.is_some() || shards.node().reaches(node);
             let heard = if patient {
-                site.ask(seat, request, (now + ONE_TRY_NS).min(give_up)).await
+                shards.request(seat, request, (now + ONE_TRY_NS).min(give_up)).await
             } else {
                 None
             };
@@ -381,9 +381,9 @@ impl<S: Site> Session<S> {
                     return Ok(Chunk::Rows(Rows { rows, at, rest }));
                 }
                 Some(Heard::Read { footing, at, deadline }) => {
-                    match site.scan(shard, range, at, reverse, limit) {
+                    match shards.scan(shard, range, at, reverse, limit) {
                         Ok(chunk) => {
-                            let latest = site.now().interval.latest;
+                            let latest = shards.node().now().interval.latest;
                             if deadline.is_none_or(|deadline| latest < deadline) {
                                 self.note(shard, footing, at);
                                 return Ok(Chunk::Rows(self.found(chunk)));
@@ -410,13 +410,13 @@ impl<S: Site> Session<S> {
                 }
                 Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
                     self.lost_leader(seat, leader)?;
-                    site.pause(self.boot_ns() + PAUSE_NS).await;
+                    shards.node().sleep_until(self.boot_ns() + PAUSE_NS).await;
                 }
-                None if tries < TRIES && site.reaches(node) => tries += 1,
+                None if tries < TRIES && shards.node().reaches(node) => tries += 1,
                 Some(Heard::Reply(_)) | None => {
                     tries = 0;
                     self.lost_leader(seat, None)?;
-                    site.pause(self.boot_ns() + PAUSE_NS).await;
+                    shards.node().sleep_until(self.boot_ns() + PAUSE_NS).await;
                 }
             }
         }
@@ -446,8 +446,8 @@ impl<S: Site> Session<S> {
     /// What this node does not keep any more, another one may: one that was sent a copy has no
     /// history. The rest of the snapshot is read at the leader.
     pub(super) fn elsewhere(&mut self, shard: ShardId, error: StoreError) -> Result<(), Failure> {
-        let slot = self.site.readable(shard);
-        let leads = slot.holds(self.site.now());
+        let slot = self.shards.readable(shard);
+        let leads = slot.holds(self.shards.node().now());
         match error {
             StoreError::Elsewhere => {}
             StoreError::BelowHorizon { .. } if !leads => {}

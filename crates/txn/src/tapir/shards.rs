@@ -1,9 +1,9 @@
-//! What a coordinator wants of the node that it runs on.
+//! The shards of a database, as the coordinators of one node reach them.
 
 use super::{Answer, End, Question};
-use crate::Failure;
-use meridian_clock::{Reading, Timestamp};
-use meridian_machine::{Incarnation, NodeId, ShardId};
+use crate::{Failure, Node};
+use meridian_clock::Timestamp;
+use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange};
 
 /// What one replica has of a range: the newest of each key.
@@ -51,22 +51,13 @@ pub struct Turn {
 /// So many keys of a shard are asked for at once.
 const ASKED_TOGETHER: usize = 64;
 
-/// A node, as the coordinators on it see it.
-pub trait Site: Send + Sync + 'static {
-    /// The time now.
-    fn now(&self) -> Reading;
-    /// The node and its life.
-    fn here(&self) -> (NodeId, Incarnation);
-    /// A number that nobody else of this life has.
-    fn new_number(&self) -> u64;
-    /// A number below one, drawn: those who met are to come again at different times.
-    fn draw(&self) -> f64;
-    /// The node ends: nobody answers any more.
-    fn is_closed(&self) -> bool;
-    /// Its disk has no room for writes.
-    fn is_full(&self) -> bool {
-        false
-    }
+/// The shards of a database, as the coordinators of one node reach them: by questions to replicas
+/// of which none leads.
+pub trait Shards: Send + Sync + 'static {
+    /// The node.
+    type Node: Node;
+    /// The node on which the coordinators run.
+    fn node(&self) -> &Self::Node;
     /// The shard that has a key, and its keys.
     fn route(&self, key: &Key) -> (ShardId, KeyRange);
     /// The shard that has the last key below one, or the last of all; and its keys.
@@ -137,15 +128,13 @@ pub trait Site: Send + Sync + 'static {
     fn leave(&self, turn: &Turn) {
         let _ = turn;
     }
-    /// Waits until the boot clock reaches `until`.
-    fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
 }
 
 /// Keys in parts that are asked for at once: each of one shard, and not too large.
-pub(super) fn by_shard<'a, S: Site>(
-    site: &S,
+pub(super) fn by_shard<'a, S: Shards>(
+    shards: &S,
     keys: &'a [Key],
 ) -> impl Iterator<Item = (ShardId, &'a [Key])> {
-    let parts = keys.chunk_by(|one, other| site.route(one).0 == site.route(other).0);
-    parts.flat_map(|part| part.chunks(ASKED_TOGETHER)).map(|part| (site.route(&part[0]).0, part))
+    let parts = keys.chunk_by(|one, other| shards.route(one).0 == shards.route(other).0);
+    parts.flat_map(|part| part.chunks(ASKED_TOGETHER)).map(|part| (shards.route(&part[0]).0, part))
 }

@@ -1,0 +1,114 @@
+//! The shards of a database, as the coordinators of one node reach them.
+
+use super::{Footing, HeldLocks, Reply, Request, Seat, ShardMap, Spent};
+use crate::{Conflict, Node};
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::{Health, ShardId};
+use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
+use parking_lot::Mutex;
+use std::future::Future;
+
+/// What readers of a node may do by themselves: read at `through`, and check afterwards that
+/// `now.latest < until`. Where the database has several shards that is the present only if the
+/// member is `quiet`, and takes no step meanwhile that is not shown yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readable {
+    /// Everything at or below is visible, and nothing more will appear there.
+    pub through: Timestamp,
+    /// The end of the lease, nanoseconds since the epoch; 0 when this member does not lead, or has
+    /// to be asked for other reasons.
+    pub until: u64,
+    /// This member leads, and serves.
+    pub leads: bool,
+    /// No commit is under way: of this shard alone, `through` is as good as the present.
+    pub quiet: bool,
+    /// Whoever leads: everything at or below is installed here and was shown by a leader, so that a
+    /// snapshot of it is right for ever.
+    pub closed: Timestamp,
+}
+
+impl Readable {
+    /// Whether the lease holds, by a reading that was sampled after the slot was loaded.
+    pub fn holds(&self, now: Reading) -> bool {
+        now.health == Health::Good && now.interval.latest < self.until
+    }
+}
+
+/// What a session hears.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// The node has the question, and will answer: ask again.
+    Waits,
+    /// The leader's answer.
+    Reply(Reply),
+    /// Not an answer: somewhere else an older transaction wants what this one holds.
+    Wounded(Conflict),
+    /// The leader is here: read at this timestamp, and believe it only if `now.latest` is below the
+    /// deadline afterwards.
+    Read {
+        /// What the attempt's locks stand on.
+        footing: Footing,
+        /// The snapshot.
+        at: Timestamp,
+        /// The end of the lease.
+        deadline: Option<u64>,
+    },
+}
+
+/// The shards of a database, as the coordinators of one node reach them: by what its replicas here
+/// can read alone, and by requests to their leaders.
+pub trait Shards: Send + Sync + 'static {
+    /// The node.
+    type Node: Node;
+    /// The node on which the coordinators run.
+    fn node(&self) -> &Self::Node;
+    /// The keys and the leaders of the shards, as far as the node knows them.
+    fn map(&self) -> &ShardMap;
+    /// The locks that the node's coordinators hold.
+    fn held_locks(&self) -> &Mutex<HeldLocks>;
+
+    /// A shard's group, as messages to users name it.
+    fn describe(&self, shard: ShardId) -> String;
+    /// True while too many versions wait in memory for the store: commits wait.
+    fn is_crowded(&self) -> bool {
+        false
+    }
+    /// Counts a commit and what it took.
+    fn committed(&self, spent: &Spent) {
+        let _ = spent;
+    }
+
+    /// Counts a transaction that reads a shard here without a request.
+    fn reads_alone(&self, shard: ShardId);
+    /// What the shard's replica here may serve; nothing, without a replica.
+    fn readable(&self, shard: ShardId) -> Readable;
+    /// The newest version of a key at or below a timestamp, at the shard's replica here.
+    fn get(&self, shard: ShardId, key: &[u8], at: Timestamp)
+    -> Result<Option<Version>, StoreError>;
+    /// A chunk of a range as of a timestamp, at the shard's replica here.
+    fn scan(
+        &self,
+        shard: ShardId,
+        range: &KeyRange,
+        at: Timestamp,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Result<Chunk, StoreError>;
+
+    /// Sends a request to a replica, and waits for the response until the boot clock reaches
+    /// `until`. Returns `None` without one.
+    fn request(
+        &self,
+        seat: Seat,
+        request: Request,
+        until: u64,
+    ) -> impl Future<Output = Option<Heard>> + Send;
+    /// Sends a request to a replica whose response is not waited for.
+    fn send(&self, seat: Seat, request: Request);
+}
+
+/// The timestamp at or below which every shard can be read at its replica here.
+pub(super) fn closed<S: Shards>(shards: &S) -> Timestamp {
+    let closed = |shard| shards.readable(shard).closed;
+    shards.map().shards().into_iter().map(closed).min().unwrap_or_default()
+}
