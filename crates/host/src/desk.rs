@@ -10,8 +10,7 @@
 //! 2. A pause ends when its time has come, within what a timer takes.
 
 use crate::context::NodeContext;
-use crate::peers::Peers;
-use crate::plumbing::Plumbing;
+use crate::local_node::LocalNode;
 use crate::questions::{Open, Questions};
 use crate::resident::{Input, Resident, World};
 use crate::timers::Wake;
@@ -22,12 +21,11 @@ use meridian_systems::envelope::{Encoded, Frame, Kind};
 use meridian_systems::setting::VERSION_RETENTION_PERIOD;
 use meridian_systems::tapir::rows;
 use meridian_systems::{Distances, Next, Round, Wire};
+use meridian_txn::Node;
 use minicbor::{Decode, Encode};
 use parking_lot::{Mutex, RwLock};
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// What a session says and does not wait for leaves with what is said next to the same node, and
@@ -62,11 +60,8 @@ pub type ReplicaOf<R> = Resident<<R as Leaderless>::Replica, <R as Leaderless>::
 /// What sessions of one database share on this node.
 pub struct Desk<R: Leaderless> {
     database: DatabaseId,
-    me: NodeId,
-    incarnation: Incarnation,
+    node: Arc<LocalNode>,
     members: RwLock<Members>,
-    plumbing: Arc<Plumbing>,
-    peers: Arc<OnceLock<Arc<Peers>>>,
     replica: RwLock<Option<Arc<ReplicaOf<R>>>>,
     /// What sessions wait for.
     questions: Questions<R::Message>,
@@ -77,25 +72,24 @@ pub struct Desk<R: Leaderless> {
     protocol: R,
     /// For how long superseded versions are kept, in nanoseconds; 0, if nobody says.
     retention_ns: AtomicU64,
-    next: AtomicU64,
-    random: Mutex<StdRng>,
-    closed: AtomicBool,
     this: Weak<Desk<R>>,
 }
 
 impl<R: Leaderless> Desk<R> {
     /// Of the database of a row, without a replica yet.
     pub fn of(row: &DatabaseRow, context: &NodeContext, protocol: R) -> Arc<Self> {
-        let members = rows::members(row, &context.members);
-        let me = (context.me, context.incarnation);
-        let desk = Desk::new(
-            row.id,
-            me,
-            members,
-            Arc::clone(&context.plumbing),
-            Arc::clone(&context.peers),
+        let desk = Arc::new_cyclic(|this| Desk {
+            database: row.id,
+            node: LocalNode::new(context),
+            members: RwLock::new(rows::members(row, &context.members)),
+            replica: RwLock::default(),
+            questions: Questions::default(),
+            told: Mutex::default(),
+            distances: Mutex::default(),
             protocol,
-        );
+            retention_ns: AtomicU64::new(0),
+            this: this.clone(),
+        });
         desk.retain(row);
         desk
     }
@@ -121,63 +115,19 @@ impl<R: Leaderless> Desk<R> {
         }
     }
 
-    /// Without a replica yet. `members` are the nodes that have one.
-    fn new(
-        database: DatabaseId,
-        (me, incarnation): (NodeId, Incarnation),
-        members: Members,
-        plumbing: Arc<Plumbing>,
-        peers: Arc<OnceLock<Arc<Peers>>>,
-        protocol: R,
-    ) -> Arc<Self> {
-        let mut seed = [0; 32];
-        if getrandom::fill(&mut seed).is_err() {
-            // It only keeps those who met apart.
-            seed[..8].copy_from_slice(&crate::clock::boot_ns().to_le_bytes());
-        }
-        Arc::new_cyclic(|this| Desk {
-            database,
-            me,
-            incarnation,
-            members: RwLock::new(members),
-            plumbing,
-            peers,
-            replica: RwLock::default(),
-            questions: Questions::default(),
-            told: Mutex::default(),
-            distances: Mutex::default(),
-            protocol,
-            retention_ns: AtomicU64::new(0),
-            next: AtomicU64::new(1),
-            random: Mutex::new(StdRng::from_seed(seed)),
-            closed: AtomicBool::new(false),
-            this: this.clone(),
-        })
-    }
-
     /// The database.
     pub fn database(&self) -> DatabaseId {
         self.database
     }
 
-    /// This node and its life.
-    pub fn here(&self) -> (NodeId, Incarnation) {
-        (self.me, self.incarnation)
+    /// This node.
+    pub fn node(&self) -> &LocalNode {
+        &self.node
     }
 
     /// What this node remembers for the protocol's sake.
     pub fn protocol(&self) -> &R {
         &self.protocol
-    }
-
-    /// What all machines of the node share.
-    pub fn plumbing(&self) -> &Arc<Plumbing> {
-        &self.plumbing
-    }
-
-    /// The links.
-    pub fn peers(&self) -> &Arc<OnceLock<Arc<Peers>>> {
-        &self.peers
     }
 
     /// The nodes that have a replica.
@@ -233,58 +183,27 @@ impl<R: Leaderless> Desk<R> {
         self.replica.read().clone()
     }
 
-    /// Whether a node can be asked, and can answer.
-    pub fn reaches(&self, node: NodeId) -> bool {
-        node == self.me || self.peers.get().is_some_and(|peers| peers.is_connected(node))
-    }
-
-    /// Whom a read asks one after the other, of those who can be asked: [the closest
-    /// first](Distances::order).
-    pub fn nearest(&self, fresh: bool) -> Vec<NodeId> {
-        let mut drawn = self.replicas();
-        let first = self.random.lock().random_range(0..drawn.len().max(1));
-        drawn.rotate_left(first);
-        let mut order = self.distances.lock().order(self.me, drawn, fresh);
-        order.retain(|node| self.reaches(*node));
-        order
-    }
-
-    /// The longest round trip to a replica that sessions of this node have measured, in
-    /// nanoseconds.
-    pub fn round_trip_ns(&self) -> u64 {
-        self.distances.lock().round_trip_ns(&self.replicas())
-    }
-
-    /// A number below one, drawn.
-    pub fn draw(&self) -> f64 {
-        self.random.lock().random_range(0.0..1.0)
-    }
-
-    /// A number that nobody else of this life has.
-    fn number(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
-    }
-
     fn wake_me(&self, at: Option<u64>) {
         if let Some(at) = at {
             let this: Weak<dyn Wake> = self.this.clone();
-            self.plumbing.timers.wake_at(at, this);
+            self.node.plumbing().timers.wake_at(at, this);
         }
     }
 
     /// Says something to replicas, which is encoded once. It leaves at once, or with what is said
     /// next.
     fn say(&self, shard: ShardId, nodes: &[NodeId], message: &R::Message, at_once: bool) {
+        let (me, incarnation) = self.node.here();
         let from = Address {
-            node: self.me,
-            incarnation: self.incarnation,
+            node: me,
+            incarnation,
             database: self.database,
             shard,
             role: Role::Coordinator(0),
         };
-        if let Some(peers) = self.peers.get() {
+        if let Some(peers) = self.node.peers() {
             let mut body = None;
-            for node in nodes.iter().copied().filter(|node| *node != self.me) {
+            for node in nodes.iter().copied().filter(|node| *node != me) {
                 let body = body.get_or_insert_with(|| Encoded::of(message));
                 let to = Address::replica(node, self.database, shard);
                 peers.post(node, None, body.frame(R::KIND, from, to));
@@ -293,7 +212,7 @@ impl<R: Leaderless> Desk<R> {
                 }
             }
         }
-        if nodes.contains(&self.me)
+        if nodes.contains(&me)
             && let Some(replica) = self.replica()
         {
             replica.post(Input::Message(from, message.clone()));
@@ -303,7 +222,7 @@ impl<R: Leaderless> Desk<R> {
     /// A replica has answered a session of this node.
     pub fn hear(&self, from: NodeId, message: R::Message) {
         let Some(id) = R::answers(&message)
-            .filter(|id| (id.node, id.incarnation) == (self.me.0, self.incarnation.0))
+            .filter(|id| (NodeId(id.node), Incarnation(id.incarnation)) == self.node.here())
         else {
             return;
         };
@@ -312,16 +231,17 @@ impl<R: Leaderless> Desk<R> {
 
     /// Gives up questions to nodes that cannot be reached.
     pub fn sweep(&self) {
-        let connected = self.peers.get().map(|peers| peers.connected()).unwrap_or_default();
-        self.questions.give_up(|node| node != self.me && !connected.contains(&node));
-        if let Some(this) = self.this.upgrade().filter(|_| !Wire::is_closed(self)) {
+        let connected = self.node.peers().map(|peers| peers.connected()).unwrap_or_default();
+        let me = self.node.here().0;
+        self.questions.give_up(|node| node != me && !connected.contains(&node));
+        if let Some(this) = self.this.upgrade().filter(|_| !self.node.is_closed()) {
             R::tend(this, crate::clock::boot_ns(), &connected);
         }
     }
 
     /// Lets go of everybody, and ends the replica, if there is one: says which.
     pub fn close(&self) -> Option<Arc<ReplicaOf<R>>> {
-        self.closed.store(true, Ordering::Release);
+        self.node.close();
         let replica = self.replica.write().take();
         if let Some(replica) = &replica {
             replica.stop();
@@ -335,7 +255,7 @@ impl<R: Leaderless> Wake for Desk<R> {
     fn wake(self: Arc<Self>) {
         let next = self.questions.wake_late(crate::clock::boot_ns());
         self.wake_me(next);
-        if let Some(peers) = self.peers.get() {
+        if let Some(peers) = self.node.peers() {
             let told = std::mem::take(&mut *self.told.lock());
             told.into_iter().for_each(|node| peers.flush(node));
         }
@@ -353,7 +273,7 @@ struct DeskRound<'d, R: Leaderless> {
 impl<R: Leaderless> Round<R::Message> for DeskRound<'_, R> {
     fn ask(&mut self, nodes: &[NodeId], message: &R::Message) {
         let mut reached = nodes.to_vec();
-        reached.retain(|node| self.desk.reaches(*node));
+        reached.retain(|node| self.desk.node.reaches(*node));
         self.open.expect(&reached);
         self.desk.say(self.shard, &reached, message, true);
     }
@@ -366,29 +286,18 @@ impl<R: Leaderless> Round<R::Message> for DeskRound<'_, R> {
 
 impl<R: Leaderless> Wire for Desk<R> {
     type Message = R::Message;
+    type Node = LocalNode;
 
-    fn boot_ns(&self) -> u64 {
-        crate::clock::boot_ns()
-    }
-
-    fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
-    }
-
-    fn here(&self) -> (NodeId, Incarnation) {
-        (self.me, self.incarnation)
-    }
-
-    fn new_number(&self) -> u64 {
-        self.number()
-    }
-
-    fn replicas(&self, _: ShardId) -> Vec<NodeId> {
-        Desk::replicas(self)
+    fn node(&self) -> &LocalNode {
+        &self.node
     }
 
     fn members(&self, _: ShardId) -> Members {
         Desk::members(self)
+    }
+
+    fn distances(&self) -> &Mutex<Distances> {
+        &self.distances
     }
 
     async fn ask(
@@ -419,17 +328,5 @@ impl<R: Leaderless> Wire for Desk<R> {
         if !told.contains(&node) {
             told.push(node);
         }
-    }
-
-    async fn pause(&self, until: u64) {
-        self.questions.open(self.number()).pause(until, |at| self.wake_me(Some(at))).await;
-    }
-
-    fn measured(&self, replica: NodeId, took_ns: Option<u64>) {
-        self.distances.lock().measured(replica, took_ns);
-    }
-
-    fn patience_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
-        self.distances.lock().patience_ns(replicas, repetition)
     }
 }

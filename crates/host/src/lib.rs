@@ -20,6 +20,7 @@ pub mod directory;
 pub mod identity;
 pub mod journal;
 mod kept;
+pub mod local_node;
 pub mod mailbox;
 pub mod node;
 pub mod oracle;

@@ -3,8 +3,10 @@
 use crate::Distances;
 use futures::future::{BoxFuture, Either, select};
 use futures::stream::{FuturesUnordered, StreamExt};
-use meridian_machine::{Incarnation, NodeId, ShardId};
+use meridian_machine::{NodeId, ShardId};
 use meridian_replication::inconsistent::{Members, OpId};
+use meridian_txn::Node;
+use parking_lot::Mutex;
 
 /// What a session that waits for a round hears.
 #[derive(Debug)]
@@ -26,33 +28,22 @@ pub trait Round<M>: Send {
     fn next(&mut self, until: u64, enough: usize) -> impl Future<Output = Next<M>> + Send;
 }
 
-/// How a session speaks to replicas.
-pub trait Wire: Send + Sync {
-    /// What is said.
+/// The links between the coordinators of one database on a node and the database's replicas, of
+/// which none leads.
+pub trait Wire: Send + Sync + 'static {
+    /// The messages of the protocol.
     type Message: Clone + Send;
-    /// The boot clock.
-    fn boot_ns(&self) -> u64;
-    /// The node ends: nobody answers any more, and nothing is waited for.
-    fn is_closed(&self) -> bool {
-        false
-    }
-    /// The node and its life.
-    fn here(&self) -> (NodeId, Incarnation);
-    /// A number that nobody else of this life has.
-    fn new_number(&self) -> u64;
-    /// An operation that nobody else has.
-    fn new_id(&self) -> OpId {
-        let (node, incarnation) = self.here();
-        OpId { node: node.0, incarnation: incarnation.0, number: self.new_number() }
-    }
-    /// A shard's replicas.
-    fn replicas(&self, shard: ShardId) -> Vec<NodeId>;
-    /// The same, with the epoch whose they are.
-    fn members(&self, shard: ShardId) -> Members {
-        Members::first(self.replicas(shard).into_iter().collect())
-    }
-    /// Says something about an operation to a replica, and waits for what it says of that until the
-    /// boot clock reaches `until`; `None` if nothing came, or the node cannot be reached.
+    /// The node.
+    type Node: Node;
+    /// The node on which the coordinators run.
+    fn node(&self) -> &Self::Node;
+    /// The replicas of a shard, with their epoch.
+    fn members(&self, shard: ShardId) -> Members;
+    /// The measured distances of the replicas.
+    fn distances(&self) -> &Mutex<Distances>;
+
+    /// Sends a message about an operation to a replica, and waits for the response until the boot
+    /// clock reaches `until`. Returns `None` without one, or if the node cannot be reached.
     fn ask(
         &self,
         to: (ShardId, NodeId),
@@ -65,17 +56,39 @@ pub trait Wire: Send + Sync {
     fn round(&self, shard: ShardId, id: OpId, until: u64) -> impl Round<Self::Message> {
         ByAsking { wire: self, shard, id, until, asked: FuturesUnordered::new() }
     }
-    /// Says something to a replica; whatever it answers is not waited for.
+    /// Sends a message to a replica whose response is not waited for.
     fn tell(&self, to: (ShardId, NodeId), message: Self::Message);
-    /// Waits until the boot clock reaches `until`.
-    fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
-    /// A replica has answered after so long, or not in time: who looks for the
-    /// [closest](crate::Distances) wants to know.
-    fn measured(&self, _replica: NodeId, _took_ns: Option<u64>) {}
+
+    /// An operation id that is unique for ever.
+    fn new_id(&self) -> OpId {
+        let (node, incarnation) = self.node().here();
+        OpId { node: node.0, incarnation: incarnation.0, number: self.node().new_number() }
+    }
+    /// The nodes of a shard's replicas.
+    fn replicas(&self, shard: ShardId) -> Vec<NodeId> {
+        Vec::from_iter(self.members(shard).replicas)
+    }
+    /// The replicas in the order in which a read asks them: [the closest first](Distances::order).
+    /// A `fresh` read asks another one first than the read before it.
+    fn nearest(&self, shard: ShardId, fresh: bool) -> Vec<NodeId> {
+        let mut drawn = self.replicas(shard);
+        let first = self.node().random_below(drawn.len());
+        drawn.rotate_left(first);
+        self.distances().lock().order(self.node().here().0, drawn, fresh)
+    }
+    /// Notes that a replica has answered after so many nanoseconds, or not in time.
+    fn measured(&self, replica: NodeId, took_ns: Option<u64>) {
+        self.distances().lock().measured(replica, took_ns);
+    }
+    /// The longest round trip to a replica of a shard that was measured, in nanoseconds; zero
+    /// before any.
+    fn round_trip_ns(&self, shard: ShardId) -> u64 {
+        self.distances().lock().round_trip_ns(&self.replicas(shard))
+    }
     /// How long a request to these replicas waits for answers before it is repeated, in
     /// nanoseconds, where it was repeated so many times before ([`Distances::patience_ns`]).
     fn patience_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
-        Distances::default().patience_ns(replicas, repetition)
+        self.distances().lock().patience_ns(replicas, repetition)
     }
 }
 
@@ -101,7 +114,7 @@ impl<W: Wire + ?Sized> Round<W::Message> for ByAsking<'_, W> {
 
     async fn next(&mut self, until: u64, _: usize) -> Next<W::Message> {
         loop {
-            let late = std::pin::pin!(self.wire.pause(until.min(self.until)));
+            let late = std::pin::pin!(self.wire.node().sleep_until(until.min(self.until)));
             match select(self.asked.next(), late).await {
                 Either::Left((Some((node, Some(answer))), _)) => return Next::Answer(node, answer),
                 Either::Left((Some((_, None)), _)) => {}

@@ -8,11 +8,12 @@ use meridian_machine::planted::plant;
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_txn::tapir::{
-    Answer, Common, End, Found, Gateway, Guarantee, Looked, Participant, Question, Site, Standing,
-    recover,
+    Answer, Common, End, Found, Gateway, Guarantee, Looked, Participant, Question, Shards,
+    Standing, recover,
 };
 use meridian_txn::{
-    Begin, Conflict, Database, Failure, Future, Lock, Mode, Outcome, SchemaVersion, Transaction,
+    Begin, Conflict, Database, Failure, Future, Lock, Mode, Node, Outcome, SchemaVersion,
+    Transaction,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -24,7 +25,7 @@ const B: ShardId = ShardId(1);
 const MIDDLE: &str = "b";
 
 /// Two shards, and true time.
-struct Shards {
+struct World {
     now: u64,
     participants: [Participant; 2],
     versions: BTreeMap<Key, BTreeMap<Timestamp, Option<Value>>>,
@@ -39,7 +40,7 @@ struct Here {
     skew: i64,
     half: u64,
     numbers: Mutex<u64>,
-    shards: Arc<Mutex<Shards>>,
+    shards: Arc<Mutex<World>>,
 }
 
 fn keys_of(shard: ShardId) -> KeyRange {
@@ -47,14 +48,14 @@ fn keys_of(shard: ShardId) -> KeyRange {
     if shard == A { first } else { second }
 }
 
-fn shards(guarantee: Guarantee) -> Arc<Mutex<Shards>> {
+fn shards(guarantee: Guarantee) -> Arc<Mutex<World>> {
     let participants = [A, B].map(|shard| Participant::new(guarantee, shard, keys_of(shard)));
     let (versions, held, pauses) = (BTreeMap::new(), Vec::new(), Vec::new());
-    Arc::new(Mutex::new(Shards { now: 1_000, participants, versions, held, pauses }))
+    Arc::new(Mutex::new(World { now: 1_000, participants, versions, held, pauses }))
 }
 
 fn gateway(
-    shards: &Arc<Mutex<Shards>>,
+    shards: &Arc<Mutex<World>>,
     guarantee: Guarantee,
     node: u32,
     (skew, half): (i64, u64),
@@ -64,20 +65,20 @@ fn gateway(
 }
 
 /// From now on what a node asks a shard does not arrive; until this is used, or dropped.
-fn hold(shards: &Mutex<Shards>, node: u32, shard: ShardId) -> oneshot::Sender<()> {
+fn hold(shards: &Mutex<World>, node: u32, shard: ShardId) -> oneshot::Sender<()> {
     let (release, held) = oneshot::channel();
     shards.lock().unwrap().held.push((node, shard, held));
     release
 }
 
 /// True time goes on.
-fn pass(shards: &Mutex<Shards>, until: u64) {
+fn pass(shards: &Mutex<World>, until: u64) {
     let mut shards = shards.lock().unwrap();
     shards.now = until;
     shards.pauses.retain(|(due, _)| *due > until); // Dropped is woken.
 }
 
-impl Site for Here {
+impl Node for Here {
     fn now(&self) -> Reading {
         let now = self.shards.lock().unwrap().now;
         Reading::at(now, Interval::around(now.saturating_add_signed(self.skew), self.half))
@@ -93,12 +94,38 @@ impl Site for Here {
         *number
     }
 
-    fn draw(&self) -> f64 {
+    fn random(&self) -> f64 {
         0.5
+    }
+
+    fn random_below(&self, _: usize) -> usize {
+        0
     }
 
     fn is_closed(&self) -> bool {
         false
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    fn reaches(&self, _: NodeId) -> bool {
+        true
+    }
+
+    async fn sleep_until(&self, until: u64) {
+        let (due, pause) = oneshot::channel();
+        self.shards.lock().unwrap().pauses.push((until, due));
+        let _ = pause.await;
+    }
+}
+
+impl Shards for Here {
+    type Node = Self;
+
+    fn node(&self) -> &Self {
+        self
     }
 
     fn route(&self, key: &Key) -> (ShardId, KeyRange) {
@@ -179,12 +206,6 @@ impl Site for Here {
         for write in writes {
             shards.versions.entry(write.key).or_default().insert(at, write.value);
         }
-    }
-
-    async fn pause(&self, until: u64) {
-        let (due, pause) = oneshot::channel();
-        self.shards.lock().unwrap().pauses.push((until, due));
-        let _ = pause.await;
     }
 }
 
@@ -305,11 +326,11 @@ fn who_goes_away_while_its_timestamp_passes_has_committed() {
 
 /// Asks until it is known.
 fn resolved(
-    shards: &Mutex<Shards>,
+    shards: &Mutex<World>,
     by: &Gateway<Here>,
     who: meridian_txn::TransactionId,
 ) -> Option<bool> {
-    let site = Arc::clone(by.site());
+    let site = Arc::clone(by.shards());
     let mut recovery = Box::pin(async move { recover(&*site, who, &[A, B], u64::MAX).await });
     for _ in 0..5 {
         if let Some(outcome) = poll(&mut recovery) {
@@ -336,11 +357,11 @@ fn an_end_that_somebody_has_recorded_is_kept() {
         let (who, at) = (proposal.transaction, proposal.at);
         let mut its_part = proposal.clone();
         Arc::make_mut(&mut its_part.footprint).writes[0].key = Key::from("b");
-        let now = other.site().now();
+        let now = other.shards().now();
         shards.lock().unwrap().participants[1].prepare(now, &its_part);
         let end =
             if commits_it { End::Commit(proposal) } else { End::Abort { transaction: who, at } };
-        other.site().tell(A, end);
+        other.shards().tell(A, end);
         assert_eq!(resolved(&shards, &other, who), Some(commits_it));
         let there = shards.lock().unwrap().participants[1].ended(who);
         assert_eq!(there, Some(commits_it), "and the other shard hears of it");
@@ -384,7 +405,7 @@ fn what_all_shards_have_said_yes_to_is_committed_by_whoever_asks() {
         shards.lock().unwrap().participants[0].prepared().next().cloned().expect("prepared");
     let mut its_part = proposal.clone();
     Arc::make_mut(&mut its_part.footprint).writes[0].key = Key::from("b");
-    let now = other.site().now();
+    let now = other.shards().now();
     shards.lock().unwrap().participants[1].prepare(now, &its_part);
     drop((commit, of_b)); // It is gone before it has heard of the second yes.
     assert_eq!(resolved(&shards, &other, proposal.transaction), Some(true));

@@ -46,7 +46,7 @@ fn choose_replicas(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, Da
 
 impl Handle {
     fn desk(&self) -> &Arc<Desk> {
-        self.gateway.site()
+        self.gateway.replicas()
     }
 }
 

@@ -18,6 +18,7 @@ use meridian_machine::{Address, Outbox, Position};
 use meridian_mvcc::{KeyRange, StoreError};
 use meridian_store::Space;
 use meridian_systems::baselines::qwstore::{Effect, KIND, Kept, Message, Put, Replica, Serve};
+use meridian_txn::Node;
 use meridian_txn::Rows;
 use parking_lot::RwLock;
 use std::sync::{Arc, Weak};
@@ -42,7 +43,7 @@ pub fn begin(
     desk: Arc<Desk>,
     records: Vec<Kept>,
 ) -> Result<Option<Arc<ReplicaShard>>, StoreError> {
-    let ((me, life), plumbing) = (desk.here(), Arc::clone(desk.plumbing()));
+    let ((me, life), plumbing) = (desk.node().here(), Arc::clone(desk.node().plumbing()));
     if !desk.replicas().contains(&me) {
         return Ok(None);
     }
@@ -55,7 +56,7 @@ pub fn begin(
     let mut out = Outbox::new();
     let replica =
         Replica::new(KeyRange::all(), records, (extent.position, extent.horizon), &mut out);
-    let outlet = Outlet::new(KIND, key, (me, life), plumbing, Arc::clone(desk.peers()));
+    let outlet = Outlet::new(KIND, key, (me, life), plumbing, Arc::clone(desk.node().links()));
     Ok(Some(Resident::new(replica, out, |this| ReplicaHome {
         outlet: Arc::new(outlet),
         desk,

@@ -5,11 +5,11 @@
 //! |---|---|
 //! | `handle` | how does the node reach such a database? |
 //! | `home` | what does a replica's node do for it? |
-//! | `site` | what do sessions ask for, and whom? |
+//! | `local` | what do sessions read here, without a message? |
 
 mod handle;
 mod home;
-mod site;
+mod local;
 
 pub use handle::HOSTED;
 pub use home::{ReplicaHome, ReplicaShard, begin};

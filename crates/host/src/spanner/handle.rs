@@ -3,7 +3,7 @@
 use super::lifecycle::Lifecycle;
 use super::member::MemberShard;
 use super::sessions::Sessions;
-use super::site::{Gateway, Local};
+use super::shards::Gateway;
 use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle, ShardStatus, Watch};
 use crate::identity::OpenError;
@@ -18,7 +18,7 @@ use meridian_systems::Protocol;
 use meridian_systems::envelope::Frame;
 use meridian_systems::spanner::{self, KIND, Message, Replica};
 use meridian_txn::locking::{Members, Request, Seat, Waits};
-use meridian_txn::{Database, Failure, Future};
+use meridian_txn::{Database, Failure, Future, Node};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn open(
     context: &Arc<NodeContext>,
 ) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
     let lifecycle = Lifecycle::new(row, context);
-    let gateway = Arc::new(Gateway::new(Local::new(Arc::clone(lifecycle.sessions()))));
+    let gateway = Arc::new(Gateway::new(Arc::clone(lifecycle.sessions())));
     Ok(Arc::new(Handle { gateway, context: Arc::clone(context), lifecycle }))
 }
 
@@ -81,8 +81,8 @@ impl Handle {
             };
             match (to.role, message) {
                 (Role::Replica, Message::Leads(term)) => {
-                    sessions.ask_next(shard, from.node);
-                    sessions.heard_of_leadership(Seat { shard, node: from.node }, term.0);
+                    sessions.map().set_leader(shard, from.node);
+                    sessions.map().learn_term(Seat { shard, node: from.node }, term.0);
                 }
                 (Role::Replica, message) if member.is_some() => {
                     to_member.push(Input::Message(from, message));
@@ -107,8 +107,7 @@ impl Handle {
 
     async fn split_at(&self, mut keys: Vec<Key>) -> Result<(), DatabaseError> {
         let (sessions, failed) = (self.sessions(), DatabaseError::Failed);
-        let routes = sessions.routes();
-        keys.retain(|key| routes.of(key).1.start != *key); // It is so already.
+        keys.retain(|key| sessions.map().route(key).1.start != *key); // It is so already.
         // From the end: all are split off from the same shard, which is led already.
         keys.sort_unstable_by(|one, other| other.cmp(one));
         keys.dedup();
@@ -127,10 +126,11 @@ impl Handle {
         let until = crate::clock::boot_ns() + BORN_WITHIN_NS;
         for shard in shards {
             while sessions.member(shard).is_none()
-                && !sessions.is_closed()
+                && !sessions.node().is_closed()
                 && crate::clock::boot_ns() < until
             {
-                sessions.pause(crate::clock::boot_ns() + BORN_WITHIN_NS / 1000).await;
+                let wakes_ns = crate::clock::boot_ns() + BORN_WITHIN_NS / 1000;
+                sessions.node().sleep_until(wakes_ns).await;
             }
         }
         Ok(())

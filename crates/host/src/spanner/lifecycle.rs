@@ -20,6 +20,7 @@ use meridian_replication::group::{Index, Membership, Roster, Stay};
 use meridian_store::{Left, Space};
 use meridian_systems::spanner::lifecycle::{self, LeftChild, Members, Restored};
 use meridian_systems::spanner::{Damaged, KIND, Origin, Replica};
+use meridian_txn::Node;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
@@ -126,7 +127,7 @@ impl Lifecycle {
         {
             tracing::error!(%error, "what this node has of a shard cannot be removed; trying again");
             member.world().heed(&error);
-            if self.sessions.is_closed() {
+            if self.sessions.node().is_closed() {
                 return; // The next life hears of it again.
             }
             std::thread::sleep(AGAIN);
@@ -176,7 +177,8 @@ impl Members for NodeMembers<'_> {
     type Error = OpenError;
 
     fn has(&self, shard: ShardId) -> bool {
-        self.lifecycle.sessions.member(shard).is_some() || self.lifecycle.sessions.is_closed()
+        self.lifecycle.sessions.member(shard).is_some()
+            || self.lifecycle.sessions.node().is_closed()
     }
 
     fn all_nodes(&self) -> Membership {
@@ -215,7 +217,7 @@ impl Members for NodeMembers<'_> {
     }
 
     fn learn_route(&mut self, shard: ShardId, bounds: &KeyRange) {
-        self.lifecycle.sessions.learn_route(&bounds.start, bounds.start.clone(), shard);
+        self.lifecycle.sessions.map().learn_route(&bounds.start, bounds.start.clone(), shard);
     }
 
     fn restore(

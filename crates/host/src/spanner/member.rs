@@ -38,6 +38,7 @@ use meridian_systems::spanner::{
     self, Birth, Effect, KIND, Kept, Message, Origin, Replica, Rows, Serve, lifecycle,
     members_at_birth, newest,
 };
+use meridian_txn::Node;
 use meridian_txn::locking::{Heard, Readable, Reply};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -146,7 +147,7 @@ pub fn restore(
     let Place { key, bounds, origin, eager, context, sessions, watch } = place;
     let (plumbing, nodes, patience) =
         (&context.plumbing, context.members.clone(), context.patience);
-    let (me, incarnation) = sessions.here();
+    let (me, incarnation) = sessions.node().here();
     let space = Space::open_with(key.database, key.shard, bounds, Arc::clone(&plumbing.store))?;
     let (extent, kept, left) = (space.extent()?, kept(&space)?, space.left()?);
     let left = left.into_iter().map(of_left).collect();
@@ -294,7 +295,7 @@ impl MemberHome {
                 let settled = home.space.settle(16 << 20);
                 home.bear();
                 match settled {
-                    Err(error) if !home.sessions.is_closed() => {
+                    Err(error) if !home.sessions.node().is_closed() => {
                         tracing::error!(%error, "cannot settle a split; trying again");
                         std::thread::sleep(SETTLE_AGAIN);
                     }
@@ -322,7 +323,7 @@ impl MemberHome {
             *self.members.lock() = members.clone();
         }
         self.space.tell_children()?;
-        self.sessions.learn_bounds(&self.space.bounds(), self.shard());
+        self.sessions.map().learn_bounds(&self.space.bounds(), self.shard());
         Ok(kept)
     }
 
@@ -426,7 +427,7 @@ impl World<Replica> for MemberHome {
                 self.born_with
                     .lock()
                     .extend(members_at_birth(shard, &rows).map(|members| (shard, members)));
-                self.sessions.learn_route(&key, key.clone(), shard);
+                self.sessions.map().learn_route(&key, key.clone(), shard);
                 self.space.divide(Split { at, key, child: shard.0, rows, hollow }, index.0, term.0);
                 self.settle_split();
             }
@@ -434,7 +435,7 @@ impl World<Replica> for MemberHome {
             Effect::Leader(leader) => {
                 self.heard.store(leader.map_or(0, |node| node.0), Ordering::Relaxed);
                 if let Some(leader) = leader {
-                    self.sessions.ask_next(self.shard(), leader);
+                    self.sessions.map().set_leader(self.shard(), leader);
                 }
             }
             Effect::Serve(what) => match what.reply_to.role {

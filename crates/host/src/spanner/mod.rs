@@ -8,7 +8,7 @@
 //! | `member` | what does a node do for a member? |
 //! | `slot` | what may a session read without a step of the machine? |
 //! | `sessions` | which leaders do sessions ask, what do they wait for, and what do they hold? |
-//! | `site` | what do coordinators ask of their node? |
+//! | `shards` | how do coordinators reach the shards? |
 //! | `copies` | how does a member take part in copies of whole shards? |
 
 mod copies;
@@ -16,7 +16,7 @@ mod handle;
 mod lifecycle;
 mod member;
 mod sessions;
-mod site;
+mod shards;
 pub mod slot;
 
 pub use handle::HOSTED;

@@ -52,7 +52,7 @@ fn open(
     protocol: &'static Protocol,
 ) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
     let desk = Desk::of(row, context, Tapir::default());
-    let gateway = Arc::new(Gateway::new(desk, tapir::guarantee(protocol)));
+    let gateway = Arc::new(Gateway::new(Arc::new(tapir::Shards(desk)), tapir::guarantee(protocol)));
     let handle = Handle { gateway, protocol, context: Arc::clone(context) };
     handle.begin_replica(row)?;
     handle.set_prepare_wait(row);
@@ -77,7 +77,7 @@ fn odd(replicas: Vec<NodeId>) -> Result<Vec<NodeId>, DatabaseError> {
 
 impl Handle {
     fn desk(&self) -> &Arc<Desk> {
-        self.gateway.site()
+        &self.gateway.shards().0
     }
 
     fn set_prepare_wait(&self, row: &DatabaseRow) {

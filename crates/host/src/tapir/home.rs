@@ -22,6 +22,7 @@ use meridian_systems::tapir::{
     Effect, Forgetting, KIND, Kept, Message, Page, Progress, Replica, Serve, Shard, looked,
 };
 use meridian_txn::Failure;
+use meridian_txn::Node;
 use meridian_txn::tapir::{Found, Guarantee, Looked};
 use parking_lot::RwLock;
 use std::sync::{Arc, Weak};
@@ -66,7 +67,7 @@ pub struct Place {
 /// database's.
 pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard>>, StoreError> {
     let Place { space, guarantee, forgetting, takes_over, desk } = place;
-    let ((me, life), plumbing) = (desk.here(), Arc::clone(desk.plumbing()));
+    let ((me, life), plumbing) = (desk.node().here(), Arc::clone(desk.node().plumbing()));
     let id = space.id();
     let key = MachineKey { database: id.database, shard: id.shard };
     let extent = space.extent()?;
@@ -93,7 +94,7 @@ pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard
     };
     let replica = replica.forgetting(forgetting);
     let progress = Progress::new(extent.position, extent.horizon, replica.is_copying());
-    let outlet = Outlet::new(KIND, key, (me, life), plumbing, Arc::clone(desk.peers()));
+    let outlet = Outlet::new(KIND, key, (me, life), plumbing, Arc::clone(desk.node().links()));
     Ok(Some(Resident::new(replica, out, |this| ReplicaHome {
         outlet: Arc::new(outlet),
         desk,

@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `handle` | how does the node reach such a database, and when does its replica begin? |
 //! | `home` | what does a replica's node do for it? |
-//! | `site` | what do sessions ask for, and whom? |
+//! | `local` | what do sessions read here, without a message? |
 //! | `tending` | who finishes what nobody finishes, and who catches up? |
 //!
 //! Which nodes have replicas, and when one begins and ends, `systems/tapir` says (`rows`,
@@ -22,7 +22,7 @@
 
 mod handle;
 mod home;
-mod site;
+mod local;
 mod tending;
 
 pub use handle::{HOSTED_SERIALIZABLE, HOSTED_STRICTLY_SERIALIZABLE};
@@ -34,8 +34,8 @@ use crate::resident::Input;
 use meridian_machine::NodeId;
 use meridian_replication::inconsistent::OpId;
 use meridian_systems::envelope::Kind;
-use meridian_systems::tapir::Message;
 use meridian_systems::tapir::lifecycle::Lifecycle;
+use meridian_systems::tapir::{Message, Shards};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,4 +84,4 @@ impl Desk {
 }
 
 /// A database, from this node.
-pub type Gateway = meridian_txn::tapir::Gateway<Desk>;
+pub type Gateway = meridian_txn::tapir::Gateway<Shards<Desk>>;

@@ -4,9 +4,11 @@
 use super::Desk;
 use crate::resident::Input;
 use meridian_machine::{NodeId, ShardId};
-use meridian_systems::tapir::Replica;
-use meridian_txn::TransactionId;
+use meridian_placement::FIRST_SHARD;
+use meridian_systems::Wire;
+use meridian_systems::tapir::{Replica, Shards};
 use meridian_txn::tapir::recover;
+use meridian_txn::{Node, TransactionId};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,7 +43,7 @@ impl Desk {
             return;
         }
         self.protocol().tending.looked_at.store(now, Ordering::Relaxed);
-        let (me, _) = self.here();
+        let (me, _) = self.node().here();
         // A former replica hears of no end any more: what is prepared there the others find out
         // about.
         let is_one = self.members().replicas.contains(&me);
@@ -61,7 +63,7 @@ impl Desk {
             })));
         }
         let rank = reached.iter().filter(|node| **node < me).count() as u64;
-        let round_trip_ns = self.round_trip_ns();
+        let round_trip_ns = self.round_trip_ns(FIRST_SHARD);
         let after_ns = OVERDUE_NS.max(OVERDUE_ROUND_TRIPS * round_trip_ns) * (1 + rank);
         let desk = Arc::clone(&self);
         replica.post(Input::Call(Box::new(move |replica: &mut Replica, now, _| {
@@ -80,13 +82,13 @@ impl Desk {
             return; // They are under way.
         }
         overdue.truncate(AT_ONCE);
-        let guard = Arc::clone(&self.plumbing().guard);
-        let desk = Arc::clone(&self);
+        let guard = Arc::clone(&self.node().plumbing().guard);
+        let shards = Shards(Arc::clone(&self));
         let recover_all = move || {
             let until = crate::clock::boot_ns() + PATIENCE_NS;
             let each = overdue
                 .iter()
-                .map(|(who, participants)| recover(&*desk, *who, participants, until));
+                .map(|(who, participants)| recover(&shards, *who, participants, until));
             let outcomes = futures::executor::block_on(futures::future::join_all(each));
             let found = outcomes.iter().flatten().count();
             tracing::info!(
@@ -94,7 +96,7 @@ impl Desk {
                 of = outcomes.len(),
                 "recovered transactions whose coordinators are gone"
             );
-            desk.protocol().tending.recovering.store(false, Ordering::Release);
+            shards.0.protocol().tending.recovering.store(false, Ordering::Release);
         };
         if let Err(error) = guard.spawn("recover", recover_all) {
             tracing::warn!(%error, "transactions whose coordinators are gone wait");

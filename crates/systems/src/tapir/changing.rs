@@ -14,7 +14,7 @@ use crate::Wire;
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange};
-use meridian_txn::tapir::Site;
+use meridian_txn::Node;
 
 /// Between two looks whether replicas have taken over.
 const PAUSE_NS: u64 = 50_000_000;
@@ -24,18 +24,18 @@ const TRY_NS: u64 = 500_000_000;
 /// Waits until enough replicas of these shards, each with one of its keys, are in an epoch, and
 /// each new one serves reads: then the former ones are not needed any more. An error says what is
 /// missing when the boot clock reaches `until`.
-pub async fn have_taken_over<W: Wire<Message = Message> + Site>(
+pub async fn have_taken_over<W: Wire<Message = Message>>(
     wire: &W,
     shards: &[(ShardId, Key)],
     epoch: u32,
     until: u64,
 ) -> Result<(), String> {
-    let ends = || Wire::is_closed(wire) || wire.boot_ns() >= until;
-    let try_ends = || until.min(wire.boot_ns() + TRY_NS);
+    let ends = || wire.node().is_closed() || wire.node().boot_ns() >= until;
+    let try_ends = || until.min(wire.node().boot_ns() + TRY_NS);
     for (shard, key) in shards {
         let key = KeyRange::point(key.clone());
         loop {
-            let at = Timestamp { nanos: wire.now().interval.latest, ..Timestamp::ZERO };
+            let at = Timestamp { nanos: wire.node().now().interval.latest, ..Timestamp::ZERO };
             let is_known = wire.members(*shard).epoch >= epoch;
             // A snapshot of the present is served only by enough replicas of the newest epoch that
             // is known here.
@@ -47,7 +47,7 @@ pub async fn have_taken_over<W: Wire<Message = Message> + Site>(
             if ends() {
                 return Err("too few replicas answer".to_owned());
             }
-            Wire::pause(wire, until.min(wire.boot_ns() + PAUSE_NS)).await;
+            wire.node().sleep_until(until.min(wire.node().boot_ns() + PAUSE_NS)).await;
         }
         let members = wire.members(*shard);
         for node in members.replicas.difference(&members.former) {
@@ -56,7 +56,7 @@ pub async fn have_taken_over<W: Wire<Message = Message> + Site>(
                 if ends() {
                     return Err(format!("the replica on node {} does not answer", node.0));
                 }
-                Wire::pause(wire, until.min(wire.boot_ns() + PAUSE_NS)).await;
+                wire.node().sleep_until(until.min(wire.node().boot_ns() + PAUSE_NS)).await;
             }
         }
     }

@@ -11,10 +11,10 @@ use meridian_machine::{NodeId, ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId, View};
 use meridian_replication::rules as replication_rules;
-use meridian_txn::Failure;
 use meridian_txn::tapir::{
     Answer, Common, End, Fact, Found, Looked, Question, Standing, Turn, Vote, decide, stands,
 };
+use meridian_txn::{Failure, Node};
 use std::collections::BTreeMap;
 
 /// Where enough have answered the rest is waited for as long as those took, and at least so long.
@@ -59,9 +59,9 @@ pub async fn invoke<W: Wire<Message = Message>>(
     let mut members = wire.members(shard);
     let mut heard: Invocation<Answer> = Invocation::new(members.epoch, members.enough()?);
     let mut tells: Option<Answer> = None;
-    let asked_ns = wire.boot_ns();
+    let asked_ns = wire.node().boot_ns();
     let mut repetition = 0;
-    while !wire.is_closed() && wire.boot_ns() < until {
+    while !wire.node().is_closed() && wire.node().boot_ns() < until {
         let known = wire.members(shard);
         // Within an epoch the replicas are the same, and so is what was decided from their answers:
         // a client decides once.
@@ -72,7 +72,7 @@ pub async fn invoke<W: Wire<Message = Message>>(
         members = known;
         let (enough, replicas) =
             (members.enough()?, Vec::from_iter(members.replicas.iter().copied()));
-        let began_ns = wire.boot_ns();
+        let began_ns = wire.node().boot_ns();
         let round_ends = until.min(began_ns + wire.patience_ns(&replicas, repetition));
         let mut round = wire.round(shard, id, round_ends);
         let newest = heard.view();
@@ -111,7 +111,7 @@ pub async fn invoke<W: Wire<Message = Message>>(
                     // Since it was asked first: it may answer that, and not what it was asked
                     // again. A replica that was silent for longer was away, or between two views.
                     if repetition < 2 {
-                        wire.measured(node, Some(wire.boot_ns() - asked_ns));
+                        wire.measured(node, Some(wire.node().boot_ns() - asked_ns));
                     }
                     heard.on_reply(node, view, state);
                 }
@@ -137,7 +137,7 @@ pub async fn invoke<W: Wire<Message = Message>>(
                 break;
             }
             if tells.is_none() && enough_ns.is_none() && heard.answers().is_some() {
-                enough_ns = Some(wire.boot_ns() - began_ns);
+                enough_ns = Some(wire.node().boot_ns() - began_ns);
             }
         }
         if tells.is_none()
@@ -153,7 +153,7 @@ pub async fn invoke<W: Wire<Message = Message>>(
         repetition += 1;
         if !decides {
             // Nobody is left to be heard in this round.
-            wire.pause(until.min(wire.boot_ns() + PAUSE_NS)).await;
+            wire.node().sleep_until(until.min(wire.node().boot_ns() + PAUSE_NS)).await;
         }
     }
     None
@@ -192,7 +192,7 @@ pub async fn look<W: Wire<Message = Message>>(
     // What replicas have said in the newest view that was heard of stands: they refuse what would
     // be written there later.
     let (mut pages, mut newest) = (BTreeMap::<NodeId, Page>::new(), View::default());
-    while !wire.is_closed() && wire.boot_ns() < until {
+    while !wire.node().is_closed() && wire.node().boot_ns() < until {
         let members = wire.members(shard);
         let (enough, epoch) = (members.enough()?.quorum(), members.epoch);
         if newest.epoch != epoch {
@@ -200,7 +200,7 @@ pub async fn look<W: Wire<Message = Message>>(
         }
         let lacking: Vec<NodeId> =
             members.replicas.into_iter().filter(|node| !pages.contains_key(node)).collect();
-        let round_ends = until.min(wire.boot_ns() + wire.patience_ns(&lacking, repetition));
+        let round_ends = until.min(wire.node().boot_ns() + wire.patience_ns(&lacking, repetition));
         let asked = lacking.into_iter().map(|node| {
             let message =
                 Message::Look { id, at, range: range.clone(), reverse, limit_rows, epoch };
@@ -242,7 +242,7 @@ pub async fn look<W: Wire<Message = Message>>(
             return Some(Err(Failure::BelowHorizon { oldest }));
         }
         repetition += 1;
-        wire.pause(until.min(wire.boot_ns() + PAUSE_NS)).await;
+        wire.node().sleep_until(until.min(wire.node().boot_ns() + PAUSE_NS)).await;
     }
     None
 }
@@ -256,12 +256,12 @@ async fn look_at<W: Wire<Message = Message>>(
     look: &Message,
     until: u64,
 ) -> Option<Message> {
-    while !wire.is_closed() && wire.boot_ns() < until {
+    while !wire.node().is_closed() && wire.node().boot_ns() < until {
         let said = wire.ask(to, id, look.clone(), until).await?;
         if !matches!(said, Message::Looked { page: None, .. }) {
             return Some(said);
         }
-        wire.pause(until.min(wire.boot_ns() + PAUSE_NS)).await;
+        wire.node().sleep_until(until.min(wire.node().boot_ns() + PAUSE_NS)).await;
     }
     None
 }
@@ -277,11 +277,11 @@ pub async fn read<W: Wire<Message = Message>>(
 ) -> Option<Found> {
     let id = wire.new_id();
     let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
-    let asked_ns = wire.boot_ns();
+    let asked_ns = wire.node().boot_ns();
     let answer = wire
         .ask(from, id, Message::Read { id, range: range.clone(), reverse, limit_rows }, until)
         .await;
-    wire.measured(from.1, answer.is_some().then(|| wire.boot_ns() - asked_ns));
+    wire.measured(from.1, answer.is_some().then(|| wire.node().boot_ns() - asked_ns));
     match answer {
         Some(Message::Found { page, through, .. }) => Some(Found { chunk: page.chunk(), through }),
         _ => None,
@@ -306,12 +306,12 @@ pub async fn take_turn<W: Wire<Message = Message>>(
     };
     for node in wire.members(shard).replicas {
         let mut waited = false;
-        while !wire.is_closed() && wire.boot_ns() < until {
-            let patience_ends = until.min(wire.boot_ns() + wire.patience_ns(&[node], 0));
+        while !wire.node().is_closed() && wire.node().boot_ns() < until {
+            let patience_ends = until.min(wire.node().boot_ns() + wire.patience_ns(&[node], 0));
             let mut said = take(node, false, patience_ends).await;
             if let Some(Message::Queued { .. }) = said {
                 waited = true;
-                said = take(node, true, until.min(wire.boot_ns() + ASK_AGAIN_NS)).await;
+                said = take(node, true, until.min(wire.node().boot_ns() + ASK_AGAIN_NS)).await;
             } else if said.is_none() {
                 break;
             }
@@ -338,7 +338,7 @@ pub fn leave<W: Wire<Message = Message>>(wire: &W, turn: &Turn) {
 
 /// What a turn was asked for as.
 fn request<W: Wire<Message = Message>>(wire: &W, turn: &Turn) -> OpId {
-    let (node, incarnation) = wire.here();
+    let (node, incarnation) = wire.node().here();
     OpId { node: node.0, incarnation: incarnation.0, number: turn.number }
 }
 
@@ -390,7 +390,9 @@ pub fn looked(range: &KeyRange, pages: Vec<Page>, (reverse, limit): (bool, usize
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Distances;
     use futures::FutureExt;
+    use meridian_clock::{Interval, Reading};
     use meridian_machine::Incarnation;
     use meridian_machine::planted::plant;
     use meridian_mvcc::Write;
@@ -412,11 +414,12 @@ mod tests {
         /// The only replica from the second round on, if others take over.
         then: Option<NodeId>,
         round: AtomicUsize,
+        distances: parking_lot::Mutex<Distances>,
     }
 
     impl Replicas {
         fn that(answers: fn(u32, usize) -> Option<(View, u64)>, then: Option<NodeId>) -> Replicas {
-            Replicas { answers, then, round: AtomicUsize::new(0) }
+            Replicas { answers, then, round: AtomicUsize::new(0), distances: Default::default() }
         }
 
         fn round(&self) -> usize {
@@ -424,11 +427,9 @@ mod tests {
         }
     }
 
-    impl Wire for Replicas {
-        type Message = Message;
-
-        fn boot_ns(&self) -> u64 {
-            self.round() as u64 * PAUSE_NS
+    impl Node for Replicas {
+        fn now(&self) -> Reading {
+            Reading::at(self.round() as u64 * PAUSE_NS, Interval::around(0, 0))
         }
 
         fn here(&self) -> (NodeId, Incarnation) {
@@ -439,12 +440,45 @@ mod tests {
             1
         }
 
-        fn replicas(&self, _: ShardId) -> Vec<NodeId> {
-            [1, 2, 3].map(NodeId).to_vec()
+        fn random(&self) -> f64 {
+            0.0
         }
 
-        fn members(&self, shard: ShardId) -> Members {
-            let first = Members::first(self.replicas(shard).into_iter().collect());
+        fn random_below(&self, _: usize) -> usize {
+            0
+        }
+
+        fn is_closed(&self) -> bool {
+            false
+        }
+
+        fn is_full(&self) -> bool {
+            false
+        }
+
+        fn reaches(&self, _: NodeId) -> bool {
+            true
+        }
+
+        async fn sleep_until(&self, _: u64) {
+            self.round.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Wire for Replicas {
+        type Message = Message;
+        type Node = Self;
+
+        fn node(&self) -> &Self {
+            self
+        }
+
+        fn distances(&self) -> &parking_lot::Mutex<Distances> {
+            &self.distances
+        }
+
+        fn members(&self, _: ShardId) -> Members {
+            let first = Members::first([1, 2, 3].map(NodeId).into());
             let then = self.then.filter(|_| self.round() > 0);
             then.map(|node| first.then([node].into())).unwrap_or(first)
         }
@@ -463,10 +497,6 @@ mod tests {
         }
 
         fn tell(&self, _: (ShardId, NodeId), _: Message) {}
-
-        async fn pause(&self, _: u64) {
-            self.round.fetch_add(1, Ordering::Relaxed);
-        }
     }
 
     fn reads(replicas: &Replicas) -> Timestamp {
@@ -510,13 +540,15 @@ mod tests {
     struct Ending {
         told: Mutex<BTreeSet<Vote>>,
         asked: AtomicUsize,
+        distances: parking_lot::Mutex<Distances>,
     }
 
-    impl Wire for Ending {
-        type Message = Message;
-
-        fn boot_ns(&self) -> u64 {
-            self.asked.load(Ordering::Relaxed) as u64 * PAUSE_NS
+    impl Node for Ending {
+        fn now(&self) -> Reading {
+            Reading::at(
+                self.asked.load(Ordering::Relaxed) as u64 * PAUSE_NS,
+                Interval::around(0, 0),
+            )
         }
 
         fn here(&self) -> (NodeId, Incarnation) {
@@ -527,13 +559,46 @@ mod tests {
             1
         }
 
-        fn replicas(&self, _: ShardId) -> Vec<NodeId> {
-            [1, 2, 3].map(NodeId).to_vec()
+        fn random(&self) -> f64 {
+            0.0
         }
 
-        fn members(&self, shard: ShardId) -> Members {
+        fn random_below(&self, _: usize) -> usize {
+            0
+        }
+
+        fn is_closed(&self) -> bool {
+            false
+        }
+
+        fn is_full(&self) -> bool {
+            false
+        }
+
+        fn reaches(&self, _: NodeId) -> bool {
+            true
+        }
+
+        async fn sleep_until(&self, _: u64) {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Wire for Ending {
+        type Message = Message;
+        type Node = Self;
+
+        fn node(&self) -> &Self {
+            self
+        }
+
+        fn distances(&self) -> &parking_lot::Mutex<Distances> {
+            &self.distances
+        }
+
+        fn members(&self, _: ShardId) -> Members {
             let first = Members::first([1, 2, 4].map(NodeId).into());
-            let then = first.then(self.replicas(shard).into_iter().collect());
+            let then = first.then([1, 2, 3].map(NodeId).into());
             let former = if self.told.lock().expect("one thread").is_empty() {
                 then.former
             } else {
@@ -570,10 +635,6 @@ mod tests {
         }
 
         fn tell(&self, _: (ShardId, NodeId), _: Message) {}
-
-        async fn pause(&self, _: u64) {
-            self.asked.fetch_add(1, Ordering::Relaxed);
-        }
     }
 
     fn decided_while_a_change_ends() -> BTreeSet<Vote> {

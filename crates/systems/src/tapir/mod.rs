@@ -16,6 +16,7 @@
 //! | file | question |
 //! |---|---|
 //! | `client` | how does a session ask a shard? |
+//! | `shards` | how do coordinators reach the shards, over any wire? |
 //! | `messages` | what is said? |
 //! | `replica`, `shard`, `waits` | what does a replica do with it, what does it mean, and what waits? |
 //! | `turns` | which transaction over a contested key comes next? |
@@ -34,6 +35,7 @@ mod replica;
 pub mod rows;
 pub mod rules;
 mod shard;
+mod shards;
 mod turns;
 mod waits;
 
@@ -83,3 +85,4 @@ pub use messages::{Kept, Message, Page};
 pub use progress::Progress;
 pub use replica::{Effect, Forgetting, Replica, Serve, Timer, View};
 pub use shard::Shard;
+pub use shards::{Local, Shards};

@@ -6,11 +6,11 @@ use futures::channel::oneshot;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key as Name, KeyRange, Value, Write};
-use meridian_replication::inconsistent::OpId;
-use meridian_systems::Wire;
+use meridian_replication::inconsistent::{Members, OpId};
 use meridian_systems::tapir::{Message, Page, invoke, look, tell};
-use meridian_txn::Failure;
-use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site};
+use meridian_systems::{Distances, Wire};
+use meridian_txn::tapir::{Common, End, Found, Looked, Question, Shards};
+use meridian_txn::{Failure, Node};
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -164,13 +164,14 @@ pub struct Desk {
     life: u32,
     shared: Arc<Mutex<Shared>>,
     state: Mutex<State>,
+    distances: Mutex<Distances>,
 }
 
 impl Desk {
     pub fn new(me: usize, life: u32, shared: Arc<Mutex<Shared>>) -> Desk {
         let now = Reading::at(0, meridian_clock::Interval::around(0, 0));
         let state = State { now, numbers: 0, waiting: BTreeMap::new(), wishes: Vec::new() };
-        Desk { me, life, shared, state: Mutex::new(state) }
+        Desk { me, life, shared, state: Mutex::new(state), distances: Mutex::default() }
     }
 
     pub fn set(&self, now: Reading) {
@@ -215,11 +216,9 @@ impl Desk {
     }
 }
 
-impl Wire for Desk {
-    type Message = Message;
-
-    fn boot_ns(&self) -> u64 {
-        self.state.lock().now.boot_ns
+impl Node for Desk {
+    fn now(&self) -> Reading {
+        self.state.lock().now
     }
 
     fn here(&self) -> (NodeId, Incarnation) {
@@ -230,9 +229,50 @@ impl Wire for Desk {
         self.number()
     }
 
-    fn replicas(&self, _: ShardId) -> Vec<NodeId> {
-        (0..self.nodes()).map(node).collect()
+    fn random(&self) -> f64 {
+        self.shared.lock().rng.random_range(0.0..1.0)
     }
+
+    fn random_below(&self, bound: usize) -> usize {
+        self.shared.lock().rng.random_range(0..bound.max(1))
+    }
+
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    fn reaches(&self, _: NodeId) -> bool {
+        true
+    }
+
+    async fn sleep_until(&self, until: u64) {
+        let key = (self.number(), NodeId(0));
+        let _ = self.wait(key, until).await;
+    }
+}
+
+impl Wire for Desk {
+    type Message = Message;
+    type Node = Self;
+
+    fn node(&self) -> &Self {
+        self
+    }
+
+    fn members(&self, _: ShardId) -> Members {
+        Members::first((0..self.nodes()).map(node).collect())
+    }
+
+    fn distances(&self) -> &Mutex<Distances> {
+        &self.distances
+    }
+
+    /// All nodes stay as far away as they are.
+    fn measured(&self, _: NodeId, _: Option<u64>) {}
 
     async fn ask(
         &self,
@@ -249,32 +289,13 @@ impl Wire for Desk {
     fn tell(&self, to: (ShardId, NodeId), message: Message) {
         self.say(to, message);
     }
-
-    async fn pause(&self, until: u64) {
-        let key = (self.number(), NodeId(0));
-        let _ = self.wait(key, until).await;
-    }
 }
 
-impl Site for Desk {
-    fn now(&self) -> Reading {
-        self.state.lock().now
-    }
+impl Shards for Desk {
+    type Node = Self;
 
-    fn here(&self) -> (NodeId, Incarnation) {
-        Wire::here(self)
-    }
-
-    fn new_number(&self) -> u64 {
-        self.number()
-    }
-
-    fn draw(&self) -> f64 {
-        self.shared.lock().rng.random_range(0.0..1.0)
-    }
-
-    fn is_closed(&self) -> bool {
-        false
+    fn node(&self) -> &Self {
+        self
     }
 
     fn route(&self, key: &Name) -> (ShardId, KeyRange) {
@@ -307,7 +328,7 @@ impl Site for Desk {
                 (asked, wanders.then(|| shared.rng.random_range(0..2 * MS)))
             };
             if let Some(after) = after {
-                Wire::pause(self, self.boot_ns() + after).await;
+                self.sleep_until(self.boot_ns() + after).await;
             }
             let shared = self.shared.lock();
             if let Some(chunk) = shared.find(asked, range, reverse, limit) {
@@ -334,9 +355,5 @@ impl Site for Desk {
 
     fn tell(&self, shard: ShardId, end: End) {
         tell(self, shard, &end);
-    }
-
-    async fn pause(&self, until: u64) {
-        Wire::pause(self, until).await;
     }
 }

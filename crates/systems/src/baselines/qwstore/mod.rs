@@ -66,4 +66,4 @@ pub static PROTOCOL: Protocol = Protocol {
 
 pub use messages::{Kept, Message, Put};
 pub use replica::{Effect, Replica, Serve, Timer};
-pub use session::{Gateway, Site};
+pub use session::{Gateway, Local, Replicas};

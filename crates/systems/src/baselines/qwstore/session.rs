@@ -4,14 +4,14 @@
 use super::Message;
 use crate::baselines::qwstore::rules;
 use crate::{Next, Round, Wire};
-use meridian_clock::{Interval, Reading, Timestamp};
+use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_placement::FIRST_SHARD;
 use meridian_txn::{
-    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome,
-    ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Transaction, is_known,
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Node,
+    Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Transaction, knows_time,
 };
 use std::sync::Arc;
 
@@ -22,42 +22,35 @@ const TRY_NS: u64 = 200_000_000;
 /// Where nobody can be asked, nobody is for so long.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// A node, as the sessions on it see it.
-pub trait Site: Wire<Message = Message> + 'static {
-    /// The time now.
-    fn now(&self) -> Reading;
-    /// Its disk has no room for writes.
-    fn is_full(&self) -> bool;
-    /// What this node's own replica has of a range now: a chunk of it, of so many rows at most;
-    /// `None` if it has none.
-    fn find_here(&self, range: &KeyRange, how: (bool, usize)) -> Option<Result<Rows, Failure>>;
-    /// Another node that has a replica, and can be asked.
-    fn another(&self) -> Option<NodeId>;
+/// What sessions read on their own node, without a message.
+pub trait Local {
+    /// A chunk of what the node's replica has of a range now; `None` without a replica.
+    fn find(&self, range: &KeyRange, how: (bool, usize)) -> Option<Result<Rows, Failure>>;
 }
+
+/// The replicas of a database, as the sessions on a node reach them.
+pub trait Replicas: Wire<Message = Message> + Local {}
+impl<W: Wire<Message = Message> + Local> Replicas for W {}
 
 /// A database without transactions, from this node.
 pub struct Gateway<S> {
-    site: Arc<S>,
+    replicas: Arc<S>,
     stamps: Stamps,
 }
 
-impl<S: Site> Gateway<S> {
+impl<S: Replicas> Gateway<S> {
     /// The door to a database.
-    pub fn new(site: Arc<S>) -> Self {
-        Gateway { site, stamps: Stamps::default() }
+    pub fn new(replicas: Arc<S>) -> Self {
+        Gateway { replicas, stamps: Stamps::default() }
     }
 
     /// The node that it stands on.
-    pub fn site(&self) -> &Arc<S> {
-        &self.site
+    pub fn replicas(&self) -> &Arc<S> {
+        &self.replicas
     }
 }
 
-async fn knows_time<S: Site>(site: &S) -> bool {
-    is_known(|| site.now(), || site.is_closed(), |until| site.pause(until)).await
-}
-
-impl<S: Site> Database for Gateway<S> {
+impl<S: Replicas> Database for Gateway<S> {
     fn isolation(&self) -> IsolationLevel {
         IsolationLevel::ReadUncommitted
     }
@@ -68,16 +61,20 @@ impl<S: Site> Database for Gateway<S> {
                 let why = "a database whose protocol is qwstore has no snapshots: it can be read as it is now";
                 return Err(Failure::Refused(why.into()));
             }
-            if !knows_time(&*self.site).await {
+            if !knows_time(self.replicas.node()).await {
                 return Err(Failure::Unavailable(
                     "this node does not know what time it is: are the others up?".into(),
                 ));
             }
-            let (began, (node, _)) = (self.site.now().interval, self.site.here());
-            let fresh =
-                || Age { began_ns: began.latest, node: node.0, number: self.site.new_number() };
+            let (began, (node, _)) =
+                (self.replicas.node().now().interval, self.replicas.node().here());
+            let fresh = || Age {
+                began_ns: began.latest,
+                node: node.0,
+                number: self.replicas.node().new_number(),
+            };
             Ok(Box::new(Session {
-                site: Arc::clone(&self.site),
+                replicas: Arc::clone(&self.replicas),
                 stamps: self.stamps.clone(),
                 mode: how.mode,
                 age: how.age.unwrap_or_else(fresh),
@@ -88,8 +85,8 @@ impl<S: Site> Database for Gateway<S> {
     }
 }
 
-struct Session<S: Site> {
-    site: Arc<S>,
+struct Session<S: Replicas> {
+    replicas: Arc<S>,
     stamps: Stamps,
     mode: Mode,
     age: Age,
@@ -97,41 +94,43 @@ struct Session<S: Site> {
     writes: Buffer,
 }
 
-impl<S: Site> Session<S> {
+impl<S: Replicas> Session<S> {
     /// What one replica has of a range: the nearest that answers.
     async fn read(&self, range: &KeyRange, how: (bool, usize)) -> Result<Rows, Failure> {
-        let (site, until) = (&*self.site, self.site.boot_ns() + PATIENCE_NS);
+        let (replicas, until) = (&*self.replicas, self.replicas.node().boot_ns() + PATIENCE_NS);
         let (reverse, limit_rows) = (how.0, u32::try_from(how.1).unwrap_or(u32::MAX));
-        while !site.is_closed() && site.boot_ns() < until {
-            if let Some(found) = site.find_here(range, how) {
+        while !replicas.node().is_closed() && replicas.node().boot_ns() < until {
+            if let Some(found) = replicas.find(range, how) {
                 return found;
             }
-            let Some(node) = site.another() else {
-                site.pause(until.min(site.boot_ns() + PAUSE_NS)).await;
+            let me = replicas.node().here().0;
+            let reached = |node: &NodeId| *node != me && replicas.node().reaches(*node);
+            let Some(node) = replicas.nearest(FIRST_SHARD, false).into_iter().find(reached) else {
+                replicas.node().sleep_until(until.min(replicas.node().boot_ns() + PAUSE_NS)).await;
                 continue;
             };
-            let (id, try_ends) = (site.new_id(), until.min(site.boot_ns() + TRY_NS));
+            let (id, try_ends) = (replicas.new_id(), until.min(replicas.node().boot_ns() + TRY_NS));
             let question = Message::Read { id, range: range.clone(), reverse, limit_rows };
-            let asked_ns = site.boot_ns();
-            let answer = site.ask((FIRST_SHARD, node), id, question, try_ends).await;
-            site.measured(node, answer.is_some().then(|| site.boot_ns() - asked_ns));
+            let asked_ns = replicas.node().boot_ns();
+            let answer = replicas.ask((FIRST_SHARD, node), id, question, try_ends).await;
+            replicas.measured(node, answer.is_some().then(|| replicas.node().boot_ns() - asked_ns));
             if let Some(Message::Found { rows, rest, .. }) = answer {
                 return Ok(Rows { rows, at: Vec::new(), rest });
             }
         }
-        Err(Failure::Unavailable(match site.is_closed() {
+        Err(Failure::Unavailable(match replicas.node().is_closed() {
             true => "this node is shutting down: begin again once it is back".to_owned(),
             false => "no replica answers: are their nodes up?".to_owned(),
         }))
     }
 
     async fn write(mut self) -> Outcome {
-        let site = &*self.site;
-        if !knows_time(site).await {
+        let replicas = &*self.replicas;
+        if !knows_time(replicas.node()).await {
             return Outcome::Aborted { why: Conflict::Late }; // Nothing was said yet.
         }
-        let at = self.stamps.draw(site.here(), site.now().interval.latest);
-        match write_everywhere(site, FIRST_SHARD, at, &self.writes.take()).await {
+        let at = self.stamps.draw(replicas.node().here(), replicas.node().now().interval.latest);
+        match write_everywhere(replicas, FIRST_SHARD, at, &self.writes.take()).await {
             true => Outcome::Committed { at },
             false => Outcome::Unknown,
         }
@@ -140,17 +139,17 @@ impl<S: Site> Session<S> {
 
 /// Says to all replicas what is to be written, until each of them has it; false if some do not say
 /// so in time.
-async fn write_everywhere<S: Site>(
-    site: &S,
+async fn write_everywhere<S: Replicas>(
+    replicas: &S,
     shard: ShardId,
     at: Timestamp,
     writes: &[Write],
 ) -> bool {
-    let (id, until) = (site.new_id(), site.boot_ns() + PATIENCE_NS);
-    let mut lacking = site.replicas(shard);
-    while !site.is_closed() && site.boot_ns() < until {
-        let try_ends = until.min(site.boot_ns() + TRY_NS);
-        let mut round = site.round(shard, id, try_ends);
+    let (id, until) = (replicas.new_id(), replicas.node().boot_ns() + PATIENCE_NS);
+    let mut lacking = replicas.replicas(shard);
+    while !replicas.node().is_closed() && replicas.node().boot_ns() < until {
+        let try_ends = until.min(replicas.node().boot_ns() + TRY_NS);
+        let mut round = replicas.round(shard, id, try_ends);
         round.ask(&lacking, &Message::Put { id, at, writes: writes.to_vec() });
         while let Next::Answer(node, answer) = round.next(try_ends, lacking.len()).await {
             if let Message::Stored { .. } = answer {
@@ -158,16 +157,16 @@ async fn write_everywhere<S: Site>(
             }
         }
         drop(round);
-        let some = 2 * lacking.len() < site.replicas(shard).len();
+        let some = 2 * lacking.len() < replicas.replicas(shard).len();
         if lacking.is_empty() || (some && broken(rules::ACKNOWLEDGED_BY_SOME)) {
             return true;
         }
-        site.pause(until.min(site.boot_ns() + PAUSE_NS)).await;
+        replicas.node().sleep_until(until.min(replicas.node().boot_ns() + PAUSE_NS)).await;
     }
     false
 }
 
-impl<S: Site> Transaction for Session<S> {
+impl<S: Replicas> Transaction for Session<S> {
     fn mode(&self) -> Mode {
         self.mode
     }
@@ -212,7 +211,7 @@ impl<S: Site> Transaction for Session<S> {
         if let Mode::ReadOnly(_) = self.mode {
             return Err(Failure::ReadOnly);
         }
-        if self.site.is_full() {
+        if self.replicas.node().is_full() {
             return Err(Failure::DiskFull);
         }
         self.writes.put(key, value)

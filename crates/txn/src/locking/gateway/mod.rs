@@ -62,8 +62,8 @@ pub struct Gateway<S> {
 
 impl<S: Shards> Gateway<S> {
     /// The door to a database.
-    pub fn new(shards: S) -> Self {
-        Gateway { shards: Arc::new(shards) }
+    pub fn new(shards: Arc<S>) -> Self {
+        Gateway { shards }
     }
 
     /// The node that it stands on.
