@@ -13,12 +13,14 @@
 //! some protocols do or ask for, the others leave as it stands here.
 
 use crate::life::{Life, Member, Unfit};
+use crate::node::{Key, SimNode};
 use crate::scene::Scene;
 use crate::world::World;
 use futures::future::BoxFuture;
 use meridian_clock::Timestamp;
 use meridian_machine::{Address, Machine, NodeId, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
+use meridian_txn::Node;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -26,36 +28,21 @@ use std::sync::Arc;
 pub type MessageOf<R> = <<R as Carried>::Replica as Machine>::Message;
 /// What they ask for.
 pub type EffectOf<R> = <<R as Carried>::Replica as Machine>::Effect;
-/// What is waited for at a desk.
-pub type KeyOf<R> = <<R as Carried>::Desk as Desk>::Key;
-
-/// What sessions want of the world.
-pub enum Wish<K, M> {
-    /// Say this to a shard's replica.
-    Say { from: Address, to: Address, message: Box<M> },
-    /// Let go of who waits here when the boot clock shows this.
-    Alarm(u64, K),
-}
-
 /// A node as its sessions see it, for one life.
 pub trait Desk: Send + Sync + 'static {
-    /// Who waits.
-    type Key: Copy;
     /// What is said.
-    type Message;
+    type Message: Send + 'static;
 
-    /// What sessions have wished for since this was last asked.
-    fn wishes(&self) -> Vec<Wish<Self::Key, Self::Message>>;
+    /// The node.
+    fn node(&self) -> &SimNode<Self::Message>;
     /// Something is said to a session of this node; what is not for sessions comes back.
     fn hear(&self, from: NodeId, session: u64, message: Self::Message) -> Option<Self::Message>;
-    /// Its time is up.
-    fn alarm(&self, key: Self::Key);
+    /// The time of a request is over.
+    fn alarm(&self, key: Key);
     /// These nodes can be spoken to; who waits for another hears nothing.
     fn set_reached(&self, reached: BTreeSet<NodeId>);
     /// The connection to a node broke: who waits for it hears nothing.
     fn lose(&self, node: NodeId);
-    /// There is no room for what would be written.
-    fn set_disk_full(&self, full: bool);
     /// What is damaged here, if a session has found out.
     fn damage(&self) -> Option<StoreError>;
     /// Snapshots that sessions have read here by themselves since this was last asked.
@@ -63,7 +50,10 @@ pub trait Desk: Send + Sync + 'static {
     /// The node ends.
     fn close(&self);
     /// A session does nothing for so long.
-    fn rest(self: &Arc<Self>, for_ns: u64) -> BoxFuture<'static, ()>;
+    fn rest(self: &Arc<Self>, for_ns: u64) -> BoxFuture<'static, ()> {
+        let desk = Arc::clone(self);
+        Box::pin(async move { desk.node().sleep_until(desk.node().boot_ns() + for_ns).await })
+    }
 }
 
 /// A protocol, as the world carries it.

@@ -40,6 +40,7 @@ mod journal;
 mod leaderless;
 mod life;
 mod network;
+mod node;
 pub mod profile;
 pub mod protocols;
 mod qwstore;

@@ -6,12 +6,13 @@
 //! 3. What belonged to a life of a node dies with it: timers, writes on their way, sessions.
 //!    Messages do not.
 
-use crate::carried::{Carried, Desk, KeyOf, MessageOf};
+use crate::carried::{Carried, Desk, MessageOf};
 use crate::client::Seen;
 use crate::clock::{Answer, NodeClock, TrueTime};
 use crate::faults::{Fault, Nemesis};
 use crate::life::Life;
 use crate::network::Network;
+use crate::node::{self, Key};
 use crate::profile::Profile;
 use crate::scene::{Work, ZIPF};
 use crate::spanner::life::Retention;
@@ -123,7 +124,7 @@ enum Event<R: Carried> {
     Settle,
     /// Something of its protocol's own.
     Of(R::Happening),
-    Alarm(KeyOf<R>),
+    Alarm(Key),
     Boot,
     Room,
     Reach,
@@ -621,6 +622,9 @@ impl<R: Carried> World<R> {
             Event::Synced => self.synced(node),
             Event::Settle => self.settle(node),
             Event::Of(event) => R::happen(self, node, event),
+            Event::Alarm((node::SLEEP, number)) => {
+                self.with_desk(node, |desk| desk.node().wake(number))
+            }
             Event::Alarm(key) => self.with_desk(node, |desk| desk.alarm(key)),
             Event::Boot => self.boot(node),
             Event::Room => {

@@ -1,15 +1,12 @@
-//! What sessions without transactions want of their node: to read at its own replica, and to find
-//! another.
+//! What sessions without transactions read at their own node's replica.
 
 use super::QwStore;
 use crate::leaderless::{self, Leaderless};
-use meridian_clock::{Reading, Timestamp};
-use meridian_machine::NodeId;
+use meridian_clock::Timestamp;
 use meridian_mvcc::{KeyRange, StoreError};
 use meridian_replication::inconsistent::OpId;
 use meridian_store::Space;
-use meridian_systems::Wire;
-use meridian_systems::baselines::qwstore::{Message, Site};
+use meridian_systems::baselines::qwstore::{Local, Message};
 use meridian_txn::{Failure, Rows};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
@@ -57,16 +54,8 @@ pub fn find(
     Ok(Rows { rows: chunk.rows, at: Vec::new(), rest: chunk.rest })
 }
 
-impl Site for Desk {
-    fn now(&self) -> Reading {
-        self.reading()
-    }
-
-    fn is_full(&self) -> bool {
-        self.is_disk_full()
-    }
-
-    fn find_here(
+impl Local for Desk {
+    fn find(
         &self,
         range: &KeyRange,
         (reverse, limit): (bool, usize),
@@ -76,10 +65,5 @@ impl Site for Desk {
             *self.own.damage.lock() = Some(error.clone());
             Failure::Storage(error.to_string())
         }))
-    }
-
-    fn another(&self) -> Option<NodeId> {
-        let me = Wire::here(self).0;
-        self.nearest(false).into_iter().find(|node| *node != me)
     }
 }

@@ -1,45 +1,28 @@
-//! A node as the coordinators on it see it: what they ask for is left on a desk, and the world
-//! takes it from there.
+//! The shards of a Spanner database, as the coordinators of a simulated node reach them.
 
-use crate::carried::{self, Wish};
+use crate::carried;
 use crate::clock::NodeClock;
-use crate::life::address;
+use crate::node::{self, SimNode};
 use futures::channel::oneshot;
-use futures::future::BoxFuture;
-use meridian_clock::{Reading, Timestamp};
-use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
-use meridian_mvcc::{Chunk, Key as Name, KeyRange, StoreError, Version};
-use meridian_placement::Routes;
+use meridian_clock::Timestamp;
+use meridian_machine::{Incarnation, NodeId, ShardId};
+use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
 use meridian_store::Space;
 use meridian_systems::spanner::Message;
-use meridian_txn::Age;
 use meridian_txn::locking::{
-    Ask, DOUBTED_FOR_NS, Heard, Leaderships, PendingRequests, Readable, Reply, Request, RequestKey,
-    Seat, Site, TransactionId, Woken,
+    Ask, Heard, HeldLocks, PendingRequests, Readable, Reply, Request, Seat, ShardMap, Shards, Woken,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Who waits: an attempt's number and its question's, or a pause.
-pub type Key = RequestKey;
-
 const CHUNK_BYTES: usize = 1 << 16;
 
 #[derive(Default)]
 struct State {
-    closed: bool,
-    disk_full: bool,
-    numbers: u64,
     readable: BTreeMap<ShardId, Readable>,
-    leaders: BTreeMap<ShardId, NodeId>,
-    leaderships: Leaderships,
-    routes: Routes,
     spaces: BTreeMap<ShardId, Arc<Space>>,
-    reached: BTreeSet<NodeId>,
     waiting: PendingRequests<oneshot::Sender<Heard>>,
-    wishes: Vec<Wish<Key, Message>>,
-    holding: BTreeMap<(u64, Seat), (TransactionId, Age)>,
     read_alone: BTreeMap<ShardId, u64>,
     /// What a session found when it read here by itself.
     damage: Option<StoreError>,
@@ -49,34 +32,46 @@ struct State {
 
 /// One life of one node.
 pub struct Desk {
-    clock: Arc<NodeClock>,
-    me: NodeId,
-    incarnation: Incarnation,
-    nodes: Vec<NodeId>,
+    node: SimNode<Message>,
+    map: ShardMap,
+    held_locks: Mutex<HeldLocks>,
     state: Mutex<State>,
 }
 
 impl Desk {
     pub fn new(
         clock: Arc<NodeClock>,
-        me: NodeId,
-        incarnation: Incarnation,
+        here: (NodeId, Incarnation),
         nodes: Vec<NodeId>,
+        seed: u64,
     ) -> Self {
-        let state = State { reached: nodes.iter().copied().collect(), ..State::default() };
-        Desk { clock, me, incarnation, nodes, state: Mutex::new(state) }
+        Desk {
+            node: SimNode::new(clock, here, nodes.iter().copied().collect(), seed),
+            map: ShardMap::new(here.0, nodes),
+            held_locks: Mutex::default(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// The node.
+    pub fn node(&self) -> &SimNode<Message> {
+        &self.node
+    }
+
+    /// The keys and the leaders of the shards, as far as the node knows them.
+    pub fn map(&self) -> &ShardMap {
+        &self.map
+    }
+
+    /// What the shard's member here may serve.
+    pub fn readable(&self, shard: ShardId) -> Readable {
+        self.state.lock().readable.get(&shard).copied().unwrap_or_default()
     }
 
     /// A shard has a member here, and these keys.
     pub fn learn(&self, bounds: &KeyRange, shard: ShardId, space: Arc<Space>) {
-        let mut state = self.state.lock();
-        if !bounds.is_empty() {
-            state.routes.learn(bounds.start.clone(), shard);
-            if let Some(end) = &bounds.end {
-                state.routes.learn_end(end.clone());
-            }
-        }
-        state.spaces.insert(shard, space);
+        self.map.learn_bounds(bounds, shard);
+        self.state.lock().spaces.insert(shard, space);
     }
 
     /// A shard has no member here any more.
@@ -86,31 +81,11 @@ impl Desk {
         state.readable.remove(&shard);
     }
 
-    /// Who leads a shard, as far as is known here, if that is another node.
-    pub fn elsewhere(&self, shard: ShardId) -> Option<NodeId> {
-        self.state.lock().leaders.get(&shard).copied().filter(|leader| *leader != self.me)
-    }
-
-    /// From a key on the keys are a shard's.
-    pub fn learn_route(&self, key: &[u8], from: Name, shard: ShardId) {
-        let mut state = self.state.lock();
-        // Whoever leads the one mostly leads the other.
-        let parent = state.routes.of(&from).0;
-        let leader = state.leaders.get(&parent).copied();
-        if state.routes.learn_whereabouts(key, from, shard)
-            && let Some(leader) = leader
-        {
-            state.leaders.entry(shard).or_insert(leader);
-        }
-    }
-
     /// Says to leaders that idle sessions live on.
     pub fn keep_alive(&self) {
-        let mut state = self.state.lock();
-        let holding: Vec<_> = state.holding.iter().map(|(key, value)| (*key, *value)).collect();
-        for ((_, seat), (transaction, age)) in holding {
-            let request = Request::plain(transaction, age, 0, Ask::KeepAlive);
-            state.wishes.push(self.says(seat, request));
+        let held = Vec::from_iter(self.held_locks.lock().iter());
+        for (seat, transaction, age) in held {
+            self.send(seat, Request::plain(transaction, age, 0, Ask::KeepAlive));
         }
     }
 
@@ -128,12 +103,7 @@ impl Desk {
         space.filter(|space| !space.is_behind()).ok_or(StoreError::Elsewhere)
     }
 
-    /// The slot of a shard.
-    pub fn readable(&self, shard: ShardId) -> Readable {
-        self.state.lock().readable.get(&shard).copied().unwrap_or_default()
-    }
-
-    fn heed<T>(&self, read: Result<T, StoreError>) -> Result<T, StoreError> {
+    fn note_damage<T>(&self, read: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Err(error @ StoreError::Damaged { .. }) = &read {
             self.state.lock().damage = Some(error.clone());
         }
@@ -144,59 +114,30 @@ impl Desk {
         self.state.lock().readable.insert(shard, readable);
     }
 
-    pub fn set_leader(&self, shard: ShardId, leader: NodeId) {
-        self.state.lock().leaders.insert(shard, leader);
-    }
-
     /// A member begins to lead.
     pub fn set_leadership(&self, seat: Seat, term: u64) {
-        let mut state = self.state.lock();
-        state.leaders.insert(seat.shard, seat.node);
-        state.leaderships.learn(seat, term);
+        self.map.set_leader(seat.shard, seat.node);
+        self.map.learn_term(seat, term);
     }
 
     /// An answer for one of its coordinators.
     fn hear_reply(&self, number: u64, reply: Reply) {
-        let mut state = self.state.lock();
-        let holds = state.holding.keys().any(|(of, _)| *of == number);
-        let woken = state.waiting.respond(number, reply, holds);
-        drop(state);
+        let holds = self.held_locks.lock().has(number);
+        let woken = self.state.lock().waiting.respond(number, reply, holds);
         wake(woken);
     }
 
-    /// What one of its coordinators says to a shard's member.
-    fn says(&self, seat: Seat, request: Request) -> Wish<Key, Message> {
-        let role = Role::Coordinator(request.transaction.number);
-        let from = Address { incarnation: self.incarnation, role, ..address(self.me, seat.shard) };
-        Wish::Say {
-            from,
-            to: address(seat.node, seat.shard),
-            message: Box::new(Message::Ask(request)),
-        }
-    }
-
-    pub fn answer(&self, key: Key, heard: Heard) {
+    pub fn answer(&self, key: node::Key, heard: Heard) {
         let woken = self.state.lock().waiting.wake(key, heard);
         wake(woken);
-    }
-
-    fn wait(&self, key: Key, node: NodeId, until: u64) -> oneshot::Receiver<Heard> {
-        let (sender, receiver) = oneshot::channel();
-        let mut state = self.state.lock();
-        if !state.closed {
-            state.waiting.insert(key, node, until, sender);
-            state.wishes.push(Wish::Alarm(until, key));
-        }
-        receiver
     }
 }
 
 impl carried::Desk for Desk {
-    type Key = Key;
     type Message = Message;
 
-    fn wishes(&self) -> Vec<Wish<Key, Message>> {
-        std::mem::take(&mut self.state.lock().wishes)
+    fn node(&self) -> &SimNode<Message> {
+        &self.node
     }
 
     fn hear(&self, _: NodeId, session: u64, message: Message) -> Option<Message> {
@@ -207,26 +148,20 @@ impl carried::Desk for Desk {
         None
     }
 
-    fn alarm(&self, key: Key) {
+    fn alarm(&self, key: node::Key) {
         let woken = self.state.lock().waiting.expire(key);
         wake(woken);
     }
 
     fn set_reached(&self, reached: BTreeSet<NodeId>) {
-        let mut state = self.state.lock();
-        let woken = state.waiting.keep(|node| reached.contains(&node));
-        state.reached = reached;
-        drop(state);
+        let woken = self.state.lock().waiting.keep(|node| reached.contains(&node));
+        self.node.set_reached(reached);
         wake(woken);
     }
 
     fn lose(&self, lost: NodeId) {
         let woken = self.state.lock().waiting.keep(|node| node != lost);
         wake(woken);
-    }
-
-    fn set_disk_full(&self, full: bool) {
-        self.state.lock().disk_full = full;
     }
 
     fn damage(&self) -> Option<StoreError> {
@@ -238,16 +173,9 @@ impl carried::Desk for Desk {
     }
 
     fn close(&self) {
-        let mut state = self.state.lock();
-        state.closed = true;
-        let woken = state.waiting.clear();
-        drop(state);
+        self.node.close();
+        let woken = self.state.lock().waiting.clear();
         wake(woken);
-    }
-
-    fn rest(self: &Arc<Self>, for_ns: u64) -> BoxFuture<'static, ()> {
-        let site = Handle(Arc::clone(self));
-        Box::pin(async move { site.pause(site.now().boot_ns + for_ns).await })
     }
 }
 
@@ -260,70 +188,31 @@ fn wake(woken: impl IntoIterator<Item = Woken<oneshot::Sender<Heard>>>) {
     }
 }
 
-/// A desk, shared by the world and the coordinators.
-#[derive(Clone)]
-pub struct Handle(pub Arc<Desk>);
+impl Shards for Desk {
+    type Node = SimNode<Message>;
 
-impl Site for Handle {
-    fn now(&self) -> Reading {
-        self.0.clock.reading()
+    fn node(&self) -> &SimNode<Message> {
+        &self.node
     }
 
-    fn here(&self) -> (NodeId, Incarnation) {
-        (self.0.me, self.0.incarnation)
+    fn map(&self) -> &ShardMap {
+        &self.map
     }
 
-    fn new_number(&self) -> u64 {
-        let mut state = self.0.state.lock();
-        state.numbers += 1;
-        state.numbers
+    fn held_locks(&self) -> &Mutex<HeldLocks> {
+        &self.held_locks
     }
 
     fn describe(&self, shard: ShardId) -> String {
         format!("the group of shard {}", shard.0)
     }
 
-    fn has_one_shard(&self) -> bool {
-        self.0.state.lock().routes.count() == 1
-    }
-
-    fn route(&self, key: &Name) -> (ShardId, KeyRange) {
-        self.0.state.lock().routes.of(key)
-    }
-
-    fn route_below(&self, end: Option<&Name>) -> (ShardId, KeyRange) {
-        self.0.state.lock().routes.below(end)
-    }
-
-    fn learn_route(&self, key: &Name, from: Name, shard: ShardId) {
-        self.0.learn_route(key, from, shard);
-    }
-
-    fn closed(&self) -> Timestamp {
-        let state = self.0.state.lock();
-        let closed =
-            |shard| state.readable.get(&shard).map_or(Timestamp::ZERO, |readable| readable.closed);
-        state.routes.shards().map(|(_, shard)| closed(shard)).min().unwrap_or_default()
-    }
-
-    fn is_closed(&self) -> bool {
-        self.0.state.lock().closed
-    }
-
-    fn is_full(&self) -> bool {
-        self.0.state.lock().disk_full
-    }
-
-    fn is_crowded(&self) -> bool {
-        false // No run of the simulator writes so much.
-    }
-
     fn reads_alone(&self, shard: ShardId) {
-        *self.0.state.lock().read_alone.entry(shard).or_default() += 1;
+        *self.state.lock().read_alone.entry(shard).or_default() += 1;
     }
 
     fn readable(&self, shard: ShardId) -> Readable {
-        self.0.readable(shard)
+        Desk::readable(self, shard)
     }
 
     fn get(
@@ -332,9 +221,9 @@ impl Site for Handle {
         key: &[u8],
         at: Timestamp,
     ) -> Result<Option<Version>, StoreError> {
-        let space = self.0.space(shard)?;
-        self.0.note(shard, KeyRange::point(Name::from(key.to_vec())), at);
-        self.0.heed(space.get(key, at))
+        let space = self.space(shard)?;
+        self.note(shard, KeyRange::point(Key::from(key.to_vec())), at);
+        self.note_damage(space.get(key, at))
     }
 
     fn scan(
@@ -345,70 +234,29 @@ impl Site for Handle {
         reverse: bool,
         limit_rows: usize,
     ) -> Result<Chunk, StoreError> {
-        let space = self.0.space(shard)?;
-        let found = self.0.heed(space.scan(range, at, reverse, limit_rows, CHUNK_BYTES))?;
-        self.0.note(shard, range.clone(), at);
+        let space = self.space(shard)?;
+        let found = self.note_damage(space.scan(range, at, reverse, limit_rows, CHUNK_BYTES))?;
+        self.note(shard, range.clone(), at);
         Ok(found)
     }
 
-    fn leader(&self, shard: ShardId) -> NodeId {
-        self.0.state.lock().leaders.get(&shard).copied().unwrap_or(self.0.me)
-    }
-
-    fn heard_of_leader(&self, asked: Seat, leader: Option<NodeId>) {
-        let next = || {
-            self.0.nodes.iter().find(|node| **node > asked.node).or(self.0.nodes.first()).copied()
-        };
-        let next = || next().filter(|_| self.leader(asked.shard) == asked.node);
-        if let Some(leader) = leader.or_else(next) {
-            self.0.set_leader(asked.shard, leader);
-        }
-    }
-
-    fn leadership(&self, seat: Seat) -> Option<u64> {
-        self.0.state.lock().leaderships.of(seat, self.now().boot_ns)
-    }
-
-    fn doubts_leadership(&self, seat: Seat, term: u64) {
-        self.0.state.lock().leaderships.doubt(seat, term, self.now().boot_ns + DOUBTED_FOR_NS);
-    }
-
-    fn heard_of_leadership(&self, seat: Seat, term: u64) {
-        self.0.state.lock().leaderships.learn(seat, term);
-    }
-
-    fn reaches(&self, node: NodeId) -> bool {
-        self.0.state.lock().reached.contains(&node)
-    }
-
-    fn ask(
+    fn request(
         &self,
         seat: Seat,
         request: Request,
         until: u64,
     ) -> impl Future<Output = Option<Heard>> + Send {
-        let receiver = self.0.wait((request.transaction.number, request.id), seat.node, until);
-        self.tell(seat, request);
+        let (sender, receiver) = oneshot::channel();
+        let key = (request.transaction.number, request.id);
+        if self.node.alarm_at(until, key) {
+            self.state.lock().waiting.insert(key, seat.node, until, sender);
+        }
+        self.send(seat, request);
         async move { receiver.await.ok() }
     }
 
-    fn pause(&self, until: u64) -> impl Future<Output = ()> + Send {
-        let receiver = self.0.wait((u64::MAX, self.new_number()), self.0.me, until);
-        async move { drop(receiver.await) }
-    }
-
-    fn tell(&self, seat: Seat, request: Request) {
-        let mut state = self.0.state.lock();
-        if !state.closed {
-            state.wishes.push(self.0.says(seat, request));
-        }
-    }
-
-    fn holds(&self, seat: Seat, transaction: TransactionId, age: Age) {
-        self.0.state.lock().holding.insert((transaction.number, seat), (transaction, age));
-    }
-
-    fn holds_no_more(&self, transaction: TransactionId) {
-        self.0.state.lock().holding.retain(|(number, _), _| *number != transaction.number);
+    fn send(&self, seat: Seat, request: Request) {
+        let number = request.transaction.number;
+        self.node.say(number, (seat.shard, seat.node), Message::Ask(request));
     }
 }

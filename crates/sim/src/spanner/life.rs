@@ -2,7 +2,7 @@
 //! shards that are born, copied and left.
 
 use super::Spanner;
-use super::desk::{Desk, Handle};
+use super::desk::Desk;
 use crate::Defect;
 use crate::clock::NodeClock;
 use crate::journal::{DATABASE, Journal, Records};
@@ -130,8 +130,8 @@ impl Life {
         clock: &Arc<NodeClock>,
         disks: &(MemoryDisk, MemoryDisk),
     ) -> Result<Life, Unfit> {
-        let desk = Arc::new(Desk::new(Arc::clone(clock), me, incarnation, nodes.to_vec()));
-        let gateway = Arc::new(Gateway::new(Handle(Arc::clone(&desk)))) as Arc<dyn Database>;
+        let desk = Arc::new(Desk::new(Arc::clone(clock), (me, incarnation), nodes.to_vec(), seed));
+        let gateway = Arc::new(Gateway::new(Arc::clone(&desk))) as Arc<dyn Database>;
         let (nodes, clock) = (nodes.to_vec(), Arc::clone(clock));
         let birth = Birth { me, nodes, seed, timing, retention, defect, clock };
         let courier = Courier::new(PACE, u64::from(incarnation.0) << 32);
@@ -327,7 +327,7 @@ impl Members for Life {
     }
 
     fn learn_route(&mut self, shard: ShardId, bounds: &KeyRange) {
-        self.desk.learn_route(&bounds.start, bounds.start.clone(), shard);
+        self.desk.map().learn_route(&bounds.start, bounds.start.clone(), shard);
     }
 
     fn restore(

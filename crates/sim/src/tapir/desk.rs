@@ -4,22 +4,15 @@
 use super::{Halves, Tapir};
 use crate::leaderless::{self, Leaderless};
 use futures::future::BoxFuture;
-use meridian_clock::{Reading, Timestamp};
-use meridian_machine::{Incarnation, NodeId, ShardId, sometimes};
+use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Key as Name, KeyRange};
 use meridian_replication::inconsistent::OpId;
-use meridian_systems::Wire;
-use meridian_systems::tapir::{
-    Message, have_taken_over, invoke, keep_turn, leave, look, read, take_turn, tell,
-};
-use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site, Turn, recover};
-use meridian_txn::{Failure, TransactionId};
+use meridian_systems::tapir::{Local, Message, Shards, have_taken_over};
+use meridian_txn::TransactionId;
+use meridian_txn::tapir::recover;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// Where no replica answers, none is asked for so long.
-const PAUSE_NS: u64 = 10_000_000;
 
 #[derive(Default)]
 struct State {
@@ -69,7 +62,7 @@ impl Desk {
         }
         let desk = Arc::clone(self);
         Some(Box::pin(async move {
-            if recover(&*desk, who, &participants, until).await.is_none() {
+            if recover(&Shards(Arc::clone(&desk)), who, &participants, until).await.is_none() {
                 sometimes!("nobody can say in time what became of a transaction");
             }
             desk.own.state.lock().recovering.remove(&who);
@@ -112,99 +105,12 @@ impl Desk {
     }
 }
 
-impl Site for Desk {
-    fn now(&self) -> Reading {
-        self.reading()
-    }
-
-    fn here(&self) -> (NodeId, Incarnation) {
-        Wire::here(self)
-    }
-
-    fn new_number(&self) -> u64 {
-        Wire::new_number(self)
-    }
-
-    fn round_trip_ns(&self) -> u64 {
-        Desk::round_trip_ns(self)
-    }
-
-    fn draw(&self) -> f64 {
-        Desk::draw(self)
-    }
-
-    fn is_closed(&self) -> bool {
-        Wire::is_closed(self)
-    }
-
-    fn is_full(&self) -> bool {
-        self.is_disk_full()
-    }
-
+impl Local for Desk {
     fn route(&self, key: &Name) -> (ShardId, KeyRange) {
         self.own.halves.of(key)
     }
 
     fn route_below(&self, end: Option<&Name>) -> (ShardId, KeyRange) {
         self.own.halves.below(end)
-    }
-
-    async fn read(
-        &self,
-        shard: ShardId,
-        range: &KeyRange,
-        how: (bool, usize),
-        fresh: bool,
-        until: u64,
-    ) -> Option<Result<Found, Failure>> {
-        let mut repetition = 0;
-        while self.boot_ns() < until {
-            for node in self.nearest(fresh) {
-                let patience_ends =
-                    until.min(self.boot_ns() + Wire::patience_ns(self, &[node], repetition));
-                if let Some(found) = read(self, (shard, node), range, how, patience_ends).await {
-                    return Some(Ok(found));
-                }
-                sometimes!("the nearest replica does not answer");
-            }
-            repetition += 1;
-            Wire::pause(self, until.min(self.boot_ns() + PAUSE_NS)).await;
-        }
-        None
-    }
-
-    async fn look(
-        &self,
-        shard: ShardId,
-        range: &KeyRange,
-        at: Timestamp,
-        how: (bool, usize),
-        until: u64,
-    ) -> Option<Result<Looked, Failure>> {
-        look(self, shard, range, at, how, until).await
-    }
-
-    async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Common> {
-        invoke(self, shard, &question, until).await
-    }
-
-    fn tell(&self, shard: ShardId, end: End) {
-        tell(self, shard, &end);
-    }
-
-    async fn take_turn(&self, key: (ShardId, Name), holds_ns: u64, until: u64) -> Option<Turn> {
-        take_turn(self, key, holds_ns, until).await
-    }
-
-    fn keep_turn(&self, turn: &Turn, holds_ns: u64) {
-        keep_turn(self, turn, holds_ns);
-    }
-
-    fn leave(&self, turn: &Turn) {
-        leave(self, turn);
-    }
-
-    async fn pause(&self, until: u64) {
-        Wire::pause(self, until).await;
     }
 }

@@ -16,7 +16,7 @@ use meridian_replication::inconsistent::{Config, Kept as Record};
 use meridian_store::Space;
 use meridian_systems::envelope;
 use meridian_systems::tapir::lifecycle::{self, Begins, Lifecycle, Turn};
-use meridian_systems::tapir::{Forgetting, KIND, Kept, Progress, Replica, Shard, rows};
+use meridian_systems::tapir::{Forgetting, KIND, Kept, Progress, Replica, Shard, Shards, rows};
 use meridian_txn::Database;
 use meridian_txn::tapir::{Gateway, Guarantee};
 use std::collections::BTreeMap;
@@ -68,8 +68,8 @@ impl Life {
             ((birth.me, birth.incarnation), rows::members(&birth.row, &birth.all));
         let own = OfDesk::new(birth.halves.clone());
         let desk = Arc::new(Desk::new(Arc::clone(&birth.clock), here, members, own, birth.seed));
-        let gateway =
-            Arc::new(Gateway::new(Arc::clone(&desk), birth.guarantee)) as Arc<dyn Database>;
+        let gateway = Arc::new(Gateway::new(Arc::new(Shards(Arc::clone(&desk))), birth.guarantee))
+            as Arc<dyn Database>;
         let row = birth.row.clone();
         let (lifecycles, progress, records) = (BTreeMap::new(), BTreeMap::new(), Records::new());
         let own = Own { birth, lifecycles, progress, records };

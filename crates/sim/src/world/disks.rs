@@ -22,12 +22,12 @@ impl<R: Carried> World<R> {
         let Some(life) = &mut there.life else { return };
         match life.journal.write() {
             Ok(true) => {
-                life.desk.set_disk_full(false);
+                life.desk.node().set_disk_full(false);
                 let sync_ns = self.rng.random_range(there.sync_ns / 10..=there.sync_ns);
                 self.push(sync_ns, whom, Event::Synced);
             }
             Ok(false) => {
-                life.desk.set_disk_full(true);
+                life.desk.node().set_disk_full(true);
                 life.journal.syncing = false;
                 self.push(100 * MS, whom, Event::Write);
             }

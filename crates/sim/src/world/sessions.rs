@@ -1,9 +1,10 @@
 //! Clients and the coordinators that they speak with.
 
 use super::{Event, HISTORY, MS, Ready, S, Task, World};
-use crate::carried::{Carried, Desk, Wish};
+use crate::carried::{Carried, Desk};
 use crate::client;
 use crate::client::Seen;
+use crate::node::Wish;
 use crate::sql;
 use crate::workload::{Drawing, Plan, Step};
 use crate::world::processor::Price;
@@ -158,7 +159,7 @@ impl<R: Carried> World<R> {
     /// What coordinators of a node have asked for.
     pub(super) fn grant(&mut self, node: usize) {
         while let Some(life) = &self.nodes[node].life {
-            let wishes = life.desk.wishes();
+            let wishes = life.desk.node().wishes();
             if wishes.is_empty() {
                 return;
             }

@@ -208,7 +208,7 @@ impl World<Spanner> {
         for life in self.nodes.iter().filter_map(|node| node.life.as_ref()) {
             (0..scene.groups).for_each(|group| {
                 let start = start_of(group);
-                life.desk.learn_route(&start, start.clone(), ShardId(group));
+                life.desk.map().learn_route(&start, start.clone(), ShardId(group));
             });
         }
     }
@@ -230,7 +230,7 @@ impl World<Spanner> {
             self.nodes
                 .iter()
                 .filter_map(|node| node.life.as_ref())
-                .for_each(|life| life.desk.set_leader(shard, leader));
+                .for_each(|life| life.desk.map().set_leader(shard, leader));
         }
         self.well_led = well_led.len() as u32;
     }

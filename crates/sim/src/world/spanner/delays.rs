@@ -3,14 +3,14 @@
 
 use super::super::one_by_one::ONE;
 use super::{S, World};
-use crate::spanner::desk::Handle;
 use crate::spanner::{SIMULATED, Spanner};
 use crate::workload::{Scope, Step};
 use meridian_clock::Timestamp;
 use meridian_machine::{Machine, ShardId};
 use meridian_sql::Session;
 use meridian_systems::spanner::Message;
-use meridian_txn::locking::{Ask, Request, Site, TransactionId};
+use meridian_txn::Node;
+use meridian_txn::locking::{Ask, Request, TransactionId};
 use meridian_txn::{Age, Lock, Mode, ReadAt};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl World<Spanner> {
     /// one waited for.
     fn asks(&mut self, node: usize, statements: Vec<&'static str>) -> u64 {
         let Some(life) = &self.nodes[node].life else { return u64::MAX };
-        let (engine, desk) = (Arc::clone(&life.engine), Handle(Arc::clone(&life.desk)));
+        let (engine, desk) = (Arc::clone(&life.engine), Arc::clone(&life.desk));
         let took = Arc::new(Mutex::new(0));
         let there = Arc::clone(&took);
         self.clients[0].node = node;
@@ -87,12 +87,12 @@ impl World<Spanner> {
                 if session.describe_statement(statement).is_err() {
                     session.parse(statement, statement, &[]).await.expect("it is prepared");
                 }
-                let began = desk.now().boot_ns;
+                let began = desk.node().boot_ns();
                 session.bind("", statement, Vec::new()).expect("no parameters");
                 session.ends_next(true);
                 session.execute("", 0).await.expect("it runs");
                 session.sync().await.expect("it commits");
-                *there.lock() = desk.now().boot_ns - began;
+                *there.lock() = desk.node().boot_ns() - began;
             }
         }));
         self.poll(0);

@@ -47,7 +47,7 @@ impl World<Spanner> {
             Effect::Divide { at, key, shard: child, rows, hollow, index, term } => {
                 // What a planted defect keeps back is not kept back from the child.
                 member.install_late();
-                life.desk.learn_route(&key, key.clone(), child);
+                life.desk.map().learn_route(&key, key.clone(), child);
                 member.space.divide(
                     Split { at, key, child: child.0, rows, hollow },
                     index.0,
@@ -92,7 +92,7 @@ impl World<Spanner> {
                     ));
                 }
                 if let Some(leader) = leader {
-                    life.desk.set_leader(shard, leader);
+                    life.desk.map().set_leader(shard, leader);
                 }
             }
             Effect::SendSnapshot { to, index, witness, term } => {

@@ -5,7 +5,6 @@ use super::{MS, S, World};
 use crate::Defect;
 use crate::client;
 use crate::life::address;
-use crate::spanner::desk::Handle;
 use crate::spanner::{SIMULATED, Spanner};
 use crate::workload::{Plan, Scope, Step};
 use meridian_clock::Timestamp;
@@ -13,7 +12,8 @@ use meridian_history::{Op, Value};
 use meridian_machine::{Address, Role, ShardId};
 use meridian_systems::envelope;
 use meridian_systems::spanner::{KIND, Message};
-use meridian_txn::locking::{Footing, Reply, Site};
+use meridian_txn::Node;
+use meridian_txn::locking::{Footing, Reply};
 use meridian_txn::{Lock, Mode, ReadAt};
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl World<Spanner> {
         world.until(5 * S, |_| false);
         let life = world.nodes[node].life.as_ref()?;
         let (gateway, desk) = (Arc::clone(&life.gateway), Arc::clone(&life.desk));
-        let number = Handle(Arc::clone(&desk)).new_number() + 1;
+        let number = desk.node().new_number() + 1;
         let (mode, steps) =
             (Mode::ReadOnly(ReadAt::Now), vec![Step::Read("rb".to_owned(), Lock::Shared)]);
         let plan = Plan {

@@ -12,9 +12,10 @@ mod splitting;
 use super::{Event, HISTORY, MS, S, Whom, World, index};
 use crate::carried::Carried;
 use crate::life::{Member, Unfit};
+use crate::node::Key;
 use crate::scene::Scene;
 use crate::spanner::Spanner;
-use crate::spanner::desk::{Desk, Key};
+use crate::spanner::desk::Desk;
 use crate::spanner::life::{self, Life, Timing};
 use meridian_machine::{Address, NodeId, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
@@ -125,7 +126,7 @@ impl Carried for Spanner {
     fn miss(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: Message) {
         let Message::Ask(Request { id, .. }) = message else { return };
         let Some(life) = &world.nodes[node].life else { return };
-        let leader = life.desk.elsewhere(shard).map(|node| node.0);
+        let leader = life.desk.map().remote_leader(shard).map(|node| node.0);
         world.send(node, shard, 0, None, from, Message::Answer(Reply::NotLeader { id, leader }));
     }
 

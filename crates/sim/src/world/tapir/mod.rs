@@ -15,8 +15,10 @@ use crate::tapir::{Halves, Tapir};
 use crate::{Defect, Options};
 use meridian_machine::{Address, NodeId, Role, ShardId, sometimes};
 use meridian_mvcc::{KeyRange, StoreError, local};
+use meridian_placement::FIRST_SHARD;
 use meridian_replication::inconsistent::{Message as Said, View};
 use meridian_store::Space;
+use meridian_systems::Wire;
 use meridian_systems::envelope;
 use meridian_systems::tapir::{
     self, Effect, Forgetting, KIND, Kept, Message, Page, Progress, Replica, Serve,
@@ -400,7 +402,7 @@ impl World<Tapir> {
         let Some(life) = &self.nodes[node].life else { return };
         let all = self.nodes.len();
         let turn = |coordinator: u32| (node + all - (coordinator as usize - 1)) % all;
-        let round_trip_ns = life.desk.round_trip_ns();
+        let round_trip_ns = life.desk.round_trip_ns(FIRST_SHARD);
         // Both ways there and back of the slow path, how it ended, and as much again.
         let overdue_ns = OVERDUE.max(6 * round_trip_ns);
         let mut errands = Vec::new();
