@@ -5,40 +5,35 @@
 
 use super::{Seat, TransactionId};
 use crate::Age;
-use meridian_machine::{NodeId, ShardId};
 use std::collections::BTreeMap;
 
 /// Attempts that hold locks, with the replicas that hold them.
 #[derive(Debug, Default)]
 pub struct HeldLocks {
-    held: BTreeMap<(u64, ShardId), (NodeId, TransactionId, Age)>,
+    held: BTreeMap<u64, Vec<(Seat, TransactionId, Age)>>,
 }
 
 impl HeldLocks {
-    /// An attempt holds locks at a replica, and at no other one of that shard.
+    /// An attempt holds locks at a replica.
     pub fn insert(&mut self, seat: Seat, transaction: TransactionId, age: Age) {
-        self.held.insert((transaction.number, seat.shard), (seat.node, transaction, age));
+        let seats = self.held.entry(transaction.number).or_default();
+        if let Err(place) = seats.binary_search_by_key(&seat, |(seat, ..)| *seat) {
+            seats.insert(place, (seat, transaction, age));
+        }
     }
 
     /// An attempt holds no locks, or is being committed.
     pub fn remove(&mut self, transaction: TransactionId) {
-        let of_attempt = (transaction.number, ShardId(0))..=(transaction.number, ShardId(u32::MAX));
-        let keys: Vec<(u64, ShardId)> = self.held.range(of_attempt).map(|(key, _)| *key).collect();
-        for key in keys {
-            self.held.remove(&key);
-        }
+        self.held.remove(&transaction.number);
     }
 
     /// True if the attempt of this number holds locks.
     pub fn has(&self, number: u64) -> bool {
-        let of_attempt = (number, ShardId(0))..=(number, ShardId(u32::MAX));
-        self.held.range(of_attempt).next().is_some()
+        self.held.contains_key(&number)
     }
 
-    /// All attempts, once for each shard, with the replica that holds their locks.
+    /// All attempts, once for each replica that holds locks of theirs.
     pub fn iter(&self) -> impl Iterator<Item = (Seat, TransactionId, Age)> {
-        self.held.iter().map(|((_, shard), (node, transaction, age))| {
-            (Seat { shard: *shard, node: *node }, *transaction, *age)
-        })
+        self.held.values().flatten().copied()
     }
 }
