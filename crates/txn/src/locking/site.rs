@@ -1,4 +1,4 @@
-//! What a coordinator wants of the node that it runs on.
+//! The interface of a coordinator to the node that it runs on.
 
 use super::{Footing, Reply, Request, Seat, Spent, TransactionId};
 use crate::{Age, Conflict};
@@ -8,57 +8,59 @@ use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
 use std::collections::BTreeMap;
 use std::future::Future;
 
-/// What readers of a node may do by themselves: read at `through`, and check afterwards that
-/// `now.latest < until`. Where the database has several shards that is the present only if the
-/// member is `quiet`, and takes no step meanwhile that is not shown yet.
+/// The read lease of a shard at this node: a reader may read at `through` without asking the
+/// leader, and must check afterwards that `now.latest < until`. If the database has several shards,
+/// that is the present only if the member is `quiet` and takes no step meanwhile that is not
+/// visible yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readable {
     /// Everything at or below is visible, and nothing more will appear there.
     pub through: Timestamp,
-    /// The end of the lease, nanoseconds since the epoch; 0 when this member does not lead, or has
-    /// to be asked for other reasons.
+    /// The end of the lease, nanoseconds since the epoch; 0 if this member does not lead, or if
+    /// readers must ask it for another reason.
     pub until: u64,
-    /// This member leads, and serves.
+    /// True if this member leads and serves.
     pub leads: bool,
-    /// No commit is under way: of this shard alone, `through` is as good as the present.
+    /// True if no commit is under way: within this shard, `through` is as good as the present.
     pub quiet: bool,
-    /// Whoever leads: everything at or below is installed here and was shown by a leader, so that a
-    /// snapshot of it is right for ever.
+    /// The closed timestamp: at or below it everything is installed here and was visible at a
+    /// leader. A snapshot there is right for ever, whichever member leads.
     pub closed: Timestamp,
 }
 
 impl Readable {
-    /// Whether the lease holds, by a reading that was sampled after the slot was loaded.
+    /// True if the lease holds, by a reading that was sampled after the slot was loaded.
     pub fn holds(&self, now: Reading) -> bool {
         now.health == Health::Good && now.interval.latest < self.until
     }
 }
 
-/// What a session hears.
+/// The result of a request that a coordinator sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The node has the question, and will answer: ask again.
+    /// The node has the request and will answer: the coordinator retries.
     Waits,
-    /// The leader's answer.
+    /// The leader's response.
     Reply(Reply),
-    /// Not an answer: somewhere else an older transaction wants what this one holds.
+    /// Not a response: in another shard an older transaction requests a lock of this one.
     Wounded(Conflict),
-    /// The leader is here: read at this timestamp, and believe it only if `now.latest` is below the
-    /// deadline afterwards.
+    /// The leader is on this node: the coordinator reads at this timestamp, and uses the result
+    /// only if `now.latest` is below the deadline afterwards.
     Read {
-        /// What the attempt's locks stand on.
+        /// The attempt's lock epoch.
         footing: Footing,
-        /// The snapshot.
+        /// The timestamp to read at.
         at: Timestamp,
         /// The end of the lease.
         deadline: Option<u64>,
     },
 }
 
-/// For so long a leadership is not named in which somebody was refused.
+/// How long a leader's term is not used for one-shot commits after a request that named it was
+/// refused, in nanoseconds.
 pub const DOUBTED_FOR_NS: u64 = 10_000_000_000;
 
-/// The newest leadership of each shard of which a node has heard.
+/// The newest known leader and term of each shard.
 #[derive(Debug, Default)]
 pub struct Leaderships(BTreeMap<ShardId, Leadership>);
 
@@ -66,12 +68,12 @@ pub struct Leaderships(BTreeMap<ShardId, Leadership>);
 struct Leadership {
     node: NodeId,
     term: u64,
-    /// It is not named before then, by the boot clock.
+    /// The term is not named before this, by the boot clock.
     doubted_until: u64,
 }
 
 impl Leaderships {
-    /// A member leads in this term.
+    /// Records that a replica leads in this term.
     pub fn learn(&mut self, seat: Seat, term: u64) {
         let known = self.0.get(&seat.shard);
         if known.is_none_or(|known| known.term < term) {
@@ -79,14 +81,16 @@ impl Leaderships {
         }
     }
 
-    /// Who named this term was refused: it is not named for a while, unless a newer one is learned.
+    /// Stops naming this term until `until_ns`, because a request that named it was refused. A
+    /// newer term is named at once.
     pub fn doubt(&mut self, seat: Seat, term: u64, until_ns: u64) {
         if let Some(known) = self.0.get_mut(&seat.shard).filter(|known| known.term == term) {
             known.doubted_until = until_ns;
         }
     }
 
-    /// The term in which a member leads, if that is the newest that is known, and not in doubt.
+    /// Returns the term in which a replica leads, if that is the newest known term and not in
+    /// doubt.
     pub fn of(&self, seat: Seat, now_ns: u64) -> Option<u64> {
         let known = self
             .0
@@ -96,43 +100,45 @@ impl Leaderships {
     }
 }
 
-/// A node, as the coordinators on it see it.
+/// The node that a coordinator runs on.
 pub trait Site: Send + Sync + 'static {
-    /// The time now.
+    /// Returns the present time.
     fn now(&self) -> Reading;
-    /// The node and its life.
+    /// Returns the node and its incarnation.
     fn here(&self) -> (NodeId, Incarnation);
-    /// A number for a new attempt.
+    /// Returns a number for a new attempt.
     fn new_number(&self) -> u64;
-    /// A shard's group, for messages.
+    /// Returns the name of a shard's group, for messages.
     fn describe(&self, shard: ShardId) -> String;
-    /// The node ends: nobody answers any more.
+    /// True if the node is shutting down: no request is answered any more.
     fn is_closed(&self) -> bool;
-    /// The disk is full: nothing is written any more.
+    /// True if the disk is full: nothing is written any more.
     fn is_full(&self) -> bool;
-    /// Too many versions are in memory: commits wait.
+    /// True if too many versions are in memory: commits wait.
     fn is_crowded(&self) -> bool;
 
-    /// Whether the database has one shard, as far as is known here. Where that shard is led, it is
-    /// known at once.
+    /// True if the database has one shard, as far as is known here. A node with that shard's leader
+    /// knows at once.
     fn has_one_shard(&self) -> bool;
-    /// The shard that has a key, and its keys, as far as is known here.
+    /// Returns the shard that has a key, and its range, as far as is known here.
     fn route(&self, key: &Key) -> (ShardId, KeyRange);
-    /// The shard that has the last key below one, or the last of all; and its keys.
+    /// Returns the shard that has the last key below `end`, or the last shard; and its range.
     fn route_below(&self, end: Option<&Key>) -> (ShardId, KeyRange);
-    /// Somebody who was asked for a key said from which key on they are whose, or whom to ask next.
+    /// Records the response to a request for `key`: from the key `from` on, `shard` has the keys,
+    /// or knows which shard has them.
     fn learn_route(&self, key: &Key, from: Key, shard: ShardId);
 
-    /// A transaction reads a shard here without asking anybody.
+    /// Records that a transaction reads a shard here without asking its leader.
     fn reads_alone(&self, shard: ShardId);
-    /// The slot for readers of this node; of a shard that has no member here, an empty one.
+    /// Returns the read lease of a shard; an empty one if the shard has no member here.
     fn readable(&self, shard: ShardId) -> Readable;
-    /// Every shard can be read here at or below this, whoever leads.
+    /// Returns the timestamp at or below which every shard can be read here, whichever members
+    /// lead.
     fn closed(&self) -> Timestamp;
-    /// The newest version of a key at or below a timestamp, as far as this node knows.
+    /// Returns the newest version of a key at or below a timestamp, as far as this node knows.
     fn get(&self, shard: ShardId, key: &[u8], at: Timestamp)
     -> Result<Option<Version>, StoreError>;
-    /// A chunk of a range as of a timestamp, as far as this node knows.
+    /// Returns a chunk of a range as of a timestamp, as far as this node knows.
     fn scan(
         &self,
         shard: ShardId,
@@ -142,21 +148,21 @@ pub trait Site: Send + Sync + 'static {
         limit_rows: usize,
     ) -> Result<Chunk, StoreError>;
 
-    /// Whom to ask, as far as is known.
+    /// Returns the node to ask first: the shard's leader, as far as is known.
     fn leader(&self, shard: ShardId) -> NodeId;
-    /// Somebody said who leads. Nobody knowing, the next node is tried, unless it is known already
-    /// that another than the asked one leads.
+    /// Records a response that names the leader. If it names none, the next node is tried, unless a
+    /// leader other than the asked replica is known already.
     fn heard_of_leader(&self, asked: Seat, leader: Option<NodeId>);
-    /// The term in which a member leads, as far as is known.
+    /// Returns the term in which a replica leads, as far as is known.
     fn leadership(&self, seat: Seat) -> Option<u64>;
-    /// A member leads in this term.
+    /// Records that a replica leads in this term.
     fn heard_of_leadership(&self, seat: Seat, term: u64);
-    /// Who named that term was refused: it is not named for a while.
+    /// Records that a request that named this term was refused: it is not named for a while.
     fn doubts_leadership(&self, seat: Seat, term: u64);
-    /// Whether a node can be asked, and can answer.
+    /// True if a node can be reached and can answer.
     fn reaches(&self, node: NodeId) -> bool;
-    /// Asks a shard's member, and waits for the answer until the boot clock reaches `until`; `None`
-    /// if none came.
+    /// Sends a request to a replica and waits for the response until the boot clock reaches
+    /// `until`; `None` if none came.
     fn ask(
         &self,
         seat: Seat,
@@ -165,17 +171,18 @@ pub trait Site: Send + Sync + 'static {
     ) -> impl Future<Output = Option<Heard>> + Send;
     /// Waits until the boot clock reaches `until`.
     fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
-    /// Says something to a shard's member; whatever it answers is not waited for.
+    /// Sends a request to a replica without waiting for a response.
     fn tell(&self, seat: Seat, request: Request);
 
-    /// A transaction of this node was committed, and this is what it took.
+    /// Records a commit of this node and the time that it took.
     fn committed(&self, spent: &Spent) {
         let _ = spent;
     }
 
-    /// An attempt holds locks there: it is to be kept alive while its session is idle.
+    /// Records that an attempt holds locks at a replica: it is kept alive while its session is
+    /// idle.
     fn holds(&self, seat: Seat, transaction: TransactionId, age: Age);
-    /// It holds none any more anywhere, or leaders end it: it does not hear that it is
-    /// [wounded](Heard::Wounded).
+    /// Records that an attempt holds no locks any more, or that leaders end it. Its coordinator
+    /// does not receive [`Heard::Wounded`] any more.
     fn holds_no_more(&self, transaction: TransactionId);
 }
