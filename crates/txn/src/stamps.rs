@@ -1,25 +1,25 @@
-//! Timestamps that sessions draw for themselves, where no leader assigns them.
+//! Timestamps that coordinators draw for themselves, where no leader assigns them.
 
 use meridian_clock::{Health, Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// So long a node is given to find out what time it is.
+/// How long a node may take to learn the time, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// It is asked again after so long.
+/// The interval at which that is checked, in nanoseconds.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// What one node draws for one database. A timestamp names node and life, and its nanoseconds grow
-/// in each life: so it is unique for ever without anything on disk.
+/// The timestamps that one node draws for one database. A timestamp names node and incarnation, and
+/// its nanoseconds grow in each incarnation: so it is unique for ever without anything on disk.
 #[derive(Clone, Debug, Default)]
 pub struct Stamps {
-    /// The newest, its nanoseconds.
+    /// The nanoseconds of the newest one.
     drawn: Arc<AtomicU64>,
 }
 
 impl Stamps {
-    /// A timestamp that nobody has: at `least_ns`, nanoseconds since the epoch, or later.
+    /// Draws a unique timestamp at or above `least_ns`, nanoseconds since the epoch.
     pub fn draw(&self, (node, incarnation): (NodeId, Incarnation), least_ns: u64) -> Timestamp {
         let next = |last: u64| least_ns.max(last.saturating_add(1));
         let last =
@@ -28,7 +28,8 @@ impl Stamps {
     }
 }
 
-/// Waits until a node knows what time it is; false if it does not find out in ten seconds, or ends.
+/// Waits until a node knows the time. Returns false if it does not within ten seconds, or shuts
+/// down.
 pub async fn is_known<P: Future<Output = ()>>(
     now: impl Fn() -> Reading,
     is_closed: impl Fn() -> bool,
