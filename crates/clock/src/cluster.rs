@@ -33,8 +33,8 @@ use std::collections::{BTreeMap, VecDeque};
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
 
-/// How long a bound on another member's clock is used, and so how long a member that may have
-/// jumped stays silent, in nanoseconds.
+/// The time that a bound on another member's clock is used, and so the time that a member that may
+/// have jumped stays silent, in nanoseconds.
 pub const BOUND_LASTS_NS: u64 = 2 * S;
 /// The maximum slew: a logical clock runs faster or slower than its boot clock by at most this, in
 /// billionths. With it, the drift that every member allows for (200 ppm) covers boot clocks that
@@ -42,7 +42,7 @@ pub const BOUND_LASTS_NS: u64 = 2 * S;
 const SLEW_PPB: i64 = 100_000;
 /// A clock that is surely behind by more than this jumps instead of slewing.
 const JUMP_NS: u64 = 10 * MS;
-/// How far ahead of the clock values are reserved.
+/// The distance ahead of the clock to which values are reserved, in nanoseconds.
 const RESERVE_NS: u64 = 5 * S;
 /// A single member's clock is not followed if it is farther than this ahead of this node's system
 /// clock.

@@ -29,13 +29,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 const S: u64 = 1_000_000_000;
 
-/// How long an answer is used, in nanoseconds.
+/// The time that an answer is used, in nanoseconds.
 const ANSWER_LASTS_NS: u64 = 30 * S;
 /// The narrowest answer within this time is used, in nanoseconds.
 const WINDOW_NS: u64 = 2 * S;
 /// Without an answer for this time the daemon counts as free-running, in nanoseconds.
 const FREE_AFTER_NS: u64 = 2 * S;
-/// How often a master with an oscillator synchronises with the other masters, in nanoseconds.
+/// The interval at which a master with an oscillator synchronises with the others, in nanoseconds.
 const SYNCHRONISE_EVERY_NS: u64 = 30 * S;
 
 /// A master's answer to a poll.

@@ -52,7 +52,7 @@ pub enum Refused {
     Future {
         /// The sender.
         from: NodeId,
-        /// How far it is ahead of the latest possible time, in nanoseconds.
+        /// The distance by which it is ahead of the latest possible time, in nanoseconds.
         ahead_ns: u64,
     },
     /// The claimed error is too large: any timestamp would be possible with it.

@@ -8,8 +8,8 @@ use meridian_machine::planted::broken;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CeilingReached;
 
-/// Issues strictly increasing timestamps, above everything issued before and at or below a persisted
-/// ceiling (Trap A.5-2: a wrong clock then costs freshness, never order).
+/// Issues strictly increasing timestamps, above everything issued before and at or below a
+/// persisted ceiling (Trap A.5-2: a wrong clock then costs freshness, never order).
 ///
 /// Invariants:
 /// 1. `last < ceiling`, and `ceiling` was durable before anything up to it was issued.

@@ -2,9 +2,9 @@
 //! arithmetic repaired (Traps A.1-A).
 //!
 //! ```text
-//!   batch requested          answer: up ≥ the oracle's time                  ts ∈ [up + TTL, up + 2 TTL)
-//!        │─────────────────────────────────────────────────────────────────▶ TTL since the REQUEST: it is void
-//!        start of a transaction < asked + TTL < up + TTL ≤ ts                 ts < end, after the commit wait
+//!   batch requested       answer: up ≥ the oracle's time              ts ∈ [up + TTL, up + 2 TTL)
+//!        │──────────────────────────────────────────▶ void after TTL, counted from the REQUEST
+//!        start < asked + TTL < up + TTL ≤ ts              ts < end, after the commit wait
 //! ```
 //!
 //! 1. (Property 4.1) A transaction that draws `ts` after it started, and ends no sooner than

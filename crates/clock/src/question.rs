@@ -2,8 +2,8 @@
 //! answered value after the poll was sent and before the answer was received.
 //!
 //! ```text
-//!   sent ── Poll ──▶ told              at `now` the clock is within [told.earliest + (now − heard), told.latest + (now − sent)], plus or minus the drift
-//!    now ◀── answer ─┘ heard
+//!   sent ── Poll ──▶ told     at `now` the clock is at least told.earliest + (now − heard)
+//!    now ◀── answer ─┘ heard  and at most told.latest + (now − sent), plus or minus the drift
 //! ```
 
 use crate::bound::{Bound, Drift};
@@ -27,7 +27,7 @@ pub struct Poll {
 /// The polls that were sent, and the newest one that each node has answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Questions {
-    /// How long after the poll an answer is valid, in nanoseconds.
+    /// The time after the poll for which an answer is valid, in nanoseconds.
     lasts_ns: u64,
     /// The times of the polls whose answers are still valid.
     asked: VecDeque<u64>,

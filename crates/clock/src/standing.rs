@@ -8,7 +8,7 @@ pub(crate) const WIDE_NS: u64 = 10_000_000;
 /// With a larger half width the time counts as unknown, in nanoseconds.
 pub(crate) const WIDEST_NS: u64 = 10_000_000_000;
 
-/// How long a clock that contradicted the others is not trusted, in nanoseconds.
+/// The time that a clock is not trusted after it contradicted the others, in nanoseconds.
 pub const EVICTED_FOR_NS: u64 = 10_000_000_000;
 
 /// The status of a node's clock. A node moves through these by itself. In the first and the last

@@ -4,7 +4,7 @@
 //! ```text
 //!   \0local\0 <shard> bounds          the shard's key range
 //!   \0local\0 <shard> child <n>       the shard that was split off, and its key range
-//!   \0local\0 <shard> recipe …        the state of the shard's protocol (the key is older than the term)
+//!   \0local\0 <shard> recipe …        the state of the shard's protocol (an older term for it)
 //!   \0local\0 <shard> recipe s <t>    the versions of table t's schema that hold in the shard
 //! ```
 //!

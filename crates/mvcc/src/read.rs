@@ -3,8 +3,8 @@
 //! The order matters: **Recent first, then a snapshot of the store, then the horizon.**
 //!
 //! ```text
-//!   flusher     store.apply(v) ─────────▶ recent.settled(v)
-//!   collector                                                  recent.raise_horizon(h) ──▶ store.apply(removals below h)
+//!   flusher     store.apply(v) ──▶ recent.settled(v)
+//!   collector   recent.raise_horizon(h) ──▶ store.apply(removals below h)
 //!   reader      recent.get ──▶ store.snapshot().get ──▶ recent.believe(at)
 //! ```
 //!

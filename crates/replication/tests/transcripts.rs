@@ -35,7 +35,7 @@ struct Member {
     /// The agreed entries, of which a checkpoint covers those through `applied`.
     agreed: Vec<(Index, Term, String)>,
     cut: bool,
-    /// How far ahead its clock is, in nanoseconds.
+    /// The lead of its clock, in nanoseconds.
     ahead_ns: u64,
     fenced: bool,
     /// True for a member since the group's creation, until it learns otherwise.

@@ -5,7 +5,7 @@ use meridian_machine::{Incarnation, NodeId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How long a node may take to learn the time, in nanoseconds.
+/// The time that a node may take to learn the present time, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// The interval at which that is checked, in nanoseconds.
 const PAUSE_NS: u64 = 10_000_000;

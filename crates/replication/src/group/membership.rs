@@ -1,7 +1,10 @@
 //! The membership of a group, and its change by joint consensus (Ongaro 2014, §4.3).
 //!
 //! ```text
-//!   settled ── wanted ──▶ preparing: newcomers learn ── all have caught up ──▶ joint: both sets vote ──▶ settled
+//!   settled ── wanted ──▶ preparing: newcomers learn
+//!                               │ all have caught up
+//!                               ▼
+//!                         joint: both sets of voters vote ──▶ settled
 //! ```
 
 use super::{Index, Stay};

@@ -327,7 +327,7 @@ enum Role {
         announced: bool,
         /// When the transfer of leadership began, by the boot clock.
         abdicating: Option<u64>,
-        /// How far the lease reached when joint consensus began.
+        /// The end of the lease when joint consensus began.
         leased_to: u64,
         /// When it became leader, by the boot clock.
         began_ns: u64,

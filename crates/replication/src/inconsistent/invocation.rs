@@ -113,7 +113,7 @@ impl<R: Clone + Ord> Invocation<R> {
     }
 
     /// Returns the newest known view. It is sent with each request, so that a replica that was left
-    /// behind asks the others.
+    /// behind requests the view from the others.
     pub fn view(&self) -> View {
         self.newest()
     }

@@ -71,7 +71,7 @@ pub struct Replica<A: Application> {
     pub(super) beginning: Option<(View, Arriving<A>)>,
     /// As the leader of a view that has begun: the replicas that are not known to have it.
     pub(super) untold: Vec<NodeId>,
-    /// True if it has asked the other replicas for a view that has begun without it.
+    /// True if it has requested, from the other replicas, a view that has begun without it.
     pub(super) asks: bool,
     /// The last measured longest round trip to another replica, in nanoseconds.
     round_trip_ns: u64,

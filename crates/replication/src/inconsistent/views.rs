@@ -515,7 +515,8 @@ fn merged<A: Application>(records: &[&RecordOf<A>], all: usize) -> Merged<A> {
             (_, State::Finalized(result)) => {
                 let known = record.entry(*id).or_insert_with(|| entry.clone());
                 if known.state.result() != result.as_ref() {
-                    // Its client has sent different results: whichever counts, only that client is affected.
+                    // Its client has sent different results: whichever counts, only that client is
+                    // affected.
                     sometimes!("an operation has two results in a view");
                 }
             }

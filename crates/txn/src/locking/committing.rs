@@ -27,12 +27,12 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 
-/// How far a change of schemas lies ahead in addition to two commit waits and three round trips to
-/// the farthest shard, in nanoseconds; and the most that it lies ahead in all.
+/// The time by which a schema change lies ahead, in addition to two commit waits and three round
+/// trips to the farthest shard, in nanoseconds; and the maximum in all.
 const AHEAD_NS: u64 = 20_000_000;
 const FARTHEST_AHEAD_NS: u64 = 2_000_000_000;
 
-/// How long a shard may admit a one-shot commit, in nanoseconds.
+/// The time for which a shard may admit a one-shot commit, in nanoseconds.
 const BLINDLY_NS: u64 = 5_000_000_000;
 
 /// The writes in each participating shard.

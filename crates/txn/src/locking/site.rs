@@ -56,7 +56,7 @@ pub enum Heard {
     },
 }
 
-/// How long a leader's term is not used for one-shot commits after a request that named it was
+/// The time that a leader's term is not used for one-shot commits after a request that named it was
 /// refused, in nanoseconds.
 pub const DOUBTED_FOR_NS: u64 = 10_000_000_000;
 

@@ -43,7 +43,7 @@ use meridian_mvcc::{Chunk, Key, KeyRange, Value, Write, local};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How long a coordinator waits for replicas that answer, in nanoseconds.
+/// The time that a coordinator waits for replicas that answer, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
 /// No further attempt is proposed after this time, in nanoseconds. Recovery relies on it.
 const ATTEMPTS_END_NS: u64 = 5_000_000_000;

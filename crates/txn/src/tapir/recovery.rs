@@ -23,7 +23,7 @@ use meridian_clock::Timestamp;
 use meridian_machine::planted::broken;
 use meridian_machine::{ShardId, sometimes};
 
-/// How far above now an `Abort` closes the timestamps of a transaction, in nanoseconds: a
+/// The distance above now to which an `Abort` closes a transaction's timestamps, in nanoseconds: a
 /// coordinator that does not know of the abort may still propose it there.
 const FAR_NS: u64 = 20_000_000_000;
 /// The pause before a retry, in nanoseconds; a view has mostly begun by then.

@@ -21,7 +21,7 @@ use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange, Value, local};
 use std::sync::Arc;
 
-/// How long a read waits for replicas that answer, in nanoseconds.
+/// The time that a read waits for replicas that answer, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// A snapshot that is being read.

@@ -43,7 +43,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long a coordinator looks for a leader that answers, in nanoseconds.
+/// The time that a coordinator looks for a leader that answers, in nanoseconds.
 pub const PATIENCE_NS: u64 = 10_000_000_000;
 /// The time after which a request is resent because it or its response may be lost, in nanoseconds.
 pub const ONE_TRY_NS: u64 = 1_000_000_000;
