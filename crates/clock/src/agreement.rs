@@ -12,7 +12,7 @@ pub fn agree(told: &[Interval], liars: usize) -> Option<Interval> {
         .iter()
         .flat_map(|interval| [(interval.earliest, false), (interval.latest, true)])
         .collect();
-    ends.sort_unstable(); // A begin sorts before an end at the same time: both intervals contain it.
+    ends.sort_unstable(); // At the same time a begin sorts before an end: both contain it.
     let (mut within, mut first, mut last) = (0, None, 0);
     for (moment, ends_here) in ends {
         if ends_here {

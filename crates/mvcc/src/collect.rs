@@ -5,8 +5,8 @@
 //!  40 |    a3
 //! ----+---- horizon 30: reads at 30 and later must see what they saw
 //!  25 |            d  tombstone    removed: no older version stays, so *absent* reads the same
-//!  20 |    a2      d1                   a2 stays, a read at 30 sees it; d1 is removed
-//!  10 |    a1      b1                   a1 is removed, b1 stays
+//!  20 |    a2      d1              a2 stays, a read at 30 sees it; d1 is removed
+//!  10 |    a1      b1              a1 is removed, b1 stays
 //!     +--------------------
 //! ```
 //!

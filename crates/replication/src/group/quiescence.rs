@@ -2,8 +2,8 @@
 //! until the next request.
 //!
 //! ```text
-//!   leader    idle ── Quiesce ──▶ quiescent ········· request: heartbeat ──▶ its lease holds again ─▶ serves
-//!   follower             no election timer ·········· request: waits for its leader as if just heard from
+//!   leader     idle ── Quiesce ──▶ quiescent ···· request: heartbeat ──▶ has its lease, serves
+//!   follower           no election timer ········ request: arms its election timer again
 //! ```
 //!
 //! 1. A leader that was not deposed may extend its lease at any time: a quorum that acknowledges

@@ -1,9 +1,10 @@
 //! The replicas of an epoch, and their replacement.
 //!
 //! ```text
-//!   the owner of members (a catalog) decides once for each epoch     reconfigure ─▶ former and new replicas
-//!   each leaves for the first view of the epoch                      Change ─▶ its leader, one of the new replicas
-//!   … which merges the records of f + 1 former replicas, and begins the view with f + 1 of the new ones
+//!   owner of members (a catalog)   decides once for each epoch: reconfigure ─▶ all of them
+//!   former and new replicas        leave for the first view of the epoch: Change ─▶ its leader
+//!   leader, a new replica          merges the records of f + 1 former replicas, and begins the
+//!                                  view with f + 1 of the new ones
 //! ```
 //!
 //! A replica that has left for a view of an epoch answers in no earlier epoch. So once f + 1 of the

@@ -2,11 +2,15 @@
 //! later protocol of SOSP'15 and TOCS'18).
 //!
 //! ```text
-//!   inconsistent    Propose ─▶ all    Reply ◀─ f + 1            done; Finalize ─▶ all, which execute it       1 round trip
-//!                   … or a fact, for which the client does not wait: Tell ─▶ all, which execute it
-//!   consensus       Propose ─▶ all    Reply ◀─ all, equal        done; Finalize ─▶ all                       1
-//!                   … or f + 1, not equal: the client decides, Finalize ─▶ all    Confirm ◀─ f + 1   done    2
-//!   view change     LeaveView ─▶ all   Change ─▶ the view's leader, which merges f + 1 or more   StartView ─▶ all
+//!   inconsistent   Propose ─▶ all   Reply ◀─ f + 1         done; Finalize ─▶ all, which execute it
+//!                  one round trip
+//!                  … or a fact, for which the client does not wait: Tell ─▶ all, which execute it
+//!   consensus      Propose ─▶ all   Reply ◀─ all, equal    done; Finalize ─▶ all
+//!                  one round trip
+//!                  … or Reply ◀─ f + 1, not equal          the client decides: Finalize ─▶ all
+//!                                  Confirm ◀─ f + 1        done; two round trips
+//!   view change    LeaveView ─▶ all   Change ─▶ the view's leader, which merges f + 1 or more
+//!                  StartView ─▶ all
 //! ```
 //!
 //! No replica leads and none has every operation: each has a *record*, a set of operations. The

@@ -1,9 +1,9 @@
 //! Commit at the coordinator: in one shard, or in two phases (Spanner §4.2.1).
 //!
 //! ```text
-//!   one shard     Commit ─▶ its leader                                            one round trip
-//!   several       Commit ─▶ the coordinating shard's leader      } in parallel; its response is the outcome
-//!                 Prepare ─▶ each other shard's leader           }
+//!   one shard   Commit ─▶ its leader                           one round trip
+//!   several     Commit ─▶ the coordinating shard's leader      } in parallel; the response
+//!               Prepare ─▶ each other shard's leader           } to Commit is the outcome
 //! ```
 //!
 //! 1. Every shard in which the attempt has locks takes part, also where it has only read. A shard

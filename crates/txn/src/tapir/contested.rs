@@ -1,15 +1,16 @@
 //! Keys and ranges over which transactions of a node were refused lately, and their turns.
 //!
 //! ```text
-//!   refused over {a1, a3}       a1 ─┐               the next transaction that reads a3, or writes between
-//!                               a3 ─┼─▶ turn "a1"   c and d, takes the turn "a1" before it proceeds
+//!   refused over {a1, a3}       a1 ─┐
+//!                               a3 ─┼─▶ turn "a1"
 //!     and a scan of [c, d)   [c, d) ─┘
 //! ```
 //!
-//! Keys over which one transaction was refused share a turn, which is named after the first of
-//! them. So a transaction takes one turn at most, and transactions do not wait for each other in a
-//! circle. Nodes remember different keys; because the first key names the turn, they converge while
-//! keys stay contested.
+//! The next transaction that reads a3, or writes between c and d, takes the turn "a1" before it
+//! proceeds. Keys over which one transaction was refused share a turn, which is named after the
+//! first of them. So a transaction takes one turn at most, and transactions do not wait for each
+//! other in a circle. Nodes remember different keys; because the first key names the turn, they
+//! converge while keys stay contested.
 //!
 //! A turn is advisory: the state is in memory, bounded, and forgotten after a while.
 

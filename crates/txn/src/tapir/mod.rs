@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   coordinator                              each replica of each shard
-//!   timestamp of its own ── Proposal ──────▶ validates: is every read current, and no write too late?
+//!   timestamp of its own ── Proposal ──────▶ validates: is every read current, no write too late?
 //!        Ok from all shards ◀── Vote ─────── Ok: prepared · Abstain · Retry above · Abort
 //!                           ── End ────────▶ installs, in any order
 //! ```

@@ -1,10 +1,10 @@
 //! Recovery of a transaction whose coordinator is gone.
 //!
 //! ```text
-//!   any node ── Resolve ──▶ every participant       Open: a view begins with the operation, and it is retried
-//!                                                   Committed or Aborted: the outcome
-//!                                                   all Prepared, the same attempt: it has committed
-//!                                                   anything else: it has not committed, and never will
+//!   any node ── Resolve ──▶ every participant    Open: a view begins with the operation; retried
+//!                                                Committed or Aborted: the outcome
+//!                                                all Prepared, the same attempt: it has committed
+//!                                                anything else: it has not, and never will
 //!            ── End ──────▶ every participant
 //! ```
 //!

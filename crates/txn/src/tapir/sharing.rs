@@ -2,8 +2,9 @@
 //! others wait at their node.
 //!
 //! ```text
-//!   the first session    requests it from a replica ──▶ has its turn ──▶ ends: the turn goes to the next session here, MOST times
-//!   the other sessions   wait ──────────────────────────────▶ … then the turn is returned, and the next session here requests it
+//!   the first session    requests it from a replica ──▶ has its turn ──▶ hands it on
+//!   the other sessions   wait ─────────────────────────────────────────▶ the next one has its turn
+//!                        … MOST times; then it is returned, and the next session here requests it
 //! ```
 //!
 //! A transaction that is handed its turn saves the round trip to the replica. A turn is advisory:
