@@ -257,7 +257,7 @@ impl World {
         let kept = home.disk.clone();
         let locks = Locks { ended_below: ended, ..Locks::default() };
         home.replica = Replica::new(config, locks, kept, now, &mut home.out);
-        home.lost |= home.replica.is_none(); // It is in no epoch that it knows any more.
+        home.lost |= home.replica.is_none(); // Later epochs have replaced it.
         self.perform(at);
     }
 

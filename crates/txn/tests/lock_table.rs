@@ -151,7 +151,11 @@ fn a_range_blocks_an_insert_into_it() {
     assert_eq!(ask(&mut table, 0, 2, point("c"), Lock::Exclusive, 11), []);
     assert_eq!(ask(&mut table, 0, 3, point("d"), Lock::Exclusive, 12), [Verdict::Granted(12)]);
     assert_eq!(table.release(id(1)), [Verdict::Granted(11)]);
-    assert_eq!(ask(&mut table, 0, 4, range, Lock::Shared, 13), [], "and a point blocks a range");
+    assert_eq!(
+        ask(&mut table, 0, 4, range, Lock::Shared, 13),
+        [],
+        "a point lock blocks a range lock"
+    );
 }
 
 #[test]

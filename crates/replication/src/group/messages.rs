@@ -319,8 +319,8 @@ pub struct Stay {
 
 impl Message {
     /// Returns the membership epoch that a message of a leader or candidate assigns to its
-    /// receiver; a node without a member there creates one. Epoch 0 is that of members since the
-    /// group's creation, which mostly exist and do not know it yet.
+    /// receiver. A receiver that has no member of the group creates one. Epoch 0 is that of members
+    /// since the group's creation, which mostly exist and do not know it yet.
     pub fn invitation(&self) -> Option<Stay> {
         match self {
             Message::Append { since, witness, .. } => {

@@ -73,7 +73,7 @@ impl<R: Clone + Ord> Invocation<R> {
         (alike >= self.enough.fast()).then_some(result)
     }
 
-    /// True if each replica has given the fast result by itself: then each has prepared the
+    /// True if each replica has given the fast result by itself: then each has executed the
     /// operation as if it had decided alone.
     pub fn by_all(&self) -> bool {
         let alike = self.in_newest().filter(|state| !state.is_final()).filter_map(State::result);

@@ -139,7 +139,7 @@ mod tests {
         );
         assert_eq!((turn(&contested, 1, "r"), turn(&contested, 1, "t")), (None, None));
         contested.note(1, 12, keys(["s7"]));
-        assert_eq!(contested.keys.len(), 1, "it is within the range");
+        assert_eq!(contested.keys.len(), 1, "the key is within the range");
         assert_eq!(turn(&contested, 11, "s8"), Some("s".into()));
         contested.note(1, 12, [range("a", "c"), range("s", "u")]);
         assert_eq!(

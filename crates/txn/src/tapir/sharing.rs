@@ -225,11 +225,23 @@ mod tests {
         let ends =
             |queues: &mut Queues<i32>, turn| queues.ends(&key(), turn, |waiter| *waiter != 2);
         for next in [1, 3, 4, 5] {
-            assert_eq!(ends(&mut queues, Some(9)), Next::Has(next), "without the one that is gone");
+            assert_eq!(
+                ends(&mut queues, Some(9)),
+                Next::Has(next),
+                "a session that is gone is skipped"
+            );
         }
         assert_eq!(ends(&mut queues, Some(9)), Next::Asks(6));
-        assert_eq!(ends(&mut queues, Some(9)), Next::Nobody, "it is not that session's any more");
-        assert_eq!(ends(&mut queues, None), Next::Asks(7), "the one that asked got none");
+        assert_eq!(
+            ends(&mut queues, Some(9)),
+            Next::Nobody,
+            "the session does not hold the turn any more"
+        );
+        assert_eq!(
+            ends(&mut queues, None),
+            Next::Asks(7),
+            "the session that requested the turn got none"
+        );
         queues.has(&key(), 12, 90);
         assert_eq!(ends(&mut queues, Some(12)), Next::Nobody);
         assert!(queues.0.is_empty());
@@ -242,11 +254,11 @@ mod tests {
         queues.has(&key(), 9, 50);
         assert_eq!(queues.waits(&key(), Some(1)), 50);
         assert!(queues.asks(50, &key(), 150));
-        assert!(!queues.asks(50, &key(), 150), "and no third one");
+        assert!(!queues.asks(50, &key(), 150), "no third session requests the turn");
         assert_eq!(
             queues.ends(&key(), Some(9), |_| true),
             Next::Nobody,
-            "it is too late to hand it on"
+            "it is too late to hand the turn on"
         );
         assert_eq!(queues.ends(&key(), None, |_| true), Next::Asks(1));
     }
