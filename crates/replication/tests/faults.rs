@@ -569,8 +569,8 @@ impl World {
         while world.now < end && world.agreed.len() < agreed + 20 {
             world.tick();
             if world.rests {
-                let random = world.rng.random_range(0..members);
-                world.wake(random);
+                let somebody = world.rng.random_range(0..members);
+                world.wake(somebody);
             }
             for at in 0..members {
                 let leads = world.members[at].group.as_ref().is_some_and(Group::is_leader);
