@@ -1,17 +1,18 @@
-//! What the time is when some of those who tell it are wrong (Marzullo's algorithm; Spanner §3).
+//! The time that several intervals agree on although some of them are wrong (Marzullo's algorithm;
+//! Spanner §3).
 
 use meridian_machine::Interval;
 
-/// The hull of all moments that lie in all but `liars` of these intervals. If at most so many are
-/// wrong, it holds the truth; nothing, if they contradict each other so much that more must be
-/// wrong, or if there are no more than that.
+/// Returns the hull of all times that lie in all but `liars` of the intervals. If at most so many
+/// are wrong, the hull contains the true time. `None` if the intervals contradict each other so
+/// much that more must be wrong, or if there are no more than `liars`.
 pub fn agree(told: &[Interval], liars: usize) -> Option<Interval> {
     let enough = told.len().checked_sub(liars).filter(|enough| *enough > 0)?;
     let mut ends: Vec<(u64, bool)> = told
         .iter()
         .flat_map(|interval| [(interval.earliest, false), (interval.latest, true)])
         .collect();
-    ends.sort_unstable(); // where one begins as another ends, both hold the moment
+    ends.sort_unstable(); // At the same time a begin sorts before an end: both contain it.
     let (mut within, mut first, mut last) = (0, None, 0);
     for (moment, ends_here) in ends {
         if ends_here {
@@ -29,7 +30,7 @@ pub fn agree(told: &[Interval], liars: usize) -> Option<Interval> {
     first.map(|earliest| Interval { earliest, latest: last })
 }
 
-/// What lies in both.
+/// Returns the intersection of two intervals.
 pub fn both(one: Interval, other: Interval) -> Option<Interval> {
     let both = Interval {
         earliest: one.earliest.max(other.earliest),
@@ -60,7 +61,7 @@ mod tests {
             Some(Interval { earliest: 12, latest: 12 })
         );
         assert_eq!(agree(&told(&[(8, 12), (13, 14)]), 0), None);
-        assert_eq!(agree(&told(&[(8, 12)]), 1), None, "whoever may lie is not believed alone");
+        assert_eq!(agree(&told(&[(8, 12)]), 1), None, "a source that may lie is not trusted alone");
         assert_eq!(agree(&[], 0), None);
     }
 
@@ -80,7 +81,7 @@ mod tests {
                 Some(agreed) => prop_assert!(agreed.earliest <= truth && truth <= agreed.latest),
                 None => prop_assert!(true_ones.is_empty()),
             }
-            // By looking at every moment.
+            // Compare with a check of every time.
             let enough = told.len() - false_ones.len();
             let holds = |moment: &u64| {
                 told.iter().filter(|interval| interval.earliest <= *moment && *moment <= interval.latest).count() >= enough

@@ -1,24 +1,24 @@
-//! The timestamp authority: one place that hands out all timestamps, as conventional snapshot
-//! isolation has it (Clock-SI §2, the baseline it is compared with).
+//! The timestamp authority: one process that issues all timestamps, as in conventional snapshot
+//! isolation (Clock-SI §2, the baseline of the comparison).
 //!
-//! Order is the order of the answers, so that it needs no clock to be right; it follows one, so
-//! that a timestamp says when it was. Invariants: no timestamp is handed out twice or after a
-//! greater one, in all lives together; everything handed out is at or below a ceiling that was
-//! durable before.
+//! The order of transactions is that of the answers, so that it does not depend on a correct clock.
+//! The authority follows a clock so that a timestamp tells the time. Invariants: no timestamp is
+//! issued twice or after a greater one, in all incarnations together; every issued timestamp is at
+//! or below a ceiling that was durable before.
 
 use crate::{Issuer, Timestamp};
 use minicbor::{Decode, Encode};
 
-/// So many timestamps are handed out at once, at most.
+/// The maximum number of timestamps that are issued at once.
 pub const LARGEST_BATCH: u32 = 1 << 16;
 
-/// Timestamps that follow each other.
+/// A batch of consecutive timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Stamps {
     /// The first one.
     #[n(0)]
     pub first: Timestamp,
-    /// How many.
+    /// The number of timestamps.
     #[n(1)]
     pub count: u32,
 }
@@ -34,30 +34,31 @@ impl Iterator for Stamps {
     }
 }
 
-/// The authority.
+/// The timestamp authority.
 #[derive(Clone, Copy, Debug)]
 pub struct Authority {
     issuer: Issuer,
 }
 
 impl Authority {
-    /// One that hands out above everything that its former lives may have handed out.
+    /// Creates an authority that issues above everything that its former incarnations may have
+    /// issued.
     pub fn above(issuer: u32, floor: u64) -> Authority {
         Authority { issuer: Issuer::above(issuer, Timestamp::end_of(floor)) }
     }
 
-    /// Everything up to there may be handed out: it is durable that it may.
+    /// Allows timestamps up to `nanos`: the ceiling is durable.
     pub fn raise_ceiling(&mut self, nanos: u64) {
         self.issuer.raise_ceiling(nanos);
     }
 
-    /// So many timestamps, above everything before, and not before `at_least`; nothing, if a
-    /// ceiling has to be made durable first.
+    /// Issues `count` timestamps, above all former ones and not below `at_least`; `None` if a
+    /// higher ceiling must be made durable first.
     pub fn hand_out(&mut self, at_least: u64, count: u32) -> Option<Stamps> {
         let count = count.clamp(1, LARGEST_BATCH);
         let mut issuer = self.issuer;
         let first = issuer.issue(at_least).ok()?;
-        // The logical part counts them, and flows over into the next nanosecond.
+        // The logical part counts them, and overflows into the next nanosecond.
         let last = match first.logical.checked_add(count - 1) {
             Some(logical) => Timestamp { logical, ..first },
             None => Timestamp { nanos: first.nanos + 1, logical: count, ..first },
@@ -84,7 +85,7 @@ mod tests {
         for _ in 0..50 {
             let mut authority = Authority::above(9, ceiling);
             for _ in 0..200 {
-                // The clock goes where it likes.
+                // The clock moves in either direction.
                 clock = clock.saturating_add_signed(rng.random_range(-50..100));
                 let Some(stamps) =
                     authority.hand_out(clock, [1, 1, 5, u32::MAX][rng.random_range(0..4)])

@@ -1,12 +1,12 @@
-//! What was known of the time at one moment, and what is known of it later: the sawtooth of Spanner
-//! §3.
+//! A bound on the time at one moment, and its growth later: the sawtooth of Spanner §3.
 
 use meridian_machine::Interval;
 
-/// By how much the rates of two clocks may differ.
+/// The maximum difference between the rates of two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drift {
-    /// In parts of 2³², rounded up: a multiplication and a shift for each reading.
+    /// The rate in parts of 2³², rounded up, so that a reading takes one multiplication and a
+    /// shift.
     part: u64,
 }
 
@@ -14,41 +14,41 @@ impl Drift {
     /// Two hundred microseconds in a second (Spanner §3).
     pub const WORST: Drift = Drift::ppm(200);
 
-    /// So many millionths.
+    /// Returns a drift in millionths.
     pub const fn ppm(millionths: u64) -> Drift {
         Drift::ppb(1_000 * millionths)
     }
 
-    /// So many billionths.
+    /// Returns a drift in billionths.
     pub const fn ppb(billionths: u64) -> Drift {
         Drift { part: (billionths << 32).div_ceil(1_000_000_000) }
     }
 
-    /// For how long two clocks are surely not farther apart than this.
+    /// Returns how long two clocks surely stay within `slack_ns` of each other, in nanoseconds.
     pub const fn keeps_within(self, slack_ns: u64) -> u64 {
         let lasts = ((slack_ns as u128) << 32) / (self.part as u128 + 1);
         if lasts > (u64::MAX >> 2) as u128 { u64::MAX >> 2 } else { lasts as u64 }
     }
 
-    /// By how much two clocks have moved apart, at most, when one of them has counted so many
-    /// nanoseconds.
+    /// Returns the distance by which two clocks have moved apart at most when one of them has
+    /// counted `elapsed_ns`.
     pub const fn of(self, elapsed_ns: u64) -> u64 {
         ((elapsed_ns as u128 * self.part as u128) >> 32) as u64 + (elapsed_ns != 0) as u64
     }
 }
 
-/// Where the time lay when the boot clock showed `at`.
+/// An interval that contained the time when the boot clock showed `at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Nanoseconds of the boot clock.
+    /// The boot clock, nanoseconds.
     pub at: u64,
-    /// Where the time lay then.
+    /// The interval that contained the time then.
     pub interval: Interval,
 }
 
 impl Bound {
-    /// Where it lies when the boot clock shows `boot_ns`: each end has moved as the boot clock did,
-    /// give or take the drift.
+    /// Returns the interval that contains the time when the boot clock shows `boot_ns`: each end
+    /// has moved as the boot clock did, plus or minus the drift.
     pub const fn on(&self, boot_ns: u64, drift: Drift) -> Interval {
         let elapsed = boot_ns.saturating_sub(self.at);
         let slack = drift.of(elapsed);
@@ -68,7 +68,7 @@ mod tests {
         let bound = Bound { at: 1_000, interval: Interval::around(50_000_000_000, 1_000_000) };
         assert_eq!(bound.on(1_000, Drift::WORST), bound.interval);
         let later = bound.on(1_000 + 30_000_000_000, Drift::WORST);
-        // Thirty seconds at 200 µs a second: the 6 ms of the paper, on top of the 1 ms.
+        // Thirty seconds at 200 µs a second add the 6 ms of the paper to the 1 ms.
         assert!(
             (7_000_000..7_000_010).contains(&later.half_width_ns()),
             "{}",
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(
             bound.on(0, Drift::WORST),
             bound.interval,
-            "a moment before it says nothing new"
+            "a bound is not extrapolated backwards"
         );
     }
 

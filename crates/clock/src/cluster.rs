@@ -1,24 +1,24 @@
-//! Cluster time: what the time is when there is nobody to ask but each other.
+//! Cluster time: the time that members agree on where no source of UTC exists.
 //!
-//! Each member keeps a logical clock: it never goes back, and runs at the rate of the member's boot
-//! clock, give or take what is slewed. Who wants to know the time bounds the clocks of a majority
-//! by round trips, and takes the hull of the bounds.
+//! Each member keeps a logical clock. It never goes back, and runs at the rate of the member's boot
+//! clock, plus or minus a slew. A member learns the time by bounding the clocks of a majority by
+//! round trips, and taking the hull of the bounds.
 //!
-//! 1. **If a reading ends before another begins, wherever they are, the first one's `earliest` is
+//! 1. **If a reading ends before another begins, on whichever nodes, the first one's `earliest` is
 //!    not above the second one's `latest`.** Two majorities share a member. Its clock was above the
 //!    first one's `earliest`, does not go back, and was below the second one's `latest`.
-//! 2. A member's clock is never beyond what it has reserved durably, so that its next life begins
-//!    above everything that this one has shown.
+//! 2. A member's clock is never beyond what it has reserved durably, so that its next incarnation
+//!    begins above every value that this one has shown.
 //! 3. Two bounds on one clock contradict each other only if that clock or this machine's own has
-//!    broken the drift bound. Who is contradicted by most of those whom he hears takes it on
-//!    himself, and does not know the time for [`EVICTED_FOR_NS`]; who is contradicted by few does
-//!    not believe those, for as long.
-//! 4. A member that begins a life, or jumps forward, shows its clock to nobody until all bounds on
-//!    what it was before have expired.
+//!    broken the drift bound. A member that is contradicted by most of the members that answer
+//!    blames its own clock, and does not know the time for [`EVICTED_FOR_NS`]. A member that is
+//!    contradicted by few does not trust those, for as long.
+//! 4. A member that begins an incarnation, or jumps forward, shows its clock to no other member
+//!    until all bounds on its former clock have expired.
 //!
-//! This is all that commit wait and leases need of TrueTime (Spanner §3, §4.2, Appendix A). What it
-//! is not: the time of day. Members begin with the greatest of their system clocks, and from then
-//! on follow each other.
+//! This is all that commit wait and leases need of TrueTime (Spanner §3, §4.2, Appendix A). It is
+//! not the time of day: members begin with the greatest of their system clocks, and then follow
+//! each other.
 
 use crate::agreement::both;
 use crate::bound::{Bound, Drift};
@@ -33,37 +33,39 @@ use std::collections::{BTreeMap, VecDeque};
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
 
-/// A bound on another's clock is used for so long: so long is everybody silent who may have jumped.
+/// The time that a bound on another member's clock is used, and so the time that a member that may
+/// have jumped stays silent, in nanoseconds.
 pub const BOUND_LASTS_NS: u64 = 2 * S;
-/// A logical clock runs faster or slower than its boot clock by at most so much, in billionths.
-/// With it, the drift that everybody allows for (200 ppm) covers boot clocks that are wrong by up
-/// to 50 ppm each, and slewing keeps such clocks together.
+/// The maximum slew: a logical clock runs faster or slower than its boot clock by at most this, in
+/// billionths. With it, the drift that every member allows for (200 ppm) covers boot clocks that
+/// are wrong by up to 50 ppm each, and slewing keeps such clocks together.
 const SLEW_PPB: i64 = 100_000;
-/// Who is surely behind by more does not slew, but jumps.
+/// A clock that is surely behind by more than this jumps instead of slewing.
 const JUMP_NS: u64 = 10 * MS;
-/// So far ahead is reserved.
+/// The distance ahead of the clock to which values are reserved, in nanoseconds.
 const RESERVE_NS: u64 = 5 * S;
-/// Nobody who is alone is believed to be so far ahead of one's own system clock.
+/// A single member's clock is not followed if it is farther than this ahead of this node's system
+/// clock.
 const FAR_NS: u64 = 3_600 * S;
 
-/// A member's clock, shown to one that asked.
+/// A member's answer to a poll: its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Shown {
-    /// The question.
+    /// The poll's `sent`, which identifies it.
     #[n(0)]
     pub sent: u64,
-    /// The clock.
+    /// The value of the clock.
     #[n(1)]
     pub value: u64,
-    /// False while it may still jump: no bound follows from it.
+    /// False while the clock may still jump: no bound follows from it.
     #[n(2)]
     pub steady: bool,
 }
 
-/// What a member has to find again in its next life.
+/// The state of a clock that its next incarnation needs, on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Anchor {
-    /// Which boot of the machine it was.
+    /// The boot of the machine.
     #[n(0)]
     pub boot: u64,
     /// Its boot clock.
@@ -72,12 +74,12 @@ pub struct Anchor {
     /// The logical clock then.
     #[n(2)]
     pub value: u64,
-    /// The logical clock was never beyond this.
+    /// The logical clock is never beyond this.
     #[n(3)]
     pub ceiling: u64,
 }
 
-/// Never goes back while it is steady.
+/// A logical clock, which never goes back while it is steady.
 #[derive(Clone, Copy, Debug)]
 struct Logical {
     at: u64,
@@ -92,7 +94,8 @@ impl Logical {
         self.value.saturating_add(elapsed).saturating_add_signed(slewed as i64)
     }
 
-    /// From this moment on; one before the last change would add the time between them twice.
+    /// Changes the slew from `boot_ns` on. A time before the last change counts as that change, or
+    /// the time between them would be added twice.
     fn slew(&mut self, boot_ns: u64, ppb: i64) {
         let boot_ns = boot_ns.max(self.at);
         *self = Logical { at: boot_ns, value: self.on(boot_ns), slew_ppb: ppb };
@@ -103,8 +106,7 @@ fn middle(interval: Interval) -> u64 {
     interval.earliest + (interval.latest - interval.earliest) / 2
 }
 
-/// Until when somebody is silent who begins to be now: whoever has bounded the clock has forgotten
-/// it by then.
+/// Returns the end of a silence that begins now: every bound on the clock has expired by then.
 fn silence(boot_ns: u64, drift: Drift) -> u64 {
     if broken(rules::CLOCK_JUMPS_ALOUD) {
         return boot_ns;
@@ -112,48 +114,48 @@ fn silence(boot_ns: u64, drift: Drift) -> u64 {
     boot_ns + BOUND_LASTS_NS + drift.of(BOUND_LASTS_NS)
 }
 
-/// The bounds of a majority.
+/// The bounds of a majority's clocks.
 #[derive(Clone, Copy, Debug)]
 struct Majority {
     hull: Interval,
     /// One of the clocks is surely not below this.
     greatest: u64,
-    /// Until when the bounds last.
+    /// The time until which the bounds last.
     until: u64,
 }
 
-/// One member's part.
+/// The clock of one member.
 #[derive(Clone, Debug)]
 pub struct ClusterClock {
     others: Vec<NodeId>,
     majority: usize,
     drift: Drift,
     mine: Logical,
-    /// What the former life may have shown, on the boot clock of this one.
+    /// The largest value that the former incarnation may have shown, on the present boot clock.
     floor: Logical,
-    /// The bound of what is reserved durably; nothing, since a jump.
+    /// The bound of the durably reserved values; zero since a jump.
     ceiling: u64,
     /// When the clock jumped last.
     jumped_at: u64,
-    /// Shows nothing until then, and until a majority is heard.
+    /// The clock is not shown until then, and until a majority has answered.
     silent_until: Option<u64>,
-    /// Somebody steady was heard since this one is silent.
+    /// True if a steady member has answered since this one is silent.
     led: bool,
-    /// Who was not followed, because his clock is so far ahead.
+    /// The member that was not followed because its clock is so far ahead.
     far: Option<NodeId>,
     questions: Questions,
     samples: BTreeMap<NodeId, VecDeque<Sample>>,
-    /// Until when each is not believed, because what it showed contradicts what it had shown.
+    /// Until when each member is not trusted, because its answers contradict each other.
     demoted: BTreeMap<NodeId, u64>,
-    /// Until when this member does not believe itself.
+    /// Until when this member does not trust its own clock.
     evicted_until: u64,
-    /// The hull of the tightest majority, and until when it is good.
+    /// The hull of the tightest majority, and until when it holds.
     hull: Option<(Bound, u64)>,
 }
 
 impl ClusterClock {
-    /// Begins a life. `boot` tells boots of this machine apart; `boot_ns` is its boot clock,
-    /// `system_ns` its system clock.
+    /// Creates the clock of a new incarnation. `boot` identifies the boot of this machine;
+    /// `boot_ns` is its boot clock, `system_ns` its system clock.
     pub fn begin(
         others: Vec<NodeId>,
         boot: u64,
@@ -162,7 +164,7 @@ impl ClusterClock {
         anchor: Option<Anchor>,
     ) -> ClusterClock {
         let floor = match anchor.filter(|_| !broken(rules::CLOCK_FLOOR_FORGOTTEN)) {
-            // The clock went on as the boot clock did, at most so much faster.
+            // The clock ran like the boot clock, plus the maximum slew.
             Some(anchor) if anchor.boot == boot && anchor.at <= boot_ns => {
                 let fastest = Logical { at: anchor.at, value: anchor.value, slew_ppb: SLEW_PPB };
                 fastest.on(boot_ns).saturating_add(1).min(anchor.ceiling)
@@ -191,26 +193,26 @@ impl ClusterClock {
         }
     }
 
-    /// The same, where clocks may drift by more than 200 ppm.
+    /// Sets a drift bound above 200 ppm.
     pub fn drifting(self, drift: Drift) -> ClusterClock {
         let silent_until = self.silent_until.map(|_| silence(self.jumped_at, drift));
         ClusterClock { drift, silent_until, ..self }
     }
 
-    /// What has to be durable before the clock goes on beyond the last one's ceiling;
-    /// [`ClusterClock::reserved`] says that it is.
+    /// Returns the anchor that must be durable before the clock passes the last one's ceiling;
+    /// [`ClusterClock::reserved`] confirms that it is.
     pub fn anchor(&self, boot: u64, boot_ns: u64) -> Anchor {
         let value = self.mine.on(boot_ns);
         Anchor { boot, at: boot_ns, value, ceiling: value.saturating_add(RESERVE_NS) }
     }
 
-    /// Whether an anchor should be made durable: more than half of what is reserved is used.
+    /// True if an anchor should be made durable: more than half of the reserve is used.
     pub fn wants_reserve(&self, boot_ns: u64) -> bool {
         self.silent_until.is_none()
             && self.mine.on(boot_ns).saturating_add(RESERVE_NS / 2) > self.ceiling
     }
 
-    /// An anchor is durable.
+    /// Records that an anchor is durable.
     pub fn reserved(&mut self, boot_ns: u64, anchor: &Anchor) {
         if anchor.at >= self.jumped_at {
             self.ceiling = self.ceiling.max(anchor.ceiling);
@@ -218,19 +220,20 @@ impl ClusterClock {
         }
     }
 
-    /// The questions that are to be asked now.
+    /// Returns the polls that are to be sent now.
     pub fn poll(&mut self, boot_ns: u64) -> Vec<(NodeId, Poll)> {
         self.agree(boot_ns);
         let poll = self.questions.ask(boot_ns);
         self.others.iter().map(|other| (*other, poll)).collect()
     }
 
-    /// The answer to another's question. The clock is read now: this is to be sent, or forgotten.
+    /// Answers another member's poll. The clock is read now: the answer must be sent at once or
+    /// dropped.
     pub fn show(&self, boot_ns: u64, poll: Poll) -> Shown {
         Shown { sent: poll.sent, value: self.mine.on(boot_ns), steady: self.is_steady(boot_ns) }
     }
 
-    /// An answer. What was not asked is not heard.
+    /// Handles an answer. An answer without a poll is ignored.
     pub fn hear(&mut self, boot_ns: u64, from: NodeId, shown: Shown) {
         if !self.others.contains(&from) || !self.questions.answered(from, shown.sent) {
             return;
@@ -239,7 +242,7 @@ impl ClusterClock {
         let fresh = Sample { sent: shown.sent, heard: boot_ns, told };
         let known = self.samples.entry(from).or_default();
         if !shown.steady {
-            known.clear(); // It may jump from where it was.
+            known.clear(); // The clock may jump.
         } else {
             known.retain(|sample| boot_ns.saturating_sub(sample.sent) < BOUND_LASTS_NS);
             let now = fresh.on(boot_ns, self.drift);
@@ -256,7 +259,7 @@ impl ClusterClock {
         self.agree(boot_ns);
     }
 
-    /// The time, and whether it can be relied on.
+    /// Returns the time and the status of the clock.
     pub fn reading(&self, boot_ns: u64) -> Option<(Interval, Standing)> {
         let (bound, until) = self.hull?;
         let interval = bound.on(boot_ns, self.drift);
@@ -269,45 +272,46 @@ impl ClusterClock {
         Some((interval, standing))
     }
 
-    /// The last hull, for whoever extrapolates by himself, and until when it is good.
+    /// Returns the last hull, for a caller that extrapolates by itself, and until when it holds.
     pub fn hull(&self) -> Option<(Bound, u64)> {
         self.hull
     }
 
-    /// Those who are not believed.
+    /// Returns the members that are not trusted.
     pub fn demoted(&self, boot_ns: u64) -> impl Iterator<Item = NodeId> {
         self.demoted.iter().filter(move |(_, until)| boot_ns < **until).map(|(node, _)| *node)
     }
 
-    /// Who begins with a clock that is more than an hour ahead, so that this member does not follow
-    /// him alone: somebody's system clock has to be set.
+    /// Returns a member that begins with a clock more than an hour ahead, so that this member does
+    /// not follow it alone: the operator must set the system clock of one of them.
     pub fn far(&self) -> Option<NodeId> {
         self.far
     }
 
-    /// Whether this machine's own clock contradicts the others'.
+    /// True if this machine's own clock contradicts the other members'.
     pub fn is_evicted(&self, boot_ns: u64) -> bool {
         boot_ns < self.evicted_until
     }
 
-    /// How far another's clock is ahead of this one, as far as is known: the middle of its bound.
+    /// Returns how far another member's clock is ahead of this one, in nanoseconds, as far as is
+    /// known: the middle of its bound.
     pub fn offset_ns(&self, boot_ns: u64, other: NodeId) -> Option<i64> {
         let (bound, _) = self.bound_of(boot_ns, self.samples.get(&other)?)?;
         Some(middle(bound).wrapping_sub(self.mine.on(boot_ns)) as i64)
     }
 
-    /// Whether others may bound this clock.
+    /// True if other members may bound this clock.
     pub fn is_steady(&self, boot_ns: u64) -> bool {
         self.silent_until.is_none() && self.mine.on(boot_ns) < self.ceiling
     }
 
-    /// How long the round trip took from which the other's clock is known.
+    /// Returns the round trip of the sample that bounds another member's clock, in nanoseconds.
     pub fn round_trip_ns(&self, boot_ns: u64, other: NodeId) -> Option<u64> {
         Some(self.best(boot_ns, self.samples.get(&other)?)?.round_trip_ns())
     }
 
-    /// The sample with the narrowest bound that lasts until the next answers come; if there is
-    /// none, the one that lasts longest.
+    /// Returns the sample with the narrowest bound that lasts until the next answers come; if there
+    /// is none, the one that lasts longest.
     fn best<'a>(&self, boot_ns: u64, samples: &'a VecDeque<Sample>) -> Option<&'a Sample> {
         let age = |sample: &&Sample| boot_ns.saturating_sub(sample.sent);
         let lasts = |sample: &&Sample| age(sample) < BOUND_LASTS_NS - 3 * POLL_EVERY_NS;
@@ -315,14 +319,14 @@ impl ClusterClock {
         narrowest(samples.iter().filter(lasts), boot_ns, self.drift).or_else(newest)
     }
 
-    /// Where a clock is, and until when that may be used.
+    /// Returns the bound on a clock, and until when it may be used.
     fn bound_of(&self, boot_ns: u64, samples: &VecDeque<Sample>) -> Option<(Interval, u64)> {
         let sample = self.best(boot_ns, samples)?;
         Some((sample.on(boot_ns, self.drift), sample.sent + BOUND_LASTS_NS))
     }
 
-    /// What a member showed contradicts what it had shown: its clock or this one's has broken its
-    /// bound.
+    /// Handles an answer of a member that contradicts its former ones: its clock or this one's has
+    /// broken the drift bound.
     fn contradicted(&mut self, boot_ns: u64, by: NodeId) {
         self.demoted.insert(by, boot_ns + EVICTED_FOR_NS);
         self.samples.remove(&by);
@@ -338,7 +342,7 @@ impl ClusterClock {
         }
     }
 
-    /// Shows nothing until then: the clock is to go where the others are.
+    /// Stops showing the clock until then, so that it can move to the other members' time.
     fn withdraw(&mut self, boot_ns: u64, until: u64) {
         if self.silent_until.is_none() {
             self.floor = self.mine;
@@ -347,8 +351,9 @@ impl ClusterClock {
         self.led = true;
     }
 
-    /// While it is silent, a clock goes where the others are: to a majority, if there is one; to
-    /// somebody steady, if not; and to whoever is the latest, if all have just begun.
+    /// Moves the clock of a silent member to the other members' time: to that of a majority, if
+    /// there is one; otherwise to that of a steady member; and to the latest one, if all have just
+    /// begun.
     fn follow(&mut self, boot_ns: u64, from: NodeId, shown: &Shown, fresh: Sample) {
         let floor = self.floor.on(boot_ns);
         let theirs = fresh.on(boot_ns, self.drift).earliest;
@@ -375,7 +380,7 @@ impl ClusterClock {
         (self.jumped_at, self.ceiling) = (boot_ns, 0);
     }
 
-    /// The majority whose bounds are closest together.
+    /// Returns the majority with the narrowest hull.
     fn tightest(&self, boot_ns: u64, with_mine: bool) -> Option<Majority> {
         let believed = |node: &NodeId| self.demoted.get(node).is_none_or(|until| boot_ns >= *until);
         let samples =
@@ -403,7 +408,7 @@ impl ClusterClock {
             .min_by_key(|majority| majority.hull.latest - majority.hull.earliest)
     }
 
-    /// Looks at all bounds again: what the time is, whether to be silent, and which way to slew.
+    /// Evaluates all bounds again: the time, whether to be silent, and the slew.
     fn agree(&mut self, boot_ns: u64) {
         if self.silent_until.is_some_and(|until| boot_ns >= until)
             && self.questions.answerers() + 1 >= self.majority
@@ -422,22 +427,22 @@ impl ClusterClock {
         }
         let now = self.mine.on(boot_ns);
         let theirs = self.tightest(boot_ns, false);
-        // A machine that stood still, or another that begins at its ceiling: nobody waits for a
-        // clock to catch up.
+        // This happens if a machine stood still, or if another member begins at its ceiling: a
+        // clock that is so far behind jumps, because catching up would take too long.
         let behind = |nanos: u64| nanos > now.saturating_add(JUMP_NS);
         if theirs.as_ref().is_some_and(|others| behind(others.hull.earliest))
             || all.as_ref().is_some_and(|all| behind(all.greatest))
         {
             self.withdraw(boot_ns, 0);
-            // What is known of the time without this clock; if that is nothing, the last hull goes
-            // on and is not good.
+            // The time is now what is known without this clock. If that is nothing, the last hull
+            // continues and is not valid.
             let known = theirs
                 .map(|majority| (Bound { at: boot_ns, interval: majority.hull }, majority.until));
             self.hull = known.or(self.hull.map(|(bound, _)| (bound, 0)));
             return;
         }
         let Some(Majority { hull, .. }) = all else { return self.mine.slew(boot_ns, 0) };
-        // In a second it is there, if it may be that fast.
+        // The slew reaches the target in a second, within its maximum.
         let ppb = (middle(hull).wrapping_sub(now) as i64).clamp(-SLEW_PPB, SLEW_PPB);
         self.mine.slew(boot_ns, ppb);
     }

@@ -1,19 +1,21 @@
-//! The time daemon, and the time masters that it asks (Spanner §3).
+//! The time daemon and its time masters (Spanner §3).
 //!
 //! A *master* has a reference of its own: sources that its host reads (the kernel, chrony, a
-//! hardware clock …), or an oscillator good enough to go on alone for long between
-//! synchronisations, which is the paper's atomic clock. Every node asks all masters, lets
-//! Marzullo's algorithm outvote those who lie, and lets what it knows widen by the drift bound
-//! until the next answers: the sawtooth.
+//! hardware clock …), or an oscillator that is good enough to run alone for long between
+//! synchronisations, which is the paper's atomic clock. Every node polls all masters, and rejects
+//! wrong ones by Marzullo's algorithm. Its interval widens by the drift bound until the next
+//! answers: the sawtooth.
 //!
-//! 1. **If at most [`Daemon::liars`] masters tell an interval that the time is not in, and this
-//!    machine's clock keeps the drift bound, every usable reading holds the time.** So does what
-//!    lies in both the new agreement and the old one, widened; that is what is kept.
-//! 2. If nothing lies in both, this machine's clock has broken its bound, or too many lie. The node
-//!    evicts itself, and comes back when there has been no contradiction for [`EVICTED_FOR_NS`].
-//! 3. A master tells its reference and never what it heard from others, lest one lie come back as
-//!    many voices; one whose reference contradicts the others tells nothing, for as long.
-//! 4. A node's own sources share a machine, and are one voice.
+//! 1. **If at most [`Daemon::liars`] masters send an interval that does not contain the time, and
+//!    this machine's clock keeps the drift bound, every usable reading contains the time.** So does
+//!    the intersection of the new agreement and the old one, widened; the daemon keeps that.
+//! 2. If the intersection is empty, this machine's clock has broken its bound, or too many masters
+//!    lie. The node evicts itself, and returns when there has been no contradiction for
+//!    [`EVICTED_FOR_NS`].
+//! 3. A master sends its reference and never what it received from other masters, so that one wrong
+//!    clock does not count several times. A master whose reference contradicts the other masters
+//!    sends no interval, for as long.
+//! 4. A node's own sources share a machine, and count as one clock source.
 
 use crate::agreement::{agree, both};
 use crate::bound::{Bound, Drift};
@@ -27,27 +29,27 @@ use std::collections::{BTreeMap, VecDeque};
 
 const S: u64 = 1_000_000_000;
 
-/// An answer is used for so long.
+/// The time that an answer is used, in nanoseconds.
 const ANSWER_LASTS_NS: u64 = 30 * S;
-/// The narrowest answer of so long ago is used.
+/// The narrowest answer within this time is used, in nanoseconds.
 const WINDOW_NS: u64 = 2 * S;
-/// Without a new word for so long, it goes on freely.
+/// Without an answer for this time the daemon counts as free-running, in nanoseconds.
 const FREE_AFTER_NS: u64 = 2 * S;
-/// A master with an oscillator asks the others so often.
+/// The interval at which a master with an oscillator synchronises with the others, in nanoseconds.
 const SYNCHRONISE_EVERY_NS: u64 = 30 * S;
 
-/// A master's answer.
+/// A master's answer to a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Told {
-    /// The question.
+    /// The poll's `sent`, which identifies it.
     #[n(0)]
     pub sent: u64,
-    /// Where the time lies by its reference; nothing, if it has none at the moment.
+    /// The interval by the master's reference; none if it has none at the moment.
     #[n(1)]
     pub interval: Option<Interval>,
 }
 
-/// Somebody who tells the time.
+/// A clock source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Voice {
     /// This node's own reference.
@@ -58,37 +60,38 @@ pub enum Voice {
     Master(NodeId),
 }
 
-/// One node's daemon.
+/// The time daemon of a node.
 #[derive(Clone, Debug)]
 pub struct Daemon {
     /// The other masters.
     masters: Vec<NodeId>,
-    /// This node is a master, or has a source for itself.
+    /// True if this node is a master, or has a source for itself.
     has_own: bool,
-    /// This node is a master by its oscillator, which drifts by no more than that.
+    /// The drift of the oscillator, if this node is a master by one.
     oscillator: Option<Drift>,
     drift: Drift,
-    /// What each of its own sources said last.
+    /// The last bound of each of its own sources.
     sources: BTreeMap<usize, Bound>,
     /// The oscillator's last synchronisation.
     synchronised: Option<Bound>,
     questions: Questions,
     samples: BTreeMap<NodeId, VecDeque<Sample>>,
     known: Option<Bound>,
-    /// When somebody who is believed said something last.
+    /// When a trusted clock source answered last.
     refreshed_at: u64,
-    /// Until when this node does not believe itself.
+    /// Until when this node does not trust its own clock.
     evicted_until: u64,
-    /// Until when its reference is told to nobody.
+    /// Until when its reference is not sent to other nodes.
     diverged_until: u64,
-    /// Those who contradict the others now.
+    /// The clock sources that contradict the agreement now.
     demoted: Vec<Voice>,
-    /// More contradict each other than may lie.
+    /// True if more clock sources contradict each other than may lie.
     contradiction: bool,
 }
 
 impl Daemon {
-    /// The daemon of a node that asks these masters, and has sources of its own if `has_own`.
+    /// Creates the daemon of a node that polls these masters, and has sources of its own if
+    /// `has_own`.
     pub fn new(masters: Vec<NodeId>, has_own: bool) -> Daemon {
         Daemon {
             masters,
@@ -108,43 +111,44 @@ impl Daemon {
         }
     }
 
-    /// A master whose reference is its own oscillator, which the other masters set every half
-    /// minute.
+    /// Creates the daemon of a master whose reference is its own oscillator, which is synchronised
+    /// with the other masters every half minute.
     pub fn with_oscillator(masters: Vec<NodeId>, drift: Drift) -> Daemon {
         Daemon { oscillator: Some(drift), ..Daemon::new(masters, true) }
     }
 
-    /// The same, where clocks may drift by more than 200 ppm.
+    /// Sets a drift bound above 200 ppm.
     pub fn drifting(self, drift: Drift) -> Daemon {
         Daemon { drift, ..self }
     }
 
-    /// How many voices may lie without anybody being deceived.
+    /// Returns the number of clock sources that may lie without making a reading wrong.
     pub fn liars(&self) -> usize {
         (self.masters.len() + usize::from(self.has_own)).saturating_sub(1) / 2
     }
 
-    /// One of this node's own sources says where the time lies.
+    /// Records the bound of one of this node's own sources.
     pub fn refer(&mut self, boot_ns: u64, source: usize, bound: Bound) {
         self.sources.insert(source, bound);
         self.hear_voices(boot_ns, true);
     }
 
-    /// The questions that are to be asked now.
+    /// Returns the polls that are to be sent now.
     pub fn poll(&mut self, boot_ns: u64) -> Vec<(NodeId, Poll)> {
         self.hear_voices(boot_ns, false);
         let poll = self.questions.ask(boot_ns);
         self.masters.iter().map(|master| (*master, poll)).collect()
     }
 
-    /// A master's answer to another's question. The clock is read now: this is to be sent, or
-    /// forgotten.
+    /// Answers another node's poll. The clock is read now: the answer must be sent at once or
+    /// dropped.
     pub fn tell(&self, boot_ns: u64, poll: Poll) -> Told {
         let interval = self.own(boot_ns).filter(|_| self.has_own && boot_ns >= self.diverged_until);
         Told { sent: poll.sent, interval }
     }
 
-    /// An answer. What was not asked is not heard, and no interval that ends before it begins.
+    /// Handles an answer. An answer without a poll is ignored, and so is an interval that ends
+    /// before it begins.
     pub fn hear(&mut self, boot_ns: u64, from: NodeId, told: Told) {
         if !self.masters.contains(&from) || !self.questions.answered(from, told.sent) {
             return;
@@ -155,12 +159,12 @@ impl Daemon {
             Some(interval) => {
                 known.push_back(Sample { sent: told.sent, heard: boot_ns, told: interval })
             }
-            None => known.clear(), // it does not believe itself
+            None => known.clear(), // The master does not trust its reference.
         }
         self.hear_voices(boot_ns, true);
     }
 
-    /// The time, and how well it is known.
+    /// Returns the time and the status of the clock.
     pub fn reading(&self, boot_ns: u64) -> Option<(Interval, Standing)> {
         let interval = self.known?.on(boot_ns, self.drift);
         let standing = match interval.half_width_ns() {
@@ -174,7 +178,8 @@ impl Daemon {
         Some((interval, standing))
     }
 
-    /// What is known, for whoever extrapolates by himself, and until when it may be used.
+    /// Returns the known bound, for a caller that extrapolates by itself, and until when it may be
+    /// used.
     pub fn known(&self, boot_ns: u64) -> Option<(Bound, u64)> {
         let bound = self.known?;
         if self.is_evicted(boot_ns) || self.contradiction {
@@ -184,17 +189,17 @@ impl Daemon {
         Some((bound, bound.at.saturating_add(self.drift.keeps_within(room))))
     }
 
-    /// Those who contradict what the others prove.
+    /// Returns the clock sources that contradict the agreement.
     pub fn demoted(&self) -> &[Voice] {
         &self.demoted
     }
 
-    /// Whether this node's own clock contradicts the masters.
+    /// True if this node's own clock contradicts the masters.
     pub fn is_evicted(&self, boot_ns: u64) -> bool {
         boot_ns < self.evicted_until
     }
 
-    /// How far the middle of a master's interval is ahead of what this node knows.
+    /// Returns how far the middle of a master's interval is ahead of this node's, in nanoseconds.
     pub fn offset_ns(&self, boot_ns: u64, master: NodeId) -> Option<i64> {
         let middle =
             |interval: Interval| interval.earliest + (interval.latest - interval.earliest) / 2;
@@ -202,7 +207,7 @@ impl Daemon {
         Some(middle(self.voice(boot_ns, master)?).wrapping_sub(middle(known)) as i64)
     }
 
-    /// What this node's own reference says.
+    /// Returns the interval of this node's own reference.
     fn own(&self, boot_ns: u64) -> Option<Interval> {
         if let Some(drift) = self.oscillator {
             return Some(self.synchronised?.on(boot_ns, drift));
@@ -212,12 +217,12 @@ impl Daemon {
         agree(&told, told.len().saturating_sub(1) / 2)
     }
 
-    /// How long the round trip took from which a master's time is known.
+    /// Returns the round trip of the sample that a master's time is known from, in nanoseconds.
     pub fn round_trip_ns(&self, boot_ns: u64, master: NodeId) -> Option<u64> {
         Some(self.best(boot_ns, master)?.round_trip_ns())
     }
 
-    /// The narrowest of a master's last answers, or the last one, if they are older.
+    /// Returns the narrowest of a master's recent answers, or the last one if they are older.
     fn best(&self, boot_ns: u64, master: NodeId) -> Option<&Sample> {
         let samples = self.samples.get(&master)?;
         let fresh = samples.iter().filter(|sample| boot_ns.saturating_sub(sample.sent) < WINDOW_NS);
@@ -226,12 +231,12 @@ impl Daemon {
         narrowest(fresh, boot_ns, self.drift).or_else(last)
     }
 
-    /// What a master says.
+    /// Returns a master's interval.
     fn voice(&self, boot_ns: u64, master: NodeId) -> Option<Interval> {
         Some(self.best(boot_ns, master)?.on(boot_ns, self.drift))
     }
 
-    /// Looks at everything that was said.
+    /// Computes the agreement of all clock sources.
     fn hear_voices(&mut self, boot_ns: u64, news: bool) {
         let mut voices: Vec<(Voice, Interval)> = Vec::with_capacity(self.masters.len() + 1);
         let masters = self.masters.iter();
@@ -283,7 +288,7 @@ impl Daemon {
         }
     }
 
-    /// The others set the oscillator.
+    /// Synchronises the oscillator with the other masters.
     fn synchronise(&mut self, boot_ns: u64, masters: &[(Voice, Interval)]) {
         if self
             .synchronised
@@ -293,10 +298,11 @@ impl Daemon {
             return;
         }
         let told: Vec<Interval> = masters.iter().map(|(_, interval)| *interval).collect();
-        // As many may lie as ever: an oscillator that a liar has set would be his second voice.
+        // As many masters may lie as otherwise: an oscillator that a wrong master has set would
+        // count as a second wrong source.
         let Some(agreed) = agree(&told, self.liars()) else { return };
         let interval = match self.synchronised.zip(self.oscillator) {
-            // What it says itself is narrower, if it is as good as it should be.
+            // The oscillator's own interval is narrower, if it keeps its drift.
             Some((last, drift)) => both(last.on(boot_ns, drift), agreed).unwrap_or(agreed),
             None => agreed,
         };

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Parses a number with a unit (`us`, `ms`, `s`, `min`, `h`, `d`), milliseconds without one. None
-/// if it is no duration.
+/// Parses a number with a unit (`us`, `ms`, `s`, `min`, `h`, `d`); without one it is milliseconds.
+/// Returns `None` if the text is no duration.
 pub fn parse(text: &str) -> Option<Duration> {
     let text = text.trim().trim_matches('\'').trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -20,7 +20,7 @@ pub fn parse(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(number * seconds).ok()
 }
 
-/// A duration in the largest unit of which it is a whole number, at least microseconds.
+/// Returns a duration in the largest unit of which it is a whole number, microseconds at least.
 pub fn show(duration: Duration) -> String {
     const UNITS: [(u128, &str); 6] = [
         (86_400_000_000, "d"),

@@ -1,16 +1,17 @@
-//! The hybrid clock: physical where it can be, logical where it must be (HybridTime §3, Algorithms
-//! 1 and 2, repaired).
+//! The hybrid clock: physical where possible, logical where necessary (HybridTime §3, Algorithms 1
+//! and 2, repaired).
 //!
-//! What is printed in Algorithm 2 hands out the same timestamp twice within a tick, and a smaller
-//! one after a message (Traps A.4-1, A.4-2). Here a timestamp is always above the last one, whether
-//! that was issued or heard of.
+//! Algorithm 2 as printed issues the same timestamp twice within a tick, and a smaller one after a
+//! message (Traps A.4-1, A.4-2). Here a timestamp is always above the last one that was issued or
+//! received.
 //!
-//! 1. What happened before has the smaller timestamp, along every chain of messages.
-//! 2. `error_ns` comes from whoever read the physical part off a clock: the timestamp is ahead of
-//!    its event by at most that, and behind by at most the error of the node where the event
-//!    happened (Theorem 2).
-//! 3. A timestamp that cannot be true yet is refused at the door, by the name of who sent it:
-//!    adopted, it would be everybody's for ever (Trap A.4-3).
+//! 1. An event that happened before another has the smaller timestamp, along every chain of
+//!    messages.
+//! 2. `error_ns` comes from the node that read the physical part off a clock. The timestamp is
+//!    ahead of its event by at most that, and behind by at most the error of the node where the
+//!    event happened (Theorem 2).
+//! 3. A timestamp that cannot be true yet is refused, with the name of the node that sent it:
+//!    adopted, it would spread to every node for ever (Trap A.4-3).
 //! 4. When the logical part is used up the clock stalls until the physical one has moved (Trap
 //!    A.4-5); above the ceiling it stalls until that is raised durably (Trap A.4-4).
 
@@ -18,10 +19,10 @@ use crate::{Issuer, Timestamp};
 use meridian_machine::{NodeId, Reading};
 use minicbor::{Decode, Encode};
 
-/// A timestamp, and by how much it may be ahead of its event.
+/// A timestamp, and the maximum by which it may be ahead of its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Hybrid {
-    /// When.
+    /// The timestamp.
     #[n(0)]
     pub at: Timestamp,
     /// The error of the clock that its physical part was read off.
@@ -29,66 +30,66 @@ pub struct Hybrid {
     pub error_ns: u64,
 }
 
-/// No timestamp now.
+/// The reason why no timestamp can be issued now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stalled {
-    /// The logical part is used up: wait until the physical clock has moved.
+    /// The logical part is used up: the caller must wait until the physical clock has moved.
     #[error(
-        "more than {} timestamps in one nanosecond of the clock: it has to move first",
+        "more than {} timestamps in one nanosecond: wait until the physical clock has moved",
         u32::MAX
     )]
     Logical,
-    /// A ceiling has to be made durable first.
-    #[error("the reserved times are used up")]
+    /// A higher ceiling must be made durable first.
+    #[error("the reserved timestamps are used up: a higher ceiling must be made durable first")]
     Ceiling,
 }
 
-/// A timestamp that is not taken over.
+/// The reason why a received timestamp is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It cannot have happened yet: its clock or ours is wrong.
-    #[error("node {} sends a timestamp that is {ahead_ns} ns ahead of what the time can be: is its clock right, or this one's?", .from.0)]
+    /// The event cannot have happened yet: the sender's clock or this node's is wrong.
+    #[error("node {} sent a timestamp that is {ahead_ns} ns ahead of the latest possible time: check its clock and this node's", .from.0)]
     Future {
-        /// Who sent it.
+        /// The sender.
         from: NodeId,
-        /// By how much it is ahead of anything possible.
+        /// The distance by which it is ahead of the latest possible time, in nanoseconds.
         ahead_ns: u64,
     },
-    /// It claims an error with which anything would be possible.
-    #[error("node {} sends a timestamp with an error of {error_ns} ns, and at most {limit_ns} are believed", .from.0)]
+    /// The claimed error is too large: any timestamp would be possible with it.
+    #[error("node {} sent a timestamp with an error of {error_ns} ns, above the limit of {limit_ns} ns: check its clock", .from.0)]
     Wide {
-        /// Who sent it.
+        /// The sender.
         from: NodeId,
-        /// What it claims.
+        /// The claimed error.
         error_ns: u64,
-        /// What is believed.
+        /// The largest accepted error.
         limit_ns: u64,
     },
 }
 
-/// One node's hybrid clock.
+/// The hybrid clock of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct HybridClock {
     issuer: Issuer,
-    /// The error of whoever read the newest physical part.
+    /// The error of the clock that the newest physical part was read off.
     error_ns: u64,
-    /// No larger error is believed.
+    /// The largest accepted error.
     widest_ns: u64,
 }
 
 impl HybridClock {
-    /// A clock above `floor`: the greatest timestamp of its log, and the ceiling of its former
-    /// life. Nothing is issued until a ceiling is raised.
+    /// Creates a clock above `floor`: the greatest timestamp of its log, and the ceiling of its
+    /// former incarnation. No timestamp is issued until a ceiling is raised.
     pub fn above(issuer: u32, floor: Hybrid, widest_ns: u64) -> HybridClock {
         HybridClock { issuer: Issuer::above(issuer, floor.at), error_ns: floor.error_ns, widest_ns }
     }
 
-    /// Everything up to there may be issued: it is durable that it may.
+    /// Allows timestamps up to `nanos`: the ceiling is durable.
     pub fn raise_ceiling(&mut self, nanos: u64) {
         self.issuer.raise_ceiling(nanos);
     }
 
-    /// The timestamp of an event that happens here and now.
+    /// Returns the timestamp of an event that happens here and now.
     pub fn now(&mut self, now: Reading) -> Result<Hybrid, Stalled> {
         let error_ns = now.interval.half_width_ns();
         let physical = now.interval.earliest + error_ns;
@@ -103,7 +104,7 @@ impl HybridClock {
         Ok(Hybrid { at, error_ns: self.error_ns })
     }
 
-    /// A message came with a timestamp: what happens here from now on is after it.
+    /// Takes a received timestamp: every event here is after it from now on.
     pub fn hear(&mut self, now: Reading, from: NodeId, heard: Hybrid) -> Result<(), Refused> {
         let Hybrid { at, error_ns } = heard;
         let limit_ns = self.widest_ns;
@@ -120,7 +121,8 @@ impl HybridClock {
             }
             self.issuer.observe(at);
         }
-        // Of two with the same physical part the smaller error is as true.
+        // Of two timestamps with the same physical part both errors are true, so the smaller one is
+        // kept.
         if at.nanos == self.issuer.last().nanos {
             self.error_ns = self.error_ns.min(error_ns);
         }
@@ -154,7 +156,7 @@ mod tests {
         let three = [(); 3].map(|()| one.now(tick).unwrap().at);
         assert!(
             three[0] < three[1] && three[1] < three[2],
-            "three in one tick are three (Trap A.4-1)"
+            "three timestamps of one tick differ (Trap A.4-1)"
         );
         for _ in 0..9 {
             one.now(tick).unwrap();
@@ -165,7 +167,7 @@ mod tests {
         one.hear(tick, NodeId(2), older).unwrap();
         assert!(
             one.now(tick).unwrap().at > last.at,
-            "an older one takes nothing back (Trap A.4-2)"
+            "an older timestamp does not set the clock back (Trap A.4-2)"
         );
         let newer =
             Hybrid { at: Timestamp { nanos: 100_000, logical: 50, issuer: 2 }, error_ns: 10 };
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!(
             one.now(reading(100_001, 5)),
             Err(Stalled::Ceiling),
-            "another life may have been there"
+            "a former incarnation may have issued it"
         );
         one.raise_ceiling(100_001);
         assert_eq!(one.now(reading(99_000, 5)), Err(Stalled::Logical));
@@ -206,8 +208,7 @@ mod tests {
         assert_eq!(one.now(reading(100_002, 5)), Err(Stalled::Ceiling));
     }
 
-    /// Theorem 2, and happened-before, in worlds of nodes whose clocks are wrong within their
-    /// errors.
+    /// Checks Theorem 2 and happened-before for nodes whose clocks are wrong within their errors.
     #[test]
     fn chains_are_ordered_and_errors_do_not_add_up() {
         for seed in 0..200 {
@@ -220,7 +221,7 @@ mod tests {
             for _ in 0..400 {
                 true_ns += rng.random_range(0..50);
                 let node = rng.random_range(0..nodes) as usize;
-                // A clock knows its error, give or take nothing: it is never beyond it.
+                // The claimed error is never below the true one.
                 let error_ns = offsets[node].unsigned_abs() + rng.random_range(0..100);
                 let now = reading(true_ns.saturating_add_signed(offsets[node]), error_ns);
                 let mut after = None;

@@ -4,15 +4,16 @@ use crate::Timestamp;
 use crate::rules;
 use meridian_machine::planted::broken;
 
-/// The persisted bound on issued times is used up: reserve ahead before issuing more.
+/// The persisted bound on issued timestamps is used up: a higher one must be made durable first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CeilingReached;
 
-/// Issues timestamps strictly increasing above everything issued before and at or below a persisted
-/// ceiling (Traps A.5-2: a lying clock then costs freshness, never order).
+/// Issues strictly increasing timestamps, above everything issued before and at or below a
+/// persisted ceiling (Trap A.5-2: a wrong clock then costs freshness, never order).
 ///
-/// Invariant 1: `last < ceiling`, and `ceiling` was durable before anything up to it was issued.
-/// Invariant 2: after a restart the issuer starts above the ceiling of its previous life.
+/// Invariants:
+/// 1. `last < ceiling`, and `ceiling` was durable before anything up to it was issued.
+/// 2. After a restart the issuer starts above the ceiling of its previous incarnation.
 #[derive(Clone, Copy, Debug)]
 pub struct Issuer {
     issuer: u32,
@@ -21,32 +22,33 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// An issuer that starts above `floor`; nothing can be issued until a ceiling is raised.
+    /// Creates an issuer that starts above `floor`. Nothing can be issued until a ceiling is
+    /// raised.
     pub fn above(issuer: u32, floor: Timestamp) -> Self {
         Issuer { issuer, last: floor, ceiling: floor.nanos }
     }
 
-    /// Everything up to these nanoseconds may now be issued: the bound is durable.
+    /// Allows timestamps up to `nanos`: the bound is durable.
     pub fn raise_ceiling(&mut self, nanos: u64) {
         self.ceiling = self.ceiling.max(nanos);
     }
 
-    /// The persisted bound, in nanoseconds.
+    /// Returns the persisted bound, in nanoseconds.
     pub fn ceiling(&self) -> u64 {
         self.ceiling
     }
 
-    /// The newest timestamp issued or observed.
+    /// Returns the newest timestamp issued or observed.
     pub fn last(&self) -> Timestamp {
         self.last
     }
 
-    /// Nothing at or below `seen` will be issued any more.
+    /// Excludes every timestamp at or below `seen` from being issued.
     pub fn observe(&mut self, seen: Timestamp) {
         self.last = self.last.max(seen);
     }
 
-    /// The next timestamp, at or above `at_least` nanoseconds.
+    /// Issues the next timestamp, at or above `at_least` nanoseconds.
     pub fn issue(&mut self, at_least: u64) -> Result<Timestamp, CeilingReached> {
         let fresh = Timestamp { nanos: at_least, logical: 0, issuer: self.issuer };
         let next = if fresh > self.last {

@@ -1,4 +1,4 @@
-//! Timestamps, intervals, and where they come from.
+//! Timestamps, intervals, and their sources.
 
 pub mod agreement;
 pub mod authority;

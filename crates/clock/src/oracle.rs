@@ -1,76 +1,80 @@
-//! The oracle that knows the time, and batches of timestamps made of what it says (K2 §2.2, §4),
-//! with the arithmetic repaired (Traps A.1-A).
+//! The time oracle, and batches of timestamps made of its answers (K2 §2.2, §4), with the
+//! arithmetic repaired (Traps A.1-A).
 //!
 //! ```text
-//!   batch asked for          answer: up ≥ the oracle's time                  ts ∈ [up + TTL, up + 2 TTL)
-//!        │─────────────────────────────────────────────────────────────────▶ TTL since it was ASKED for: it is void
-//!        start of a transaction < asked + TTL < up + TTL ≤ ts                 ts < end, after the commit wait
+//!   batch requested       answer: up ≥ the oracle's time              ts ∈ [up + TTL, up + 2 TTL)
+//!        │──────────────────────────────────────────▶ void after TTL, counted from the REQUEST
+//!        start < asked + TTL < up + TTL ≤ ts              ts < end, after the commit wait
 //! ```
 //!
 //! 1. (Property 4.1) A transaction that draws `ts` after it started, and ends no sooner than
 //!    [`Terms::commit_wait_ns`] after the draw, has start < ts < end in true time.
-//! 2. A coordinator's timestamps grow, across batches and oracles; a timestamp names its
-//!    coordinator, so that no two are alike (Traps A.1-A4, A5).
-//! 3. An oracle's `up` grows, across lives; it does not answer when its clock is less sure than the
-//!    terms say (Trap A.1-A6).
+//! 2. A coordinator's timestamps grow, across batches and oracles. A timestamp names its
+//!    coordinator, so that no two are equal (Traps A.1-A4, A5).
+//! 3. An oracle's `up` grows, across incarnations. An oracle does not answer while its clock is
+//!    less certain than the terms require (Trap A.1-A6).
 
 use crate::rules;
 use crate::{Drift, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Health, Interval, Reading};
 
-/// What oracles and coordinators of a cluster agree on.
+/// The parameters that the oracles and coordinators of a cluster share.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// How long a batch is good for, since before it was asked for.
+    /// The lifetime of a batch, counted from its request.
     pub ttl_ns: u64,
-    /// No oracle answers when half the width of its interval is larger: the paper's ε.
+    /// The largest half width of an interval with which an oracle answers: the paper's ε.
     pub half_width_ns: u64,
-    /// From one timestamp of a batch to the next.
+    /// The distance of consecutive timestamps in a batch.
     pub step_ns: u64,
-    /// By how much a coordinator's timer may be wrong.
+    /// The maximum error of a coordinator's timer.
     pub drift: Drift,
 }
 
 impl Terms {
-    /// Those of the paper: 100 µs, 100 µs, 10 ns.
+    /// The terms of the paper: 100 µs, 100 µs, 10 ns.
     pub const K2: Terms =
         Terms { ttl_ns: 100_000, half_width_ns: 100_000, step_ns: 10, drift: Drift::WORST };
 
-    /// How long a coordinator waits between drawing a timestamp and telling the outcome, by its own
-    /// timer: 2 (TTL + ε), and what that timer may be fast.
+    /// Returns how long a coordinator waits between drawing a timestamp and returning the outcome,
+    /// by its own timer: 2 (TTL + ε), and the amount by which that timer may be fast.
     pub const fn commit_wait_ns(&self) -> u64 {
         let least = 2 * (self.ttl_ns + self.half_width_ns);
         least + self.drift.of(least)
     }
 
-    /// The same where each timestamp is asked for by itself (the paper's strawman, §4).
+    /// Returns the commit wait where each timestamp is requested by itself (the paper's strawman,
+    /// §4).
     pub const fn strawman_wait_ns(&self) -> u64 {
         let least = 2 * self.half_width_ns;
         least + self.drift.of(least)
     }
 }
 
-/// Why an oracle does not answer.
+/// The reason why an oracle does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Its clock may not be relied on.
+    /// The oracle's clock is not reliable.
     #[error("this oracle does not know the time")]
     Fenced,
-    /// Its clock is less sure than was agreed on, or has stepped back behind what it has answered.
-    #[error("this oracle knows the time within {half_width_ns} ns, and {limit_ns} were agreed on")]
+    /// The oracle's clock is less certain than the terms require, or has stepped back behind a
+    /// former answer.
+    #[error(
+        "this oracle knows the time within {half_width_ns} ns, above the limit of {limit_ns} ns"
+    )]
     Wide {
-        /// Half of what it would have to answer.
+        /// Half the width of the interval that it would have to answer.
         half_width_ns: u64,
-        /// What was agreed on.
+        /// The largest half width of the terms.
         limit_ns: u64,
     },
-    /// A ceiling has to be made durable first.
-    #[error("the reserved times are used up")]
+    /// A higher ceiling must be made durable first.
+    #[error("the reserved timestamps are used up: a higher ceiling must be made durable first")]
     Ceiling,
 }
 
-/// An oracle.
+/// A time oracle.
 #[derive(Clone, Copy, Debug)]
 pub struct Oracle {
     half_width_ns: u64,
@@ -79,18 +83,19 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// An oracle that answers above what its former lives may have answered.
+    /// Creates an oracle that answers above everything that its former incarnations may have
+    /// answered.
     pub fn above(terms: &Terms, floor: u64) -> Oracle {
         Oracle { half_width_ns: terms.half_width_ns, newest: floor, ceiling: floor }
     }
 
-    /// Everything up to there may be answered: it is durable that it may.
+    /// Allows answers up to `nanos`: the ceiling is durable.
     pub fn raise_ceiling(&mut self, nanos: u64) {
         self.ceiling = self.ceiling.max(nanos);
     }
 
-    /// The time: `now` is to be read after the question came, one reading for all that came with
-    /// it.
+    /// Returns the time. `now` must be read after the requests came; one reading serves all that
+    /// came together.
     pub fn answer(&mut self, now: Reading) -> Result<Interval, Refused> {
         if now.health != Health::Good {
             return Err(Refused::Fenced);
@@ -109,9 +114,9 @@ impl Oracle {
     }
 }
 
-/// A coordinator that asks for each timestamp by itself: the paper's strawman (§4). A transaction
-/// has started when it asks, so that what the oracle answers is not before that; it waits for
-/// [`Terms::strawman_wait_ns`].
+/// A coordinator that requests each timestamp by itself: the paper's strawman (§4). A transaction
+/// has started when it sends the request, so that the oracle's answer is not before its start; it
+/// waits for [`Terms::strawman_wait_ns`].
 #[derive(Clone, Copy, Debug)]
 pub struct Strawman {
     issuer: u32,
@@ -119,16 +124,16 @@ pub struct Strawman {
 }
 
 impl Strawman {
-    /// A coordinator that issues above what its former lives may have issued. `issuer` is never
-    /// reused.
+    /// Creates a coordinator that issues above everything that its former incarnations may have
+    /// issued. `issuer` is never reused.
     pub fn above(issuer: u32, floor: u64) -> Strawman {
         Strawman { issuer, last: floor }
     }
 
-    /// The timestamp that the answer to a transaction's question means; none, if this coordinator
-    /// has issued a later one meanwhile: it asks again.
+    /// Returns the timestamp of the answer to a transaction's request; `None` if this coordinator
+    /// has issued a later one since: it requests again.
     pub fn stamp(&mut self, answer: Interval) -> Option<Timestamp> {
-        // Moving it up instead would cost the commit wait its bound.
+        // A higher timestamp instead would break the bound of the commit wait.
         let nanos = Some(answer.latest).filter(|latest| *latest > self.last)?;
         self.last = nanos;
         Some(Timestamp { nanos, logical: 0, issuer: self.issuer })
@@ -137,14 +142,14 @@ impl Strawman {
 
 #[derive(Clone, Copy, Debug)]
 struct Batch {
-    /// The boot clock before the question left.
+    /// The boot clock before the request left.
     asked: u64,
     next: u64,
     /// No timestamp is at or above this.
     end: u64,
 }
 
-/// A coordinator's timestamps.
+/// The timestamp batches of a coordinator.
 #[derive(Clone, Copy, Debug)]
 pub struct Batches {
     terms: Terms,
@@ -155,18 +160,18 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// A coordinator that issues above what its former lives may have issued. `issuer` is never
-    /// reused.
+    /// Creates a coordinator that issues above everything that its former incarnations may have
+    /// issued. `issuer` is never reused.
     pub fn above(terms: Terms, issuer: u32, floor: u64) -> Batches {
         Batches { terms, issuer, last: floor, asked: None, batch: None }
     }
 
-    /// The next timestamp for a transaction that has started; none if a batch has to be asked for
-    /// first.
+    /// Returns the next timestamp for a transaction that has started; `None` if a batch must be
+    /// requested first.
     pub fn next(&mut self, boot_ns: u64) -> Option<Timestamp> {
         let batch = self.batch.as_mut()?;
         let elapsed = boot_ns.saturating_sub(batch.asked);
-        // The timer may be slow: it has been longer than it says.
+        // The timer may be slow: more time may have passed than it shows.
         let slack =
             if broken(rules::TTL_BY_A_SLOW_TIMER) { 0 } else { self.terms.drift.of(elapsed) };
         if elapsed + slack >= self.terms.ttl_ns
@@ -181,18 +186,19 @@ impl Batches {
         Some(Timestamp { nanos, logical: 0, issuer: self.issuer })
     }
 
-    /// A batch is about to be asked for: to be called before the question leaves (Trap A.1-A1). By
-    /// the boot clock, which counts while the machine is suspended (Trap A.1-A2).
+    /// Records that a batch is about to be requested; called before the request leaves (Trap
+    /// A.1-A1). `boot_ns` is the boot clock, which counts while the machine is suspended (Trap
+    /// A.1-A2).
     pub fn ask(&mut self, boot_ns: u64) {
         self.asked = Some(boot_ns);
     }
 
-    /// What the oracle answered to the last question.
+    /// Takes the oracle's answer to the last request.
     pub fn hear(&mut self, boot_ns: u64, answer: Interval) {
         let Some(asked) = self.asked.take() else { return };
         let asked = if broken(rules::TTL_FROM_THE_ANSWER) { boot_ns } else { asked };
         let low = answer.latest.saturating_add(self.terms.ttl_ns);
-        // Another oracle may be behind the last one (Trap A.1-A5).
+        // This oracle may be behind the last one (Trap A.1-A5).
         let next = if broken(rules::BATCH_GOES_BACK) {
             low
         } else {

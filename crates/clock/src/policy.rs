@@ -1,27 +1,30 @@
-//! What a leader does with a clock: which timestamps it draws, and when they may be shown.
+//! Timestamp policies: the timestamps that a leader draws, and when they become visible.
 
 use crate::rules;
 use crate::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 
-/// How a protocol turns readings of a clock into an order of transactions.
+/// The way in which a protocol derives an order of transactions from clock readings.
 ///
-/// A shard's timestamps grow in the order of its log, whichever policy it has; a policy says how
+/// A shard's timestamps grow in the order of its log under every policy; a policy determines how
 /// they relate to time.
 pub trait TimestampPolicy: Copy + Default + Send + Sync + 'static {
-    /// The time, in nanoseconds since the epoch, at or above which the next timestamp is drawn.
+    /// Returns the time, in nanoseconds since the epoch, at or above which the next timestamp is
+    /// drawn.
     fn next_ns(now: Reading) -> u64;
-    /// The timestamp of a snapshot that has everything that was acknowledged before now: nothing
-    /// above it is promised.
+    /// Returns the timestamp of a snapshot that has everything that was acknowledged before now.
+    /// The snapshot guarantees nothing above it.
     fn present(now: Reading) -> Timestamp;
-    /// Whether what has this timestamp may be shown.
+    /// True if a version with this timestamp may become visible.
     fn is_visible(now: Reading, at: Timestamp) -> bool;
-    /// How long it is until it may be shown, in nanoseconds, if clocks run as they should.
+    /// Returns the time until it may become visible, in nanoseconds, if clocks run at their nominal
+    /// rate.
     fn wait_ns(now: Reading, at: Timestamp) -> u64;
 }
 
-/// Spanner's: a timestamp is not below the time at which it is drawn, and is shown once it has
-/// surely passed (commit wait, §4.1.2). So transactions have the order of real time.
+/// Spanner's policy: a timestamp is not below the time at which it is drawn, and becomes visible
+/// once it has surely passed (commit wait, §4.1.2). So the order of transactions is that of real
+/// time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrueTime;
 

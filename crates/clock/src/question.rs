@@ -1,9 +1,9 @@
-//! Questions for the time, and what follows from their answers: the time was what another told
-//! after the question was sent, and before the answer was heard.
+//! Polls of other nodes' clocks, and the bounds that follow from the answers: the clock showed the
+//! answered value after the poll was sent and before the answer was received.
 //!
 //! ```text
-//!   sent ── Poll ──▶ told              at `now` it is within [told.earliest + (now − heard), told.latest + (now − sent)], give or take the drift
-//!    now ◀── answer ─┘ heard
+//!   sent ── Poll ──▶ told     at `now` the clock is at least told.earliest + (now − heard)
+//!    now ◀── answer ─┘ heard  and at most told.latest + (now − sent), plus or minus the drift
 //! ```
 
 use crate::bound::{Bound, Drift};
@@ -13,25 +13,25 @@ use meridian_machine::{Interval, NodeId};
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Another node is asked so often.
+/// The interval between polls of a node, in nanoseconds.
 pub const POLL_EVERY_NS: u64 = 200_000_000;
 
-/// A question; the answer names it.
+/// A poll; the answer repeats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Poll {
-    /// The asker's boot clock.
+    /// The polling node's boot clock.
     #[n(0)]
     pub sent: u64,
 }
 
-/// What was asked, and who has answered what.
+/// The polls that were sent, and the newest one that each node has answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Questions {
-    /// An answer is good for so long after the question.
+    /// The time after the poll for which an answer is valid, in nanoseconds.
     lasts_ns: u64,
-    /// When questions were sent that are still good for an answer.
+    /// The times of the polls whose answers are still valid.
     asked: VecDeque<u64>,
-    /// The newest question that each has answered.
+    /// The newest poll that each node has answered.
     answered: BTreeMap<NodeId, u64>,
 }
 
@@ -40,15 +40,15 @@ impl Questions {
         Questions { lasts_ns, asked: VecDeque::new(), answered: BTreeMap::new() }
     }
 
-    /// A question is asked.
+    /// Records and returns a new poll.
     pub fn ask(&mut self, boot_ns: u64) -> Poll {
         self.asked.retain(|sent| boot_ns.saturating_sub(*sent) < self.lasts_ns);
         self.asked.push_back(boot_ns);
         Poll { sent: boot_ns }
     }
 
-    /// Whether this is an answer to a question that was asked, and the first one, and no older than
-    /// what this node has answered before.
+    /// True if this is the first answer to a poll that was sent, and that poll is newer than those
+    /// that the node has answered before.
     pub fn answered(&mut self, from: NodeId, sent: u64) -> bool {
         let newer = self.answered.get(&from).is_none_or(|last| *last < sent);
         let counts = newer && self.asked.contains(&sent);
@@ -58,13 +58,13 @@ impl Questions {
         counts
     }
 
-    /// How many have ever answered.
+    /// Returns the number of nodes that have ever answered.
     pub fn answerers(&self) -> usize {
         self.answered.len()
     }
 }
 
-/// What an answer says.
+/// An answer, with the times of poll and answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub sent: u64,
@@ -77,7 +77,7 @@ impl Sample {
         self.heard.saturating_sub(self.sent)
     }
 
-    /// Where the time lies now.
+    /// Returns the interval that the answer implies now.
     pub fn on(&self, boot_ns: u64, drift: Drift) -> Interval {
         let since = |at| Bound { at, interval: self.told }.on(boot_ns, drift);
         let from = if broken(rules::ROUND_TRIP_IGNORED) { self.heard } else { self.sent };
@@ -85,7 +85,7 @@ impl Sample {
     }
 }
 
-/// The narrowest of these.
+/// Returns the sample with the narrowest interval.
 pub(crate) fn narrowest<'a>(
     samples: impl Iterator<Item = &'a Sample>,
     boot_ns: u64,

@@ -1,36 +1,37 @@
-//! The ladder: how well a node knows the time.
+//! The clock status: how well a node knows the time.
 
 use std::fmt;
 
-/// From here on it is worth a word: commits wait for about twice that.
+/// An interval with a larger half width counts as wide: commits wait for about twice that, in
+/// nanoseconds.
 pub(crate) const WIDE_NS: u64 = 10_000_000;
-/// Wider than that the time is not known.
+/// With a larger half width the time counts as unknown, in nanoseconds.
 pub(crate) const WIDEST_NS: u64 = 10_000_000_000;
 
-/// So long is out who contradicted the others.
+/// The time that a clock is not trusted after it contradicted the others, in nanoseconds.
 pub const EVICTED_FOR_NS: u64 = 10_000_000_000;
 
-/// A node goes down this ladder and up again by itself; only on the first and on the last rung it
-/// does not serve what needs the time.
+/// The status of a node's clock. A node moves through these by itself. In the first and the last
+/// status it does not serve requests that need the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
-    /// Too few have been heard yet.
+    /// Too few clocks have answered yet.
     Starting,
-    /// The interval holds the time.
+    /// The interval contains the time.
     Good,
-    /// It does, and is wide (more than 10 ms either way): commits wait long.
+    /// The interval contains the time and is wide (more than 10 ms either way): commits wait long.
     Wide,
-    /// Nobody has told anything lately: it widens with the drift.
+    /// No clock source has answered lately: the interval widens with the drift.
     FreeRunning,
-    /// Somebody contradicts what the others prove, and is not believed.
+    /// A clock source contradicts the agreement of the others, and is not trusted.
     Disrupted,
-    /// The time is not known: nobody has told it for too long, or those who do contradict each
-    /// other or this machine's own clock.
+    /// The time is not known: no clock source has answered for too long, or the sources contradict
+    /// each other or this machine's own clock.
     Fenced,
 }
 
 impl Standing {
-    /// Whether an interval may be used.
+    /// True if an interval may be used.
     pub fn is_usable(self) -> bool {
         !matches!(self, Standing::Starting | Standing::Fenced)
     }
@@ -44,17 +45,17 @@ impl Standing {
         Standing::Fenced,
     ];
 
-    /// For a message.
+    /// Returns the number of the status in messages.
     pub fn number(self) -> u8 {
         self as u8
     }
 
-    /// The inverse.
+    /// Returns the status with a number.
     pub fn of_number(number: u8) -> Option<Standing> {
         Standing::ALL.get(usize::from(number)).copied()
     }
 
-    /// As people see it.
+    /// Returns the name of the status for users.
     pub fn name(self) -> &'static str {
         match self {
             Standing::Starting => "starting",

@@ -1,17 +1,18 @@
-//! The version of a value.
+//! Timestamps, the versions of values.
 
 use minicbor::{Decode, Encode};
 use std::fmt;
 
-/// When a transaction happened. Compared lexicographically; unique for ever, because an issuer is a
-/// node id that is never reused and each issuer's timestamps only grow (Traps A.1-A4, I2).
+/// The timestamp of a transaction. Timestamps are compared lexicographically. A timestamp is unique
+/// for ever, because an issuer is a node id that is never reused and each issuer's timestamps only
+/// grow (Traps A.1-A4, I2).
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct Timestamp {
     /// Nanoseconds since the Unix epoch.
     #[n(0)]
     pub nanos: u64,
-    /// Tells apart what one issuer assigned within a nanosecond, and carries HybridTime's logical
-    /// part.
+    /// Distinguishes timestamps that one issuer assigned within a nanosecond, and carries
+    /// HybridTime's logical part.
     #[n(1)]
     pub logical: u32,
     /// The node that assigned it.
@@ -20,18 +21,18 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
-    /// Below every timestamp that is ever issued.
+    /// A timestamp below every issued one.
     pub const ZERO: Timestamp = Timestamp { nanos: 0, logical: 0, issuer: 0 };
-    /// Above every timestamp that is ever issued.
+    /// A timestamp above every issued one.
     pub const MAX: Timestamp = Timestamp { nanos: u64::MAX, logical: u32::MAX, issuer: u32::MAX };
 
-    /// The largest timestamp of a nanosecond: a snapshot at it holds everything that any issuer
-    /// assigned within it.
+    /// Returns the largest timestamp of a nanosecond: a snapshot at it holds everything that any
+    /// issuer assigned within it.
     pub const fn end_of(nanos: u64) -> Self {
         Timestamp { nanos, logical: u32::MAX, issuer: u32::MAX }
     }
 
-    /// Sixteen bytes whose order is the timestamps' order.
+    /// Returns sixteen bytes whose order is the timestamps' order.
     pub fn to_be_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.nanos.to_be_bytes());
@@ -40,7 +41,7 @@ impl Timestamp {
         bytes
     }
 
-    /// The inverse of [`Timestamp::to_be_bytes`].
+    /// Returns the timestamp of [`Timestamp::to_be_bytes`].
     pub fn from_be_bytes(bytes: [u8; 16]) -> Self {
         let word = |at: usize| {
             u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -52,7 +53,7 @@ impl Timestamp {
         }
     }
 
-    /// The next timestamp of the same issuer.
+    /// Returns the next timestamp of the same issuer.
     pub fn successor(self) -> Self {
         match self.logical.checked_add(1) {
             Some(logical) => Timestamp { logical, ..self },

@@ -1,5 +1,5 @@
-//! K2's Property 4.1 in small worlds: oracles that are wrong within their bound, coordinators whose
-//! timers are slow or fast, questions that take their time.
+//! K2's Property 4.1 in small simulations: oracles that are wrong within their bound, coordinators
+//! whose timers are slow or fast, requests that take time.
 
 use meridian_clock::oracle::{Batches, Oracle, Refused, Strawman, Terms};
 use meridian_clock::rules;
@@ -8,22 +8,22 @@ use meridian_machine::planted::plant;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Wide enough for a drift of 200 ppm to be a number.
+/// Large enough for a drift of 200 ppm to be at least a nanosecond.
 const TERMS: Terms =
     Terms { ttl_ns: 10_000_000, half_width_ns: 1_000_000, step_ns: 10_000, drift: Drift::WORST };
 
-/// A true moment on a timer that is wrong by so many millionths.
+/// Returns a true time as shown by a timer that is wrong by this many millionths.
 fn by(timer_ppm: i64, true_ns: u64) -> u64 {
     true_ns.saturating_add_signed((i128::from(true_ns) * i128::from(timer_ppm) / 1_000_000) as i64)
 }
 
-/// Transactions of one coordinator; an error names the first that is not between its start and its
-/// end.
+/// Runs transactions of one coordinator; an error names the first timestamp that is not between its
+/// transaction's start and end.
 fn run(seed: u64) -> Result<u32, String> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut oracles: Vec<Oracle> = (0..2).map(|_| Oracle::above(&TERMS, 0)).collect();
     oracles.iter_mut().for_each(|oracle| oracle.raise_ceiling(u64::MAX));
-    // The timer begins when the world does.
+    // The timer begins with the simulation.
     let ppm = [-200, 0, 200][rng.random_range(0..3)];
     let begin: u64 = 1_700_000_000_000_000_000;
     let mut now = begin;
@@ -35,8 +35,8 @@ fn run(seed: u64) -> Result<u32, String> {
         let longest = if rng.random_bool(0.001) { 12_000_000 } else { pace };
         now += rng.random_range(0..longest);
         if fast && rng.random_bool(0.05) {
-            // A batch is asked for ahead of its need, by an oracle that is exact, and is first used
-            // when it is about to be void.
+            // A batch is requested ahead of its need, from an exact oracle, and is first used when
+            // it is about to expire.
             batches.ask(timer(now));
             let answer = oracles[0].answer(Reading::at(0, Interval { earliest: now, latest: now }));
             answer.into_iter().for_each(|answer| batches.hear(timer(now), answer));
@@ -52,7 +52,7 @@ fn run(seed: u64) -> Result<u32, String> {
             now += if fast { 0 } else { rng.random_range(0..3_000_000) };
             let (half_width_ns, which) = (TERMS.half_width_ns, rng.random_range(0..2));
             let error = rng.random_range(-(half_width_ns as i64)..=half_width_ns as i64);
-            // The narrowest interval that is true is the hardest.
+            // The narrowest true interval is the hardest case.
             let shown = if fast && rng.random_bool(0.5) {
                 Interval { earliest: now, latest: now }
             } else {
@@ -60,14 +60,14 @@ fn run(seed: u64) -> Result<u32, String> {
             };
             let reading = Reading::at(0, shown);
             let Ok(answer) = oracles[which].answer(reading) else { continue };
-            // Now and then the answer is on its way for longer than a batch is good for.
+            // Some answers take longer than the lifetime of a batch.
             let delay = if rng.random_bool(0.05) { 20_000_000 } else { 3_000_000 };
             now += if fast { 0 } else { rng.random_range(0..delay) };
             batches.hear(timer(now), answer);
         };
         drawn += 1;
         if at <= last {
-            return Err(format!("{at} comes after {last}"));
+            return Err(format!("{at} is drawn after {last}"));
         }
         last = at;
         // The wait is measured by the same timer, from the draw on.
@@ -90,8 +90,8 @@ fn a_timestamp_is_between_the_start_and_the_end_of_its_transaction() {
     }
 }
 
-/// A question for each transaction: less waiting at the end, and a trip to the oracle at the
-/// beginning.
+/// The strawman requests each timestamp by itself: a shorter wait at the end, and a round trip to
+/// the oracle at the beginning.
 #[test]
 fn a_timestamp_that_was_asked_for_by_itself_is_between_them_too() {
     for seed in 0..30 {
@@ -115,9 +115,9 @@ fn a_timestamp_that_was_asked_for_by_itself_is_between_them_too() {
             now += rng.random_range(0..500_000);
             let Some(at) = strawman.stamp(answer) else { continue };
             drawn += 1;
-            assert!(at > last, "seed {seed}: {at} comes after {last}");
+            assert!(at > last, "seed {seed}: {at} is drawn after {last}");
             last = at;
-            // The wait, by a timer that may be fast.
+            // The wait is measured by a timer that may be fast.
             let end = now + TERMS.strawman_wait_ns() * 1_000_000 / (1_000_000 + ppm) as u64;
             assert!(
                 start < at.nanos && at.nanos <= end,
@@ -147,8 +147,8 @@ fn an_oracle_that_is_not_sure_enough_or_was_set_back_does_not_answer() {
     oracle.raise_ceiling(2_000_000);
     let first = oracle.answer(at(1_000_000)).unwrap();
     let again = oracle.answer(at(1_000_000)).unwrap();
-    assert!(again.latest > first.latest, "it grows even when the clock does not");
-    // It covers for a small step back by being less sure; not for a large one.
+    assert!(again.latest > first.latest, "the answer grows even if the clock does not");
+    // A small step back widens the interval; a large one is refused.
     assert!(oracle.answer(at(950_000)).is_ok());
     assert!(matches!(oracle.answer(at(800_000)), Err(Refused::Wide { .. })));
     assert!(matches!(
@@ -158,8 +158,8 @@ fn an_oracle_that_is_not_sure_enough_or_was_set_back_does_not_answer() {
     let fenced = Reading { health: Health::Fenced, ..at(1_100_000) };
     assert_eq!(oracle.answer(fenced), Err(Refused::Fenced));
     assert_eq!(oracle.answer(at(2_000_000)), Err(Refused::Ceiling));
-    // 2 (100 µs + 100 µs), and 200 millionths of that for a timer that is fast: the 400.08 µs of
-    // the paper.
+    // 2 (100 µs + 100 µs), plus 200 millionths of that for a fast timer: the 400.08 µs of the
+    // paper.
     assert!(
         (400_080..400_085).contains(&terms.commit_wait_ns())
             && terms.strawman_wait_ns() < terms.commit_wait_ns()

@@ -1,5 +1,5 @@
-//! Cluster time in small worlds: members whose boot clocks run at rates of their own, messages that
-//! are late or lost, processes and machines that start again.
+//! Cluster time in small simulations: members whose boot clocks run at different rates, late or
+//! lost messages, restarts of processes and machines.
 
 use meridian_clock::Standing;
 use meridian_clock::cluster::{Anchor, BOUND_LASTS_NS, ClusterClock, Shown};
@@ -27,14 +27,15 @@ enum Event {
 
 struct Member {
     clock: Option<ClusterClock>,
-    /// True time of the boot, boots so far, and by how much in a billion the boot clock is fast.
+    /// True time of the boot, the number of boots, and the rate error of the boot clock in
+    /// billionths.
     booted: u64,
     boots: u64,
     ppb: i64,
-    /// What it has gained before it ran at this rate.
+    /// The lead that the boot clock had before it ran at this rate.
     ahead: i64,
     runs_since: u64,
-    /// What a hypervisor has taken from the boot clock.
+    /// The time that a hypervisor has taken from the boot clock.
     lost_ns: u64,
     still_until: u64,
     life: u32,
@@ -51,7 +52,7 @@ impl Member {
             + (i128::from(since) * i128::from(self.ppb) / 1_000_000_000) as i64) as u64
     }
 
-    /// From now on it runs at another rate.
+    /// Changes the rate of the boot clock from now on.
     fn runs(&mut self, now: u64, ppb: i64) {
         self.ahead = self.boot_ns(now) as i64 - (now - self.booted - self.lost_ns) as i64;
         (self.runs_since, self.ppb) = (now, ppb);
@@ -67,11 +68,11 @@ struct World {
     delay_ns: u64,
     loss: f64,
     cut: Option<(usize, u64)>,
-    /// The greatest `earliest` that anybody has read.
+    /// The greatest `earliest` of any reading.
     passed: u64,
     read: [u64; 2],
     widest: u64,
-    /// Somebody's boot clock breaks the bound: what anybody reads may be wrong.
+    /// True if a boot clock breaks the drift bound: readings may be wrong.
     lies: bool,
 }
 
@@ -151,7 +152,7 @@ impl World {
         match event {
             Event::Begin { reboot } => {
                 if reboot {
-                    // Somebody has set it meanwhile.
+                    // An operator has set the system clock meanwhile.
                     there.system_offset -= self.rng.random_range(0..S as i64);
                     (there.booted, there.boots, there.lost_ns) = (now, there.boots + 1, 0);
                     (there.ahead, there.runs_since) = (0, now);
@@ -172,7 +173,7 @@ impl World {
                 self.push(after, me, Event::Begin { reboot });
             }
             Event::StandStill { for_ns } => {
-                // A paused virtual machine: its boot clock does not know.
+                // A virtual machine was paused: its boot clock does not count that time.
                 there.lost_ns += for_ns;
                 there.still_until = now + for_ns;
             }
@@ -219,7 +220,7 @@ impl World {
                     if !self.lies && self.passed > interval.latest {
                         let late = self.passed - interval.latest;
                         return Err(format!(
-                            "{me} reads {interval}, which is {late} ns over, at {now}: {clock:?}"
+                            "{me} reads {interval}, which ends {late} ns too early, at {now}: {clock:?}"
                         ));
                     }
                     self.passed = self.passed.max(interval.earliest);
@@ -245,7 +246,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything goes wrong for a while, and then nothing.
+    /// Runs with many faults for a while, and then without any.
     fn run(&mut self, stand_still: bool) -> Result<(), String> {
         let began = self.now;
         for member in 0..self.members.len() {
@@ -286,16 +287,16 @@ fn a_reading_is_never_above_one_that_begins_later_wherever_that_is() {
         }
         let [good, all] = world.read;
         assert!(good == all && all > 100, "seed {seed}: {good} of {all} readings are good");
-        // Half a round trip, and what drifts until the next one; some worlds are still on their way
-        // together.
+        // Half a round trip, plus the drift until the next one; some simulations have not converged
+        // yet.
         let close = world.delay_ns + 300_000;
         wide += u32::from(world.widest > close);
     }
-    assert!(wide <= 3, "{wide} of 150 worlds are not close together");
+    assert!(wide <= 3, "{wide} of 150 simulations have not converged");
 }
 
-/// All members' readings at one moment, of those that say that they know it: each two have a moment
-/// in common, or somebody is wrong.
+/// True if the usable readings of all members at one moment have no time in common: then one of
+/// them is wrong.
 fn is_wrong(world: &World) -> bool {
     let reading = |member: &Member| member.clock.as_ref()?.reading(member.boot_ns(world.now));
     let all = world.members.iter().filter_map(reading).filter(|(_, standing)| standing.is_usable());
@@ -305,13 +306,13 @@ fn is_wrong(world: &World) -> bool {
     latest_begin > first_end
 }
 
-/// A member's boot clock breaks the bound, for half a minute: how long anybody's readings are wrong
-/// without a break.
+/// Breaks the drift bound of a member's boot clock for half a minute. Returns how long readings are
+/// wrong without a break, in nanoseconds.
 fn longest_wrong(seed: u64) -> u64 {
     let mut world = World::new(seed, [3, 3, 4, 5][seed as usize % 4]);
     (0..world.members.len())
         .for_each(|member| world.push(0, member, Event::Begin { reboot: false }));
-    world.until(world.now + 10 * S).expect("nothing is wrong yet");
+    world.until(world.now + 10 * S).expect("no reading is wrong yet");
     world.lies = true;
     let (who, fast) = (world.rng.random_range(0..world.members.len()), world.rng.random_bool(0.5));
     let ppb = world.rng.random_range(400_000..50_000_000);
@@ -319,7 +320,7 @@ fn longest_wrong(seed: u64) -> u64 {
     world.members[who].runs(now, if fast { ppb } else { -ppb });
     let (mut since, mut longest) = (None, 0);
     for _ in 0..600 {
-        world.until(world.now + 50 * MS).expect("lies are no errors");
+        world.until(world.now + 50 * MS).expect("wrong readings are not errors now");
         let wrong_since = is_wrong(&world).then(|| *since.get_or_insert(world.now));
         longest = longest.max(wrong_since.map_or(0, |since| world.now - since));
         since = wrong_since;
@@ -349,8 +350,8 @@ fn each_rule_that_is_broken_shows() {
     }
 }
 
-/// A virtual machine that stood still has a boot clock that is wrong by more than anybody allows
-/// for: what it reads may be false, and it comes back by itself.
+/// The boot clock of a virtual machine that was paused is wrong by more than the drift bound. Its
+/// readings may be wrong, and it recovers by itself.
 #[test]
 fn who_stood_still_finds_back() {
     for seed in 1_000..1_060 {
@@ -376,7 +377,7 @@ fn who_asks_nobody_knows_nothing_and_who_is_alone_knows_at_once() {
     let shown = Shown { sent: 7, value: 1 << 60, steady: true };
     clock.hear(10 * S, NodeId(2), shown);
     clock.hear(10 * S, NodeId(9), shown);
-    assert_eq!(clock.reading(10 * S), None, "nobody was asked that");
+    assert_eq!(clock.reading(10 * S), None, "no poll was sent for these answers");
 
     let mut alone = ClusterClock::begin(Vec::new(), 1, S, 5 * S, None);
     let anchor = alone.anchor(1, S);
@@ -393,7 +394,7 @@ fn nobody_follows_one_who_is_hours_ahead_and_he_is_named() {
     let (_, poll) = clock.poll(2 * S)[0];
     clock.hear(2 * S, NodeId(2), Shown { sent: poll.sent, value: 60_000 * S, steady: false });
     assert_eq!((clock.far(), clock.reading(2 * S)), (Some(NodeId(2)), None));
-    // Until somebody has set it.
+    // An operator has set the other system clock.
     let (_, poll) = clock.poll(3 * S)[0];
     clock.hear(3 * S, NodeId(2), Shown { sent: poll.sent, value: 50_001 * S, steady: false });
     assert_eq!(clock.far(), None);

@@ -1,5 +1,5 @@
-//! Time masters and daemons in small worlds: references that lie, stop, jump and vanish; messages
-//! that are late or lost; boot clocks that break their bound.
+//! Time masters and daemons in small simulations: references that are wrong, stop, jump and vanish;
+//! late or lost messages; boot clocks that break the drift bound.
 
 use meridian_clock::daemon::{Daemon, Told, Voice};
 use meridian_clock::question::{POLL_EVERY_NS, Poll};
@@ -21,28 +21,29 @@ enum Event {
     Read,
 }
 
-/// How a reference is wrong.
+/// The error of a reference.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Lie {
     None,
-    /// By so much, while it claims to be as exact as ever.
+    /// It is off by this many nanoseconds, while its stated error is unchanged.
     Off(i64),
-    /// More and more, by so much in a billion.
+    /// It moves away at this rate, in billionths.
     Away(i64),
-    /// It shows this.
+    /// It always shows this.
     Frozen(u64),
-    /// It has put a leap second somewhere else than the others: half of it at most, for a while.
+    /// It smears a leap second differently: by up to half a second, for a while.
     Smeared,
 }
 
 struct Node {
     daemon: Daemon,
     booted: u64,
-    /// By how much in a billion its boot clock is fast, since when, and what it was ahead then.
+    /// The rate error of the boot clock in billionths, since when it applies, and the lead that the
+    /// clock had then.
     ppb: i64,
     since: u64,
     ahead: i64,
-    /// Its reference is this exact; nothing for a node that is no master.
+    /// The error of its reference; none for a node that is no master.
     exact_ns: Option<u64>,
     lie: (Lie, u64),
     gone_until: u64,
@@ -55,7 +56,7 @@ impl Node {
         (now - self.booted).saturating_add_signed(self.ahead + fast as i64)
     }
 
-    /// From now on it runs at another rate.
+    /// Changes the rate of the boot clock from now on.
     fn runs(&mut self, now: u64, ppb: i64) {
         self.ahead = self.boot_ns(now) as i64 - (now - self.booted) as i64;
         (self.since, self.ppb) = (now, ppb);
@@ -70,7 +71,7 @@ impl Node {
                 (i128::from(now - since) * i128::from(ppb) / 1_000_000_000) as i64,
             ),
             (Lie::Frozen(at), _) => at,
-            // A day's smear in a minute: up to half a second away, and back.
+            // A day's smear within a minute: up to half a second away, and back.
             (Lie::Smeared, since) => {
                 let phase = (now - since) % (60 * S);
                 now + phase.min(60 * S - phase) / 60
@@ -90,18 +91,20 @@ struct World {
     pushed: u64,
     delay_ns: u64,
     loss: f64,
-    /// Good readings and all of them, since somebody cleared it; and the widest good one.
+    /// The number of good readings and of all readings since the last reset, and the widest good
+    /// one.
     read: (u32, u32),
     widest: u64,
-    /// Whoever need not be right: its boot clock breaks the bound.
+    /// The node that may be wrong, because its boot clock breaks the drift bound.
     broken: Option<usize>,
-    /// Since when it has been usable and wrong, of whoever need not be right.
+    /// Since when that node has had a usable, wrong reading.
     wrong_since: Option<u64>,
     longest_wrong: u64,
 }
 
 impl World {
-    /// The first `masters` nodes have references; of the last of them an oscillator, if `atomic`.
+    /// Creates a simulation in which the first `masters` nodes have references; the last of them
+    /// has an oscillator if `atomic`.
     fn new(seed: u64, masters: usize, others: usize, atomic: bool) -> World {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let now = 1_700_000_000 * S;
@@ -118,7 +121,7 @@ impl World {
             Node {
                 daemon,
                 booted: now - rng.random_range(1..100_000 * S),
-                // The oscillator is as good as it says.
+                // The oscillator keeps its drift.
                 ppb: if oscillates {
                     rng.random_range(-900..=900)
                 } else {
@@ -211,7 +214,7 @@ impl World {
                     if wrong && self.broken != Some(me) {
                         let late = now as i64 - interval.earliest as i64;
                         return Err(format!(
-                            "{me} reads {interval}, {standing}, {late} ns after whose beginning it is"
+                            "{me} reads {interval}, {standing}; the time is {late} ns after its beginning"
                         ));
                     }
                 }
@@ -256,8 +259,8 @@ impl World {
         }
     }
 
-    /// As many lie as may, always the same ones, in many ways; masters come and go. Then nothing is
-    /// wrong any more.
+    /// Makes as many masters wrong as may be, always the same ones, in many ways; masters fail and
+    /// return. Then nothing is wrong any more.
     fn run(&mut self) -> Result<(), String> {
         let liars = (self.masters - 1) / 2;
         let began = self.now;
@@ -275,7 +278,7 @@ impl World {
                 self.nodes[who].gone_until = self.now + for_ns;
             }
             if self.rng.random_bool(0.3) {
-                // Within the bound: nobody is to notice.
+                // The rate stays within the bound: no node may notice it.
                 let who = self.rng.random_range(0..self.nodes.len());
                 if self.nodes[who].exact_ns.is_some() || who >= self.masters {
                     let ppb = self.rng.random_range(-190_000..=190_000);
@@ -305,7 +308,7 @@ fn every_reading_holds_the_time_if_no_more_masters_lie_than_may() {
         world.run().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
         let (good, all) = world.read;
         assert!(good == all && all > 100, "seed {seed}: {good} of {all} readings are good");
-        // A round trip and a reference, and what drifts meanwhile.
+        // A round trip and a reference's error, plus the drift meanwhile.
         let wide = 20 * world.delay_ns + 3 * MS + 600_000;
         assert!(world.widest < wide, "seed {seed}: {} ns", world.widest);
     }
@@ -326,11 +329,11 @@ fn each_rule_that_is_broken_shows() {
     }
 }
 
-/// A node whose boot clock breaks the bound by some factor, and for half a minute cannot be put
-/// right by anybody.
+/// Makes a node's boot clock break the drift bound by some factor for half a minute, in which no
+/// other node can correct it.
 fn run_fast(seed: u64) -> World {
     let mut world = World::new(seed, 3, 2, false);
-    world.until(world.now + 5 * S).expect("nothing is wrong yet");
+    world.until(world.now + 5 * S).expect("no reading is wrong yet");
     let who = world.rng.random_range(0..world.nodes.len());
     world.broken = Some(who);
     let ppb = [-1, 1][world.rng.random_range(0..2)] * world.rng.random_range(400_000..50_000_000);
@@ -349,7 +352,7 @@ fn a_node_whose_clock_breaks_the_bound_is_soon_fenced() {
     assert!(slow.len() <= 3, "{slow:?}");
 }
 
-/// A machine that was suspended, or moved, and whose boot clock does not know.
+/// A machine was suspended or moved, and its boot clock does not count that time.
 #[test]
 fn who_stood_still_notices_and_finds_back() {
     for seed in 0..60 {
@@ -382,9 +385,9 @@ fn a_master_that_lies_is_named_and_tells_nobody() {
     };
     let liar = &world.nodes[0];
     assert!(liar.daemon.tell(liar.boot_ns(world.now), Poll { sent: 1 }).interval.is_none());
-    assert!(standing(&world, 0).is_usable(), "it knows the time from the others");
-    assert_eq!(standing(&world, 3), Standing::Good, "who says nothing disturbs nobody");
-    // A reference that lies to everybody but its own node, as a network in between could have it.
+    assert!(standing(&world, 0).is_usable(), "the master knows the time from the other masters");
+    assert_eq!(standing(&world, 3), Standing::Good, "a silent master disturbs no node");
+    // The reference is wrong at one other node only, as a network in between could make it.
     let boot_ns = world.nodes[3].boot_ns(world.now);
     let (_, poll) = world.nodes[3].daemon.poll(boot_ns)[0];
     let interval = Some(Interval::around(world.now + S, MS));
@@ -403,9 +406,9 @@ fn who_hears_nobody_goes_on_freely_and_wider_and_garbage_is_not_heard() {
         |sent, earliest, latest| Told { sent, interval: Some(Interval { earliest, latest }) };
     daemon.hear(10 * S, NodeId(1), told(7, 5, 6));
     daemon.hear(10 * S, NodeId(2), told(poll.sent, 5, 6));
-    assert_eq!(daemon.reading(10 * S), None, "that was not asked, and not of him");
+    assert_eq!(daemon.reading(10 * S), None, "no poll was sent for these answers");
     daemon.hear(10 * S, NodeId(1), told(poll.sent, 6, 5));
-    assert_eq!(daemon.reading(10 * S), None, "that is no interval");
+    assert_eq!(daemon.reading(10 * S), None, "the interval ends before it begins");
     let (_, poll) = daemon.poll(11 * S)[0];
     daemon.hear(11 * S, NodeId(1), told(poll.sent, 50 * S, 50 * S + 1));
     assert_eq!(daemon.reading(11 * S).unwrap().1, Standing::Good);
@@ -414,7 +417,7 @@ fn who_hears_nobody_goes_on_freely_and_wider_and_garbage_is_not_heard() {
     assert_eq!(daemon.reading(until - S).unwrap().1, Standing::FreeRunning);
     assert_eq!(daemon.reading(until + 30 * S).unwrap().1, Standing::Fenced);
     assert!(bound.on(until, Drift::WORST).half_width_ns() <= 10 * S);
-    // Two that contradict each other, of which nobody knows who lies.
+    // Two masters contradict each other, and neither is known to be right.
     let mut daemon = Daemon::new(vec![NodeId(1), NodeId(2)], false);
     let (_, poll) = daemon.poll(10 * S)[0];
     daemon.hear(10 * S, NodeId(1), told(poll.sent, 50 * S, 51 * S));
@@ -422,7 +425,8 @@ fn who_hears_nobody_goes_on_freely_and_wider_and_garbage_is_not_heard() {
     assert_eq!(daemon.reading(10 * S).unwrap().1, Standing::Fenced);
 }
 
-/// A node's own sources share a machine, and are one voice; among them a minority may lie.
+/// A node's own sources share a machine, and count as one clock source; a minority of them may be
+/// wrong.
 #[test]
 fn a_source_that_contradicts_the_others_is_named_and_two_that_do_so_tell_nothing() {
     let bound = |nanos: u64| Bound { at: 10 * S, interval: Interval::around(nanos, MS) };
@@ -433,7 +437,7 @@ fn a_source_that_contradicts_the_others_is_named_and_two_that_do_so_tell_nothing
     let (interval, standing) = daemon.reading(10 * S).unwrap();
     assert_eq!((standing, daemon.demoted()), (Standing::Disrupted, &[Voice::Source(1)][..]));
     assert!(interval.earliest <= 50 * S && 50 * S <= interval.latest);
-    // Nobody knows which of two lies, unless others say so.
+    // Of two sources neither is known to be wrong, unless masters decide.
     for masters in [0, 2] {
         let mut daemon = Daemon::new((1..=masters).map(NodeId).collect(), true);
         if let Some((_, poll)) = daemon.poll(10 * S).first() {

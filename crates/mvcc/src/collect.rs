@@ -1,25 +1,26 @@
-//! Removing versions that nobody may read any more.
+//! Garbage collection: removal of versions that no read needs any more.
 //!
 //! ```text
 //! time
 //!  40 |    a3
 //! ----+---- horizon 30: reads at 30 and later must see what they saw
-//!  25 |            d  tombstone         goes: nothing below it stays, so that *absent* says the same
-//!  20 |    a2      d1                   a2 stays, it is what a read at 30 sees; d1 goes
-//!  10 |    a1      b1                   a1 goes, b1 stays
+//!  25 |            d  tombstone    removed: no older version stays, so *absent* reads the same
+//!  20 |    a2      d1              a2 stays, a read at 30 sees it; d1 is removed
+//!  10 |    a1      b1              a1 is removed, b1 stays
 //!     +--------------------
 //! ```
 //!
 //! Invariants:
-//! 1. A read at or above the horizon answers the same before, during and after a collection.
-//! 2. A read below the horizon is refused, never answered from what happens to be left: readers are
-//!    told of the horizon first ([`Recent::raise_horizon`]), and the horizon is written to the
-//!    store in the same batch as any removals: an earlier batch may have failed, on a full disk.
-//! 3. The horizon does not pass what Recent has not settled: a tombstone is not removed above a
-//!    version that comes later.
+//! 1. A read at or above the horizon returns the same before, during and after a collection.
+//! 2. A read below the horizon is refused, never answered from the versions that happen to be left.
+//!    The horizon is raised for readers first ([`Recent::raise_horizon`]), and is written to the
+//!    store in the same batch as any removals, because an earlier batch may have failed on a full
+//!    disk.
+//! 3. The horizon does not pass what Recent has not flushed: a tombstone is not removed above an
+//!    older version that is flushed later.
 //!
-//! Incremental: chunk by chunk over the keys, each chunk a batch of its own; a collection that is
-//! broken off is simply begun again.
+//! Collection is incremental: chunk by chunk over the keys, each chunk a batch of its own. An
+//! interrupted collection is simply begun again.
 
 use crate::{Batch, KeyRange, Recent, Snapshot, SpaceId, Store, StoreError, StoredVersion};
 use meridian_clock::Timestamp;
@@ -28,8 +29,8 @@ use std::collections::VecDeque;
 /// The name of the fact that holds a space's horizon.
 pub const HORIZON: &str = "horizon";
 
-/// The oldest timestamp at which a space can be read, as its store knows it: what a new [`Recent`]
-/// is told.
+/// Returns the oldest timestamp at which a space can be read, according to its store. A new
+/// [`Recent`] is created with it.
 pub fn horizon(store: &dyn Store, space: SpaceId) -> Result<Timestamp, StoreError> {
     let Some(bytes) = store.fact(space, HORIZON)? else { return Ok(Timestamp::ZERO) };
     let bytes = <[u8; 16]>::try_from(bytes).map_err(|found| StoreError::Damaged {
@@ -39,32 +40,32 @@ pub fn horizon(store: &dyn Store, space: SpaceId) -> Result<Timestamp, StoreErro
     Ok(Timestamp::from_be_bytes(bytes))
 }
 
-/// How far a horizon may go: to what was closed a retention ago, not to what is closed now and
-/// older than that. Where nobody writes, the newest commit may be older than any retention; who
-/// begins to read it reads for as long as anybody.
+/// The horizon that a retention allows: what was closed a retention ago, not a closed timestamp
+/// that lies a retention back. In a shard without writes the newest commit may be older than any
+/// retention, and a reader that begins to read it may read it for a whole retention.
 #[derive(Debug)]
 pub struct Retained {
-    /// What was closed, and when that was seen, nanoseconds since the epoch; oldest first, and at
-    /// most [`STEPS`](Self::STEPS) and two.
+    /// Closed timestamps, and when each was seen, nanoseconds since the epoch; oldest first, and at
+    /// most [`STEPS`](Self::STEPS) + 2.
     closed: VecDeque<(u64, Timestamp)>,
 }
 
 impl Retained {
-    /// A horizon moves so many times in a retention, mostly.
+    /// The usual number of times that a horizon moves within a retention.
     pub const STEPS: u64 = 16;
 
-    /// Of a space of whose past nothing else is known: what is complete is taken to have been
-    /// closed when it was now.
+    /// Creates the state for a space without a known past: `complete` counts as closed at its own
+    /// time.
     pub fn since(complete: Timestamp) -> Self {
         Retained { closed: [(complete.nanos, complete)].into() }
     }
 
-    /// Notes what is closed now; the horizon for somebody who keeps versions for `retention_ns`.
+    /// Records the present closed timestamp. Returns the horizon for a retention of `retention_ns`.
     pub fn horizon(&mut self, now_ns: u64, retention_ns: u64, closed: Timestamp) -> Timestamp {
         let due = |(seen, known): &(u64, Timestamp)| {
             closed > *known && now_ns >= seen.saturating_add(retention_ns / Self::STEPS)
         };
-        // A clock that was ahead holds nothing back.
+        // A clock that was ahead before must not hold the horizon back.
         self.closed.iter_mut().for_each(|(seen, _)| *seen = now_ns.min(*seen));
         if self.closed.back().is_none_or(due) {
             self.closed.push_back((now_ns, closed));
@@ -81,25 +82,26 @@ impl Retained {
 /// One pass over a space's versions.
 #[derive(Clone, Debug)]
 pub struct Collector {
-    /// Where the versions are, and whose horizon it is: shards share a space after a split.
+    /// The space of the versions, and the shard whose horizon it is: shards share a space after a
+    /// split.
     space: SpaceId,
     shard: SpaceId,
     horizon: Timestamp,
-    /// What is left to look at, the last first.
+    /// The ranges that are left, the last first.
     left: Vec<KeyRange>,
 }
 
 impl Collector {
-    /// Begins a pass that removes what no read at or above `horizon` needs. From now on nobody
-    /// reads below it.
+    /// Begins a pass that removes versions that no read at or above `horizon` needs. From now on
+    /// every read below it is refused.
     ///
-    /// The caller knows that no version at or below `horizon` is still to be installed (it is below
-    /// the safe time).
+    /// The caller guarantees that no version at or below `horizon` is still to be installed (the
+    /// horizon is below the safe time).
     pub fn begin(recent: &Recent, space: SpaceId, horizon: Timestamp) -> Self {
         Self::within(recent, space, space, vec![KeyRange::all()], horizon)
     }
 
-    /// The same for a shard that has only these ranges of a space.
+    /// Begins a pass for a shard that has only these ranges of a space.
     pub fn within(
         recent: &Recent,
         space: SpaceId,
@@ -114,14 +116,14 @@ impl Collector {
         Collector { space, shard, horizon, left: ranges }
     }
 
-    /// The horizon of this pass.
+    /// Returns the horizon of this pass.
     pub fn horizon(&self) -> Timestamp {
         self.horizon
     }
 
-    /// The next batch, to be applied before the next step; `None` when the pass is done. It looks
-    /// at about `limit_bytes` of versions, so that a batch may well be empty: it need not be
-    /// applied then.
+    /// Returns the next batch, to be applied before the next step; `None` when the pass is done. A
+    /// step examines about `limit_bytes` of versions, so that a batch may be empty; an empty batch
+    /// need not be applied.
     pub fn step(
         &mut self,
         snapshot: &dyn Snapshot,
@@ -150,7 +152,7 @@ impl Collector {
     }
 }
 
-/// Of one key's versions, newest first, those that no read at or above the horizon needs.
+/// Returns those of one key's versions, newest first, that no read at or above the horizon needs.
 fn superseded(versions: &[StoredVersion], horizon: Timestamp) -> &[StoredVersion] {
     let below = &versions[versions.partition_point(|found| found.version.at > horizon)..];
     match below.first() {
@@ -193,13 +195,14 @@ mod tests {
     #[test]
     fn what_was_the_newest_commit_can_be_read_for_a_retention() {
         let mut retained = Retained::since(at(100));
-        // Nothing was written for long; then a timestamp is closed, and somebody reads what was the
-        // newest commit until then.
+        // Nothing was written for long; then a timestamp is closed, and a reader reads the newest
+        // commit until then.
         assert_eq!(retained.horizon(1_000, 160, at(100)), at(100));
         assert_eq!(retained.horizon(1_001, 160, at(1_001)), at(100));
         assert_eq!(retained.horizon(1_160, 160, at(1_160)), at(100));
         assert_eq!(retained.horizon(1_161, 160, at(1_161)), at(1_001));
-        // However often it is asked, it keeps little; and what is closed holds it back.
+        // The state stays small however often this is called, and the closed timestamp bounds the
+        // horizon.
         (2_000..3_000).for_each(|now| assert!(retained.horizon(now, 160, at(now)) < at(now - 159)));
         assert!(retained.closed.len() <= 18, "{}", retained.closed.len());
         assert_eq!(retained.horizon(9_000, 160, at(50)), at(50));

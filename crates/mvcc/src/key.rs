@@ -53,8 +53,7 @@ macro_rules! bytes_newtype {
 
         impl<'b, C> Decode<'b, C> for $name {
             fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, DecodeError> {
-                // Within what was received: a length beyond the input is an error before anything
-                // is allocated.
+                // The length is checked against the input before anything is allocated.
                 d.bytes().map($name::from)
             }
         }
@@ -72,12 +71,12 @@ bytes_newtype!(
     Key
 );
 bytes_newtype!(
-    /// A value: bytes that nobody below SQL looks into. Cheap to clone.
+    /// A value: bytes that only SQL interprets. Cheap to clone.
     Value
 );
 
 impl Key {
-    /// The smallest key above this one.
+    /// Returns the smallest key above this one.
     pub fn successor(&self) -> Key {
         let mut bytes = Vec::with_capacity(self.len() + 1);
         bytes.extend_from_slice(self);
@@ -92,24 +91,24 @@ pub struct KeyRange {
     /// The first key.
     #[n(0)]
     pub start: Key,
-    /// The first key beyond; `None` has no end.
+    /// The first key beyond; `None` if the range has no end.
     #[n(1)]
     pub end: Option<Key>,
 }
 
 impl KeyRange {
-    /// Every key there is.
+    /// Returns the range of all keys.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Exactly one key.
+    /// Returns the range of exactly one key.
     pub fn point(key: Key) -> Self {
         let end = Some(key.successor());
         KeyRange { start: key, end }
     }
 
-    /// Every key that begins with these bytes.
+    /// Returns the range of every key that begins with these bytes.
     pub fn prefix(prefix: &[u8]) -> Self {
         let mut end = prefix.to_vec();
         while end.last() == Some(&u8::MAX) {
@@ -119,7 +118,7 @@ impl KeyRange {
         KeyRange { start: prefix.into(), end: end.map(Key::from) }
     }
 
-    /// What is left of a scan that comes to `key` next.
+    /// Returns the part of a scan that is left when it comes to `key` next.
     pub fn from_key(&self, key: &Key, reverse: bool) -> KeyRange {
         match reverse {
             false => KeyRange { start: key.clone(), end: self.end.clone() },
@@ -127,12 +126,12 @@ impl KeyRange {
         }
     }
 
-    /// Whether a key lies within.
+    /// True if the range contains a key.
     pub fn contains(&self, key: &[u8]) -> bool {
         &*self.start <= key && self.end.as_ref().is_none_or(|end| key < &**end)
     }
 
-    /// Whether every key of another range lies within.
+    /// True if the range contains every key of another range.
     pub fn contains_range(&self, other: &KeyRange) -> bool {
         let ends_before = match (&other.end, &self.end) {
             (_, None) => true,
@@ -142,7 +141,7 @@ impl KeyRange {
         other.is_empty() || (self.start <= other.start && ends_before)
     }
 
-    /// Whether this range goes at least as far as another.
+    /// True if this range ends at or after another one's end.
     pub fn reaches(&self, other: &KeyRange) -> bool {
         match (&self.end, &other.end) {
             (None, _) => true,
@@ -151,7 +150,7 @@ impl KeyRange {
         }
     }
 
-    /// Whether two ranges share a key.
+    /// True if two ranges share a key.
     pub fn overlaps(&self, other: &KeyRange) -> bool {
         let below = |start: &Key, end: &Option<Key>| end.as_ref().is_none_or(|end| start < end);
         !self.is_empty()
@@ -160,7 +159,7 @@ impl KeyRange {
             && below(&other.start, &self.end)
     }
 
-    /// What two ranges have in common.
+    /// Returns the intersection of two ranges.
     pub fn common(&self, other: &KeyRange) -> KeyRange {
         let end = match (&self.end, &other.end) {
             (Some(one), Some(two)) => Some(one.min(two).clone()),
@@ -169,7 +168,7 @@ impl KeyRange {
         KeyRange { start: self.start.clone().max(other.start.clone()), end }
     }
 
-    /// The keys below one, and those from it on.
+    /// Splits the range into the keys below `key` and those from it on.
     pub fn cut(self, key: &Key) -> (KeyRange, KeyRange) {
         (
             KeyRange { start: self.start, end: Some(key.clone()) },
@@ -177,7 +176,7 @@ impl KeyRange {
         )
     }
 
-    /// The one key of the range, if it holds exactly one.
+    /// Returns the key of the range if it contains exactly one.
     pub fn as_point(&self) -> Option<&Key> {
         let end = self.end.as_ref()?;
         let one = end.len() == self.start.len() + 1
@@ -186,7 +185,7 @@ impl KeyRange {
         one.then_some(&self.start)
     }
 
-    /// Whether no key lies within.
+    /// True if the range contains no key.
     pub fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| *end <= self.start)
     }

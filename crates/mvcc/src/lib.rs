@@ -1,7 +1,7 @@
-//! Versions by (key, timestamp).
+//! Multi-version storage: versions by (key, timestamp).
 //!
-//! A database keeps every value it ever had, for a while: a write at a timestamp never overwrites,
-//! it adds a version, and a read at a timestamp sees the newest version at or below it.
+//! A database keeps every value for a while: a write at a timestamp never overwrites, it adds a
+//! version, and a read at a timestamp sees the newest version at or below it.
 //!
 //! ```text
 //! time
@@ -12,10 +12,10 @@
 //!          a     b       c         a read at 25 sees a2, b1 and no c
 //! ```
 //!
-//! New versions stand in [`Recent`], in memory; the world settles them into a [`Store`] behind it,
-//! unsynced, and a checkpoint of the store is what frees the log. Readers look into Recent, then
-//! into a snapshot of the store. What lies below a horizon and was superseded is removed by a
-//! [`Collector`]; a read below the horizon is an error.
+//! New versions are installed in [`Recent`], in memory. The host flushes them into a [`Store`]
+//! behind it, unsynced, and a checkpoint of the store frees the log. Readers look into Recent, then
+//! into a snapshot of the store. A [`Collector`] removes superseded versions below a horizon; a
+//! read below the horizon is an error.
 
 mod collect;
 mod key;

@@ -3,14 +3,14 @@
 //! The order matters: **Recent first, then a snapshot of the store, then the horizon.**
 //!
 //! ```text
-//!   settler     store.apply(v) ─────────▶ recent.settled(v)
-//!   collector                                                  recent.raise_horizon(h) ──▶ store.apply(removals below h)
+//!   flusher     store.apply(v) ──▶ recent.settled(v)
+//!   collector   recent.raise_horizon(h) ──▶ store.apply(removals below h)
 //!   reader      recent.get ──▶ store.snapshot().get ──▶ recent.believe(at)
 //! ```
 //!
-//! A reader who does not find v in Recent because it was let go of takes his snapshot after
-//! `apply(v)`, and finds it there; the other way round it could be moved behind his back. A reader
-//! whose snapshot lacks a collected version sees the raised horizon.
+//! A reader that does not find v in Recent because it was released takes its snapshot after
+//! `apply(v)`, and finds v there. In the opposite order v could move in between. A reader whose
+//! snapshot lacks a collected version sees the raised horizon.
 
 use crate::{Key, KeyRange, Recent, SpaceId, Store, StoreError, StoredVersion, Value, Version};
 use meridian_clock::Timestamp;
@@ -20,12 +20,12 @@ use meridian_clock::Timestamp;
 pub struct Chunk {
     /// Keys and values in order.
     pub rows: Vec<(Key, Value)>,
-    /// When each of them was committed, in the same order.
+    /// The commit timestamp of each row, in the same order.
     pub at: Vec<Timestamp>,
-    /// Keys whose newest version is a tombstone, with when they were deleted, as far as it stands
-    /// anywhere; of what is not left to scan.
+    /// Keys whose newest version is a tombstone that still exists, with the time of deletion, in
+    /// the scanned part of the range.
     pub gone: Vec<(Key, Timestamp)>,
-    /// What is left to scan; `None` when the range is exhausted. There may be something left
+    /// The part of the range that is left to scan; `None` if there is none. A part may be left
     /// although there are no rows.
     pub rest: Option<KeyRange>,
 }
@@ -37,7 +37,7 @@ impl Chunk {
     }
 }
 
-/// The newest version of a key at or below `at`, a tombstone included.
+/// Returns the newest version of a key at or below `at`, a tombstone included.
 pub fn read(
     recent: &Recent,
     store: &dyn Store,
@@ -53,7 +53,7 @@ pub fn read(
     Ok(found)
 }
 
-/// The later of two versions of a key.
+/// Returns the later of two versions of a key.
 fn later(a: Option<Version>, b: Option<Version>) -> Option<Version> {
     match (&a, &b) {
         (Some(young), Some(old)) if young.at < old.at => b,
@@ -62,8 +62,8 @@ fn later(a: Option<Version>, b: Option<Version>) -> Option<Version> {
     }
 }
 
-/// A chunk of a range as of `at`, at most `limit_rows` rows and about `limit_bytes` bytes,
-/// tombstones removed.
+/// Returns a chunk of a range as of `at`, at most `limit_rows` rows and about `limit_bytes` bytes,
+/// without tombstones.
 #[allow(clippy::too_many_arguments)]
 pub fn scan(
     recent: &Recent,
@@ -76,7 +76,7 @@ pub fn scan(
     limit_bytes: usize,
 ) -> Result<Chunk, StoreError> {
     if let Some(key) = range.as_point() {
-        // What most statements ask for; what is young enough is found without the store.
+        // Most statements read a point; a version that is new enough is found without the store.
         let mut chunk = Chunk::default();
         if let Some(Version { at, value }) = read(recent, store, space, key, at)? {
             match value {
@@ -91,7 +91,7 @@ pub fn scan(
     let page = store.snapshot()?.scan(space, range, at, reverse, limit_rows, limit_bytes)?;
     recent.believe(at)?;
 
-    // Each side is known up to where it stopped; the merge is known up to the nearer of the two.
+    // Each side is known up to where it stopped, and the merge up to the nearer of the two.
     let known = [young_rest, page.rest];
     let is_known = |key: &Key| known.iter().flatten().all(|rest| !rest.contains(key));
 
@@ -112,7 +112,7 @@ pub fn scan(
         bytes += key.len() + value.len();
         chunk.push(key, value, version.at);
     }
-    // The rests begin at different keys of the same range: the larger one holds all that is
+    // The rests begin at different keys of the same range: the larger one contains everything
     // unknown.
     chunk.rest = match known {
         [Some(a), Some(b)] => Some(if a.contains_range(&b) { a } else { b }),
@@ -121,7 +121,7 @@ pub fn scan(
     Ok(chunk)
 }
 
-/// Both sides in the order of the scan; of a key that both have, the later version.
+/// Merges both sides in the order of the scan; of a key that both have, the later version counts.
 fn merge(
     young: Vec<(Key, Version)>,
     old: Vec<StoredVersion>,

@@ -1,27 +1,27 @@
-//! Every version younger than `settled`, in memory.
+//! The versions that are not flushed yet, in memory.
 //!
-//! The machine's world installs versions here in the order of their agreement; a settler takes the
-//! oldest in whole installs, writes them to the store, and only then lets go of them. So at every
-//! moment each version stands in Recent, in the store, or in both, and a reader who looks **into
-//! Recent first and into a snapshot of the store taken afterwards** misses none.
+//! The host installs versions here in the order of their agreement. A flusher takes the oldest ones
+//! in whole installs, writes them to the store, and only then releases them. So at every moment
+//! each version is in Recent, in the store, or in both, and a reader that looks **into Recent first
+//! and into a snapshot of the store taken afterwards** misses none.
 //!
 //! ```text
-//!   install ──▶ ┌────────── Recent ──────────┐ ── settling ──▶ store.apply ── settled ──▶ let go
+//!   install ──▶ ┌────────── Recent ──────────┐ ── settling ──▶ store.apply ── settled ──▶ released
 //!               │ newest  …  …  …  oldest    │     (visible until then)
 //!               └────────────────────────────┘
 //! ```
 //!
 //! Invariants:
-//! 1. What is let go of is in every snapshot of the store that is taken from then on.
-//! 2. `settled_through` is at or above every timestamp that was let go of. A version above it is
-//!    newer than whatever the store has of its key, so that a reader needs the store only for
-//!    versions at or below it.
-//! 3. `horizon` is raised before anything below it is removed from the store. A reader who compares
-//!    his timestamp with it *after* he has read therefore never takes a removed version for an
+//! 1. A released version is in every snapshot of the store that is taken from then on.
+//! 2. `settled_through` is at or above every released timestamp. A version above it is newer than
+//!    every version of its key in the store, so that a reader needs the store only for versions at
+//!    or below it.
+//! 3. `horizon` is raised before anything below it is removed from the store. A reader that
+//!    compares its timestamp with it *after* reading therefore never takes a removed version for an
 //!    absent one.
 //!
-//! This is the one structure of the idea rooms that is shared between threads. Its lock is held for
-//! the time of a few map operations, never across a step or a store's I/O.
+//! This is the one structure of the crates without I/O that is shared between threads. Its lock is
+//! held for the time of a few map operations, never across a step or a store's I/O.
 
 use crate::rules;
 use crate::{Key, KeyRange, StoreError, Version, Write};
@@ -31,16 +31,16 @@ use parking_lot::RwLock;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What a settler writes to the store: whole installs, oldest first.
+/// The installs that a flush writes to the store, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settling {
-    /// The installs, in order: when, and what.
+    /// The installs, in order: the timestamp and the writes of each.
     pub installs: Vec<(Timestamp, Arc<[Write]>)>,
-    /// Bytes that letting go of them frees.
+    /// The memory that releasing them frees, in bytes.
     pub bytes: usize,
-    /// The position that the last of them was installed with.
+    /// The position with which the last of them was installed.
     pub position: u64,
-    /// Which life of Recent they are from: after a reset they are nobody's.
+    /// The generation of Recent that they are from. After a reset they are not in it any more.
     life: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct Settling {
 struct Inner {
     /// Versions by key, oldest first.
     versions: BTreeMap<Key, VecDeque<Version>>,
-    /// What was installed and not yet let go of, oldest first.
+    /// The installs that are not released yet, oldest first.
     installs: VecDeque<Install>,
     bytes: usize,
     position: u64,
@@ -70,27 +70,29 @@ pub struct Recent {
     inner: RwLock<Inner>,
 }
 
-/// Bookkeeping of one version beside its key and value, roughly.
+/// The approximate memory for one version besides its key and value, in bytes.
 const OVERHEAD_BYTES: usize = 256;
-/// Installs that are let go of at once: readers wait no longer than for these.
+/// The number of installs that are released under one lock: a reader waits no longer than for
+/// these.
 const INSTALLS_AT_ONCE: usize = 256;
-/// Keys that a scan looks at under the lock for each key that it may return, and some more.
+/// The number of keys that a scan examines under the lock for each key that it may return; some
+/// more are added.
 const LOOKS_PER_KEY: usize = 4;
 
 impl Recent {
-    /// Nothing yet.
+    /// Creates an empty Recent.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Nothing yet, in front of a store that holds versions up to `settled_through` already and
-    /// keeps none below `horizon` for readers: see [`crate::horizon`]. Where timestamps are
-    /// installed in their order, [`Recent::new`] does as well for the first.
+    /// Creates an empty Recent in front of a store that has versions up to `settled_through` and
+    /// keeps none below `horizon` for readers: see [`crate::horizon`]. If timestamps are installed
+    /// in ascending order, `settled_through` may be zero, as in [`Recent::new`].
     pub fn before(settled_through: Timestamp, horizon: Timestamp) -> Self {
         Recent { inner: RwLock::new(Inner { settled_through, horizon, ..Inner::default() }) }
     }
 
-    /// Adds the versions of one commit. `position` is the caller's own, and grows.
+    /// Adds the versions of one commit. `position` belongs to the caller, and grows.
     pub fn install(&self, at: Timestamp, writes: &[Write], position: u64) {
         let size = |write: &Write| {
             write.key.len() + write.value.as_ref().map_or(0, |value| value.len()) + OVERHEAD_BYTES
@@ -113,7 +115,7 @@ impl Recent {
                 _ => versions.len(),
             };
             if versions.get(place).is_some_and(|version| version.at == at) {
-                // The same install once more, after a restart: a version is immutable.
+                // The same install is repeated after a restart: a version is immutable.
                 again = true;
                 install.bytes -= size(write);
             } else {
@@ -128,12 +130,13 @@ impl Recent {
         inner.installs.push_back(install);
     }
 
-    /// The newest version of a key at or below `at`.
+    /// Returns the newest version of a key at or below `at`.
     pub fn get(&self, key: &[u8], at: Timestamp) -> Option<Version> {
         self.look(key, at).0
     }
 
-    /// The newest version of a key at or below `at`, and whether the store can have no newer one.
+    /// Returns the newest version of a key at or below `at`, and true if the store can have no
+    /// newer one.
     pub(crate) fn look(&self, key: &[u8], at: Timestamp) -> (Option<Version>, bool) {
         let inner = self.inner.read();
         let version = inner.versions.get(key).and_then(|versions| newest(versions, at)).cloned();
@@ -141,8 +144,9 @@ impl Recent {
         (version, surely)
     }
 
-    /// For each key of a range that has one, its newest version at or below `at`; up to
-    /// `limit_keys` keys and about `limit_bytes` bytes. The second part is what was not looked at.
+    /// Returns for each key of a range its newest version at or below `at`, if it has one; up to
+    /// `limit_keys` keys and about `limit_bytes` bytes. The second part is the range that was not
+    /// examined.
     pub fn scan(
         &self,
         range: &KeyRange,
@@ -180,8 +184,8 @@ impl Recent {
         (found, rest)
     }
 
-    /// The oldest installs, about `limit_bytes` of them (at least one), to be written to the store.
-    /// They stay visible until [`Recent::settled`].
+    /// Returns the oldest installs, about `limit_bytes` of them (at least one), to be written to
+    /// the store. They stay visible until [`Recent::settled`].
     pub fn settling(&self, limit_bytes: usize) -> Settling {
         let inner = self.inner.read();
         let mut settling = Settling { life: inner.life, ..Settling::default() };
@@ -196,20 +200,20 @@ impl Recent {
         settling
     }
 
-    /// Lets go of what [`Recent::settling`] returned: the store shows it to every snapshot taken
-    /// from now on. One settler at a time.
+    /// Releases the installs that [`Recent::settling`] returned: every snapshot of the store taken
+    /// from now on has them. There is one flusher at a time.
     pub fn settled(&self, settling: &Settling) {
         for installs in settling.installs.chunks(INSTALLS_AT_ONCE) {
             let mut inner = self.inner.write();
             if inner.life != settling.life {
-                return; // A reset in between has let go of everything.
+                return; // A reset in between has released everything.
             }
             for (at, _) in installs {
                 inner.settled_through = inner.settled_through.max(*at);
                 let install = inner
                     .installs
                     .pop_front()
-                    .expect("invariant: one settler, who lets go in order");
+                    .expect("invariant: one flusher releases installs in order");
                 inner.bytes -= install.bytes;
                 for write in install.writes.iter() {
                     inner.let_go(&write.key, *at);
@@ -218,38 +222,39 @@ impl Recent {
         }
     }
 
-    /// Memory held, roughly.
+    /// Returns the approximate memory held, in bytes.
     pub fn bytes(&self) -> usize {
         self.inner.read().bytes
     }
 
-    /// The position of the newest install.
+    /// Returns the position of the newest install.
     pub fn position(&self) -> u64 {
         self.inner.read().position
     }
 
-    /// Every version above this is here, if it was installed.
+    /// Returns the timestamp above which every installed version is here.
     pub fn settled_through(&self) -> Timestamp {
         self.inner.read().settled_through
     }
 
-    /// The oldest timestamp of what is not settled yet.
+    /// Returns the oldest timestamp that is not flushed yet.
     pub fn oldest(&self) -> Option<Timestamp> {
         self.inner.read().installs.iter().map(|install| install.at).min()
     }
 
-    /// The oldest timestamp that can be read.
+    /// Returns the oldest timestamp that can be read.
     pub fn horizon(&self) -> Timestamp {
         self.inner.read().horizon
     }
 
-    /// From now on nobody reads below `horizon`. It never sinks.
+    /// Refuses reads below `horizon` from now on. The horizon never sinks.
     pub fn raise_horizon(&self, horizon: Timestamp) {
         let mut inner = self.inner.write();
         inner.horizon = inner.horizon.max(horizon);
     }
 
-    /// Whether what was read at `at` may be believed. Asked *after* reading: see invariant 3.
+    /// Returns an error if a read at `at` is below the horizon. Called *after* reading: see
+    /// invariant 3.
     pub fn believe(&self, at: Timestamp) -> Result<(), StoreError> {
         let oldest = self.horizon();
         if at < oldest && !broken(rules::HORIZON_UNCHECKED) {
@@ -259,12 +264,12 @@ impl Recent {
         }
     }
 
-    /// Forgets everything: a snapshot of the whole space has replaced it.
+    /// Removes everything: a snapshot of the whole space has replaced it.
     pub fn reset(&self, position: u64) {
         let mut inner = self.inner.write();
         let life = inner.life + 1;
-        // Counts as settled: the snapshot holds it, and what is installed from now on was agreed
-        // after the snapshot.
+        // The removed versions count as flushed: the snapshot holds them, and every later install
+        // was agreed after the snapshot.
         let (settled_through, horizon) =
             (inner.installs.iter().map(|install| install.at).max(), inner.horizon);
         let settled_through = settled_through.unwrap_or_default().max(inner.settled_through);
@@ -285,7 +290,7 @@ impl Inner {
     }
 }
 
-/// The newest version at or below `at` of versions that stand oldest first.
+/// Returns the newest version at or below `at`; `versions` are sorted oldest first.
 fn newest(versions: &VecDeque<Version>, at: Timestamp) -> Option<&Version> {
     match versions.back() {
         Some(newest) if newest.at <= at => Some(newest),

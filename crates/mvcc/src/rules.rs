@@ -1,6 +1,6 @@
-//! Rules of versions that the lab breaks on purpose.
+//! Rules of versions that the simulator breaks on purpose.
 
 meridian_machine::rules! {
-    /// What is no longer kept is read as absent.
+    /// A version that is no longer kept is read as absent.
     HORIZON_UNCHECKED;
 }

@@ -1,12 +1,12 @@
-//! What carries agreement.
+//! Replication: agreement among the replicas of a shard.
 //!
-//! | folder | question |
+//! | folder | contents |
 //! |---|---|
-//! | `group` | how do replicas agree on one log, whose leader has a timed lease? |
-//! | `inconsistent` | how do operations reach enough replicas, in no order and without a leader? |
-//! | `quorum` | how many are enough? |
+//! | `group` | replicas that agree on one log, whose leader has a timed lease |
+//! | `inconsistent` | operations that reach a quorum of replicas in no order, without a leader |
+//! | `quorum` | quorum sizes |
 //!
-//! What is agreed on this room never looks into.
+//! This crate never interprets the payloads that are agreed on.
 
 pub mod group;
 pub mod inconsistent;

@@ -1,24 +1,24 @@
-//! Quorum arithmetic: the one file that knows how many are enough.
+//! Quorum sizes; no other file computes them.
 
 use crate::rules;
 use meridian_machine::NodeId;
 use meridian_machine::planted::broken;
 use std::collections::BTreeSet;
 
-/// More than half of a fixed set of voters.
+/// The majority of a set of voters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Majority {
     voters: usize,
 }
 
 impl Majority {
-    /// Of this many voters, of which there is at least one.
+    /// Returns the majority of this many voters, at least one.
     pub fn of(voters: usize) -> Self {
-        assert!(voters > 0, "a group has a voter");
+        assert!(voters > 0, "a majority needs at least one voter");
         Majority { voters }
     }
 
-    /// How many are enough.
+    /// Returns the number of votes that are enough.
     pub fn size(self) -> usize {
         if broken(rules::MAJORITY_OFF_BY_ONE) {
             (self.voters / 2).max(1)
@@ -27,7 +27,7 @@ impl Majority {
         }
     }
 
-    /// The largest value that a majority has reached, given each voter's.
+    /// Returns the largest value that a majority has reached, given each voter's value.
     pub fn reached<T: Ord + Copy>(self, values: &mut [T]) -> T {
         assert_eq!(values.len(), self.voters, "every voter has a value");
         values.sort_unstable();
@@ -35,8 +35,8 @@ impl Majority {
     }
 }
 
-/// A majority of the voters, and, while these take over from others, a majority of those as well
-/// (joint consensus: Ongaro 2014, §4.3).
+/// A quorum of the voters: a majority of them and, in joint consensus, a majority of the outgoing
+/// voters too (Ongaro 2014, §4.3).
 #[derive(Clone, Copy, Debug)]
 pub struct Quorum<'a> {
     voters: &'a BTreeSet<NodeId>,
@@ -44,7 +44,7 @@ pub struct Quorum<'a> {
 }
 
 impl<'a> Quorum<'a> {
-    /// Of these voters, who take over from others if there are any.
+    /// Returns the quorum of `voters`; `outgoing` is empty outside of joint consensus.
     pub fn of(voters: &'a BTreeSet<NodeId>, outgoing: &'a BTreeSet<NodeId>) -> Self {
         Quorum { voters, outgoing }
     }
@@ -55,12 +55,12 @@ impl<'a> Quorum<'a> {
         [self.voters].into_iter().chain(outgoing)
     }
 
-    /// Whether these are enough.
+    /// True if these votes are enough.
     pub fn has(self, votes: &BTreeSet<NodeId>) -> bool {
         self.sets().all(|set| votes.intersection(set).count() >= Majority::of(set.len()).size())
     }
 
-    /// The largest value that enough have reached, given each voter's.
+    /// Returns the largest value that a quorum has reached, given each voter's value.
     pub fn reached<T: Ord + Copy>(self, value: impl Fn(NodeId) -> T) -> T {
         let of_set = |set: &BTreeSet<NodeId>| {
             let mut values: Vec<T> = set.iter().map(|node| value(*node)).collect();
@@ -70,43 +70,43 @@ impl<'a> Quorum<'a> {
     }
 }
 
-/// How many of 2f + 1 replicas are enough that nobody leads: f + 1 to have something, all of them
-/// to have it decided at once.
+/// The quorums of 2f + 1 replicas without a leader: f + 1 to keep an operation, all of them to
+/// decide it at once.
 ///
-/// The paper decides at once from ⌈3f/2⌉ + 1 answers alike (TAPIR §3.2.1; Trap A.2). That rests on
-/// every replica that gave another answer's operation its word keeping it until a merge. Here an
-/// operation may end, by a fact that reaches some and by another attempt, and frees at once whoever
-/// hears of it: of ⌈3f/2⌉ + 1 records alike a merge that misses those cannot tell a fast answer
-/// from one that never was. With three replicas it is the same; with five the fast path takes five
-/// instead of four.
+/// The paper decides at once from ⌈3f/2⌉ + 1 equal results (TAPIR §3.2.1; Trap A.2). That relies on
+/// each replica that has answered keeping its answer until a merge. Here an operation may end
+/// early, by an inconsistent operation that reaches some replicas and by another attempt, and a
+/// replica that receives that gives up its answer at once. A merge that misses such replicas cannot
+/// tell ⌈3f/2⌉ + 1 equal results from a fast result that never was. With three replicas both sizes
+/// are the same; with five the fast path takes five instead of four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unordered {
     replicas: usize,
 }
 
 impl Unordered {
-    /// Of this many replicas; there are none of an even number.
+    /// Returns the quorums of this many replicas; `None` for an even number.
     pub fn of(replicas: usize) -> Option<Self> {
         (replicas % 2 == 1).then_some(Unordered { replicas })
     }
 
-    /// All of them.
+    /// Returns the number of replicas.
     pub fn replicas(self) -> usize {
         self.replicas
     }
 
-    /// How many may be away: f.
+    /// Returns the number of replicas that may fail: f.
     pub fn faults(self) -> usize {
         self.replicas / 2
     }
 
-    /// So many have every operation that succeeded, whichever they are: f + 1.
+    /// Returns the number of replicas that have every successful operation: f + 1.
     pub fn quorum(self) -> usize {
         self.faults() + 1
     }
 
-    /// So many answers alike survive whatever happens: all of them. Whatever is merged, every
-    /// record then has that one.
+    /// Returns the number of equal results that survive every merge: all replicas, so that every
+    /// record in a merge has the result.
     pub fn fast(self) -> usize {
         if broken(rules::FAST_QUORUM_TOO_SMALL) {
             (3 * self.faults()).div_ceil(2) + 1

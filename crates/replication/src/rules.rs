@@ -1,70 +1,72 @@
-//! Rules of replication that the lab breaks on purpose.
+//! Rules of replication that the simulator breaks on purpose.
 
 use meridian_machine::planted::Rule;
 
 meridian_machine::rules! {
     /// Entries are acknowledged before they are on disk.
     ACK_BEFORE_DURABLE;
-    /// A lease is promised, and the promise not written down.
+    /// A lease is promised before the promise is on disk.
     PROMISE_NOT_LOGGED;
-    /// A vote is given although another was promised a lease (Trap A.5-3).
+    /// A vote is granted although another member was promised a lease (Trap A.5-3).
     LEASES_OVERLAP;
-    /// A leader or candidate is heard whose clock is far ahead: its timestamps stop the group until
-    /// they have passed.
+    /// A leader or candidate whose clock is far ahead is accepted: its timestamps stop the group
+    /// until they have passed.
     FAR_CLOCKS_HEARD;
     /// One fewer than a majority is enough.
     MAJORITY_OFF_BY_ONE;
-    /// While one set of voters takes over from another, only the new one is asked (Ongaro §4.3).
+    /// In joint consensus only the new voters are asked (Ongaro §4.3).
     OUTGOING_NOT_ASKED;
-    /// The former voters' lease still runs when only the new ones are asked.
+    /// Joint consensus ends while the former voters' lease still runs.
     LEASE_LEFT_BEHIND;
-    /// What a node said before it was removed counts after it was added again.
+    /// A message of a node from before its removal counts after the node was added again.
     STAYS_NOT_TOLD;
-    /// Who has a split in his log, and is sent a copy before he knows that it was agreed on, skips
-    /// it, and has nothing of the shard that was split off.
+    /// A member that has a split in its log, and receives a snapshot before it knows that the split
+    /// is agreed, skips the split and has nothing of the child shard.
     SPLIT_SKIPPED;
-    /// Who is behind is elected (Raft §5.4.1).
+    /// A candidate whose log is behind is elected (Raft §5.4.1).
     STALE_LOG_ELECTED;
-    /// Entries that contradict the leader's stay.
+    /// Entries that contradict the leader's log stay.
     CONTRADICTION_STAYS;
-    /// A store that was emptied is gone on with.
+    /// A member whose store was emptied continues.
     GAP_UNNOTICED;
-    /// A log whose entries contradict what the store was filled from is kept after a restart.
+    /// After a restart a log is kept whose entries contradict the store.
     LOG_CONTRADICTS_STORE;
-    /// A replica that nobody leads answers before it has on disk what it says.
+    /// A replica of inconsistent replication answers before its record is on disk.
     REPLIES_BEFORE_DURABLE;
     /// A replica forgets over a restart that it has left a view.
     VIEW_NOT_KEPT;
-    /// As many answers are taken for fast as are in the paper, where nobody is freed by a fact
-    /// (TAPIR §3.2.1).
+    /// The fast quorum is that of the paper, where no operation is ended early by another (TAPIR
+    /// §3.2.1).
     FAST_QUORUM_TOO_SMALL;
-    /// What a client has decided in one view is taken for the result in a later one, which has
-    /// forgotten that something else was decided since.
+    /// A client's decision of one view counts in a later view, which may have lost a newer
+    /// decision.
     OLD_DECISIONS_COUNT;
-    /// A client decides on what one replica knows, which may be alone with it.
+    /// A client decides from the result of one replica.
     DECIDES_FROM_ONE;
-    /// What replicas of different views have is forgotten like what everybody has.
+    /// Entries are removed from the record although replicas of different views may lack them.
     FORGETS_WHAT_ONE_LACKS;
-    /// What is not yet on the disk of every store is forgotten by those who know it.
+    /// Entries are removed from the record before every store has them on disk.
     FORGETS_BEFORE_STORED;
-    /// What is other than in another view is taken up, or merged, by who was not in that.
+    /// A delta against the record of another view is adopted or merged by a replica that does not
+    /// have that record.
     BASE_UNCHECKED;
-    /// Answers of an epoch count for who asks the replicas of another one.
+    /// Answers of one epoch count for a client of another one.
     EPOCH_UNCHECKED;
-    /// Who takes over begins with what one of the former replicas has.
+    /// A replica that takes over begins with the record of one former replica.
     FORMER_NOT_ASKED;
-    /// What was tentative in an older view is merged like what is in the newest (Trap A.2-8).
+    /// Tentative entries of an older view are merged like those of the newest (Trap A.2-8).
     OLDER_VIEWS_MERGED;
-    /// Records of older views do not count as those that said no (Trap A.2-8).
+    /// Records of older views do not count as refusals (Trap A.2-8).
     OLDER_VIEWS_NOT_COUNTED;
 }
 
-/// Those of changing members, where the group alone is looked at (`replication/tests/faults.rs`).
+/// The rules of membership changes that are tested on the group alone
+/// (`replication/tests/faults.rs`).
 pub const OF_MEMBERS: [Rule; 2] = [OUTGOING_NOT_ASKED, STAYS_NOT_TOLD];
 
-/// Those of inconsistent replication, where its replicas alone are looked at
-/// (`replication/tests/unordered.rs`, `views.rs`); `OLDER_VIEWS_NOT_COUNTED` a schedule of TAPIR's
-/// holds (`systems/tests/schedules.rs`).
+/// The rules of inconsistent replication that are tested on its replicas alone
+/// (`replication/tests/unordered.rs`, `views.rs`). A TAPIR schedule tests `OLDER_VIEWS_NOT_COUNTED`
+/// (`systems/tests/schedules.rs`).
 pub const OF_RECORDS: [Rule; 9] = [
     REPLIES_BEFORE_DURABLE,
     VIEW_NOT_KEPT,

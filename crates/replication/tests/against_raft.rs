@@ -1,10 +1,10 @@
-//! The group core beside another implementation of Raft: the same member, the same message, the
-//! same decision.
+//! Compares the group with another implementation of Raft: for the same member and the same message
+//! both must decide the same.
 //!
-//! Random members with random logs hear a candidate, or a leader, whose log agrees with what is
-//! agreed. Whether the vote is given, whether the append is taken, and what log and commit index
-//! come of it must be the same here as in the `raft` crate. What only one of the two has (leases
-//! here, hints for a refused append there) is left out.
+//! Random members with random logs receive a message of a candidate or leader whose log agrees with
+//! everything that is agreed. Whether the vote is granted, whether the append is accepted, and the
+//! resulting log and commit index must be the same as in the `raft` crate. Features of only one of
+//! the two (leases here, hints for a refused append there) are left out.
 
 use bytes::Bytes;
 use meridian_machine::{
@@ -21,7 +21,7 @@ use rand_chacha::ChaCha8Rng;
 
 const NOW_NS: u64 = 1_000_000_000_000;
 
-/// A member, as both are told of it. The term of the entry at index 1 comes first.
+/// The state of a member in both implementations. The term of the entry at index 1 comes first.
 #[derive(Clone, Debug)]
 struct Member {
     term: u64,
@@ -30,7 +30,7 @@ struct Member {
     commit: usize,
 }
 
-/// What came of a message.
+/// The result of a message.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     accepted: bool,
@@ -39,7 +39,7 @@ struct Outcome {
     term: u64,
 }
 
-/// What the others say.
+/// A message of another member.
 #[derive(Clone, Debug)]
 enum Said {
     Vote { term: u64, last_index: u64, last_term: u64 },
@@ -93,7 +93,8 @@ fn ours(member: &Member, said: &Said) -> Outcome {
         message,
         &mut out,
     );
-    // A refused append may renew the lease, and say so; a vote that is not given is only silence.
+    // A refused append may still renew the lease and answer so; a vote that is not granted is not
+    // answered.
     let mut accepted = matches!(said, Said::Append { .. });
     loop {
         let (mut through, effects): (_, Vec<_>) = (None, out.drain().collect());
@@ -132,14 +133,15 @@ fn theirs(member: &Member, said: &Said) -> Outcome {
     let entries: Vec<PeerEntry> = member.log.iter().enumerate().map(entry).collect();
     {
         let mut core = storage.wl();
-        core.append(&entries).expect("a log from its beginning");
+        core.append(&entries).expect("the log begins at index 1");
         let state = core.mut_hard_state();
         (state.term, state.commit) = (member.term, member.commit as u64);
         state.vote = member.voted_for.map_or(0, u64::from);
     }
     let config =
         raft::Config { id: 1, election_tick: 10, heartbeat_tick: 1, ..raft::Config::default() };
-    let mut node = RawNode::with_default_logger(&config, storage.clone()).expect("a member");
+    let mut node =
+        RawNode::with_default_logger(&config, storage.clone()).expect("the node can be created");
     let mut message = PeerMessage::default();
     (message.from, message.to) = (2, 1);
     match said.clone() {
@@ -155,7 +157,7 @@ fn theirs(member: &Member, said: &Said) -> Outcome {
                 (prev_index as usize..).zip(&entries).map(entry).collect::<Vec<_>>().into();
         }
     }
-    node.step(message).expect("it is heard");
+    node.step(message).expect("the message is accepted");
     let mut accepted = false;
     if node.has_ready() {
         let mut ready = node.ready();
@@ -170,7 +172,8 @@ fn theirs(member: &Member, said: &Said) -> Outcome {
         }
     }
     let log = &node.raft.raft_log;
-    let terms = (1..=log.last_index()).map(|index| log.term(index).expect("it is in the log"));
+    let terms =
+        (1..=log.last_index()).map(|index| log.term(index).expect("the entry is in the log"));
     assert_eq!(storage.first_index().ok(), Some(1));
     Outcome { accepted, log: terms.collect(), commit: log.committed, term: node.raft.term }
 }
@@ -183,7 +186,7 @@ impl Said {
     }
 }
 
-/// Terms that never fall, from 1 to the newest.
+/// Returns random terms that never fall, from `from` to `newest`.
 fn terms(rng: &mut ChaCha8Rng, from: u64, newest: u64, most: usize) -> Vec<u64> {
     let count = rng.random_range(0..=most);
     let mut terms: Vec<u64> = (0..count).map(|_| rng.random_range(from.max(1)..=newest)).collect();
@@ -191,7 +194,7 @@ fn terms(rng: &mut ChaCha8Rng, from: u64, newest: u64, most: usize) -> Vec<u64> 
     terms
 }
 
-/// A member whose agreed entries the other has, too.
+/// Returns a random member, and the log of another one that has the member's agreed entries.
 fn pair(rng: &mut ChaCha8Rng) -> (Member, Vec<u64>) {
     let newest = rng.random_range(1..5);
     let shared = terms(rng, 1, newest, 5);
@@ -200,7 +203,7 @@ fn pair(rng: &mut ChaCha8Rng) -> (Member, Vec<u64>) {
     let (mut log, mut other) = (shared.clone(), shared);
     log.extend(terms(rng, last, newest, 4));
     let mut tail = terms(rng, last, newest, 4);
-    // Entries of one term at one place are the same entry.
+    // Entries of one term at one index are the same entry.
     let at = log.len().min(other.len() + tail.len());
     for place in other.len()..at {
         let own = log[place];
@@ -229,10 +232,10 @@ fn votes_are_given_to_the_same_candidates() {
         );
         let said = Said::Vote { term, last_index: candidate.len() as u64, last_term };
         let (ours, theirs) = (ours(&member, &said), theirs(&member, &said));
-        assert_eq!(ours, theirs, "case {case}: {member:?} heard {said:?}");
+        assert_eq!(ours, theirs, "case {case}: {member:?} received {said:?}");
         given += usize::from(ours.accepted);
     }
-    assert!((400..3_600).contains(&given), "{given} votes: the cases are one-sided");
+    assert!((400..3_600).contains(&given), "{given} votes granted: the cases are one-sided");
 }
 
 #[test]
@@ -259,12 +262,12 @@ fn appends_leave_the_same_log_agreed_as_far() {
             commit: rng.random_range(0..=leader.len()) as u64,
         };
         let (ours, theirs) = (ours(&member, &said), theirs(&member, &said));
-        assert_eq!(ours, theirs, "case {case}: {member:?} heard {said:?}");
+        assert_eq!(ours, theirs, "case {case}: {member:?} received {said:?}");
         taken += usize::from(ours.accepted);
         replaced += usize::from(!ours.log.starts_with(&member.log));
     }
     assert!(
         taken > 1_000 && replaced > 50,
-        "{taken} appends taken, {replaced} logs cut: the cases are one-sided"
+        "{taken} appends accepted, {replaced} logs truncated: the cases are one-sided"
     );
 }

@@ -1,6 +1,6 @@
-//! Groups under loss, duplication, reordering, partitions, crashes that lose what was not durable,
-//! and skewed clocks: what must never happen does not, and when the faults stop, the group goes on.
-//! Also while its members change.
+//! Groups under loss, duplication, reordering, partitions, crashes that lose records that are not
+//! durable, and skewed clocks: safety holds throughout, and progress resumes when the faults stop.
+//! Also during membership changes.
 
 use bytes::Bytes;
 use meridian_machine::planted::{Rule, plant};
@@ -18,31 +18,33 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MS: u64 = 1_000_000;
 const EPSILON: u64 = 5 * MS;
-/// One of three such stretches of time nobody proposes anything.
+/// Nothing is proposed in one of three stretches of this length, in nanoseconds.
 const IDLE_NS: u64 = 300 * MS;
-/// Within so many seeds each planted rule is noticed, from one on that is known to be soon enough.
+/// The number of seeds within which each planted rule is noticed, counted from one that meets it.
 const SEEDS: u64 = 60;
 
 struct Member {
     group: Option<Group>,
     out: Outbox<Group>,
     timers: BTreeMap<Timer, u64>,
-    /// Persisted and durable.
+    /// The durable records.
     disk: Vec<Record>,
-    /// Persisted; durable at a moment.
+    /// The persisted records that become durable at a later time.
     writing: Vec<(Position, Record, u64)>,
     applied: Vec<Entry>,
-    /// What a checkpoint covers.
+    /// The entries that a checkpoint covers.
     stored: Vec<Entry>,
     offset: i64,
     back_at: u64,
-    /// Was a member at the group's birth, and is one until it hears otherwise.
+    /// True for a member since the group's creation, until it learns otherwise.
     born: bool,
-    /// Removed since this entry: it has nothing, and is a member again only if it is invited.
+    /// The entry as of which it was removed. It has no state then, and is a member again only after
+    /// a message assigns it a membership epoch.
     removed: Option<Index>,
 }
 
-/// What a leader had applied when it was asked for a snapshot, and when it arrives.
+/// A snapshot in transfer: the entries that the leader had applied when it was asked for it, and
+/// the time of arrival.
 struct Snapshot {
     from: usize,
     to: usize,
@@ -55,25 +57,25 @@ struct World {
     rng: ChaCha8Rng,
     now: u64,
     members: Vec<Member>,
-    /// When, in which order, from, to, what.
+    /// Messages by (time of arrival, number): from, to, message.
     wire: BTreeMap<(u64, u64), (usize, usize, Message)>,
     sent: u64,
     faults: bool,
     cut: BTreeSet<(usize, usize)>,
     leaders: BTreeMap<Term, usize>,
     agreed: Vec<Entry>,
-    /// Who holds a lease, and until when in true time.
+    /// The member that holds a lease, and its end in true time.
     lease: Option<(usize, u64)>,
     proposals: u64,
     elections: usize,
     snapshots: usize,
-    /// Snapshots on their way.
+    /// Snapshots in transfer.
     copies: Vec<Snapshot>,
-    /// Snapshots that found nobody: from whom, for whom.
+    /// Snapshots whose receiver was down: sender and receiver.
     lost: Vec<(usize, NodeId)>,
-    /// Members change.
+    /// True if members change.
     moves: bool,
-    /// Groups fall silent.
+    /// True if groups become quiescent.
     rests: bool,
     changes: usize,
     removals: usize,
@@ -128,7 +130,7 @@ impl World {
         Membership::at_birth(Roster::voters(born))
     }
 
-    /// Who is in the group, as far as these entries say.
+    /// Returns the membership that these entries define.
     fn members_in(&self, entries: &[Entry]) -> Membership {
         let newest = entries.iter().rev().find_map(|entry| entry.members.as_deref().cloned());
         newest.unwrap_or_else(|| self.at_birth())
@@ -149,7 +151,7 @@ impl World {
         (config.heartbeat_ns, config.election_timeout_ns, config.lease_ns) =
             (20 * MS, 100 * MS, 200 * MS);
         if !self.moves {
-            // A voter promises as much as the leader counts on.
+            // A voter promises as much as the leader counts on, so that settings may differ.
             config.lease_ns = (1 + at as u64 % 3) * 100 * MS;
         }
         config.confirm_ns = 2_000 * MS;
@@ -177,7 +179,7 @@ impl World {
         member.writing.clear();
         member.back_at = self.now + self.rng.random_range(1..300) * MS;
         if !member.born && member.disk.is_empty() && member.stored.is_empty() {
-            member.back_at = u64::MAX; // Nothing says that it is a member.
+            member.back_at = u64::MAX; // Nothing on disk makes it a member.
         }
     }
 
@@ -187,7 +189,8 @@ impl World {
             match effect {
                 Effect::Send { to, message } | Effect::SendBefore { to, message, .. } => {
                     if let Message::TakeOver { .. } = message {
-                        // Given up on notice, with no timestamp used: it ends here.
+                        // The leader gave up leadership, with no timestamp used: its lease ends
+                        // here.
                         self.lease = self.lease.filter(|(holder, _)| *holder != at);
                     }
                     self.send(at, to.node.0 as usize, message);
@@ -234,7 +237,7 @@ impl World {
                     assert_eq!(
                         entry.index.0 as usize,
                         member.applied.len() + 1,
-                        "seed {seed}: once each, in order"
+                        "seed {seed}: an entry is committed twice, or out of order"
                     );
                     member.applied.push(entry.clone());
                     match self.agreed.get(entry.index.0 as usize - 1) {
@@ -258,7 +261,7 @@ impl World {
                 let member = &self.members[at];
                 assert!(
                     member.applied.len() >= self.agreed.len(),
-                    "seed {seed}: a leader misses what is agreed"
+                    "seed {seed}: a leader lacks an agreed entry"
                 );
             }
             Event::LostLeadership { .. } => {}
@@ -267,10 +270,11 @@ impl World {
                 let state = self.members[at].applied.clone();
                 assert!(
                     state.len() as u64 >= index.0,
-                    "seed {seed}: the log forgot what is not applied"
+                    "seed {seed}: the log released an entry that is not applied"
                 );
                 let position = Index(state.len() as u64);
-                // Where members move, another stay may have begun before it arrives.
+                // If members change, another membership epoch may have begun before the snapshot
+                // arrives.
                 let takes = if self.moves { 0 } else { self.rng.random_range(0..200 * MS) };
                 self.copies.retain(|copy| (copy.from, copy.to) != (at, to.0 as usize));
                 self.copies.push(Snapshot {
@@ -295,11 +299,11 @@ impl World {
         }
     }
 
-    /// A snapshot arrives: it is stored at once, and the log says so a moment later.
+    /// Delivers a snapshot: it is stored at once, and the log's record follows a moment later.
     fn receive(&mut self, number: usize) {
         let Snapshot { from, to, state, .. } = self.copies.remove(number);
         let (now, members) = (self.reading(to), self.members_in(&state));
-        let last = state.last().expect("it covers something");
+        let last = state.last().expect("the snapshot covers an entry");
         let (index, term) = (last.index, last.term);
         let receiver = &mut self.members[to];
         let Some(mut group) = receiver.group.take() else {
@@ -323,14 +327,16 @@ impl World {
         step(group, &mut member.out);
         if let Some(next) = group.next_members() {
             let payload = Payload(Bytes::from_static(b"members"));
-            group.propose_members(now, next, payload, &mut member.out).expect("it leads");
+            group
+                .propose_members(now, next, payload, &mut member.out)
+                .expect("the leader may propose");
         }
         group.flush(now, &mut member.out);
         self.perform(at);
         self.watch_lease(at);
     }
 
-    /// Leases never overlap: whoever holds one now, in true time, is alone until its end.
+    /// Checks that leases never overlap: while a member holds one, in true time, no other does.
     fn watch_lease(&mut self, at: usize) {
         let reading = self.reading(at);
         let Some(group) = self.members[at].group.as_ref().filter(|group| group.is_leader()) else {
@@ -348,7 +354,7 @@ impl World {
                 self.seed
             );
         }
-        // Who votes alone needs no lease; what it has used of it counts.
+        // A sole voter needs no lease; the timestamps that it has used count.
         let reaches = if lease.granted_until == u64::MAX {
             reading.interval.latest
         } else {
@@ -361,7 +367,7 @@ impl World {
     fn tick(&mut self) {
         let seed = self.seed;
         let lives = |member: &Member| member.group.is_some() || member.back_at < u64::MAX;
-        assert!(self.members.iter().any(lives), "seed {seed}: nobody is a member");
+        assert!(self.members.iter().any(lives), "seed {seed}: the group has no member left");
         let wire = self.wire.keys().next().map(|(when, _)| *when);
         let timer = self
             .members
@@ -429,7 +435,7 @@ impl World {
         }
     }
 
-    /// Who has no member has one as soon as a leader says so.
+    /// Boots a member on a node that has none, if the message assigns it a membership epoch.
     fn invite(&mut self, at: usize, message: &Message) {
         let member = &self.members[at];
         let Some(invited) = message.invitation() else { return };
@@ -443,7 +449,7 @@ impl World {
         }
     }
 
-    /// Whoever leads is asked for other members.
+    /// Asks every leader to change the members.
     fn change(&mut self) {
         let roster = self.some_roster();
         for at in 0..self.members.len() {
@@ -484,7 +490,7 @@ impl World {
             }
             2 => self.cut.clear(),
             3 => {
-                // A checkpoint: what was applied is stored, and the log in memory may let go of it.
+                // A checkpoint: applied entries are stored, and the log in memory may release them.
                 let member = &mut self.members[at];
                 if let Some(group) = &mut member.group {
                     member.stored = member.applied.clone();
@@ -508,12 +514,12 @@ impl World {
         }
     }
 
-    /// What a person who looks for the reason wants to see.
+    /// Prints the state for the analysis of a failure.
     fn tell(&self) {
         for (at, member) in self.members.iter().enumerate() {
             let Some(group) = &member.group else {
                 println!(
-                    "n{at} is away: removed {:?}, born {}, back {}",
+                    "n{at} is down: removed {:?}, born {}, back {}",
                     member.removed, member.born, member.back_at
                 );
                 continue;
@@ -528,7 +534,7 @@ impl World {
         }
     }
 
-    /// Somebody wants something of a member.
+    /// Wakes a member, as a request would.
     fn wake(&mut self, at: usize) {
         let now = self.reading(at);
         self.step(at, |group, out| group.wake(now, out));
@@ -557,7 +563,7 @@ impl World {
             world.tick();
             world.disturb();
         }
-        // Quiet: the faults stop, and the group goes on.
+        // The faults stop, and the group must make progress.
         (world.faults, world.cut) = (false, BTreeSet::new());
         let (agreed, end) = (world.agreed.len(), world.now + 5_000 * MS);
         while world.now < end && world.agreed.len() < agreed + 20 {
@@ -595,11 +601,11 @@ fn what_must_never_happen_does_not() {
     println!("{elections} elections, {agreed} entries, {snapshots} snapshots, {silences} silences");
     assert!(
         elections > 150 && agreed > 3_000 && snapshots > 10 && silences > 120,
-        "{elections}, {agreed}, {snapshots}, {silences}: the faults were too tame"
+        "{elections}, {agreed}, {snapshots}, {silences}: too few faults had an effect"
     );
 }
 
-/// As many worlds as the environment's `SEEDS` says, or 60.
+/// Runs as many simulations as the environment variable `SEEDS` says, or 60.
 #[test]
 fn members_change_and_what_must_never_happen_does_not() {
     let (mut changes, mut agreed, mut removals) = (0, 0, 0);
@@ -614,11 +620,11 @@ fn members_change_and_what_must_never_happen_does_not() {
     println!("{changes} changes, {removals} removals, {agreed} entries");
     assert!(
         changes > 300 && removals > 150 && agreed > 3_000,
-        "{changes}, {removals}, {agreed}: the faults were too tame"
+        "{changes}, {removals}, {agreed}: too few faults had an effect"
     );
 }
 
-/// Each rule of changing members is broken, and somebody has to notice.
+/// Breaks each rule of membership changes, and checks that a run notices it.
 #[test]
 fn what_is_planted_in_changes_of_members_is_noticed() {
     let wrong = |rule: Rule, seed: u64| {
@@ -629,7 +635,7 @@ fn what_is_planted_in_changes_of_members_is_noticed() {
         std::thread::spawn(run).join().is_err()
     };
     for rule in rules::OF_MEMBERS {
-        // Rare: the seeds that are looked at lie around one that meets it.
+        // Some rules are met rarely: their seeds begin near one that meets them.
         let from = match rule {
             rules::OUTGOING_NOT_ASKED => 90,
             rules::STAYS_NOT_TOLD => 240,

@@ -1,4 +1,4 @@
-//! The group core, by golden transcripts: who says what to whom, what is written, what is agreed.
+//! Golden transcripts of the group: its messages, records and agreed entries.
 
 #[path = "../../txn/tests/common/script.rs"]
 mod script;
@@ -28,19 +28,19 @@ struct Member {
     out: Outbox<Group>,
     timers: BTreeMap<Timer, u64>,
     disk: Vec<Record>,
-    /// What was persisted while the disk is held.
+    /// The records persisted while the disk is held.
     writing: Vec<(Position, Record)>,
     held: bool,
     applied: (Index, Term),
-    /// Agreed, and what of it a checkpoint covers.
+    /// The agreed entries, of which a checkpoint covers those through `applied`.
     agreed: Vec<(Index, Term, String)>,
     cut: bool,
-    /// How far ahead its clock is.
+    /// The lead of its clock, in nanoseconds.
     ahead_ns: u64,
     fenced: bool,
-    /// Was a member at the group's birth, and is one until it hears otherwise.
+    /// True for a member since the group's creation, until it learns otherwise.
     born: bool,
-    /// No member any more since this entry.
+    /// The entry as of which it is not a member any more.
     removed: Option<Index>,
 }
 
@@ -49,8 +49,8 @@ struct World {
     members: Vec<Member>,
     now: u64,
     wire: VecDeque<(usize, usize, Message)>,
-    /// What a copy has that is on its way: its last entry, what is agreed up to there, and who is a
-    /// member.
+    /// The snapshots in transfer: the last entry, the agreed entries up to there, and the
+    /// membership.
     copies: BTreeMap<(usize, usize), Copy>,
     said: String,
 }
@@ -70,7 +70,7 @@ fn names<'a>(nodes: impl IntoIterator<Item = &'a NodeId>) -> String {
     names.join(" ")
 }
 
-/// Who votes, who learns, and what they are to become.
+/// Describes the voters, the learners, and the roster of a change under way.
 fn who(members: &Membership) -> String {
     let mut said = format!("voters {}", names(members.voters()));
     if members.is_joint() {
@@ -174,7 +174,7 @@ impl World {
             (50 * MS, 200 * MS, 400 * MS);
         (config.max_append_bytes, config.max_inflight, config.keep_log_bytes) = (150, 2, 0);
         (config.pin_log_bytes, config.most_pin_log_bytes) = (300, 600);
-        config.prompt_ns = 0; // No time passes while they talk.
+        config.prompt_ns = 0; // No time passes while messages are delivered.
         let now = self.reading(at);
         let member = &mut self.members[at];
         let (applied, applied_term) = member.applied;
@@ -196,7 +196,7 @@ impl World {
         if member.fenced {
             now.health = Health::Fenced;
         }
-        step(member.group.as_mut().ok_or("it is down")?, now, &mut member.out);
+        step(member.group.as_mut().ok_or("the member is down")?, now, &mut member.out);
         self.perform(at);
         Ok(())
     }
@@ -273,10 +273,10 @@ impl World {
             let sender = Address::replica(NodeId(from as u32 + 1), DatabaseId(1), ShardId(0));
             self.step(to, |group, now, out| group.on_message(now, sender, said, out))?;
         }
-        Err("they never stop talking".into())
+        Err("message delivery does not end".into())
     }
 
-    /// A leader speaks to a node that has no member: then it has one.
+    /// Boots a member on a node that has none, if the message assigns it a membership epoch.
     fn invite(&mut self, at: usize, said: &Message) {
         let (member, Some(stay)) = (&self.members[at], said.invitation()) else { return };
         let strange = member.group.is_none() && !member.born && member.disk.is_empty();
@@ -290,13 +290,15 @@ impl World {
 
     fn copy_of(&self, at: usize) -> Result<Copy, String> {
         let member = &self.members[at];
-        let members = member.group.as_ref().ok_or("it is down")?.agreed_members().clone();
+        let members = member.group.as_ref().ok_or("the member is down")?.agreed_members().clone();
         Ok((member.applied, member.agreed.clone(), members))
     }
 
     fn take_step(&mut self, at: usize, members: Membership) -> Result<(), String> {
         self.step(at, |group, now, out| {
-            group.propose_members(now, members, Payload::default(), out).expect("it leads");
+            group
+                .propose_members(now, members, Payload::default(), out)
+                .expect("the leader may propose");
             group.flush(now, out);
         })
     }
@@ -309,7 +311,7 @@ impl World {
             .and_then(|number| number.parse::<usize>().ok())
         {
             Some(number) if (1..=count).contains(&number) => Ok(number - 1),
-            _ => Err(format!("{word} is no member")),
+            _ => Err(format!("{word} is not a member")),
         };
         let number = |word: &str| word.parse::<u64>().map_err(|error| format!("{word}: {error}"));
         match words.as_slice() {
@@ -322,8 +324,8 @@ impl World {
                     (0..all).map(|at| Member { born: at < born, ..Member::default() }).collect();
                 (0..born).for_each(|at| self.boot(at, None));
             }
-            // Who leads is asked for other members:
-            // `change n1 voters n1 n2 n4 learners n5 witnesses n4`.
+            // Asks the leader to change the members: `change n1 voters n1 n2 n4 learners n5
+            // witnesses n4`.
             ["change", asked, wanted @ ..] => {
                 let (at, mut roster) = (node(asked)?, Roster::default());
                 let mut into = &mut roster.voters;
@@ -335,22 +337,22 @@ impl World {
                         name => drop(into.insert(NodeId(node(name)? as u32 + 1))),
                     }
                 }
-                let group = self.members[at].group.as_ref().ok_or("it is down")?;
+                let group = self.members[at].group.as_ref().ok_or("the member is down")?;
                 match group.change_members(roster) {
                     Ok(Some(step)) => self.take_step(at, step)?,
                     Ok(None) => drop(writeln!(self.said, "they are so already")),
                     Err(why) => drop(writeln!(self.said, "{why}")),
                 }
             }
-            // Its next step towards other members, if it may take it.
+            // The leader takes its next step of a membership change, if it may.
             ["go", "on", asked] => {
                 let at = node(asked)?;
-                match self.members[at].group.as_ref().ok_or("it is down")?.next_members() {
+                match self.members[at].group.as_ref().ok_or("the member is down")?.next_members() {
                     Some(step) => self.take_step(at, step)?,
                     None => drop(writeln!(self.said, "{asked} may take no step")),
                 }
             }
-            // The timer fires, wherever the clock stands; later ones come with `pass`.
+            // The timer fires, whatever the present time; later timers fire after `pass`.
             ["fire", who, timer @ ("election" | "heartbeat" | "abdicate" | "confirm")] => {
                 let timer = match *timer {
                     "election" => Timer::Election,
@@ -359,7 +361,8 @@ impl World {
                     _ => Timer::Abdicate,
                 };
                 let at = node(who)?;
-                let when = self.members[at].timers.remove(&timer).ok_or("it is not armed")?;
+                let when =
+                    self.members[at].timers.remove(&timer).ok_or("the timer is not armed")?;
                 self.now = self.now.max(when);
                 self.step(at, |group, now, out| group.on_timer(now, timer, out))?;
             }
@@ -372,7 +375,7 @@ impl World {
                 let at = node(who)?;
                 for what in what {
                     let payload = Payload(Bytes::from(what.to_string()));
-                    let group = self.members[at].group.as_mut().ok_or("it is down")?;
+                    let group = self.members[at].group.as_mut().ok_or("the member is down")?;
                     if let Err(not) = group.propose(payload) {
                         let leader = not
                             .leader
@@ -382,11 +385,11 @@ impl World {
                 }
                 self.step(at, |group, now, out| group.flush(now, out))?;
             }
-            // Its clock is so many milliseconds ahead of the others'.
+            // The member's clock is this many milliseconds ahead of the others'.
             ["clock", who, "ahead", milliseconds] => {
                 self.members[node(who)?].ahead_ns = number(milliseconds)? * MS
             }
-            // It does not know the time.
+            // The member does not know the time.
             ["fence", who] => self.members[node(who)?].fenced = true,
             ["trust", who] => self.members[node(who)?].fenced = false,
             ["hold", who] => self.members[node(who)?].held = true,
@@ -419,7 +422,7 @@ impl World {
                 }
             }
             ["wake", who] => self.step(node(who)?, |group, now, out| group.wake(now, out))?,
-            // A checkpoint covers what is agreed; the log forgets it.
+            // A checkpoint covers the agreed entries, and the log forgets them.
             ["compact", who] => {
                 let at = node(who)?;
                 let member = &mut self.members[at];
@@ -428,11 +431,11 @@ impl World {
                     .last()
                     .map(|(index, term, _)| (*index, *term))
                     .unwrap_or_default();
-                let group = member.group.as_mut().ok_or("it is down")?;
+                let group = member.group.as_mut().ok_or("the member is down")?;
                 group.compact(member.applied.0);
                 member.disk = group.checkpoint();
             }
-            // What one has stored is on its way to another, which answers.
+            // A member's stored state is in transfer to another member, which answers.
             ["begin", "copy", from, to] => {
                 let (from, to) = (node(from)?, node(to)?);
                 let copy = self.copy_of(from)?;
@@ -440,7 +443,7 @@ impl World {
                 self.copies.insert((from, to), copy);
                 self.step(from, |group, _, _| group.snapshot_begun(node, index))?;
             }
-            // A copy of what another has stored takes the place of what is here.
+            // A copy of a member's stored state replaces that of another member.
             ["copy", from, to] => {
                 let (from, to) = (node(from)?, node(to)?);
                 let begun = self.copies.remove(&(from, to));
@@ -453,7 +456,7 @@ impl World {
                 let node = NodeId(to as u32 + 1);
                 self.step(from, |group, now, out| group.snapshot_delivered(now, node, index, out))?;
             }
-            // The copy is given up.
+            // The transfer is given up.
             ["copy", "fails", from, to] => {
                 let (from, to) = (node(from)?, node(to)?);
                 self.copies.remove(&(from, to));
@@ -500,7 +503,7 @@ impl World {
     }
 }
 
-/// Random worlds meet these once in thousands.
+/// Random simulations meet these once in thousands of runs.
 #[test]
 fn what_is_planted_and_rare_is_noticed() {
     for rule in [

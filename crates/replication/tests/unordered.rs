@@ -1,9 +1,9 @@
-//! Inconsistent replication in small random worlds: messages are lost, repeated and late, replicas
-//! crash between a write and its sync, views change, clients die.
+//! Inconsistent replication in small random simulations: messages are lost, repeated and late,
+//! replicas crash between a write and its sync, views change, clients fail.
 //!
-//! Judged: what a client was told is in every later view and at every replica in the end, with the
-//! same result; a view begins with the same record everywhere; no lock has two holders; and when
-//! the faults are over, everybody is answered.
+//! Checked: a result that a client received is in every later view and at every replica in the end;
+//! a view begins with the same record at every replica; no lock has two holders; and when the
+//! faults are over, every client is answered.
 
 mod locks;
 
@@ -21,7 +21,7 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
 const MS: u64 = 1_000_000;
-/// Faults end then, and everybody is to be answered by then.
+/// The faults end at the first time, and every client is to be answered by the second.
 const FAULTS_END: u64 = 4_000 * MS;
 const END: u64 = 12_000 * MS;
 
@@ -58,13 +58,13 @@ enum Event {
     ChangeView {
         replica: usize,
     },
-    /// It is gone for good.
+    /// The replica is lost for good.
     Lose {
         replica: usize,
     },
-    /// Others take over.
+    /// The replicas of the shard change.
     Reconfigure,
-    /// It hears who the replicas are.
+    /// The replica learns the present members.
     Hears {
         replica: usize,
     },
@@ -77,14 +77,14 @@ struct Home {
     life: u32,
     disk: Vec<Disk>,
     writing: Vec<(Position, Disk)>,
-    /// In its store: what was unlocked here, in all its lives.
+    /// The locks that were returned here, in the store, which survives crashes.
     unlocked: BTreeSet<OpId>,
-    /// It never comes back.
+    /// True if it never comes back.
     lost: bool,
     timers: BTreeMap<Timer, u64>,
 }
 
-/// What a client is about.
+/// The operation of a client.
 enum Doing {
     Locks { name: u8 },
     Unlocks { lock: OpId },
@@ -94,10 +94,10 @@ struct Client {
     number: u64,
     doing: Doing,
     id: OpId,
-    /// Whom it takes for the replicas.
+    /// The members that the client knows.
     members: Members,
     heard: Invocation<bool>,
-    /// What was decided is being told.
+    /// The decided result that is being sent.
     tells: Option<bool>,
     turn: u64,
     began: u64,
@@ -110,18 +110,18 @@ struct World {
     rng: ChaCha8Rng,
     events: BTreeMap<(u64, u64), Event>,
     counter: u64,
-    /// Who the replicas are, as was decided last, and who they were at first.
+    /// The members that were decided last, and the first ones.
     members: Members,
     first: BTreeSet<NodeId>,
     homes: Vec<Home>,
     clients: Vec<Client>,
-    /// How many there are; with few, clients meet often.
+    /// The number of locks; with few, clients conflict often.
     locks: u8,
-    /// Lock or unlock, and its result.
+    /// The results that clients received: the lock, or none for an unlock, and the result.
     told: BTreeMap<OpId, (Option<u8>, Option<bool>)>,
-    /// Locks of which clients were told that they were given back.
+    /// Locks whose return was confirmed to clients.
     given_back: BTreeSet<OpId>,
-    /// Who holds a lock, as clients know it.
+    /// The holder of each lock, as clients know it.
     held: BTreeMap<u8, OpId>,
     began: BTreeMap<View, BTreeMap<OpId, (Op<Unlock, Lock>, State<bool>)>>,
     wrong: Option<String>,
@@ -134,7 +134,7 @@ fn node(at: usize) -> NodeId {
 }
 
 fn asked(members: &Members) -> Invocation<bool> {
-    Invocation::new(members.epoch, members.enough().expect("their number is odd"))
+    Invocation::new(members.epoch, members.enough().expect("the number of replicas is odd"))
 }
 
 fn of_client(at: usize) -> Address {
@@ -257,7 +257,7 @@ impl World {
         let kept = home.disk.clone();
         let locks = Locks { ended_below: ended, ..Locks::default() };
         home.replica = Replica::new(config, locks, kept, now, &mut home.out);
-        home.lost |= home.replica.is_none(); // Others have taken over long ago.
+        home.lost |= home.replica.is_none(); // Later epochs have replaced it.
         self.perform(at);
     }
 
@@ -298,7 +298,7 @@ impl World {
                 Effect::Do(unlocked) => drop(self.homes[at].unlocked.insert(unlocked)),
             }
         }
-        // Its store is durable at once.
+        // The store is durable at once.
         let home = &mut self.homes[at];
         if let Some(replica) = &mut home.replica {
             replica.stored(replica.began(), 0, &mut home.out);
@@ -310,8 +310,8 @@ impl World {
         self.look_at(at);
     }
 
-    /// A view begins with the same record at whoever it begins. It has begun when that is on disk:
-    /// nobody has heard of it before.
+    /// Checks that a view begins with the same record at every replica. It has begun when that is
+    /// on disk; before, no message names it.
     fn look_at(&mut self, at: usize) {
         let Home { replica: Some(replica), writing, .. } = &self.homes[at] else { return };
         if replica.is_between_views() || replica.view() == View::default() || !writing.is_empty() {
@@ -373,7 +373,7 @@ impl World {
         self.ask_all(at);
     }
 
-    /// Whatever has come of it by now.
+    /// Acts on the answers so far.
     fn consider(&mut self, at: usize, impatient: bool) {
         let client = &mut self.clients[at];
         match client.doing {
@@ -432,7 +432,7 @@ impl World {
             }
             let unlocks = self.rng.random_range(0..100) < 99;
             if unlocks {
-                self.held.remove(&name); // From now on others may get it.
+                self.held.remove(&name); // From now on another client may get it.
                 return self.begin(at, Doing::Unlocks { lock: id });
             }
         }
@@ -559,8 +559,7 @@ impl World {
         }
     }
 
-    /// One of the replicas is replaced, or two come or go; not before those who took over last have
-    /// begun.
+    /// Replaces one of the replicas, or adds or removes two; not before the last change has begun.
     fn reconfigure(&mut self) {
         let Members { epoch, mut replicas, .. } = self.members.clone();
         let began = |home: &&Home| {
@@ -578,7 +577,7 @@ impl World {
         };
         for _ in 0..goes {
             let at = self.rng.random_range(0..replicas.len());
-            let gone = *replicas.iter().nth(at).expect("below their number");
+            let gone = *replicas.iter().nth(at).expect("the index is below the number of replicas");
             replicas.remove(&gone);
         }
         for _ in 0..comes {
@@ -608,14 +607,14 @@ impl World {
         Ok(())
     }
 
-    /// No client is at an operation below this any more, or has a lock by one.
+    /// Returns the number below which no client has an operation or a lock.
     fn ended_below(&self) -> u64 {
         let held = self.held.values().map(|lock| lock.number);
         self.clients.iter().map(|client| client.number).chain(held).min().unwrap_or_default()
     }
 
-    /// What was told is in the record of a view that began with everything that was told before,
-    /// and of every later one.
+    /// Checks that every received result is in the record of a view that began with all earlier
+    /// ones, and of every later view.
     fn judge(&mut self) -> Result<(), String> {
         self.until(END)?;
         if let Some(client) = self.clients.iter().find(|client| !client.dead) {
@@ -623,7 +622,7 @@ impl World {
         }
         let replicas = self.members.replicas.clone();
         let is_one = |at: usize| replicas.contains(&node(at)) && self.homes[at].replica.is_some();
-        let first = (0..self.homes.len()).find(|at| is_one(*at)).expect("a majority is there");
+        let first = (0..self.homes.len()).find(|at| is_one(*at)).expect("a majority is up");
         self.step(first, |replica, now, out| replica.change_view(now, out));
         self.until(END + 2_000 * MS)?;
         let homes =
@@ -640,22 +639,19 @@ impl World {
         for (at, home, replica) in there() {
             for (id, (_, result)) in &self.told {
                 let state = replica.record().get(id).map(|entry| &entry.state);
-                // Of what is forgotten a late word may begin again, and is refused then, whatever
-                // it was.
+                // A late message may begin a forgotten operation again; it is refused then.
                 let refused = state.is_none_or(|state| state.result() == Some(&false));
                 let over = id.number < ended && refused;
                 if !over && state != Some(&State::Finalized(*result)) {
                     return Err(format!(
-                        "a client was told {result:?} of {id}, and in the end it is {state:?}"
+                        "a client received {result:?} for {id}, and in the end it is {state:?}"
                     ));
                 }
             }
-            // Those who took over have not been told what was forgotten before.
+            // New replicas have not received operations that were forgotten before.
             let told = self.given_back.iter().filter(|_| self.first.contains(&node(at)));
             if let Some(lock) = told.into_iter().find(|lock| !home.unlocked.contains(lock)) {
-                return Err(format!(
-                    "{lock} was given back, and one replica has never heard of it"
-                ));
+                return Err(format!("{lock} was returned, and one replica has not received that"));
             }
         }
         Ok(())
@@ -675,7 +671,10 @@ fn what_a_client_was_told_is_never_lost_and_never_another() {
         (fast, slow) = (fast + ends.0, slow + ends.1);
     }
     println!("{fast} fast, {slow} slow");
-    assert!(fast > 1000 && slow > 500, "both ways are taken: {fast}, {slow}");
+    assert!(
+        fast > 1000 && slow > 500,
+        "too few operations on the fast or the slow path: {fast}, {slow}"
+    );
 }
 
 #[test]
@@ -685,7 +684,7 @@ fn every_planted_defect_is_noticed() {
             plant(Some(rule), true);
             (0..1000).find(|seed| verdict(*seed).is_err())
         };
-        let first = std::thread::spawn(look).join().expect("it does not panic");
+        let first = std::thread::spawn(look).join().expect("the run does not panic");
         println!("{rule:?}: first noticed by seed {first:?}");
         assert!(first.is_some(), "{rule:?}");
     }

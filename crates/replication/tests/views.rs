@@ -1,5 +1,4 @@
-//! Inconsistent replication, by golden transcripts: who says what to whom, what is written, what a
-//! client knows.
+//! Golden transcripts of inconsistent replication: messages, records, and results at clients.
 
 mod locks;
 #[path = "../../txn/tests/common/script.rs"]
@@ -32,16 +31,16 @@ struct Home {
     timers: BTreeMap<Timer, u64>,
     disk: Vec<Disk>,
     writing: Vec<(Position, Disk)>,
-    /// Its disk takes its time.
+    /// True if its disk is slow.
     held: bool,
-    /// Nothing reaches it, nothing leaves it.
+    /// True if no message reaches or leaves it.
     cut: bool,
 }
 
 struct Client {
     number: u64,
     op: Op<Unlock, Lock>,
-    /// Whom it asks: the replicas when it began.
+    /// The replicas that it asks: those of the epoch in which it began.
     members: Members,
     heard: Invocation<bool>,
 }
@@ -49,7 +48,7 @@ struct Client {
 #[derive(Default)]
 struct World {
     now: u64,
-    /// As they were decided on last.
+    /// The members that were decided last.
     members: Option<Members>,
     homes: Vec<Home>,
     clients: BTreeMap<u32, Client>,
@@ -184,7 +183,7 @@ impl World {
     }
 
     fn boot(&mut self, at: usize) {
-        let members = self.members.clone().expect("they were named");
+        let members = self.members.clone().expect("the members are set");
         let (me, database, shard) = (NodeId(at as u32 + 1), DatabaseId(1), ShardId(0));
         let (repeat_ns, view_timeout_ns, gather_ns) = (50 * MS, 200 * MS, 5 * MS);
         let config = Config {
@@ -213,7 +212,7 @@ impl World {
     ) -> Result<(), String> {
         let now = self.reading();
         let home = &mut self.homes[at];
-        step(home.replica.as_mut().ok_or("it is down")?, now, &mut home.out);
+        step(home.replica.as_mut().ok_or("the replica is down")?, now, &mut home.out);
         self.perform(at);
         Ok(())
     }
@@ -269,7 +268,7 @@ impl World {
                 })?;
             }
         }
-        Err("they never stop talking".into())
+        Err("message delivery does not end".into())
     }
 
     fn hear(&mut self, number: u32, from: Address, said: Said) {
@@ -299,8 +298,11 @@ impl World {
 
     fn ask(&mut self, number: u32, op: Op<Unlock, Lock>) {
         let before = self.clients.get(&number).map_or(0, |client| client.number);
-        let members = self.members.clone().expect("they were named");
-        let heard = Invocation::new(members.epoch, members.enough().expect("their number is odd"));
+        let members = self.members.clone().expect("the members are set");
+        let heard = Invocation::new(
+            members.epoch,
+            members.enough().expect("the number of replicas is odd"),
+        );
         self.clients.insert(number, Client { number: before + 1, op: op.clone(), members, heard });
         let id = OpId { node: 100 + number, incarnation: 1, number: before + 1 };
         for to in self.replicas() {
@@ -310,7 +312,7 @@ impl World {
     }
 
     fn tell(&mut self, number: u32, result: Option<bool>) -> Result<(), String> {
-        let asks = self.clients.get_mut(&number).ok_or("it asks for nothing")?;
+        let asks = self.clients.get_mut(&number).ok_or("the client has no operation")?;
         let result = result.map(|result| *asks.heard.decide(result));
         let id = OpId { node: 100 + number, incarnation: 1, number: asks.number };
         let (newest, decided) = (asks.heard.view(), asks.heard.decided().unwrap_or_default());
@@ -329,9 +331,9 @@ impl World {
         replicas.map(|node| node.0 as usize - 1).collect()
     }
 
-    /// These take over, as whoever is not cut off hears.
+    /// Changes the replicas; every replica that is not cut off receives the change.
     fn reconfigure(&mut self, replicas: BTreeSet<NodeId>) -> Result<(), String> {
-        let members = self.members.as_ref().ok_or("from whom?")?.then(replicas);
+        let members = self.members.as_ref().ok_or("there are no former members")?.then(replicas);
         self.members = Some(members.clone());
         for at in self.replicas() {
             if at >= self.homes.len() {
@@ -357,11 +359,11 @@ impl World {
             .and_then(|number| number.parse::<usize>().ok())
         {
             Some(number) if (1..=count).contains(&number) => Ok(number - 1),
-            _ => Err(format!("{word} is no replica")),
+            _ => Err(format!("{word} is not a replica")),
         };
         match words.as_slice() {
             ["replicas", many] => {
-                let many: usize = many.parse().map_err(|_| "how many?")?;
+                let many: usize = many.parse().map_err(|_| "the number of replicas is missing")?;
                 self.homes = (0..many).map(|_| Home::default()).collect();
                 self.members = Some(Members::first((1..=many as u32).map(NodeId).collect()));
                 (0..many).for_each(|at| self.boot(at));
@@ -372,13 +374,14 @@ impl World {
                 self.reconfigure(named)?;
             }
             ["tell", "members", who] => {
-                let (at, members) = (node(who)?, self.members.clone().ok_or("of whom?")?);
+                let (at, members) =
+                    (node(who)?, self.members.clone().ok_or("there are no members")?);
                 self.step(at, |replica, now, out| replica.reconfigure(now, members, out))?;
             }
             ["lock", who, lock] => self.ask(number(who)?, Op::Consensus(Lock(lock.as_bytes()[0]))),
             ["unlock", who] => {
                 let number = number(who)?;
-                let lock = self.clients.get(&number).ok_or("it has none")?.number;
+                let lock = self.clients.get(&number).ok_or("the client has no lock")?.number;
                 self.ask(
                     number,
                     Op::Inconsistent(Unlock(OpId {
@@ -388,10 +391,10 @@ impl World {
                     })),
                 );
             }
-            // By a fact, for which nobody waits.
+            // Returns a lock by a fact, for which the client does not wait.
             ["give", "back", who] => {
                 let number = number(who)?;
-                let lock = self.clients.get(&number).ok_or("it has none")?.number;
+                let lock = self.clients.get(&number).ok_or("the client has no lock")?.number;
                 let of =
                     |number_of: u64| OpId { node: 100 + number, incarnation: 1, number: number_of };
                 for to in 0..count {
@@ -399,10 +402,10 @@ impl World {
                     self.send(client(number), replica(to), told);
                 }
             }
-            // Asks those who have not answered.
+            // Asks the replicas that have not answered.
             ["ask", who, "again"] => {
                 let number = number(who)?;
-                let asks = self.clients.get(&number).ok_or("it asks for nothing")?;
+                let asks = self.clients.get(&number).ok_or("the client has no operation")?;
                 let all: Vec<NodeId> = asks.members.replicas.iter().copied().collect();
                 let (id, op) = (
                     OpId { node: 100 + number, incarnation: 1, number: asks.number },
@@ -414,10 +417,11 @@ impl World {
                     self.send(client(number), replica(to.0 as usize - 1), propose);
                 }
             }
-            // Tells what it knows; decides, if that is nothing yet: what enough have answered.
+            // The client sends the result that it knows; if there is none yet, it decides from a
+            // quorum's answers.
             ["tell", who] => {
                 let number = number(who)?;
-                let asks = self.clients.get(&number).ok_or("it asks for nothing")?;
+                let asks = self.clients.get(&number).ok_or("the client has no operation")?;
                 let known = match asks.op {
                     Op::Consensus(_)
                         if asks
@@ -469,7 +473,7 @@ impl World {
                     _ => Timer::Gather,
                 };
                 let at = node(who)?;
-                let when = self.homes[at].timers.remove(&timer).ok_or("it is not armed")?;
+                let when = self.homes[at].timers.remove(&timer).ok_or("the timer is not armed")?;
                 self.now = self.now.max(when);
                 self.step(at, |replica, now, out| replica.on_timer(now, timer, out))?;
             }
@@ -503,7 +507,7 @@ fn transcripts() {
     script::check(&folder, World::default, World::command);
 }
 
-/// Random worlds (`unordered.rs`) meet these once in thousands.
+/// Random simulations (`unordered.rs`) meet these once in thousands of runs.
 #[test]
 fn what_is_planted_and_rare_is_noticed() {
     for rule in rules::OF_RECORDS.into_iter().filter(|rule| !MET_AT_RANDOM.contains(rule)) {
@@ -515,8 +519,8 @@ fn what_is_planted_and_rare_is_noticed() {
     }
 }
 
-/// A node that begins again may hear late of the epoch that it was in: it answers nothing before,
-/// and goes back to no view that it has left.
+/// A restarted node may learn late of the epoch that it was in. It answers nothing before, and
+/// returns to no view that it has left.
 #[test]
 fn who_was_in_a_later_epoch_waits_until_it_hears_of_it() {
     let nodes = |all: &[u32]| all.iter().copied().map(NodeId).collect::<BTreeSet<_>>();
@@ -554,6 +558,6 @@ fn who_was_in_a_later_epoch_waits_until_it_hears_of_it() {
         )
     };
     assert!(born(&before).is_none());
-    let replica = born(&after).expect("one of them");
+    let replica = born(&after).expect("the node has a replica in this epoch");
     assert_eq!((replica.view(), replica.is_between_views()), (view(4), true));
 }

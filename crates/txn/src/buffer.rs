@@ -1,4 +1,4 @@
-//! What a transaction has written and not committed yet, laid over what it reads.
+//! The uncommitted writes of a transaction, laid over its reads.
 
 use crate::{Failure, Rows, Savepoint, SchemaVersion};
 use meridian_clock::Timestamp;
@@ -6,12 +6,12 @@ use meridian_mvcc::{Key, KeyRange, Value, Write};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// The most that one transaction may write: it is one entry of a log, and must fit into one frame
-/// between nodes.
+/// The maximum size of one transaction's writes, in bytes: they are one log entry, and must fit
+/// into one frame between nodes.
 pub const LIMIT_BYTES: u64 = 32 << 20;
 
-/// What is left of a range of which a shard with these keys was asked, and left this: what lies
-/// beyond its keys is left, too.
+/// Returns the part of a range that is left after a read at a shard with the keys `bounds`, which
+/// left `rest` of its own part.
 pub fn rest_of(
     range: &KeyRange,
     bounds: &KeyRange,
@@ -35,24 +35,24 @@ pub fn rest_of(
 #[derive(Debug, Default)]
 pub struct Buffer {
     writes: BTreeMap<Key, Option<Value>>,
-    /// Changes of schemas: what holds then, and where.
+    /// Schema changes: the new version, and the ranges where it holds.
     schemas: Vec<(SchemaVersion, Vec<KeyRange>)>,
-    /// For savepoints.
+    /// The undo log for savepoints.
     undo: Vec<Undo>,
     bytes: u64,
 }
 
-/// What was done, to be taken back.
+/// An entry of the undo log.
 #[derive(Debug)]
 enum Undo {
-    /// A write, and what it replaced.
+    /// A write, and the write of the same key that it replaced.
     Write(Key, Option<Option<Value>>),
-    /// The newest change of a schema.
+    /// The newest schema change.
     Schema,
 }
 
 impl Buffer {
-    /// Adds a write.
+    /// Adds a write. Fails with `TooLarge` above [`LIMIT_BYTES`].
     pub fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
         self.bytes += (key.len() + value.as_ref().map_or(0, |value| value.len())) as u64;
         if self.bytes > LIMIT_BYTES {
@@ -63,13 +63,13 @@ impl Buffer {
         Ok(())
     }
 
-    /// Adds a change of a schema.
+    /// Adds a schema change.
     pub fn change_schema(&mut self, to: SchemaVersion, ranges: Vec<KeyRange>) {
         self.schemas.push((to, ranges));
         self.undo.push(Undo::Schema);
     }
 
-    /// Its own write of a key, if there is one.
+    /// Returns its own write of a key, if there is one.
     pub fn get(&self, key: &Key) -> Option<&Option<Value>> {
         self.writes.get(key)
     }
@@ -79,12 +79,12 @@ impl Buffer {
         self.writes.is_empty() && self.schemas.is_empty()
     }
 
-    /// A point to return to.
+    /// Returns a point to roll back to.
     pub fn savepoint(&self) -> Savepoint {
         Savepoint(self.undo.len())
     }
 
-    /// Takes back every write since a point.
+    /// Undoes every write since a point.
     pub fn rollback_to(&mut self, savepoint: Savepoint) {
         while self.undo.len() > savepoint.0 {
             match self.undo.pop() {
@@ -101,7 +101,7 @@ impl Buffer {
             .sum();
     }
 
-    /// Everything that was written, each key once.
+    /// Removes and returns all writes, each key once.
     pub fn take(&mut self) -> Vec<Write> {
         self.undo.clear();
         std::mem::take(&mut self.writes)
@@ -110,7 +110,7 @@ impl Buffer {
             .collect()
     }
 
-    /// Every change of a schema, oldest first.
+    /// Removes and returns all schema changes, oldest first.
     pub fn take_schemas(&mut self) -> Vec<(SchemaVersion, Vec<KeyRange>)> {
         std::mem::take(&mut self.schemas)
     }

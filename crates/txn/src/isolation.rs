@@ -6,13 +6,13 @@ use std::fmt;
 /// standard's default is the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IsolationLevel {
-    /// Transactions may see a part of another one, or what is not committed. A store without
-    /// transactions gives this.
+    /// Transactions may see a part of another one, or uncommitted writes. A store without
+    /// transactions provides this.
     ReadUncommitted,
     /// Each statement sees what was committed before it.
     ReadCommitted,
     /// All statements see one snapshot, and of two transactions that write the same row one is
-    /// aborted: snapshot isolation, which PostgreSQL gives by this name, too.
+    /// aborted: snapshot isolation, which PostgreSQL provides under this name too.
     RepeatableRead,
     /// Transactions are equivalent to some serial order of them.
     #[default]
@@ -28,7 +28,7 @@ impl IsolationLevel {
         IsolationLevel::Serializable,
     ];
 
-    /// Its name in SQL, in small letters.
+    /// Returns its name in SQL, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             IsolationLevel::ReadUncommitted => "read uncommitted",
@@ -38,7 +38,7 @@ impl IsolationLevel {
         }
     }
 
-    /// The level of this name, in letters of any case.
+    /// Returns the level with this name, in any case.
     pub fn named(name: &str) -> Option<IsolationLevel> {
         Self::ALL.into_iter().find(|level| level.name().eq_ignore_ascii_case(name.trim()))
     }

@@ -1,9 +1,8 @@
-//! Concurrency controls, one folder each, and the one trait through which a session uses any of
-//! them.
+//! Concurrency controls, one folder each, and the trait through which a session uses any of them.
 //!
-//! Protocols agree at two points only: [`meridian_machine::Machine`] below and [`Transaction`]
-//! above. Between the two each has its own coordinator, participant and messages; they share nouns,
-//! never control flow.
+//! Protocols share two interfaces only: [`meridian_machine::Machine`] below and [`Transaction`]
+//! above. Between the two each has its own coordinator, participant and messages; protocols share
+//! types, never control flow.
 
 mod buffer;
 mod isolation;

@@ -1,8 +1,9 @@
-//! What statements are planned for, and how that changes (Spanner §4.2.3).
+//! Schema versions of plans, and schema changes (Spanner §4.2.3).
 //!
-//! A table's schema has versions. A transaction says which ones it was planned for; it commits only
-//! at a timestamp at which none of them is outdated in any shard that it read or wrote. So nobody
-//! has to hold a lock on a schema, and nobody is stopped by a change of it but by its timestamp.
+//! A table's schema has versions. A transaction names the versions that it was planned for, and
+//! commits only at a timestamp at which none of them is outdated in any shard that it read or
+//! wrote. So no transaction holds a lock on a schema, and a schema change blocks a transaction only
+//! by its timestamp.
 
 use meridian_clock::Timestamp;
 use meridian_mvcc::KeyRange;
@@ -20,23 +21,23 @@ pub struct SchemaVersion {
 }
 
 impl SchemaVersion {
-    /// The version of a table that is no more: no plan is for that.
+    /// The version of a dropped table, for which there are no plans.
     pub const GONE: u64 = u64::MAX;
 }
 
-/// So many versions of a table are remembered.
+/// The number of versions of a table that are remembered.
 const KEPT: usize = 8;
 
-/// Since when which versions of a table's schema hold, as a shard keeps it.
+/// A shard's record of the versions of a table's schema, and from which timestamp on each holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct SchemaHistory {
-    /// The newest of them, oldest first.
+    /// The newest versions, oldest first.
     #[n(0)]
     versions: Vec<(Timestamp, u64)>,
 }
 
 impl SchemaHistory {
-    /// From a timestamp on another version holds.
+    /// Adds a version that holds from a timestamp on.
     pub fn begin(&mut self, at: Timestamp, version: u64) {
         self.versions.push((at, version));
         if self.versions.len() > KEPT {
@@ -44,7 +45,7 @@ impl SchemaHistory {
         }
     }
 
-    /// Whether a later version than this one holds at a timestamp; also if nobody knows any more.
+    /// True if a later version than this one holds at a timestamp, or if that is forgotten.
     pub fn outdates(&self, version: u64, at: Timestamp) -> bool {
         let held = self.versions.iter().rev().find(|(since, _)| *since <= at);
         let forgotten = || self.versions.first().filter(|_| self.versions.len() == KEPT);
@@ -52,15 +53,15 @@ impl SchemaHistory {
     }
 }
 
-/// A change of schemas, as one shard is told of it.
+/// A schema change, as one shard receives it.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct SchemaChange {
-    /// It happens at or above this timestamp, which lies ahead: whoever draws below it need not
-    /// care.
+    /// The change takes effect at or above this timestamp, which lies ahead. It does not concern a
+    /// transaction with a lower timestamp.
     #[n(0)]
     pub from: Timestamp,
-    /// Which versions hold from then on, and the keys of their tables that the shard is thought to
-    /// have.
+    /// The versions that hold from then on, and the keys of their tables in this shard, as far as
+    /// the coordinator knows.
     #[n(1)]
     pub tables: Vec<(SchemaVersion, KeyRange)>,
 }
@@ -83,7 +84,7 @@ mod tests {
         history.begin(at(20), SchemaVersion::GONE);
         assert!(!history.outdates(2, at(19)) && history.outdates(2, at(20)));
         (3..10).for_each(|version| history.begin(at(version * 10), version));
-        // What began first is forgotten: who is planned for something so old cannot be told.
+        // The first version is forgotten: a plan for so old a version counts as outdated.
         assert!(history.outdates(1, at(9)) && !history.outdates(9, at(95)));
     }
 }

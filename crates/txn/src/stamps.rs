@@ -1,20 +1,20 @@
-//! Timestamps that sessions draw for themselves, where no leader assigns them.
+//! Timestamps that coordinators draw for themselves, where no leader assigns them.
 
 use meridian_clock::Timestamp;
 use meridian_machine::{Incarnation, NodeId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What one node draws for one database. A timestamp names node and life, and its nanoseconds grow
-/// in each life: so it is unique for ever without anything on disk.
+/// The timestamps that one node draws for one database. A timestamp names node and incarnation, and
+/// its nanoseconds grow in each incarnation: so it is unique for ever without anything on disk.
 #[derive(Clone, Debug, Default)]
 pub struct Stamps {
-    /// The newest, its nanoseconds.
+    /// The nanoseconds of the newest one.
     drawn: Arc<AtomicU64>,
 }
 
 impl Stamps {
-    /// A timestamp that nobody has: at `least_ns`, nanoseconds since the epoch, or later.
+    /// Draws a unique timestamp at or above `least_ns`, nanoseconds since the epoch.
     pub fn draw(&self, (node, incarnation): (NodeId, Incarnation), least_ns: u64) -> Timestamp {
         let next = |last: u64| least_ns.max(last.saturating_add(1));
         let last =

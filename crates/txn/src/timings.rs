@@ -1,24 +1,25 @@
-//! Where the time of a transaction goes, for EXPLAIN ANALYZE.
+//! Measurement of the time that a transaction takes, for EXPLAIN ANALYZE.
 
 use std::fmt;
 use std::sync::Mutex;
 
-/// Parts of a transaction's time, in nanoseconds.
+/// The parts of a transaction's time, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Questions to a leader, here or elsewhere: locks and reads.
+    /// The number of locking or reading requests, to a leader here or elsewhere.
     pub reads: u64,
-    /// What those took.
+    /// The time that these took.
     pub reading_ns: u64,
-    /// From COMMIT to its answer.
+    /// The time from COMMIT to its response.
     pub commit_ns: u64,
-    /// Of that: until a quorum had it on disk, as the leader saw it.
+    /// The part of it until a quorum had the commit on disk, as measured by the leader.
     pub replication_ns: u64,
-    /// Of that: from then on until the commit timestamp had surely passed (Spanner §4.1.2).
+    /// The part of it from then until the commit timestamp had surely passed (Spanner §4.1.2).
     pub commit_wait_ns: u64,
 }
 
-/// A transaction's watch. It outlives the transaction, so that its commit can be read, too.
+/// A transaction's stopwatch. It outlives the transaction, so that the time of its commit can be
+/// read too.
 pub struct Timings {
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
     began_ns: u64,
@@ -26,25 +27,25 @@ pub struct Timings {
 }
 
 impl Timings {
-    /// Begins to count; the clock counts nanoseconds.
+    /// Starts the stopwatch; `clock` counts nanoseconds.
     pub fn new(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         let began_ns = clock();
         Timings { clock: Box::new(clock), began_ns, times: Mutex::default() }
     }
 
-    /// How long it has been counting.
+    /// Returns the time since the start, in nanoseconds.
     pub fn elapsed_ns(&self) -> u64 {
         (self.clock)().saturating_sub(self.began_ns)
     }
 
-    /// What has been counted.
+    /// Returns the measured times.
     pub fn times(&self) -> Times {
-        *self.times.lock().expect("invariant: nobody panics with a plain value in hand")
+        *self.times.lock().expect("invariant: no thread panics while it holds this lock")
     }
 
-    /// Counts.
+    /// Updates the measured times.
     pub fn note(&self, note: impl FnOnce(&mut Times)) {
-        note(&mut self.times.lock().expect("invariant: nobody panics with a plain value in hand"));
+        note(&mut self.times.lock().expect("invariant: no thread panics while it holds this lock"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a session sees of a transaction, whichever protocol runs it.
+//! The interface of a transaction to its session, the same for every protocol.
 
 use crate::{IsolationLevel, SchemaVersion, Timings};
 use meridian_clock::{Interval, Timestamp};
@@ -8,70 +8,73 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A boxed future: the seam between protocols, which are stepped, and sessions, which are async on
-/// any executor.
+/// A boxed future: the boundary between protocols, which are stepped, and sessions, which are async
+/// on any executor.
 pub type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a>>;
 
-/// One attempt of one transaction; never reused, because a gateway's incarnation is not.
+/// The id of one attempt of one transaction. It is never reused, because an incarnation of a node
+/// is not.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, minicbor::Encode, minicbor::Decode,
 )]
 pub struct TransactionId {
-    /// The gateway's node.
+    /// The coordinator's node.
     #[n(0)]
     pub node: u32,
-    /// Its life.
+    /// The node's incarnation.
     #[n(1)]
     pub incarnation: u32,
-    /// Its own number.
+    /// The node's number for the attempt.
     #[n(2)]
     pub number: u64,
 }
 
-/// How a read protects what it saw until the transaction ends. Ignored by protocols that do not
-/// lock, and in read-only transactions.
+/// The lock that a read takes until the transaction ends. Ignored by protocols that do not lock,
+/// and in read-only transactions.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, minicbor::Encode, minicbor::Decode,
 )]
 pub enum Lock {
-    /// Nobody may write it.
+    /// No other transaction may write the range.
     #[n(0)]
     Shared,
-    /// Nobody else may read it under a lock or write it: UPDATE, DELETE, SELECT … FOR UPDATE.
+    /// No other transaction may write the range, or read it under a lock: UPDATE, DELETE, SELECT …
+    /// FOR UPDATE.
     #[n(1)]
     Exclusive,
 }
 
-/// What a read in a read-write transaction does about locks that are not free.
+/// The behaviour of a read in a read-write transaction if a lock is not free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Locking {
-    /// Waits until it has them.
+    /// Waits for the lock.
     #[default]
     Wait,
     /// Fails with [`Failure::Locked`].
     NoWait,
-    /// Takes none, and reads what is committed and what the transaction itself has written.
+    /// Takes no lock, and reads committed versions and the transaction's own writes.
     None,
 }
 
-/// Which snapshot a read-only transaction sees.
+/// The snapshot of a read-only transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadAt {
     /// Everything that was acknowledged before the transaction began.
     Now,
     /// Exactly the state at this timestamp (AS OF SYSTEM TIME).
     Exact(Timestamp),
-    /// The state at this timestamp or at any later one, whichever is at hand; or everything that
-    /// was acknowledged before the transaction began (Spanner §4.1.3, bounded staleness).
+    /// The state at this timestamp or at any later one that is available on this node; or
+    /// everything that was acknowledged before the transaction began (Spanner §4.1.3, bounded
+    /// staleness).
     AtLeast(Timestamp),
 }
 
-/// What kind of transaction to begin.
+/// The kind of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Reads and writes.
     ReadWrite,
-    /// Reads at one timestamp; takes no lock and blocks nobody.
+    /// Reads at one timestamp; takes no lock and blocks no other transaction.
     ReadOnly(ReadAt),
 }
 
@@ -81,105 +84,106 @@ pub enum Mode {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, minicbor::Encode, minicbor::Decode,
 )]
 pub struct Age {
-    /// When the first attempt began, nanoseconds since the epoch as its gateway saw it.
+    /// When the first attempt began by its node's clock, nanoseconds since the epoch.
     #[n(0)]
     pub began_ns: u64,
-    /// The gateway, so that no two transactions have one age.
+    /// The coordinator's node, so that no two transactions have one age.
     #[n(1)]
     pub node: u32,
-    /// The gateway's own number.
+    /// The node's number for the transaction.
     #[n(2)]
     pub number: u64,
 }
 
-/// How to begin a transaction.
+/// The options of a beginning transaction.
 #[derive(Clone, Debug)]
 pub struct Begin {
     /// Reads only, or writes too.
     pub mode: Mode,
-    /// The age of the attempt that this one replays; a first attempt has none.
+    /// The age of the attempt that this one retries; none for a first attempt.
     pub age: Option<Age>,
 }
 
-/// Why a transaction was aborted for good: nothing of it happened.
+/// The reason why a transaction was aborted for good: none of its writes took effect.
 #[derive(Clone, Debug, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
 pub enum Conflict {
-    /// An older transaction wanted what this one held (wound-wait).
+    /// An older transaction requested a lock that this one held (wound-wait).
     #[n(0)]
     Wounded {
         /// The age of the transaction that won.
         #[n(0)]
         by: Age,
-        /// The key over which they met.
+        /// The key of the conflict.
         #[n(1)]
         key: Key,
-        /// What the winner's session calls itself, if it said so.
+        /// The `application_name` of the winner's session, if it has one.
         #[n(2)]
         application: Option<String>,
     },
-    /// The leader that held this transaction's locks is leader no more.
+    /// The leader that held this transaction's locks does not lead any more.
     #[n(2)]
     LeaderChanged,
-    /// The session went away, or asked for it.
+    /// The session ended, or rolled back.
     #[n(3)]
     RolledBack,
-    /// Held locks without a sign of life for longer than allowed.
+    /// The coordinator gave no sign of life for too long while the transaction held locks.
     #[n(4)]
     Expired,
-    /// Keys of this transaction were given to another shard while it held locks.
+    /// Keys of this transaction moved to another shard while it held locks.
     #[n(5)]
     Moved,
-    /// A shard that was only read could not promise for as long as the others took to prepare.
+    /// A shard that was only read could not extend its promise until the other shards were
+    /// prepared.
     #[n(6)]
     Late,
-    /// A table's schema is another by now than the one that the transaction was planned for, or is
-    /// about to be.
+    /// The schema of a table differs from the version that the transaction was planned for, or is
+    /// about to.
     #[n(7)]
     SchemaChanged {
         /// The table's id.
         #[n(0)]
         table: u32,
     },
-    /// What it has read is another by now, or may be: somebody else has written it (optimistic
-    /// protocols).
+    /// A version that the transaction has read was overwritten by another transaction, or may have
+    /// been (optimistic protocols).
     #[n(8)]
     Overwritten,
-    /// No timestamp was found at which it fits among the others, however often it was proposed
-    /// (optimistic protocols).
+    /// No timestamp was found at which the transaction is valid, in any of its attempts (optimistic
+    /// protocols).
     #[n(9)]
     Contended,
 }
 
-/// What a session may conclude of a commit. `Aborted` is definite, `Unknown` is not.
+/// The outcome of a commit as its session knows it. `Aborted` is definite, `Unknown` is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It happened at this timestamp, durably.
+    /// The transaction committed at this timestamp, durably.
     Committed {
         /// The commit timestamp.
         at: Timestamp,
     },
-    /// It did not happen and never will.
+    /// The transaction did not commit and never will.
     Aborted {
-        /// Why.
+        /// The reason.
         why: Conflict,
     },
-    /// It may have happened, or may yet: the leader did not answer.
+    /// The transaction may have committed, or may yet: the leader did not answer.
     Unknown,
 }
 
-/// Why a read, or a beginning, did not succeed.
+/// The error of a read, or of beginning a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The transaction is aborted: SQLSTATE 40001 unless a replay absorbs it.
+    /// The transaction is aborted: SQLSTATE 40001 unless a retry absorbs it.
     Aborted(Conflict),
-    /// The snapshot is older than what is kept.
+    /// The snapshot is older than the versions that are kept.
     BelowHorizon {
         /// The oldest timestamp that can still be read.
         oldest: Timestamp,
     },
     /// The snapshot lies in the future.
     InFuture {
-        /// What the clock says.
+        /// The present time by this node's clock.
         now: Interval,
     },
     /// A write in a read-only transaction: SQLSTATE 25006.
@@ -189,17 +193,17 @@ pub enum Failure {
         /// The limit in bytes.
         limit_bytes: u64,
     },
-    /// No room for writes: SQLSTATE 53100. Reads go on.
+    /// The disk has no room for writes: SQLSTATE 53100. Reads still succeed.
     DiskFull,
-    /// A lock was not to be had within the time that was given: SQLSTATE 55P03.
+    /// A lock was not acquired within the timeout: SQLSTATE 55P03.
     LockTimeout,
     /// A lock was not free, and the read was not to wait for it: SQLSTATE 55P03.
     Locked,
-    /// No leader answers; the message says which group and what to do.
+    /// No leader answers. The message names the group and what to do.
     Unavailable(String),
-    /// What was asked of a group cannot be, as things are: SQLSTATE 55000.
+    /// A group refused an administrative request in its present state: SQLSTATE 55000.
     Refused(String),
-    /// The store or the log cannot be read; the message names the file.
+    /// The store or the log cannot be read. The message names the file.
     Storage(String),
 }
 
@@ -219,7 +223,9 @@ impl fmt::Display for Conflict {
             Conflict::Overwritten => {
                 f.write_str("another transaction has written what this one had read")
             }
-            Conflict::Contended => f.write_str("too many others want what this transaction wants"),
+            Conflict::Contended => {
+                f.write_str("too many concurrent transactions conflict with this one")
+            }
             Conflict::Late => f.write_str(
                 "the shards of this transaction took too long to agree on its timestamp",
             ),
@@ -251,32 +257,32 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// One chunk of a scan, in key order (or reverse).
+/// One chunk of a scan, in key order or in reverse.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// Keys and values, tombstones removed, the transaction's own writes merged in.
+    /// Keys and values, without tombstones, with the transaction's own writes merged in.
     pub rows: Vec<(Key, Value)>,
-    /// When each of them was committed, in the same order, if that was asked for
-    /// ([`Transaction::show_versions`]); of the transaction's own writes nothing is known yet.
+    /// The commit timestamp of each row, in the same order, if [`Transaction::show_versions`] was
+    /// called; `None` for the transaction's own writes.
     pub at: Vec<Option<Timestamp>>,
-    /// What is left to scan; `None` when the range is exhausted.
+    /// The part of the range that is left to scan; `None` if there is none.
     pub rest: Option<KeyRange>,
 }
 
-/// A point inside a transaction to which its writes can be taken back. Locks stay.
+/// A point inside a transaction to which its writes can be rolled back. Locks stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Savepoint(pub usize);
 
-/// One transaction. Dropping it posts an abort and returns at once; dropping the future of `commit`
-/// recalls nothing.
+/// One transaction. Dropping it sends an abort and returns at once; dropping the future of `commit`
+/// cancels nothing.
 pub trait Transaction: Send {
-    /// Its kind.
+    /// Returns its kind.
     fn mode(&self) -> Mode;
-    /// Its age, to be kept by a replay.
+    /// Returns its age, which a retry keeps.
     fn age(&self) -> Age;
-    /// When it began, as its gateway saw it: `CURRENT_TIMESTAMP`.
+    /// Returns when it began by its node's clock: `CURRENT_TIMESTAMP`.
     fn began(&self) -> Interval;
-    /// The snapshot of a read-only transaction once it is chosen.
+    /// Returns the snapshot of a read-only transaction once it is chosen.
     fn read_at(&self) -> Option<Timestamp>;
     /// Reads one key, own writes first.
     fn get<'a>(
@@ -284,11 +290,11 @@ pub trait Transaction: Send {
         key: &'a Key,
         lock: Lock,
     ) -> Future<'a, Result<Option<Value>, Failure>>;
-    /// Reads several keys, own writes first, in the order of `keys`. Takes their locks in that
-    /// order, too.
+    /// Reads several keys, own writes first, in the order of `keys`, in which it also takes their
+    /// locks.
     ///
-    /// A protocol that can ask for all of them at once overrides this, so that their number does
-    /// not multiply the distance to the replica that answers.
+    /// A protocol that can request all of them in parallel overrides this, so that the latency does
+    /// not grow with their number.
     fn get_many<'a>(
         &'a mut self,
         keys: &'a [Key],
@@ -311,64 +317,66 @@ pub trait Transaction: Send {
         reverse: bool,
         limit_rows: usize,
     ) -> Future<'a, Result<Rows, Failure>>;
-    /// Buffers a write; `None` deletes.
+    /// Buffers a write; `None` deletes the key.
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure>;
-    /// From now on a read waits for a lock no longer than this; without one, as long as it takes.
-    /// Protocols that do not lock ignore it.
+    /// Sets the time that a read waits for a lock; `None` is unlimited. Protocols that do not lock
+    /// ignore it.
     fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
         let _ = timeout;
     }
-    /// How reads lock from now on. False if the protocol cannot: one without locks never waits, and
-    /// has nothing that could be free or not.
+    /// Sets the locking of later reads. Returns false if the protocol cannot do it: a protocol
+    /// without locks never waits.
     fn set_locking(&mut self, how: Locking) -> bool {
         how != Locking::None
     }
-    /// What the session calls itself: told to those who lose against this transaction. Protocols
-    /// that do not tell ignore it.
+    /// Sets the session's `application_name`, which is reported to transactions that lose against
+    /// this one. Protocols that do not report it ignore it.
     fn set_application(&mut self, name: &str) {
         let _ = name;
     }
-    /// From now on it notes where its time goes. Protocols that do not tell have none.
+    /// Starts to measure the time that the transaction takes. Protocols without measurement return
+    /// `None`.
     fn measure(&mut self) -> Option<Arc<Timings>> {
         None
     }
-    /// From now on chunks tell when each row was committed. Protocols that do not tell leave it
-    /// out.
+    /// Asks that chunks return the commit timestamp of each row. Protocols without it ignore this.
     fn show_versions(&mut self) {}
-    /// All that it will read lies in this range: its scope (Spanner §4.2.2). To be said before it
-    /// reads. True if it is of use: then the transaction is of the present in the scope only, and
-    /// nothing else may be read in it. A scope in several shards is of use to who negotiates: a
-    /// round of questions first, and no waiting for what commits meanwhile.
+    /// Declares, before the first read, that all reads lie in this range (Spanner §4.2.2). Returns
+    /// true if the protocol uses that: then the transaction reads the present of this range only,
+    /// and nothing else may be read in it. A range in several shards is used only if `negotiates`
+    /// is true: the shards are then asked for a timestamp first, and reads do not wait for commits
+    /// meanwhile.
     fn reads_only_in(&mut self, scope: &KeyRange, negotiates: bool) -> bool {
         let _ = (scope, negotiates);
         false
     }
-    /// What comes next was planned for this version of a table's schema: it reads nothing, and
-    /// commits nothing, where a later one holds. Of several versions of one table the oldest
+    /// Declares the schema version of a table that the following statements were planned for. The
+    /// transaction fails where a later version holds. Of several versions of one table the oldest
     /// counts.
     fn planned_for(&mut self, schema: SchemaVersion);
-    /// If it commits, this version holds from its timestamp on for whoever reads or writes in these
-    /// ranges, which are all that plans for earlier versions touch. Taken back with the writes
-    /// since a savepoint.
+    /// Changes the schema of a table from the commit timestamp on, for every transaction that reads
+    /// or writes in these ranges, which are all that plans for earlier versions touch. A rollback
+    /// to a savepoint undoes it.
     fn change_schema(&mut self, to: SchemaVersion, ranges: Vec<KeyRange>) -> Result<(), Failure>;
-    /// Whether all that it has read stands together: asked before somebody is told an error that
-    /// comes of it. Where reads are protected, or are of one snapshot, they do; a protocol that
-    /// finds out when it commits fails here as it would then.
+    /// Checks that everything that it has read is consistent, before a session reports an error
+    /// that follows from these reads. Reads under locks or of one snapshot always are. A protocol
+    /// that validates at commit fails here as it would then.
     fn validate(&mut self) -> Future<'_, Result<(), Failure>> {
         Box::pin(std::future::ready(Ok(())))
     }
-    /// Marks a point to return to.
+    /// Returns a point to roll back to.
     fn savepoint(&mut self) -> Savepoint;
-    /// Takes back every write since the savepoint.
+    /// Undoes every write since the savepoint.
     fn rollback_to(&mut self, savepoint: Savepoint);
-    /// Commits. The answer comes when the outcome is durable and surely past (commit wait).
+    /// Commits. The future ends when the outcome is durable and its timestamp has surely passed
+    /// (commit wait).
     fn commit(self: Box<Self>) -> Future<'static, Outcome>;
 }
 
-/// A database in which transactions begin.
+/// A database, in which transactions begin.
 pub trait Database: Send + Sync {
-    /// The isolation level of its transactions: what `SHOW transaction_isolation` says. A session
-    /// that asks for a weaker one gets this.
+    /// Returns the isolation level of its transactions, which `SHOW transaction_isolation` shows. A
+    /// session that requests a weaker level gets this one.
     fn isolation(&self) -> IsolationLevel;
     /// Begins a transaction. Fails with `Unavailable` or `BelowHorizon`.
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>>;

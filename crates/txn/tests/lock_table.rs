@@ -1,4 +1,4 @@
-//! Situations of the lock table, and random histories of it.
+//! Tests of the lock table: single cases, and random histories.
 
 use meridian_mvcc::{Key, KeyRange};
 use meridian_txn::locking::{LockTable, TransactionId, Verdict};
@@ -10,7 +10,7 @@ fn id(number: u64) -> TransactionId {
     TransactionId { node: 1, incarnation: 1, number }
 }
 
-/// Transaction 1 is the oldest.
+/// Returns an age; transaction 1 is the oldest.
 fn age(number: u64) -> Age {
     Age { began_ns: number, node: 1, number }
 }
@@ -63,7 +63,7 @@ fn a_wound_only_marks_until_the_victim_would_wait() {
     let mut table = LockTable::new();
     ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 10);
     ask(&mut table, 0, 3, point("b"), Lock::Exclusive, 11);
-    // The oldest wants a: 2 is marked, and may go on as long as it need not wait.
+    // The oldest transaction requests a: 2 is wounded, and may proceed as long as it need not wait.
     assert_eq!(
         ask(&mut table, 1, 1, point("a"), Lock::Exclusive, 12),
         [Verdict::Marked(id(2), wounded(1, "a"))]
@@ -86,7 +86,7 @@ fn a_victim_that_waits_already_is_aborted_at_once() {
         [],
         "the younger waits for the older"
     );
-    // The deadlock would close here.
+    // This request would close the deadlock.
     assert_eq!(
         ask(&mut table, 0, 1, point("a"), Lock::Exclusive, 13),
         [Verdict::Victim(id(2), Some(12), wounded(1, "a"))]
@@ -94,8 +94,8 @@ fn a_victim_that_waits_already_is_aborted_at_once() {
     assert_eq!(table.release(id(2)), [Verdict::Granted(13)]);
 }
 
-/// A transaction that is tried again keeps its age, and what was said of the first attempt may come
-/// late or never.
+/// A retried transaction keeps its age, and the abort of the first attempt may arrive late or
+/// never.
 #[test]
 fn two_attempts_of_one_age_do_not_mistake_each_other() {
     let mut table = LockTable::new();
@@ -109,16 +109,16 @@ fn two_attempts_of_one_age_do_not_mistake_each_other() {
             ticket,
         )
     };
-    // 2 is the first attempt of what 3 is the second of; both wait for 9, which cannot be wounded
-    // any more.
+    // Transactions 2 and 3 are the first and second attempt of one transaction. Both wait for 9,
+    // which cannot be wounded any more.
     assert_eq!(ask(&mut table, 9, "a", 10), [Verdict::Granted(10)]);
     table.committing(id(9));
     assert_eq!(ask(&mut table, 2, "a", 11), []);
     assert_eq!(ask(&mut table, 3, "a", 12), []);
     assert_eq!(table.release(id(2)), []);
-    assert_eq!(table.release(id(9)), [Verdict::Granted(12)], "the second attempt is still there");
-    // The first attempt, come back by an old question, is in its way no longer than anybody
-    // younger.
+    assert_eq!(table.release(id(9)), [Verdict::Granted(12)], "the second attempt still waits");
+    // A delayed request begins the first attempt again. It blocks the second attempt no longer than
+    // a younger transaction would.
     assert_eq!(ask(&mut table, 2, "b", 13), [Verdict::Granted(13)]);
     assert_eq!(ask(&mut table, 2, "a", 14), []);
     assert_eq!(ask(&mut table, 3, "b", 15), [Verdict::Victim(id(2), Some(14), wounded(1, "b"))]);
@@ -136,7 +136,11 @@ fn a_victim_that_is_idle_for_a_second_is_aborted() {
         [Verdict::Victim(id(2), None, wounded(1, "a"))]
     );
     table.committing(id(2));
-    assert_eq!(table.idle_victims(LockTable::IDLE_NS), [], "who is committing ends by itself");
+    assert_eq!(
+        table.idle_victims(LockTable::IDLE_NS),
+        [],
+        "a committing transaction ends by itself"
+    );
 }
 
 #[test]
@@ -147,7 +151,11 @@ fn a_range_blocks_an_insert_into_it() {
     assert_eq!(ask(&mut table, 0, 2, point("c"), Lock::Exclusive, 11), []);
     assert_eq!(ask(&mut table, 0, 3, point("d"), Lock::Exclusive, 12), [Verdict::Granted(12)]);
     assert_eq!(table.release(id(1)), [Verdict::Granted(11)]);
-    assert_eq!(ask(&mut table, 0, 4, range, Lock::Shared, 13), [], "and a point blocks a range");
+    assert_eq!(
+        ask(&mut table, 0, 4, range, Lock::Shared, 13),
+        [],
+        "a point lock blocks a range lock"
+    );
 }
 
 #[test]
@@ -193,8 +201,8 @@ fn nobody_overtakes_an_older_waiter() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Random transactions lock random ranges: conflicting locks are never held at once, and
-    /// everybody ends.
+    /// Random transactions lock random ranges: conflicting locks are never held at once, and every
+    /// transaction ends.
     #[test]
     fn conflicting_locks_are_never_held_and_no_deadlock_lasts(
         plans in prop::collection::vec(prop::collection::vec((0..6u8, 0..4u8, any::<bool>()), 1..6), 2..7),
@@ -208,8 +216,8 @@ proptest! {
         let mut steps = 0;
         while at.iter().zip(&plans).any(|(at, plan)| *at <= plan.len()) {
             steps += 1;
-            prop_assert!(steps < 20_000, "somebody never ends: {:?}", table.waits());
-            let who = order.next().expect("it cycles") as usize % plans.len();
+            prop_assert!(steps < 20_000, "a transaction never ends: {:?}", table.waits());
+            let who = order.next().expect("the order repeats for ever") as usize % plans.len();
             if waiting[who] || at[who] > plans[who].len() {
                 continue;
             }
@@ -245,7 +253,7 @@ proptest! {
                         at[ticket as usize] += 1;
                     }
                     Verdict::Victim(victim, _, _) => {
-                        // A new attempt with the same age.
+                        // A new attempt has the same age.
                         let victim = victim.number;
                         (at[victim as usize], waiting[victim as usize]) = (0, false);
                         held.remove(&victim);

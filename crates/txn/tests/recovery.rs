@@ -1,5 +1,5 @@
-//! TAPIR's coordinator and its recovery, schedule by schedule: each shard is one replica here, and
-//! what is asked of it can be held up.
+//! Schedules of TAPIR's coordinator and its recovery. Each shard is one replica here, and its
+//! operations can be held up.
 
 use futures::channel::oneshot;
 use meridian_clock::rules;
@@ -21,7 +21,7 @@ use std::task::{Context, Poll, Waker};
 
 const A: ShardId = ShardId(0);
 const B: ShardId = ShardId(1);
-/// Keys up to here are the first shard's.
+/// The first shard has the keys below this one.
 const MIDDLE: &str = "b";
 
 /// Two shards, and true time.
@@ -29,12 +29,12 @@ struct World {
     now: u64,
     participants: [Participant; 2],
     versions: BTreeMap<Key, BTreeMap<Timestamp, Option<Value>>>,
-    /// Questions of a node to a shard that do not arrive yet.
+    /// The operations of a node on a shard that do not arrive yet.
     held: Vec<(u32, ShardId, oneshot::Receiver<()>)>,
     pauses: Vec<(u64, oneshot::Sender<()>)>,
 }
 
-/// A node, whose clock is so far from true time, and wider than that.
+/// A node, with the skew of its clock from true time and the half width of its intervals.
 struct Here {
     node: u32,
     skew: i64,
@@ -64,18 +64,18 @@ fn gateway(
     Gateway::new(Arc::new(Here { node, skew, half, numbers, shards }), guarantee)
 }
 
-/// From now on what a node asks a shard does not arrive; until this is used, or dropped.
+/// Holds up a node's next operation on a shard until the returned sender is used or dropped.
 fn hold(shards: &Mutex<World>, node: u32, shard: ShardId) -> oneshot::Sender<()> {
     let (release, held) = oneshot::channel();
     shards.lock().unwrap().held.push((node, shard, held));
     release
 }
 
-/// True time goes on.
+/// Advances true time.
 fn pass(shards: &Mutex<World>, until: u64) {
     let mut shards = shards.lock().unwrap();
     shards.now = until;
-    shards.pauses.retain(|(due, _)| *due > until); // Dropped is woken.
+    shards.pauses.retain(|(due, _)| *due > until); // Dropping a sender wakes its pause.
 }
 
 impl Node for Here {
@@ -134,7 +134,7 @@ impl Shards for Here {
     }
 
     fn route_below(&self, _: Option<&Key>) -> (ShardId, KeyRange) {
-        unreachable!("nobody reads backwards here")
+        unreachable!("no test reads backwards")
     }
 
     async fn read(
@@ -168,7 +168,7 @@ impl Shards for Here {
         _: (bool, usize),
         _: u64,
     ) -> Option<Result<Looked, Failure>> {
-        unreachable!("nobody reads a snapshot here")
+        unreachable!("no test reads a snapshot")
     }
 
     async fn ask(&self, shard: ShardId, question: Question, _: u64) -> Option<Common> {
@@ -188,7 +188,7 @@ impl Shards for Here {
             Question::Resolve { transaction, .. } => {
                 let standing = participant.resolve(transaction);
                 if standing == Standing::Open {
-                    // A view begins with the question, and with what is prepared.
+                    // A view begins with the operation, and with the prepared proposals.
                     let prepared: Vec<_> = participant.prepared().cloned().collect();
                     let decided: Vec<_> =
                         prepared.iter().map(|one| (one, meridian_txn::tapir::Vote::Ok)).collect();
@@ -217,21 +217,21 @@ fn poll<T>(future: &mut (impl std::future::Future<Output = T> + Unpin)) -> Optio
 }
 
 fn done<T>(future: impl std::future::Future<Output = T>) -> T {
-    poll(&mut Box::pin(future)).expect("nothing of it is held up")
+    poll(&mut Box::pin(future)).expect("the future is not held up")
 }
 
 fn begin(gateway: &Gateway<Here>) -> Box<dyn Transaction> {
-    done(gateway.begin(Begin { mode: Mode::ReadWrite, age: None })).expect("it begins")
+    done(gateway.begin(Begin { mode: Mode::ReadWrite, age: None })).expect("the transaction begins")
 }
 
-/// Reads some, and is about to commit writes of others.
+/// Returns the commit of a transaction that has read some keys and writes others.
 fn commits(gateway: &Gateway<Here>, reads: &[&str], writes: &[&str]) -> Future<'static, Outcome> {
     let mut transaction = begin(gateway);
     for key in reads {
-        done(transaction.get(&Key::from(*key), Lock::Shared)).expect("it is read");
+        done(transaction.get(&Key::from(*key), Lock::Shared)).expect("the read succeeds");
     }
     for key in writes {
-        transaction.put(Key::from(*key), Some(Value::from("1"))).expect("it is written");
+        transaction.put(Key::from(*key), Some(Value::from("1"))).expect("the write is buffered");
     }
     transaction.commit()
 }
@@ -240,16 +240,17 @@ fn aborted(why: Conflict) -> Option<Outcome> {
     Some(Outcome::Aborted { why })
 }
 
-/// Trap A.2-1: one reads a and writes b at 50, prepared at a's shard only; another writes a at 100,
-/// and its user is told; a third begins after that, and writes b at 10. What becomes of the first,
-/// and when the user of the second is told.
+/// Trap A.2-1: the third transaction reads a and writes b at 50, and is prepared at a's shard only.
+/// The first writes a at 100, and its client receives the outcome. The second begins after that,
+/// and writes b at 10. Returns the outcome of the third transaction, and the timestamps of the
+/// first and the second.
 fn inversion(guarantee: Guarantee) -> (Option<Outcome>, Vec<Timestamp>) {
     let shards = shards(guarantee);
     let clocks = [(1, 0), (2, -90), (3, -50)]
         .map(|(node, skew)| gateway(&shards, guarantee, node, (skew, 100)));
     let slow = hold(&shards, 3, B);
     let mut third = commits(&clocks[2], &["a"], &["b"]);
-    assert_eq!(poll(&mut third), None, "its question to the other shard is on its way");
+    assert_eq!(poll(&mut third), None, "its proposal to the other shard is on its way");
     let mut first = commits(&clocks[0], &[], &["a"]);
     let mut now = 1_000;
     let at_first = loop {
@@ -283,9 +284,12 @@ fn real_time_is_kept_by_the_wait_for_the_final_timestamp() {
     assert_eq!(
         outcome,
         aborted(Conflict::Overwritten),
-        "it was too early for one, and has not seen the other"
+        "its timestamp is too early for one transaction, and it has not read the other's write"
     );
-    assert!(at[0] < at[1], "who was told before the other began is before it");
+    assert!(
+        at[0] < at[1],
+        "a transaction that was acknowledged before another began is ordered before it"
+    );
 }
 
 #[test]
@@ -295,11 +299,15 @@ fn who_does_not_wait_is_serializable_and_out_of_real_time() {
         let (outcome, at) = inversion(guarantee);
         plant(None, false);
         let Some(Outcome::Committed { at: between }) = outcome else { panic!("{outcome:?}") };
-        assert!(at[1] < between && between < at[0], "who began last is first");
+        assert!(
+            at[1] < between && between < at[0],
+            "the transaction that began last is ordered first"
+        );
     }
 }
 
-/// A session goes away when it has told how its transaction ended, and has not told its user.
+/// A session ends after it has sent its transaction's outcome to the shards, and before its client
+/// has received it.
 #[test]
 fn who_goes_away_while_its_timestamp_passes_has_committed() {
     let shards = shards(Guarantee::StrictlySerializable);
@@ -317,14 +325,14 @@ fn who_goes_away_while_its_timestamp_passes_has_committed() {
     assert_eq!(
         poll(&mut commit),
         None,
-        "it has been told everywhere, and waits for its timestamp to pass"
+        "the outcome was sent to every shard, and the commit wait is under way"
     );
     drop(commit);
     assert_eq!(resolved(&shards, &other, who), Some(true));
     assert_eq!(shards.lock().unwrap().versions.len(), 2);
 }
 
-/// Asks until it is known.
+/// Recovers a transaction until its outcome is known.
 fn resolved(
     shards: &Mutex<World>,
     by: &Gateway<Here>,
@@ -339,10 +347,10 @@ fn resolved(
         let now = shards.lock().unwrap().now;
         pass(shards, now + 100_000_000);
     }
-    panic!("nobody can find out");
+    panic!("the recovery does not end");
 }
 
-/// §5.2.2, the first case: somebody has recorded how it ended, others have not heard.
+/// §5.2.2, the first case: one shard has recorded the outcome, and the other has not received it.
 #[test]
 fn an_end_that_somebody_has_recorded_is_kept() {
     for commits_it in [true, false] {
@@ -364,13 +372,13 @@ fn an_end_that_somebody_has_recorded_is_kept() {
         other.shards().tell(A, end);
         assert_eq!(resolved(&shards, &other, who), Some(commits_it));
         let there = shards.lock().unwrap().participants[1].ended(who);
-        assert_eq!(there, Some(commits_it), "and the other shard hears of it");
+        assert_eq!(there, Some(commits_it), "the other shard receives the outcome");
         drop((release, commit));
     }
 }
 
-/// The second: a shard has not said yes. It never will, and the coordinator that was only slow
-/// hears so, too.
+/// The second case: a shard has not voted `Ok`. It never will, and the coordinator that was only
+/// slow receives that too.
 #[test]
 fn what_a_shard_has_not_said_yes_to_is_aborted_for_good() {
     let shards = shards(Guarantee::StrictlySerializable);
@@ -386,11 +394,11 @@ fn what_a_shard_has_not_said_yes_to_is_aborted_for_good() {
         .expect("prepared");
     assert_eq!(resolved(&shards, &other, who), Some(false));
     drop(release);
-    assert_eq!(poll(&mut commit), aborted(Conflict::Overwritten), "its late question is refused");
+    assert_eq!(poll(&mut commit), aborted(Conflict::Overwritten), "its late proposal is refused");
     assert!(shards.lock().unwrap().versions.is_empty());
 }
 
-/// The third: all have said yes, and nobody has heard it from all.
+/// The third case: all shards have voted `Ok`, and no node has received all votes.
 #[test]
 fn what_all_shards_have_said_yes_to_is_committed_by_whoever_asks() {
     let shards = shards(Guarantee::StrictlySerializable);
@@ -407,18 +415,18 @@ fn what_all_shards_have_said_yes_to_is_committed_by_whoever_asks() {
     Arc::make_mut(&mut its_part.footprint).writes[0].key = Key::from("b");
     let now = other.shards().now();
     shards.lock().unwrap().participants[1].prepare(now, &its_part);
-    drop((commit, of_b)); // It is gone before it has heard of the second yes.
+    drop((commit, of_b)); // The coordinator fails before it receives the second vote.
     assert_eq!(resolved(&shards, &other, proposal.transaction), Some(true));
     assert_eq!(
         resolved(&shards, &other, proposal.transaction),
         Some(true),
-        "whoever asks again hears the same"
+        "a repeated recovery has the same outcome"
     );
     assert_eq!(shards.lock().unwrap().versions.len(), 2);
 }
 
-/// A schema changes in both shards of its table: what is planned for the version before does not
-/// commit any more, whether it has looked before or not.
+/// A schema changes in both shards of its table. A transaction that was planned for the version
+/// before does not commit any more, whether it has read the version row before or not.
 #[test]
 fn what_was_planned_for_a_schema_that_has_changed_does_not_commit() {
     let shards = shards(Guarantee::Serializable);
@@ -428,32 +436,32 @@ fn what_was_planned_for_a_schema_that_has_changed_does_not_commit() {
         let mut transaction = begin(gateway);
         transaction.planned_for(version(of));
         for key in reads {
-            done(transaction.get(&Key::from(*key), Lock::Shared)).expect("it is read");
+            done(transaction.get(&Key::from(*key), Lock::Shared)).expect("the read succeeds");
         }
-        transaction.put("c".into(), Some(Value::from("1"))).expect("it is written");
+        transaction.put("c".into(), Some(Value::from("1"))).expect("the write is buffered");
         transaction
     };
     let (early, late) = (plan(&one, 1, &["a"]), plan(&one, 1, &[]));
     let mut change = begin(&other);
-    change.change_schema(version(2), vec![KeyRange::all()]).expect("it is changed");
+    change.change_schema(version(2), vec![KeyRange::all()]).expect("the change is buffered");
     assert!(matches!(done(change.commit()), Outcome::Committed { .. }));
     assert_eq!(shards.lock().unwrap().versions.len(), 2, "there is a row in each shard");
     let changed = Conflict::SchemaChanged { table: 7 };
-    assert_eq!(Some(done(early.commit())), aborted(changed.clone()), "its other shard says so");
+    assert_eq!(Some(done(early.commit())), aborted(changed.clone()), "its other shard refuses it");
     assert_eq!(Some(done(late.commit())), aborted(changed.clone()));
     let mut reads = begin(&one);
     reads.planned_for(version(1));
     assert_eq!(done(reads.get(&"a".into(), Lock::Shared)), Err(Failure::Aborted(changed)));
     assert!(matches!(done(plan(&one, 2, &["a"]).commit()), Outcome::Committed { .. }));
-    // Who has looked where it changes next is validated.
+    // A transaction that has read the version row before the next change is validated.
     let looked = plan(&one, 2, &["a", "c"]);
     let mut change = begin(&other);
-    change.change_schema(version(3), vec![KeyRange::all()]).expect("it is changed");
+    change.change_schema(version(3), vec![KeyRange::all()]).expect("the change is buffered");
     assert!(matches!(done(change.commit()), Outcome::Committed { .. }));
     assert_eq!(Some(done(looked.commit())), aborted(Conflict::Overwritten));
 }
 
-/// Before an error is told that comes of what was read, somebody asks whether that stands.
+/// The session validates the reads before it reports an error that follows from them.
 #[test]
 fn what_was_read_is_validated_when_somebody_asks() {
     let shards = shards(Guarantee::Serializable);
@@ -463,5 +471,5 @@ fn what_was_read_is_validated_when_somebody_asks() {
     assert_eq!(done(reads.validate()), Ok(()));
     assert!(matches!(done(commits(&other, &[], &["a"])), Outcome::Committed { .. }));
     assert_eq!(done(reads.validate()), Err(Failure::Aborted(Conflict::Overwritten)));
-    assert_eq!(done(begin(&one).validate()), Ok(()), "who has read nothing");
+    assert_eq!(done(begin(&one).validate()), Ok(()), "a transaction without reads is valid");
 }

@@ -1,4 +1,4 @@
-//! What a replica of TAPIR answers, schedule by schedule: those of the traps, and what they teach.
+//! Schedules of a TAPIR replica: those of the traps, and variants of them.
 
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::ShardId;
@@ -27,7 +27,7 @@ fn who(number: u64) -> TransactionId {
     TransactionId { node: 1, incarnation: 1, number }
 }
 
-/// A transaction that has read this, and writes these keys.
+/// Returns a proposal with these reads and written keys.
 fn proposal(number: u64, nanos: u64, reads: Vec<Seen>, writes: &[&str]) -> Proposal {
     let writes = writes
         .iter()
@@ -37,7 +37,7 @@ fn proposal(number: u64, nanos: u64, reads: Vec<Seen>, writes: &[&str]) -> Propo
     Proposal { transaction: who(number), attempt: 0, at: at(nanos), footprint }
 }
 
-/// The same, as others take part.
+/// Returns a proposal with other participants.
 fn of(participants: Vec<ShardId>, proposal: Proposal) -> Proposal {
     let footprint = Arc::new(Footprint { participants, ..proposal.footprint.as_ref().clone() });
     Proposal { footprint, ..proposal }
@@ -51,7 +51,7 @@ fn replica(guarantee: Guarantee) -> Participant {
     Participant::new(guarantee, ShardId(0), KeyRange::all())
 }
 
-/// Everything up to there.
+/// Returns a past that is closed and settled up to this timestamp.
 fn over(nanos: u64) -> Past {
     Past { closed: at(nanos), settled: at(nanos) }
 }
@@ -60,8 +60,8 @@ fn commits(replica: &mut Participant, proposal: &Proposal) {
     assert_eq!(replica.end(&End::Commit(proposal.clone())).is_some(), !proposal.writes.is_empty());
 }
 
-/// Trap A.2-2: the transaction is prepared at one timestamp, and what it has read is another by the
-/// next.
+/// Trap A.2-2: the transaction is prepared at one timestamp, and its read is overwritten before the
+/// next is proposed.
 #[test]
 fn another_timestamp_of_a_prepared_transaction_is_looked_at_anew() {
     let mut replica = replica(Guarantee::Serializable);
@@ -70,23 +70,23 @@ fn another_timestamp_of_a_prepared_transaction_is_looked_at_anew() {
     commits(&mut replica, &proposal(2, 12, Vec::new(), &["k"]));
     assert_eq!(replica.prepare(now(), &again(&first, 20)), Vote::Abort);
     let standing: Vec<Timestamp> = replica.prepared().map(|standing| standing.at).collect();
-    assert_eq!(standing, [at(10)], "whoever recovers it may yet decide on that");
-    assert_eq!(replica.newest(who(1)), Some((1, Vote::Abort)), "and hears of the newest");
-    assert_eq!(replica.prepare(now(), &first), Vote::Abstain, "which is the one that counts");
+    assert_eq!(standing, [at(10)], "a recovery may still decide on that attempt");
+    assert_eq!(replica.newest(who(1)), Some((1, Vote::Abort)), "the newest attempt is reported");
+    assert_eq!(replica.prepare(now(), &first), Vote::Abstain, "only the newest attempt counts");
 }
 
-/// Replicas are asked so where a view has begun without the operation.
+/// A proposal is repeated at the same timestamp where a view has begun without the operation.
 #[test]
 fn who_asks_again_at_the_same_timestamp_is_looked_at_anew() {
     let mut replica = replica(Guarantee::Serializable);
     let asks = proposal(1, 20, vec![replica.see(&point("k"))], &["w"]);
     assert_eq!(replica.prepare(now(), &asks), Vote::Ok);
     commits(&mut replica, &proposal(2, 10, Vec::new(), &["k"]));
-    assert_eq!(replica.prepare(now(), &asks), Vote::Abort, "what was said before did not count");
+    assert_eq!(replica.prepare(now(), &asks), Vote::Abort, "the former vote does not count");
     assert_eq!(replica.prepared().count(), 0);
 }
 
-/// Trap A.2-15: what was aborted does not come to be prepared, whatever comes late.
+/// Trap A.2-15: an aborted transaction is not prepared by a late proposal.
 #[test]
 fn who_has_ended_is_not_prepared() {
     let mut replica = replica(Guarantee::StrictlySerializable);
@@ -95,11 +95,11 @@ fn who_has_ended_is_not_prepared() {
     assert_eq!(replica.prepare(now(), &late), Vote::Abort);
     assert_eq!(replica.prepared().count(), 0);
     replica.settle(over(50));
-    assert_eq!(replica.ended(who(1)), None, "it is forgotten");
+    assert_eq!(replica.ended(who(1)), None, "the outcome is forgotten");
     assert_eq!(
         replica.prepare(now(), &late),
         Vote::Late,
-        "and whoever asks so late is told nothing"
+        "a proposal at a forgotten timestamp gets no outcome"
     );
 }
 
@@ -119,13 +119,17 @@ fn nobody_writes_into_a_range_that_was_found_empty() {
     let range = KeyRange::prefix(b"k");
     let scan = proposal(1, 30, vec![replica.see(&range)], &["sum"]);
     commits(&mut replica, &proposal(2, 20, Vec::new(), &["k1"]));
-    assert_eq!(replica.prepare(now(), &scan), Vote::Abort, "a row has come");
+    assert_eq!(replica.prepare(now(), &scan), Vote::Abort, "a row was written into the range");
     let scan = proposal(3, 40, vec![replica.see(&range)], &["sum"]);
     assert_eq!(replica.prepare(now(), &scan), Vote::Ok);
     assert_eq!(replica.prepare(now(), &proposal(4, 35, Vec::new(), &["k2"])), Vote::Retry(at(40)));
     assert_eq!(replica.prepare(now(), &proposal(5, 45, Vec::new(), &["k2"])), Vote::Ok);
     let later = proposal(6, 50, vec![replica.see(&range)], &[]);
-    assert_eq!(replica.prepare(now(), &later), Vote::Abstain, "what is prepared there may commit");
+    assert_eq!(
+        replica.prepare(now(), &later),
+        Vote::Abstain,
+        "the prepared transaction may commit"
+    );
 }
 
 /// Trap A.2-20, both halves.
@@ -141,7 +145,7 @@ fn a_timestamp_is_above_what_was_read_and_nobody_writes_below_who_has_read() {
     assert_eq!(
         replica.prepare(now(), &proposal(5, 90, Vec::new(), &["x"])),
         Vote::Ok,
-        "nobody has read below 100"
+        "no transaction has read below 100"
     );
 }
 
@@ -155,7 +159,7 @@ fn only_where_real_time_does_not_count_is_something_written_in_the_past() {
     assert_eq!(
         replica.prepare(now(), &reader),
         Vote::Retry(at(200)),
-        "it may have been told to somebody"
+        "it may have been acknowledged"
     );
 }
 
@@ -165,7 +169,7 @@ fn a_merge_puts_back_what_is_likely_before_it_looks_at_what_is_open() {
     let mut replica = replica(Guarantee::StrictlySerializable);
     let read = || vec![Seen { range: point("k"), versions: Vec::new(), through: Timestamp::ZERO }];
     let (open, likely) = (proposal(1, 10, read(), &["k"]), proposal(2, 20, read(), &["k"]));
-    assert_eq!(replica.prepare(now(), &open), Vote::Ok, "here it came first");
+    assert_eq!(replica.prepare(now(), &open), Vote::Ok, "here the open proposal came first");
     assert_eq!(replica.merge(now(), &[(&likely, Vote::Ok)], &[&open]), [Vote::Retry(at(20))]);
     assert_eq!(
         replica.prepared().map(|standing| standing.transaction).collect::<Vec<_>>(),
@@ -173,8 +177,8 @@ fn a_merge_puts_back_what_is_likely_before_it_looks_at_what_is_open() {
     );
 }
 
-/// All records have the likely yes, so whoever it contradicts was not in its way any more where
-/// both were said yes to: its end, or another attempt of it, is not heard of here.
+/// All records have the likely vote, so a conflicting transaction was not prepared any more where
+/// the likely one was accepted: its end, or another attempt of it, is not known here.
 #[test]
 fn a_likely_vote_stays_whatever_else_is_known() {
     let mut replica = replica(Guarantee::Serializable);
@@ -185,8 +189,9 @@ fn a_likely_vote_stays_whatever_else_is_known() {
     assert_eq!(replica.prepared().count(), 2);
 }
 
-/// One was said yes to by three of five, aborted, and that is known to two of those; so four said
-/// yes to the other, which it contradicts. A view that is merged without the two knows both.
+/// Of five replicas, three accepted one transaction. It was aborted, and two of the three know
+/// that; so four accepted the other, which conflicts with it. A view that is merged without those
+/// two knows both votes.
 #[test]
 fn of_two_that_contradict_each_other_both_yeses_may_be_known() {
     let mut replica = replica(Guarantee::StrictlySerializable);
@@ -199,8 +204,8 @@ fn of_two_that_contradict_each_other_both_yeses_may_be_known() {
     assert_eq!(replica.prepared().count(), 0);
 }
 
-/// Two shards: this one has said yes to the first attempt, the other has not, and the second is
-/// under way when somebody reads and is fast.
+/// With two shards: this one has accepted the first attempt, the other has not, and the second
+/// attempt is under way when a reader takes the fast path.
 #[test]
 fn an_attempt_that_will_never_commit_excludes_nobody() {
     let mut replica = replica(Guarantee::Serializable);
@@ -212,11 +217,11 @@ fn an_attempt_that_will_never_commit_excludes_nobody() {
     replica.sync(now(), &[(&first, Vote::Ok), (&second, Vote::Retry(at(40)))], &[], &[]);
     assert!(
         replica.prepared().all(|standing| standing.transaction == who(1)),
-        "nothing is left of it"
+        "no attempt of the transaction stays"
     );
 }
 
-/// Found by a random world of three replicas, seed 4878.
+/// Found by a random simulation of three replicas, seed 4878.
 #[test]
 fn what_was_told_of_an_earlier_attempt_stands_when_the_transaction_has_ended() {
     let mut replica = replica(Guarantee::Serializable);
@@ -234,7 +239,7 @@ fn what_a_view_that_was_bypassed_has_said_excludes_nobody() {
     let bypassed = proposal(1, 10, Vec::new(), &["k"]);
     let reader = proposal(2, 20, vec![replica.see(&point("k"))], &["k"]);
     replica.sync(now(), &[(&bypassed, Vote::Ok)], &[], &[]);
-    replica.sync(now(), &[], &[], &[]); // The newest view has never heard of it.
+    replica.sync(now(), &[], &[], &[]); // The newest view does not have it.
     assert_eq!(replica.prepared().count(), 1, "another shard may be committing it");
     assert_eq!(replica.merge(now(), &[(&reader, Vote::Ok)], &[]), []);
     assert_eq!(replica.prepared().count(), 2);
@@ -260,7 +265,7 @@ fn what_is_prepared_stays_when_a_view_begins_without_it() {
     replica.sync(now(), &[], &[], &[]);
     assert_eq!(replica.prepared().count(), 1);
     replica.sync(now(), &[(&prepared, Vote::Abstain)], &[], &[]);
-    assert_eq!(replica.prepared().count(), 0, "unless the group has said otherwise");
+    assert_eq!(replica.prepared().count(), 0, "the group's vote replaces it");
 }
 
 #[test]
@@ -279,22 +284,22 @@ fn what_cannot_be_meant_is_refused() {
         assert_eq!(
             replica.prepare(now(), &asks),
             Vote::Abort,
-            "who takes part is said in order, once, and is asked"
+            "participants are sorted, unique, and include this shard"
         );
         assert_eq!(replica.end(&End::Commit(asks)), None);
     }
     let far = proposal(2, 60_000_000_000, Vec::new(), &["a"]);
-    assert_eq!(replica.prepare(now(), &far), Vote::Abstain, "a clock that is wrong, or one's own");
+    assert_eq!(replica.prepare(now(), &far), Vote::Abstain, "either clock may be wrong");
     let before = replica.see(&point("a"));
     replica.settle(over(5));
     assert_eq!(
         replica.prepare(now(), &proposal(3, 10, vec![before.clone()], &[])),
         Vote::Ok,
-        "who just read goes on"
+        "a recent read is still valid"
     );
     replica.settle(over(8));
     let late = proposal(4, 10, vec![before], &[]);
-    assert_eq!(replica.prepare(now(), &late), Vote::Abort, "read before what is forgotten");
+    assert_eq!(replica.prepare(now(), &late), Vote::Abort, "the read is older than what is known");
 }
 
 /// Trap A.2-17.
@@ -306,11 +311,11 @@ fn nobody_is_said_yes_to_where_it_is_closed() {
     replica.close(at(20));
     assert_eq!(replica.prepare(now(), &late), Vote::Retry(at(20)));
     assert_eq!(replica.prepare(now(), &again(&late, 30)), Vote::Ok);
-    assert_eq!(replica.prepared().count(), 2, "who was said yes to before may commit");
+    assert_eq!(replica.prepared().count(), 2, "a transaction that was prepared before may commit");
     commits(&mut replica, &before);
 }
 
-/// Another shard may have to learn of it.
+/// Another shard may still need the outcome.
 #[test]
 fn of_a_commit_of_several_shards_the_name_stays() {
     let mut replica = replica(Guarantee::StrictlySerializable);
@@ -321,11 +326,15 @@ fn of_a_commit_of_several_shards_the_name_stays() {
     replica.settle(over(20));
     assert_eq!((replica.ended(who(1)), replica.ended(who(2))), (None, Some(true)));
     assert_eq!(replica.resolve(who(2)), Standing::Committed(of_two.name()));
-    assert_eq!(replica.prepare(now(), &of_two), Vote::Ok, "its coordinator hears the same");
+    assert_eq!(
+        replica.prepare(now(), &of_two),
+        Vote::Ok,
+        "its coordinator receives the same outcome"
+    );
     assert_eq!(replica.prepare(now(), &again(&of_two, 30)), Vote::Abort);
 }
 
-/// A replica that begins another life does not have what the record has forgotten.
+/// A restarted replica does not have what the record has forgotten.
 #[test]
 fn who_is_born_again_does_not_validate_what_was_read_before_it_was_settled() {
     let mut replica = replica(Guarantee::StrictlySerializable);
@@ -347,7 +356,7 @@ fn a_commit_installs_once_and_also_where_nobody_has_heard_of_it() {
     assert_eq!(replica.end(&unheard).map(|(at, writes)| (at, writes.len())), Some((at(10), 1)));
     assert_eq!(replica.end(&unheard), None);
     replica.settle(over(10));
-    assert_eq!(replica.end(&unheard), None, "it is settled");
+    assert_eq!(replica.end(&unheard), None, "the commit is settled");
 }
 
 #[test]
@@ -365,7 +374,7 @@ fn votes_of_one_attempt_become_one() {
     }
 }
 
-/// Bad input: what is told of keys that the shard does not have is not believed.
+/// A commit of keys that the shard does not have is ignored.
 #[test]
 fn a_commit_of_keys_elsewhere_is_not_taken_in() {
     let bounds = KeyRange { start: Key::from("a"), end: Some(Key::from("m")) };
@@ -373,12 +382,12 @@ fn a_commit_of_keys_elsewhere_is_not_taken_in() {
     let elsewhere = proposal(1, 10, Vec::new(), &["k", "z"]);
     assert_eq!(replica.prepare(now(), &elsewhere), Vote::Abort);
     assert_eq!(replica.end(&End::Commit(elsewhere)), None);
-    assert_eq!(replica.ended(who(1)), None, "nor that it has ended");
+    assert_eq!(replica.ended(who(1)), None, "the end is not recorded either");
     assert!(replica.end(&End::Commit(proposal(1, 10, Vec::new(), &["k"]))).is_some());
 }
 
-/// A later attempt has reached one replica only, and the view begins without it: who recovers the
-/// transaction is to hear the same from everybody.
+/// A later attempt has reached one replica only, and the view begins without it: a recovery must
+/// receive the same from every replica.
 #[test]
 fn of_whom_somebody_asks_replicas_know_what_the_view_began_with() {
     let first = proposal(1, 10, Vec::new(), &["k"]);
@@ -388,7 +397,7 @@ fn of_whom_somebody_asks_replicas_know_what_the_view_began_with() {
         if met_it {
             assert_eq!(replica.prepare(now(), &again(&first, 20)), Vote::Ok);
         }
-        assert_eq!(replica.resolve(who(1)), Standing::Open, "no view has begun with the question");
+        assert_eq!(replica.resolve(who(1)), Standing::Open, "no view has begun with the operation");
         replica.sync(now(), &[(&first, Vote::Ok)], &[who(1)], &[]);
         assert_eq!(
             replica.prepare(now(), &again(&first, 30)),
@@ -400,7 +409,8 @@ fn of_whom_somebody_asks_replicas_know_what_the_view_began_with() {
     assert_eq!(standings, [Standing::Prepared(first.clone()), Standing::Prepared(first)]);
 }
 
-/// Of what was settled before its first view it has nothing to tell it from what was read.
+/// A replica that takes over has no versions from before its first view to validate old reads
+/// against.
 #[test]
 fn who_takes_over_does_not_validate_what_was_read_before_that() {
     let mut old = replica(Guarantee::StrictlySerializable);

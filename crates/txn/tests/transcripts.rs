@@ -1,4 +1,4 @@
-//! The lock table, by golden transcripts.
+//! Golden transcripts of the lock table.
 
 #[path = "common/script.rs"]
 mod script;
@@ -16,18 +16,18 @@ struct World {
     tickets: BTreeMap<u64, String>,
 }
 
-/// `t3`: the third-oldest transaction.
+/// Parses the name of a transaction: `t3` is the third-oldest one.
 fn name(word: &str) -> Result<u64, String> {
     word.strip_prefix('t')
         .and_then(|number| number.parse().ok())
-        .ok_or_else(|| format!("{word} is no transaction"))
+        .ok_or_else(|| format!("{word} is not a transaction"))
 }
 
 fn id(number: u64) -> TransactionId {
     TransactionId { node: 1, incarnation: 1, number }
 }
 
-/// `a`, or `a..c`, or `a..`.
+/// Parses a range: `a`, or `a..c`, or `a..`.
 fn range(word: &str) -> KeyRange {
     match word.split_once("..") {
         None => KeyRange::point(Key::from(word)),

@@ -1,4 +1,4 @@
-//! How the leader's log becomes everybody's, and when an entry is agreed.
+//! Log replication, and the agreement on entries.
 
 use super::{Entry, Event, Group, Index, Message, Progress, Role};
 use crate::rules;
@@ -44,13 +44,13 @@ impl Group {
                 progress.wait_for_snapshot(base, pin_bytes);
                 let term = log.base().1;
                 if !bare {
-                    // A witness has nothing to send: somebody else has.
+                    // A witness has no snapshot to send: another member does.
                     out.act(Event::SendSnapshot { to: *node, index: base, term });
                 }
             }
             if progress.snapshot.is_some() {
                 if heartbeat {
-                    // Nothing to append, but the lease goes on.
+                    // There is nothing to append, but the lease is extended.
                     let out_of_band = Message::Append {
                         term: me.0,
                         prev_index: progress.matched.min(base),
@@ -136,7 +136,7 @@ impl Group {
             {
                 continue;
             }
-            always!(entry.index > self.commit, "what is agreed is never replaced");
+            always!(entry.index > self.commit, "an agreed entry is never replaced");
             if entry.index <= self.log.last().0 {
                 sometimes!("entries that were never agreed are replaced");
                 self.log.truncate(entry.index);
@@ -151,7 +151,8 @@ impl Group {
         self.persist_entries(out);
         self.advance_commit(commit.min(self.matched), out);
         if self.persisted == before || broken(rules::ACK_BEFORE_DURABLE) {
-            // What was written now is acknowledged once it is on disk, and the lease with it.
+            // An entry that was written now is acknowledged once it is on disk, and the lease with
+            // it.
             self.acknowledge(out);
         }
     }
@@ -202,7 +203,7 @@ impl Group {
             return;
         };
         if prev_index <= progress.matched || progress.snapshot.is_some() {
-            return; // An old answer.
+            return; // The answer is outdated.
         }
         sometimes!("a member's log does not follow the leader's");
         progress.next = Index(hint.0.min(prev_index.0 - 1).max(progress.matched.0) + 1);
@@ -211,7 +212,8 @@ impl Group {
         self.send_appends(now, false, out);
     }
 
-    /// Commits what a majority has on disk, if it is of this term (invariant 3).
+    /// Commits the entries that a quorum has on disk, if the last of them is of this term
+    /// (invariant 3).
     pub(super) fn count(&mut self, out: &mut Outbox<Group>) {
         let Role::Leader { followers, .. } = &self.role else { return };
         let matched = |node: NodeId| match followers.get(&node) {

@@ -1,8 +1,8 @@
-//! How a leader brings its group from one membership to another, and how who is no member finds
-//! out.
+//! Membership changes, and the notice to nodes that are no members.
 //!
-//! The leader says when the next step may be taken ([`Group::next_members`]), and its owner takes
-//! it ([`Group::propose_members`]): an entry may have to carry more than the group knows of.
+//! The leader determines when the next step may be taken ([`Group::next_members`]), and its owner
+//! takes it ([`Group::propose_members`]), because an entry may have to carry more than the group
+//! knows of.
 
 use super::{
     ChangeError, Entry, Event, Group, Index, Membership, Message, NotLeader, Payload, Progress,
@@ -13,60 +13,60 @@ use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, Outbox, Reading, sometimes, step};
 use std::collections::{BTreeSet, VecDeque};
 
-/// Entries that a newcomer may lack when it becomes a voter.
+/// The number of entries that a newcomer may lack when it becomes a voter.
 const BEHIND: u64 = 100;
-/// A witness that leads gives up after so many election timeouts, if nobody could be helped.
+/// A leading witness gives up after this many election timeouts if no other member has caught up.
 const WITNESS_LEADS: u64 = 4;
 
 impl Group {
-    /// Who is in the group, as far as this member's log says; agreed or not.
+    /// Returns the membership that is in effect, agreed or not.
     pub fn membership(&self) -> &Membership {
         self.memberships.newest()
     }
 
-    /// The same, as far as it is agreed.
+    /// Returns the newest agreed membership.
     pub fn agreed_members(&self) -> &Membership {
         self.memberships.agreed()
     }
 
-    /// Whether a node's membership is the stay that it speaks of. One that was removed and added
-    /// again is another: what it has voted and has on disk was forgotten with the former.
+    /// True if `since` is a node's present membership epoch. Votes and log of a former epoch of the
+    /// node do not count, because it has forgotten them.
     pub(super) fn knows(&self, node: NodeId, since: Index) -> bool {
         self.membership().since(node) == since || broken(rules::STAYS_NOT_TOLD)
     }
 
-    /// Whether it keeps the log and no versions. That does not change during a stay, so it is known
-    /// before anything of the stay is kept.
+    /// True for a witness: it keeps the log and no versions. That does not change during a
+    /// membership epoch, so it is known before anything of the epoch is on disk.
     pub fn is_witness(&self) -> bool {
         self.witness
     }
 
-    /// Whether this member may stand for election: it votes in this stay (not in a former one of
-    /// which it reads in the log), or did before something that is not known to be agreed. It may
-    /// be the only one that has that (Ongaro §4.2.2).
+    /// True if this member may stand for election: it votes in this membership epoch (not in a
+    /// former one that its log names), or did before a membership that is not known to be agreed.
+    /// It may be the only member that has that entry (Ongaro §4.2.2).
     pub(super) fn votes(&self) -> bool {
         let (me, same) =
             (self.config.me, |since| self.since == since || broken(rules::STAYS_NOT_TOLD));
         self.memberships.iter().any(|members| members.is_voter(me) && same(members.since(me)))
     }
 
-    /// Whether it is on disk which stay in the group this is: only then a copy may be gone on from.
+    /// True if the membership epoch is on disk: only then a snapshot may be resumed.
     pub fn has_joined(&self) -> bool {
         self.joined && !self.gone
     }
 
-    /// Whether what the log says of members is agreed, and is to stay.
+    /// True if the membership is agreed and no change is under way.
     pub fn is_settled(&self) -> bool {
         self.membership().is_settled() && self.membership().index() <= self.commit
     }
 
-    /// Whether what these nodes have is agreed: they are enough of those that count now, or did
-    /// when it was counted.
+    /// True if everything that all of these nodes have is agreed: they are a quorum of the present
+    /// membership, or of one in the log when it was counted.
     pub fn are_enough(&self, nodes: &BTreeSet<NodeId>) -> bool {
         self.memberships.iter().any(|members| members.quorum().has(nodes))
     }
 
-    /// Adds an entry to the log in memory; from now on it counts what it says of members.
+    /// Adds an entry to the log in memory. Its membership is in effect from now on.
     pub(super) fn add(&mut self, entry: Entry) {
         if let Some(members) = &entry.members {
             self.memberships.push((**members).clone());
@@ -74,7 +74,8 @@ impl Group {
         self.log.push(entry);
     }
 
-    /// The first step towards other members; none if they are so already, or are on the way.
+    /// Returns the first step of a change to these members; `None` if they are the members already,
+    /// or a change to them is under way.
     pub fn change_members(&self, wanted: Roster) -> Result<Option<Membership>, ChangeError> {
         if !self.is_leader() {
             return Err(ChangeError::NotLeader);
@@ -90,7 +91,7 @@ impl Group {
         Ok(Some(now.prepare(wanted, Index(self.log.last().0.0 + 1))))
     }
 
-    /// The next step, if it may be taken now.
+    /// Returns the next step of a change, if it may be taken now.
     pub fn next_members(&self) -> Option<Membership> {
         let Role::Leader { followers, leased_to, announced: true, abdicating: None, .. } =
             &self.role
@@ -101,8 +102,8 @@ impl Group {
         let next =
             now.next(Index(self.log.last().0.0 + 1)).filter(|_| now.index() <= self.commit)?;
         if now.is_joint() {
-            // Who voted before may have granted a lease that still runs: so must have those who
-            // vote next.
+            // The former voters may have granted a lease that still runs. The next voters must have
+            // granted one that reaches as far.
             let promised = self.lease().is_some_and(|lease| lease.granted_until >= *leased_to);
             let stays = now.voters().contains(&self.config.me);
             return (stays && (promised || broken(rules::LEASE_LEFT_BEHIND))).then_some(next);
@@ -113,8 +114,9 @@ impl Group {
             };
             node == self.config.me || followers.get(&node).is_some_and(told)
         };
-        // A voter of old may be away; enough of those who are to vote must not be, or nobody could
-        // lead: a node that was a voter at the group's birth may have no member yet.
+        // A former voter may be away. A quorum of the next voters must have received the entry, or
+        // no member could lead: a node that was a voter at the group's creation may have no replica
+        // yet.
         let able: BTreeSet<NodeId> =
             next.nodes().into_iter().filter(|node| has(*node, now.index().0)).collect();
         let near = self.log.last().0.0.saturating_sub(BEHIND).max(now.index().0);
@@ -139,18 +141,18 @@ impl Group {
         assert_eq!(members.index(), index, "a step is taken where it was planned");
         step!("leader: proposes other members");
         if members.is_joint() {
-            // Who votes alone has no lease that ends; what counts is what was used of it.
+            // A sole voter's lease has no end: the largest used timestamp counts.
             *leased_to = if reaches == u64::MAX { used } else { reaches };
         }
         self.add(Entry { index, term: self.term, payload, members: Some(Box::new(members)) });
         self.follow_members();
         if alone {
-            self.heartbeat(now, out); // Nobody had to be told that it leads.
+            self.heartbeat(now, out); // A sole member sends no heartbeats before.
         }
         Ok((self.term, index))
     }
 
-    /// A leader keeps track of whoever is a member.
+    /// Adjusts a leader's follower states to the members.
     pub(super) fn follow_members(&mut self) {
         let (last, me) = (self.log.last().0, self.config.me);
         let members = self.memberships.newest();
@@ -175,13 +177,13 @@ impl Group {
         }
     }
 
-    /// Whether a node may lead: it votes, will go on to, and has what it would serve.
+    /// True if a node may lead: it votes, will go on to, and keeps versions.
     pub(super) fn may_lead(&self, node: NodeId) -> bool {
         self.membership().voters().contains(&node) && !self.membership().is_witness(node)
     }
 
-    /// A leader that is not to lead for long hands over: one that leaves the group, and a witness
-    /// as soon as somebody else has what it has.
+    /// Hands over leadership if this leader is leaving the group, or if it is a witness and a full
+    /// member has all its entries.
     pub(super) fn pass_on(&mut self, now: Reading, out: &mut Outbox<Group>) {
         let Role::Leader { followers, abdicating: None, began_ns, .. } = &self.role else { return };
         let (me, last) = (self.config.me, self.log.last().0);
@@ -203,7 +205,7 @@ impl Group {
         }
     }
 
-    /// What is agreed may have removed somebody.
+    /// Applies agreed memberships: notifies removed nodes, and ends this member if it was removed.
     pub(super) fn on_members_agreed(&mut self, out: &mut Outbox<Group>) {
         let before = self.memberships.agree(self.commit);
         let (agreed, index) = (self.memberships.agreed(), self.commit);
@@ -217,18 +219,18 @@ impl Group {
                 )
             });
         }
-        // One that leads hands over before it goes.
+        // A leader hands over before it ends.
         let leads = matches!(self.role, Role::Leader { .. });
         if !leads && index > self.since && !self.membership().contains(self.config.me) {
             self.on_removed(index, &[], out);
         }
     }
 
-    /// Tells who asks and is no member that it is none, as far as is agreed.
+    /// Notifies a node that it is not a member, if that is agreed.
     pub(super) fn tell_removed(&self, node: NodeId, out: &mut Outbox<Group>) {
         let agreed = self.memberships.agreed();
         if agreed.voters().is_empty() {
-            return; // Nothing is known here of who is one.
+            return; // The members are not known here.
         }
         if !agreed.contains(node) && !self.membership().contains(node) && self.commit > Index(0) {
             out.send(
@@ -238,8 +240,7 @@ impl Group {
         }
     }
 
-    /// Somebody says that this is no member as of an entry: what came before this stay says nothing
-    /// of it.
+    /// Ends this member if the entry as of which it was removed is of its present membership epoch.
     pub(super) fn on_removed(
         &mut self,
         index: Index,
@@ -265,14 +266,15 @@ impl Group {
         }
     }
 
-    /// Whether an append is meant for this stay of this node in the group. If it is for a later
-    /// one, it was removed and added again, and what it keeps is not what the leader takes it for.
+    /// True if an append is meant for this node's present membership epoch. If it is for a later
+    /// one, the node was removed and added again, and its state is not the one that the leader
+    /// assumes: the member ends.
     pub(super) fn stays(&mut self, since: Index, out: &mut Outbox<Group>) -> bool {
         if self.since < since && !broken(rules::STAYS_NOT_TOLD) {
             self.end(Index(since.0 - 1), out);
             return false;
         }
-        // Nothing of a stay is kept before it is on disk which it is.
+        // The record of an epoch must be on disk before anything of the epoch is kept.
         self.joined && self.since == since || broken(rules::STAYS_NOT_TOLD)
     }
 }

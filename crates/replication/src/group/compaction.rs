@@ -1,49 +1,53 @@
-//! How far back the log in memory reaches, and for whom.
+//! Compaction of the log in memory.
 //!
 //! ```text
-//!    base        pin: a copy goes to here                 applied          last
+//!    base        pin: a snapshot goes to here             applied          last
 //!   ──┼───────────────┼───────────────────────────────────────┼──────────────┼──
-//!     │  forgotten    │  kept for the member that is sent it, │  kept, it is │
-//!     │               │  up to a limit                        │  not stored  │
+//!     │  forgotten    │  kept for the member that receives it,│  kept: not   │
+//!     │               │  up to a limit                        │  stored yet  │
 //! ```
 //!
-//! What a checkpoint covers is forgotten, but for `keep_log_bytes`. While a member receives a copy
-//! of the shard, and until it has caught up after it, the entries behind the copy are kept for it:
-//! under a steady load the copy would otherwise be too old by the time that it has arrived, and so
-//! would each one after it. The limit of that is `pin_log_bytes`. A copy whose entries are over the
-//! limit begins anew at once, and may keep twice as much, up to `most_pin_log_bytes`.
+//! Entries that a checkpoint covers are forgotten, but for `keep_log_bytes`. While a member
+//! receives a snapshot of the shard, and until it has caught up after it, the entries behind the
+//! snapshot are kept for it. Otherwise, under a steady load, the snapshot would be too old when it
+//! has arrived, and so would each one after it. The limit of these entries is `pin_log_bytes`. A
+//! snapshot whose entries exceed the limit is begun anew at once, and may keep twice as much, up to
+//! `most_pin_log_bytes`.
 //!
-//! Only a member that answers is waited for: one that has begun to receive
-//! ([`Group::snapshot_begun`]), and after the copy, one whose log grows within some checkpoints.
+//! Entries are kept only for a member that answers: one that has begun to receive
+//! ([`Group::snapshot_begun`]), and after the snapshot, one whose log grows within some
+//! checkpoints.
 
 use super::{Group, Index, Progress, Role};
 use meridian_machine::{NodeId, Outbox, Reading, sometimes};
 
-/// A member whose log has not grown for so many checkpoints after its copy is waited for no more.
+/// The number of checkpoints without progress after which no entries are kept for a member that has
+/// received its snapshot.
 const SILENT_CHECKPOINTS: u32 = 10;
 
-/// Entries that are kept for a member.
+/// The entries that are kept for a member.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pin {
-    /// Those after this one.
+    /// Entries after this one are kept.
     after: Index,
-    /// What the member had at the last checkpoint, and for how many more it has had no more.
+    /// The member's last entry at the last checkpoint, and the number of checkpoints since its last
+    /// progress.
     had: (Index, u32),
 }
 
 impl Progress {
-    /// The entry after which the log is kept for this member.
+    /// Returns the entry after which the log is kept for this member.
     fn pinned(&self) -> Option<Index> {
         self.pin.map(|pin| pin.after.max(self.matched))
     }
 
-    /// Whether entries that it needs after its copy are gone.
+    /// True if entries that the member needs after its snapshot are gone.
     pub(super) fn is_outrun(&self, base: Index) -> bool {
         self.pinned().is_some_and(|pinned| pinned < base)
     }
 
-    /// The log does not reach back to what it has: it needs a copy that goes at least to the log's
-    /// base.
+    /// Records that the member needs a snapshot that reaches at least to the log's base, because
+    /// the log does not reach back to its entries.
     pub(super) fn wait_for_snapshot(&mut self, base: Index, (least, most): (usize, usize)) {
         let outrun = self.is_outrun(base);
         if outrun {
@@ -54,7 +58,8 @@ impl Progress {
         (self.snapshot, self.pin) = (Some(base), None);
     }
 
-    /// It has all that was kept for it, or does not answer any more.
+    /// Removes the pin if the member has nearly all that was kept for it, or does not answer any
+    /// more.
     fn unpin(&mut self, bytes_left: usize, keep_bytes: usize) {
         let Some(pin) = self.pin.as_mut().filter(|_| self.snapshot.is_none()) else { return };
         let stands = if pin.had.0 == self.matched { pin.had.1 + 1 } else { 0 };
@@ -66,7 +71,7 @@ impl Progress {
 }
 
 impl Group {
-    /// Entries at or below `through` are in a durable checkpoint.
+    /// Forgets entries at or below `through`, which are in a durable checkpoint.
     pub fn compact(&mut self, through: Index) {
         let (through, keep) = (through.min(self.commit), self.config.keep_log_bytes);
         let mut pinned: Option<(Index, usize)> = None;
@@ -85,7 +90,8 @@ impl Group {
         self.log.compact(through, limit.max(keep));
     }
 
-    /// A follower has begun to receive a copy through an entry: what comes after it is kept.
+    /// Records that a follower has begun to receive a snapshot through an entry; later entries are
+    /// kept.
     pub fn snapshot_begun(&mut self, to: NodeId, index: Index) {
         let Role::Leader { followers, .. } = &mut self.role else { return };
         if let Some(progress) =
@@ -95,7 +101,8 @@ impl Group {
         }
     }
 
-    /// A follower has the snapshot through an entry; 0, if it has none and is to be sent another.
+    /// Records that a follower has the snapshot through an entry; 0 if it has none and needs
+    /// another.
     pub fn snapshot_delivered(
         &mut self,
         now: Reading,

@@ -1,4 +1,4 @@
-//! Who leads: pre-vote, votes, leases, and giving up.
+//! Leadership: pre-vote, votes, leases, and giving up.
 
 use super::{Event, Group, Index, Message, Payload, Role, Term, Timer};
 use crate::rules;
@@ -8,22 +8,22 @@ use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Group {
-    /// Never had a leader, as far as this member has heard: nobody is silent, somebody has to
-    /// begin.
+    /// True if the group never had a leader, as far as this member knows: then elections begin
+    /// sooner.
     pub(super) fn is_new(&self) -> bool {
         self.term == Term(0) && self.leader.is_none()
     }
 
     pub(super) fn arm_election(&mut self, now: Reading, out: &mut Outbox<Group>) {
         let least = self.config.election_timeout_ns / if self.is_new() { 8 } else { 1 };
-        // Who serves nobody lets others try first.
+        // A witness serves no reads, so it lets other members stand first.
         let least = least * if self.witness { 2 } else { 1 };
         let patience = least + self.rng.random_range(0..=least);
         self.quiescent = false;
         out.arm(Timer::Election, now.boot_ns + patience);
     }
 
-    /// Whether a promise to somebody else forbids a vote for this one (Trap A.5-3).
+    /// True if a promise to another member forbids a vote for this candidate (Trap A.5-3).
     pub(super) fn promised_to_another(&self, now: Reading, candidate: NodeId) -> bool {
         now.health != Health::Good
             || !broken(rules::LEASES_OVERLAP)
@@ -54,7 +54,8 @@ impl Group {
         let asked_at = now.interval.earliest;
         let ask = |stay| Message::PreVote { term, last_index, last_term, stay, asked_at };
         if !self.votes() {
-            // Nobody is silent without a reason: this one may have been removed.
+            // This member may have been removed: every node is asked, not only the voters of its
+            // log.
             let asked = self.config.nodes.iter().copied().filter(|node| *node != self.config.me);
             asked.for_each(|node| out.send(self.address(node), ask(None)));
             return;
@@ -66,8 +67,8 @@ impl Group {
             let stay = |node| Some(self.membership().stay(node));
             electors.iter().for_each(|node| out.send(self.address(*node), ask(stay(*node))));
             if again {
-                // The electors of its log may be members no more, and so may this one: a present
-                // member says so.
+                // The voters in its log may be members no more, and neither may this one. A present
+                // member answers so.
                 sometimes!(
                     "a candidate without an answer asks nodes that are no electors in its log"
                 );
@@ -80,7 +81,7 @@ impl Group {
         self.stand(now, out);
     }
 
-    /// Begins a term of its own; its vote counts when it is on disk.
+    /// Begins a term as a candidate; its own vote counts when it is on disk.
     pub(super) fn stand(&mut self, now: Reading, out: &mut Outbox<Group>) {
         self.term.0 += 1;
         self.voted_for = Some(self.config.me);
@@ -119,7 +120,7 @@ impl Group {
         self.follow_members();
         self.leader = Some(self.config.me);
         self.s_max = 0;
-        self.propose(Payload::default()).expect("it leads");
+        self.propose(Payload::default()).expect("a leader may propose");
         out.disarm(Timer::Election);
         self.persist_entries(out);
         self.heartbeat(now, out);
@@ -133,11 +134,11 @@ impl Group {
         self.promise(now, self.config.me, self.config.lease_ns, out);
         let lapsed = self.lease().is_some_and(|lease| lease.granted_until <= now.interval.earliest);
         let Role::Leader { followers, announced, woken_ns, .. } = &mut self.role else { return };
-        // One that was silent has to be heard first.
+        // A leader that was quiescent first waits for answers.
         let lapsed = lapsed && now.boot_ns >= *woken_ns + self.config.election_timeout_ns;
         let fenced = now.health != Health::Good;
         if *announced && (lapsed || fenced) {
-            // Nobody answers, or the time is not known: whoever can be heard may elect another.
+            // No quorum answers, or the time is not known: the followers may elect another leader.
             if fenced {
                 sometimes!("a leader gives up because it does not know the time");
             } else {
@@ -159,7 +160,7 @@ impl Group {
         self.pass_on(now, out);
     }
 
-    /// Tells the owner once: the first entry of the term is committed, and a lease is held.
+    /// Emits `BecameLeader` once: the first entry of the term is committed, and a lease is held.
     pub(super) fn announce(&mut self, now: Reading, out: &mut Outbox<Group>) {
         let held = self.lease().is_some_and(|lease| lease.granted_until > now.interval.latest);
         let (commit, term, serves) = (self.commit, self.term, !self.witness);

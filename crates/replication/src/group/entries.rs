@@ -26,7 +26,7 @@ impl Entries {
         self.entries.back().map_or(self.base, |entry| (entry.index, entry.term))
     }
 
-    /// The term at an index, if that is known.
+    /// Returns the term at an index, if it is known.
     pub fn term(&self, index: Index) -> Option<Term> {
         if index == self.base.0 {
             Some(self.base.1)
@@ -41,12 +41,12 @@ impl Entries {
     }
 
     pub fn push(&mut self, entry: Entry) {
-        debug_assert_eq!(entry.index.0, self.last().0.0 + 1, "no gaps");
+        debug_assert_eq!(entry.index.0, self.last().0.0 + 1, "the log has no gaps");
         self.bytes += size(&entry);
         self.entries.push_back(entry);
     }
 
-    /// Forgets everything from an index on.
+    /// Removes everything from an index on.
     pub fn truncate(&mut self, from: Index) {
         while self.entries.back().is_some_and(|entry| entry.index >= from) {
             let entry = self.entries.pop_back().expect("just seen");
@@ -59,7 +59,7 @@ impl Entries {
         *self = Entries { base: (index, term), ..Entries::default() };
     }
 
-    /// Forgets entries at or below `through`, but keeps about `keep_bytes` for slow followers.
+    /// Removes entries at or below `through`, but keeps about `keep_bytes` for slow followers.
     pub fn compact(&mut self, through: Index, keep_bytes: usize) {
         while self.bytes > keep_bytes
             && self.entries.front().is_some_and(|entry| entry.index <= through)
@@ -70,13 +70,13 @@ impl Entries {
         }
     }
 
-    /// How many bytes the entries behind an index take.
+    /// Returns the size of the entries after an index, in bytes.
     pub fn bytes_after(&self, index: Index) -> usize {
         let skipped = usize::try_from(index.0.saturating_sub(self.base.0.0)).unwrap_or(usize::MAX);
         self.entries.iter().skip(skipped).map(size).sum()
     }
 
-    /// Entries from an index on, up to about a number of bytes but at least one.
+    /// Returns entries from an index on, up to about `limit_bytes` but at least one.
     pub fn from(&self, index: Index, limit_bytes: usize) -> Vec<Entry> {
         let start =
             usize::try_from(index.0.saturating_sub(self.base.0.0 + 1)).unwrap_or(usize::MAX);
@@ -92,7 +92,7 @@ impl Entries {
         taken
     }
 
-    /// The first index of the term that stands at `index`.
+    /// Returns the first index of the term of the entry at `index`.
     pub fn start_of_term(&self, index: Index) -> Index {
         let Some(term) = self.term(index) else { return index };
         let mut first = index;

@@ -1,33 +1,35 @@
-//! Clocks that are far ahead: what they cost is the leadership of their nodes, and never the
-//! group's timestamps.
+//! Protection from clocks that are far ahead: such a clock costs its node the leadership, and never
+//! the group its timestamps.
 //!
 //! A leader whose clock is an hour ahead would put timestamps of that hour into the log, and every
 //! later leader would have to wait until they have passed (invariant 1 of Spanner's replicas:
 //! timestamps grow in the order of the log).
 //!
 //! ```text
-//!   leader's earliest ─────────────────┐ asks: pre-vote, vote, append
-//!   member's latest ──┤  MAX_OFFSET_NS ├──▶ not heard
+//!   leader's earliest ─────────────────┐ sends: pre-vote, vote, append
+//!   member's latest ──┤  MAX_OFFSET_NS ├──▶ ignored
 //! ```
 //!
-//! 1. A member that knows the time does not hear a leader or candidate whose `earliest` is more
-//!    than [`MAX_OFFSET_NS`] above the member's own `latest`. Of two clocks that are right, however
-//!    unsure, neither is: it is always heard.
-//! 2. A member that does not know the time hears everybody, and grants no lease. Without a lease of
-//!    a majority a leader draws no timestamp: what it says is no news about the time.
-//! 3. A promise never lasts longer than one that is given now, on the clock of now: one that was
-//!    given by a clock that was far ahead ends two leases after the clock is right.
+//! 1. A member that knows the time ignores a leader or candidate whose `earliest` is more than
+//!    [`MAX_OFFSET_NS`] above the member's own `latest`. Two correct clocks, however uncertain, are
+//!    never that far apart.
+//! 2. A member that does not know the time accepts every leader, and grants no lease. A leader
+//!    without a lease of a quorum assigns no timestamp, so its messages carry no news about the
+//!    time.
+//! 3. A promise never lasts longer than one that is given now, on the present clock: a promise that
+//!    was given by a clock far ahead ends two leases after the clock is right.
 
 use super::{Grant, Group, Message};
 use crate::rules;
 use meridian_machine::planted::broken;
 use meridian_machine::{Health, Reading, sometimes};
 
-/// How far ahead of a member's own clock a leader may be, beyond what both are unsure of.
+/// The distance by which a leader's clock may be ahead of a member's, beyond the uncertainty of
+/// both, in nanoseconds.
 pub const MAX_OFFSET_NS: u64 = 1_000_000_000;
 
 impl Group {
-    /// Whether a message comes from a clock that is far ahead of this member's.
+    /// True if a message comes from a clock that is far ahead of this member's.
     pub(super) fn is_from_far_ahead(now: Reading, message: &Message) -> bool {
         let (Message::PreVote { asked_at, .. }
         | Message::Vote { asked_at, .. }
@@ -43,8 +45,8 @@ impl Group {
         far && !broken(rules::FAR_CLOCKS_HEARD)
     }
 
-    /// Shortens a promise that a clock far ahead has given. The holder's lease ends before it: it
-    /// began when the holder asked, which was before now.
+    /// Shortens a promise that a clock far ahead has given. The holder's lease ends before it: the
+    /// lease began when the holder sent its request, which was before now.
     pub(super) fn shorten_promise(&mut self, now: Reading) {
         let Some(Grant { until, lease_ns, .. }) = &mut self.grant else { return };
         let most = now.interval.latest.saturating_add(2 * *lease_ns);

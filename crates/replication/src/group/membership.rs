@@ -1,7 +1,10 @@
-//! Who is in a group, and how it becomes others (Ongaro 2014, §4.3).
+//! The membership of a group, and its change by joint consensus (Ongaro 2014, §4.3).
 //!
 //! ```text
-//!   settled ── wanted ──▶ preparing: newcomers learn ── all have caught up ──▶ joint: both sets vote ──▶ settled
+//!   settled ── wanted ──▶ preparing: newcomers learn
+//!                               │ all have caught up
+//!                               ▼
+//!                         joint: both sets of voters vote ──▶ settled
 //! ```
 
 use super::{Index, Stay};
@@ -11,13 +14,13 @@ use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Who is to be in a group.
+/// The members that a group is to have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Roster {
-    /// Whose votes count.
+    /// The voters.
     #[n(0)]
     pub voters: BTreeSet<NodeId>,
-    /// Who is sent everything and has no vote.
+    /// Members that receive the log and have no vote.
     #[n(1)]
     pub learners: BTreeSet<NodeId>,
     /// Voters that keep the log and no versions.
@@ -26,50 +29,52 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// These voters and nobody else.
+    /// Returns a roster of these voters only.
     pub fn voters(nodes: impl IntoIterator<Item = NodeId>) -> Roster {
         Roster { voters: nodes.into_iter().collect(), ..Roster::default() }
     }
 
-    /// Everybody in it.
+    /// Returns all members.
     pub fn nodes(&self) -> BTreeSet<NodeId> {
         self.voters.union(&self.learners).copied().collect()
     }
 }
 
-/// Why members are not changed.
+/// The reasons why a membership change is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeError {
-    /// Ask the leader.
+    /// This member does not lead.
     NotLeader,
-    /// One set of voters is taking over from another.
+    /// Joint consensus is under way.
     UnderWay,
-    /// Nobody would vote.
+    /// The roster has no voter.
     NoVoter,
     /// A node would both vote and learn.
     Twice(NodeId),
-    /// A witness has to vote.
+    /// A witness would not vote.
     IdleWitness(NodeId),
     /// Half of the voters or more would keep no versions.
     WitnessesOutweigh,
-    /// A member that stores versions becomes one that does not, or the other way round: it has to
-    /// be removed first.
+    /// A witness would become a full member, or the other way round. The node must be removed
+    /// first.
     OtherKind(NodeId),
 }
 
 impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ChangeError::NotLeader => f.write_str("only the leader changes members"),
-            ChangeError::UnderWay => {
-                f.write_str("another change of members is under way: try again when it has ended")
+            ChangeError::NotLeader => {
+                f.write_str("only the leader changes members: send the request to the leader")
             }
-            ChangeError::NoVoter => f.write_str("a group needs a voter"),
+            ChangeError::UnderWay => {
+                f.write_str("another change of members is under way: retry when it has ended")
+            }
+            ChangeError::NoVoter => f.write_str("a group needs at least one voter"),
             ChangeError::Twice(node) => {
                 write!(f, "node {} cannot be a voter and a learner", node.0)
             }
             ChangeError::IdleWitness(node) => {
-                write!(f, "node {} is to be a witness: witnesses are voters", node.0)
+                write!(f, "node {} cannot be a witness without a vote: make it a voter too", node.0)
             }
             ChangeError::WitnessesOutweigh => {
                 f.write_str("fewer than half of the voters may be witnesses")
@@ -87,110 +92,112 @@ impl fmt::Display for ChangeError {
 
 impl std::error::Error for ChangeError {}
 
-/// Who is in a group. Nobody in it is nobody that a member knows of: one that is to be told
-/// everything.
+/// The members of a group. An empty membership is that of a member that does not know the group's
+/// members yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Membership {
-    /// The entry that says so; 0 at the group's birth.
+    /// The log entry of this membership; 0 at the group's creation.
     #[n(0)]
     index: Index,
     #[n(1)]
     voters: BTreeSet<NodeId>,
-    /// Joint: from whom the voters take over.
+    /// In joint consensus: the former voters.
     #[n(2)]
     outgoing: BTreeSet<NodeId>,
     #[n(3)]
     learners: BTreeSet<NodeId>,
     #[n(4)]
     witnesses: BTreeSet<NodeId>,
-    /// What it is to become.
+    /// The roster that a change is to reach.
     #[n(5)]
     wanted: Option<Roster>,
-    /// The stays that began after the group's birth: the entry that made the node a member.
+    /// The membership epochs that began after the group's creation: for each node the entry that
+    /// added it.
     #[n(6)]
     since: BTreeMap<NodeId, Index>,
 }
 
 impl Membership {
-    /// That of a new group.
+    /// Returns the membership of a new group.
     pub fn at_birth(roster: Roster) -> Membership {
         let Roster { voters, learners, witnesses } = roster;
         Membership { voters, learners, witnesses, ..Membership::default() }
     }
 
-    /// The entry that says so; 0 at the group's birth.
+    /// Returns the log entry of this membership; 0 at the group's creation.
     pub fn index(&self) -> Index {
         self.index
     }
 
-    /// Whose votes count, as soon as nobody takes over from anybody.
+    /// Returns the voters, without the outgoing ones of joint consensus.
     pub fn voters(&self) -> &BTreeSet<NodeId> {
         &self.voters
     }
 
-    /// Who is sent everything and has no vote.
+    /// Returns the members that receive the log and have no vote.
     pub fn learners(&self) -> &BTreeSet<NodeId> {
         &self.learners
     }
 
-    /// Everybody in it.
+    /// Returns all members, outgoing voters included.
     pub fn nodes(&self) -> BTreeSet<NodeId> {
         let voters = self.voters.union(&self.outgoing).copied();
         voters.chain(self.learners.iter().copied()).collect()
     }
 
-    /// Whether a node is in it.
+    /// True if a node is a member.
     pub fn contains(&self, node: NodeId) -> bool {
         self.is_voter(node) || self.learners.contains(&node)
     }
 
-    /// Whether a node's vote counts.
+    /// True if a node votes.
     pub fn is_voter(&self, node: NodeId) -> bool {
         self.voters.contains(&node) || self.outgoing.contains(&node)
     }
 
-    /// Whether a node keeps the log and no versions.
+    /// True if a node keeps the log and no versions.
     pub fn is_witness(&self, node: NodeId) -> bool {
         self.witnesses.contains(&node)
     }
 
-    /// Whether one set of voters takes over from another.
+    /// True in joint consensus.
     pub fn is_joint(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
-    /// Whether it stays as it is until somebody wants something else.
+    /// True if no change is under way.
     pub fn is_settled(&self) -> bool {
         !self.is_joint() && self.wanted.is_none()
     }
 
-    /// What it is to become, or is.
+    /// Returns the roster that a change is to reach, or the present one.
     pub fn roster(&self) -> Roster {
         let Membership { voters, learners, witnesses, .. } = self.clone();
         self.wanted.clone().unwrap_or(Roster { voters, learners, witnesses })
     }
 
-    /// Which entry made a node a member; 0 for those at birth. Two stays of one node differ in it.
+    /// Returns the entry that added a node, which identifies its membership epoch; 0 for a member
+    /// since the group's creation.
     pub fn since(&self, node: NodeId) -> Index {
         self.since.get(&node).copied().unwrap_or_default()
     }
 
-    /// How a node is a member, if it is one.
+    /// Returns a node's membership epoch.
     pub fn stay(&self, node: NodeId) -> Stay {
         Stay { since: self.since(node), witness: self.is_witness(node) }
     }
 
-    /// Who is enough.
+    /// Returns the quorum of this membership.
     pub(super) fn quorum(&self) -> Quorum<'_> {
         Quorum::of(&self.voters, &self.outgoing)
     }
 
-    /// The same members in another group, which begins with them.
+    /// Returns the membership of a child group, which is created with the same members.
     pub fn of_child(&self) -> Membership {
         Membership::at_birth(self.roster())
     }
 
-    /// Whether members may become these.
+    /// Checks whether the membership may change to this roster.
     pub(super) fn check(&self, wanted: &Roster) -> Result<(), ChangeError> {
         if self.is_joint() {
             return Err(ChangeError::UnderWay);
@@ -216,7 +223,7 @@ impl Membership {
         }
     }
 
-    /// Newcomers begin to learn.
+    /// Returns the membership in which newcomers learn before they vote.
     pub(super) fn prepare(&self, wanted: Roster, index: Index) -> Membership {
         let mut next = Membership { index, ..self.clone() };
         for node in wanted.nodes().into_iter().filter(|node| !self.contains(*node)) {
@@ -228,7 +235,8 @@ impl Membership {
         next
     }
 
-    /// What comes after everybody has caught up, and after what comes then is agreed.
+    /// Returns the next step of a change: joint consensus once all newcomers have caught up, then
+    /// the settled membership. `None` if no change is under way.
     pub(super) fn next(&self, index: Index) -> Option<Membership> {
         let wanted = self.wanted.clone()?;
         if self.is_joint() || wanted.voters == self.voters {
@@ -245,16 +253,16 @@ impl Membership {
         Some(joint)
     }
 
-    /// The newcomers that are to vote.
+    /// Returns the nodes that are to become voters.
     pub(super) fn newcomers(&self) -> impl Iterator<Item = NodeId> {
         let wanted = self.wanted.iter().flat_map(|wanted| wanted.voters.iter().copied());
         wanted.filter(|node| !self.voters.contains(node))
     }
 }
 
-/// The memberships in a log: the newest that is agreed, and those after it.
+/// The memberships in a log: the newest agreed one, and those after it.
 ///
-/// Invariant: there is one at least, and indexes grow.
+/// Invariant: there is at least one, and their indexes grow.
 #[derive(Clone, Debug)]
 pub(super) struct Memberships(Vec<Membership>);
 
@@ -263,35 +271,35 @@ impl Memberships {
         Memberships(vec![agreed])
     }
 
-    /// The one that counts.
+    /// Returns the membership that is in effect, agreed or not.
     pub fn newest(&self) -> &Membership {
         self.0.last().expect("invariant: there is one")
     }
 
-    /// All of them, oldest first.
+    /// Returns all memberships, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &Membership> {
         self.0.iter()
     }
 
-    /// The newest that is agreed.
+    /// Returns the newest agreed membership.
     pub fn agreed(&self) -> &Membership {
         &self.0[0]
     }
 
-    /// The log has another one.
+    /// Adds the membership of an appended entry.
     pub fn push(&mut self, membership: Membership) {
         if membership.index > self.newest().index {
             self.0.push(membership);
         }
     }
 
-    /// The log is cut before an entry.
+    /// Removes the memberships of entries that the log is cut by, from `from` on.
     pub fn truncate(&mut self, from: Index) {
         let kept = self.0.iter().take_while(|known| known.index < from).count().max(1);
         self.0.truncate(kept);
     }
 
-    /// Everything up to an entry is agreed; says which memberships ended with that.
+    /// Records that everything up to an entry is agreed. Returns the memberships that this ended.
     pub fn agree(&mut self, through: Index) -> Vec<Membership> {
         let ended = self.0.iter().skip(1).take_while(|known| known.index <= through).count();
         self.0.drain(..ended).collect()
@@ -328,7 +336,7 @@ mod tests {
         assert_eq!((settled.since(NodeId(4)), settled.since(NodeId(1))), (Index(10), Index(0)));
         assert_eq!(settled.next(Index(13)), None);
         let back = settled.prepare(roster(&[1, 2, 3], &[], &[]), Index(20));
-        assert_eq!(back.since(NodeId(3)), Index(20), "another stay");
+        assert_eq!(back.since(NodeId(3)), Index(20), "another membership epoch");
         assert_eq!(settled.of_child().since(NodeId(4)), Index(0));
     }
 
@@ -367,6 +375,6 @@ mod tests {
         assert_eq!(known.agree(Index(8)), [born]);
         assert_eq!((known.agreed(), known.newest()), (&preparing, &joint));
         known.truncate(Index(1));
-        assert_eq!(known.newest(), &preparing, "what is agreed stays");
+        assert_eq!(known.newest(), &preparing, "an agreed membership stays");
     }
 }

@@ -1,4 +1,4 @@
-//! What members say to one another, and what each keeps on disk.
+//! The messages of a group's members, and the records of each on disk.
 
 use super::Membership;
 use bytes::Bytes;
@@ -8,12 +8,12 @@ use minicbor::encode::{Encoder, Error as EncodeError, Write};
 use minicbor::{Decode, Encode};
 use std::fmt;
 
-/// The number of a leadership: grows with each election.
+/// The number of a leadership; each election increases it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Term(#[n(0)] pub u64);
 
-/// A place in the log; the first entry is 1.
+/// The position of an entry in the log; the first entry is 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct Index(#[n(0)] pub u64);
@@ -30,7 +30,7 @@ impl fmt::Display for Index {
     }
 }
 
-/// What is agreed on; empty for a leader's first entry. Cheap to clone.
+/// The content of an entry; empty for a leader's first entry. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payload(pub Bytes);
 
@@ -49,39 +49,40 @@ impl<'b, C> Decode<'b, C> for Payload {
 /// One entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Entry {
-    /// Its place.
+    /// Its position.
     #[n(0)]
     pub index: Index,
-    /// The leadership that put it there.
+    /// The term of the leader that appended it.
     #[n(1)]
     pub term: Term,
-    /// What it says.
+    /// Its content.
     #[n(2)]
     pub payload: Payload,
-    /// Who is in the group from here on, if that changes.
+    /// The group's membership from here on, if it changes.
     #[n(3)]
     pub members: Option<Box<Membership>>,
 }
 
-/// A lease vote: no other candidate is voted for until this has surely passed.
+/// A lease vote: the member votes for no other candidate until this has surely passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Grant {
-    /// Who holds it.
+    /// The member that holds the lease.
     #[n(0)]
     pub to: NodeId,
-    /// Until when, nanoseconds since the epoch.
+    /// The end of the grant, nanoseconds since the epoch.
     #[n(1)]
     pub until: u64,
-    /// How long a lease the holder counts on, from when it asked; 0 in what earlier releases wrote.
+    /// The length of the lease that the holder counts on, from when it sent its request; 0 in
+    /// records of earlier releases.
     #[n(2)]
     #[cbor(default)]
     pub lease_ns: u64,
 }
 
-/// What a member keeps on disk.
+/// A record of a member on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Record {
-    /// The term it is in, whom it voted for in it, and how far it may have granted a lease.
+    /// The hard state: the term, the vote in it, and the grant.
     #[n(0)]
     Standing {
         /// The term.
@@ -90,14 +91,14 @@ pub enum Record {
         /// The vote.
         #[n(1)]
         voted_for: Option<NodeId>,
-        /// At least as far as any grant that was given.
+        /// At least as far as any grant that was promised.
         #[n(2)]
         grant: Option<Grant>,
     },
     /// Entries that replace everything from the first one's index on.
     #[n(1)]
     Append {
-        /// At least one.
+        /// The entries, at least one.
         #[n(0)]
         entries: Vec<Entry>,
     },
@@ -111,23 +112,23 @@ pub enum Record {
         #[n(1)]
         term: Term,
     },
-    /// This member was added to a group that was there already.
+    /// This node was added to an existing group.
     #[n(3)]
     Stay {
         /// The entry that added it.
         #[n(0)]
         since: Index,
-        /// As a witness; it stays one for as long as it is a member.
+        /// True for a witness; a member stays one for its whole membership epoch.
         #[n(1)]
         #[cbor(default)]
         witness: bool,
     },
 }
 
-/// What members say.
+/// A message between members.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Message {
-    /// Would you vote for me? Asked before disturbing anybody with a new term.
+    /// Asks whether the receiver would vote for the sender, before the sender begins a new term.
     #[n(0)]
     PreVote {
         /// The term that would begin.
@@ -139,30 +140,30 @@ pub enum Message {
         /// Its term.
         #[n(2)]
         last_term: Term,
-        /// Which stay the voter is asked in; none by one who has no vote itself.
+        /// The voter's membership epoch; none if the sender has no vote itself.
         #[n(3)]
         #[cbor(default)]
         stay: Option<Stay>,
-        /// `TT.now().earliest` at the candidate when this was sent; 0 by earlier releases.
+        /// `TT.now().earliest` at the candidate when this was sent; 0 from earlier releases.
         #[n(4)]
         #[cbor(default)]
         asked_at: u64,
     },
-    /// Answer to `PreVote`.
+    /// The answer to `PreVote`.
     #[n(1)]
     PreVoteReply {
-        /// The term that was asked about, or a newer one that the answerer is in.
+        /// The term that was asked about, or a newer one that the voter is in.
         #[n(0)]
         term: Term,
-        /// Yes or no.
+        /// True if the vote would be granted.
         #[n(1)]
         granted: bool,
-        /// Whose vote it is: the stay of the node in the group.
+        /// The voter's membership epoch.
         #[n(2)]
         #[cbor(default)]
         since: Index,
     },
-    /// Vote for me.
+    /// Requests a vote.
     #[n(2)]
     Vote {
         /// The new term.
@@ -174,21 +175,21 @@ pub enum Message {
         /// Its term.
         #[n(2)]
         last_term: Term,
-        /// `TT.now().earliest` at the candidate when this was sent; 0 by earlier releases.
+        /// `TT.now().earliest` at the candidate when this was sent; 0 from earlier releases.
         #[n(3)]
         #[cbor(default)]
         asked_at: u64,
     },
-    /// Answer to `Vote`; the vote is on disk.
+    /// The answer to `Vote`; a granted vote is on disk.
     #[n(3)]
     VoteReply {
-        /// The answerer's term.
+        /// The voter's term.
         #[n(0)]
         term: Term,
-        /// Yes or no.
+        /// True if the vote is granted.
         #[n(1)]
         granted: bool,
-        /// Whose vote it is: the stay of the node in the group.
+        /// The voter's membership epoch.
         #[n(2)]
         #[cbor(default)]
         since: Index,
@@ -205,47 +206,47 @@ pub enum Message {
         /// Its term.
         #[n(2)]
         prev_term: Term,
-        /// In order, without gaps.
+        /// The entries, in order, without gaps.
         #[n(3)]
         entries: Vec<Entry>,
-        /// Everything up to here is agreed.
+        /// The last entry that is agreed.
         #[n(4)]
         commit: Index,
         /// `TT.now().earliest` at the leader when this was sent: the lease is counted from here
         /// (Spanner, Appendix A).
         #[n(5)]
         asked_at: u64,
-        /// The entry that made the follower a member.
+        /// The follower's membership epoch: the entry that made it a member.
         #[n(6)]
         #[cbor(default)]
         since: Index,
-        /// As a witness.
+        /// True if the follower is a witness.
         #[n(7)]
         #[cbor(default)]
         witness: bool,
-        /// How long a lease the leader counts on: the voter promises as much, whatever it would ask
-        /// for itself.
+        /// The length of the lease that the leader counts on. The follower promises as much,
+        /// whatever its own setting.
         #[n(8)]
         lease_ns: u64,
     },
-    /// The follower's log agrees with the leader's up to `matched`, and has it on disk.
+    /// The follower's log equals the leader's up to `matched`, and is on disk.
     #[n(5)]
     Appended {
         /// The follower's term.
         #[n(0)]
         term: Term,
-        /// Durable and equal to the leader's.
+        /// The last entry that is on disk and equal to the leader's.
         #[n(1)]
         matched: Index,
         /// The `asked_at` for which a lease vote is granted, on disk.
         #[n(2)]
         granted: Option<u64>,
-        /// The stay in the group that this is true of: the entry that made the follower a member.
+        /// The follower's membership epoch: the entry that made it a member.
         #[n(3)]
         #[cbor(default)]
         since: Index,
     },
-    /// The follower has no such previous entry, or is in a newer term.
+    /// The follower lacks the previous entry, or is in a newer term.
     #[n(6)]
     Refused {
         /// The follower's term.
@@ -254,36 +255,38 @@ pub enum Message {
         /// The `prev_index` that was refused.
         #[n(1)]
         prev_index: Index,
-        /// Try after this one.
+        /// The entry after which the leader is to retry.
         #[n(2)]
         hint: Index,
-        /// The stay in the group that this is true of.
+        /// The follower's membership epoch.
         #[n(3)]
         #[cbor(default)]
         since: Index,
     },
-    /// Your leader has given up: what was promised to it is void.
+    /// The leader has given up leadership: promises to it are void.
     #[n(7)]
     TakeOver {
         /// The leader's term.
         #[n(0)]
         term: Term,
-        /// Who stands for election now.
+        /// The transfer target, which stands for election now.
         #[n(1)]
         heir: NodeId,
     },
-    /// You are no member: not any more, or never, for what would have made you one was not agreed.
+    /// The receiver is not a member: not any more, or never, because the entry that would have
+    /// added it was not agreed.
     #[n(8)]
     Removed {
-        /// As of this entry, which is agreed.
+        /// The agreed entry as of which it is not a member.
         #[n(0)]
         index: Index,
-        /// Landmarks that are agreed: whoever has them in his log is told of them before he goes.
+        /// Agreed pinned entries. A receiver that has them in its log learns that they are agreed
+        /// before it ends.
         #[n(1)]
         #[cbor(default)]
         landmarks: Vec<(Index, Term)>,
     },
-    /// Nobody wants anything: the leader is silent from now on, and all is agreed.
+    /// The group becomes quiescent: everything is agreed, and the leader sends no more heartbeats.
     #[n(9)]
     Quiesce {
         /// The leader's term.
@@ -292,32 +295,32 @@ pub enum Message {
         /// The newest entry.
         #[n(1)]
         last: Index,
-        /// The stay in the group that is told this.
+        /// The follower's membership epoch.
         #[n(2)]
         since: Index,
     },
-    /// A silent member asks whether it still is one. Answered by [`Message::Removed`], or not at
-    /// all.
+    /// A quiescent member asks whether it still is one. The answer is [`Message::Removed`], or
+    /// none.
     #[n(10)]
     Confirm,
 }
 
-/// A node's membership from the entry that made it a member until one that removes it. Two stays of
-/// one node have nothing in common.
+/// A membership epoch: a node's membership from the entry that added it until one that removes it.
+/// Two epochs of one node have nothing in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Stay {
-    /// That entry; 0 for those who were there at the group's birth.
+    /// The entry that added it; 0 for a member since the group's creation.
     #[n(0)]
     pub since: Index,
-    /// It keeps the log and no versions.
+    /// True if it keeps the log and no versions.
     #[n(1)]
     pub witness: bool,
 }
 
 impl Message {
-    /// What a leader or a candidate says to a member tells a node that has none that it is to have
-    /// one: since this entry. At the group's birth (0) it has, mostly, and only does not know it
-    /// yet.
+    /// Returns the membership epoch that a message of a leader or candidate assigns to its
+    /// receiver. A receiver that has no member of the group creates one. Epoch 0 is that of members
+    /// since the group's creation, which mostly exist and do not know it yet.
     pub fn invitation(&self) -> Option<Stay> {
         match self {
             Message::Append { since, witness, .. } => {

@@ -1,40 +1,41 @@
 //! A group: replicas that agree on one log, led by one member at a time, under a timed lease.
 //!
 //! **The problem.** Replicas must agree on an order of payloads although messages are lost and
-//! members crash; and a leader must know, *without asking anybody*, that no other leader exists, so
-//! that it may assign timestamps and serve reads by itself.
+//! members crash. A leader must know, *without asking another member*, that no other leader exists,
+//! so that it may assign timestamps and serve reads by itself.
 //!
 //! **The idea.** Agreement is Raft-shaped: a contiguous log, terms, pre-vote, pipelined appends.
-//! The lease is Spanner's (Appendix A): whoever votes for a leader, or acknowledges one, promises
-//! to vote for no other until a moment that is surely past for everybody. The leader counts the
-//! lease from *before* it asked, the voter from *after* it heard, each in true time's bounds:
+//! The lease is Spanner's (Appendix A): a member that votes for a leader, or acknowledges one,
+//! promises to vote for no other until a time that is surely past on every clock. The leader counts
+//! the lease from *before* it sent the request, the voter from *after* it received it, each by the
+//! bounds of true time:
 //!
 //! ```text
 //!   leader   asked_at = now.earliest ──────── lease: until asked_at + L ─────┤
 //!                    └── Append ──▶ voter
-//!   voter                          heard: now.latest ─── no other vote until now.latest + L ───┤
+//!   voter                          received: now.latest ─ no other vote until now.latest + L ───┤
 //! ```
 //!
-//! 1. One vote a term, on disk before it is answered.
+//! 1. A member votes once a term, and the vote is on disk before it is sent.
 //! 2. An entry counts for a member only when it is on its disk, the leader's own included.
 //! 3. A leader commits by counting only entries of its own term; everything before comes with them.
-//! 4. A member that granted a lease to one votes for no other before `TT.after(grant)`, across
-//!    restarts too. What is on disk reaches further ahead than what was granted, so that a steady
-//!    leader costs one record per lease length, not one per heartbeat.
+//! 4. A member that granted a lease votes for no other member before `TT.after(grant)`, across
+//!    restarts too. The grant on disk reaches further ahead than the one that was promised, so that
+//!    a steady leader costs one record per lease length, not one per heartbeat.
 //! 5. So leases of one group never overlap in true time, as long as intervals are true.
-//! 6. A leader gives up on notice only after `TT.after(s_max)`, the largest timestamp that was used
-//!    (Trap A.5-1).
+//! 6. A leader transfers leadership only after `TT.after(s_max)`, the largest timestamp that was
+//!    used (Trap A.5-1).
 //!
-//! **Departures.** Spanner's leases ride on Paxos; ours on appends, and heartbeats extend them.
-//! `propose` only adds to the log in memory: [`Group::flush`], called once by the owner at the end
-//! of a step, persists and sends everything in one go. The commit index travels with the next
-//! append or heartbeat, never alone.
+//! **Departures.** Spanner's leases ride on Paxos; ours ride on appends, and heartbeats extend
+//! them. `propose` only adds to the log in memory: [`Group::flush`], called once by the owner at
+//! the end of a step, persists and sends all proposals together. The commit index travels with the
+//! next append or heartbeat, never alone.
 //!
-//! 7. Who is in the group, its log says; from the moment it does (`membership`, `changes`).
-//! 8. A group that nobody asks is silent (`quiescence`).
-//! 9. The log in memory reaches back as far as the members that are being helped need
-//!    (`compaction`).
-//! 10. A leader whose clock is far ahead is not heard (`far_clocks`).
+//! 7. The log says which nodes are members. A membership takes effect when its entry is appended
+//!    (`membership`, `changes`).
+//! 8. A group without requests is quiescent (`quiescence`).
+//! 9. The log in memory reaches back as far as members that are catching up need (`compaction`).
+//! 10. Messages of a leader whose clock is far ahead are ignored (`far_clocks`).
 
 mod appends;
 mod changes;
@@ -61,48 +62,51 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Who is in the group, and how patient they are.
+/// The members of a group, and a member's settings.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// This member.
+    /// This member's node.
     pub me: NodeId,
-    /// Who is in it, as far as applied entries say; nobody, for one that is to be told everything.
+    /// The members according to applied entries; empty for a member that has no state yet.
     pub members: Membership,
-    /// A leader has just made this node a member, which nothing says yet that is kept.
+    /// Set if a leader has just made this node a member, of which nothing is on disk yet.
     pub invited: Option<Stay>,
-    /// Every node there is: whom a member asks that has nothing yet, and is told nothing.
+    /// All nodes. A member without any state, or without an answer, sends its pre-vote to them.
     pub nodes: Vec<NodeId>,
     /// The database.
     pub database: DatabaseId,
     /// The shard.
     pub shard: ShardId,
-    /// How often a leader is heard.
+    /// The interval of a leader's heartbeats.
     pub heartbeat_ns: u64,
-    /// How long a silence means that there is no leader; drawn from one to two times this.
+    /// The time without a message after which a leader counts as failed; drawn from one to two
+    /// times this.
     pub election_timeout_ns: u64,
-    /// How often a silent member asks whether it still is one.
+    /// The interval at which a quiescent member asks whether it still is one.
     pub confirm_ns: u64,
     /// The length of a lease: 10 s in the paper.
     pub lease_ns: u64,
-    /// The size of one append.
+    /// The maximum size of one append.
     pub max_append_bytes: usize,
-    /// Appends to one follower that are not answered yet.
+    /// The maximum number of unanswered appends to one follower.
     pub max_inflight: usize,
-    /// To a follower that answers sooner there is one: what comes meanwhile goes together with the
-    /// next, which costs everybody fewer wakes and syncs than it costs in time.
+    /// A follower that answers sooner than this gets one append at a time: entries that arrive
+    /// meanwhile go together with the next append, which saves more wakes and syncs than it costs
+    /// in latency.
     pub prompt_ns: u64,
-    /// Entries kept in memory for slow followers although a checkpoint covers them.
+    /// The bytes of entries kept in memory for slow followers although a checkpoint covers them.
     pub keep_log_bytes: usize,
-    /// Entries kept in memory while a member receives a copy, and until it has caught up after it …
+    /// The bytes of entries kept in memory while a member receives a snapshot and until it has
+    /// caught up after it …
     pub pin_log_bytes: usize,
-    /// … twice as many each time that they were too few for a copy, up to this.
+    /// … doubled each time that they were too few for a snapshot, up to this.
     pub most_pin_log_bytes: usize,
-    /// Stands for election at its birth, if nobody leads yet as far as it knows.
+    /// True if the member stands for election when it is created, unless it knows of a leader.
     pub eager: bool,
 }
 
 impl Config {
-    /// Sensible settings for members on one continent; they vote, all of them.
+    /// Returns settings for members on one continent, all of which vote.
     pub fn new(me: NodeId, members: Vec<NodeId>, database: DatabaseId, shard: ShardId) -> Self {
         Config {
             me,
@@ -126,7 +130,7 @@ impl Config {
     }
 }
 
-/// What a member was when it stopped.
+/// The state of a member when it stopped.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
     /// Its records, in order.
@@ -138,8 +142,8 @@ pub struct Restored {
 }
 
 impl Restored {
-    /// What the records leave of the log, as far as the store does not contradict it: the entry
-    /// before the first, and the entries.
+    /// Returns the log that the records make up: the entry before the first, and the entries. If
+    /// the store contradicts them, the log is empty and begins after `applied`.
     pub fn log(&self) -> ((Index, Term), BTreeMap<Index, Entry>) {
         let (base, kept) = self.replayed();
         let last = kept.keys().next_back().copied().unwrap_or(base.0);
@@ -153,10 +157,10 @@ impl Restored {
         (base, kept)
     }
 
-    /// Whether a log is not the one that the store was filled from: it ends before the entry that
-    /// the store ends with, or has an entry of another term there. Such a log was left behind by a
-    /// crash between the store's switch to a copy and the log's record of it: none of its entries
-    /// at or above the first that differs was ever agreed on. A term of 0 is not known.
+    /// True if the store was filled from another log: this one ends before the store's last entry,
+    /// or has an entry of another term there. Such a log remains after a crash between the store's
+    /// switch to a snapshot and the log's record of it. None of its entries at or above the first
+    /// that differs was ever agreed. A term of 0 is not known.
     fn contradicts(&self, last: Index, found: Option<Term>) -> bool {
         let differs = |found: Term| {
             found != self.applied_term && found != Term(0) && self.applied_term != Term(0)
@@ -183,7 +187,7 @@ impl Restored {
                         continue;
                     };
                     if first.index.0 > last.0 + 1 || first.index <= base.0 {
-                        // What stood between was freed.
+                        // The records in between were freed.
                         (base, kept) = ((Index(first.index.0 - 1), Term(0)), BTreeMap::new());
                     }
                     kept.split_off(&first.index);
@@ -195,7 +199,7 @@ impl Restored {
         (base, kept)
     }
 
-    /// Which entry made it a member, if it was not one at the group's birth.
+    /// Returns the entry that made it a member, if it was not one when the group was created.
     pub fn stay(&self) -> Option<Index> {
         let stays = self.records.iter().rev();
         stays
@@ -205,38 +209,38 @@ impl Restored {
             .next()
     }
 
-    /// The entry behind which the log begins, if the store does not reach up to there: it has lost
-    /// what the log was allowed to forget.
+    /// Returns the entry after which the log begins if the store does not reach up to there: then
+    /// the store has lost entries that the log was allowed to forget.
     pub fn gap(&self) -> Option<Index> {
         let base = self.log().0.0;
         (base > self.applied && !broken(rules::GAP_UNNOTICED)).then_some(base)
     }
 }
 
-/// An heir that lacks entries is looked at again after this.
-/// So many landmarks are told of.
+/// The number of pinned entries that a removed member is sent.
 const LANDMARKS: usize = 4_096;
+/// The pause before a leader checks again whether the transfer target has all entries.
 const SOON_NS: u64 = 2_000_000;
 
-/// What a member waits for.
+/// The timers of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// No leader was heard.
+    /// No leader was heard from.
     Election,
-    /// The leader's turn to speak.
+    /// The leader's next heartbeat is due.
     Heartbeat,
-    /// The leader gives up as soon as `s_max` has passed.
+    /// The leader transfers leadership once `s_max` has passed.
     Abdicate,
-    /// A silent member's turn to ask whether it still is one.
+    /// A quiescent member asks whether it still is one.
     Confirm,
 }
 
-/// What the owner is told.
+/// The events that the owner receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Agreed entries, in order, each once in a life.
+    /// Agreed entries, in order, each once in an incarnation.
     Committed {
-        /// Without gaps.
+        /// The entries, without gaps.
         entries: Vec<Entry>,
     },
     /// This member leads, everything agreed before is committed, and it holds a lease.
@@ -244,13 +248,14 @@ pub enum Event {
         /// Its term.
         term: Term,
     },
-    /// It leads no more.
+    /// This member does not lead any more.
     LostLeadership {
         /// The term that it led.
         term: Term,
     },
-    /// A follower needs what is no longer in the log: send it a snapshot at or above `index`; tell
-    /// [`Group::snapshot_begun`] once it takes it, then [`Group::snapshot_delivered`].
+    /// A follower needs entries that are no longer in the log. The owner sends it a snapshot at or
+    /// above `index`, calls [`Group::snapshot_begun`] when the follower begins to receive it, and
+    /// then [`Group::snapshot_delivered`].
     SendSnapshot {
         /// The follower.
         to: NodeId,
@@ -259,18 +264,19 @@ pub enum Event {
         /// Its term.
         term: Term,
     },
-    /// This member is none any more: nothing of what it keeps is needed. It says and hears nothing
-    /// from now on.
+    /// This node is not a member any more, and nothing of its state is needed. It sends and accepts
+    /// nothing from now on.
     Removed {
-        /// As of this entry; a stay that begins later is another one.
+        /// The entry as of which it is removed; a membership epoch that begins later is another
+        /// one.
         index: Index,
     },
 }
 
-/// Not the leader; maybe this one is.
+/// The error of a member that does not lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotLeader {
-    /// The leader, as far as this member has heard.
+    /// The leader, as far as this member knows.
     pub leader: Option<NodeId>,
 }
 
@@ -285,24 +291,24 @@ pub struct Lease {
 struct Progress {
     /// The next entry to send.
     next: Index,
-    /// Durable there and equal to ours.
+    /// The follower has the log up to here on disk, equal to the leader's.
     matched: Index,
-    /// `matched` at the last heartbeat: no progress in between means that something was lost.
+    /// `matched` at the last heartbeat: no progress in between means that a message was lost.
     matched_before: Index,
-    /// The last entries of appends that are not answered yet, and when they were sent.
+    /// The last entries of unanswered appends, and when they were sent.
     inflight: VecDeque<(Index, u64)>,
-    /// How long it takes to answer, lately; not known before it has.
+    /// The recent time from append to answer; unknown before the first answer.
     answers_in_ns: Option<u64>,
     /// Sends one append at a time until the logs are known to agree.
     probing: bool,
-    /// Waits for a snapshot through this entry.
+    /// The follower waits for a snapshot through this entry.
     snapshot: Option<Index>,
-    /// What the log keeps for it besides, and how many bytes of that at most.
+    /// The entries that the log keeps for the follower besides, and the maximum size of them.
     pin: Option<Pin>,
     pin_bytes: usize,
-    /// The newest `asked_at` that it granted.
+    /// The newest `asked_at` for which the follower granted its lease vote.
     granted: u64,
-    /// Which stay of the node this is about.
+    /// The follower's membership epoch.
     since: Index,
 }
 
@@ -319,29 +325,29 @@ enum Role {
         followers: BTreeMap<NodeId, Progress>,
         first: Index,
         announced: bool,
-        /// Since when it gives up, by the boot clock.
+        /// When the transfer of leadership began, by the boot clock.
         abdicating: Option<u64>,
-        /// How far its lease reached when another set of voters began to take over.
+        /// The end of the lease when joint consensus began.
         leased_to: u64,
-        /// By the boot clock.
+        /// When it became leader, by the boot clock.
         began_ns: u64,
-        /// It is silent, because nobody wants anything.
+        /// True if the group is quiescent.
         quiescent: bool,
-        /// When it was woken last, by the boot clock.
+        /// When it was last woken, by the boot clock.
         woken_ns: u64,
     },
 }
 
 enum Waiting {
-    /// Entries through here, of this term.
+    /// Entries through this one, of this term.
     Entries(Index, Term),
-    /// The standing; who is to be told of a vote or a grant.
+    /// The hard state: term, grant, and the candidate that is sent the vote once it is on disk.
     Standing { term: Term, grant: Option<Grant>, vote_reply: Option<NodeId> },
-    /// Since when this is a member.
+    /// The record of the membership epoch.
     Stay,
 }
 
-/// One member of a group.
+/// A member of a group.
 pub struct Group {
     config: Config,
     rng: ChaCha8Rng,
@@ -350,44 +356,44 @@ pub struct Group {
     voted_for: Option<NodeId>,
     leader: Option<NodeId>,
     log: Entries,
-    /// Entries at or below are in `log` but were not persisted yet from the next one on.
+    /// Entries after this one are in `log` and were not persisted yet.
     persisted: Index,
-    /// On disk and still in the log.
+    /// The last entry of `log` that is on disk.
     durable: Index,
     commit: Index,
-    /// As a follower: equal to the leader's log up to here.
+    /// As a follower: the log equals the leader's up to here.
     matched: Index,
-    /// What was promised.
+    /// The lease that was promised.
     grant: Option<Grant>,
-    /// What is on disk of the promise: at least as far.
+    /// The promise that is on disk, at least as far as `grant`.
     durable_grant: Option<Grant>,
-    /// What is being written of it.
+    /// The promise that is being written.
     written_grant: Option<Grant>,
-    /// The newest append's `asked_at` that waits for its grant to be durable.
+    /// The newest append's `asked_at`, which waits for its grant to be on disk.
     ungranted: Option<u64>,
     heard_leader_at: Option<u64>,
     /// The largest timestamp that was used under the lease.
     s_max: u64,
-    /// Who is to lead next.
+    /// The transfer target: the member that is to lead next.
     heir: Option<NodeId>,
-    /// As a follower: its leader is silent on purpose.
+    /// As a follower: the leader is quiescent.
     quiescent: bool,
     memberships: Memberships,
-    /// The entry that made this one a member.
+    /// The entry that made this node a member.
     since: Index,
-    /// It keeps the log and no versions.
+    /// True if it keeps the log and no versions.
     witness: bool,
-    /// Since when it is a member is on disk: what comes after is known to belong to this stay.
+    /// True if the membership epoch is on disk: records that follow belong to this epoch.
     joined: bool,
-    /// Removed.
+    /// True if it was removed.
     gone: bool,
-    /// Agreed entries that nobody may skip.
+    /// Agreed entries that no member may skip.
     landmarks: BTreeSet<(Index, Term)>,
     waiting: VecDeque<(Position, Waiting)>,
 }
 
 impl Group {
-    /// A member, new or restored. Arms its first timers.
+    /// Creates a member, new or restored, and arms its first timers.
     pub fn new(
         mut config: Config,
         seed: u64,
@@ -436,8 +442,8 @@ impl Group {
             group.log.reset(applied, applied_term);
             group.memberships = Memberships::new(group.config.members.clone());
             if last > Index(0) {
-                // Before anything is appended to it: the next life must not find the former log
-                // below.
+                // This is written before anything is appended, so that a restart does not find the
+                // former log below.
                 sometimes!("a log contradicts what the store has, and begins anew");
                 out.persist(Record::Base { index: applied, term: applied_term });
             }
@@ -465,17 +471,18 @@ impl Group {
         match record {
             Record::Standing { term, voted_for, grant } => {
                 (self.term, self.voted_for) = (term, voted_for);
-                // A grant only grows in a life; another holder's began after the former had passed.
+                // A grant only grows in an incarnation; another member's grant began after the
+                // former had passed.
                 self.grant = grant;
             }
             Record::Base { index, term } => {
                 self.log.reset(index, term);
-                // The store goes as far at least, and says who was in the group.
+                // The store reaches at least this far, and knows the members.
                 self.memberships = Memberships::new(self.config.members.clone());
             }
             Record::Stay { since, witness } => {
                 if self.since != since {
-                    // What stands before is of a former stay.
+                    // The records before are of a former membership epoch.
                     self.log = Entries::default();
                     self.memberships = Memberships::new(self.config.members.clone());
                 }
@@ -484,8 +491,8 @@ impl Group {
             Record::Append { entries } => {
                 let Some(first) = entries.first() else { return };
                 if first.index.0 > self.log.last().0.0 + 1 || first.index <= self.log.base().0 {
-                    // What stood between was freed: a checkpoint's records follow, or the store
-                    // covers it.
+                    // The entries in between were freed: a checkpoint's records follow, or the
+                    // store covers them.
                     self.log.reset(Index(first.index.0 - 1), Term(0));
                 }
                 self.log.truncate(first.index);
@@ -496,41 +503,42 @@ impl Group {
     }
 
     // ------------------------------------------------------------------------
-    // what is known
+    // reading the state
 
-    /// The leader, as far as this member has heard.
+    /// Returns the leader, as far as this member knows.
     pub fn leader(&self) -> Option<NodeId> {
         self.leader
     }
 
-    /// Whether this member leads, everything before is committed, and it was announced.
+    /// True if this member leads, everything before is committed, and the owner has received
+    /// `BecameLeader`.
     pub fn is_leader(&self) -> bool {
         matches!(self.role, Role::Leader { announced: true, abdicating: None, .. })
     }
 
-    /// The term it is in.
+    /// Returns its term.
     pub fn term(&self) -> Term {
         self.term
     }
 
-    /// Everything up to here is agreed, as far as this member has heard.
+    /// Returns the last entry that is agreed, as far as this member knows.
     pub fn commit_index(&self) -> Index {
         self.commit
     }
 
-    /// The newest entry.
+    /// Returns the newest entry's index.
     pub fn last_index(&self) -> Index {
         self.log.last().0
     }
 
-    /// The lease of a leader: it may assign timestamps below `granted_until`, and serves reads
+    /// Returns a leader's lease: it may assign timestamps below `granted_until`, and serves reads
     /// while `now.latest` is below it.
     pub fn lease(&self) -> Option<Lease> {
         let Role::Leader { followers, .. } = &self.role else { return None };
         if self.electors().is_empty() {
-            return Some(Lease { granted_until: u64::MAX }); // Nobody else votes.
+            return Some(Lease { granted_until: u64::MAX }); // No other member votes.
         }
-        // Our own promise to ourselves counts like everybody's, as far as it is on disk.
+        // The leader's promise to itself counts like a follower's, as far as it is on disk.
         let own = self
             .durable_grant
             .filter(|grant| grant.to == self.config.me)
@@ -548,12 +556,12 @@ impl Group {
         Address::replica(node, self.config.database, self.config.shard)
     }
 
-    /// The other members.
+    /// Returns the addresses of the other members.
     pub fn peers(&self) -> impl Iterator<Item = Address> {
         self.others().into_iter().map(|node| self.address(node))
     }
 
-    /// Whether this is another member.
+    /// True if this is the address of another member.
     pub fn is_peer(&self, from: Address) -> bool {
         from.node != self.config.me && self.membership().contains(from.node)
     }
@@ -570,7 +578,7 @@ impl Group {
         self.membership().contains(self.config.me) && self.others().is_empty()
     }
 
-    /// The records from which this member can be born again without any older one.
+    /// Returns the records from which this member can be restored without any older one.
     pub fn checkpoint(&self) -> Vec<Record> {
         let (index, term) = self.log.base();
         let (me, agreed) = (self.config.me, self.memberships.agreed());
@@ -588,7 +596,7 @@ impl Group {
     }
 
     // ------------------------------------------------------------------------
-    // what the owner does
+    // the owner's calls
 
     /// Adds a payload to the log. [`Group::flush`] persists and sends it.
     pub fn propose(&mut self, payload: Payload) -> Result<(Term, Index), NotLeader> {
@@ -600,7 +608,7 @@ impl Group {
         Ok((self.term, index))
     }
 
-    /// Persists what was proposed and sends it. Called once, at the end of a step.
+    /// Persists and sends everything that was proposed. Called once, at the end of a step.
     pub fn flush(&mut self, now: Reading, out: &mut Outbox<Group>) {
         if self.is_quiescent() && self.log.last().0 > self.commit {
             self.wake(now, out);
@@ -609,13 +617,13 @@ impl Group {
         self.send_appends(now, false, out);
     }
 
-    /// A timestamp was used under the lease: commits, prepares, promises and served reads alike
-    /// (Trap A.5-1).
+    /// Records a timestamp that was used under the lease, be it by a commit, a prepare, a promise
+    /// or a served read (Trap A.5-1).
     pub fn use_timestamp(&mut self, nanos: u64) {
         self.s_max = self.s_max.max(nanos);
     }
 
-    /// Whether a member could lead at once: it has nearly everything, and answers.
+    /// True if a member could lead at once: it has nearly all entries, and answers.
     pub fn could_lead(&self, node: NodeId) -> bool {
         const BEHIND: u64 = 100;
         let Role::Leader { followers, .. } = &self.role else { return false };
@@ -627,8 +635,8 @@ impl Group {
         self.may_lead(node) && followers.get(&node).is_some_and(near)
     }
 
-    /// Gives up leadership as soon as every used timestamp has surely passed, to an heir or to
-    /// whoever has most.
+    /// Transfers leadership as soon as every used timestamp has surely passed, to `heir` or, if it
+    /// cannot lead, to the member with the longest matching log.
     pub fn abdicate(&mut self, now: Reading, heir: Option<NodeId>, out: &mut Outbox<Group>) {
         self.heir = heir;
         let s_max = self.s_max;
@@ -639,7 +647,7 @@ impl Group {
         let able = || followers.iter().filter(|(node, _)| may_lead(node));
         let most = || able().max_by_key(|(_, progress)| progress.matched).map(|(node, _)| *node);
         let heir = self.heir.filter(|heir| able().any(|(node, _)| node == heir)).or_else(most);
-        let Some(heir) = heir else { return }; // There is nobody to give up to.
+        let Some(heir) = heir else { return }; // No other member can lead.
         let began_ns = *abdicating.get_or_insert(now.boot_ns);
         if !now.interval.after(s_max) {
             out.arm(Timer::Abdicate, now.boot_ns + (s_max - now.interval.earliest) + 1);
@@ -648,20 +656,20 @@ impl Group {
         let lacks =
             followers.get(&heir).is_some_and(|progress| progress.matched < self.log.last().0);
         if lacks && now.boot_ns < began_ns + self.config.election_timeout_ns {
-            out.arm(Timer::Abdicate, now.boot_ns + SOON_NS); // Nobody would vote for it yet.
+            out.arm(Timer::Abdicate, now.boot_ns + SOON_NS); // It would not be elected yet.
             return;
         }
         for node in self.others() {
             out.send(self.address(node), Message::TakeOver { term: self.term, heir });
         }
-        // Our promise to ourselves ends here: nothing more is assigned or served under it.
+        // The leader's promise to itself ends here: nothing more is assigned or served under it.
         self.grant = None;
         self.follow(now, None, out);
     }
 
-    /// Somebody knows that these entries were agreed on: of those that stand in this follower's
-    /// log, the newest is, and everything before it; the owner is told of that. True if that is
-    /// news.
+    /// Learns that the group has agreed on these entries. The newest of them that is in this
+    /// follower's log is agreed, and everything before it; the owner receives these entries. True
+    /// if the commit index advanced.
     pub fn learn_agreed(&mut self, entries: &[(Index, Term)], out: &mut Outbox<Group>) -> bool {
         let stands = |(index, term): &&(Index, Term)| self.log.term(*index) == Some(*term);
         let newest = entries.iter().filter(stands).map(|(index, _)| *index).max();
@@ -672,7 +680,8 @@ impl Group {
         true
     }
 
-    /// An agreed entry that nobody may skip: who leaves the group is told of the newest ones.
+    /// Pins an agreed entry that no member may skip. A member that is removed is sent the newest
+    /// ones.
     pub fn note_landmark(&mut self, index: Index, term: Term) {
         self.landmarks.insert((index, term));
         if self.landmarks.len() > LANDMARKS {
@@ -680,13 +689,13 @@ impl Group {
         }
     }
 
-    /// Entries that are not known to be agreed on.
+    /// Returns the entries that are not known to be agreed.
     pub fn in_doubt(&self) -> Vec<Entry> {
         self.log.from(Index(self.commit.0 + 1), usize::MAX)
     }
 
-    /// A follower's owner has stored a snapshot through an entry, durably, with what it says of
-    /// members: the log begins anew there.
+    /// Begins the log anew after a snapshot through an entry, which a follower's owner has stored
+    /// durably. `members` is the membership in the snapshot.
     pub fn install_snapshot(
         &mut self,
         now: Reading,
@@ -724,7 +733,8 @@ impl Machine for Group {
         message: Message,
         out: &mut Outbox<Self>,
     ) {
-        // Not only members are heard: one that is behind does not know those who came after.
+        // Messages of nodes that are not known as members are accepted: a member that is behind
+        // does not know later ones.
         let from = from.node;
         if from == self.config.me || self.gone || Self::is_from_far_ahead(now, &message) {
             return;
@@ -751,14 +761,14 @@ impl Machine for Group {
             | Message::Refused { term, .. }
             | Message::TakeOver { term, .. }
             | Message::Quiesce { term, .. } => *term,
-            Message::Removed { .. } | Message::Confirm => unreachable!("it was taken care of"),
+            Message::Removed { .. } | Message::Confirm => unreachable!("handled above"),
         };
         if term > self.term {
             if matches!(message, Message::Vote { .. })
                 && (self.promised_to_another(now, from)
                     || self.hears_a_leader(now) && self.leader != Some(from))
             {
-                return; // A promise is kept whatever the term; silence is an answer.
+                return; // A promise holds whatever the term; the vote is not answered.
             }
             self.enter(now, term, out);
         }

@@ -1,11 +1,11 @@
-//! What a member writes before it says so: its vote, its entries, and the lease that it promised.
+//! Records that a member writes before it answers: its vote, its entries, and its lease promise.
 
 use super::{Grant, Group, Index, Message, Record, Role, Waiting};
 use crate::rules;
 use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, Outbox, Reading};
 
-/// Nobody may count on a longer lease: it is so long that a group whose leader died is without one.
+/// The longest lease, in nanoseconds: a group whose leader failed has no leader for as long.
 pub(super) const LONGEST_LEASE_NS: u64 = 600_000_000_000;
 
 impl Group {
@@ -32,8 +32,8 @@ impl Group {
         self.waiting.push_back((position, Waiting::Entries(last, term)));
     }
 
-    /// Promises a lease to a leader, and writes that down. False if it may not, for what it
-    /// promised another or because it does not know the time.
+    /// Promises a lease to a leader, and persists the promise. False if the member has promised one
+    /// to another member, or does not know the time.
     pub(super) fn promise(
         &mut self,
         now: Reading,
@@ -64,7 +64,7 @@ impl Group {
         true
     }
 
-    /// Tells the leader what is on disk here.
+    /// Acknowledges to the leader what is on disk here.
     pub(super) fn acknowledge(&mut self, out: &mut Outbox<Group>) {
         let (Role::Follower, Some(leader)) = (&self.role, self.leader) else { return };
         let covered = self.grant.is_some_and(|grant| {

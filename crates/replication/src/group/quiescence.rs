@@ -1,27 +1,27 @@
-//! A group that is not asked falls silent: no heartbeat, no election, and no lease, until it is
-//! asked for something.
+//! Quiescence: a group without requests sends no heartbeats, holds no elections and has no lease
+//! until the next request.
 //!
 //! ```text
-//!   leader    idle ── Quiesce ──▶ silent ············ asked: heartbeat ──▶ its lease holds again ─▶ serves
-//!   follower             waits for nothing ··········· asked: waits for its leader as if it had just been heard
+//!   leader     idle ── Quiesce ──▶ quiescent ···· request: heartbeat ──▶ has its lease, serves
+//!   follower           no election timer ········ request: arms its election timer again
 //! ```
 //!
-//! 1. A leader that was not deposed may extend its lease whenever it likes: a quorum that
-//!    acknowledges its term has elected nobody else. It is as if all its heartbeats had been lost
-//!    in between.
-//! 2. Who was not told still waits, and asks for votes one day: whoever hears that is awake.
-//! 3. A removal reaches the removed member once, and may be lost; a silent member would never stand
-//!    for election and so find out. So it asks every now and then, which wakes no other member.
-//! 4. What a follower is told when all falls silent includes that all it has is agreed: it would
-//!    not hear it otherwise.
+//! 1. A leader that was not deposed may extend its lease at any time: a quorum that acknowledges
+//!    its term has elected no other. It is as if all its heartbeats had been lost in between.
+//! 2. A member that did not receive `Quiesce` keeps its election timer and eventually sends a
+//!    pre-vote, which wakes every member that receives it.
+//! 3. The notice of a removal is sent once and may be lost. A quiescent member would never stand
+//!    for election and so find out. So it asks at intervals (`Confirm`), which wakes no other
+//!    member.
+//! 4. `Quiesce` implies that everything the follower has is agreed: no later message would tell it.
 
 use super::{Group, Index, Message, Role, Timer};
 use meridian_machine::{NodeId, Outbox, Reading, sometimes};
 
 impl Group {
-    /// Falls silent, if all that is in the log is agreed and every member has it: one that is away
-    /// is waited for, since it may have been told of an earlier silence and would never ask. The
-    /// owner sees to it that nobody wants anything.
+    /// Becomes quiescent if everything in the log is agreed and every member has it. An unreachable
+    /// member prevents that, because it may be quiescent since an earlier time and would never ask.
+    /// The owner ensures that no request is waiting.
     pub fn quiesce(&mut self, now: Reading, out: &mut Outbox<Group>) -> bool {
         let (last, term) = (self.log.last().0, self.term);
         let settled = self.is_settled()
@@ -48,8 +48,8 @@ impl Group {
         true
     }
 
-    /// Asks all nodes whether this silent member still is one: those that its log names may have
-    /// left the group, too.
+    /// Asks all nodes whether this quiescent member still is a member. The members that its log
+    /// names may have left the group too.
     pub(super) fn confirm(&mut self, now: Reading, out: &mut Outbox<Group>) {
         if !self.is_quiescent() || self.gone {
             return;
@@ -60,7 +60,7 @@ impl Group {
         out.arm(Timer::Confirm, now.boot_ns + self.config.confirm_ns);
     }
 
-    /// Somebody wants something of this member, or asks for votes.
+    /// Ends quiescence, because of a request at this member or a pre-vote.
     pub fn wake(&mut self, now: Reading, out: &mut Outbox<Group>) {
         match &mut self.role {
             Role::Leader { quiescent, woken_ns, .. } if *quiescent => {
@@ -76,7 +76,7 @@ impl Group {
         }
     }
 
-    /// Whether it waits for nothing but somebody who wants something.
+    /// True if it is quiescent.
     pub fn is_quiescent(&self) -> bool {
         match self.role {
             Role::Leader { quiescent, .. } => quiescent,
@@ -84,7 +84,7 @@ impl Group {
         }
     }
 
-    /// The leader falls silent.
+    /// Handles the leader's `Quiesce`.
     pub(super) fn on_quiesce(
         &mut self,
         now: Reading,
@@ -95,8 +95,7 @@ impl Group {
         let follows = matches!(self.role, Role::Follower)
             && self.leader == Some(leader)
             && self.since == since;
-        // The leader has heard that this log agrees with its own up to there; there may be more by
-        // now.
+        // The log equals the leader's up to there. There may be later entries by now.
         if follows && self.matched == last && self.log.last().0 == last {
             self.advance_commit(last, out);
             self.quiescent = true;

@@ -1,4 +1,4 @@
-//! An operation as its client sees it: who has answered what, and whether that is enough.
+//! An operation at its client: the replicas' answers, and whether they are enough.
 
 use super::{State, Unordered, View};
 use crate::rules;
@@ -6,27 +6,26 @@ use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, sometimes};
 use std::collections::BTreeMap;
 
-/// What was heard of one operation. Whoever holds it asks the replicas, again if need be, and tells
-/// them what comes of it.
+/// The answers to one operation. Its holder sends the operation to the replicas, retries if
+/// necessary, and sends them the result.
 #[derive(Clone, Debug)]
 pub struct Invocation<R> {
-    /// Who is asked; another epoch has other replicas, and what they say does not count here.
+    /// The epoch whose replicas are asked. Answers of another epoch do not count.
     epoch: u32,
     enough: Unordered,
-    /// The newest word of each replica.
+    /// The newest answer of each replica.
     answers: BTreeMap<NodeId, (View, State<R>)>,
-    /// And from answers of which view.
+    /// The client's decision, and the view of the answers from which it was made.
     decided: Option<(View, R)>,
 }
 
 impl<R: Clone + Ord> Invocation<R> {
-    /// An operation that is about to be proposed to the replicas of an epoch, of which so many are
-    /// enough.
+    /// Creates the state of an operation that is about to be proposed to the replicas of an epoch.
     pub fn new(epoch: u32, enough: Unordered) -> Self {
         Invocation { epoch, enough, answers: BTreeMap::new(), decided: None }
     }
 
-    /// A replica has answered. What it said in an earlier view does not count any more.
+    /// Records a replica's answer. Its answer in an earlier view does not count any more.
     pub fn on_reply(&mut self, from: NodeId, view: View, state: State<R>) {
         if view.epoch != self.epoch && !broken(rules::EPOCH_UNCHECKED) {
             sometimes!("a replica answers in another epoch than it was asked in");
@@ -40,7 +39,7 @@ impl<R: Clone + Ord> Invocation<R> {
         }
     }
 
-    /// A replica has the result on disk that was decided on.
+    /// Records that a replica has the decided result on disk.
     pub fn on_confirm(&mut self, from: NodeId, view: View) {
         self.on_reply(
             from,
@@ -49,32 +48,33 @@ impl<R: Clone + Ord> Invocation<R> {
         );
     }
 
-    /// Who has not answered in the newest view that was heard of: to be asked again.
+    /// Returns the replicas that have not answered in the newest known view, which are to be asked
+    /// again.
     pub fn lacks(&self, replicas: &[NodeId]) -> Vec<NodeId> {
         let newest = self.newest();
         let heard = |node: &NodeId| self.answers.get(node).is_some_and(|(view, _)| *view == newest);
         replicas.iter().copied().filter(|node| !heard(node)).collect()
     }
 
-    /// How many replicas have answered in the newest view that was heard of.
+    /// Returns the number of replicas that have answered in the newest known view.
     pub fn heard(&self) -> usize {
         self.in_newest().count()
     }
 
-    /// Whether an inconsistent operation has succeeded.
+    /// True if an inconsistent operation has succeeded.
     pub fn is_executed(&self) -> bool {
         self.heard() >= self.enough.quorum()
     }
 
-    /// A consensus operation's result, if enough have given the same one for it to survive whatever
-    /// happens: all. So nothing else can have been decided from some of them.
+    /// Returns a consensus operation's result if the fast quorum (all replicas) has given the same
+    /// one. No other result can have been decided from some of the answers.
     pub fn fast(&self) -> Option<&R> {
         let (result, alike) = self.most_alike()?;
         (alike >= self.enough.fast()).then_some(result)
     }
 
-    /// Whether each replica has answered so by itself: then each of them has done what it was asked
-    /// for, as if it alone had decided.
+    /// True if each replica has given the fast result by itself: then each has executed the
+    /// operation as if it had decided alone.
     pub fn by_all(&self) -> bool {
         let alike = self.in_newest().filter(|state| !state.is_final()).filter_map(State::result);
         self.fast().is_some_and(|result| {
@@ -82,25 +82,25 @@ impl<R: Clone + Ord> Invocation<R> {
         })
     }
 
-    /// Whether it cannot become so any more in this view, whoever still answers.
+    /// True if the fast path is impossible in this view, whatever the remaining replicas answer.
     pub fn is_slow(&self) -> bool {
         let heard = self.heard();
         let alike = self.most_alike().map_or(0, |(_, alike)| alike);
         alike + (self.enough.replicas() - heard) < self.enough.fast()
     }
 
-    /// A consensus operation's result, if enough have it on disk as the group's.
+    /// Returns a consensus operation's result if a quorum has it on disk as the group's.
     pub fn settled(&self) -> Option<&R> {
         let known = || self.in_newest().filter(|state| state.is_final()).filter_map(State::result);
         let result = known().next()?;
-        // A view has one result; that of a client who decides is the same at all who have confirmed
-        // it.
+        // A view has one result. A client's decision is the same at all replicas that have
+        // confirmed it.
         (known().filter(|other| *other == result).count() >= self.enough.quorum()).then_some(result)
     }
 
-    /// What replicas have answered in one view, if they are enough to decide from; where one of
-    /// them knows the result, that alone. One who knows it is not enough: its view may have begun
-    /// there and nowhere else, and the next one without the operation.
+    /// Returns the answers of one view if they are enough to decide from; if one replica knows the
+    /// group's result, that result alone. One replica that knows it is not enough: its view may
+    /// have begun there and nowhere else, and the next view without the operation.
     pub fn answers(&self) -> Option<Vec<&R>> {
         let known = self.in_newest().find(|state| state.is_final()).and_then(State::result);
         let answers: Vec<&R> = self.in_newest().filter_map(State::result).collect();
@@ -112,14 +112,15 @@ impl<R: Clone + Ord> Invocation<R> {
         }
     }
 
-    /// The newest view that was heard of: said with every question, so that who was left behind
-    /// asks the others.
+    /// Returns the newest known view. It is sent with each request, so that a replica that was left
+    /// behind requests the view from the others.
     pub fn view(&self) -> View {
         self.newest()
     }
 
-    /// What its client has decided, or tells because it was [fast](Self::fast): the first time in a
-    /// view counts, so that no two replicas of one are ever told different results.
+    /// Records and returns the client's decision, or its [fast](Self::fast) result. The first
+    /// decision in a view counts, so that no two replicas in one view ever receive different
+    /// results.
     pub fn decide(&mut self, result: R) -> &R {
         let newest = self.newest();
         let (_, decided) = match self.decided.take_if(|(view, _)| *view == newest) {
@@ -129,7 +130,7 @@ impl<R: Clone + Ord> Invocation<R> {
         decided
     }
 
-    /// From answers of which view was decided.
+    /// Returns the view of the answers from which the client decided.
     pub fn decided(&self) -> Option<View> {
         self.decided.as_ref().map(|(view, _)| *view)
     }

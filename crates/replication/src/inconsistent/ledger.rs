@@ -1,8 +1,8 @@
-//! What a replica has of operations: what its view began with, which is the same at everybody in
+//! A replica's record in two parts: what its view began with, which is the same at every replica in
 //! that view, and what came since.
 //!
-//! So two replicas of a view tell each other what came since, and whoever was in the view before is
-//! told what is other in this one.
+//! So two replicas of a view exchange only what came since, and a replica of the view before
+//! receives only the changes.
 
 use super::{Application, ChangesOf, Entry, Op, OpId, RecordOf, State, View};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,11 +16,11 @@ type EntryOf<A> = Entry<
 /// A replica's record.
 #[derive(Clone)]
 pub struct Ledger<A: Application> {
-    /// What the newest view began with; all of it is final.
+    /// The record with which the newest view began; all entries are final.
     began: RecordOf<A>,
-    /// What came since. Nothing is in both.
+    /// The operations that came since. No operation is in both.
     since: RecordOf<A>,
-    /// In what the newest view is other than this one, if that is known.
+    /// The view before, and the operations that differ between its record and `began`, if known.
     news: Option<(View, BTreeSet<OpId>)>,
 }
 
@@ -31,42 +31,43 @@ impl<A: Application> Default for Ledger<A> {
 }
 
 impl<A: Application> Ledger<A> {
-    /// What is known of an operation.
+    /// Returns the entry of an operation.
     pub fn get(&self, id: &OpId) -> Option<&EntryOf<A>> {
         self.since.get(id).or_else(|| self.began.get(id))
     }
 
-    /// All of it: what the view began with, and then what came since.
+    /// Returns all entries: first those of the view's beginning, then those since.
     pub fn iter(&self) -> impl Iterator<Item = (&OpId, &EntryOf<A>)> {
         self.began.iter().chain(&self.since)
     }
 
-    /// What the newest view began with.
+    /// Returns the record with which the newest view began.
     pub fn began(&self) -> &RecordOf<A> {
         &self.began
     }
 
-    /// What came since.
+    /// Returns the operations that came since.
     pub fn since(&self) -> &RecordOf<A> {
         &self.since
     }
 
-    /// The view before, and what is other than there; none where only the whole record is known.
+    /// Returns the view before, and the operations that have changed since; `None` if only the
+    /// whole record is known.
     pub fn news(&self) -> Option<&(View, BTreeSet<OpId>)> {
         self.news.as_ref()
     }
 
-    /// How many operations there are.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.began.len() + self.since.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no operations.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// An operation came that is not here.
+    /// Adds an operation that is not in the record.
     pub(super) fn add(
         &mut self,
         id: OpId,
@@ -76,16 +77,16 @@ impl<A: Application> Ledger<A> {
         self.since.insert(id, Entry { op, state, merged: None });
     }
 
-    /// An operation that came since the view began has this result. What it began with is final
-    /// already.
+    /// Sets the result of an operation that came since the view began. Entries of its beginning are
+    /// final already.
     pub(super) fn finalize(&mut self, id: OpId, result: Option<A::Result>) {
         if let Some(entry) = self.since.get_mut(&id) {
             entry.state = State::Finalized(result);
         }
     }
 
-    /// A view begins with these changes to what the view `upon` began with, in which this replica
-    /// was; without it, to nothing. What had come since is returned.
+    /// Begins a view with these changes to the record of the view `upon`, in which this replica
+    /// was; without `upon`, with these entries only. Returns the operations that had come since.
     pub(super) fn begin(&mut self, upon: Option<View>, changes: ChangesOf<A>) -> RecordOf<A> {
         if upon.is_none() {
             self.began.clear();
@@ -95,7 +96,7 @@ impl<A: Application> Ledger<A> {
         std::mem::take(&mut self.since)
     }
 
-    /// It begins with these changes besides.
+    /// Applies further changes to the record with which the view begins.
     pub(super) fn change(&mut self, changes: ChangesOf<A>) {
         if let Some((_, news)) = &mut self.news {
             news.extend(changes.keys());
@@ -108,8 +109,8 @@ impl<A: Application> Ledger<A> {
         }
     }
 
-    /// What the newest view began with, to be kept: what is here already from before it is not kept
-    /// again, only what was decided of it.
+    /// Returns the record with which the newest view began, to be persisted. For an operation in
+    /// `before`, which is on disk already, only its result is persisted again.
     pub(super) fn to_keep(
         &self,
         before: &RecordOf<A>,

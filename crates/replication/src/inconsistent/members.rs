@@ -1,14 +1,16 @@
-//! Who the replicas are, and how others take over.
+//! The replicas of an epoch, and their replacement.
 //!
 //! ```text
-//!   whoever decides on members (a catalog), once for each epoch      reconfigure ─▶ former and new replicas
-//!   each leaves for the first view of the epoch                      Change ─▶ its leader, one of the new ones
-//!   … who merges what f + 1 of the former ones have, and begins the view with f + 1 of the new ones
+//!   owner of members (a catalog)   decides once for each epoch: reconfigure ─▶ all of them
+//!   former and new replicas        leave for the first view of the epoch: Change ─▶ its leader
+//!   leader, a new replica          merges the records of f + 1 former replicas, and begins the
+//!                                  view with f + 1 of the new ones
 //! ```
 //!
-//! Who has left for a view of an epoch answers in no earlier one. So once f + 1 of the former
-//! replicas have, nothing succeeds any more in the epoch before, and all that succeeded is with one
-//! of them. From the first view that has begun on, the former ones are not asked any more.
+//! A replica that has left for a view of an epoch answers in no earlier epoch. So once f + 1 of the
+//! former replicas have left, nothing succeeds any more in the epoch before, and every successful
+//! operation is at one of them. The former replicas are not asked any more once the first view has
+//! begun.
 
 use super::View;
 use crate::quorum::Unordered;
@@ -18,45 +20,45 @@ use std::collections::BTreeSet;
 /// The replicas of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Members {
-    /// Which; each has its own replicas, for ever.
+    /// The epoch. Its replicas never change.
     pub epoch: u32,
-    /// They.
+    /// The replicas.
     pub replicas: BTreeSet<NodeId>,
-    /// Those of the epoch before; none, in the first.
+    /// The replicas of the epoch before; empty in the first epoch.
     pub former: BTreeSet<NodeId>,
 }
 
 impl Members {
-    /// The first ones of a shard.
+    /// Returns the members of a shard's first epoch.
     pub fn first(replicas: BTreeSet<NodeId>) -> Members {
         Members { epoch: 0, replicas, former: BTreeSet::new() }
     }
 
-    /// Those who take over from these.
+    /// Returns the members of the next epoch, in which these replicas take over.
     pub fn then(&self, replicas: BTreeSet<NodeId>) -> Members {
         Members { epoch: self.epoch + 1, replicas, former: self.replicas.clone() }
     }
 
-    /// How many of them are enough; none, if their number is even.
+    /// Returns the quorums; `None` if the number of replicas is even.
     pub fn enough(&self) -> Option<Unordered> {
         Unordered::of(self.replicas.len())
     }
 
-    /// Who merges.
+    /// Returns the leader of a view, which merges.
     pub fn leader_of(&self, view: View) -> NodeId {
-        let at =
-            usize::try_from(view.number % self.replicas.len() as u64).expect("below their number");
-        *self.replicas.iter().nth(at).expect("below their number")
+        let at = usize::try_from(view.number % self.replicas.len() as u64)
+            .expect("the index is below the number of replicas");
+        *self.replicas.iter().nth(at).expect("the index is below the number of replicas")
     }
 
-    /// Whether a node has, or had, a replica.
+    /// True if a node has, or had, a replica.
     pub fn has(&self, node: NodeId) -> bool {
         self.replicas.contains(&node) || self.former.contains(&node)
     }
 
-    /// Whether these are enough of those.
+    /// True if `these` include a quorum of `of`.
     pub(super) fn are_enough(of: &BTreeSet<NodeId>, these: impl Iterator<Item = NodeId>) -> bool {
-        // More than half, also where their number is even.
+        // More than half, also if their number is even.
         these.filter(|node| of.contains(node)).count() > of.len() / 2
     }
 }

@@ -1,20 +1,20 @@
-//! What clients and replicas say, and what replicas keep.
+//! Messages of clients and replicas, and the records that replicas keep on disk.
 
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// An operation: never the same one twice, because a client's life is not, and what is asked under
-/// it never changes (Trap A.2-13).
+/// The id of an operation. It is unique because a client's incarnation is, and the operation with
+/// an id never changes (Trap A.2-13).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct OpId {
     /// The client's node.
     #[n(0)]
     pub node: u32,
-    /// Its life.
+    /// The client's incarnation.
     #[n(1)]
     pub incarnation: u32,
-    /// Its own number.
+    /// The client's number for the operation.
     #[n(2)]
     pub number: u64,
 }
@@ -25,24 +25,25 @@ impl fmt::Display for OpId {
     }
 }
 
-/// Between two view changes. Answers count together only when they were given in the same view.
+/// The period between two view changes. Answers count together only if they were given in the same
+/// view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct View {
-    /// Whose replicas are in it.
+    /// The epoch, which determines the replicas.
     #[n(0)]
     pub epoch: u32,
-    /// Views of an epoch are counted.
+    /// The number of the view in its epoch.
     #[n(1)]
     pub number: u64,
 }
 
 impl View {
-    /// A view of the first epoch.
+    /// Returns a view of the first epoch.
     pub const fn of(number: u64) -> View {
         View { epoch: 0, number }
     }
 
-    /// The one after this.
+    /// Returns the next view of the epoch.
     pub const fn next(self) -> View {
         View { number: self.number + 1, ..self }
     }
@@ -57,36 +58,36 @@ impl fmt::Display for View {
     }
 }
 
-/// What is asked for.
+/// An operation.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Op<I, C> {
-    /// It can be done in any order, at any replica, and always succeeds.
+    /// An operation that can be executed in any order, at any replica, and always succeeds.
     #[n(0)]
     Inconsistent(#[n(0)] I),
-    /// Replicas may answer it differently; one answer becomes the group's.
+    /// An operation to which replicas may give different results; one becomes the group's.
     #[n(1)]
     Consensus(#[n(0)] C),
 }
 
-/// What a replica knows of an operation; a result is that of a consensus operation.
+/// A replica's state of an operation. The result is that of a consensus operation.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum State<R> {
-    /// It was proposed. A consensus operation was executed here, with this result.
+    /// The operation was proposed. A consensus operation was executed here, with this result.
     #[n(0)]
     Tentative(#[n(0)] Option<R>),
-    /// This is the group's result. An inconsistent operation was executed here.
+    /// The group's result is known. An inconsistent operation was executed here.
     #[n(1)]
     Finalized(#[n(0)] Option<R>),
 }
 
 impl<R> State<R> {
-    /// The result, if it is a consensus operation's.
+    /// Returns the result of a consensus operation.
     pub fn result(&self) -> Option<&R> {
         let (State::Tentative(result) | State::Finalized(result)) = self;
         result.as_ref()
     }
 
-    /// Whether that is the group's.
+    /// True if the result is the group's.
     pub fn is_final(&self) -> bool {
         matches!(self, State::Finalized(_))
     }
@@ -95,133 +96,132 @@ impl<R> State<R> {
 /// An operation in a record.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Entry<I, C, R> {
-    /// What was asked for.
+    /// The operation.
     #[n(0)]
     pub op: Op<I, C>,
-    /// What is known of it.
+    /// Its state.
     #[n(1)]
     pub state: State<R>,
-    /// The first view that began with it; none for what was proposed since.
+    /// The first view that began with it; none for an operation that was proposed since.
     #[n(2)]
     pub merged: Option<View>,
 }
 
 impl<I, C, R> Entry<I, C, R> {
-    /// Whether an inconsistent operation was executed here since the last view began: that is so,
-    /// whoever else has heard of it.
+    /// True for an inconsistent operation that was executed here since the last view began: it
+    /// holds whether or not other replicas have received it.
     pub fn is_told(&self) -> bool {
         matches!(self.op, Op::Inconsistent(_)) && self.state.is_final() && self.merged.is_none()
     }
 }
 
-/// What a replica has of the operations that were proposed: a set, not a sequence.
+/// A replica's record: the set of the operations that it has, without an order.
 pub type Record<I, C, R> = BTreeMap<OpId, Entry<I, C, R>>;
 
-/// What became of operations since another record; none of those that are forgotten.
+/// The changes since another record; `None` for operations that are forgotten.
 pub type Changes<I, C, R> = BTreeMap<OpId, Option<Entry<I, C, R>>>;
 
-/// A part of what there is to say of a record, in the order of its operations.
+/// A part of a record or of its changes, in the order of operation ids.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Part<I, C, R> {
-    /// Only what is other than in the record with which this view began; none, if the record is
-    /// said as a whole.
+    /// The view to whose record these are the changes; none for a part of a whole record.
     #[n(0)]
     pub upon: Option<View>,
-    /// It begins here; none, at the beginning.
+    /// The first id of the part; none at the beginning.
     #[n(1)]
     pub from: Option<OpId>,
-    /// What lies in it.
+    /// The changes in the part.
     #[n(2)]
     pub changes: Changes<I, C, R>,
-    /// The next one begins here; none, if there is none.
+    /// The first id of the next part; none if this is the last one.
     #[n(3)]
     pub rest: Option<OpId>,
 }
 
 impl<I, C, R> Part<I, C, R> {
-    /// All of a record at once.
+    /// Returns a whole record as one part.
     pub fn whole(record: Record<I, C, R>) -> Self {
         let changes = record.into_iter().map(|(id, entry)| (id, Some(entry))).collect();
         Part { upon: None, from: None, changes, rest: None }
     }
 }
 
-/// What is kept on disk, in this order.
+/// A record of a replica on disk; records are replayed in order.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Kept<I, C, R> {
-    /// Something was proposed.
+    /// An operation was proposed.
     #[n(0)]
     Proposed {
-        /// Which.
+        /// Its id.
         #[n(0)]
         id: OpId,
-        /// What.
+        /// The operation.
         #[n(1)]
         op: Op<I, C>,
         /// A consensus operation's result here.
         #[n(2)]
         result: Option<R>,
     },
-    /// An operation's result is known.
+    /// The result of an operation is known.
     #[n(1)]
     Finalized {
-        /// Whose.
+        /// The operation's id.
         #[n(0)]
         id: OpId,
-        /// The group's.
+        /// The group's result.
         #[n(1)]
         result: Option<R>,
     },
-    /// Nothing is answered any more in views before this one.
+    /// The replica answers nothing any more in views before this one.
     #[n(2)]
     Left {
-        /// It.
+        /// The view.
         #[n(0)]
         view: View,
     },
-    /// A view has begun, with this record in place of what was there.
+    /// A view has begun, with this record in place of the former one.
     #[n(3)]
     Began {
-        /// It.
+        /// The view.
         #[n(0)]
         view: View,
-        /// The changes are to the record with which this view began; none, if they are to nothing.
+        /// The view to whose record the changes apply; none if they are the whole record.
         #[n(1)]
         upon: Option<View>,
-        /// What it began with.
+        /// The record with which the view began, or its changes.
         #[n(2)]
         changes: Changes<I, C, R>,
-        /// Besides, what had come since as it was proposed or told here, and what was decided of
-        /// it.
+        /// Operations that were proposed or told here since the former view and are in the new
+        /// record: their ids and results.
         #[n(3)]
         decided: Vec<(OpId, Option<R>)>,
     },
-    /// The host has for good what a view began with.
+    /// The host has durably stored everything that a view began with.
     #[n(5)]
     Stored {
-        /// It.
+        /// The view.
         #[n(0)]
         view: View,
-        /// How far the host's store went then: one that goes less far by now has lost what is
-        /// nowhere else any more.
+        /// The position of the host's store then. A store that is at a lower position has lost
+        /// entries that exist nowhere else.
         #[n(1)]
         position: u64,
     },
     /// An inconsistent operation was told and executed.
     #[n(4)]
     Told {
-        /// Which.
+        /// The operation's id.
         #[n(0)]
         id: OpId,
-        /// What.
+        /// The operation.
         #[n(1)]
         op: I,
     },
 }
 
 impl<I, C, R> Kept<I, C, R> {
-    /// How far the host's store has to go, with what was kept; none, if it was never said to have
-    /// anything for good.
+    /// Returns the lowest position that the host's store must have according to these records; none
+    /// if no `Stored` is among them.
     pub fn goes_to(kept: &[Self]) -> Option<u64> {
         let position = |kept: &Self| {
             if let Kept::Stored { position, .. } = kept { Some(*position) } else { None }
@@ -230,140 +230,144 @@ impl<I, C, R> Kept<I, C, R> {
     }
 }
 
-/// What is said.
+/// A message of a client or a replica.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Message<I, C, R> {
-    /// A client asks every replica.
+    /// A client proposes an operation to every replica.
     #[n(0)]
     Propose {
-        /// Which operation.
+        /// The operation's id.
         #[n(0)]
         id: OpId,
-        /// What it is.
+        /// The operation.
         #[n(1)]
         op: Op<I, C>,
-        /// The newest view that the client has heard of.
+        /// The newest view that the client knows.
         #[n(2)]
         newest: View,
     },
-    /// A replica has it on disk.
+    /// The answer to `Propose`: the replica has the operation on disk.
     #[n(1)]
     Reply {
-        /// Which operation.
+        /// The operation's id.
         #[n(0)]
         id: OpId,
-        /// The view that the replica is in.
+        /// The replica's view.
         #[n(1)]
         view: View,
-        /// What it knows of it.
+        /// The replica's state of the operation.
         #[n(2)]
         state: State<R>,
     },
-    /// A client tells the group's result; an inconsistent operation is to be executed.
+    /// A client sends the group's result; an inconsistent operation is executed.
     #[n(2)]
     Finalize {
-        /// Which operation.
+        /// The operation's id.
         #[n(0)]
         id: OpId,
         /// A consensus operation's result.
         #[n(1)]
         result: Option<R>,
-        /// The newest view that the client has heard of.
+        /// The newest view that the client knows.
         #[n(2)]
         newest: View,
-        /// That of the answers from which it has decided.
+        /// The view of the answers from which the client decided.
         #[n(3)]
         decided: View,
     },
-    /// A replica has that on disk.
+    /// The answer to `Finalize`: the replica has the result on disk.
     #[n(3)]
     Confirm {
-        /// Which operation.
+        /// The operation's id.
         #[n(0)]
         id: OpId,
-        /// The view that the replica is in.
+        /// The replica's view.
         #[n(1)]
         view: View,
     },
-    /// A replica is told the result of something that was never proposed to it, or is forgotten.
+    /// The answer to `Finalize` for an operation that was never proposed to the replica, or is
+    /// forgotten.
     #[n(4)]
     Missing {
-        /// Which operation.
+        /// The operation's id.
         #[n(0)]
         id: OpId,
-        /// The view that the replica is in.
+        /// The replica's view.
         #[n(1)]
         view: View,
     },
     /// A replica answers nothing any more before this view begins.
     #[n(5)]
     LeaveView {
-        /// It.
+        /// The view.
         #[n(0)]
         view: View,
     },
-    /// The same, to the view's leader, with what the replica has (DO-VIEW-CHANGE).
+    /// A replica has left for this view, and sends its record to the view's leader
+    /// (DO-VIEW-CHANGE).
     #[n(6)]
     Change {
         /// The view that is to begin.
         #[n(0)]
         view: View,
-        /// The last one that had begun here.
+        /// The last view that began at the replica.
         #[n(1)]
         last: View,
-        /// Of what came since that one, or of all that is here.
+        /// A part of the operations since that view, or of the whole record.
         #[n(2)]
         part: Part<I, C, R>,
-        /// The newest one of which everything is in the host's hands for good that it began with.
+        /// The newest view of which the replica's host has durably stored everything that it began
+        /// with.
         #[n(3)]
         stored: View,
     },
     /// A view begins with this record.
     #[n(7)]
     StartView {
-        /// It.
+        /// The view.
         #[n(0)]
         view: View,
-        /// Of the merged record: of what is other than in the view before, or of all.
+        /// A part of the merged record, or of its changes against the view before.
         #[n(1)]
         part: Part<I, C, R>,
     },
-    /// A replica has that on disk.
+    /// A replica has the view's record on disk.
     #[n(8)]
     Started {
         /// The view.
         #[n(0)]
         view: View,
     },
-    /// A client tells every replica a fact: an inconsistent operation that is true whoever hears of
-    /// it, and for which it does not wait. It is executed at once, and not answered.
+    /// A client sends a fact to every replica: an inconsistent operation that is true at each
+    /// replica that receives it, and for which the client does not wait. It is executed at once,
+    /// and not answered.
     #[n(9)]
     Tell {
-        /// Which operation.
+        /// The operation's id.
         #[n(0)]
         id: OpId,
-        /// What it is.
+        /// The operation.
         #[n(1)]
         op: I,
     },
-    /// Whoever was sent a part of a record wants the next one; or the whole record, as it does not
-    /// have that to which the changes are.
+    /// Asks for the next part of a record; or for the whole record, if the replica lacks the one
+    /// that the changes apply to.
     #[n(11)]
     More {
         /// The view that is to begin, or has.
         #[n(0)]
         view: View,
-        /// What was said so far is other than in this view; none, for the whole record.
+        /// The view to whose record the changes apply; none for the whole record.
         #[n(1)]
         upon: Option<View>,
-        /// From here on; none, from the beginning.
+        /// The first id of the part; none for the first part.
         #[n(2)]
         from: Option<OpId>,
     },
-    /// A client wants a view to begin: what is undecided in this one is to be decided.
+    /// A client asks for a view change, which decides everything that is undecided in this view.
     #[n(10)]
     Renew {
-        /// The one that it wants to end; whoever is in a later one does nothing.
+        /// The view to end. A replica in a later view does nothing.
         #[n(0)]
         view: View,
     },

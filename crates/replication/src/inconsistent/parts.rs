@@ -1,39 +1,40 @@
-//! How what one replica has gets to another: part by part, each asked for by whoever has the one
-//! before.
+//! The transfer of a record between replicas, part by part; each part is requested after the one
+//! before has arrived.
 //!
-//! At first only what is new is said: what came since the view that both were in, or what is other
-//! in the one that has begun. Whoever was not in the view before asks for the whole.
+//! At first only changes are sent: the operations since the view that both replicas were in, or the
+//! changes with which a view has begun. A replica that was not in the view before asks for the
+//! whole record.
 //!
-//! A part that is lost is asked for again when the first one is said again, as it is until all has
-//! arrived. What is told to a replica while its record is on its way may be missing there: it is a
-//! fact, which it carries into the next view itself.
+//! A lost part is requested again when the first one is repeated, which happens until all have
+//! arrived. A fact that a replica receives while its record is in transfer may be missing there:
+//! the replica carries it into the next view itself.
 
 use super::{Application, ChangesOf, Entry, Message, OpId, PartOf, Record, Replica, View};
 use meridian_machine::{Address, Outbox, Reading, sometimes};
 use std::ops::Bound;
 
-/// What has arrived.
+/// The parts that have arrived so far.
 #[derive(Clone)]
 pub(super) struct Arriving<A: Application> {
-    /// To what these are the changes.
+    /// The view to whose record these are the changes; none for a whole record.
     pub upon: Option<View>,
     pub changes: ChangesOf<A>,
-    /// Where the next part begins.
+    /// The first id of the next part.
     pub next: OpId,
 }
 
-/// What comes of a part.
+/// The result of taking a part.
 pub(super) enum Arrived<A: Application> {
-    /// All of it is here.
+    /// All parts have arrived.
     All(ChangesOf<A>),
-    /// The part that begins here is wanted.
+    /// The part that begins here is needed.
     More(OpId),
-    /// It was not wanted.
+    /// The part was not expected.
     Nothing,
 }
 
 impl<A: Application> Arriving<A> {
-    /// Takes a part in.
+    /// Takes a part.
     pub fn take(known: &mut Option<Self>, part: PartOf<A>) -> Arrived<A> {
         let of_another = known.as_ref().is_none_or(|arriving| arriving.upon != part.upon);
         let changes = match (known.take(), part.from) {
@@ -63,7 +64,7 @@ impl<A: Application> Arriving<A> {
     }
 }
 
-/// What is said of one operation.
+/// The change of one operation; `None` if it is forgotten.
 type Change<'a, A> = (
     OpId,
     Option<
@@ -76,7 +77,7 @@ type Change<'a, A> = (
 );
 
 impl<A: Application> Replica<A> {
-    /// As much as is said at once.
+    /// Returns a part of at most `part_bytes`.
     fn part<'a>(
         &self,
         upon: Option<View>,
@@ -100,8 +101,8 @@ impl<A: Application> Replica<A> {
         part
     }
 
-    /// Tells the leader of the view that is to begin what came here since the last one; or, as a
-    /// whole, what that one began with.
+    /// Sends the leader of the view that is to begin the operations since the last view, or the
+    /// whole record with which that view began.
     pub(super) fn say_change(
         &self,
         to: Address,
@@ -118,7 +119,7 @@ impl<A: Application> Replica<A> {
         out.send(to, Message::Change { view, last, part, stored });
     }
 
-    /// Tells somebody which view has begun here, and what is new in it; or all that it began with.
+    /// Sends the view that has begun here: the changes of its record, or the whole record.
     pub(super) fn say_start(
         &self,
         to: Address,
@@ -137,7 +138,7 @@ impl<A: Application> Replica<A> {
         out.send(to, Message::StartView { view: self.began, part });
     }
 
-    /// Somebody has a part, and wants the next one; or the whole.
+    /// Handles a request for the next part or for the whole record.
     pub(super) fn on_more(
         &mut self,
         now: Reading,

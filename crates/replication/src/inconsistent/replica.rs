@@ -1,4 +1,4 @@
-//! What a replica answers.
+//! A replica of inconsistent replication, and its answers.
 
 use super::parts::Arriving;
 use super::views::Gathered;
@@ -10,72 +10,72 @@ use meridian_machine::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// Views go up one by one: nobody is so far ahead.
+/// The maximum distance by which a message's view may be ahead: views rise one by one.
 const FARTHEST_AHEAD: u64 = 1 << 32;
 
-/// What a replica is told at its birth.
+/// The settings of a replica.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its node.
+    /// The replica's node.
     pub me: NodeId,
-    /// Whose the replicas are, this one's included, as far as is known.
+    /// The replicas of the epoch, this one included, as far as is known.
     pub members: Members,
     /// The database.
     pub database: DatabaseId,
     /// The shard.
     pub shard: ShardId,
-    /// What was said to begin a view is said again after so long.
+    /// The interval at which view change messages are repeated, in nanoseconds.
     pub repeat_ns: u64,
-    /// A view that has not begun after so long is given up for the next one.
+    /// The time after which a view that has not begun is given up for the next one, in nanoseconds.
     pub view_timeout_ns: u64,
-    /// A view's leader that has heard enough waits so long for the rest.
+    /// The time that a view's leader with enough records waits for the other ones, in nanoseconds.
     pub gather_ns: u64,
-    /// So much of a record is said at once, and at least one operation.
+    /// The maximum size of one part of a record, in bytes. A part has at least one operation.
     pub part_bytes: usize,
 }
 
-/// What a replica waits for.
+/// The timers of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// To say again what may have been lost.
+    /// Repeats messages that may have been lost.
     Repeat,
-    /// For a view to begin.
+    /// The view has not begun in time.
     View,
-    /// For those who have not spoken yet.
+    /// The view's leader stops waiting for further records.
     Gather,
 }
 
-/// A replica of a shard, around what its operations mean.
+/// A replica of a shard, around an application.
 #[derive(Clone)]
 pub struct Replica<A: Application> {
     pub(super) config: Config,
     pub(super) application: A,
     pub(super) ledger: Ledger<A>,
-    /// Nothing is answered in earlier ones.
+    /// The view that it is in, or is to begin. It answers nothing in earlier ones.
     pub(super) view: View,
-    /// The newest one that has begun here; the same, unless this replica is between two.
+    /// The newest view that has begun here; equal to `view` except between two views.
     pub(super) began: View,
-    /// The newest view of which its host has for good what it began with.
+    /// The newest view of which the host has durably stored everything that it began with.
     pub(super) stored: View,
-    /// The same as it is written down, and how far the host's store goes; it counts once that is on
-    /// disk.
+    /// The value of `stored` that was written last, and the position of the host's store. It counts
+    /// once it is on disk.
     noted: (View, u64),
-    /// The newest view that began here with a whole record: what an earlier view had, another
-    /// branch of views may have lacked, and what this host has for good was said of that branch.
+    /// The newest view that began here with a whole record. Its branch of views may lack what an
+    /// earlier view had, and `stored` of before refers to the former branch.
     pub(super) whole_since: View,
-    /// As the leader of a view that is to begin: who has said all, and what has come of others'
-    /// records.
+    /// As the leader of a view that is to begin: the complete records, and the parts that have
+    /// arrived.
     pub(super) gathered: Gathered<A>,
     pub(super) arriving: BTreeMap<NodeId, Arriving<A>>,
-    /// What has come of the record with which a view has begun that is to begin here.
+    /// The parts of a record with which a view is to begin here.
     pub(super) beginning: Option<(View, Arriving<A>)>,
-    /// As the leader of a view that has begun: who is not known to have it.
+    /// As the leader of a view that has begun: the replicas that are not known to have it.
     pub(super) untold: Vec<NodeId>,
-    /// It has asked the others for a view that has begun without it.
+    /// True if it has requested, from the other replicas, a view that has begun without it.
     pub(super) asks: bool,
-    /// The longest round trip to another replica, as it was measured last, in nanoseconds.
+    /// The last measured longest round trip to another replica, in nanoseconds.
     round_trip_ns: u64,
-    /// What leaves when what was written is on disk.
+    /// The actions that follow once the records before are on disk.
     waiting: VecDeque<(Position, Then<A>)>,
     durable: Position,
 }
@@ -93,19 +93,20 @@ pub(super) type KeptOf<A> = Kept<
 
 #[derive(Clone)]
 pub(super) enum Then<A: Application> {
-    /// An answer, as long as its view lasts.
+    /// Sends an answer, as long as its view lasts.
     Answer(Address, View, MessageOf<A>),
-    /// This replica has left what came before the view.
+    /// This replica has left the views before.
     Left(View),
     /// The view has begun here.
     Began(View),
-    /// The host has for good what the view began with.
+    /// The host has durably stored what the view began with.
     Stored(View),
 }
 
 impl<A: Application> Replica<A> {
-    /// A replica with what was kept of it; nothing, at its birth. `None` where this node is not one
-    /// of them, or their number is even, or it has been in a later epoch than that.
+    /// Creates a replica from its records on disk, of which a new one has none. Returns `None` if
+    /// this node is no replica of the epoch, if the number of replicas is even, or if it has been
+    /// in a later epoch.
     pub fn new(
         config: Config,
         application: A,
@@ -136,7 +137,7 @@ impl<A: Application> Replica<A> {
         };
         kept.into_iter().for_each(|kept| replica.replay(kept));
         if replica.view.epoch > replica.config.members.epoch {
-            return None; // It does not know who the others are.
+            return None; // It does not know the other replicas of that epoch.
         }
         let mut effects = Vec::new();
         replica.application.sync(now, &replica.finalized(), &mut effects);
@@ -185,13 +186,13 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// A view begins here with a whole record. What the host has for good is said anew.
+    /// Begins a view with a whole record. `stored` begins anew.
     pub(super) fn begins_whole(&mut self, view: View) {
         self.whole_since = view;
         (self.stored, self.noted.0) = (View::default(), View::default());
     }
 
-    /// What it had answered and nobody has decided: that stands, whatever it would answer now.
+    /// Restores this replica's undecided answers: they stand, whatever it would answer now.
     fn answer_again(&mut self, now: Reading, effects: &mut Vec<A::Effect>) {
         let open = |(id, entry): (&OpId, &Entry<_, A::Consensus, A::Result>)| match (
             &entry.op,
@@ -207,8 +208,8 @@ impl<A: Application> Replica<A> {
         self.application.recall(now, &open, effects);
     }
 
-    /// Everything that stands for the next life, in place of all that was kept before: what is kept
-    /// later comes behind it. None while a view is being written down.
+    /// Returns the records that replace all former ones; later records follow them. `None` while a
+    /// view change is being written.
     pub fn checkpoint(&self) -> Option<Vec<KeptOf<A>>> {
         if self.is_changing() {
             return None;
@@ -238,8 +239,8 @@ impl<A: Application> Replica<A> {
         Some(all)
     }
 
-    /// Its host has for good what this view began with: whatever was to be done for that outlives a
-    /// restart without the record. Only such entries are forgotten.
+    /// Records that the host has durably stored everything that a view began with, so that it
+    /// survives a restart without the record. Only such entries are forgotten.
     pub fn stored(&mut self, view: View, position: u64, out: &mut Outbox<Self>) {
         let view = view.min(self.began);
         if view > self.noted.0 && view >= self.whole_since {
@@ -249,75 +250,77 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// The newest view of which that is so, and on disk.
+    /// Returns the newest view of which that is recorded on disk.
     pub fn has_stored(&self) -> View {
         self.stored
     }
 
-    /// The longest round trip to another replica was measured, in nanoseconds: whatever this
-    /// replica waits for it waits for at least as long as answers take.
+    /// Sets the measured longest round trip to another replica, in nanoseconds. Every timeout of
+    /// the replica is at least as long as answers take.
     pub fn pace(&mut self, round_trip_ns: u64) {
         self.round_trip_ns = round_trip_ns;
     }
 
-    /// What was said to begin a view is said again after so long, in nanoseconds.
+    /// Returns the interval at which view change messages are repeated, in nanoseconds.
     pub(super) fn repeat_ns(&self) -> u64 {
         self.config.repeat_ns.max(2 * self.round_trip_ns)
     }
 
-    /// The first of several views that do not begin is given up after so long, in nanoseconds: it
-    /// takes two round trips, and its leader waits one more for the rest.
+    /// Returns the time after which the first of several views that do not begin is given up, in
+    /// nanoseconds: a view change takes two round trips, and its leader waits one more.
     pub(super) fn view_timeout_ns(&self) -> u64 {
         self.config.view_timeout_ns.max(6 * self.round_trip_ns)
     }
 
-    /// A view's leader that has heard enough waits so long for the rest, in nanoseconds.
+    /// Returns the time that a view's leader with enough records waits for the other ones, in
+    /// nanoseconds.
     pub(super) fn gather_ns(&self) -> u64 {
         self.config.gather_ns.max(self.round_trip_ns)
     }
 
-    /// The newest view that began here with a whole record; it need not descend from those before.
+    /// Returns the newest view that began here with a whole record. It need not descend from those
+    /// before.
     pub fn whole_since(&self) -> View {
         self.whole_since
     }
 
-    /// What its operations mean here.
+    /// Returns the application.
     pub fn application(&self) -> &A {
         &self.application
     }
 
-    /// The same, for what is no operation.
+    /// Returns the application, for calls that are no operations.
     pub fn application_mut(&mut self) -> &mut A {
         &mut self.application
     }
 
-    /// What it has of operations.
+    /// Returns the replica's record.
     pub fn record(&self) -> &Ledger<A> {
         &self.ledger
     }
 
-    /// The view that it is in, or is to be.
+    /// Returns the view that it is in, or is to begin.
     pub fn view(&self) -> View {
         self.view
     }
 
-    /// The newest view that has begun here.
+    /// Returns the newest view that has begun here.
     pub fn began(&self) -> View {
         self.began
     }
 
-    /// Whether it answers nothing, because a view is to begin.
+    /// True if it answers nothing because a view is to begin.
     pub fn is_between_views(&self) -> bool {
         self.view > self.began
     }
 
-    /// A replica's address.
+    /// Returns a replica's address.
     pub fn address(&self, node: NodeId) -> Address {
         Address::replica(node, self.config.database, self.config.shard)
     }
 
-    /// The members of another epoch are decided on: these take over. Whoever is in it leaves for
-    /// its first view; not whoever has left for a later one, in an earlier life.
+    /// Adopts the members of a later epoch, which take over. A replica of either epoch leaves for
+    /// the epoch's first view, unless it has left for a later one before a restart.
     pub fn reconfigure(&mut self, now: Reading, members: Members, out: &mut Outbox<Self>) {
         let is_later = members.epoch > self.config.members.epoch && members.enough().is_some();
         if is_later && members.has(self.config.me) {
@@ -330,12 +333,13 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Who the replicas are, as far as is known here.
+    /// Returns the replicas of the newest known epoch.
     pub fn members(&self) -> &Members {
         &self.config.members
     }
 
-    /// Everybody else who has a say in the view that is to begin.
+    /// Returns the other replicas that take part in the view change: those of the epoch and, until
+    /// it has begun here, the former ones.
     pub(super) fn others(&self) -> Vec<NodeId> {
         let Members { epoch, replicas, former } = &self.config.members;
         let former =
@@ -343,7 +347,7 @@ impl<A: Application> Replica<A> {
         replicas.iter().chain(former).copied().filter(|node| *node != self.config.me).collect()
     }
 
-    /// What is known of it to be the group's.
+    /// Returns the operations whose group result is known.
     pub(super) fn finalized(&self) -> RecordOf<A> {
         let known = self.ledger.iter().filter(|(_, entry)| entry.state.is_final());
         known.map(|(id, entry)| (*id, entry.clone())).collect()
@@ -353,13 +357,13 @@ impl<A: Application> Replica<A> {
         out.persist(kept);
     }
 
-    /// Says something as soon as all that was written so far is on disk.
+    /// Performs an action as soon as everything that was written so far is on disk.
     pub(super) fn then(&mut self, then: Then<A>, out: &mut Outbox<Self>) {
         self.waiting.push_back((out.persisted(), then));
         self.go_on(out);
     }
 
-    /// Whether it is being written which view this is: until then nobody hears of it.
+    /// True while the change to this view is being written: until then no message names the view.
     pub(super) fn is_changing(&self) -> bool {
         self.waiting.iter().any(|(_, then)| matches!(then, Then::Left(_) | Then::Began(_)))
     }
@@ -416,11 +420,11 @@ impl<A: Application> Replica<A> {
             return out.send(from, Message::Missing { id, view });
         };
         if matches!(entry.op, Op::Consensus(_)) != result.is_some() {
-            return; // That is no result of such an operation.
+            return; // Such an operation has no such result.
         }
         match &entry.state {
-            // This view began without what enough had answered in that one: it was decided since,
-            // and is forgotten.
+            // The present view began without an operation that a quorum had answered in that view:
+            // it was decided since, and is forgotten.
             State::Tentative(_)
                 if result.is_some() && decided < view && !broken(rules::OLD_DECISIONS_COUNT) =>
             {
@@ -510,7 +514,7 @@ impl<A: Application> Machine for Replica<A> {
                 self.ask_for_view(now, newest, out);
                 self.on_finalize(now, from, id, result, decided, out);
             }
-            // A fact is true between two views, too: it is carried into the next.
+            // A fact is accepted between two views too: the replica carries it into the next one.
             Message::Tell { id, op } => self.on_tell(now, id, op, out),
             Message::Renew { view } => {
                 if view >= self.began && !self.is_changing() {
@@ -542,7 +546,7 @@ impl<A: Application> Machine for Replica<A> {
                     self.untold.retain(|node| *node != from.node);
                 }
             }
-            // Those are for clients.
+            // These are for clients.
             Message::Reply { .. } | Message::Confirm { .. } | Message::Missing { .. } => {}
         }
     }

@@ -1,11 +1,11 @@
-//! How replicas come to have the same record: one of them, the view's leader, merges what enough of
-//! them have (TOCS'18 §3.2.2).
+//! View changes: the view's leader merges the records of a quorum of replicas, so that all have the
+//! same record (TOCS'18 §3.2.2).
 //!
-//! A replica that leaves a view answers nothing any more, and says what it has heard of in that
-//! view once that is on its disk; what the view began with everybody has who was in it. So an
-//! operation that has succeeded is with at least one of any f + 1 who have left; and of a fast one,
-//! all of those gave its result: one whose record is older than the newest view among them did not
-//! (Trap A.2-8).
+//! A replica that leaves a view answers nothing any more. Once that is on its disk it sends the
+//! operations that it received in that view; the record with which the view began is at every
+//! replica that was in it. So a successful operation is in at least one of any f + 1 records. A
+//! fast operation has its result in every record of a replica that was in its view: a replica whose
+//! record is older than the newest view among them did not give it (Trap A.2-8).
 
 use super::parts::{Arrived, Arriving};
 use super::replica::Then;
@@ -18,51 +18,52 @@ use meridian_machine::planted::broken;
 use meridian_machine::{Address, NodeId, Outbox, Reading, always, sometimes, step};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A view is waited for at most two to this power times as long as the first.
+/// The exponent of the longest view timeout: at most two to this power times the first one.
 const LONGEST_BACK_OFF: u64 = 6;
 
-/// What replicas have said who left for the view that is to begin.
+/// The records of the replicas that have left for the view that is to begin.
 pub(super) type Gathered<A> = BTreeMap<NodeId, Left<A>>;
 
-/// What one of them has said.
+/// The record of a replica that has left.
 #[derive(Clone)]
 pub(super) struct Left<A: Application> {
-    /// In which view it was last.
+    /// The last view that began there.
     pub last: View,
-    /// What it has heard of since; of the leader itself it is in its ledger.
+    /// The operations that it received since. The leader's own are in its ledger.
     pub since: RecordOf<A>,
-    /// Its host has for good what this view began with.
+    /// The newest view of which its host has durably stored everything that it began with.
     pub stored: View,
 }
 
 impl<A: Application> Replica<A> {
-    /// Who merges, of the newest epoch that is known.
+    /// Returns the replica that merges a view, of the newest known epoch.
     pub fn leader_of(&self, view: View) -> NodeId {
         self.config.members.leader_of(view)
     }
 
-    /// Whether it was one of the replicas, and is none in the newest epoch that is known here: it
-    /// tells what it has, and waits for nothing.
+    /// True if this was a replica and is none in the newest known epoch: it sends its record, and
+    /// waits for no view.
     pub fn is_former(&self) -> bool {
         !self.config.members.replicas.contains(&self.config.me)
     }
 
-    /// How many views come before the next one that this replica leads.
+    /// Returns the number of views before the next one that this replica leads.
     pub fn turns_until_it_leads(&self) -> usize {
         let views = std::iter::successors(Some(self.view.next()), |view| Some(view.next()));
         let views = views.take(self.config.members.replicas.len());
         views.take_while(|view| self.leader_of(*view) != self.config.me).count()
     }
 
-    /// Asks for a view change: for somebody who is back, for operations that nobody finishes, or so
-    /// that what everybody has can be forgotten.
+    /// Starts a view change: for a replica that has come back, for operations that no client
+    /// finishes, or to forget entries that all replicas have.
     pub fn change_view(&mut self, now: Reading, out: &mut Outbox<Self>) {
         if !self.is_between_views() {
             self.leave_for(now, self.view.next(), out);
         }
     }
 
-    /// The same, to a view that this replica leads: of itself it knows that it is up.
+    /// Starts a view change to a view that this replica leads, because it knows of itself that it
+    /// is up.
     pub fn lead_view(&mut self, now: Reading, out: &mut Outbox<Self>) {
         if !self.is_between_views() {
             let number = self.view.number + 1 + self.turns_until_it_leads() as u64;
@@ -85,7 +86,7 @@ impl<A: Application> Replica<A> {
     }
 
     pub(super) fn wait_for_view(&self, now: Reading, out: &mut Outbox<Self>) {
-        // Records may be large: each view in a row that does not begin is given twice as long.
+        // Records may be large: the timeout doubles with each view in a row that does not begin.
         let before = if self.view.epoch == self.began.epoch { self.began.number + 1 } else { 0 };
         let failed = self.view.number.saturating_sub(before).min(LONGEST_BACK_OFF);
         if !self.is_former() {
@@ -94,8 +95,8 @@ impl<A: Application> Replica<A> {
         out.arm(super::Timer::Repeat, now.boot_ns + self.repeat_ns());
     }
 
-    /// A client has heard of a later view than this one: whoever is in it tells. Nobody else may be
-    /// left who would.
+    /// Asks the other replicas for a later view that a client knows of. No other replica may be
+    /// left that would send it unasked.
     pub(super) fn ask_for_view(&mut self, now: Reading, newest: View, out: &mut Outbox<Self>) {
         if newest > self.view && !self.asks {
             sometimes!("a client knows of a later view than a replica");
@@ -108,7 +109,7 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// That is on disk.
+    /// Continues a view change once `Left` is on disk.
     pub(super) fn on_left(&mut self, view: View, out: &mut Outbox<Self>) {
         if view == self.view && self.is_between_views() {
             self.say_left(out);
@@ -200,7 +201,7 @@ impl<A: Application> Replica<A> {
                         self.gather(now, out);
                     }
                     Arrived::More(next) => {
-                        self.wait_for_view(now, out); // It gets on.
+                        self.wait_for_view(now, out); // The transfer makes progress.
                         out.send(from, Message::More { view, upon, from: Some(next) });
                     }
                     Arrived::Nothing => {}
@@ -211,8 +212,7 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Whoever is to merge was not in the view that others left: it is told first with what that
-    /// began.
+    /// Asks for the whole record of a view that this replica, which is to merge, was not in.
     fn ask_for_whole(&mut self, from: Address, last: View, out: &mut Outbox<Self>) {
         let is_newest = self.beginning.as_ref().is_none_or(|(of, _)| *of <= last);
         if last > self.began && is_newest {
@@ -221,7 +221,7 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Which part of all that a view began with is to come next.
+    /// Returns the first id of the next part of a view's whole record.
     fn next_of_whole(&self, view: View) -> Option<OpId> {
         let arriving =
             self.beginning.as_ref().filter(|(of, arriving)| *of == view && arriving.upon.is_none());
@@ -240,19 +240,19 @@ impl<A: Application> Replica<A> {
             Arrived::All(changes) => {
                 sometimes!("a view's leader was not in the view before");
                 self.take_up(now, last, None, changes, out);
-                // It leaves that view, too.
+                // It leaves that view too.
                 self.gathered.remove(&self.config.me);
                 self.then(Then::Left(self.view), out);
             }
             Arrived::More(next) => {
-                self.wait_for_view(now, out); // It gets on.
+                self.wait_for_view(now, out); // The transfer makes progress.
                 out.send(from, Message::More { view: self.view, upon: None, from: Some(next) });
             }
             Arrived::Nothing => {}
         }
     }
 
-    /// Takes in a part of what a view began with that is to begin here.
+    /// Takes a part of the record with which a view is to begin here.
     fn take_part(&mut self, view: View, part: PartOf<A>) -> Arrived<A> {
         let mut known =
             self.beginning.take().filter(|(of, _)| *of == view).map(|(_, arriving)| arriving);
@@ -261,7 +261,7 @@ impl<A: Application> Replica<A> {
         arrived
     }
 
-    /// Merges what was heard, or waits for the rest a moment.
+    /// Merges the records, or waits a moment for the other ones if a quorum is there.
     pub(super) fn gather(&mut self, now: Reading, out: &mut Outbox<Self>) {
         if self.gathered.len() > self.others().len() {
             self.merge(now, out);
@@ -270,8 +270,8 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Whose records are merged: those of the replicas, if this epoch has begun at one of them, and
-    /// those of the former ones otherwise.
+    /// Returns the replicas whose records are merged: those of this epoch if it has begun at one of
+    /// them, otherwise the former ones.
     fn voices(&self) -> &BTreeSet<NodeId> {
         let Members { epoch, replicas, former } = &self.config.members;
         let of_epoch = |(node, left): (&NodeId, &Left<A>)| {
@@ -280,33 +280,35 @@ impl<A: Application> Replica<A> {
         if self.gathered.iter().any(of_epoch) { replicas } else { former }
     }
 
-    /// Whether nothing that succeeded is missing, and so many wait for the view that none before it
-    /// gets on.
+    /// True if no successful operation can be missing, and enough replicas wait for the view that
+    /// no view before it proceeds.
     fn has_heard_enough(&self) -> bool {
         let are_enough = |of| Members::are_enough(of, self.gathered.keys().copied());
         are_enough(&self.config.members.replicas)
             && (are_enough(self.voices()) || broken(rules::FORMER_NOT_ASKED))
     }
 
-    /// What somebody has heard of since its last view.
+    /// Returns the operations that a replica received since its last view.
     fn said<'a>(&'a self, node: NodeId, left: &'a Left<A>) -> &'a RecordOf<A> {
         if node == self.config.me { self.ledger.since() } else { &left.since }
     }
 
     pub(super) fn merge(&mut self, now: Reading, out: &mut Outbox<Self>) {
-        // Its own word counts when it is on disk that it has left.
+        // The leader's own record counts once it is on disk that it has left.
         let ready = self.has_heard_enough() && self.gathered.contains_key(&self.config.me);
         if !self.is_between_views() || !ready {
             return;
         }
         let voices = self.voices().clone();
-        let newest = self.gathered.values().map(|left| left.last).max().expect("there are enough");
+        let newest =
+            self.gathered.values().map(|left| left.last).max().expect("a quorum has answered");
         if newest > self.began && !broken(rules::BASE_UNCHECKED) {
-            return; // It has asked for that.
+            return; // It has asked for the record of that view.
         }
         step!("view's leader: merges");
         let (view, gathered) = (self.view, std::mem::take(&mut self.gathered));
-        let stored = gathered.values().map(|left| left.stored).min().expect("there are enough");
+        let stored =
+            gathered.values().map(|left| left.stored).min().expect("a quorum has answered");
         let counts = |(node, left): &(&NodeId, &Left<A>)| {
             voices.contains(node) && (left.last == newest || broken(rules::OLDER_VIEWS_MERGED))
         };
@@ -316,7 +318,7 @@ impl<A: Application> Replica<A> {
         let all = gathered.keys().filter(|node| voices.contains(node)).count();
         let counted = if broken(rules::OLDER_VIEWS_NOT_COUNTED) { records.len() } else { all };
         let Merged { mut record, likely, open } = merged::<A>(&records, counted);
-        // What was told is so in whichever view.
+        // A fact holds in every view.
         let others = others.into_iter().flat_map(|(node, left)| self.said(*node, left));
         for (id, entry) in others.filter(|(_, entry)| entry.is_told()) {
             if !self.ledger.began().contains_key(id) {
@@ -324,10 +326,10 @@ impl<A: Application> Replica<A> {
                 record.entry(*id).or_insert_with(|| entry.clone());
             }
         }
-        // Everybody was in the view that began with it; not in any two views, which may have begun
-        // from different records.
+        // All replicas were in the view that began with it. Two different views do not do: they may
+        // have begun from different records.
         let everybody = records.len() == voices.len() || broken(rules::FORGETS_WHAT_ONE_LACKS);
-        // Those who take over have spent no view yet.
+        // Replicas that take over have spent no view yet.
         let enough = newest.epoch == view.epoch && records.len() > voices.len() / 2;
         let begins = |(id, entry): (OpId, _)| (id, Some(Entry { merged: Some(view), ..entry }));
         let before = self.ledger.begin(Some(newest), record.into_iter().map(begins).collect());
@@ -357,8 +359,8 @@ impl<A: Application> Replica<A> {
             let forgotten = self.application.forget(self.ledger.began(), newest, stored);
             self.ledger.change(forgotten);
         }
-        // Who has merged begins as everybody does who is told: what it knows is a function of the
-        // record.
+        // The replica that merges begins like those that receive the view: its state is a function
+        // of the record.
         self.application.sync(now, self.ledger.began(), &mut effects);
         effects.into_iter().for_each(|effect| out.act(effect));
         self.keep_began(view, before, out);
@@ -381,7 +383,7 @@ impl<A: Application> Replica<A> {
             out.disarm(super::Timer::Repeat);
         } else if view > self.began && view >= self.view {
             let upon = part.upon;
-            // Without what it is other than, it is of no use.
+            // The changes are of no use without the record that they apply to.
             if upon.is_some_and(|upon| upon != self.began) && !broken(rules::BASE_UNCHECKED) {
                 let next = self.next_of_whole(view);
                 return out.send(from, Message::More { view, upon: None, from: next });
@@ -395,14 +397,14 @@ impl<A: Application> Replica<A> {
                 }
                 Arrived::More(next) => {
                     if self.is_between_views() {
-                        self.wait_for_view(now, out); // It gets on.
+                        self.wait_for_view(now, out); // The transfer makes progress.
                     }
                     out.send(from, Message::More { view, upon, from: Some(next) });
                 }
                 Arrived::Nothing => {}
             }
         } else if view == self.began && !self.is_between_views() {
-            self.then(Then::Began(view), out); // What it said may be lost.
+            self.then(Then::Began(view), out); // Its `Started` may have been lost.
         } else if view < self.view {
             let leaves = Message::LeaveView { view: self.view };
             if self.is_between_views() {
@@ -413,7 +415,7 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Takes up what a view began with.
+    /// Adopts the record with which a view began.
     fn take_up(
         &mut self,
         now: Reading,
@@ -422,8 +424,8 @@ impl<A: Application> Replica<A> {
         changes: ChangesOf<A>,
         out: &mut Outbox<Self>,
     ) {
-        // A view that has begun here may have been bypassed: then what the group knows of it this
-        // replica alone tells.
+        // A view that has begun here may have been bypassed: then only this replica reports the
+        // facts that the group has of it.
         let earlier = if upon.is_none() { told::<A>(self.ledger.began()) } else { Vec::new() };
         let before = self.ledger.begin(upon, changes);
         if upon.is_none() {
@@ -441,13 +443,15 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Writes down what a view began with, where this came `before`.
+    /// Persists the record with which a view began. `before` are the operations since the former
+    /// view.
     fn keep_began(&mut self, view: View, before: RecordOf<A>, out: &mut Outbox<Self>) {
         self.began = view;
         self.beginning = None;
         let (upon, changes, decided) = self.ledger.to_keep(&before);
         self.keep(Kept::Began { view, upon, changes, decided }, out);
-        // What was told here since the last view is true, whoever else has heard of it.
+        // A fact that was told here since the last view is true, whether or not other replicas have
+        // received it.
         for (id, entry) in before.into_iter().filter(|(_, entry)| entry.is_told()) {
             if let Op::Inconsistent(op) = entry.op
                 && !self.ledger.began().contains_key(&id)
@@ -459,7 +463,7 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// It has begun here, as soon as that is on disk.
+    /// Enters the view, which counts as begun here once that is on disk.
     fn go_to(&mut self, view: View, out: &mut Outbox<Self>) {
         self.view = view;
         self.gathered.clear();
@@ -468,7 +472,8 @@ impl<A: Application> Replica<A> {
         self.then(Then::Began(view), out);
     }
 
-    /// That is on disk.
+    /// Continues once `Began` is on disk: reports it to the view's leader, or sends the view to the
+    /// other replicas.
     pub(super) fn on_began(&mut self, view: View, out: &mut Outbox<Self>) {
         if view != self.began || self.is_between_views() {
             return;
@@ -482,7 +487,7 @@ impl<A: Application> Replica<A> {
     }
 }
 
-/// What was told, of all that a view began with.
+/// Returns the inconsistent operations of a record.
 fn told<A: Application>(began: &RecordOf<A>) -> Vec<(OpId, A::Inconsistent)> {
     let told = began.iter().filter_map(|(id, entry)| match &entry.op {
         Op::Inconsistent(op) => Some((*id, op.clone())),
@@ -491,13 +496,14 @@ fn told<A: Application>(began: &RecordOf<A>) -> Vec<(OpId, A::Inconsistent)> {
     told.collect()
 }
 
-/// What records of the same view say together.
+/// The merge of the records of one view.
 struct Merged<A: Application> {
-    /// What is known.
+    /// The operations whose results are known.
     record: RecordOf<A>,
-    /// May have been successful on the fast path, with this result: everybody gave it.
+    /// The operations that may have succeeded on the fast path, with this result, which every
+    /// record has.
     likely: Vec<(OpId, A::Consensus, A::Result)>,
-    /// Was not.
+    /// The operations that have not succeeded.
     open: Vec<(OpId, A::Consensus)>,
 }
 
@@ -509,11 +515,12 @@ fn merged<A: Application>(records: &[&RecordOf<A>], all: usize) -> Merged<A> {
             (_, State::Finalized(result)) => {
                 let known = record.entry(*id).or_insert_with(|| entry.clone());
                 if known.state.result() != result.as_ref() {
-                    // Its client has told different ones: whichever counts, nobody else is wronged.
+                    // Its client has sent different results: whichever counts, only that client is
+                    // affected.
                     sometimes!("an operation has two results in a view");
                 }
             }
-            // Somebody has decided on it, or nobody would have proposed it.
+            // A client has decided to execute it, or it would not have been proposed.
             (Op::Inconsistent(op), State::Tentative(_)) => {
                 let executed = Entry {
                     op: Op::Inconsistent(op.clone()),

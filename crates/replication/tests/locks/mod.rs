@@ -1,5 +1,4 @@
-//! What the replicas of the tests of inconsistent replication replicate: a lock server, as in
-//! TOCS'18 (§3.1).
+//! The application of the tests of inconsistent replication: a lock server, as in TOCS'18 (§3.1).
 
 use meridian_machine::Reading;
 use meridian_machine::planted::Rule;
@@ -7,8 +6,8 @@ use meridian_replication::inconsistent::{Application, ChangesOf, Entry, Op, OpId
 use meridian_replication::rules;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Broken rules that random worlds meet (`unordered.rs`); transcripts hold the other ones
-/// (`views.rs`), which those meet once in thousands.
+/// The broken rules that random simulations meet (`unordered.rs`). Transcripts cover the other ones
+/// (`views.rs`), which random simulations meet once in thousands of runs.
 pub const MET_AT_RANDOM: [Rule; 5] = [
     rules::REPLIES_BEFORE_DURABLE,
     rules::FAST_QUORUM_TOO_SMALL,
@@ -17,11 +16,11 @@ pub const MET_AT_RANDOM: [Rule; 5] = [
     rules::FORMER_NOT_ASKED,
 ];
 
-/// Gives one of a few locks to the operation that asks for it; `true` if it was free.
+/// Gives one of a few locks to the operation that requests it; the result is `true` if it was free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lock(pub u8);
 
-/// Gives a lock back that this operation got.
+/// Returns a lock that this operation got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unlock(pub OpId);
 
@@ -29,7 +28,7 @@ pub struct Unlock(pub OpId);
 pub struct Locks {
     pub held: BTreeMap<u8, OpId>,
     pub released: BTreeSet<OpId>,
-    /// Clients have ended everything below this number, and given back what they got.
+    /// Clients have ended every operation below this number, and have returned its locks.
     pub ended_below: u64,
 }
 
@@ -45,7 +44,7 @@ impl Application for Locks {
     type Inconsistent = Unlock;
     type Consensus = Lock;
     type Result = bool;
-    /// This lock was given back: for the store, which keeps it.
+    /// The operation whose lock was returned: for the store, which keeps it.
     type Effect = OpId;
 
     fn execute(&mut self, _: Reading, _: OpId, Unlock(lock): &Unlock, effects: &mut Vec<OpId>) {
@@ -87,7 +86,7 @@ impl Application for Locks {
         _: &mut Vec<OpId>,
     ) -> Vec<bool> {
         for (id, Lock(name), _) in likely.iter().filter(|(_, _, granted)| *granted) {
-            // Who has given it back has had it.
+            // An operation that has returned its lock has had it.
             if id.number >= self.ended_below && !self.released.contains(id) {
                 self.held.insert(*name, *id);
             }

@@ -1,17 +1,18 @@
-//! How a session commits: alone in one shard, or in two phases (Spanner §4.2.1).
+//! Commit at the coordinator: in one shard, or in two phases (Spanner §4.2.1).
 //!
 //! ```text
-//!   one shard     Commit ─▶ its leader                                            there and back
-//!   several       Commit ─▶ the coordinator's leader     } at once; its answer is the outcome
-//!                 Prepare ─▶ each other's leader         }
+//!   one shard   Commit ─▶ its leader                           one round trip
+//!   several     Commit ─▶ the coordinating shard's leader      } in parallel; the response
+//!               Prepare ─▶ each other shard's leader           } to Commit is the outcome
 //! ```
 //!
-//! 1. Every shard that the attempt has locked something in takes part, also where it has only read.
-//!    One where it wanted to and did not, because it did not wait for a lock, has nothing to say.
-//! 2. Only the coordinator's answer counts. A participant that refuses, or cannot be reached, makes
-//!    the session ask the coordinator to abort; it may have decided already.
-//! 3. The coordinator is a shard that is written to, if possible one whose leader is this node: the
-//!    votes of the others, and the answer, then travel the least.
+//! 1. Every shard in which the attempt has locks takes part, also where it has only read. A shard
+//!    in which it has no lock, because it did not wait for one, does not.
+//! 2. Only the coordinating shard's response counts. If a participant refuses, or cannot be
+//!    reached, the coordinator asks the coordinating shard to abort; that shard may have decided
+//!    already.
+//! 3. The coordinating shard is one that is written to, if possible one whose leader is on this
+//!    node: then the votes and the response travel the least.
 
 use super::gateway::{PAUSE_NS, Part, Session, TRIES};
 use super::{
@@ -26,27 +27,27 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 
-/// A change of schemas lies so far ahead, two commit waits, and three trips to the farthest shard;
-/// but no farther than this.
+/// The time by which a schema change lies ahead, in addition to two commit waits and three round
+/// trips to the farthest shard, in nanoseconds; and the maximum in all.
 const AHEAD_NS: u64 = 20_000_000;
 const FARTHEST_AHEAD_NS: u64 = 2_000_000_000;
 
-/// Who has locked nothing may begin for so long.
+/// The time for which a shard may admit a one-shot commit, in nanoseconds.
 const BLINDLY_NS: u64 = 5_000_000_000;
 
-/// What is written to each shard that takes part.
+/// The writes in each participating shard.
 type Shares = BTreeMap<ShardId, Vec<Write>>;
 
-/// What schemas are changed in each shard.
+/// The schemas that change in each shard.
 type Changes = BTreeMap<ShardId, Vec<(SchemaVersion, KeyRange)>>;
 
 /// The schemas that a transaction changes, and the keys of their tables.
 type Changed = [(SchemaVersion, Vec<KeyRange>)];
 
-/// How an attempt to commit ended.
+/// The result of one attempt to commit.
 enum Ended {
     With(Outcome, Spent),
-    /// It was asked for blindly, and nothing comes of that: it may be asked again under locks.
+    /// The one-shot commit had no effect: the commit may be retried under locks.
     LocksFirst,
 }
 
@@ -94,7 +95,7 @@ impl<S: Shards> Session<S> {
 
     async fn ask_once(&mut self, schemas: &Changed, writes: &[Write]) -> Ended {
         let untold = |outcome| Ended::With(outcome, Spent::default());
-        // Before it is said until when something may begin.
+        // This wait comes before the deadline of a one-shot commit is set.
         while self.shards.is_crowded() && !self.shards.node().is_closed() {
             self.shards.node().sleep_until(self.boot_ns() + PAUSE_NS).await;
         }
@@ -109,12 +110,12 @@ impl<S: Shards> Session<S> {
         for (shard, part) in
             self.parts.iter().filter(|(_, part)| part.footing.is_none() && part.blind.is_none())
         {
-            // Whatever it waited for there it did not get, as far as it has heard.
+            // A lock that it waited for there was not acquired, as far as is known.
             if let Some(node) = part.leader {
                 self.shards.send(Seat { shard: *shard, node }, self.request(None, Ask::Abort));
             }
         }
-        // From here on the leaders end it: dropping this future recalls nothing.
+        // From here on the leaders end the transaction: dropping this future cancels nothing.
         self.shards.held_locks().lock().remove(self.transaction);
         let parts = std::mem::take(&mut self.parts);
         let coordinator = self.coordinator(&shares);
@@ -126,14 +127,14 @@ impl<S: Shards> Session<S> {
             let Part { leader, footing, blind } = parts.get(&shard).copied().unwrap_or_default();
             let seat =
                 Seat { shard, node: leader.unwrap_or_else(|| self.shards.map().leader(shard)) };
-            // Everybody knows when, also where nothing changes: a vote of who has only read would
-            // not hold until then.
+            // Every shard receives the timestamp of a schema change, also where nothing changes:
+            // the vote of a shard that was only read would not hold until then.
             let schema = changes.remove(&shard).or(when.clone());
             Share { seat, footing, blind, writes, schema }
         };
         let mut shares: BTreeMap<ShardId, Share> =
             shares.into_iter().map(|entry| (entry.0, share(entry))).collect();
-        let own = shares.remove(&coordinator).expect("it is one of them");
+        let own = shares.remove(&coordinator).expect("the coordinating shard takes part");
         if shares.is_empty() {
             step!("session: asks one group to commit");
             return self.commit_at(own, Vec::new()).await;
@@ -150,15 +151,15 @@ impl<S: Shards> Session<S> {
             let prepare = pin!(join_all(shares.into_values().map(prepare)));
             let commit = pin!(self.commit_at(own, participants));
             let Either::Left((ended, _)) = select(commit, prepare).await else {
-                unreachable!("they are asked for ever")
+                unreachable!("Prepare is retried until the future is dropped")
             };
             ended
         };
         let ended = match ended {
-            // Others may be prepared by now.
+            // Other shards may be prepared by now.
             Ended::LocksFirst => untold(Outcome::Aborted { why: Conflict::LeaderChanged }),
-            // The coordinator was asked to abort because a participant refused, and does not know
-            // why.
+            // The coordinating shard was asked to abort because a participant refused, and does not
+            // know the participant's reason.
             Ended::With(Outcome::Aborted { why: Conflict::RolledBack }, spent) => {
                 let why = refusal.into_inner().unwrap_or(Conflict::RolledBack);
                 Ended::With(Outcome::Aborted { why }, spent)
@@ -166,8 +167,8 @@ impl<S: Shards> Session<S> {
             ended => ended,
         };
         if !matches!(ended, Ended::With(Outcome::Committed { .. }, _)) {
-            // Who still waits for a lock need not; whoever has prepared hears it from the
-            // coordinator.
+            // Requests that wait for a lock are cancelled. A prepared participant receives the
+            // outcome from the coordinating shard.
             others.into_iter().for_each(|(seat, footing)| {
                 self.shards.send(seat, self.request(footing, Ask::Abort))
             });
@@ -175,16 +176,17 @@ impl<S: Shards> Session<S> {
         ended
     }
 
-    /// What is written where, and which schemas are changed where. Every shard that takes part has
-    /// locked something then, so that its leadership is known; or this node has heard of one.
+    /// Returns the writes and the schema changes of each participating shard. The attempt then has
+    /// a lock epoch in every one, or this node knows the shard's leader and term for a one-shot
+    /// commit.
     async fn shares(
         &mut self,
         schemas: &Changed,
         writes: &[Write],
     ) -> Result<(Shares, BTreeMap<ShardId, SchemaChange>), Failure> {
         if !schemas.is_empty() && !self.shards.map().has_one_shard() {
-            // One change at a time: two of them would wait for each other's votes. Its holders are
-            // committing, so that this takes no time to speak of.
+            // One schema change at a time: two of them would wait for each other's votes. The lock
+            // is held only during a commit, so the wait is short.
             self.lock_timeout = None;
             self.read(&KeyRange::point(Key::default()), Lock::Exclusive, false, 1).await?;
         }
@@ -239,9 +241,8 @@ impl<S: Shards> Session<S> {
         }
     }
 
-    /// How a shard is asked to commit in which nothing was asked before, without a lock: if another
-    /// node leads it, in a leadership that is known here. Where it is led here a lock costs no
-    /// trip.
+    /// Returns the one-shot commit of a shard that has received no request so far: if another node
+    /// leads it, in a term that is known here. If this node leads it a lock costs no round trip.
     fn blind_part(&self, shard: ShardId) -> Option<Part> {
         if !self.blindly || self.lock_timeout.is_some() || self.parts.contains_key(&shard) {
             return None;
@@ -261,8 +262,8 @@ impl<S: Shards> Session<S> {
         })
     }
 
-    /// The shards in which schemas change, as far as is known here, and the tables' keys that each
-    /// has.
+    /// Returns the shards in which schemas change, as far as is known here, and the tables' keys in
+    /// each.
     fn changes(&self, schemas: &Changed) -> Changes {
         let mut changes = Changes::new();
         for (schema, range) in schemas
@@ -280,12 +281,13 @@ impl<S: Shards> Session<S> {
         changes
     }
 
-    /// When a change of schemas is to happen in so many shards, the farthest of which answers after
-    /// so long: when all of them have registered it, and know what became of it, or soon after; and
-    /// when those have ended who have voted before. Where there is one shard: at once.
+    /// Returns the timestamp of a schema change in this many shards, the farthest of which answers
+    /// within `farthest_ns`: late enough that all of them have registered the change and know its
+    /// outcome, or will soon, and that transactions that have voted before have ended. With one
+    /// shard: now.
     fn ahead(&self, shards: usize, farthest_ns: u64) -> Timestamp {
         let now = self.shards.node().now().interval;
-        // Those who have voted end after a commit wait, too.
+        // Transactions that have voted end after a commit wait too.
         let wait_ns = 2 * (now.latest - now.earliest);
         let others = shards > 1 || !self.shards.map().has_one_shard();
         let ahead_ns =
@@ -293,8 +295,8 @@ impl<S: Shards> Session<S> {
         Timestamp { nanos: now.latest + ahead_ns, ..Timestamp::ZERO }
     }
 
-    /// Locks a key in each of several shards, which costs no more trips than one. Where nobody
-    /// answers with it in time, or another leads, the usual way is gone.
+    /// Locks a key in each of several shards in one round trip. A shard that did not answer in
+    /// time, or has another leader, is left to the usual path.
     async fn lock_at_once(&mut self, keys: Vec<(ShardId, Key, Lock)>) -> Result<(), Failure> {
         let shards = Arc::clone(&self.shards);
         let mut questions = Vec::new();
@@ -349,11 +351,12 @@ impl<S: Shards> Session<S> {
         let rank = |(shard, writes): &(&ShardId, &Vec<Write>)| {
             (writes.is_empty(), self.shards.map().leader(**shard) != here)
         };
-        let (shard, _) = shares.iter().min_by_key(rank).expect("somebody takes part");
+        let (shard, _) =
+            shares.iter().min_by_key(rank).expect("a commit has a participating shard");
         *shard
     }
 
-    /// Asks a shard's leader to commit, as the only one or as the coordinator of others.
+    /// Sends Commit to a shard's leader, as the only participant or as the coordinating shard.
     async fn commit_at(&self, share: Share, participants: Vec<ShardId>) -> Ended {
         let untold = |outcome| Ended::With(outcome, Spent::default());
         let Share { mut seat, footing, blind, writes, schema } = share;
@@ -367,7 +370,7 @@ impl<S: Shards> Session<S> {
                 Some(Heard::Reply(Reply::Committed { at, spent, .. })) => {
                     return Ended::With(Outcome::Committed { at }, spent);
                 }
-                // It did not begin, and does not; or it lost what it had.
+                // The commit was not admitted, and will not be; or its locks were lost.
                 Some(Heard::Reply(Reply::Aborted { why: Conflict::LeaderChanged, .. }))
                     if blind.is_some() =>
                 {
@@ -388,7 +391,7 @@ impl<S: Shards> Session<S> {
                     }
                     return untold(Outcome::Aborted { why: Conflict::Moved });
                 }
-                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => leader, // It did nothing.
+                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => leader, // It had no effect.
                 Some(Heard::Waits) => {
                     (maybe_heard, until, tries) = (true, self.boot_ns() + PATIENCE_NS, 0);
                     Some(seat.node.0)
@@ -418,16 +421,16 @@ impl<S: Shards> Session<S> {
         }
     }
 
-    /// Who named a leadership was refused.
+    /// Records that a one-shot commit that named a term was refused.
     fn doubt(&self, seat: Seat, blind: Option<Blind>) {
         if let Some(Blind { term, .. }) = blind {
             self.shards.map().doubt_term(seat, term, self.boot_ns());
         }
     }
 
-    /// Asks a participant to prepare, and asks again until the outcome is known: its vote may be
-    /// lost. If it will not be, the coordinator is asked to abort. The first refusal of a
-    /// participant is noted.
+    /// Sends Prepare to a participant and retries until the outcome is known, because the
+    /// participant's vote may be lost. If the participant refuses, this asks the coordinating shard
+    /// to abort. The first refusal of a participant is kept in `refusal`.
     async fn prepare_at(
         &self,
         share: Share,
@@ -437,7 +440,7 @@ impl<S: Shards> Session<S> {
         let Share { mut seat, footing, blind, writes, schema } = share;
         let (shards, (seat_of_coordinator, its_footing, its_blind)) = (&*self.shards, coordinator);
         let term = its_footing.map(|footing| footing.term).or(its_blind.map(|blind| blind.term));
-        let decides = term.expect("invariant: whoever commits names a leadership");
+        let decides = term.expect("invariant: a commit names a leader's term");
         let (mut until, mut tries, mut refused) = (self.boot_ns() + PATIENCE_NS, 0, false);
         loop {
             let (writes, schema) = (writes.clone(), schema.clone());
@@ -465,7 +468,7 @@ impl<S: Shards> Session<S> {
                     if why == Conflict::LeaderChanged {
                         self.doubt(seat, blind);
                     }
-                    let _ = refusal.set(why); // Others may have refused before.
+                    let _ = refusal.set(why); // Another participant may have refused before.
                     (refused, again_ns) = (true, ONE_TRY_NS);
                     Some(seat.node.0)
                 }

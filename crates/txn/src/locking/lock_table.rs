@@ -1,22 +1,22 @@
-//! Who holds what, who waits for whom, and who must give way.
+//! The lock table of one shard: held locks, waiting requests, and wound-wait.
 //!
 //! ```text
-//!   older asks, younger holds      the younger is marked (wounded), the older waits for it
-//!   younger asks, older holds      the younger waits
-//!   a wounded one would wait, waits already, or has asked for nothing for a second      it is aborted
-//!   one that waits in another shard hears of its wound, and aborts itself
+//!   older requests, younger holds      the younger is wounded, the older waits for it
+//!   younger requests, older holds      the younger waits
+//!   a wounded transaction waits, or has requested nothing for a second      it is aborted
+//!   a wounded transaction waits in another shard      its coordinator is notified, and aborts it
 //! ```
 //!
 //! 1. Two transactions never hold conflicting locks on one key.
-//! 2. Nobody overtakes an older waiter whose request conflicts with his: the queue is ordered by
+//! 2. No request overtakes a conflicting request of an older transaction: the queue is ordered by
 //!    age.
-//! 3. Whoever waits for a holder is younger than it, or has wounded it; a wounded holder never
-//!    waits. So no cycle of waits lasts.
-//! 4. A transaction that is tried again keeps its age: of two attempts of one age the later counts
-//!    as the older, because nobody asks any more about the earlier.
-//! 5. A transaction that is committing is not wounded: it waits for no lock any more and ends by
-//!    itself. One that is prepared is not either, but whoever decides is told, because it may wait
-//!    for a lock elsewhere (Trap A.5-10).
+//! 3. A transaction that waits for a holder is younger than the holder, or has wounded it, and a
+//!    wounded holder never waits. So no cycle of waits lasts.
+//! 4. A retried transaction keeps its age. Of two attempts of one age the later counts as the
+//!    older, because its coordinator has given the earlier one up.
+//! 5. A committing transaction is not wounded: it waits for no lock and ends by itself. A prepared
+//!    transaction is not aborted here; its coordinator is notified of the wound, because the
+//!    transaction may wait for a lock elsewhere (Trap A.5-10).
 
 use super::TransactionId;
 use crate::locking::rules;
@@ -30,43 +30,44 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The caller's number for a request that may have to wait.
 pub type Ticket = u64;
 
-/// What became of a request.
+/// The outcome of a request for a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The lock is held.
     Granted(Ticket),
-    /// The transaction must be aborted; it waited, if a ticket is given. Its locks are held until
-    /// it is released.
+    /// The transaction must be aborted. If a ticket is given, that request was waiting. Its locks
+    /// are held until it is released.
     Victim(TransactionId, Option<Ticket>, Conflict),
-    /// It was marked, and does not wait here: if it waits elsewhere, it is to be aborted there.
+    /// The transaction was wounded and does not wait in this shard. If it waits in another one, its
+    /// coordinator must abort it.
     Marked(TransactionId, Conflict),
-    /// A prepared transaction is in an older one's way: its coordinator may still abort it.
+    /// A prepared transaction blocks an older one. Its coordinator may still abort it.
     Wound(TransactionId, Conflict),
 }
 
-/// How far a transaction has come in a shard.
+/// The progress of a transaction in a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
-    /// It may ask for more.
+    /// It may request more locks.
     Open,
-    /// It coordinates, and waits for votes.
+    /// This shard coordinates its commit and waits for votes.
     Collecting,
     /// Its coordinator decides.
     Prepared,
-    /// It ends by itself.
+    /// Its commit is decided; it ends by itself.
     Committing,
 }
 
-/// One line of "who waits for whom".
+/// One waiting request and the transactions that block it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waits {
-    /// Who waits.
+    /// The transaction that waits.
     pub waiter: TransactionId,
-    /// For what.
+    /// The range that it waits to lock.
     pub range: KeyRange,
-    /// How it wants it.
+    /// The mode of the requested lock.
     pub lock: Lock,
-    /// Who is in its way.
+    /// The transactions that block it.
     pub blockers: Vec<TransactionId>,
 }
 
@@ -84,7 +85,7 @@ struct Owner {
     waiting: Option<Request>,
     wounded: Option<Conflict>,
     phase: Phase,
-    /// When it gave a sign of life, and when it asked for something.
+    /// When its coordinator last gave a sign of life, and when it last requested a lock.
     seen_at: u64,
     asked_at: u64,
 }
@@ -108,14 +109,14 @@ impl Owner {
 pub struct LockTable {
     owners: BTreeMap<TransactionId, Owner>,
     points: BTreeMap<Key, Vec<(TransactionId, Lock)>>,
-    /// Locks on more than one key; few.
+    /// Locks on more than one key. There are few.
     ranges: Vec<(KeyRange, TransactionId, Lock)>,
-    /// Who waits, oldest first.
+    /// The waiting transactions, oldest first.
     queue: BTreeSet<Rank>,
 }
 
-/// The order in which transactions give way: the first never does (invariant 4). No two have the
-/// same.
+/// The priority of a transaction: a smaller rank wins (invariant 4). No two transactions have the
+/// same rank.
 type Rank = (Age, Reverse<TransactionId>);
 
 fn conflict(a: Lock, b: Lock) -> bool {
@@ -123,20 +124,22 @@ fn conflict(a: Lock, b: Lock) -> bool {
 }
 
 impl LockTable {
-    /// How long a wounded transaction may ask for nothing before it is aborted.
+    /// The time that a wounded transaction may request nothing before it is aborted.
     pub const IDLE_NS: u64 = 1_000_000_000;
 
-    /// How long a transaction may give no sign of life: its gateway sends one every second. When
-    /// the gateway's node dies, what its transactions had locked stays locked for that long.
+    /// The time without a sign of life after which a transaction expires; its coordinator sends one
+    /// every second. If the coordinator's node fails, the transaction's locks stay held for this
+    /// long.
     pub const EXPIRY_NS: u64 = 4_000_000_000;
 
-    /// Nobody holds anything.
+    /// Returns an empty lock table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for a lock. `Granted` among the verdicts says that it is held; without it and without a
-    /// `Victim` of this transaction, it waits. A transaction asks for one thing at a time.
+    /// Requests a lock. `Granted` among the verdicts means that the lock is held. Without it and
+    /// without a `Victim` of this transaction, the request waits. A transaction has at most one
+    /// waiting request.
     pub fn acquire(
         &mut self,
         now_ns: u64,
@@ -165,7 +168,7 @@ impl LockTable {
         }
         let mut verdicts = Vec::new();
         for blocker in &blockers {
-            let owner = self.owners.get_mut(blocker).expect("a blocker owns something");
+            let owner = self.owners.get_mut(blocker).expect("a blocker is an owner");
             let older = (owner.age, Reverse(*blocker)) < rank;
             if older || owner.phase == Phase::Committing || owner.wounded.is_some() {
                 continue;
@@ -182,25 +185,26 @@ impl LockTable {
                 _ => verdicts.push(Verdict::Victim(*blocker, waited, why)),
             }
         }
-        self.owners.get_mut(&who).expect("just seen").waiting = Some(request);
+        self.owners.get_mut(&who).expect("the owner was just entered").waiting = Some(request);
         self.queue.insert(rank);
         verdicts
     }
 
-    /// Whether a transaction that asked for this lock would have to wait.
+    /// True if a transaction that requested this lock would have to wait.
     pub fn would_wait(&self, who: TransactionId, age: Age, range: &KeyRange, lock: Lock) -> bool {
         let request = Request { ticket: 0, range: range.clone(), lock };
         !self.holds(who, &request) && !self.blockers((age, Reverse(who)), &request).is_empty()
     }
 
-    /// A sign of life.
+    /// Records a sign of life of a transaction.
     pub fn touch(&mut self, now_ns: u64, who: TransactionId) {
         if let Some(owner) = self.owners.get_mut(&who) {
             owner.seen_at = now_ns;
         }
     }
 
-    /// It does not want any more what it waits for; what it holds it keeps. Says who goes on.
+    /// Cancels the transaction's waiting request; it keeps the locks that it holds. Returns the
+    /// requests that are granted by this.
     pub fn withdraw(&mut self, who: TransactionId) -> Vec<Verdict> {
         let Some(owner) = self.owners.get_mut(&who) else { return Vec::new() };
         if owner.waiting.take().is_some() {
@@ -209,19 +213,20 @@ impl LockTable {
         self.wake()
     }
 
-    /// From now on it waits for nothing any more and is not wounded.
+    /// Marks the transaction as committing: it requests no more locks and is not wounded.
     pub fn committing(&mut self, who: TransactionId) {
         self.enter(who, Phase::Committing);
     }
 
-    /// It waits for votes; wounded before, it is to be aborted for this.
+    /// Marks the transaction as waiting for votes. Returns the wound if it was wounded before: the
+    /// caller must abort it.
     pub fn collecting(&mut self, who: TransactionId) -> Option<Conflict> {
         self.enter(who, Phase::Collecting);
         self.owners.get(&who).and_then(|owner| owner.wounded.clone())
     }
 
-    /// It holds what it holds until its coordinator has decided. Wounded before, the coordinator is
-    /// to be told of this.
+    /// Marks the transaction as prepared: its locks are held until its coordinator has decided.
+    /// Returns the wound if it was wounded before: the caller must notify the coordinator.
     pub fn prepared(&mut self, who: TransactionId) -> Option<Conflict> {
         self.enter(who, Phase::Prepared);
         self.owners.get(&who).and_then(|owner| owner.wounded.clone())
@@ -233,7 +238,7 @@ impl LockTable {
         }
     }
 
-    /// What a transaction holds.
+    /// Returns the locks that a transaction holds.
     pub fn held(&self, who: TransactionId) -> Vec<(KeyRange, Lock)> {
         let points = self.owners.get(&who).into_iter().flat_map(|owner| &owner.points);
         let lock = |key: &Key| {
@@ -244,8 +249,8 @@ impl LockTable {
         points.chain(ranges.map(|(range, _, lock)| (range.clone(), *lock))).collect()
     }
 
-    /// A prepared transaction's locks, as its record in the log has them. They conflict with
-    /// nobody's: they were held together before.
+    /// Restores a prepared transaction's locks from its log record. They conflict with no other
+    /// prepared transaction's locks: all were held at the same time before.
     pub fn restore(
         &mut self,
         now_ns: u64,
@@ -259,7 +264,7 @@ impl LockTable {
         }
     }
 
-    /// Prepared transactions that are in older ones' way: their coordinators are told again.
+    /// Returns the wounded prepared transactions, whose coordinators are notified again.
     pub fn wounded_prepared(&self) -> Vec<(TransactionId, Conflict)> {
         let wounded = |(who, owner): (&TransactionId, &Owner)| {
             owner.wounded.clone().filter(|_| owner.phase == Phase::Prepared).map(|why| (*who, why))
@@ -267,7 +272,8 @@ impl LockTable {
         self.owners.iter().filter_map(wounded).collect()
     }
 
-    /// Gives up everything that a transaction holds or waits for; says who goes on.
+    /// Releases everything that a transaction holds or waits for. Returns the requests that are
+    /// granted by this.
     pub fn release(&mut self, who: TransactionId) -> Vec<Verdict> {
         let Some(owner) = self.owners.remove(&who) else { return Vec::new() };
         if owner.waiting.is_some() {
@@ -285,8 +291,8 @@ impl LockTable {
         self.wake()
     }
 
-    /// Wounded transactions that asked for nothing for a second, and any that gave none for
-    /// [`EXPIRY_NS`](Self::EXPIRY_NS).
+    /// Returns the wounded transactions that requested nothing for a second, and every transaction
+    /// that gave no sign of life for [`EXPIRY_NS`](Self::EXPIRY_NS).
     pub fn idle_victims(&self, now_ns: u64) -> Vec<Verdict> {
         let idle = |(who, owner): (&TransactionId, &Owner)| {
             let silent_for = now_ns.saturating_sub(owner.seen_at);
@@ -301,34 +307,37 @@ impl LockTable {
         self.owners.iter().filter_map(idle).collect()
     }
 
-    /// Nobody holds or wants anything.
+    /// True if no transaction holds or requests a lock.
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
 
-    /// Those that are not on their way to an outcome: they can still be aborted here.
+    /// Returns the transactions whose commit has not begun: the leader can still abort them.
     pub fn open(&self) -> impl Iterator<Item = TransactionId> + '_ {
         self.owners.iter().filter(|(_, owner)| owner.phase == Phase::Open).map(|(who, _)| *who)
     }
 
-    /// Everybody who holds or wants something.
+    /// Returns every transaction that holds or requests a lock.
     pub fn owners(&self) -> impl Iterator<Item = TransactionId> + '_ {
         self.owners.keys().copied()
     }
 
-    /// Who waits for whom.
+    /// Returns every waiting request with its blockers, oldest first.
     pub fn waits(&self) -> Vec<Waits> {
         let line = |rank: &Rank| {
             let waiter = &rank.1.0;
-            let request = self.owners[waiter].waiting.as_ref().expect("who queues waits");
+            let request = self.owners[waiter]
+                .waiting
+                .as_ref()
+                .expect("a queued transaction has a waiting request");
             let blockers = self.blockers(*rank, request);
             Waits { waiter: *waiter, range: request.range.clone(), lock: request.lock, blockers }
         };
         self.queue.iter().map(line).collect()
     }
 
-    /// Whether a transaction holds at least this already: it need not queue behind those who wait
-    /// for it to end.
+    /// True if a transaction holds at least this lock already. It need not queue behind requests
+    /// that wait for it to end.
     fn holds(&self, who: TransactionId, request: &Request) -> bool {
         let point = request.range.as_point().and_then(|key| self.points.get(key));
         point.is_some_and(|holders| {
@@ -352,7 +361,11 @@ impl LockTable {
                     Some((_, held)) => *held = request.lock.max(*held),
                     None => {
                         holders.push((who, request.lock));
-                        self.owners.get_mut(&who).expect("it asks").points.push(key.clone());
+                        self.owners
+                            .get_mut(&who)
+                            .expect("a requesting transaction is an owner")
+                            .points
+                            .push(key.clone());
                     }
                 }
             }
@@ -361,8 +374,8 @@ impl LockTable {
         }
     }
 
-    /// Who is in the way: holders of conflicting locks, and older waiters who want something that
-    /// conflicts.
+    /// Returns the transactions that block a request: holders of conflicting locks, and older
+    /// transactions that wait for a conflicting lock.
     fn blockers(&self, rank: Rank, request: &Request) -> Vec<TransactionId> {
         let (mut blockers, who) = (Vec::new(), rank.1.0);
         let mut add = |holder: TransactionId| {
@@ -397,7 +410,10 @@ impl LockTable {
             }
         }
         for (_, Reverse(waiter)) in self.queue.range(..rank) {
-            let wanted = self.owners[waiter].waiting.as_ref().expect("who queues waits");
+            let wanted = self.owners[waiter]
+                .waiting
+                .as_ref()
+                .expect("a queued transaction has a waiting request");
             if conflict(wanted.lock, request.lock) && wanted.range.overlaps(&request.range) {
                 add(*waiter);
             }
@@ -405,16 +421,19 @@ impl LockTable {
         blockers
     }
 
-    /// Grants what can be granted now, oldest first.
+    /// Grants every waiting request that is no longer blocked, oldest first.
     fn wake(&mut self) -> Vec<Verdict> {
         let mut verdicts = Vec::new();
         let queue: Vec<Rank> = self.queue.iter().copied().collect();
         for rank in queue {
             let who = rank.1.0;
-            let request = self.owners[&who].waiting.clone().expect("who queues waits");
+            let request = self.owners[&who]
+                .waiting
+                .clone()
+                .expect("a queued transaction has a waiting request");
             if self.blockers(rank, &request).is_empty() {
                 self.queue.remove(&rank);
-                self.owners.get_mut(&who).expect("who queues asks").waiting = None;
+                self.owners.get_mut(&who).expect("a queued transaction is an owner").waiting = None;
                 self.hold(who, &request);
                 verdicts.push(Verdict::Granted(request.ticket));
             }

@@ -1,4 +1,4 @@
-//! What a coordinator and a leader say to each other.
+//! Requests and responses between a coordinator and a leader.
 
 use crate::{Age, Conflict, Lock, SchemaChange, SchemaVersion, TransactionId};
 use meridian_clock::Timestamp;
@@ -6,33 +6,33 @@ use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
 use minicbor::{Decode, Encode};
 
-/// What an attempt's locks stand on: one birth of it in one leadership. Locks of another leadership
-/// are void (Trap A.5-7); so are those of another birth: the attempt had ended, and an old question
-/// of it that came late began it anew.
+/// The lock epoch: the leader term and the admission id under which a transaction's locks were
+/// taken. Locks of another term are void (Trap A.5-7). Locks of another admission are void too: the
+/// attempt had ended, and a delayed request of it began it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Footing {
-    /// The leadership.
+    /// The leader's term.
     #[n(0)]
     pub term: u64,
-    /// Its own number for the attempt; 0 for whom nothing is locked.
+    /// The admission id that the leader gave the attempt; 0 if it has no locks.
     #[n(1)]
     pub birth: u64,
 }
 
-/// What an attempt names that has locked nothing in a shard, and asks to commit or to prepare there
-/// in one trip: it has no footing there. In that leadership it begins once, by that time, or never;
-/// in any other it never begins.
+/// The condition of a one-shot commit: an attempt without locks in a shard commits or prepares
+/// there in one round trip, without a lock epoch. In this term the leader admits it at most once
+/// and not after `by`; in any other term never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Blind {
-    /// The leadership of which its gateway has heard.
+    /// The leader's term, as far as the coordinator's node knows.
     #[n(0)]
     pub term: u64,
-    /// Not after this, nanoseconds since the epoch.
+    /// The deadline, nanoseconds since the epoch.
     #[n(1)]
     pub by: u64,
 }
 
-/// A coordinator's question.
+/// A coordinator's request to a leader.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Request {
     /// The attempt.
@@ -41,161 +41,165 @@ pub struct Request {
     /// Its age.
     #[n(1)]
     pub age: Age,
-    /// The number of the question; its answer bears it.
+    /// The request id, which the response repeats.
     #[n(2)]
     pub id: u64,
-    /// What the answer to the attempt's first question stood on; none before that.
+    /// The lock epoch in the response to the attempt's first request to this shard; none before
+    /// that response.
     #[n(3)]
     pub footing: Option<Footing>,
-    /// The question.
+    /// The operation.
     #[n(4)]
     pub ask: Ask,
-    /// What the attempt was planned for, as far as it has come.
+    /// The schema versions that the attempt's statements were planned for so far.
     #[n(5)]
     #[cbor(default)]
     pub planned: Vec<SchemaVersion>,
-    /// Of a commit or a prepare by an attempt that has locked nothing here.
+    /// Set for a commit or prepare by an attempt without locks in this shard.
     #[n(6)]
     pub blind: Option<Blind>,
 }
 
 impl Request {
-    /// By an attempt that has locked nothing and was planned for nothing.
+    /// Returns a request of an attempt without locks and without planned schema versions.
     pub fn plain(transaction: TransactionId, age: Age, id: u64, ask: Ask) -> Request {
         Request { transaction, age, id, footing: None, ask, planned: Vec::new(), blind: None }
     }
 }
 
-/// What is asked.
+/// The operation that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Ask {
-    /// Lock a range, then read it.
+    /// Locks a range, then reads it.
     #[n(0)]
     Read {
-        /// What to lock and read.
+        /// The range to lock and read.
         #[n(0)]
         range: KeyRange,
-        /// How.
+        /// The lock mode.
         #[n(1)]
         lock: Lock,
-        /// From its end backwards.
+        /// Reads from the end of the range backwards.
         #[n(2)]
         reverse: bool,
-        /// At most so many rows.
+        /// The maximum number of rows.
         #[n(3)]
         limit_rows: u32,
-        /// What the session calls itself, with an attempt's first question to a shard.
+        /// The session's `application_name`; sent with an attempt's first request to a shard.
         #[n(4)]
         application: Option<String>,
-        /// Tell when each row was committed.
+        /// Returns the commit timestamp of each row too.
         #[n(5)]
         #[cbor(default)]
         versions: bool,
-        /// Answer [`Reply::Locked`] instead of waiting for the lock.
+        /// Answers [`Reply::Locked`] instead of waiting for the lock.
         #[n(6)]
         #[cbor(default)]
         nowait: bool,
     },
-    /// Commit these writes.
+    /// Commits these writes.
     #[n(1)]
     Commit {
-        /// Each key once.
+        /// The writes; each key occurs once.
         #[n(0)]
         writes: Vec<Write>,
-        /// Other shards that the attempt has locked something in, and that have been asked to
-        /// prepare: this one coordinates.
+        /// The other shards in which the attempt has locks. They have been sent Prepare; the shard
+        /// that receives this coordinates.
         #[n(1)]
         #[cbor(default)]
         participants: Vec<ShardId>,
-        /// The schemas that it changes here.
+        /// The schemas that the attempt changes in this shard.
         #[n(2)]
         schema: Option<SchemaChange>,
     },
-    /// Forget the attempt.
+    /// Aborts the attempt.
     #[n(2)]
     Abort,
-    /// Read without a lock, at a timestamp, or at one that the leader chooses.
+    /// Reads without a lock, at a given timestamp or at one that the leader chooses.
     #[n(3)]
     Snapshot {
-        /// The timestamp; none asks for everything that was acknowledged before now.
+        /// The timestamp; none reads everything that was acknowledged before the request.
         #[n(0)]
         at: Option<Timestamp>,
-        /// What to read.
+        /// The range to read.
         #[n(1)]
         range: KeyRange,
-        /// From its end backwards.
+        /// Reads from the end of the range backwards.
         #[n(2)]
         reverse: bool,
-        /// At most so many rows.
+        /// The maximum number of rows.
         #[n(3)]
         limit_rows: u32,
-        /// Tell when each row was committed.
+        /// Returns the commit timestamp of each row too.
         #[n(4)]
         #[cbor(default)]
         versions: bool,
-        /// The transaction reads nowhere else (§4.1.4), as far as it has said.
+        /// Set for a single-shard read: the range outside which the transaction reads nothing, as
+        /// far as it has declared (§4.1.4).
         #[n(6)]
         scope: Option<KeyRange>,
     },
-    /// The attempt lives on; not answered.
+    /// Keeps the attempt alive. Not answered.
     #[n(4)]
     KeepAlive,
-    /// The attempt does not want any more what it waits for, and keeps what it holds; not answered.
+    /// Cancels the attempt's waiting lock request; its locks are kept. Not answered.
     #[n(5)]
     Withdraw,
-    /// Prepare to commit these writes, or none if the attempt has only read here; the coordinator
-    /// hears what comes of it (§4.2.1).
+    /// Prepares these writes, or none if the attempt has only read in this shard. The leader sends
+    /// its vote to the coordinator (§4.2.1).
     #[n(6)]
     Prepare {
-        /// Each key once.
+        /// The writes; each key occurs once.
         #[n(0)]
         writes: Vec<Write>,
-        /// Whose group decides.
+        /// The replica of the group whose log decides.
         #[n(1)]
         coordinator: Seat,
-        /// The schemas that it changes here.
+        /// The schemas that the attempt changes in this shard.
         #[n(2)]
         schema: Option<SchemaChange>,
-        /// How the coordinator was asked, if the attempt has locked nothing there.
+        /// The condition of the one-shot commit at the coordinator, if the attempt has no locks
+        /// there.
         #[n(3)]
         blind: Option<Blind>,
-        /// The term of the leadership that is asked to decide: in another one the transaction is
-        /// never committed.
+        /// The term of the leader that is asked to decide. In another term the transaction is never
+        /// committed.
         #[n(4)]
         #[cbor(default)]
         decides: u64,
     },
-    /// From a key on this shard's keys become another shard's. Asked again after it was done, it is
-    /// done.
+    /// Splits the shard: from a key on, its keys become another shard's. A repeated request
+    /// succeeds if the split is done.
     #[n(7)]
     Split {
-        /// The first key of the other shard.
+        /// The first key of the new shard.
         #[n(0)]
         at: Key,
-        /// Its number, which nobody else was given.
+        /// The id of the new shard, which no other shard has.
         #[n(1)]
         shard: ShardId,
     },
-    /// These are to be the members of the shard's group. Asked again until it is done, or refused.
+    /// Changes the members of the shard's group. The request is repeated until the change is done
+    /// or refused.
     #[n(8)]
     Members(#[n(0)] Members),
-    /// The timestamp of the newest commit that wrote into a range, or a later one at which it can
-    /// be read as of now (§4.2.2).
+    /// Returns a timestamp at or above every acknowledged commit that wrote into a range, at which
+    /// the range can be read as of now (§4.2.2).
     #[n(9)]
     LastTs {
-        /// What is to be read.
+        /// The range to read.
         #[n(0)]
         range: KeyRange,
     },
 }
 
-/// Who is to be in a group.
+/// The members that a group is to have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Members {
-    /// Whose votes count.
+    /// Voters.
     #[n(0)]
     pub voters: Vec<NodeId>,
-    /// Who is sent everything and has no vote.
+    /// Members that receive the log and have no vote.
     #[n(1)]
     pub learners: Vec<NodeId>,
     /// Voters that keep the log and no versions.
@@ -203,7 +207,7 @@ pub struct Members {
     pub witnesses: Vec<NodeId>,
 }
 
-/// A shard's member at a node.
+/// The id of a replica: a shard and a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Seat {
     /// The shard.
@@ -214,27 +218,27 @@ pub struct Seat {
     pub node: NodeId,
 }
 
-/// Where the time of a commit went at its leader.
+/// The time that a commit took at its leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Spent {
-    /// From the timestamp to agreement: a quorum has it on disk.
+    /// From the assignment of the timestamp until a quorum had the commit on disk.
     #[n(0)]
     pub replication_ns: u64,
-    /// From agreement until the timestamp had surely passed.
+    /// From then until the timestamp had surely passed: the commit wait.
     #[n(1)]
     pub commit_wait_ns: u64,
 }
 
-/// The answer to the request with this number.
+/// A leader's response.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Reply {
-    /// What was read.
+    /// The rows that were read.
     #[n(0)]
     Rows {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
-        /// What the attempt's locks stand on.
+        /// The attempt's lock epoch.
         #[n(1)]
         footing: Footing,
         /// The snapshot that was read.
@@ -243,67 +247,67 @@ pub enum Reply {
         /// The rows.
         #[n(3)]
         rows: Vec<(Key, Value)>,
-        /// What is left.
+        /// The part of the range that was not read yet.
         #[n(4)]
         rest: Option<KeyRange>,
-        /// When each of the rows was committed, in the same order, if that was asked for.
+        /// When each row was committed, in the order of `rows`, if the request asked for it.
         #[n(5)]
         #[cbor(default)]
         committed_at: Vec<Timestamp>,
     },
-    /// It is committed and surely past.
+    /// The transaction is committed, and its timestamp has surely passed.
     #[n(1)]
     Committed {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
         /// The commit timestamp.
         #[n(1)]
         at: Timestamp,
-        /// Where its time went.
+        /// The time that the commit took.
         #[n(2)]
         #[cbor(default)]
         spent: Spent,
     },
-    /// It is aborted; nothing of it happened.
+    /// The transaction is aborted; none of its writes took effect.
     #[n(2)]
     Aborted {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
-        /// Why.
+        /// The reason.
         #[n(1)]
         why: Conflict,
     },
-    /// Its fate is not known here: leadership was lost while the commit was being agreed on.
+    /// The outcome is not known here: leadership was lost while the commit was being agreed on.
     #[n(3)]
     Unknown {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
     },
-    /// Ask another; maybe this one.
+    /// This replica does not lead; `leader` may.
     #[n(4)]
     NotLeader {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
         /// The leader's node, as far as is known.
         #[n(1)]
         leader: Option<u32>,
     },
-    /// The question was asked before and waits here for a lock, or to be agreed on: its answer
-    /// comes.
+    /// The request was received before and waits for a lock or for agreement. Its response will
+    /// follow.
     #[n(5)]
     Waiting {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
     },
-    /// The snapshot is older than what is kept.
+    /// The snapshot is older than the versions that are kept.
     #[n(6)]
     BelowHorizon {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
         /// The oldest timestamp that can be read.
@@ -313,81 +317,80 @@ pub enum Reply {
     /// The leader's store cannot be read.
     #[n(7)]
     Broken {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
         /// The file, and what is wrong with it.
         #[n(1)]
         what: String,
     },
-    /// It is prepared, or has voted: the coordinator decides.
+    /// The transaction is prepared, or has voted: the coordinator decides.
     #[n(8)]
     Prepared {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
     },
-    /// An older transaction wants what this one holds: whatever it waits for elsewhere, it aborts
-    /// itself. Not an answer to a question.
+    /// An older transaction requests a lock of this one: its coordinator aborts it if it waits
+    /// anywhere. Not the response to a request.
     #[n(10)]
     Wounded {
-        /// By whom, and where.
+        /// The older transaction, and the key.
         #[n(0)]
         why: Conflict,
     },
-    /// What is asked for cannot be; nothing of it was done.
+    /// The request cannot be served; it had no effect.
     #[n(11)]
     Refused {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
-        /// Why, and what would do.
+        /// The reason, and what to do.
         #[n(1)]
         why: String,
     },
-    /// Everything that was acknowledged and wrote into the range lies at or below.
+    /// A timestamp at or above every acknowledged commit that wrote into the range.
     #[n(12)]
     LastTs {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
         /// The timestamp.
         #[n(1)]
         at: Timestamp,
     },
-    /// Nothing comes of this question, which was asked blindly, and too late: what became of an
-    /// earlier one is not known here.
+    /// A one-shot commit arrived too late and has no effect. The outcome of an earlier copy of it
+    /// is not known here.
     #[n(13)]
     TooLate {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
     },
-    /// The lock was not free, and the request was not to wait for it. What the attempt holds it
-    /// keeps.
+    /// The lock is not free, and the request was not to wait. The attempt keeps its locks.
     #[n(14)]
     Locked {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
-        /// What the attempt's locks stand on.
+        /// The attempt's lock epoch.
         #[n(1)]
         footing: Footing,
     },
-    /// These keys are another shard's.
+    /// The keys belong to another shard.
     #[n(9)]
     Moved {
-        /// The question.
+        /// The request id.
         #[n(0)]
         id: u64,
-        /// From which key on they are whose, as far as is known here.
+        /// The first key that belongs to the other shard, and that shard, as far as is known here.
         #[n(1)]
         to: Option<(Key, ShardId)>,
     },
 }
 
 impl Reply {
-    /// The question that is answered.
+    /// Returns the id of the request that is answered; 0 for [`Reply::Wounded`].
     pub fn id(&self) -> u64 {
         match self {
             Reply::Rows { id, .. }
@@ -408,7 +411,7 @@ impl Reply {
         }
     }
 
-    /// What is said of a read that the store refused.
+    /// Returns the response to a read that the store refused.
     pub fn refused(id: u64, error: StoreError) -> Reply {
         match error {
             StoreError::BelowHorizon { oldest } => Reply::BelowHorizon { id, oldest },

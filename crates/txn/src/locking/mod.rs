@@ -1,8 +1,8 @@
 //! Two-phase locking at a leader, with wound-wait over key ranges (Spanner §4.2.1).
 //!
-//! Reads take locks at the leader; writes are buffered at the coordinator and arrive with the
-//! commit, which locks them exclusively before a timestamp is drawn. Deadlocks cannot last, because
-//! only older transactions make younger ones give way.
+//! Reads take locks at the leader. Writes are buffered at the coordinator and arrive with the
+//! commit, which locks them exclusively before the leader assigns a timestamp. Deadlocks cannot
+//! last, because only an older transaction wounds a younger one.
 
 mod committing;
 mod gateway;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The number of an attempt, and of its request. Pauses have numbers of their own.
 pub type RequestKey = (u64, u64);
 
-/// Wakes a coordinator, with what it hears; dropped, if it hears nothing.
+/// Wakes a coordinator with the result of its request; `None` if no response came.
 pub type Woken<W> = (W, Option<Heard>);
 
 /// Requests without a response. A `W` wakes the coordinator of one.
@@ -26,7 +26,7 @@ struct Waiting<W> {
     node: NodeId,
     /// By the boot clock, in nanoseconds.
     until_ns: u64,
-    /// The node said that it has the request.
+    /// True if the node answered that it has the request.
     is_there: bool,
 }
 
@@ -42,14 +42,14 @@ impl<W> PendingRequests<W> {
         self.waiting.insert(key, Waiting { waker, node, until_ns, is_there: false });
     }
 
-    /// Removes a request: its coordinator hears nothing.
+    /// Removes a request. Its coordinator is woken without a response.
     pub fn remove(&mut self, key: RequestKey) -> Option<Woken<W>> {
         self.waiting.remove(&key).map(|waiting| (waiting.waker, None))
     }
 
-    /// Takes a response for an attempt. An attempt that is wounded hears that at once, whatever it
-    /// waits for, if it `holds` locks and is not committing: a commit is not requested twice, as
-    /// its outcome may be forgotten by then.
+    /// Handles a response for an attempt. A wounded attempt is notified at once, whatever it waits
+    /// for, if it `holds` locks and is not committing: a commit is not resent, because its outcome
+    /// may be forgotten by then.
     pub fn respond(&mut self, number: u64, reply: Reply, holds: bool) -> Vec<Woken<W>> {
         match reply {
             Reply::Wounded { .. } if !holds && !broken(rules::WOUNDS_COMMITS) => Vec::new(),
@@ -77,13 +77,13 @@ impl<W> PendingRequests<W> {
         self.waiting.remove(&key).map(|waiting| (waiting.waker, Some(heard)))
     }
 
-    /// The time of a request is over: its coordinator hears whether the node has the request.
+    /// Ends a request whose time is over. Its coordinator learns whether the node has the request.
     pub fn expire(&mut self, key: RequestKey) -> Option<Woken<W>> {
         let waiting = self.waiting.remove(&key)?;
         Some((waiting.waker, waiting.is_there.then_some(Heard::Waits)))
     }
 
-    /// Expires what is late, and removes requests to nodes that cannot be reached.
+    /// Ends requests whose time is over, and removes requests to nodes that cannot be reached.
     pub fn sweep(&mut self, now_ns: u64, reaches: impl Fn(NodeId) -> bool) -> Vec<Woken<W>> {
         let is_late = |waiting: &Waiting<W>| waiting.until_ns <= now_ns;
         let gone = self.waiting.iter().filter(|(_, one)| is_late(one) || !reaches(one.node));

@@ -8,47 +8,48 @@ use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
 use parking_lot::Mutex;
 use std::future::Future;
 
-/// What readers of a node may do by themselves: read at `through`, and check afterwards that
-/// `now.latest < until`. Where the database has several shards that is the present only if the
-/// member is `quiet`, and takes no step meanwhile that is not shown yet.
+/// The read lease of a shard at this node: a reader may read at `through` without asking the
+/// leader, and must check afterwards that `now.latest < until`. If the database has several shards,
+/// that is the present only if the member is `quiet` and takes no step meanwhile that is not
+/// visible yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readable {
     /// Everything at or below is visible, and nothing more will appear there.
     pub through: Timestamp,
-    /// The end of the lease, nanoseconds since the epoch; 0 when this member does not lead, or has
-    /// to be asked for other reasons.
+    /// The end of the lease, nanoseconds since the epoch; 0 if this member does not lead, or if
+    /// readers must ask it for another reason.
     pub until: u64,
-    /// This member leads, and serves.
+    /// True if this member leads and serves.
     pub leads: bool,
-    /// No commit is under way: of this shard alone, `through` is as good as the present.
+    /// True if no commit is under way: within this shard, `through` is as good as the present.
     pub quiet: bool,
-    /// Whoever leads: everything at or below is installed here and was shown by a leader, so that a
-    /// snapshot of it is right for ever.
+    /// The closed timestamp: at or below it everything is installed here and was visible at a
+    /// leader. A snapshot there is right for ever, whichever member leads.
     pub closed: Timestamp,
 }
 
 impl Readable {
-    /// Whether the lease holds, by a reading that was sampled after the slot was loaded.
+    /// True if the lease holds, by a reading that was sampled after the slot was loaded.
     pub fn holds(&self, now: Reading) -> bool {
         now.health == Health::Good && now.interval.latest < self.until
     }
 }
 
-/// What a session hears.
+/// The result of a request that a coordinator sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The node has the question, and will answer: ask again.
+    /// The node has the request and will answer: the coordinator retries.
     Waits,
-    /// The leader's answer.
+    /// The leader's response.
     Reply(Reply),
-    /// Not an answer: somewhere else an older transaction wants what this one holds.
+    /// Not a response: in another shard an older transaction requests a lock of this one.
     Wounded(Conflict),
-    /// The leader is here: read at this timestamp, and believe it only if `now.latest` is below the
-    /// deadline afterwards.
+    /// The leader is on this node: the coordinator reads at this timestamp, and uses the result
+    /// only if `now.latest` is below the deadline afterwards.
     Read {
-        /// What the attempt's locks stand on.
+        /// The attempt's lock epoch.
         footing: Footing,
-        /// The snapshot.
+        /// The timestamp to read at.
         at: Timestamp,
         /// The end of the lease.
         deadline: Option<u64>,

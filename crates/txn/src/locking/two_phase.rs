@@ -1,18 +1,18 @@
-//! What the leaders of a transaction's shards say to each other (Spanner §4.2.1).
+//! Messages between the leaders of a transaction's shards (Spanner §4.2.1).
 //!
 //! ```text
 //!   participant                         coordinator
 //!   prepared in its log ── Vote ──────▶ all votes: commit_at above them, agreed, commit wait
 //!        outcome in its log ◀── Decided ──┘
-//!                           ── Ended ──▶ nobody has to ask any more: forgotten
+//!                           ── Ended ──▶ no participant will ask any more: forgotten
 //! ```
 //!
-//! Terms, not leases, say whose word counts, so that a clock that lies breaks no transaction apart.
-//! A transaction is decided in one leadership of the coordinator's group, or never (`decides`): one
-//! of an earlier term does not know of it. And what was prepared in one leadership of a participant
-//! (`voted_in`) every later one has in its log.
+//! Terms, not leases, tell whether a message counts, so that a wrong clock breaks no transaction's
+//! atomicity. A transaction is decided in one term of the coordinator's group, or never
+//! (`decides`): a leader of an earlier term does not know of it. A transaction that was prepared in
+//! one term of a participant's group (`voted_in`) is in the log of every later leader.
 //!
-//! Whoever waits asks or tells again every second, and so does his successor.
+//! A leader that waits repeats its message every second, and so does its successor.
 
 use super::{Blind, TransactionId};
 use crate::Conflict;
@@ -20,30 +20,30 @@ use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use minicbor::{Decode, Encode};
 
-/// Said between leaders.
+/// A message between leaders.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Between {
-    /// To the coordinator; repeated, it asks what became of the transaction.
+    /// To the coordinator. Repeated, it asks for the outcome of the transaction.
     #[n(0)]
     Vote {
-        /// On what.
+        /// The transaction.
         #[n(0)]
         transaction: TransactionId,
-        /// Who votes.
+        /// The shard that votes.
         #[n(1)]
         shard: ShardId,
-        /// How.
+        /// The vote.
         #[n(2)]
         vote: Vote,
-        /// How the coordinator was asked, if the attempt has locked nothing there: then its commit
-        /// may be on the way.
+        /// The condition of the one-shot commit at the coordinator, if the attempt has no locks
+        /// there. Its commit may then still be on the way.
         #[n(3)]
         blind: Option<Blind>,
-        /// The leadership of the coordinator's group that decides, or none ever.
+        /// The only term of the coordinator's group that may decide to commit.
         #[n(4)]
         #[cbor(default)]
         decides: u64,
-        /// The leadership of the participant's group that votes.
+        /// The term of the participant's group that votes.
         #[n(5)]
         #[cbor(default)]
         voted_in: u64,
@@ -51,43 +51,45 @@ pub enum Between {
     /// To a participant.
     #[n(1)]
     Decided {
-        /// On what.
+        /// The transaction.
         #[n(0)]
         transaction: TransactionId,
-        /// When it committed, which is surely past; none if it is aborted for good.
+        /// The commit timestamp, which has surely passed; none if the transaction is aborted for
+        /// good.
         #[n(1)]
         at: Option<Timestamp>,
-        /// The leadership of the participant's group that voted: one of an earlier term does not
+        /// The term of the participant's group that voted. A leader of an earlier term does not
         /// know what is prepared there.
         #[n(2)]
         #[cbor(default)]
         voted_in: u64,
     },
-    /// To the coordinator: the participant's log has the outcome, and will never ask again.
+    /// To the coordinator: the participant's log has the outcome, and the participant will not ask
+    /// again.
     #[n(2)]
     Ended {
-        /// Of which.
+        /// The transaction.
         #[n(0)]
         transaction: TransactionId,
-        /// Where.
+        /// The participant's shard.
         #[n(1)]
         shard: ShardId,
     },
     /// To the coordinator: an older transaction waits for this one (Trap A.5-10).
     #[n(3)]
     Wound {
-        /// Which is to give way.
+        /// The transaction that is to give way.
         #[n(0)]
         transaction: TransactionId,
-        /// To whom, and where.
+        /// The older transaction, and the key.
         #[n(1)]
         why: Conflict,
     },
-    /// To a participant that was only read and asks whether its promise is still needed: it is, for
-    /// longer.
+    /// To a participant that was only read and asks whether its promise is still needed: the
+    /// promise is needed for longer.
     #[n(4)]
     Undecided {
-        /// Of which.
+        /// The transaction.
         #[n(0)]
         transaction: TransactionId,
     },
@@ -96,32 +98,32 @@ pub enum Between {
 /// A participant's vote.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Vote {
-    /// It is prepared: the commit timestamp is above this one.
+    /// The participant is prepared: the commit timestamp must be above `at`.
     #[n(0)]
     Prepared {
         /// The prepare timestamp.
         #[n(0)]
         at: Timestamp,
-        /// A schema that it was planned for may be another from this timestamp on: the commit
-        /// timestamp is below.
+        /// From this timestamp on a schema may differ from the version that the transaction was
+        /// planned for: the commit timestamp must be below.
         #[n(1)]
         below: Timestamp,
     },
-    /// It was only read, and its locks hold for a while (Trap A.5-8).
+    /// The participant was only read, and its locks hold for a while (Trap A.5-8).
     #[n(1)]
     Read {
-        /// What was read is what stood here.
+        /// The values that were read are current through this timestamp.
         #[n(0)]
         through: Timestamp,
-        /// Whoever leads the shard issues above this, once the locks are gone: the commit timestamp
-        /// is below.
+        /// Once the locks are gone, every leader of the shard issues timestamps above this: the
+        /// commit timestamp must be below.
         #[n(1)]
         below: Timestamp,
     },
-    /// It will not be prepared.
+    /// The participant will not prepare.
     #[n(2)]
     No {
-        /// Why.
+        /// The reason.
         #[n(0)]
         why: Conflict,
     },

@@ -1,18 +1,18 @@
-//! Keys and ranges over which transactions of a node were refused of late, and the turns in which
-//! they are taken.
+//! Keys and ranges over which transactions of a node were refused lately, and their turns.
 //!
 //! ```text
-//!   refused over {a1, a3}       a1 ─┐               the next transaction that reads a3, or writes between
-//!                               a3 ─┼─▶ turn "a1"   c and d, takes the turn "a1" before it goes on
+//!   refused over {a1, a3}       a1 ─┐
+//!                               a3 ─┼─▶ turn "a1"
 //!     and a scan of [c, d)   [c, d) ─┘
 //! ```
 //!
-//! Keys over which one transaction was refused share a turn, which is named after the first of
-//! them, so that a transaction takes one turn at most and sessions do not wait for one another in a
-//! circle. Nodes remember different keys; since the first key names the turn, they come to agree
-//! while keys stay contested.
+//! The next transaction that reads a3, or writes between c and d, takes the turn "a1" before it
+//! proceeds. Keys over which one transaction was refused share a turn, which is named after the
+//! first of them. So a transaction takes one turn at most, and transactions do not wait for each
+//! other in a circle. Nodes remember different keys; because the first key names the turn, they
+//! converge while keys stay contested.
 //!
-//! Only advice is kept here: it is in memory, bounded, and forgotten after a while.
+//! A turn is advisory: the state is in memory, bounded, and forgotten after a while.
 
 use meridian_mvcc::{Key, KeyRange, local};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ const MOST: usize = 4096;
 const MOST_OF_ONE: usize = 64;
 /// The longest key that is remembered, in bytes.
 const KEY_BYTES: usize = 1 << 10;
-/// How many of the ranges that begin before a key are looked at to find one that has it.
+/// The number of ranges that begin before a key and are searched for one that has it.
 const LOOKED_AT: usize = 64;
 
 /// A contested key or range that begins with it: its end, its turn, and until when it is
@@ -42,8 +42,8 @@ pub(super) struct Contested {
 }
 
 impl Contested {
-    /// A transaction was refused, or waited for its turn, over one of these. They share a turn from
-    /// now on.
+    /// Records that a transaction was refused, or waited for its turn, over these ranges. They
+    /// share a turn from now on.
     pub fn note(&mut self, now: u64, until: u64, ranges: impl IntoIterator<Item = KeyRange>) {
         self.keys.retain(|_, entry| entry.until > now);
         let may_be = |range: &KeyRange| {
@@ -82,14 +82,14 @@ impl Contested {
         }
     }
 
-    /// The turn in which a key, or a range that begins with it, is to be read or written, if it is
-    /// contested.
+    /// Returns the turn in which a key, or a range that begins with it, is to be read or written,
+    /// if it is contested.
     pub fn turn_of(&self, now: u64, key: &Key) -> Option<Key> {
         let (_, entry) = self.entry_of(key).filter(|(_, entry)| entry.until > now)?;
         Some(entry.turn.clone())
     }
 
-    /// The nearest entry that has a key.
+    /// Returns the nearest entry that has a key.
     fn entry_of(&self, key: &Key) -> Option<(&Key, &Entry)> {
         let mut before = self.keys.range::<Key, _>(..=key).rev().take(LOOKED_AT);
         before
@@ -139,7 +139,7 @@ mod tests {
         );
         assert_eq!((turn(&contested, 1, "r"), turn(&contested, 1, "t")), (None, None));
         contested.note(1, 12, keys(["s7"]));
-        assert_eq!(contested.keys.len(), 1, "it is within the range");
+        assert_eq!(contested.keys.len(), 1, "the key is within the range");
         assert_eq!(turn(&contested, 11, "s8"), Some("s".into()));
         contested.note(1, 12, [range("a", "c"), range("s", "u")]);
         assert_eq!(

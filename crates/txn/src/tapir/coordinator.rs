@@ -1,24 +1,24 @@
-//! A transaction as its session sees it, from its first read to the outcome.
+//! A transaction at its coordinator, from its first read to the outcome.
 //!
-//! The session is the coordinator. It reads at one replica, which may be behind; keeps what it has
-//! seen and what it writes; and when it commits it proposes a timestamp to all replicas of all
-//! shards that it touched. Where one shard wants another timestamp it is proposed anew, to all of
-//! them.
+//! The session's node is the coordinator. It reads at one replica, which may be behind; it keeps
+//! what the transaction has read and writes; and at commit it proposes a timestamp to all replicas
+//! of all participants. If one shard asks for another timestamp, the coordinator proposes that to
+//! all of them.
 //!
 //! Invariants:
-//! 1. Another attempt is proposed only when a shard has said that this one will never commit (Trap
-//!    A.2-2). One that has met another transaction which is undecided is given up as a whole, so
-//!    that it stands in no way while it rests, and what it has read and writes is proposed as a
-//!    transaction of its own.
-//! 2. Nobody is told that a transaction is aborted before a shard has said so of its last attempt,
-//!    and nobody that it committed before all have said yes to it. What the session cannot find out
-//!    in time is `Unknown`, and whoever finds it prepared recovers it
+//! 1. Another attempt is proposed only when a shard has decided that the present one will never
+//!    commit (Trap A.2-2). An attempt that has met an undecided transaction is aborted as a whole,
+//!    so that it blocks no other transaction during its pause; its reads and writes are then
+//!    proposed as a new transaction.
+//! 2. The coordinator reports an abort only after a shard has refused the last attempt, and a
+//!    commit only after all shards have voted `Ok` on it. If it cannot determine the outcome in
+//!    time, the outcome is `Unknown`, and a node that finds the transaction prepared recovers it
 //!    ([`recover`](super::recover)).
-//! 3. Where real time counts, the timestamp is drawn at or above `now.latest` after COMMIT, and the
-//!    user is told when the last one has surely passed (Trap A.2-1). Nothing is drawn while the
-//!    node does not know what time it is.
-//! 4. No timestamp is proposed twice: its nanoseconds grow in each life of a node, and it names
-//!    node and life.
+//! 3. If the database is strictly serializable, the timestamp is drawn at or above `now.latest`
+//!    after COMMIT, and the client receives the outcome when the timestamp has surely passed (Trap
+//!    A.2-1). No timestamp is drawn while the node does not know the time.
+//! 4. No timestamp is proposed twice: its nanoseconds grow within each incarnation of a node, and
+//!    it names node and incarnation.
 
 use super::contested::Contested;
 use super::schemas::{self, Planned};
@@ -44,53 +44,53 @@ use meridian_mvcc::{Chunk, Key, KeyRange, Value, Write, local};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How long a session looks for replicas that answer.
+/// The time that a coordinator waits for replicas that answer, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// No other attempt is proposed after so long: who recovers a transaction reckons with that.
+/// No further attempt is proposed after this time, in nanoseconds. Recovery relies on it.
 const ATTEMPTS_END_NS: u64 = 5_000_000_000;
-/// So many timestamps are proposed.
+/// The maximum number of attempts.
 const ATTEMPTS: u32 = 8;
-/// A timestamp that lies further ahead is not taken up: whoever proposed it would keep everybody
-/// waiting (Trap A.2-1).
+/// A requested timestamp that is further ahead than this, in nanoseconds, is not proposed: it comes
+/// from a wrong clock, and the commit wait would be long (Trap A.2-1).
 const AHEAD_NS: u64 = 500_000_000;
-/// From the second retry on the timestamp is so much later, and twice as much each time (§6.5); the
-/// end of that.
+/// The amount by which a retry's timestamp is moved ahead from the second retry on, in nanoseconds;
+/// it doubles with each retry (§6.5), up to the second constant.
 const BUMP_NS: u64 = 1_000_000;
 const LONGEST_BUMP_NS: u64 = 64_000_000;
-/// A transaction that has met an undecided one comes again after up to twice this or a round trip,
-/// drawn, and up to twice as much each time: the farther replicas are apart, the longer two that
-/// were proposed at once keep each other out.
+/// The base of the pause after a conflict with an undecided transaction, in nanoseconds. The pause
+/// is drawn from up to twice this or twice a round trip, and doubles with each retry: the farther
+/// apart replicas are, the longer two transactions that were proposed at once keep each other out.
 const REST_NS: u64 = 1_000_000;
-/// The longest such rest on average.
+/// The longest mean pause, in nanoseconds.
 const LONGEST_REST_NS: u64 = 2_000_000_000;
-/// How long a turn is held at most: so many round trips (to the replica that gives it, the slow
-/// path, and the end), and this time for what the session does meanwhile, in nanoseconds.
+/// The time that a turn is held at most: this many round trips (to the replica that grants it, the
+/// slow path, and the end), and this time for what the session does meanwhile, in nanoseconds.
 const TURN_ROUND_TRIPS: u64 = 4;
 const TURN_NS: u64 = 100_000_000;
-/// How long a key is remembered as contested: so many round trips, and at least this time, in
+/// The time that a key counts as contested: this many round trips, and at least this time, in
 /// nanoseconds.
 const CONTESTED_ROUND_TRIPS: u64 = 16;
 const CONTESTED_NS: u64 = 2_000_000_000;
 
-/// A database whose transactions validate, from this node.
+/// A client of a database whose transactions validate (TAPIR), on one node.
 pub struct Gateway<S: Shards> {
     shards: Arc<S>,
     guarantee: Guarantee,
-    /// What is proposed from here.
+    /// The timestamps that this node proposes.
     proposed: Stamps,
-    /// Over what transactions from here were refused.
+    /// The keys over which transactions of this node were refused.
     contested: Arc<Mutex<Contested>>,
     turns: Arc<Turns<S>>,
 }
 
 impl<S: Shards> Gateway<S> {
-    /// The door to a database.
+    /// Returns a client of a database.
     pub fn new(shards: Arc<S>, guarantee: Guarantee) -> Self {
         let turns = Turns::new(Arc::clone(&shards));
         Gateway { shards, guarantee, proposed: Stamps::default(), contested: Arc::default(), turns }
     }
 
-    /// The node that it stands on.
+    /// Returns the node that the client runs on.
     pub fn shards(&self) -> &Arc<S> {
         &self.shards
     }
@@ -107,7 +107,8 @@ impl<S: Shards> Database for Gateway<S> {
                 (self.shards.node().here(), self.shards.node().new_number());
             if !knows_time(self.shards.node()).await {
                 return Err(Failure::Unavailable(
-                    "this node does not know what time it is: are the others up?".into(),
+                    "this node does not know what time it is: check that the other nodes are up"
+                        .into(),
                 ));
             }
             let began = self.shards.node().now().interval;
@@ -122,7 +123,7 @@ impl<S: Shards> Database for Gateway<S> {
                     ReadAt::AtLeast(at) if self.shards.settled() >= Some(at) => {
                         self.shards.settled().unwrap_or(at)
                     }
-                    // Everything that was told before has surely passed.
+                    // Every commit that was acknowledged before has surely passed.
                     ReadAt::Now | ReadAt::AtLeast(_) => {
                         Timestamp { nanos: began.latest, ..Timestamp::ZERO }
                     }
@@ -159,30 +160,33 @@ struct Session<S: Shards> {
     proposed: Stamps,
     contested: Arc<Mutex<Contested>>,
     turns: Arc<Turns<S>>,
-    /// Taken before the first contested key is read or, where none was read, before one is written.
+    /// The turn, taken before the first contested key is read or, if none was read, before one is
+    /// written.
     turn: Option<Held<S>>,
     transaction: TransactionId,
     age: Age,
-    /// An attempt has failed: what it read may have been old.
+    /// True if an attempt has failed: its reads may have been stale.
     fresh: bool,
     began: Interval,
-    /// What it has read, in each shard.
+    /// The reads in each shard.
     seen: BTreeMap<ShardId, Vec<Seen>>,
     writes: Buffer,
     planned: Planned,
-    /// Somebody wants to know when rows were committed.
+    /// True if the commit timestamps of rows are to be returned.
     versions: bool,
 }
 
-/// Nobody has answered.
+/// Returns the error for a shard of which too few replicas answered.
 pub(super) fn unavailable<S: Shards>(shards: &S, shard: ShardId) -> Failure {
     Failure::Unavailable(match shards.node().is_closed() {
-        true => "this node is shutting down: begin again once it is back".to_owned(),
-        false => format!("too few replicas of shard {} answer: are their nodes up?", shard.0),
+        true => "this node is shutting down: retry once it is back".to_owned(),
+        false => {
+            format!("too few replicas of shard {} answer: check that their nodes are up", shard.0)
+        }
     })
 }
 
-/// The part of a range that a chunk covers.
+/// Returns the part of a range that a chunk covers.
 fn covered(range: &KeyRange, rest: Option<&KeyRange>, reverse: bool) -> KeyRange {
     match rest {
         None => range.clone(),
@@ -193,8 +197,7 @@ fn covered(range: &KeyRange, rest: Option<&KeyRange>, reverse: bool) -> KeyRange
     }
 }
 
-/// What a transaction has seen of what a replica found: every version that is not settled, in the
-/// order of the keys.
+/// Returns the read that a replica's result stands for: every unsettled version, in key order.
 fn seen(range: KeyRange, found: &Found) -> Seen {
     let Found { chunk: Chunk { rows, at, gone, .. }, through } = found;
     let live = rows.iter().map(|(key, _)| key).zip(at.iter());
@@ -210,7 +213,8 @@ impl<S: Shards> Session<S> {
         self.shards.node().now().boot_ns
     }
 
-    /// Reads a chunk of what one shard has of a range; what others have of it is left.
+    /// Reads a chunk of one shard's part of a range. The result's `rest` covers the other shards'
+    /// parts.
     async fn read(
         &mut self,
         range: &KeyRange,
@@ -234,7 +238,7 @@ impl<S: Shards> Session<S> {
         self.contested.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These keys and ranges are contested for a while, from now on.
+    /// Marks ranges as contested for a while.
     fn contest(&self, ranges: impl IntoIterator<Item = KeyRange>) {
         let (now, round_trip_ns) = (self.boot_ns(), self.shards.round_trip_ns());
         let until = now + CONTESTED_NS.max(CONTESTED_ROUND_TRIPS * round_trip_ns);
@@ -242,7 +246,7 @@ impl<S: Shards> Session<S> {
     }
 
     /// Waits for the turn of the first of these keys that is contested, unless the transaction has
-    /// a turn. Where no replica gives one the transaction goes on: a turn is no lock.
+    /// a turn. If no replica grants one the transaction proceeds: a turn is not a lock.
     async fn take_turn<'a>(&mut self, keys: impl IntoIterator<Item = &'a Key>) {
         if self.turn.is_some() || broken(rules::TURNS_NOT_TAKEN) {
             return;
@@ -262,8 +266,7 @@ impl<S: Shards> Session<S> {
         }
     }
 
-    /// What a replica of a shard has of a part of its keys; it is to be validated that nothing else
-    /// comes to stand there.
+    /// Reads a part of a shard's range at a replica, and notes it for validation.
     async fn find(
         &mut self,
         shard: ShardId,
@@ -281,7 +284,7 @@ impl<S: Shards> Session<S> {
         Ok(self.saw(shard, part, reverse, found?))
     }
 
-    /// Notes what was found, so that it is validated.
+    /// Notes a read, so that it is validated.
     fn saw(&mut self, shard: ShardId, part: &KeyRange, reverse: bool, found: Found) -> Chunk {
         let looked = covered(part, found.chunk.rest.as_ref(), reverse);
         if !looked.is_empty() {
@@ -294,7 +297,7 @@ impl<S: Shards> Session<S> {
         found.chunk
     }
 
-    /// Reads points of one shard at once.
+    /// Reads points of one shard in parallel.
     async fn read_points(
         &mut self,
         shard: ShardId,
@@ -322,8 +325,8 @@ impl<S: Shards> Session<S> {
         Ok(values)
     }
 
-    /// Reads which versions of schemas hold in a shard of those that the transaction was planned
-    /// for, once: as everything that it reads, that is validated.
+    /// Reads, once, a shard's versions of the schemas that the transaction was planned for. Like
+    /// every read, this one is validated.
     async fn check_schemas(&mut self, shard: ShardId) -> Result<(), Failure> {
         for table in self.planned.unchecked(shard) {
             let row = self
@@ -334,7 +337,7 @@ impl<S: Shards> Session<S> {
         Ok(())
     }
 
-    /// What it writes in each shard, rows of schemas included.
+    /// Returns the writes in each shard, rows of schemas included.
     fn take_writes(&mut self) -> BTreeMap<ShardId, Vec<Write>> {
         let mut writes: BTreeMap<ShardId, BTreeMap<Key, Option<Value>>> = BTreeMap::new();
         for (to, ranges) in self.writes.take_schemas() {
@@ -357,7 +360,7 @@ impl<S: Shards> Session<S> {
         writes.into_iter().map(|(shard, writes)| (shard, in_order(writes))).collect()
     }
 
-    /// A timestamp that nobody has, above another one and now.
+    /// Draws a unique timestamp above `above` and now.
     fn draw(&self, above: Timestamp, bump_ns: u64) -> Timestamp {
         let least = self
             .shards
@@ -370,7 +373,7 @@ impl<S: Shards> Session<S> {
         self.proposed.draw(self.shards.node().here(), least)
     }
 
-    /// Proposes timestamps until all shards say yes to one, or one says no.
+    /// Proposes timestamps until all shards vote `Ok` on one, or one refuses.
     async fn propose(mut self) -> Outcome {
         let mut writes = self.take_writes();
         self.take_turn(writes.values().flatten().map(|write| &write.key)).await;
@@ -400,8 +403,8 @@ impl<S: Shards> Session<S> {
             });
         }
         let began_ns = self.boot_ns();
-        // What was read at the farthest replica by the time that the proposal arrives there is
-        // below its timestamp, which has passed once all have answered.
+        // The proposal's timestamp lies above every read at the farthest replica by the time that
+        // the proposal arrives there, and has passed once all replicas have answered.
         let arrives_ns = if self.turn.is_some() { self.shards.round_trip_ns() * 5 / 8 } else { 0 };
         let (mut above, mut bump_ns) = (Timestamp::ZERO, arrives_ns);
         let mut last = None;
@@ -449,7 +452,7 @@ impl<S: Shards> Session<S> {
             }
             let refused = votes.iter().flatten().any(|vote| *vote != Vote::Ok);
             if votes.contains(&None) {
-                // A shard that has said no has said so of the last attempt.
+                // A shard that has refused has refused the last attempt.
                 return match refused {
                     true => self.abort(at, &participants, Conflict::Contended),
                     false => {
@@ -474,7 +477,7 @@ impl<S: Shards> Session<S> {
             bump_ns = arrives_ns.max(later_ns);
             attempt += 1;
             if said(Vote::Abstain) {
-                // What is prepared of it would keep others out while it rests.
+                // A prepared attempt would block other transactions during the pause.
                 self.abort(at, &participants, Conflict::Contended);
                 self.transaction.number = self.shards.node().new_number();
                 attempt = 0;
@@ -502,11 +505,11 @@ impl<S: Shards> Session<S> {
         for (shard, proposal) in participants.iter().zip(proposals) {
             self.shards.tell(*shard, End::Commit(proposal));
         }
-        self.turn = None; // What comes next reads what this one wrote.
+        self.turn = None; // The next holder of the turn reads this transaction's writes.
         let waits =
             self.guarantee == Guarantee::StrictlySerializable && !broken(clock_rules::COMMIT_WAIT);
         if waits && !time::passes(self.shards.node(), at).await {
-            return Outcome::Unknown; // Nobody is told before it is past, also not by who goes.
+            return Outcome::Unknown; // No outcome is reported before the timestamp has passed.
         }
         Outcome::Committed { at }
     }
@@ -522,7 +525,8 @@ impl<S: Shards> Session<S> {
 
 fn vote(answer: &Option<Common>) -> Option<Vote> {
     match &answer.as_ref()?.answer {
-        // Its shard does not know any more: so late nobody hears from others what they said before.
+        // The shard has forgotten the outcome: at this age no replica's former vote can be
+        // obtained.
         Answer::Vote(Vote::Late) => None,
         Answer::Vote(vote) => Some(*vote),
         Answer::Stands(_) => None,
@@ -543,7 +547,7 @@ impl<S: Shards> Transaction for Session<S> {
     }
 
     fn read_at(&self) -> Option<Timestamp> {
-        None // What it reads is of its commit timestamp, which is drawn last.
+        None // The transaction reads as of its commit timestamp, which is drawn last.
     }
 
     fn get<'a>(&'a mut self, key: &'a Key, _: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
@@ -613,7 +617,7 @@ impl<S: Shards> Transaction for Session<S> {
         if self.seen.is_empty() {
             return Box::pin(std::future::ready(Ok(())));
         }
-        // Another transaction that has read the same, and writes nothing.
+        // Validates the reads as another transaction, which writes nothing.
         let transaction =
             TransactionId { number: self.shards.node().new_number(), ..self.transaction };
         let (shards, proposed) = (Arc::clone(&self.shards), self.proposed.clone());
@@ -636,7 +640,8 @@ impl<S: Shards> Transaction for Session<S> {
                 Outcome::Committed { .. } => Ok(()),
                 Outcome::Aborted { why } => Err(Failure::Aborted(why)),
                 Outcome::Unknown => Err(Failure::Unavailable(
-                    "too few replicas say whether what was read stands".into(),
+                    "too few replicas answer to validate the reads of this transaction: retry it"
+                        .into(),
                 )),
             }
         })

@@ -1,4 +1,4 @@
-//! Up to when keys were read.
+//! The highest timestamp at which each key was read.
 
 use super::slots::Slots;
 use meridian_clock::Timestamp;
@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 /// A timestamp for every key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Highest {
-    /// Of keys that were raised by themselves.
+    /// The timestamps of keys that were raised one by one.
     points: Slots<Timestamp>,
-    /// Of all keys, as ranges were raised: it changes at these, and holds up to the next.
+    /// The timestamps of ranges: each holds from its key up to the next one.
     ranges: BTreeMap<Key, Timestamp>,
 }
 
 impl Highest {
-    /// What holds for a key.
+    /// Returns the timestamp of a key.
     pub fn of(&self, key: &Key) -> Timestamp {
         self.of_ranges(key).max(self.points.get(key).copied().unwrap_or_default())
     }
@@ -24,7 +24,7 @@ impl Highest {
         self.ranges.range::<Key, _>(..=key).next_back().map_or(Timestamp::ZERO, |(_, at)| *at)
     }
 
-    /// From now on every key of a range has at least this one.
+    /// Raises the timestamp of every key of a range to at least `to`.
     pub fn raise(&mut self, range: &KeyRange, to: Timestamp) {
         if range.is_empty() {
             return;
@@ -47,7 +47,7 @@ impl Highest {
         within.for_each(|(_, at)| *at = to.max(*at));
     }
 
-    /// What is at or below is as good as nothing.
+    /// Sets timestamps at or below `through` to zero.
     pub fn forget(&mut self, through: Timestamp) {
         self.points.retain(|at| *at > through);
         let mut before = Timestamp::ZERO;
@@ -61,7 +61,7 @@ impl Highest {
         });
     }
 
-    /// Whether it is as new.
+    /// True if no key has a timestamp above zero.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.points.is_empty() && self.ranges.is_empty()

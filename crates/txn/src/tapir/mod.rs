@@ -1,55 +1,54 @@
-//! TAPIR: transactions whose place in the order their coordinators propose, and every replica
+//! TAPIR: transactions whose coordinators propose their place in the order, and which every replica
 //! validates for itself (SOSP'15; TOCS'18).
 //!
 //! ```text
 //!   coordinator                              each replica of each shard
-//!   timestamp of its own ── Proposal ──────▶ was anything read that is another by now, or may be? was anything written too late?
+//!   timestamp of its own ── Proposal ──────▶ validates: is every read current, no write too late?
 //!        Ok from all shards ◀── Vote ─────── Ok: prepared · Abstain · Retry above · Abort
 //!                           ── End ────────▶ installs, in any order
 //! ```
 //!
-//! The serial order is that of the timestamps. No replica knows all of them: what makes two that
-//! conflict meet is that the quorums which validated them do.
+//! The serial order is that of the timestamps. No replica knows all of them. Two conflicting
+//! transactions meet because the quorums that validate them intersect.
 //!
-//! | file | question |
+//! | file | contents |
 //! |---|---|
-//! | `proposal` | what is asked, answered, and decided from answers? |
-//! | `participant` | what does a replica answer, and what does it keep? |
-//! | `prepared` | who may meet a new proposal? |
-//! | `shards` | how does a coordinator reach a database's shards? |
-//! | `coordinator` | what does a session do, from its first read to the outcome? |
-//! | `contested` | over which keys were transactions refused, and in which turns are those taken? |
-//! | `sharing` | which session of a node has a turn next? |
-//! | `schemas` | does what a transaction was planned for hold where it reads and writes? |
-//! | `snapshot` | how is a snapshot read that everybody agrees on? |
-//! | `recovery` | what became of a transaction whose coordinator is gone? |
-//! | `time` | what does a session wait for of the time? |
-//! | `highest` | up to when was a key read? |
+//! | `proposal` | operations, their results, and decisions from results |
+//! | `participant` | a replica's votes and state |
+//! | `prepared` | the index of prepared proposals, for conflict checks |
+//! | `shards` | the coordinator's way to the shards' replicas |
+//! | `coordinator` | a transaction at its coordinator, from the first read to the outcome |
+//! | `contested` | keys over which transactions were refused, and their turns |
+//! | `sharing` | the queue of a node's sessions for a turn |
+//! | `schemas` | validation of the schema versions that a transaction was planned for |
+//! | `snapshot` | reads of snapshots that a quorum agrees on |
+//! | `recovery` | recovery of a transaction whose coordinator is gone |
+//! | `time` | the coordinator's waits for the clock |
+//! | `highest` | the highest timestamp at which each key was read |
 //!
 //! Invariants:
-//! 1. A transaction's timestamp is above every version that it has read, and above what was settled
-//!    (Traps A.2-17, A.2-20).
-//! 2. Nothing is written at or below the timestamp of somebody who has read it, whether that
-//!    transaction is prepared here or committed (A.2-20).
-//! 3. Ranges are validated, not only keys: nobody writes into what was read and was found empty
-//!    (A.2-18).
-//! 4. Votes of different attempts of a transaction never count together, and a replica votes on the
+//! 1. A transaction's timestamp is above every version that it has read, and above the settled
+//!    timestamp (Traps A.2-17, A.2-20).
+//! 2. No transaction writes at or below the timestamp of a transaction that has read the key,
+//!    whether that one is prepared here or committed (A.2-20).
+//! 3. Ranges are validated, not only keys: no transaction writes into a range that was read as
+//!    empty (A.2-18).
+//! 4. Votes on different attempts of a transaction never count together, and a replica votes on the
 //!    newest only (A.2-2).
-//! 5. Who has ended does not come to be prepared (A.2-15).
-//! 6. A transaction has committed exactly if every participant has said yes to the same attempt.
-//!    Whoever wants to know asks them all, and hears what the coordinator would; so nobody has to
-//!    be elected to finish what somebody else began (A.2-12).
-//! 7. What a snapshot has been read from refuses whatever would be written below it, over restarts
-//!    and views (§6.1; A.2-3).
-//! 8. What is settled is the same everywhere, and complete: a read that names it has seen all of
-//!    it, whichever replica validates (A.2-17). Of what is settled replicas forget who ended how;
-//!    so who proposes there is told nothing.
+//! 5. An ended transaction is not prepared again (A.2-15).
+//! 6. A transaction has committed exactly if every participant has voted `Ok` on the same attempt.
+//!    A recovery asks all participants and receives what the coordinator would; so no backup
+//!    coordinator has to be elected (A.2-12).
+//! 7. A served snapshot refuses every write below it, across restarts and views (§6.1; A.2-3).
+//! 8. Settled versions are the same at every replica, and complete: a read at a settled timestamp
+//!    has seen all of them, whichever replica validates (A.2-17). Replicas forget the outcomes of
+//!    settled transactions; so a proposal at a settled timestamp gets no outcome.
 //!
-//! Left out: the fast path of §6.1, which reads at one replica. It is unsafe where a replica was
-//! cut off: a quorum's read raises there up to when a key was read, although it lacks the newest
-//! version, which then passes for valid (A.2-4).
+//! Left out: the fast path of §6.1, which reads at one replica. It is unsafe after a replica was
+//! partitioned: a quorum read raises the read timestamp of a key at that replica although it lacks
+//! the newest version, so that its stale version passes for valid (A.2-4).
 //!
-//! Not yet here: an end to the names of commits of several shards.
+//! Not implemented yet: removal of the names of commits of several shards.
 
 mod contested;
 mod coordinator;

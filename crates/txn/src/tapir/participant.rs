@@ -1,7 +1,8 @@
-//! What a replica answers to a proposal, and what it keeps of those that it has said yes to.
+//! A TAPIR replica's votes on proposals, and the state of the proposals that it voted for.
 //!
-//! It holds in memory what was written and read above what is settled, and a bit longer; at or
-//! below that every replica has the same, and nothing is proposed any more.
+//! The participant holds in memory the writes and reads above the settled timestamp, and those of
+//! the last settled interval. At or below the settled timestamp every replica has the same
+//! versions, and no proposal is accepted.
 
 use super::highest::Highest;
 use super::prepared::{Held, Prepared};
@@ -15,80 +16,84 @@ use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, Write, local};
 use std::collections::BTreeMap;
 
-/// Who proposes a timestamp so far ahead has a clock that is wrong, or wants to keep others from
-/// their keys (Trap A.2-1). Sessions go half as far.
+/// A proposal this far ahead of the replica's clock, in nanoseconds, comes from a wrong clock or
+/// would keep other transactions from their keys (Trap A.2-1). Coordinators go half as far.
 const FAR_NS: u64 = 1_000_000_000;
-/// A replica serves no snapshot farther ahead of its clock than this, in nanoseconds; the excess
-/// over the distance to which it says yes covers what clocks differ by within their bounds. What
-/// another replica says to have served beyond is the word of a clock that is wrong.
+/// A replica serves no snapshot farther ahead of its clock than this, in nanoseconds. The excess
+/// over [`FAR_NS`] covers the difference of clocks within their bounds. A `Served` fact of another
+/// replica beyond this comes from a wrong clock.
 const SERVED_AHEAD_NS: u64 = FAR_NS + 500_000_000;
 
-/// As the leader of a view a replica says yes to no open proposal that is farther above the newest
-/// commit than this, in nanoseconds. Its own clock is no measure: if that is an hour ahead, it may
-/// be alone with what the others rejected. Where nothing has committed nothing else is.
+/// The leader of a view accepts no open proposal that is farther above the newest commit than this,
+/// in nanoseconds. The leader's own clock is no measure: if it is an hour ahead, the leader may be
+/// alone with a proposal that the other replicas rejected. Where nothing has committed there is no
+/// limit.
 const OPEN_AHEAD_NS: u64 = 10_000_000_000;
 
-/// A transaction that was looked at here, and may be prepared.
+/// A transaction that was validated here and may be prepared.
 #[derive(Clone, Debug)]
 struct Known {
-    /// The newest attempt that was looked at, and what was said of it: reported to who recovers the
-    /// transaction, whatever is prepared (Trap A.2-2).
+    /// The newest validated attempt and the vote on it. It is reported in recovery, whatever is
+    /// prepared (Trap A.2-2).
     newest: (u32, Vote),
-    /// The highest timestamp of an attempt that was heard of.
+    /// The highest timestamp of an attempt that this replica received.
     latest: Timestamp,
-    /// When it was prepared or the last view began, whichever is later, by the boot clock: its
-    /// outcome could have arrived since.
+    /// The later of the time at which it was prepared and that at which the last view began, by the
+    /// boot clock. Its outcome could have arrived since.
     since_ns: u64,
 }
 
-/// Somebody asks what became of a transaction. No attempt is prepared any more.
+/// A transaction in recovery. No attempt of it is prepared any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fence {
-    /// It was heard of in this view.
+    /// The `Resolve` operation arrived in this view.
     Heard,
-    /// A view has begun with it: of what is known here of the transaction nothing is undecided.
+    /// A view began with the `Resolve` operation: nothing that is known here of the transaction is
+    /// undecided.
     Stands,
 }
 
-/// One replica's part of a shard's transactions.
+/// One replica's state of a shard's transactions.
 #[derive(Clone, Debug)]
 pub struct Participant {
     guarantee: Guarantee,
     shard: ShardId,
     bounds: KeyRange,
-    /// Rows about the shard itself that sessions read and write.
+    /// Keys of rows about the shard itself that transactions read and write.
     own: KeyRange,
     known: BTreeMap<TransactionId, Known>,
-    /// Of those that are known: the attempt that was found good.
+    /// The prepared attempt of each known transaction.
     prepared: Prepared,
     fences: BTreeMap<TransactionId, Fence>,
-    /// Who has ended: when, and as what if it committed. Forgotten once that is settled: then its
-    /// proposals are refused for their timestamp. The names of commits of several shards stay.
+    /// The ended transactions: the timestamp, and the proposal if it committed. An entry is removed
+    /// once its timestamp is settled: from then on proposals of the transaction are refused for
+    /// their timestamp. The names of commits of several shards stay.
     ended: BTreeMap<TransactionId, (Timestamp, Option<Proposal>)>,
     /// The newest version of each key, if it is not settled.
     written: Slots<Timestamp>,
-    /// Who has committed, or read at a snapshot, has read up to here.
+    /// The highest timestamp at which a committed transaction or a snapshot read each key.
     read: Highest,
-    /// Some replica may have served snapshots up to here.
+    /// The highest timestamp at which a replica may have served snapshots.
     served: Timestamp,
-    /// The newest commit that was heard of. Its timestamp was accepted by a quorum of replicas,
-    /// each by its own clock.
+    /// The timestamp of the newest known commit. A quorum of replicas accepted it, each by its own
+    /// clock.
     committed: Timestamp,
-    /// Nothing is said yes to at or below the first any more; everything at or below the second has
-    /// ended, everywhere.
+    /// The closed timestamp, at or below which no proposal is accepted, and the settled timestamp,
+    /// at or below which every transaction has ended, everywhere.
     past: Past,
-    /// It takes over: of what was settled when it began it knows nothing apart.
+    /// True for a replica that takes over. It has no single versions at or below the timestamp that
+    /// was settled when it began.
     takes_over: bool,
-    /// What was settled before, up to where nothing is known apart any more: who read before the
-    /// newest view began may still be validated.
+    /// The former settled timestamp, at or below which single versions are not known any more.
+    /// Reads from before the newest view began may still be validated.
     forgotten: Timestamp,
 }
 
-/// What is to be installed: versions of one commit.
+/// The versions of one commit that are to be installed.
 pub type Installed = (Timestamp, Vec<Write>);
 
 impl Participant {
-    /// Nobody has been here. A shard has these keys.
+    /// Returns the state of a replica that has received nothing. `bounds` is the shard's key range.
     pub fn new(guarantee: Guarantee, shard: ShardId, bounds: KeyRange) -> Self {
         Participant {
             guarantee,
@@ -109,41 +114,43 @@ impl Participant {
         }
     }
 
-    /// One that has nothing of what was settled before its first view.
+    /// Marks a replica that has nothing of what was settled before its first view.
     pub fn taking_over(self) -> Self {
         Participant { takes_over: true, ..self }
     }
 
-    /// What stands in a range above what is settled, for a read of it that is to be validated; its
-    /// keys are in order.
+    /// Returns the versions in a range above the settled timestamp, in key order, for a read that
+    /// is to be validated.
     pub fn see(&self, range: &KeyRange) -> Seen {
         let unsettled = self.written.within(range).filter(|(_, at)| **at > self.past.settled);
         let versions = unsettled.map(|(key, at)| (key.clone(), *at)).collect();
         Seen { range: range.clone(), versions, through: self.past.settled }
     }
 
-    /// What is prepared here, in no order that means anything.
+    /// Returns the prepared proposals, in no particular order.
     pub fn prepared(&self) -> impl Iterator<Item = &Proposal> {
         self.prepared.iter()
     }
 
-    /// The attempt of this name, if it is prepared here.
+    /// Returns the prepared proposal with the attempt and timestamp of `name`, if there is one.
     pub fn prepared_as(&self, name: &Proposal) -> Option<&Proposal> {
         let held = self.prepared.of(name.transaction).map(|held| &held.proposal);
         held.filter(|proposal| (proposal.attempt, proposal.at) == (name.attempt, name.at))
     }
 
-    /// The newest attempt of a transaction that was looked at here, and what was said of it.
+    /// Returns the newest attempt of a transaction that was validated here, and the vote on it.
     pub fn newest(&self, transaction: TransactionId) -> Option<(u32, Vote)> {
         self.known.get(&transaction).map(|known| known.newest)
     }
 
-    /// Whether a transaction has ended here, and as a commit.
+    /// Returns true if a transaction has ended here as a commit, false if it was aborted, and
+    /// `None` if it has not ended.
     pub fn ended(&self, transaction: TransactionId) -> Option<bool> {
         self.ended.get(&transaction).map(|(_, committed)| committed.is_some())
     }
 
-    /// Looks at a proposal, and says what comes of it.
+    /// Validates a proposal (TAPIR-OCC-CHECK) and prepares it if the vote is `Ok`. Returns the
+    /// vote.
     pub fn prepare(&mut self, now: Reading, proposal: &Proposal) -> Vote {
         let ended =
             self.ended.get(&proposal.transaction).filter(|_| !broken(rules::ENDED_PREPARES));
@@ -167,7 +174,7 @@ impl Participant {
             return Vote::Abort;
         }
         let who = proposal.transaction;
-        // The newest is the one that counts.
+        // Only the newest attempt counts.
         if self.known.get(&who).is_some_and(|known| proposal.attempt < known.newest.0) {
             sometimes!("an attempt comes that is not the newest");
             return Vote::Abstain;
@@ -175,10 +182,10 @@ impl Participant {
         if self.prepared.of(who).is_some() && broken(rules::PREPARED_UNCHECKED) {
             return Vote::Ok;
         }
-        // Without its own former attempt: no transaction conflicts with itself. What was prepared
-        // may yet be decided on, by who recovers it; not so the same attempt: it is asked for again
-        // where a view began without it, what was said of it did not count, and others may have
-        // been said yes to since.
+        // The transaction's own former attempt is taken out first, because no transaction conflicts
+        // with itself. A former attempt that stays prepared may yet be decided on in recovery. The
+        // same attempt does not stay: it is proposed again where a view began without it, its
+        // former vote did not count, and other transactions may have been prepared since.
         let before =
             self.prepared.take(who).filter(|held| held.proposal.attempt < proposal.attempt);
         let vote = self.check(now, proposal);
@@ -195,9 +202,9 @@ impl Participant {
         vote
     }
 
-    /// A snapshot of a range is to be read here: nothing is written below it from now on. Whether
-    /// it can be: not as long as somebody is prepared who may write below it, and may have been
-    /// told that he did (Trap A.2-3).
+    /// Prepares to serve a snapshot of a range: nothing is written below its timestamp from now on.
+    /// Returns false while a prepared transaction may write below it, because that transaction may
+    /// have been reported as committed (Trap A.2-3).
     pub fn serves(&mut self, range: &KeyRange, at: Timestamp) -> bool {
         if self.prepared.writing(range).any(|proposal| proposal.at <= at)
             && !broken(rules::SNAPSHOTS_MISS_PREPARED)
@@ -211,13 +218,13 @@ impl Participant {
         true
     }
 
-    /// Some replica may have served snapshots of any range up to here.
+    /// Records that a replica may have served snapshots of any range up to `through`.
     ///
-    /// A replica whose clock is ahead by an hour says so an hour ahead, and its word stays in the
-    /// record. No more of that is believed than this replica could say yes to within the next
-    /// moments: a snapshot is served by a quorum, so one that was read lies below what most clocks
-    /// allow. The record keeps the word, and each view that begins looks at it anew: until the next
-    /// one no view decides above the cap of this one.
+    /// A replica whose clock is ahead by an hour records a fact that is an hour ahead, and the fact
+    /// stays in the record. This replica accepts no more of it than it could vote for within the
+    /// next moments: a snapshot is served by a quorum, so one that was read lies below what most
+    /// clocks allow. The record keeps the fact, and each view that begins caps it anew. Until the
+    /// next view no view decides above the cap of this one.
     pub fn served(&mut self, now: Reading, through: Timestamp) {
         let most = Timestamp::end_of(now.interval.latest.saturating_add(SERVED_AHEAD_NS));
         let through = if through > most && !broken(rules::CLOCKS_UNCAPPED) {
@@ -232,22 +239,22 @@ impl Participant {
         }
     }
 
-    /// The newest commit that was heard of here.
+    /// Returns the timestamp of the newest commit that is known here.
     pub fn committed(&self) -> Timestamp {
         self.committed
     }
 
-    /// The highest that was heard of.
+    /// Returns the highest timestamp at which a replica may have served snapshots.
     pub fn served_through(&self) -> Timestamp {
         self.served
     }
 
-    /// The shard's keys.
+    /// Returns the shard's key range.
     pub fn bounds(&self) -> &KeyRange {
         &self.bounds
     }
 
-    /// Whether all keys of a range are this shard's.
+    /// True if all keys of a range are this shard's.
     pub fn has(&self, range: &KeyRange) -> bool {
         self.bounds.contains_range(range) || self.own.contains_range(range)
     }
@@ -256,17 +263,17 @@ impl Participant {
         self.bounds.contains(key) || self.own.contains(key)
     }
 
-    /// Up to where this shard's past is over.
+    /// Returns the closed and settled timestamps.
     pub fn past(&self) -> Past {
         self.past
     }
 
-    /// Nothing is said yes to at or below this any more.
+    /// Raises the closed timestamp: no proposal at or below is accepted any more.
     pub fn close(&mut self, through: Timestamp) {
         self.past.closed = self.past.closed.max(through);
     }
 
-    /// Says how a transaction stands, to who recovers it; and prepares no attempt of it from now
+    /// Returns the state of a transaction for its recovery, and prepares no attempt of it from now
     /// on.
     pub fn resolve(&mut self, transaction: TransactionId) -> Standing {
         match self.ended.get(&transaction) {
@@ -282,8 +289,8 @@ impl Participant {
         held.map_or(Standing::Never, |held| Standing::Prepared(held.proposal.clone()))
     }
 
-    /// Transactions of which nobody has said for so long what became of them, and who takes part in
-    /// each: their coordinators are gone, or what they said was lost.
+    /// Returns the transactions, with their participants, that have been prepared for at least
+    /// `after_ns` without an outcome: their coordinators failed, or their messages were lost.
     pub fn overdue(&self, now: Reading, after_ns: u64) -> Vec<(TransactionId, Vec<ShardId>)> {
         let since = |proposal: &Proposal| {
             self.known.get(&proposal.transaction).map_or(0, |known| known.since_ns)
@@ -294,7 +301,8 @@ impl Participant {
         late.map(|proposal| (proposal.transaction, proposal.participants.clone())).collect()
     }
 
-    /// Whether all that a transaction has read and writes here is this shard's, and it takes part.
+    /// True if all reads and writes of a proposal are of this shard's keys, and the shard takes
+    /// part.
     fn is_at_home(&self, proposal: &Proposal) -> bool {
         proposal.participants.contains(&self.shard)
             && proposal.participants.is_sorted_by(|one, next| one < next)
@@ -302,14 +310,14 @@ impl Participant {
             && proposal.writes.iter().all(|write| self.has_key(&write.key))
     }
 
-    /// What there is against a proposal.
+    /// Checks a proposal against the state of this replica.
     fn check(&self, now: Reading, proposal: &Proposal) -> Vote {
         if !self.is_at_home(proposal) {
             return Vote::Abort;
         }
         let mut against = Against::default();
         if proposal.at.nanos > now.interval.latest.saturating_add(FAR_NS) {
-            // One's own clock may be the wrong one: the others decide.
+            // This replica's own clock may be the wrong one: the other replicas decide.
             against.worst(Vote::Abstain);
         }
         if proposal.at <= self.past.closed && !broken(rules::CLOSED_SAYS_YES) {
@@ -323,8 +331,8 @@ impl Participant {
             if read >= proposal.at && !broken(rules::COMMITTED_READS_FREE) {
                 against.above(read);
             }
-            // What nobody has read may be written in the past: the newer version stays the newer
-            // one.
+            // A key that no transaction has read may be written in the past: the newer version
+            // stays the newer one.
             let newest = self.written.get(&write.key).copied().unwrap_or_default();
             if newest >= proposal.at && self.guarantee == Guarantee::StrictlySerializable {
                 against.above(newest);
@@ -336,11 +344,11 @@ impl Participant {
         against.vote()
     }
 
-    /// What has committed since something was read.
+    /// Checks a read against the commits since.
     fn reads(&self, at: Timestamp, seen: &Seen) -> Vote {
         if seen.through < self.forgotten {
             sometimes!("something was read before what is forgotten");
-            return Vote::Abort; // What was written in between is not known apart any more.
+            return Vote::Abort; // The versions written in between are no longer known one by one.
         }
         let newest = seen
             .versions
@@ -363,7 +371,8 @@ impl Participant {
         }
     }
 
-    /// A transaction has ended. What it wrote, if it did and that is not installed yet.
+    /// Records the end of a transaction. Returns its writes if it committed and they are not
+    /// installed yet.
     pub fn end(&mut self, end: &End) -> Option<Installed> {
         let (transaction, at, committed) = match end {
             End::Commit(proposal) => (proposal.transaction, proposal.at, Some(proposal)),
@@ -376,7 +385,7 @@ impl Participant {
         let known = self.known.remove(&transaction);
         self.prepared.take(transaction);
         self.fences.remove(&transaction);
-        // What is settled everybody has.
+        // Every replica has everything that is settled.
         if at <= self.past.settled || self.ended.contains_key(&transaction) {
             return None;
         }
@@ -396,10 +405,11 @@ impl Participant {
         (!proposal.writes.is_empty()).then(|| (at, proposal.writes.clone()))
     }
 
-    /// These are the group's: what was decided of proposals, who has ended, and of whom the view
-    /// has begun with a question what became of them. What is prepared here and is not among them
-    /// stays: another shard may be committing it (Trap A.2-10). Not so if somebody asks: then
-    /// everybody knows of it what the record says, and nothing else.
+    /// Adopts the record of a view that begins: decided proposals with their votes, transactions in
+    /// recovery with whose `Resolve` the view begins, and ends. A proposal that is prepared here
+    /// and is not in the record stays, because another shard may be committing it (Trap A.2-10). A
+    /// transaction in recovery does not: every replica then knows of it what the record says, and
+    /// nothing else.
     pub fn sync(
         &mut self,
         now: Reading,
@@ -407,18 +417,17 @@ impl Participant {
         asked: &[TransactionId],
         ends: &[&End],
     ) -> Vec<Installed> {
-        // Between two views no replica hears what became of a transaction, however alive its
-        // coordinator is.
+        // Between two views no replica receives outcomes, even if the coordinator is alive.
         self.known.values_mut().for_each(|known| known.since_ns = now.boot_ns);
-        // A view that began here may have been bypassed: only what is said now is the group's.
+        // A view that began here may have been bypassed: only the present record is the group's.
         self.prepared.doubt();
         self.fences.clear();
         for transaction in asked.iter().filter(|transaction| !self.ended.contains_key(transaction))
         {
             self.known.remove(transaction);
             self.prepared.take(*transaction);
-            // What is settled here ended in a view of which this one may know less: what became of
-            // it others say.
+            // A transaction that is settled here ended in a view of which this record may lack a
+            // part. Other replicas know its outcome.
             let is_settled = |(proposal, vote): &(&Proposal, Vote)| {
                 proposal.transaction == *transaction
                     && *vote == Vote::Ok
@@ -434,7 +443,7 @@ impl Participant {
         ends.iter().filter_map(|end| self.end(end)).collect()
     }
 
-    /// The group has said so of a transaction's newest attempt that it has said something of.
+    /// Adopts the group's vote on a transaction's newest attempt in the record.
     fn note(&mut self, now: Reading, proposal: &Proposal, vote: Vote) {
         let Some(known) = self.unended(now, proposal, vote) else { return };
         let dead = known.newest.0 > proposal.attempt;
@@ -445,16 +454,16 @@ impl Participant {
             }
             Vote::Ok if dead || held > Some(proposal.attempt) => {}
             Vote::Ok => self.prepared.put(Held { proposal: proposal.clone(), sure: true }),
-            // It was opened, so those before it will never commit.
+            // A newer attempt was opened, so the earlier ones will never commit.
             _ if held <= Some(proposal.attempt) => drop(self.prepared.take(proposal.transaction)),
             _ => {}
         }
     }
 
-    /// A replica is born, after [`sync`](Self::sync) with what it knows to be decided. It has
-    /// answered this, and nobody is known to have decided: that stands.
+    /// Restores the replica's undecided votes when it is created, after [`sync`](Self::sync) with
+    /// the decided ones.
     pub fn recall(&mut self, now: Reading, answered: &[(&Proposal, Vote)]) {
-        self.forget(self.past.settled); // Of that the record has not everything.
+        self.forget(self.past.settled); // Of those the record may lack some.
         let mut answered = answered.to_vec();
         answered.sort_by_key(|(proposal, _)| (proposal.transaction, proposal.attempt));
         for (proposal, vote) in answered {
@@ -467,8 +476,8 @@ impl Participant {
         }
     }
 
-    /// Where something is to be noted of a transaction that has not ended; its newest attempt is at
-    /// least this one.
+    /// Returns the entry of a transaction that has not ended, with this attempt noted as its newest
+    /// one if it is.
     fn unended(&mut self, now: Reading, proposal: &Proposal, vote: Vote) -> Option<&mut Known> {
         if self.ended.contains_key(&proposal.transaction) || proposal.at <= self.past.settled {
             return None;
@@ -483,11 +492,12 @@ impl Participant {
         Some(known)
     }
 
-    /// Decides, as the leader of a view, on proposals that nobody is known to have decided on;
-    /// after [`sync`](Self::sync) with what is known. `likely` may have been successful with this
-    /// vote, and stay so; `open` were not: votes on those, in this order. What is likely is put
-    /// back first and unchecked, and each that is open is looked at without what this replica has
-    /// said of it: no undecided one keeps out one that may be decided, or itself (Trap A.2-10).
+    /// Decides, as the leader of a view, on proposals whose result is unknown, after
+    /// [`sync`](Self::sync) with the known ones. A proposal in `likely` may have succeeded with its
+    /// vote, and keeps it. A proposal in `open` did not succeed; this returns its vote, in the
+    /// order of `open`. The likely ones are put back first and unchecked, and each open one is
+    /// validated without this replica's former vote on it: no undecided proposal keeps out one that
+    /// may be decided, or itself (Trap A.2-10).
     pub fn merge(
         &mut self,
         now: Reading,
@@ -499,7 +509,7 @@ impl Participant {
         for (transaction, attempt) in &mut newest {
             let Some(known) = self.known.get(transaction) else { continue };
             *attempt = known.newest.0.max(*attempt);
-            // Everybody will know of the newer one: this one will never commit.
+            // Every replica will know of the newer attempt: this one will never commit.
             if self.prepared.of(*transaction).is_some_and(|held| held.proposal.attempt < *attempt) {
                 self.prepared.take(*transaction);
             }
@@ -531,8 +541,9 @@ impl Participant {
         votes
     }
 
-    /// So much of the past is over. What was settled before is forgotten; at a replica's birth that
-    /// is not known, and everything is ([`recall`](Self::recall)).
+    /// Raises the closed and settled timestamps, and forgets single versions at or below the former
+    /// settled timestamp. When a replica is created the former one is not known, and it forgets
+    /// everything that is settled ([`recall`](Self::recall)).
     pub fn settle(&mut self, past: Past) {
         if past.settled > self.past.settled {
             let known =
@@ -540,7 +551,7 @@ impl Participant {
             self.forget(known);
         }
         self.past = self.past.join(past);
-        // Nobody will come to commit there who has not.
+        // Every transaction that commits there has done so.
         let settled = self.past.settled;
         self.prepared.take_if(|proposal| proposal.at <= settled);
         self.known.retain(|_, known| known.latest > settled);
@@ -561,7 +572,7 @@ impl Participant {
     }
 }
 
-/// The newest attempt of each transaction.
+/// Returns the newest attempt of each transaction.
 fn newest_of<'a>(proposals: impl Iterator<Item = &'a Proposal>) -> BTreeMap<TransactionId, u32> {
     let mut newest = BTreeMap::new();
     for proposal in proposals {
@@ -571,23 +582,24 @@ fn newest_of<'a>(proposals: impl Iterator<Item = &'a Proposal>) -> BTreeMap<Tran
     newest
 }
 
-/// Whether a newer attempt was opened: then this one will never commit.
+/// True if a newer attempt was opened: then this one will never commit.
 fn is_dead(newest: &BTreeMap<TransactionId, u32>, proposal: &Proposal) -> bool {
     newest.get(&proposal.transaction).is_some_and(|newest| proposal.attempt < *newest)
 }
 
-/// What a transaction that may commit, or has, says against another one.
+/// Checks a new proposal against another transaction that may commit, or has.
 fn beside(guarantee: Guarantee, new: &Proposal, old: &Proposal) -> Vote {
     let mut against = Against::default();
     for write in &old.writes {
-        // Who has seen what it wrote knows more than this replica: it has committed.
+        // A read that has seen the version knows more than this replica: the transaction has
+        // committed.
         let misses = |seen: &Seen| {
             seen.range.contains(&write.key)
                 && seen.of(&write.key).unwrap_or_default().max(seen.through) < old.at
         };
         if new.reads.iter().any(misses) {
             match guarantee {
-                // If it commits, something else was to be read.
+                // If the other transaction commits, the new one has read an old version.
                 _ if old.at < new.at => against.worst(Vote::Abstain),
                 Guarantee::StrictlySerializable => against.above(old.at),
                 Guarantee::Serializable => {}
@@ -605,7 +617,7 @@ fn beside(guarantee: Guarantee, new: &Proposal, old: &Proposal) -> Vote {
     against.vote()
 }
 
-/// What was found against a proposal: the worst of it counts.
+/// The objections to a proposal. The worst of them is the vote.
 #[derive(Default)]
 struct Against {
     abort: bool,
@@ -620,7 +632,7 @@ impl Against {
 
     fn worst(&mut self, vote: Vote) {
         match vote {
-            Vote::Ok | Vote::Late => {} // What is late is not looked at.
+            Vote::Ok | Vote::Late => {} // A late proposal is not validated.
             Vote::Abstain => self.abstain = true,
             Vote::Retry(above) => self.above(above),
             Vote::Abort => self.abort = true,

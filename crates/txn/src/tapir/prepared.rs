@@ -1,5 +1,5 @@
-//! What is prepared, by transaction and by key: who is new is compared with those that touch what
-//! it touches, however many there are.
+//! The prepared proposals, indexed by transaction and by key. A new proposal is compared only with
+//! those that touch the same keys, however many are prepared.
 
 use super::Proposal;
 use super::slots::Slots;
@@ -8,26 +8,26 @@ use meridian_mvcc::{Key, KeyRange};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// A proposal that is prepared.
+/// A prepared proposal.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub proposal: Proposal,
-    /// The group has said so.
+    /// True if the group decided `Ok`.
     pub sure: bool,
 }
 
-/// One attempt of each transaction at most.
+/// The prepared proposals, at most one attempt of each transaction.
 #[derive(Clone, Default)]
 pub(super) struct Prepared {
     all: BTreeMap<TransactionId, Held>,
-    /// Who writes a key, and who has read it for itself.
+    /// The transactions that write a key, and those that read it as a point.
     writers: Slots<Vec<TransactionId>>,
     readers: Slots<Vec<TransactionId>>,
-    /// Who has read longer ranges.
+    /// The transactions that read longer ranges.
     scanners: BTreeSet<TransactionId>,
 }
 
-/// The rest follows from that.
+/// Shows the proposals only; the indexes follow from them.
 impl fmt::Debug for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.all.fmt(f)
@@ -42,17 +42,17 @@ fn enter(there: &mut Vec<TransactionId>, who: TransactionId) {
 }
 
 impl Prepared {
-    /// Of a transaction.
+    /// Returns the prepared attempt of a transaction.
     pub fn of(&self, transaction: TransactionId) -> Option<&Held> {
         self.all.get(&transaction)
     }
 
-    /// All of them.
+    /// Returns all prepared proposals.
     pub fn iter(&self) -> impl Iterator<Item = &Proposal> {
         self.all.values().map(|held| &held.proposal)
     }
 
-    /// From now on this one, in place of what was prepared of its transaction.
+    /// Adds a proposal in place of the transaction's former attempt.
     pub fn put(&mut self, held: Held) {
         let who = held.proposal.transaction;
         self.take(who);
@@ -68,7 +68,7 @@ impl Prepared {
         self.all.insert(who, held);
     }
 
-    /// Nothing of this transaction any more.
+    /// Removes and returns the prepared attempt of a transaction.
     pub fn take(&mut self, who: TransactionId) -> Option<Held> {
         let held = self.all.remove(&who)?;
         let leave = |slots: &mut Slots<Vec<TransactionId>>, key: &Key| {
@@ -84,30 +84,30 @@ impl Prepared {
         Some(held)
     }
 
-    /// Nothing of those any more of which this is so.
+    /// Removes every proposal for which `is_so` is true.
     pub fn take_if(&mut self, is_so: impl Fn(&Proposal) -> bool) {
         let taken: Vec<TransactionId> =
             self.iter().filter(|one| is_so(one)).map(|one| one.transaction).collect();
         taken.into_iter().for_each(|who| drop(self.take(who)));
     }
 
-    /// Whether the group has said so of a transaction's.
+    /// Sets `sure` of a transaction's proposal.
     pub fn mark(&mut self, who: TransactionId, sure: bool) {
         self.all.get_mut(&who).into_iter().for_each(|held| held.sure = sure);
     }
 
-    /// The group is not known to have said so of any.
+    /// Clears `sure` of every proposal.
     pub fn doubt(&mut self) {
         self.all.values_mut().for_each(|held| held.sure = false);
     }
 
-    /// Those who write into a range.
+    /// Returns the proposals that write into a range.
     pub fn writing<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = &'a Proposal> {
         self.writers.within(range).flat_map(|(_, there)| there).map(|who| &self.all[who].proposal)
     }
 
-    /// Those whom a proposal may meet: who write what it has read or writes, and who may have read
-    /// what it writes.
+    /// Returns the proposals that may conflict with a new one: those that write what it reads or
+    /// writes, and those that may have read what it writes.
     pub fn beside(&self, proposal: &Proposal) -> impl Iterator<Item = &Proposal> {
         let mut there: BTreeSet<TransactionId> = BTreeSet::new();
         for seen in &proposal.reads {
@@ -144,7 +144,8 @@ mod tests {
         TransactionId { node: 1, incarnation: 1, number }
     }
 
-    /// Reads are of one key, or of so many.
+    /// Returns a proposal that reads `(first, many)`: one key if `many` is 0, else a range of
+    /// `many` keys.
     fn proposal(number: u64, reads: &[(u8, u8)], writes: &[u8]) -> Proposal {
         let range = |(first, many): &(u8, u8)| match many {
             0 => KeyRange::point(key(*first)),

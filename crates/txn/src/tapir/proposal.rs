@@ -1,4 +1,4 @@
-//! What is asked of a shard's replicas, what each answers, and what is decided from their answers.
+//! Operations on a shard's replicas, their results, and the decisions from these results.
 
 use crate::TransactionId;
 use meridian_clock::Timestamp;
@@ -8,75 +8,76 @@ use minicbor::{Decode, Encode};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What a database promises of the order.
+/// The guarantee of a database about the order of transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub enum Guarantee {
-    /// The order is that of real time, too: the coordinator waits until the timestamp has surely
+    /// The order is also that of real time: the coordinator waits until the timestamp has surely
     /// passed (Trap A.2-1).
     #[default]
     #[n(0)]
     StrictlySerializable,
-    /// There is an order. What nobody has read yet may be written in the past (§6.3).
+    /// There is a serial order. A key that no transaction has read yet may be written in the past
+    /// (§6.3).
     #[n(1)]
     Serializable,
 }
 
-/// What a replica said was in a range.
+/// The result of a read of a range at a replica, to be validated.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Seen {
-    /// The range: all of it, found or not (Trap A.2-18).
+    /// The range: all of it, including keys that were not found (Trap A.2-18).
     #[n(0)]
     pub range: KeyRange,
-    /// The versions in it that are not settled, by key; tombstones, too.
+    /// The unsettled versions in the range, by key; tombstones are included.
     #[n(1)]
     pub versions: Vec<(Key, Timestamp)>,
-    /// Everything at or below was settled there: it had all of that, as everybody does who has
-    /// settled as much.
+    /// The replica's settled timestamp at the read. It had every version at or below, as every
+    /// replica has that settled as much.
     #[n(2)]
     pub through: Timestamp,
 }
 
 impl Seen {
-    /// The version that was seen of a key, if it was not settled.
+    /// Returns the version of a key that was read, if it was not settled.
     pub fn of(&self, key: &Key) -> Option<Timestamp> {
         let place = self.versions.binary_search_by(|(known, _)| known.cmp(key)).ok()?;
         Some(self.versions[place].1)
     }
 }
 
-/// A transaction that is to be at a timestamp, as far as one shard is concerned (PREPARE).
+/// One shard's part of a transaction, proposed at a timestamp (PREPARE).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Proposal {
-    /// Which.
+    /// The transaction.
     #[n(0)]
     pub transaction: TransactionId,
-    /// How many timestamps were proposed before. Each is an operation of its own (Trap A.2-13), and
-    /// is opened when the one before will never commit.
+    /// The number of timestamps that were proposed before. Each attempt is an operation of its own
+    /// (Trap A.2-13), and is opened when the former one will never commit.
     #[n(1)]
     pub attempt: u32,
-    /// The timestamp.
+    /// The proposed timestamp.
     #[n(2)]
     pub at: Timestamp,
-    /// The same for every attempt.
+    /// The reads and writes, the same for every attempt.
     #[cbor(n(3), with = "shared")]
     pub footprint: Arc<Footprint>,
 }
 
-/// What a transaction has read and writes in a shard.
+/// The reads and writes of a transaction in a shard.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Footprint {
-    /// What it has read here.
+    /// The reads in this shard.
     #[n(0)]
     pub reads: Vec<Seen>,
-    /// What it writes here, by key, each once.
+    /// The writes in this shard, in key order; each key occurs once.
     #[n(1)]
     pub writes: Vec<Write>,
-    /// Every shard that takes part, this one included: whoever recovers it asks them.
+    /// Every participant, this shard included: a recovery asks them.
     #[n(2)]
     pub participants: Vec<ShardId>,
 }
 
-/// A footprint is in many hands, and in one place.
+/// Encodes a footprint behind its shared pointer.
 mod shared {
     use super::Footprint;
     use minicbor::decode::Error;
@@ -109,9 +110,9 @@ impl Deref for Proposal {
 }
 
 impl Proposal {
-    /// Which it is, without what it has read and writes: so it is told to replicas that have it
-    /// prepared; and it is what is left of a commit that all replicas of a shard have for good, as
-    /// other shards may still ask.
+    /// Returns the proposal without its reads and writes. A commit is sent by name to replicas that
+    /// have it prepared. The name also remains of a commit that all replicas of a shard have for
+    /// good, because other shards may still ask for it.
     pub fn name(&self) -> Proposal {
         let participants = self.participants.clone();
         Proposal {
@@ -120,7 +121,7 @@ impl Proposal {
         }
     }
 
-    /// What its keys and values take.
+    /// Returns the size of its keys and values in bytes.
     pub fn bytes(&self) -> usize {
         let seen = |seen: &Seen| -> usize {
             let versions = seen.versions.iter().map(|(key, _)| key.len() + size_of::<Timestamp>());
@@ -133,136 +134,140 @@ impl Proposal {
         self.reads.iter().map(seen).sum::<usize>() + self.writes.iter().map(written).sum::<usize>()
     }
 
-    /// Whether nothing else is left of it; nobody proposes that.
+    /// True if only the name is left. A name is never proposed.
     pub fn is_name(&self) -> bool {
         self.reads.is_empty() && self.writes.is_empty()
     }
 }
 
-/// What the replicas of a shard are asked, and answer together.
+/// A consensus operation on the replicas of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Question {
-    /// May it be prepared?
+    /// Validates a proposal and prepares it.
     #[n(0)]
     Prepare(#[n(0)] Proposal),
-    /// What is the group's of this transaction?
+    /// Asks for the group's state of a transaction, in recovery.
     #[n(1)]
     Resolve {
-        /// Which.
+        /// The transaction.
         #[n(0)]
         transaction: TransactionId,
-        /// No attempt up to this timestamp comes to be prepared from now on that is not yet.
+        /// No attempt up to this timestamp is prepared from now on that is not prepared yet.
         #[n(1)]
         through: Timestamp,
     },
 }
 
-/// What they answer.
+/// The result of a consensus operation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub enum Answer {
-    /// To who proposes.
+    /// The result of `Prepare`.
     #[n(0)]
     Vote(#[n(0)] Vote),
-    /// To who recovers.
+    /// The result of `Resolve`.
     #[n(1)]
     Stands(#[n(0)] Standing),
 }
 
-/// How a transaction stands in a shard. All but `Open` stand for ever: whoever asks, however often,
-/// hears the same, until it has ended.
+/// The state of a transaction in a shard. All but `Open` are final: every recovery receives the
+/// same until the transaction has ended.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub enum Standing {
-    /// That is not known before a view has begun with the question.
+    /// Not known before a view has begun with the operation.
     #[n(0)]
     Open,
-    /// It has committed.
+    /// The transaction has committed.
     #[n(1)]
     Committed(#[n(0)] Proposal),
-    /// It was aborted.
+    /// The transaction was aborted.
     #[n(2)]
     Aborted,
-    /// The group has said yes to this attempt, and does not to any other.
+    /// The group has voted `Ok` on this attempt, and will on no other.
     #[n(3)]
     Prepared(#[n(0)] Proposal),
-    /// The group has said yes to none that counts, and does not any more.
+    /// The group has voted `Ok` on no attempt that counts, and never will.
     #[n(4)]
     Never,
 }
 
-/// What a replica thinks of a proposal (TAPIR-OCC-CHECK, with the mends of Trap A.2-20).
+/// A replica's vote on a proposal (TAPIR-OCC-CHECK, with the fixes of Trap A.2-20).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub enum Vote {
-    /// It is prepared here.
+    /// The proposal is prepared here (PREPARE-OK).
     #[n(0)]
     Ok,
-    /// It would do if another one is aborted that is prepared here.
+    /// The proposal conflicts with one that is prepared here; it can commit if that one is aborted.
     #[n(1)]
     Abstain,
-    /// Not at this timestamp: one above this may do.
+    /// The proposal cannot commit at this timestamp. A timestamp above the given one may do.
     #[n(2)]
     Retry(#[n(0)] Timestamp),
-    /// Never: something that it has read is another by now.
+    /// The transaction can never commit: a version that it has read was overwritten.
     #[n(3)]
     Abort,
-    /// The timestamp is settled, and what was there is forgotten. It may have committed, or not.
+    /// The timestamp is settled and its transactions are forgotten. The transaction may have
+    /// committed or not.
     #[n(4)]
     Late,
 }
 
-/// What became of a transaction. A commit says everything anew, as a replica need not have heard of
-/// the proposal; where all of them have, it is told by its [name](Proposal::name).
+/// The outcome of a transaction. A commit repeats its reads and writes, because a replica need not
+/// have received the proposal. Where all replicas have, it is sent by its [name](Proposal::name).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum End {
-    /// It committed as it was proposed.
+    /// The transaction committed as it was proposed.
     #[n(0)]
     Commit(#[n(0)] Proposal),
-    /// It did not, and does not at any timestamp up to this one.
+    /// The transaction did not commit, and does not at any timestamp up to `at`.
     #[n(1)]
     Abort {
-        /// Which.
+        /// The transaction.
         #[n(0)]
         transaction: TransactionId,
-        /// The highest that was ever proposed.
+        /// The highest timestamp that was ever proposed for it.
         #[n(1)]
         at: Timestamp,
     },
 }
 
-/// Up to where a shard's past is over. Both go up, and what is settled is closed.
+/// The closed and settled timestamps of a shard. Both only rise, and the settled one is at most the
+/// closed one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Past {
-    /// Nothing is said yes to at or below this any more.
+    /// No proposal at or below this is accepted any more.
     #[n(0)]
     pub closed: Timestamp,
-    /// All that ever commits at or below is in the record that said so, or was in an earlier one:
-    /// whoever began a view with that has it.
+    /// The record that contains this, or an earlier record, has every transaction that ever commits
+    /// at or below. Every replica that began a view with that record has them.
     #[n(1)]
     pub settled: Timestamp,
 }
 
 impl Past {
-    /// The later one of each.
+    /// Returns the later of each timestamp.
     pub fn join(self, other: Past) -> Past {
         Past { closed: self.closed.max(other.closed), settled: self.settled.max(other.settled) }
     }
 }
 
-/// What is true whoever hears of it, and is in the record so that nobody forgets it.
+/// An inconsistent operation: true at every replica that receives it, and kept in the record.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Fact {
     /// A transaction has ended.
     #[n(0)]
     Ended(#[n(0)] End),
-    /// A replica may have served snapshots up to here: who has not been said yes to does not write
-    /// below any more.
+    /// A replica may have served snapshots up to this timestamp: transactions that are not prepared
+    /// write nothing below it any more.
     #[n(1)]
     Served(#[n(0)] Timestamp),
-    /// A part of the past is over. What is settled whoever merges a view says.
+    /// The closed and settled timestamps have risen. The leader that merges a view determines the
+    /// settled one.
     #[n(2)]
     Over(#[n(0)] Past),
 }
 
-/// What a shard answers, from what enough of its replicas have: of one attempt (TAPIR-DECIDE).
+/// Decides a shard's vote on one attempt from the votes of at least a quorum of replicas
+/// (TAPIR-DECIDE).
 pub fn decide<'a>(votes: impl IntoIterator<Item = &'a Vote>, quorum: usize) -> Vote {
     let votes: Vec<Vote> = votes.into_iter().copied().collect();
     let many = |vote: Vote| votes.iter().filter(|known| **known == vote).count();
@@ -280,8 +285,8 @@ pub fn decide<'a>(votes: impl IntoIterator<Item = &'a Vote>, quorum: usize) -> V
     }
 }
 
-/// What a shard answers to who recovers a transaction. What has ended is a fact, whoever says it;
-/// the rest is said by everybody in a view, or is not known yet.
+/// Decides a shard's answer to a recovery. An outcome counts whichever replica reports it. Every
+/// other state must be reported by all replicas in a view, or is not known yet.
 pub fn stands<'a>(answers: impl IntoIterator<Item = &'a Standing>) -> Standing {
     let answers: Vec<&Standing> = answers.into_iter().collect();
     let ended = |answer: &&&Standing| matches!(answer, Standing::Committed(_) | Standing::Aborted);

@@ -1,18 +1,18 @@
-//! What became of a transaction whose coordinator is gone.
+//! Recovery of a transaction whose coordinator is gone.
 //!
 //! ```text
-//!   anybody ── Resolve ──▶ every participant        open?  a view begins with the question, and it is asked again
-//!                                                   Committed, Aborted: so it is
-//!                                                   all Prepared, the same attempt: it has committed
-//!                                                   anything else: it has not, and never will
-//!           ── End ──────▶ every participant
+//!   any node ── Resolve ──▶ every participant    Open: a view begins with the operation; retried
+//!                                                Committed or Aborted: the outcome
+//!                                                all Prepared, the same attempt: it has committed
+//!                                                anything else: it has not, and never will
+//!            ── End ──────▶ every participant
 //! ```
 //!
-//! The papers elect a coordinator in a backup shard, and let it poll. Here what the replicas of a
-//! view say is a fact that does not change, and the outcome a function of the facts: whoever asks
-//! finds the same, also the coordinator that was only slow. So there is nobody to elect, no outcome
-//! to write down before it is told, and any number may recover one transaction at once (Trap
-//! A.2-12).
+//! The papers elect a backup coordinator in a backup shard, which polls the participants. Here the
+//! result of the replicas of a view does not change, and the outcome is a function of these
+//! results: every recovery finds the same outcome, and so does a coordinator that was only slow. So
+//! no coordinator is elected, no outcome is logged before it is sent, and any number of nodes may
+//! recover one transaction at once (Trap A.2-12).
 
 use super::{Answer, End, Proposal, Question, Shards, Standing};
 use crate::tapir::rules;
@@ -22,14 +22,15 @@ use meridian_clock::Timestamp;
 use meridian_machine::planted::broken;
 use meridian_machine::{ShardId, sometimes};
 
-/// An aborted transaction may still be proposed by who does not know it, at timestamps below now
-/// and this much.
+/// The distance above now to which an `Abort` closes a transaction's timestamps, in nanoseconds: a
+/// coordinator that does not know of the abort may still propose it there.
 const FAR_NS: u64 = 20_000_000_000;
-/// A view has begun by then, mostly.
+/// The pause before a retry, in nanoseconds; a view has mostly begun by then.
 const PAUSE_NS: u64 = 50_000_000;
 
-/// Finds out, and tells everybody who took part; whether it has committed. `None`, if that cannot
-/// be found out by the time that the boot clock reaches `until`.
+/// Determines the outcome of a transaction and sends it to every participant. Returns true if it
+/// has committed, and `None` if the outcome cannot be determined before the boot clock reaches
+/// `until`.
 pub async fn recover<S: Shards>(
     shards: &S,
     who: TransactionId,
@@ -44,8 +45,8 @@ pub async fn recover<S: Shards>(
     let stands: Option<Vec<Standing>> = join_all(asked).await.into_iter().collect();
     let stands = stands?;
     let outcome = outcome(&stands)?;
-    // Who names others, or nobody, is not believed: the outcome would not be that of all who take
-    // part.
+    // A state that names other participants, or none, is not used: the outcome would not be that of
+    // all participants.
     let named = |standing: &Standing| match standing {
         Standing::Committed(proposal) | Standing::Prepared(proposal) => {
             proposal.participants == participants
@@ -59,14 +60,15 @@ pub async fn recover<S: Shards>(
     match (outcome, proposals) {
         (true, Some(proposals)) => {
             sometimes!("a transaction is recovered that has committed");
-            // Where only its name is left everybody knows.
+            // Where only the name is left every replica has the commit.
             for (shard, proposal) in
                 participants.iter().zip(proposals).filter(|(_, proposal)| !proposal.is_name())
             {
                 shards.tell(*shard, End::Commit(proposal));
             }
         }
-        // It cannot have committed where somebody has not said yes: nothing is told.
+        // The transaction cannot have committed if a participant has not prepared it: no outcome is
+        // sent.
         (true, None) => return None,
         (false, _) => {
             sometimes!("a transaction is recovered that has not committed");
@@ -85,7 +87,7 @@ fn proposal(standing: Standing) -> Option<Proposal> {
     }
 }
 
-/// Whether a transaction that stands so everywhere has committed.
+/// Returns true if a transaction in these states has committed; `None` if a state is still open.
 fn outcome(stands: &[Standing]) -> Option<bool> {
     if stands.contains(&Standing::Open) {
         return None;
@@ -105,7 +107,8 @@ fn outcome(stands: &[Standing]) -> Option<bool> {
     Some(stands.iter().all(|standing| attempt(standing) == first) || broken(rules::ATTEMPTS_MIXED))
 }
 
-/// How it stands in one shard, which prepares nothing more of it up to a timestamp.
+/// Returns the state of a transaction in one shard, which prepares no attempt of it up to a
+/// timestamp from then on.
 async fn resolve<S: Shards>(
     shards: &S,
     shard: ShardId,

@@ -1,9 +1,9 @@
-//! Which versions of tables' schemas a transaction was planned for, and whether they hold where it
-//! reads and writes.
+//! The schema versions that a transaction was planned for, and their validation where it reads and
+//! writes.
 //!
-//! In each shard that has keys of a table there is a row that says which version of its schema
-//! holds there. Who changes the schema writes it, and who uses the table reads it: so it is
-//! validated as everything else is, and no rule of its own is needed. A table whose schema never
+//! Each shard that has keys of a table has a row with the version of the table's schema that holds
+//! there. A schema change writes the row, and a transaction that uses the table reads it. So it is
+//! validated like every other read, and needs no rule of its own. A table whose schema never
 //! changed has no such row.
 
 use crate::{Conflict, Failure, SchemaVersion};
@@ -11,22 +11,22 @@ use meridian_machine::ShardId;
 use meridian_mvcc::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What stands in the row of a schema's version.
+/// Returns the value of the row of a schema's version.
 pub(super) fn row(version: u64) -> Value {
     Value::from(version.to_be_bytes().to_vec())
 }
 
-/// What a transaction was planned for.
+/// The schema versions that a transaction was planned for.
 #[derive(Debug, Default)]
 pub(super) struct Planned {
-    /// Of each table the oldest version.
+    /// The oldest planned version of each table.
     tables: BTreeMap<u32, u64>,
-    /// Where that was looked at.
+    /// The shards and tables where the version was checked.
     checked: BTreeSet<(ShardId, u32)>,
 }
 
 impl Planned {
-    /// What comes next is planned for this.
+    /// Declares the schema version of a table that the following statements are planned for.
     pub fn plan(&mut self, SchemaVersion { table, version }: SchemaVersion) {
         let known = self.tables.entry(table).or_insert(version);
         if version < *known {
@@ -35,7 +35,7 @@ impl Planned {
         }
     }
 
-    /// Tables of which nobody has looked yet whether the plan holds in a shard.
+    /// Returns the tables whose planned version was not checked yet in a shard.
     pub fn unchecked(&self, shard: ShardId) -> Vec<u32> {
         self.tables
             .keys()
@@ -44,7 +44,7 @@ impl Planned {
             .collect()
     }
 
-    /// What the row there says of it.
+    /// Checks the planned version of a table against its row in a shard.
     pub fn check(
         &mut self,
         shard: ShardId,
@@ -55,7 +55,7 @@ impl Planned {
             None => 0,
             Some(row) => <[u8; 8]>::try_from(&row[..]).map(u64::from_be_bytes).map_err(|_| {
                 Failure::Storage(format!(
-                    "what shard {} keeps of a table's schema is no version",
+                    "the schema version of a table in shard {} cannot be decoded",
                     shard.0
                 ))
             })?,

@@ -6,49 +6,50 @@ use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange};
 
-/// What one replica has of a range: the newest of each key.
+/// One replica's result of a read of a range: the newest version of each key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// It.
+    /// The rows.
     pub chunk: Chunk,
-    /// Everything at or below was settled there, before it was looked at.
+    /// The replica's settled timestamp before the read.
     pub through: Timestamp,
 }
 
-/// What enough replicas have of a range at a timestamp, newest versions: no other will ever stand
-/// there.
+/// A quorum's result of a snapshot read: the newest versions at a timestamp, below which no other
+/// can appear.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
-    /// It.
+    /// The rows.
     pub chunk: Chunk,
-    /// The newest of what was found, tombstones, too.
+    /// The timestamp of the newest version found, tombstones included.
     pub newest: Timestamp,
 }
 
-/// What the replicas of a shard answer together.
+/// The decided result of an operation at a shard's replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Common {
-    /// It.
+    /// The result.
     pub answer: Answer,
-    /// Each of them has said so, and has the question.
+    /// True if every replica has given this result itself, and so has the operation.
     pub by_all: bool,
 }
 
-/// A turn that a replica has given to a transaction of this node: others that ask for the same key
-/// there wait for its end, or until its bound has passed. It keeps no transaction from committing.
+/// A turn that a replica has granted to a transaction of this node. Other transactions that request
+/// the same key there wait for its end, or until its bound has passed. It keeps no transaction from
+/// committing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The key after which the queue is named, and its shard.
+    /// The key that names the queue, and its shard.
     pub key: (ShardId, Key),
     /// The replica that keeps the queue.
     pub at: NodeId,
     /// The request's number.
     pub number: u64,
-    /// Whether other transactions came first.
+    /// True if other transactions came first.
     pub waited: bool,
 }
 
-/// So many keys of a shard are asked for at once.
+/// The number of keys of a shard that are requested in parallel.
 const ASKED_TOGETHER: usize = 64;
 
 /// The shards of a database, as the coordinators of one node reach them: by questions to replicas
@@ -60,23 +61,22 @@ pub trait Shards: Send + Sync + 'static {
     fn node(&self) -> &Self::Node;
     /// The shard that has a key, and its keys.
     fn route(&self, key: &Key) -> (ShardId, KeyRange);
-    /// The shard that has the last key below one, or the last of all; and its keys.
+    /// Returns the shard that has the last key below `end`, or the last shard; and its range.
     fn route_below(&self, end: Option<&Key>) -> (ShardId, KeyRange);
 
-    /// Everything at or below has ended in all shards, as this node's replicas know: of a snapshot
-    /// there they have everything.
+    /// Returns the timestamp at or below which every transaction has ended in all shards, as this
+    /// node's replicas know: they have complete snapshots there.
     fn settled(&self) -> Option<Timestamp> {
         None
     }
-    /// How long replicas take to answer, in nanoseconds: the longest round trip that was measured;
-    /// zero, where none was. Transactions that have met come again as far apart.
+    /// Returns the longest measured round trip to a replica, in nanoseconds; zero if none was
+    /// measured. It spaces the retries of conflicting transactions.
     fn round_trip_ns(&self) -> u64 {
         0
     }
-    /// What the nearest replica that answers has of a range now, which may be less than others
-    /// have. `fresh` asks another one first than was asked before: a transaction that failed may
-    /// have read what was behind. `None` if nobody has answered when the boot clock reaches
-    /// `until`.
+    /// Reads a range at the nearest replica that answers, which may lack versions that others have.
+    /// `fresh` asks another replica first than before, because a failed transaction may have read
+    /// stale versions. `None` if no replica has answered when the boot clock reaches `until`.
     fn read(
         &self,
         shard: ShardId,
@@ -85,8 +85,8 @@ pub trait Shards: Send + Sync + 'static {
         fresh: bool,
         until: u64,
     ) -> impl Future<Output = Option<Result<Found, Failure>>> + Send;
-    /// What stands in a range at a timestamp, from so many replicas that nothing else comes to
-    /// stand there. `None` if it cannot be known when the boot clock reaches `until`.
+    /// Reads a range at a timestamp from enough replicas that no other version can appear there.
+    /// `None` if that does not succeed before the boot clock reaches `until`.
     fn look(
         &self,
         shard: ShardId,
@@ -95,21 +95,23 @@ pub trait Shards: Send + Sync + 'static {
         how: (bool, usize),
         until: u64,
     ) -> impl Future<Output = Option<Result<Looked, Failure>>> + Send;
-    /// Asks a shard's replicas, and waits for their common answer until the boot clock reaches
-    /// `until`. `None`, if there is none by then: it may come to be any. Where the answer is that
-    /// something is [open](super::Standing::Open) in their view, they are asked to begin another.
+    /// Sends an operation to a shard's replicas, and waits for its decided result until the boot
+    /// clock reaches `until`. `None` if there is none by then: any result is still possible. If the
+    /// result is that a transaction is [open](super::Standing::Open) in their view, the replicas
+    /// are asked to begin another view.
     fn ask(
         &self,
         shard: ShardId,
         question: Question,
         until: u64,
     ) -> impl Future<Output = Option<Common>> + Send;
-    /// Tells all of them how a transaction ended; a commit by its [name](super::Proposal::name), if
-    /// each of them has said yes to it. Whoever does not hear it finds out.
+    /// Sends a transaction's outcome to all replicas of a shard; a commit by its
+    /// [name](super::Proposal::name), if each of them has prepared it. A replica that does not
+    /// receive it recovers the outcome.
     fn tell(&self, shard: ShardId, end: End);
-    /// Waits for the turn of a contested key, to be held for up to `holds_ns` nanoseconds. `None`,
-    /// if no replica gives it before the boot clock reaches `until`: the transaction goes on
-    /// without.
+    /// Waits for the turn of a contested key, to be held for up to `holds_ns` nanoseconds. `None`
+    /// if no replica grants it before the boot clock reaches `until`: the transaction proceeds
+    /// without it.
     fn take_turn(
         &self,
         key: (ShardId, Key),
@@ -119,18 +121,18 @@ pub trait Shards: Send + Sync + 'static {
         let _ = (key, holds_ns, until);
         std::future::ready(None)
     }
-    /// Another transaction of this node goes on with a turn, and holds it for up to `holds_ns`
-    /// nanoseconds from now on.
+    /// Records that another transaction of this node holds a turn for up to `holds_ns` nanoseconds
+    /// from now on.
     fn keep_turn(&self, turn: &Turn, holds_ns: u64) {
         let _ = (turn, holds_ns);
     }
-    /// Ends a turn, so that the next transaction has it.
+    /// Ends a turn, so that the next transaction gets it.
     fn leave(&self, turn: &Turn) {
         let _ = turn;
     }
 }
 
-/// Keys in parts that are asked for at once: each of one shard, and not too large.
+/// Splits keys into parts that are requested in parallel: each of one shard, and not too large.
 pub(super) fn by_shard<'a, S: Shards>(
     shards: &S,
     keys: &'a [Key],

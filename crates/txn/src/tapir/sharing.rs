@@ -1,19 +1,20 @@
-//! Turns that the sessions of a node share: one of them asks a replica, and the others wait at
-//! their node.
+//! Turns that the sessions of a node share: one session requests the turn from a replica, and the
+//! others wait at their node.
 //!
 //! ```text
-//!   the first session    asks a replica ──▶ has its turn ──▶ ends: the turn goes to the next one here, MOST times
-//!   the others           wait ──────────────────────────────▶ … then it goes back, and the next one here asks
+//!   the first session    requests it from a replica ──▶ has its turn ──▶ hands it on
+//!   the other sessions   wait ─────────────────────────────────────────▶ the next one has its turn
+//!                        … MOST times; then it is returned, and the next session here requests it
 //! ```
 //!
-//! A transaction that is handed its turn saves the round trip to the replica. Nothing rests on a
-//! turn, and nothing does on this.
+//! A transaction that is handed its turn saves the round trip to the replica. A turn is advisory:
+//! correctness depends neither on it nor on this.
 //!
 //! Invariants:
-//! 1. Of a turn at most one session here asks a replica, or holds it, until its bound has passed;
-//!    then one that waits asks by itself.
-//! 2. A turn is handed on at most [`MOST`] times, so that sessions of other nodes have theirs.
-//! 3. Sessions that wait have the turn in the order in which they came; one that is gone is
+//! 1. At most one session here requests a turn, or holds it, until its bound has passed; then a
+//!    waiting session requests it by itself.
+//! 2. A turn is handed on at most [`MOST`] times, so that sessions of other nodes get it too.
+//! 3. Waiting sessions get the turn in the order in which they came; a session that is gone is
 //!    skipped.
 
 use super::{Shards, Turn};
@@ -26,28 +27,28 @@ use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How often a turn is handed on.
+/// The number of times that a turn is handed on within a node.
 pub const MOST: u32 = 4;
 
-/// The sessions of a node that want one turn.
+/// The sessions of a node that wait for one turn.
 #[derive(Debug)]
 struct Queue<W> {
-    /// The turn that one of them has; none, while it asks for one.
+    /// The number of the turn that one session holds; none while it requests one.
     turn: Option<u64>,
-    /// It has the turn, or asks, until then at most, by the boot clock.
+    /// The end of the holding session's bound, by the boot clock.
     until: u64,
     handed_on: u32,
     waiting: VecDeque<W>,
 }
 
-/// Which session has a turn next.
+/// The session that has a turn next.
 #[derive(Debug, PartialEq, Eq)]
 enum Next<W> {
-    /// This one, without asking.
+    /// This session gets the turn, without a request.
     Has(W),
-    /// This one asks a replica.
+    /// This session requests the turn from a replica.
     Asks(W),
-    /// No session here.
+    /// No session waits here.
     Nobody,
 }
 
@@ -55,8 +56,8 @@ enum Next<W> {
 struct Queues<W>(BTreeMap<Key, Queue<W>>);
 
 impl<W> Queues<W> {
-    /// Whether a session is to ask a replica: no other one here does, or has the turn, or not
-    /// within its bound.
+    /// True if a session is to request the turn from a replica: no other session here requests or
+    /// holds it within its bound.
     fn asks(&mut self, now: u64, key: &Key, until: u64) -> bool {
         let Some(queue) = self.0.get_mut(key) else {
             let queue = Queue { turn: None, until, handed_on: 0, waiting: VecDeque::new() };
@@ -70,21 +71,22 @@ impl<W> Queues<W> {
         is_over
     }
 
-    /// A session waits, where one before it has the turn or asks. Until when that has it at most.
+    /// Adds a waiting session behind the one that requests or holds the turn. Returns the end of
+    /// that one's bound.
     fn waits(&mut self, key: &Key, waiter: Option<W>) -> u64 {
         let Some(queue) = self.0.get_mut(key) else { return 0 };
         queue.waiting.extend(waiter);
         queue.until
     }
 
-    /// A session has its turn.
+    /// Records that a session holds its turn.
     fn has(&mut self, key: &Key, turn: u64, until: u64) {
         if let Some(queue) = self.0.get_mut(key) {
             (queue.turn, queue.until) = (Some(turn), until);
         }
     }
 
-    /// A session needs its turn no more; or has got none.
+    /// Ends a session's turn, or its request without one. Returns the session that is next.
     fn ends(&mut self, key: &Key, turn: Option<u64>, waits: impl Fn(&W) -> bool) -> Next<W> {
         let Some(queue) = self.0.get_mut(key).filter(|queue| queue.turn == turn) else {
             return Next::Nobody;
@@ -105,18 +107,18 @@ impl<W> Queues<W> {
     }
 }
 
-/// The turns that sessions of this node have and want.
+/// The turns that sessions of this node hold and wait for.
 pub(super) struct Turns<S: Shards> {
     shards: Arc<S>,
     queues: Mutex<Queues<Sender<Held<S>>>>,
 }
 
-/// A turn, or the right to ask for it: the next session's when this is dropped.
+/// A turn, or the right to request it. Dropping it passes it to the next session.
 pub(super) struct Held<S: Shards> {
     turns: Arc<Turns<S>>,
     key: Key,
     turn: Option<Turn>,
-    /// Whether other transactions came first.
+    /// True if other transactions came first.
     pub waited: bool,
 }
 
@@ -139,8 +141,8 @@ impl<S: Shards> Turns<S> {
         self.shards.node().now().boot_ns
     }
 
-    /// Waits for the turn of this name, to be held for up to `holds_ns` nanoseconds. `None`, if
-    /// there is none by the time that the boot clock reaches `until`.
+    /// Waits for a turn, to be held for up to `holds_ns` nanoseconds. `None` if there is none when
+    /// the boot clock reaches `until`.
     pub async fn take(
         self: &Arc<Self>,
         shard: ShardId,
@@ -163,7 +165,7 @@ impl<S: Shards> Turns<S> {
         Some(held)
     }
 
-    /// Waits until it is handed the turn, or is to ask for it.
+    /// Waits until the session is handed the turn, or is to request it.
     async fn wait(self: &Arc<Self>, key: &Key, until: u64) -> Option<Held<S>> {
         let asks = |waited| Held { turns: Arc::clone(self), key: key.clone(), turn: None, waited };
         let (mut given, mut bound) = {
@@ -194,7 +196,7 @@ impl<S: Shards> Turns<S> {
         let number = turn.as_ref().map(|turn| turn.number);
         let next = self.queues().ends(key, number, |waiter| !waiter.is_canceled());
         let held = |turn| Held { turns: Arc::clone(self), key: key.clone(), turn, waited: true };
-        // One that goes away at this moment drops what it is given, and so passes it on.
+        // A waiter that goes away at this moment drops the turn, and so passes it on.
         match next {
             Next::Has(waiter) => drop(waiter.send(held(turn))),
             Next::Asks(waiter) => {
@@ -224,11 +226,23 @@ mod tests {
         let ends =
             |queues: &mut Queues<i32>, turn| queues.ends(&key(), turn, |waiter| *waiter != 2);
         for next in [1, 3, 4, 5] {
-            assert_eq!(ends(&mut queues, Some(9)), Next::Has(next), "without the one that is gone");
+            assert_eq!(
+                ends(&mut queues, Some(9)),
+                Next::Has(next),
+                "a session that is gone is skipped"
+            );
         }
         assert_eq!(ends(&mut queues, Some(9)), Next::Asks(6));
-        assert_eq!(ends(&mut queues, Some(9)), Next::Nobody, "it is not that session's any more");
-        assert_eq!(ends(&mut queues, None), Next::Asks(7), "the one that asked got none");
+        assert_eq!(
+            ends(&mut queues, Some(9)),
+            Next::Nobody,
+            "the session does not hold the turn any more"
+        );
+        assert_eq!(
+            ends(&mut queues, None),
+            Next::Asks(7),
+            "the session that requested the turn got none"
+        );
         queues.has(&key(), 12, 90);
         assert_eq!(ends(&mut queues, Some(12)), Next::Nobody);
         assert!(queues.0.is_empty());
@@ -241,11 +255,11 @@ mod tests {
         queues.has(&key(), 9, 50);
         assert_eq!(queues.waits(&key(), Some(1)), 50);
         assert!(queues.asks(50, &key(), 150));
-        assert!(!queues.asks(50, &key(), 150), "and no third one");
+        assert!(!queues.asks(50, &key(), 150), "no third session requests the turn");
         assert_eq!(
             queues.ends(&key(), Some(9), |_| true),
             Next::Nobody,
-            "it is too late to hand it on"
+            "it is too late to hand the turn on"
         );
         assert_eq!(queues.ends(&key(), None, |_| true), Next::Asks(1));
     }

@@ -1,6 +1,7 @@
-//! Facts about single keys: found by hash, and in the order of the keys once a range is asked for.
+//! A map from single keys to values, looked up by hash. An order of the keys is kept once a range
+//! is queried.
 //!
-//! Most transactions read and write single keys. Where none reads a range, no order is kept.
+//! Most transactions read and write single keys. While none reads a range, no order is kept.
 
 use meridian_mvcc::{Key, KeyRange};
 use std::collections::hash_map::Entry;
@@ -9,11 +10,11 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::OnceLock;
 
-/// A fact for each of some keys.
+/// A map from keys to values.
 #[derive(Clone)]
 pub(super) struct Slots<T> {
     of: HashMap<Key, T>,
-    /// The keys, from the first question about a range on.
+    /// The keys in order, from the first range query on.
     order: OnceLock<BTreeSet<Key>>,
 }
 
@@ -30,12 +31,12 @@ impl<T: fmt::Debug> fmt::Debug for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// The fact about a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &Key) -> Option<&T> {
         self.of.get(key)
     }
 
-    /// The facts about keys of a range, in the order of the keys.
+    /// Returns the values of the keys in a range, in key order.
     pub fn within(&self, range: &KeyRange) -> impl Iterator<Item = (&Key, &T)> {
         let point = range.as_point();
         let of_point = point.and_then(|key| self.of.get_key_value(key));
@@ -52,7 +53,7 @@ impl<T> Slots<T> {
         of_point.into_iter().chain(in_order)
     }
 
-    /// The fact about a key, to be changed; the default where there is none yet.
+    /// Returns the value of a key for modification, inserting the default if there is none.
     pub fn slot(&mut self, key: &Key) -> &mut T
     where
         T: Default,
@@ -68,7 +69,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Changes the fact about a key, if there is one; forgets it where `stays` says no.
+    /// Modifies the value of a key, if there is one, and removes it if `stays` returns false.
     pub fn change(&mut self, key: &Key, stays: impl FnOnce(&mut T) -> bool) {
         if self.of.get_mut(key).is_some_and(|fact| !stays(fact)) {
             self.of.remove(key);
@@ -78,7 +79,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Forgets facts where `stays` says no.
+    /// Removes values for which `stays` returns false.
     pub fn retain(&mut self, mut stays: impl FnMut(&T) -> bool) {
         self.of.retain(|_, fact| stays(fact));
         match self.order.get_mut() {
@@ -88,7 +89,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Whether there are no facts.
+    /// True if there are no values.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.of.is_empty()
@@ -104,7 +105,7 @@ mod tests {
         Key::from(&[number][..])
     }
 
-    /// A range of so many keys; of a single one, of none, or without an end.
+    /// Returns a range of `many` keys: 1 is a point, 0 is empty, and 9 has no end.
     fn range((start, many): (u8, u8)) -> KeyRange {
         match many {
             1 => KeyRange::point(key(start)),

@@ -1,12 +1,13 @@
-//! A transaction that only reads, at one timestamp (§6.1).
+//! A read-only transaction, at one timestamp (§6.1).
 //!
-//! Each read is asked of so many replicas that nobody who has not been said yes to can write below
-//! the timestamp any more, whatever view begins; each of them refuses from then on, and says so
-//! only when nobody is prepared who might write there. The newest version that any of them has is
-//! what stood.
+//! Each read is answered by so many replicas that no transaction that is not prepared can write
+//! below the timestamp any more, whatever view begins. Each replica refuses such writes from then
+//! on, and answers only when no prepared transaction may write there. The newest version that any
+//! of them has is the result.
 //!
-//! A commit may be visible before its timestamp has surely passed: where real time counts, what was
-//! read is told when it has (Trap A.2-20, A.2-5).
+//! A commit may be visible before its timestamp has surely passed. If the database is strictly
+//! serializable, a read returns only when the timestamps that it read have passed (Traps A.2-20,
+//! A.2-5).
 
 use super::schemas::Planned;
 use super::{Guarantee, Looked, Shards};
@@ -20,7 +21,7 @@ use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange, Value, local};
 use std::sync::Arc;
 
-/// How long replicas are looked for that answer.
+/// The time that a read waits for replicas that answer, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 /// A snapshot that is being read.
@@ -36,7 +37,7 @@ pub(super) struct Snapshot<S: Shards> {
 }
 
 impl<S: Shards> Snapshot<S> {
-    /// What stands in a part of a shard's keys.
+    /// Reads a part of a shard's keys.
     async fn look(
         &self,
         shard: ShardId,
@@ -48,7 +49,7 @@ impl<S: Shards> Snapshot<S> {
         looked.unwrap_or_else(|| Err(super::coordinator::unavailable(&*self.shards, shard)))
     }
 
-    /// Reads points of one shard at once.
+    /// Reads points of one shard in parallel.
     async fn read_points(
         &mut self,
         shard: ShardId,
@@ -93,7 +94,7 @@ impl<S: Shards> Snapshot<S> {
         } else {
             self.shards.route(&range.start)
         };
-        // Which schemas hold there is asked for at the same time, and once.
+        // The schema versions of the shard are read in parallel, and once.
         let tables = self.planned.unchecked(shard);
         let rows = tables.iter().map(|table| KeyRange::point(local::schema(shard.0, *table)));
         let part = range.common(&bounds);

@@ -1,13 +1,14 @@
-//! Waiting for a timestamp to pass.
+//! Waits of a coordinator for its node's clock.
 
 use crate::Node;
 use meridian_clock::Timestamp;
 
-/// The shortest and the longest time between two looks at the clock, in nanoseconds: a clock that
-/// was set back stands still, and one that knows nothing may know more soon.
+/// The bounds of one pause while a timestamp passes, in nanoseconds. The lower bound matters for a
+/// clock that was set back, which stands still; the upper one for a node without the time, which
+/// may learn it soon.
 const WAITS_NS: (u64, u64) = (50_000, 100_000_000);
 
-/// Waits until a timestamp has surely passed; false if the node ends before.
+/// Waits until a timestamp has surely passed. Returns false if the node closes before.
 pub(super) async fn passes(node: &impl Node, at: Timestamp) -> bool {
     loop {
         let now = node.now();

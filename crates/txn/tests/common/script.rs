@@ -1,27 +1,27 @@
-//! Golden transcripts: commands, and beneath them what they answered.
+//! Golden transcripts: commands, followed by their output.
 //!
 //! ```text
 //! # what this shows
 //! command
 //! another
 //! ----
-//! what they answered
+//! their output
 //! ```
 //!
-//! Blocks are separated by a blank line. `UPDATE=1 cargo test` writes the answers anew; the
-//! difference is then read like code.
+//! Blocks are separated by a blank line. `UPDATE=1 cargo test` writes the output anew; the diff is
+//! then reviewed like code.
 
 use std::fmt::Write;
 use std::path::Path;
 
-/// Runs every script of a folder, each in a world of its own.
+/// Runs every script of a folder, each in a state of its own.
 pub fn check<W>(
     folder: &Path,
     fresh: impl Fn() -> W,
     step: impl Fn(&mut W, &str) -> Result<String, String>,
 ) {
     let mut scripts: Vec<_> = std::fs::read_dir(folder)
-        .expect("the folder is there")
+        .expect("the folder of the scripts exists")
         .flatten()
         .map(|e| e.path())
         .collect();
@@ -45,7 +45,7 @@ pub fn check<W>(
         }
         let out = format!("{}\n", out.trim_end());
         if std::env::var_os("UPDATE").is_some() {
-            std::fs::write(&script, &out).expect("it can be written");
+            std::fs::write(&script, &out).expect("the script can be written");
         }
         let differs = text.lines().zip(out.lines()).position(|(expected, found)| expected != found);
         assert!(

@@ -1,4 +1,4 @@
-//! What a session asks of groups that is no transaction: other members, and splits.
+//! Administration of groups: membership changes and splits.
 
 use super::{ONE_TRY_NS, PATIENCE_NS, PAUSE_NS, Session};
 use crate::locking::{Ask, Heard, Members, Reply, Seat, Shards};
@@ -8,12 +8,13 @@ use meridian_mvcc::Key;
 use std::sync::Arc;
 
 impl<S: Shards> Session<S> {
-    /// Visits the shards by their keys.
+    /// Changes the members of each shard, in the order of the shards' keys.
     pub(super) async fn change_members(mut self, members: Members) -> Result<(), Failure> {
         let shards = Arc::clone(&self.shards);
         let mut next = Some(Key::default());
         while let Some(key) = next {
-            // Whoever answers for the key has it: what is known of it is true then.
+            // A shard that answers for the key has it, so the route that is known here is correct
+            // then.
             self.get(&key, Lock::Shared).await?;
             let (shard, bounds) = shards.map().route(&key);
             self.change_members_of(shard, &members).await?;
@@ -36,7 +37,7 @@ impl<S: Shards> Session<S> {
                 Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
                     shards.map().redirect(seat, leader.map(NodeId))
                 }
-                // Newcomers take as long as it takes to send them everything.
+                // Newcomers take as long as it takes to send them a snapshot.
                 Some(Heard::Waits) => until = self.boot_ns() + PATIENCE_NS,
                 Some(_) => {}
                 None => shards.map().redirect(seat, None),

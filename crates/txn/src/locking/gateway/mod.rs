@@ -1,29 +1,29 @@
-//! Transactions over a shard, as a session sees them.
+//! Transactions over the shards of a database, at their coordinator.
 //!
-//! The coordinator of a transaction is the session itself: it asks the leader, wherever that is,
-//! and merges its own writes into what it hears. A leader on this node is stepped on the session's
-//! own thread: a lock that is free costs no wake. Reads of a read-only transaction whose leader is
-//! here ask nobody (see [`Readable`]).
+//! The session's node is the coordinator of its transactions: it sends requests to the leaders, and
+//! merges the transaction's own writes into the results. A leader on this node is stepped on the
+//! session's own thread, so that a free lock costs no wake. A read-only transaction whose leader is
+//! on this node reads without a request (see [`Readable`]).
 //!
-//! It is `async` and knows no executor: all it wants of its node is a [`Shards`], so that sockets and
-//! the simulator run the same coordinator.
+//! The coordinator is `async` and needs no executor: a [`Shards`] is its only interface to its node,
+//! so that sockets and the simulator run the same coordinator.
 //!
-//! A database may have several shards: each read goes to the one that has the keys, as far as this
-//! node knows, and is told if that is another by now.
+//! A database may have several shards. Each read goes to the shard that has the keys, as far as
+//! this node knows, and is redirected if another shard has them by now.
 //!
 //! Invariants:
-//! 1. Once a transaction was told that it is aborted, it asks for nothing any more: its locks are
-//!    gone.
-//! 2. A commit names the leadership that holds its locks; where it has none, one of which this node
-//!    has heard ([`Blind`](super::Blind)), or it locks a key to learn it. So a commit may be asked
-//!    again of whoever leads next: it is answered from what was agreed, or aborted for good, and
-//!    never done twice.
-//! 3. Unknown is only what no leader could tell for [`PATIENCE_NS`].
-//! 4. A read-only transaction that may see more than one shard reads at `now.latest`, or at the
-//!    latest of what all of them say when they negotiate: the newest commit of one shard says
-//!    nothing of another's (§4.1.4, §4.2.2).
-//! 5. A question is asked again every [`ONE_TRY_NS`]; a leader where it waits says so, and a lock
-//!    is waited for as long as it takes.
+//! 1. Once a coordinator has received that its transaction is aborted, it sends no further
+//!    requests: the locks are gone.
+//! 2. A commit names the term of the leader that holds its locks. Where it has none, it names a
+//!    term that this node knows ([`Blind`](super::Blind)), or locks a key to learn the term. So a
+//!    commit may be resent to the next leader: it is answered from the log, or aborted for good,
+//!    and never executed twice.
+//! 3. The outcome is `Unknown` only if no leader could tell it for [`PATIENCE_NS`].
+//! 4. A read-only transaction that may read more than one shard reads at `now.latest`, or at the
+//!    latest of the timestamps that all shards negotiate: the newest commit of one shard says
+//!    nothing about another shard (§4.1.4, §4.2.2).
+//! 5. A request is resent every [`ONE_TRY_NS`]. A leader where it waits says so, and a lock is
+//!    waited for as long as it takes.
 
 mod administration;
 mod reading;
@@ -43,30 +43,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How long a session looks for a leader that answers.
+/// The time that a coordinator looks for a leader that answers, in nanoseconds.
 pub const PATIENCE_NS: u64 = 10_000_000_000;
-/// After so long a question is asked again: it, or its answer, may be lost.
+/// The time after which a request is resent because it or its response may be lost, in nanoseconds.
 pub const ONE_TRY_NS: u64 = 1_000_000_000;
-/// A node that is connected but did not answer so many times is taken for one that does not lead.
+/// The number of unanswered requests after which a connected node is taken not to lead.
 pub(super) const TRIES: u32 = 3;
 pub(super) const PAUSE_NS: u64 = 20_000_000;
-/// So many keys of a snapshot are asked for at once.
+/// The number of keys of a snapshot that are requested in parallel.
 const ASKED_TOGETHER: usize = 64;
-/// So many characters of a session's name are told to others, as in PostgreSQL.
+/// The maximum length of `application_name` in characters, as in PostgreSQL.
 const LONGEST_NAME: usize = 63;
 
-/// A database whose transactions lock, from this node.
+/// A client of a database whose transactions lock, on one node.
 pub struct Gateway<S> {
     shards: Arc<S>,
 }
 
 impl<S: Shards> Gateway<S> {
-    /// The door to a database.
+    /// Returns a client of a database.
     pub fn new(shards: Arc<S>) -> Self {
         Gateway { shards }
     }
 
-    /// The node that it stands on.
+    /// Returns the node that the client runs on.
     pub fn shards(&self) -> &S {
         &self.shards
     }
@@ -96,7 +96,7 @@ impl<S: Shards> Gateway<S> {
             parts: BTreeMap::new(),
             writes: Buffer::default(),
             planned: BTreeMap::new(),
-            // A transaction that begins anew waits where it has to, and learns who leads.
+            // A retried transaction waits where it has to, and so learns the leaders.
             blindly: age.is_none(),
             fits: None,
             aborted: None,
@@ -109,16 +109,16 @@ impl<S: Shards> Gateway<S> {
         }
     }
 
-    /// Makes the keys from one on another shard's. Asked again after it was done, it is done.
-    /// `shard` is a number that nobody else was given.
+    /// Splits a shard: the keys from `at` on become the shard `shard`'s, whose id is new. A
+    /// repeated call succeeds if the split is done.
     pub fn split(&self, at: Key, shard: ShardId) -> Future<'static, Result<(), Failure>> {
         let now = self.shards.node().now();
         let session = self.session(Mode::ReadWrite, None, now.interval, None);
         Box::pin(async move { session.split(at, shard).await })
     }
 
-    /// Gives each shard's group other members, one after the other; comes back when all of them
-    /// have these. Asked again after it was done, it is done.
+    /// Changes the members of each shard's group, one shard after the other. Returns when all of
+    /// them have these members. A repeated call succeeds if the change is done.
     pub fn change_members(&self, members: Members) -> Future<'static, Result<(), Failure>> {
         let now = self.shards.node().now();
         let session = self.session(Mode::ReadOnly(ReadAt::Now), None, now.interval, None);
@@ -127,13 +127,13 @@ impl<S: Shards> Gateway<S> {
 }
 
 impl<S: Shards> Gateway<S> {
-    /// Begins; `None` if it has to be known what time it is, and is not.
+    /// Begins a transaction; `None` if that requires the time and the node does not know it.
     fn try_to_begin(&self, how: Begin) -> Option<Result<Box<dyn Transaction>, Failure>> {
-        // Before the slot is loaded: then a split that is not counted here is later than this
-        // transaction's beginning.
+        // This is read before the slot: then a split that is not counted here is later than the
+        // beginning of this transaction.
         let one = self.shards.map().has_one_shard();
         let slot = self.shards.readable(ShardId(0));
-        // Sampled after the slot was loaded: a lease that holds now held then.
+        // This is sampled after the slot was loaded: a lease that holds now held then.
         let now = self.shards.node().now();
         let leads = slot.holds(now);
         let known = now.health == Health::Good || broken(rules::FENCED_SERVES);
@@ -151,7 +151,7 @@ impl<S: Shards> Gateway<S> {
             Mode::ReadOnly(ReadAt::AtLeast(at)) if one && leads && slot.through >= at => {
                 Some(slot.through)
             }
-            // If nothing of that is at hand: the present, at the leader.
+            // If no such snapshot is available on this node: the present, at the leader.
             Mode::ReadOnly(ReadAt::AtLeast(at)) => match super::shards::closed(&*self.shards) {
                 closed if closed >= at => Some(closed),
                 _ => Some(present?.max(at)),
@@ -164,7 +164,7 @@ impl<S: Shards> Gateway<S> {
         Some(Ok(Box::new(session) as Box<dyn Transaction>))
     }
 
-    /// Begins as soon as it is known what time it is.
+    /// Begins a transaction as soon as the node knows the time.
     async fn begin_when_known(&self, how: Begin) -> Result<Box<dyn Transaction>, Failure> {
         sometimes!("a transaction waits until its node knows the time");
         let shards = &*self.shards;
@@ -174,7 +174,7 @@ impl<S: Shards> Gateway<S> {
             }
         }
         Err(Failure::Unavailable(
-            "this node does not know what time it is: are the others up?".into(),
+            "this node does not know what time it is: check that the other nodes are up".into(),
         ))
     }
 }
@@ -199,14 +199,14 @@ fn of_store(error: StoreError) -> Failure {
     }
 }
 
-/// What an attempt has in one shard.
+/// An attempt's state in one shard.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Part {
-    /// Who holds its locks.
+    /// The node that holds its locks.
     pub(super) leader: Option<NodeId>,
-    /// What they stand on.
+    /// Their lock epoch.
     pub(super) footing: Option<Footing>,
-    /// There are none, and it is asked to commit all the same.
+    /// Set if the attempt has no locks and commits in one shot.
     pub(super) blind: Option<Blind>,
 }
 
@@ -217,39 +217,37 @@ pub(super) struct Session<S: Shards> {
     pub(super) age: Age,
     began: Interval,
     read_at: Option<Timestamp>,
-    /// A shard of which everything at or below the snapshot is installed here, and nothing more
+    /// The shard of which everything at or below the snapshot is installed here, and nothing more
     /// will appear.
     local: Option<ShardId>,
-    /// All that it reads is a range that lies in this shard, whose newest commit is as good as the
-    /// present.
+    /// The shard of a single-shard read: its newest commit is as good as the present.
     alone: Option<ShardId>,
-    /// That range.
+    /// The declared range of a single-shard read.
     scope: KeyRange,
-    /// All that it reads is this range, which lies in several shards: they are asked at which
-    /// timestamp it is to be read.
+    /// The declared range of reads in several shards, which negotiate the timestamp.
     negotiating: Option<KeyRange>,
-    /// It has read something.
+    /// True if it has read something.
     answered: bool,
     questions: AtomicU64,
-    /// The shards where it has locked something, or is about to.
+    /// The shards where it has locks, or is about to request some.
     pub(super) parts: BTreeMap<ShardId, Part>,
     pub(super) writes: Buffer,
-    /// What it was planned for: tables and versions of their schemas.
+    /// The tables and schema versions that its statements were planned for.
     planned: BTreeMap<u32, u64>,
-    /// It may ask to commit where it has locked nothing.
+    /// True if it may commit in one shot where it has no locks.
     pub(super) blindly: bool,
-    /// A shard of which this node knows that the snapshot is what it was planned for.
+    /// The shard of which this node knows that the snapshot has the planned schema versions.
     fits: Option<ShardId>,
     aborted: Option<Conflict>,
-    /// What it calls itself.
+    /// The session's `application_name`.
     application: Option<String>,
     pub(super) lock_timeout: Option<Duration>,
     pub(super) locking: Locking,
     /// The snapshot that is read where no lock is to be taken.
     unlocked: Mutex<Option<Box<dyn Transaction>>>,
-    /// Somebody wants to know when rows were committed.
+    /// True if the commit timestamps of rows are to be returned.
     versions: bool,
-    /// Somebody wants to know where the time goes.
+    /// Set if the time that the transaction takes is to be measured.
     pub(super) timings: Option<Arc<Timings>>,
 }
 
@@ -281,23 +279,23 @@ impl<S: Shards> Session<S> {
     fn unavailable(&self, shard: ShardId) -> Failure {
         if self.shards.node().is_closed() {
             return Failure::Unavailable(
-                "this node is shutting down: begin again once it is back".into(),
+                "this node is shutting down: retry once it is back".into(),
             );
         }
         let group = self.shards.describe(shard);
         Failure::Unavailable(format!(
-            "no leader of {group} answers: are a majority of its nodes up?"
+            "no leader of {group} answers: check that a majority of its nodes are up"
         ))
     }
 
-    /// The attempt is aborted: it asks for nothing any more (invariant 1).
+    /// Ends the attempt as aborted: it sends no further requests (invariant 1).
     pub(super) fn end(&mut self, why: Conflict) -> Failure {
         self.aborted = Some(why.clone());
         Failure::Aborted(why)
     }
 
-    /// Until when a lock is waited for, by the boot clock. A snapshot takes none: it waits for a
-    /// leader at most.
+    /// Returns the time until which a lock is waited for, by the boot clock. A snapshot takes no
+    /// lock: it waits for a leader only.
     pub(super) fn lock_patience_ends(&self) -> u64 {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let lock_timeout = self.lock_timeout.filter(|_| self.mode == Mode::ReadWrite);
@@ -317,7 +315,8 @@ impl<S: Shards> Session<S> {
         }
     }
 
-    /// The node that was asked does not lead. Locks that it held for us are void.
+    /// Handles a response of a node that does not lead. Locks that it held for this attempt are
+    /// void.
     pub(super) fn lost_leader(&mut self, asked: Seat, leader: Option<u32>) -> Result<(), Failure> {
         self.shards.map().redirect(asked, leader.map(NodeId));
         let Some(part) = self.parts.get_mut(&asked.shard) else { return Ok(()) };
@@ -440,7 +439,7 @@ impl<S: Shards> Transaction for Session<S> {
         }
         sometimes!("a snapshot of one shard of several is its newest commit");
         let slot = self.shards.readable(shard);
-        // Sampled after the slot was loaded: a lease that holds now held then.
+        // This is sampled after the slot was loaded: a lease that holds now held then.
         let leads = slot.holds(self.shards.node().now());
         let present = leads && (slot.quiet || broken(rules::LAST_TS_IN_FLIGHT));
         (self.alone, self.scope) = (Some(shard), scope.clone());

@@ -1,4 +1,4 @@
-//! How a session reads: at its node where it may, otherwise at the leaders of the shards.
+//! Reads of a transaction: at its own node where it may, otherwise at the shards' leaders.
 
 use super::{Gateway, ONE_TRY_NS, PATIENCE_NS, PAUSE_NS, Session, TRIES, of_store};
 use crate::buffer::rest_of;
@@ -15,15 +15,16 @@ use meridian_machine::{Health, NodeId, ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, local};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What came of reading in a shard.
+/// The result of reading in a shard.
 enum Chunk {
     Rows(Rows),
-    /// It does not have the keys; from which key on another has them, as far as was said.
+    /// The shard does not have the keys; the first key that another shard has, if known.
     Moved(Option<(Key, ShardId)>),
 }
 
-/// Somebody who waits for an answer. Dropped meanwhile, because a statement was cancelled or took
-/// too long, it wants nothing any more: others need not wait for its ROLLBACK.
+/// A request that waits for its response. If it is dropped before, because the statement was
+/// cancelled or timed out, the lock request is withdrawn: other transactions then need not wait for
+/// this one's ROLLBACK.
 struct Waiting<'a, S: Shards> {
     shards: &'a S,
     seat: Seat,
@@ -45,8 +46,8 @@ impl<S: Shards> Drop for Waiting<'_, S> {
 }
 
 impl<S: Shards> Session<S> {
-    /// Whether a snapshot that is read here, without asking anybody, is what the transaction was
-    /// planned for.
+    /// Checks that a snapshot that is read here without a request has the schema versions that the
+    /// transaction was planned for.
     pub(super) fn fits_here(&mut self, shard: ShardId, at: Timestamp) -> Result<(), Failure> {
         if self.fits == Some(shard) {
             return Ok(());
@@ -54,14 +55,14 @@ impl<S: Shards> Session<S> {
         for SchemaVersion { table, version } in self.planned() {
             let row = match self.shards.get(shard, &local::schema(shard.0, table), Timestamp::MAX) {
                 Ok(row) => row.and_then(|row| row.value),
-                // So are the rows, and whoever has them says so.
+                // The rows are there too, and the shard that has them checks the schema.
                 Err(StoreError::Elsewhere) => return Ok(()),
                 Err(error) => return Err(of_store(error)),
             };
             let Some(row) = row else { continue };
             let history: SchemaHistory = minicbor::decode(&row).map_err(|error| {
                 Failure::Storage(format!(
-                    "what shard {} keeps of a table's schema: {error}",
+                    "the schema history of a table in shard {} cannot be decoded: {error}",
                     shard.0
                 ))
             })?;
@@ -73,7 +74,7 @@ impl<S: Shards> Session<S> {
         Ok(())
     }
 
-    /// Whether a snapshot of a shard can be read here, without asking anybody.
+    /// True if a snapshot of a shard can be read here without a request.
     pub(super) fn look_here(&mut self, shard: ShardId, at: Timestamp) -> bool {
         if self.local == Some(shard) {
             return true;
@@ -93,7 +94,7 @@ impl<S: Shards> Session<S> {
         here
     }
 
-    /// Reads a chunk, and notes how long that took if anybody wants to know.
+    /// Reads a chunk, and measures the time if that is asked for.
     pub(in crate::locking) async fn read(
         &mut self,
         range: &KeyRange,
@@ -113,7 +114,8 @@ impl<S: Shards> Session<S> {
         rows
     }
 
-    /// Reads a chunk of what one shard has of a range; what others have of it is left.
+    /// Reads a chunk of one shard's part of a range. The result's `rest` covers the other shards'
+    /// parts.
     async fn read_part(
         &mut self,
         range: &KeyRange,
@@ -159,7 +161,7 @@ impl<S: Shards> Session<S> {
         }
     }
 
-    /// Reads a chunk of what is committed, without a lock.
+    /// Reads a chunk of committed rows without a lock.
     async fn read_unlocked(
         &mut self,
         range: &KeyRange,
@@ -183,9 +185,9 @@ impl<S: Shards> Session<S> {
         rows
     }
 
-    /// The timestamp at which a range is to be read that lies in several shards (§4.2.2): the
-    /// latest of what their leaders say of it. Where one does not say it is the present, which
-    /// needs no negotiation.
+    /// Negotiates the timestamp at which a range in several shards is read (§4.2.2): the latest of
+    /// the timestamps that their leaders return. If a shard does not answer it is the present,
+    /// which needs no negotiation.
     async fn negotiate(&mut self, scope: KeyRange) -> Timestamp {
         let shards = Arc::clone(&self.shards);
         let (mut questions, mut left) = (Vec::new(), Some(scope));
@@ -236,8 +238,8 @@ impl<S: Shards> Session<S> {
         said.unwrap_or_else(|| self.present())
     }
 
-    /// At or above everything that was acknowledged before this transaction began; if this node
-    /// knows the time, before now.
+    /// Returns a timestamp at or above everything that was acknowledged before this transaction
+    /// began; if this node knows the time, before now.
     fn present(&self) -> Timestamp {
         let now = self.shards.node().now();
         let latest =
@@ -245,8 +247,8 @@ impl<S: Shards> Session<S> {
         Timestamp { nanos: latest, ..Timestamp::ZERO }
     }
 
-    /// Asks for keys of a snapshot whose timestamp is chosen, all at once. `None` for a key that
-    /// has no answer yet: it is in this node's store, or its shard moved, or its leader did not
+    /// Requests keys of a snapshot with a known timestamp, all in parallel. Returns `None` for a
+    /// key without an answer: it is in this node's store, or its shard moved, or its leader did not
     /// answer.
     pub(super) async fn read_ahead(&mut self, keys: &[Key]) -> Vec<Option<Option<Value>>> {
         let Some(at) = self.read_at.filter(|_| self.mode != Mode::ReadWrite && keys.len() > 1)
@@ -328,7 +330,7 @@ impl<S: Shards> Session<S> {
             let now = self.boot_ns();
             let part = self.parts.get(&shard).copied().unwrap_or_default();
             if now >= give_up {
-                // Who waits behind this one need not wait for its ROLLBACK.
+                // Transactions that wait behind this one need not wait for its ROLLBACK.
                 if let Some(node) = part.leader {
                     let request = self.request(part.footing, Ask::Withdraw);
                     shards.send(Seat { shard, node }, request);
@@ -359,10 +361,10 @@ impl<S: Shards> Session<S> {
                 self.parts.entry(shard).or_default().leader = Some(node);
                 shards.held_locks().lock().insert(seat, self.transaction, self.age);
             }
-            // Its number comes after this question's, and before the next one's.
+            // Its id comes after that of this request, and before the next one's.
             let withdraw = locks.then(|| self.request(part.footing, Ask::Withdraw));
             let waiting = Waiting { shards: &*shards, seat, withdraw };
-            // Whom nobody hears is not waited for, unless he holds our locks.
+            // Skips unreachable nodes, unless they hold locks of this transaction.
             let patient = part.footing.is_some() || shards.node().reaches(node);
             let heard = if patient {
                 shards.request(seat, request, (now + ONE_TRY_NS).min(give_up)).await
@@ -422,8 +424,8 @@ impl<S: Shards> Session<S> {
         }
     }
 
-    /// Asks for a lock, and for what stands there; with the first question to a shard it says what
-    /// the session calls itself.
+    /// Returns the request that locks and reads a range. The first request to a shard carries the
+    /// `application_name`.
     pub(in crate::locking) fn lock_question(
         &self,
         range: KeyRange,
@@ -437,14 +439,15 @@ impl<S: Shards> Session<S> {
         Ask::Read { range, lock, reverse, limit_rows, application, versions: self.versions, nowait }
     }
 
-    /// What was read here.
+    /// Returns a chunk that was read here as rows.
     fn found(&self, chunk: meridian_mvcc::Chunk) -> Rows {
         let at = if self.versions { chunk.at.into_iter().map(Some).collect() } else { Vec::new() };
         Rows { rows: chunk.rows, at, rest: chunk.rest }
     }
 
-    /// What this node does not keep any more, another one may: one that was sent a copy has no
-    /// history. The rest of the snapshot is read at the leader.
+    /// Handles a read that failed here because this node lacks the versions: another node may have
+    /// them (a node that received a snapshot has no history). The rest of the snapshot is read at
+    /// the leader.
     pub(super) fn elsewhere(&mut self, shard: ShardId, error: StoreError) -> Result<(), Failure> {
         let slot = self.shards.readable(shard);
         let leads = slot.holds(self.shards.node().now());
@@ -457,8 +460,8 @@ impl<S: Shards> Session<S> {
         Ok(())
     }
 
-    /// These keys are another shard's: a part that has no locks yet is forgotten, one that has was
-    /// aborted by the split.
+    /// Handles keys that another shard has: forgets the state in this shard if it has no locks. If
+    /// it has, the split aborted the attempt.
     fn moved(&mut self, shard: ShardId, to: Option<(Key, ShardId)>) -> Result<Chunk, Failure> {
         self.local = None;
         if self.parts.get(&shard).is_some_and(|part| part.footing.is_none()) {
@@ -467,14 +470,15 @@ impl<S: Shards> Session<S> {
         Ok(Chunk::Moved(to))
     }
 
-    /// What was thought to be one shard's is not: its newest commit says nothing of the others.
+    /// Ends a single-shard read, because its range lies in several shards: the newest commit of one
+    /// says nothing about the others.
     fn reads_elsewhere(&mut self) {
         if self.alone.take().is_none() {
             return;
         }
         sometimes!("what was to be read in one shard lies in several");
-        // Once that shard has answered, it had the whole range: others have it since, and what they
-        // commit is later than this transaction's beginning.
+        // If that shard has answered, it had the whole range then. The other shards have had their
+        // parts only since, so that their commits are later than the beginning of this transaction.
         if !self.answered {
             (self.fits, self.local) = (None, None);
             self.read_at = Some(self.present());
