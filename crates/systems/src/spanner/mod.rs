@@ -3,7 +3,7 @@
 //! | question | answer |
 //! |---|---|
 //! | what is time | an interval |
-//! | who orders conflicts | the leader's lock table (wound-wait), two-phase commit between groups |
+//! | what orders conflicts | the leader's lock table (wound-wait), two-phase commit between groups |
 //! | what carries agreement | a leader-based group under a timed lease |
 //! | when does a commit show | when it is agreed and its timestamp has surely passed (commit wait) |
 //!
