@@ -1,4 +1,4 @@
-//! How a session speaks to replicas of which none leads: to each of them by itself.
+//! Messages between a coordinator and replicas without a leader: it contacts each of them directly.
 
 use crate::Distances;
 use futures::future::{BoxFuture, Either, select};
@@ -6,53 +6,53 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_replication::inconsistent::{Members, OpId};
 
-/// What a session that waits for a round hears.
+/// The result of waiting in a round.
 #[derive(Debug)]
 pub enum Next<M> {
     /// A replica has answered.
     Answer(NodeId, M),
-    /// Each replica that was asked has answered, or cannot be reached.
+    /// Every replica that received the request has answered, or cannot be reached.
     All,
-    /// The boot clock has reached the time until which was waited.
+    /// The boot clock has reached the deadline.
     Late,
 }
 
-/// Questions about one operation to several replicas, and their answers.
+/// A round of requests about one operation to several replicas, and their answers.
 pub trait Round<M>: Send {
-    /// Says something about the operation to replicas.
+    /// Sends a message about the operation to replicas.
     fn ask(&mut self, nodes: &[NodeId], message: &M);
-    /// Waits for the next answer until the boot clock reaches `until`. Before so many have come as
-    /// are `enough`, the session need not be woken.
+    /// Waits for the next answer until the boot clock reaches `until`. The session need not be
+    /// woken before `enough` answers have arrived.
     fn next(&mut self, until: u64, enough: usize) -> impl Future<Output = Next<M>> + Send;
 }
 
-/// How a session speaks to replicas.
+/// A session's connection to replicas.
 pub trait Wire: Send + Sync {
-    /// What is said.
+    /// The messages of the protocol.
     type Message: Clone + Send;
-    /// The boot clock.
+    /// Returns the boot clock, in nanoseconds.
     fn boot_ns(&self) -> u64;
-    /// The node ends: nobody answers any more, and nothing is waited for.
+    /// True if the node is stopping: no answer will arrive.
     fn is_closed(&self) -> bool {
         false
     }
-    /// The node and its life.
+    /// Returns the node and its incarnation.
     fn here(&self) -> (NodeId, Incarnation);
-    /// A number that nobody else of this life has.
+    /// Returns a number that is unique in this incarnation.
     fn new_number(&self) -> u64;
-    /// An operation that nobody else has.
+    /// Returns a unique operation id.
     fn new_id(&self) -> OpId {
         let (node, incarnation) = self.here();
         OpId { node: node.0, incarnation: incarnation.0, number: self.new_number() }
     }
     /// A shard's replicas.
     fn replicas(&self, shard: ShardId) -> Vec<NodeId>;
-    /// The same, with the epoch whose they are.
+    /// Returns a shard's replicas, with their epoch.
     fn members(&self, shard: ShardId) -> Members {
         Members::first(self.replicas(shard).into_iter().collect())
     }
-    /// Says something about an operation to a replica, and waits for what it says of that until the
-    /// boot clock reaches `until`; `None` if nothing came, or the node cannot be reached.
+    /// Sends a message about an operation to a replica, and waits for the answer until the boot
+    /// clock reaches `until`. Returns `None` if none arrived, or the node cannot be reached.
     fn ask(
         &self,
         to: (ShardId, NodeId),
@@ -60,26 +60,26 @@ pub trait Wire: Send + Sync {
         message: Self::Message,
         until: u64,
     ) -> impl Future<Output = Option<Self::Message>> + Send;
-    /// Begins a round of questions about an operation. Each is given up when the boot clock reaches
-    /// `until`. A node is asked in one round about an operation at a time.
+    /// Begins a round of requests about an operation. Each is given up when the boot clock reaches
+    /// `until`. A node takes part in one round about an operation at a time.
     fn round(&self, shard: ShardId, id: OpId, until: u64) -> impl Round<Self::Message> {
         ByAsking { wire: self, shard, id, until, asked: FuturesUnordered::new() }
     }
-    /// Says something to a replica; whatever it answers is not waited for.
+    /// Sends a message to a replica, and does not wait for an answer.
     fn tell(&self, to: (ShardId, NodeId), message: Self::Message);
     /// Waits until the boot clock reaches `until`.
     fn pause(&self, until: u64) -> impl Future<Output = ()> + Send;
-    /// A replica has answered after so long, or not in time: who looks for the
-    /// [closest](crate::Distances) wants to know.
+    /// Records how long a replica took to answer, in nanoseconds, or `None` if it did not answer in
+    /// time ([`Distances`]).
     fn measured(&self, _replica: NodeId, _took_ns: Option<u64>) {}
-    /// How long a request to these replicas waits for answers before it is repeated, in
-    /// nanoseconds, where it was repeated so many times before ([`Distances::patience_ns`]).
+    /// Returns how long a request to these replicas waits for answers before it is repeated, in
+    /// nanoseconds, after so many repetitions ([`Distances::patience_ns`]).
     fn patience_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
         Distances::default().patience_ns(replicas, repetition)
     }
 }
 
-/// A round whose questions are asked one by one.
+/// A round that sends each request separately.
 struct ByAsking<'w, W: Wire + ?Sized> {
     wire: &'w W,
     shard: ShardId,

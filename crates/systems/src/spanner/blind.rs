@@ -7,7 +7,7 @@
 //! leader term remembers it; after the deadline it is not admitted.
 //!
 //! ```text
-//!   admitted or refused ────────── remembered, however it ends ──────────▶ deadline ── never admitted
+//!   admitted or refused ────── remembered, however it ends ─────▶ deadline ── never admitted
 //! ```
 //!
 //! 1. A leader term admits an attempt at most once. Every other term refuses it.

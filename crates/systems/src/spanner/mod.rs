@@ -3,9 +3,9 @@
 //! | question | answer |
 //! |---|---|
 //! | what is time | an interval |
-//! | what orders conflicts | the leader's lock table (wound-wait), two-phase commit between groups |
+//! | what orders conflicts | lock tables (wound-wait), two-phase commit between groups |
 //! | what carries agreement | a leader-based group under a timed lease |
-//! | when does a commit show | when it is agreed and its timestamp has surely passed (commit wait) |
+//! | when does a commit show | once agreed, when its timestamp has surely passed (commit wait) |
 //!
 //! ```text
 //!   Commit ─▶ exclusive locks ─▶ votes of participants, if any

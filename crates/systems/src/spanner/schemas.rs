@@ -14,8 +14,7 @@
 //!    for a change.
 //! 3. A change registers only after all transactions that have voted here have ended, because their
 //!    commit timestamps may be above it. Later votes carry a bound. If a transaction does not end
-//!    in time, the change gives way, because that transaction may itself wait for a reader that
-//!    waits for the change.
+//!    in time, the change gives way: that transaction may wait for one that waits for the change.
 //! 4. The coordinator of a change decides when its timestamp has come, and no sooner: later
 //!    timestamps are not pushed ahead.
 
