@@ -90,7 +90,7 @@ impl<P: Participant> Shard<P> {
             && self.is_at_rest()
             && self.with_group(now, out, |group, out| group.quiesce(now, out))
         {
-            sometimes!("a shard that nobody asks falls silent");
+            sometimes!("a shard without requests quiesces");
             step!("leader: falls silent");
         } else if now.interval.earliest
             >= self.shown.nanos.saturating_add(self.idleness.min_next_ns)

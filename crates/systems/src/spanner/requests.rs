@@ -36,7 +36,7 @@ impl<T: TimestampPolicy> Member<T> {
         let deposed = named.is_some_and(|term| term > self.group.term().0);
         if !self.serving || !self.group.is_leader() || deposed {
             if deposed && self.serving {
-                sometimes!("a leader hears of its end from somebody who asks");
+                sometimes!("a leader learns from a request that it was replaced");
             }
             let leader = self.group.leader().filter(|leader| *leader != self.me).map(|node| node.0);
             return out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
@@ -397,7 +397,7 @@ impl<T: TimestampPolicy> Member<T> {
             return self.forget(now, who, out);
         }
         if only_read {
-            sometimes!("who only read commits through the log, for want of a lease");
+            sometimes!("a transaction that only read commits through the log, for want of a lease");
         }
         self.participant.locks.committing(who);
         self.participant.ready.push_back(pending);
@@ -509,9 +509,7 @@ impl<T: TimestampPolicy> Member<T> {
                     // An earlier verdict may have ended an attempt to which a later one grants a
                     // lock. That lock has been released since.
                     let Some(mut pending) = self.participant.pending.remove(ticket) else {
-                        sometimes!(
-                            "a lock is granted to somebody who was given up a moment before"
-                        );
+                        sometimes!("a lock is granted to an attempt that was just given up");
                         continue;
                     };
                     match &pending.request.ask {
