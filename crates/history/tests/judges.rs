@@ -18,14 +18,14 @@ fn judged(text: &str, model: Model) -> Result<(), String> {
 #[test]
 fn what_is_wrong_is_named() {
     let cases = [
-        ("nobody put 7 into x", r#"1 2 ["r","x",[7]]"#),
+        ("7 of x was read and no transaction wrote it", r#"1 2 ["r","x",[7]]"#),
         ("though its transaction failed", "!1 2 [\"append\",\"x\",7]\n3 4 [\"r\",\"x\",[7]]"),
         (
             "between two writes",
             "1 2 [\"append\",\"x\",1],[\"append\",\"x\",2]\n1 2 [\"r\",\"x\",[1]]\n3 4 [\"r\",\"x\",[1,2]]",
         ),
         (
-            "was appended to x once and stands there twice",
+            "was appended to x once and is there twice",
             "1 2 [\"append\",\"x\",1]\n1 2 [\"r\",\"x\",[1,1]]",
         ),
         (
@@ -44,7 +44,7 @@ fn what_is_wrong_is_named() {
             "1 9 [\"r\",\"x\",[]],[\"append\",\"y\",1]\n1 9 [\"r\",\"y\",[]],[\"append\",\"x\",2]",
         ),
         (
-            "nobody put 7 into r",
+            "7 of r was read and no transaction wrote it",
             r#"1 2 ["w","r",1]
 3 4 ["r","r",7]"#,
         ),
