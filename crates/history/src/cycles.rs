@@ -1,11 +1,11 @@
 //! The judge by cycles, which needs no timestamps: reads show which transactions precede which.
 //!
 //! ```text
-//!        lists                                             registers
-//!   ww   A appended the element just before B's          B read A's value and wrote another   A → B
-//!   wr   B read a list that ends with A's element        B read A's value   A → B
-//!   rw   A read a list to which B appended next          B read what A did, and wrote   A → B
-//!   rt   A had ended when B began (strict serializability only) A → B
+//!        lists                                      registers
+//!   ww   A appended the element just before B's     B read A's value and wrote another    A → B
+//!   wr   B read a list that ends with A's element   B read A's value                      A → B
+//!   rw   A read a list to which B appended next     B read what A did, and wrote          A → B
+//!   rt   A had ended when B began (strict serializability only)                           A → B
 //! ```
 //!
 //! Lists show their whole order, registers a part of it. The order of two blind writes to a

@@ -6,8 +6,8 @@
 //! | [`set`] | add elements once; read all | acknowledged elements stay, failed ones never appear |
 //! | [`counter`] | add one; read | a read is between the certain and the possible additions |
 //! | [`monotonic`] | add the greatest number and one more | numbers grow in real time |
-//! | [`long_fork`] | write one key each; read several | reads agree on which of two writes came first |
-//! | [`causal_reverse`] | write one key each, in sequence | a read of a write includes earlier writes |
+//! | [`long_fork`] | write one key each; read several | reads agree on the order of two writes |
+//! | [`causal_reverse`] | write one key each, in sequence | a read includes all earlier writes |
 //!
 //! (The workloads are Jepsen's, <https://github.com/jepsen-io/jepsen>.)
 

@@ -8,9 +8,9 @@
 //!
 //! | judge | what it needs | what it finds |
 //! |---|---|---|
-//! | [`timestamps::judge`] | commit timestamps | exact: replays everything in their order |
-//! | [`cycles::judge`] | values that name their writer | infers which transactions precede which; refutes by a cycle |
-//! | [`search::judge`] | few transactions, or a visible order | exact: searches for an order that explains every read |
+//! | [`timestamps::judge`] | commit timestamps | exact: replays everything in that order |
+//! | [`cycles::judge`] | values that name their writer | infers an order; refutes by a cycle |
+//! | [`search::judge`] | few transactions, or a visible order | exact: searches for an order |
 //! | [`invariants`] | a workload | the promises of each workload: totals, sets, counters |
 //!
 //! [`registers::judge`] is run on request only, for a store without transactions: it checks by
