@@ -78,7 +78,9 @@ fn what_is_no_history_and_no_range_is_refused() {
         r#"{"client":1,"start":3,"end":4,"status":"ok","ops":[["r","x",[1,1]]]}"#,
         r#"{"client":1,"start":5,"end":6,"status":"ok","ops":[["r","x",[1,9]]]}"#,
     ];
-    for (wrong, why) in [(again, "appended to x once"), (never, "nobody put 9 into x")] {
+    for (wrong, why) in
+        [(again, "appended to x once"), (never, "9 of x was read and no transaction wrote it")]
+    {
         std::fs::write(&path, format!("{first}\n\n{wrong}\n")).expect("written");
         let checked = run(&["check", path.to_str().expect("UTF-8")]);
         assert_eq!(checked.status.code(), Some(1));

@@ -1,30 +1,31 @@
-//! The judge that needs no timestamps: what was read tells who must precede whom.
+//! The judge by cycles, which needs no timestamps: reads show which transactions precede which.
 //!
 //! ```text
-//!        lists                                             registers
-//!   ww   A appended the element just before B's            B read A's value and wrote another     A → B
-//!   wr   B read a list that ends with A's element          B read A's value                       A → B
-//!   rw   A read a list to which B appended next            B read what A did, and wrote           A → B
-//!   rt   A had ended when B began (strict serializability only)                                   A → B
+//!        lists                                      registers
+//!   ww   A appended the element just before B's     B read A's value and wrote another    A → B
+//!   wr   B read a list that ends with A's element   B read A's value                      A → B
+//!   rw   A read a list to which B appended next     B read what A did, and wrote          A → B
+//!   rt   A had ended when B began (strict serializability only)                           A → B
 //! ```
 //!
-//! Lists tell their whole order, registers a part of it. The order of two blind writes to a
-//! register follows from what else is known, as far as it follows (`forced`): if a read of one
-//! comes after the other, the other is older; and what read the older one comes before the newer.
+//! Lists show their whole order, registers a part of it. The order of two blind writes to a
+//! register is inferred as far as possible (`forced`): if a read of one comes after the other, the
+//! other is older; and the readers of the older one come before the newer.
 //!
-//! A judge of cycles refutes. Where it finds no cycle, there is no order for certain only if it
-//! knows the order of all versions; [`crate::judge`] looks for an order then.
+//! A judge of cycles refutes. If it finds no cycle, an order is certain only if the order of all
+//! versions is known; [`crate::judge`] otherwise searches for one.
 //!
 //! A cycle means that there is no order (Adya, "Weak Consistency", 1999; Kingsbury and Alvaro,
-//! "Elle", VLDB 2020). Besides cycles, these are wrong: a read of what no transaction wrote, or of
-//! what an aborted one wrote, or of what the reader itself wrote afterwards; a read in the middle
-//! of a transaction's own writes; an element that stands in a list twice; two reads of a list
-//! neither of which continues the other; a scan that shows a key twice or outside its range.
+//! "Elle", VLDB 2020). Besides cycles, these are wrong: a read of a value that no transaction
+//! wrote, or an aborted one, or the reader itself afterwards; a read in the middle of a
+//! transaction's own writes; an element that is in a list twice; two reads of a list neither of
+//! which continues the other; a scan that shows a key twice or outside its range.
 //!
 //! 1. Each element of a list is appended once in a history, and each number written to a register
-//!    once. A key for which that is not so is not looked at, nor one that is both.
-//! 2. An `info` transaction happened if a client read a value of it: then all that it wrote
-//!    happened. Otherwise it may not have happened, and nothing is inferred from it.
+//!    once. A key for which that does not hold is ignored, and so is a key that is both list and
+//!    register.
+//! 2. An `info` transaction happened if a client read a value of it: then all its writes happened.
+//!    Otherwise it may not have happened, and nothing is inferred from it.
 
 mod forced;
 mod graph;
@@ -39,12 +40,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Bound;
 
-/// What a history is held against.
+/// The consistency model that a history is checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// No cycle of ww and wr (Adya's PL-2).
     ReadCommitted,
-    /// No cycle in which no two rw follow each other (Cerone and Gotsman, 2018).
+    /// No cycle without two successive rw (Cerone and Gotsman, 2018).
     SnapshotIsolation,
     /// No cycle of ww, wr and rw (PL-3).
     Serializable,
@@ -52,82 +53,81 @@ pub enum Model {
     StrictSerializable,
 }
 
-/// Why one must precede another.
+/// The reason why one transaction must precede another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// It appended before.
+    /// It wrote before.
     Ww,
-    /// Its element was read.
+    /// Its value was read.
     Wr,
-    /// It did not see the other's element.
+    /// It did not see the other's write.
     Rw,
     /// It had ended when the other began.
     RealTime,
 }
 
-/// One step of a cycle.
+/// An edge of a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// Who comes first.
+    /// The transaction that comes first.
     pub from: Transaction,
-    /// Who comes after.
+    /// The transaction that comes after it.
     pub to: Transaction,
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// The list over which they met.
+    /// The key that both used.
     pub key: Option<String>,
-    /// The third transaction from which a step follows that no read shows: for `Ww` the one that
-    /// read what `to` wrote and comes after `from`, for `Rw` the one from which `from` read and
-    /// which precedes `to`.
+    /// The third transaction of an edge that no read shows directly. For `Ww` it read what `to`
+    /// wrote and comes after `from`; for `Rw` it wrote what `from` read and precedes `to`.
     pub through: Option<Transaction>,
 }
 
-/// What is wrong with a history.
+/// The contradiction in a history.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// There is no order.
+    /// There is no order, because of this cycle.
     #[error("{}", Cycle(.0))]
     Cycle(Vec<Edge>),
-    /// An element or number was read that nobody wrote.
-    #[error("nobody put {element} into {key}, and it was read: {reader}")]
+    /// An element or number was read that no transaction wrote.
+    #[error("{element} of {key} was read and no transaction wrote it: {reader}")]
     Garbage {
-        /// The list.
+        /// The key.
         key: String,
         /// The element.
         element: i64,
-        /// Who read it.
+        /// The reader.
         reader: Box<Transaction>,
     },
-    /// An element was read of a transaction that did not happen (G1a).
+    /// An element was read whose transaction did not happen (G1a).
     #[error("{element} of {key} was read though its transaction failed: {writer} and {reader}")]
     AbortedRead {
-        /// The list.
+        /// The key.
         key: String,
         /// The element.
         element: i64,
-        /// Who failed.
+        /// The transaction that failed.
         writer: Box<Transaction>,
-        /// Who read it.
+        /// The reader.
         reader: Box<Transaction>,
     },
     /// A key was read in the middle of a transaction's writes to it (G1b).
     #[error("{key} was read between two writes of one transaction: {writer} and {reader}")]
     IntermediateRead {
-        /// The list.
+        /// The key.
         key: String,
-        /// Who wrote more than was seen.
+        /// The transaction that wrote more than was read.
         writer: Box<Transaction>,
-        /// Who read it.
+        /// The reader.
         reader: Box<Transaction>,
     },
-    /// An element stands in a list twice that was appended once.
-    #[error("{element} was appended to {key} once and stands there twice: {transaction}")]
+    /// An element that was appended once is in a list twice.
+    #[error("{element} was appended to {key} once and is there twice: {transaction}")]
     Twice {
         /// The list.
         key: String,
         /// The element.
         element: i64,
-        /// The transaction that saw it.
+        /// The transaction that read it.
         transaction: Box<Transaction>,
     },
     /// Two reads of a list, neither of which continues the other.
@@ -135,15 +135,15 @@ pub enum Violation {
     Diverged {
         /// The list.
         key: String,
-        /// A read.
+        /// One read.
         one: Box<Transaction>,
-        /// Another.
+        /// The other read.
         other: Box<Transaction>,
     },
-    /// A transaction does not see its own earlier reads and appends.
+    /// A transaction does not see its own earlier reads and writes.
     #[error("{key} changed within a transaction by itself: {transaction}")]
     Internal {
-        /// The list.
+        /// The key.
         key: String,
         /// The transaction.
         transaction: Box<Transaction>,
@@ -222,29 +222,29 @@ impl fmt::Display for Cycle<'_> {
     }
 }
 
-/// Whether a history contradicts what a model promises. `Ok` says that no contradiction was found.
+/// Checks a history against a model. `Ok` means that no contradiction was found.
 pub fn judge(history: &[Transaction], model: Model) -> Result<(), Violation> {
     let history: Vec<&Transaction> = history.iter().collect();
     infer(&history, model).map(drop)
 }
 
-/// What a history tells about the order of its transactions.
+/// The order that is inferred from a history.
 pub(crate) struct Inferred<'a> {
-    /// What precedes what, in every order that explains the history.
+    /// The edges that hold in every order that explains the history.
     pub(crate) graph: Graph<'a>,
     lists: Vec<List<'a>>,
-    /// Those whose values name their writers.
+    /// The lists and registers whose values name their writers.
     registers: Vec<Register<'a>>,
-    /// Whether the writer of each value that was read is known.
+    /// True if the writer of each value that was read is known.
     pub(crate) named: bool,
-    /// By transaction: `ok`, or `info` of which a client read something.
+    /// By transaction: true for `ok`, and for `info` if a client read something of it.
     pub(crate) happened: Vec<bool>,
 }
 
 impl Inferred<'_> {
-    /// Whether the model is kept if transactions that wrote the same key did so in the order
-    /// `before`, as far as the inferred order does not say otherwise. Every version has a known
-    /// place then, so that the answer yes is a proof; the answer no is none.
+    /// True if the model holds when transactions that wrote the same key did so in the order
+    /// `before`, unless the inferred order contradicts it. Every version has a known place then, so
+    /// that true is a proof; false proves nothing.
     pub(crate) fn keeps_order(
         mut self,
         before: impl Fn(usize, usize) -> std::cmp::Ordering,
@@ -260,7 +260,7 @@ impl Inferred<'_> {
     }
 }
 
-/// What must precede what, or why that is impossible.
+/// Infers which transactions must precede which, or returns why that is impossible.
 pub(crate) fn infer<'a>(
     history: &[&'a Transaction],
     model: Model,
@@ -290,13 +290,13 @@ pub(crate) fn infer<'a>(
     Ok(Inferred { graph, lists, registers, named, happened })
 }
 
-/// How keys are used.
+/// The keys, by use.
 struct Kinds<'a> {
-    /// To which is appended, or of which a list was read.
+    /// Keys that were appended to, or of which a list was read.
     lists: BTreeSet<&'a String>,
-    /// To which numbers were written, or of which a number was read.
+    /// Keys to which numbers were written, or of which a number was read.
     registers: BTreeSet<&'a String>,
-    /// To which is appended and written: their values name no writer.
+    /// Keys that were both appended to and written: their values name no writer.
     mixed: BTreeSet<&'a String>,
 }
 
@@ -335,7 +335,7 @@ impl<'a> Kinds<'a> {
     }
 }
 
-/// A scan shows each key once, and keys of its range only.
+/// Checks that a scan shows each key once, and only keys of its range.
 fn rows(history: &[&Transaction]) -> Result<(), Violation> {
     for transaction in history.iter().filter(|transaction| transaction.status == Status::Ok) {
         for op in &transaction.ops {
@@ -351,7 +351,7 @@ fn rows(history: &[&Transaction]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Who used each key, in the order of the history.
+/// Collects the uses of each key, in the order of the history.
 fn by_key<'a, U, Users: Default + Extend<(usize, U)>>(
     history: &[&'a Transaction],
     used: impl Fn(&'a Transaction) -> Result<BTreeMap<&'a String, U>, Violation>,
@@ -365,7 +365,7 @@ fn by_key<'a, U, Users: Default + Extend<(usize, U)>>(
     Ok(users)
 }
 
-/// What a scan says of each of these keys: a key of which it shows no row has no value.
+/// Returns what a scan says of each of these keys: a key without a row has no value.
 fn shown<'a>(
     keys: &BTreeSet<&'a String>,
     low: &'a String,

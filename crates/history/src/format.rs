@@ -17,32 +17,32 @@ use std::io::{BufRead, Write};
 /// A commit timestamp: nanoseconds, logical counter, issuer.
 pub type Stamp = (u64, u32, u32);
 
-/// What became of a transaction.
+/// The outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It happened.
     Ok,
-    /// It did not, and never will.
+    /// It did not happen, and never will.
     Fail,
-    /// Nobody said.
+    /// The client received no outcome.
     Info,
 }
 
-/// What stands at a key.
+/// The value of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// Never written, or deleted.
+    /// The key was never written, or was deleted.
     Nothing,
     /// A register.
     Number(i64),
-    /// A list to which is appended.
+    /// A list that is appended to.
     List(Vec<i64>),
 }
 
 impl Value {
-    /// What is read after appending to it.
+    /// Returns the value after an append.
     pub fn appended(&self, element: i64) -> Value {
         let mut list = match self {
             Value::Nothing => Vec::new(),
@@ -53,7 +53,7 @@ impl Value {
         Value::List(list)
     }
 
-    /// An empty list and nothing read alike.
+    /// True if the values are equal; an empty list equals nothing.
     pub fn same(&self, other: &Value) -> bool {
         let empty =
             |value: &Value| matches!(value, Value::Nothing) || *value == Value::List(Vec::new());
@@ -71,7 +71,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// One thing that a transaction did. What it read it saw after its own earlier writes.
+/// An operation of a transaction. A read sees the transaction's own earlier writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// `["r", key, value]`
@@ -84,26 +84,26 @@ pub enum Op {
     Scan(String, String, Vec<(String, Value)>),
 }
 
-/// One attempt of one transaction, as its client saw it.
+/// One attempt of a transaction, as its client observed it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transaction {
-    /// Who: a client does one thing after the other.
+    /// The client. A client runs one transaction after the other.
     pub client: u64,
-    /// When it was begun.
+    /// When it began.
     pub start: u64,
-    /// When the client heard of its end; of `info`, when it stopped waiting.
+    /// When the client received the outcome; for `info`, when it stopped waiting.
     pub end: u64,
-    /// What became of it.
+    /// The outcome.
     pub status: Status,
-    /// Its place in the order, if the database told.
+    /// The commit timestamp, if the database returned one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Stamp>,
-    /// What it did, in order.
+    /// The operations, in order.
     pub ops: Vec<Op>,
 }
 
 impl Transaction {
-    /// Whether it wrote.
+    /// True if it wrote.
     pub fn writes(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, Op::Write(..) | Op::Append(..)))
     }
@@ -149,7 +149,7 @@ impl Serialize for Op {
     }
 }
 
-/// A key may be a text or a number; it is kept as text.
+/// Reads a key, which may be a string or a number, as a string.
 fn key(value: &serde_json::Value) -> Result<String, String> {
     match value {
         serde_json::Value::String(text) => Ok(text.clone()),
@@ -195,15 +195,15 @@ impl<'de> Deserialize<'de> for Op {
     }
 }
 
-/// Why a history could not be read.
+/// The reason why a history could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// A line is no transaction.
+    /// A line is not a transaction.
     #[error("line {line}: {why}")]
     Line {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
     /// The file cannot be read.
@@ -211,7 +211,7 @@ pub enum FormatError {
     Disk(#[from] std::io::Error),
 }
 
-/// The longest line that is read: a transaction is small.
+/// The longest line that is read, in bytes: a transaction is small.
 const LINE_BYTES: u64 = 16 << 20;
 
 /// Reads a history. Empty lines are skipped.
@@ -219,7 +219,7 @@ pub fn read(from: impl BufRead) -> Result<Vec<Transaction>, FormatError> {
     Ok(read_lines(from)?.into_iter().map(|(_, transaction)| transaction).collect())
 }
 
-/// The same with the line on which each transaction stands.
+/// Reads a history, with the line number of each transaction.
 pub fn read_lines(mut from: impl BufRead) -> Result<Vec<(usize, Transaction)>, FormatError> {
     let (mut history, mut text) = (Vec::new(), Vec::new());
     for line in 1.. {
@@ -244,7 +244,7 @@ pub fn read_lines(mut from: impl BufRead) -> Result<Vec<(usize, Transaction)>, F
     Ok(history)
 }
 
-/// What JSON's parser says, whose text has one line.
+/// Returns the message of the JSON parser without its line number: its text has one line.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -254,7 +254,7 @@ fn reason(error: &serde_json::Error) -> String {
     }
 }
 
-/// A reason may quote the line, which may be long.
+/// Shortens a reason, which may quote a long line.
 fn shortened(mut why: String) -> String {
     const BYTES: usize = 400;
     if why.len() > BYTES {

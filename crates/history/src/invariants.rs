@@ -1,20 +1,20 @@
-//! What a workload promises by itself, whatever the order: the judges that need no theory.
+//! Invariants of workloads, which hold in every order of the transactions.
 //!
-//! | workload | what its transactions do | what is promised |
+//! | workload | what its transactions do | what must hold |
 //! |---|---|---|
-//! | [`bank`] | move money between accounts; read all of them | the total stays, and no account is below zero |
-//! | [`set`] | add elements, each once; read all of them | what was acknowledged is there from then on, what failed never |
-//! | [`counter`] | add one; read | a read is between what was surely and what was possibly added |
+//! | [`bank`] | move money; read all accounts | the total stays, no account is below zero |
+//! | [`set`] | add elements once; read all | acknowledged elements stay, failed ones never appear |
+//! | [`counter`] | add one; read | a read is between the certain and the possible additions |
 //! | [`monotonic`] | add the greatest number and one more | numbers grow in real time |
-//! | [`long_fork`] | write one key each; read several | two reads agree on which of two writes came first |
-//! | [`causal_reverse`] | write one key each, one after the other | who sees a write sees those that had ended before it began |
+//! | [`long_fork`] | write one key each; read several | reads agree on the order of two writes |
+//! | [`causal_reverse`] | write one key each, in sequence | a read includes all earlier writes |
 //!
 //! (The workloads are Jepsen's, <https://github.com/jepsen-io/jepsen>.)
 
 use crate::{Op, Status, Transaction, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is broken, in words.
+/// A description of what is violated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Violation(String);
@@ -27,8 +27,8 @@ fn ok(transaction: &&Transaction) -> bool {
     transaction.status == Status::Ok
 }
 
-/// What a transaction read before it wrote anything, by key. A scan reads nothing where it shows no
-/// row; only keys that it shows are here.
+/// Returns what a transaction read before it wrote, by key. A scan contributes only keys for which
+/// it shows a row.
 fn read(transaction: &Transaction) -> BTreeMap<&str, &Value> {
     let mut found = BTreeMap::new();
     for op in &transaction.ops {
@@ -63,8 +63,8 @@ fn number(value: &Value) -> Option<i64> {
     }
 }
 
-/// Accounts of which each holds `opening` until it is first written: who reads all `accounts` finds
-/// all the money.
+/// Checks transfers between `accounts` accounts, each of which holds `opening` until it is first
+/// written: a transaction that reads all of them finds all the money.
 pub fn bank(history: &[Transaction], accounts: usize, opening: i64) -> Result<(), Violation> {
     let total = opening * accounts as i64;
     for transaction in history.iter().filter(ok) {
@@ -90,8 +90,8 @@ pub fn bank(history: &[Transaction], accounts: usize, opening: i64) -> Result<()
     Ok(())
 }
 
-/// Keys that are written once and never removed: a scan that began after one was acknowledged shows
-/// it; one that failed is never shown.
+/// Checks keys that are written once and never removed: a scan that began after a write was
+/// acknowledged shows it, and a failed write is never shown.
 pub fn set(history: &[Transaction]) -> Result<(), Violation> {
     let mut failed: BTreeMap<&str, &Transaction> = BTreeMap::new();
     let mut added: Vec<(u64, &str, &Transaction)> = Vec::new();
@@ -110,14 +110,14 @@ pub fn set(history: &[Transaction]) -> Result<(), Violation> {
             let Op::Scan(low, high, rows) = op else { continue };
             let shown: BTreeSet<&str> = rows.iter().map(|(key, _)| key.as_str()).collect();
             if let Some(writer) = shown.iter().find_map(|key| failed.get(key)) {
-                return violated(format!("what failed is there: {writer} and {transaction}"));
+                return violated(format!("a failed write was read: {writer} and {transaction}"));
             }
             let before = added.iter().take_while(|(end, ..)| *end < transaction.start);
             let within = |key: &str| low.as_str() <= key && key < high.as_str();
             for (_, key, writer) in before {
                 if within(key) && !shown.contains(key) {
                     return violated(format!(
-                        "{key} was acknowledged and is not there: {writer} and {transaction}"
+                        "{key} was acknowledged and is missing: {writer} and {transaction}"
                     ));
                 }
             }
@@ -126,7 +126,7 @@ pub fn set(history: &[Transaction]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// A number to which each transaction that writes it adds one.
+/// Checks a number to which each transaction that writes it adds one.
 pub fn counter(history: &[Transaction], key: &str) -> Result<(), Violation> {
     let adds = |transaction: &&Transaction| written(transaction).contains_key(key);
     let mut ended: Vec<u64> =
@@ -151,8 +151,8 @@ pub fn counter(history: &[Transaction], key: &str) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Keys of which each holds a number greater than all before: who began after another had ended
-/// wrote the greater.
+/// Checks keys each of which holds a number greater than all before: a transaction that began after
+/// another had ended wrote the greater number.
 pub fn monotonic(history: &[Transaction]) -> Result<(), Violation> {
     let greatest =
         |transaction: &Transaction| written(transaction).into_values().filter_map(number).max();
@@ -179,8 +179,7 @@ pub fn monotonic(history: &[Transaction]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Keys that are written once: of two reads of two of them, not one sees only the first and the
-/// other only the second.
+/// Checks keys that are written once: no two reads of two keys each see only a different one.
 pub fn long_fork(history: &[Transaction]) -> Result<(), Violation> {
     let reads: Vec<(&Transaction, BTreeMap<&str, &Value>)> =
         history.iter().filter(ok).map(|transaction| (transaction, read(transaction))).collect();
@@ -203,8 +202,8 @@ pub fn long_fork(history: &[Transaction]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Keys that are written once: who sees one sees each that was acknowledged before that one was
-/// begun, if it looked.
+/// Checks keys that are written once: a read that sees a write also sees each write that was
+/// acknowledged before that one began, if it read the key.
 pub fn causal_reverse(history: &[Transaction]) -> Result<(), Violation> {
     let mut writers: BTreeMap<&str, &Transaction> = BTreeMap::new();
     for transaction in history.iter().filter(|transaction| transaction.status != Status::Fail) {

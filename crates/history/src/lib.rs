@@ -1,25 +1,25 @@
-//! What clients saw of a database, and judges of it.
+//! Histories of what clients observed of a database, and judges of them.
 //!
-//! A history is a list of [`Transaction`]s: what each client asked, what it was told, and when, by
-//! one clock. A judge reads nothing else: it knows no protocol, so that any database's histories
-//! can be judged.
+//! A history is a list of [`Transaction`]s: each client's operations, their results, and their
+//! times, by one clock. A judge reads nothing else. It knows no protocol, so that histories of any
+//! database can be judged.
 //!
-//! [`judge`] asks those of the following that apply and says right, wrong, or that it cannot
-//! decide:
+//! [`judge`] runs those of the following judges that apply, and says right, wrong, or undecided:
 //!
 //! | judge | what it needs | what it finds |
 //! |---|---|---|
-//! | [`timestamps::judge`] | the commit timestamps | exact: replays everything in the order of the timestamps; every read must have seen that state, and the order must respect real time |
-//! | [`cycles::judge`] | values that name their writer: appended to lists, or written to registers | infers which transactions precede which, and refutes a history by a cycle |
-//! | [`search::judge`] | few transactions, or a history that tells its order | exact: searches for an order that explains every read, in real time or in any |
-//! | [`invariants`] | a workload | what each workload promises by itself: totals, sets, counters |
+//! | [`timestamps::judge`] | commit timestamps | exact: replays everything in that order |
+//! | [`cycles::judge`] | values that name their writer | infers an order; refutes by a cycle |
+//! | [`search::judge`] | few transactions, or a visible order | exact: searches for an order |
+//! | [`invariants`] | a workload | the promises of each workload: totals, sets, counters |
 //!
-//! One is asked by name, of a store that has no transactions: [`registers::judge`], by timestamps,
-//! whether an acknowledged write was ever unseen.
+//! [`registers::judge`] is run on request only, for a store without transactions: it checks by
+//! timestamps that no read misses an acknowledged write.
 //!
-//! Each is tested on histories that are wrong on purpose.
+//! Each judge is tested on histories that are wrong on purpose.
 //!
-//! 1. `ok` happened, `fail` did not, `info` may have: at any moment from its start on, or never.
+//! 1. An `ok` transaction happened, a `fail` did not. An `info` may have happened at any moment
+//!    after its start, or never.
 //! 2. Values are written once: a value names its writer.
 
 pub mod cycles;

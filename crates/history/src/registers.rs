@@ -1,15 +1,15 @@
-//! What a store promises that has no transactions, writes every key to all replicas and reads at
-//! any of them: **an acknowledged write is never unseen again**.
+//! The judge of a store without transactions, which writes every key to all replicas and reads at
+//! any of them: **no read misses an acknowledged write**.
 //!
-//! Of a key the version with the highest timestamp stands (last writer wins). So every read of a
-//! key, at whichever replica, finds
+//! Of a key's versions the one with the highest timestamp wins (last writer wins). So every read of
+//! a key, at whichever replica, finds
 //!
-//! 1. a version that was written, whole, by a transaction that was not told to have failed; or
-//!    nothing, where nothing or a deletion stands;
-//! 2. none that is older than the newest that was acknowledged before the read began.
+//! 1. a version that was written, whole, by a transaction that did not fail; or nothing, where
+//!    nothing or a deletion was written;
+//! 2. no version older than the newest that was acknowledged before the read began.
 //!
-//! Nothing else is promised: not isolation (half of what one transaction writes may be seen), not
-//! atomicity (what was not acknowledged may stand at some replicas for ever), and not the order of
+//! Nothing else is promised: not isolation (a part of a transaction's writes may be seen), not
+//! atomicity (an unacknowledged write may stay at some replicas for ever), and not the order of
 //! real time (a writer whose clock is behind loses against what was acknowledged before).
 //!
 //! The judge needs the timestamps of writes, and values that are written once.
@@ -17,7 +17,7 @@
 use crate::{Op, Stamp, Status, Transaction, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is broken, in words.
+/// A description of what is violated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Violation(String);
@@ -33,12 +33,13 @@ struct Version<'a> {
 /// The versions of each key, in the order of their timestamps.
 type Versions<'a> = BTreeMap<&'a str, BTreeMap<Stamp, Version<'a>>>;
 
-/// A list that was never written and a register that was never written read alike.
+/// True for the value of a key without a value, as a list or as a register.
 fn is_nothing(value: &Value) -> bool {
     matches!(value, Value::Nothing) || matches!(value, Value::List(list) if list.is_empty())
 }
 
-/// What a transaction leaves behind, by key: an append writes what was read last, and one more.
+/// Returns what a transaction writes, by key: an append writes the value that was read last, and
+/// the element.
 fn written(transaction: &Transaction) -> BTreeMap<&str, Value> {
     let (mut lists, mut written) = (BTreeMap::<&str, Vec<i64>>::new(), BTreeMap::new());
     for op in &transaction.ops {
@@ -59,7 +60,7 @@ fn written(transaction: &Transaction) -> BTreeMap<&str, Value> {
 fn versions(history: &[Transaction]) -> Versions<'_> {
     let mut versions = Versions::new();
     for writer in history.iter().filter(|transaction| transaction.status != Status::Fail) {
-        // What has no timestamp stands nowhere: nothing of it can be read.
+        // A write without a timestamp is at no replica: none of it can be read.
         let Some(at) = writer.at else { continue };
         let acknowledged = (writer.status == Status::Ok).then_some(writer.end);
         for (key, value) in written(writer) {
@@ -69,7 +70,7 @@ fn versions(history: &[Transaction]) -> Versions<'_> {
     versions
 }
 
-/// Whether a reader that began at `start` may have found this.
+/// Checks the result of a read that began at `start`.
 fn check(
     key: &str,
     found: &Value,
@@ -86,24 +87,24 @@ fn check(
     match (newest, candidates.any(alike)) {
         (_, true) => Ok(()),
         (None, false) if is_nothing(found) => Ok(()),
-        (None, false) => {
-            Err(Violation(format!("{key} was read as {found}, which nothing wrote: {reader}")))
-        }
+        (None, false) => Err(Violation(format!(
+            "{key} was read as {found}, which no transaction wrote: {reader}"
+        ))),
         (Some((at, version)), false) => Err(Violation(format!(
-            "{key} was read as {found}, and a version at {at:?} had been acknowledged before, of which nothing newer is that: {} and {reader}",
+            "{key} was read as {found}, which is older than the version at {at:?} that had been acknowledged before: {} and {reader}",
             version.writer
         ))),
     }
 }
 
-/// Whether every read found what the store promises.
+/// Checks that every read finds what the store promises.
 ///
 /// # Errors
-/// The first read that did not.
+/// The first read that does not.
 pub fn judge(history: &[Transaction]) -> Result<(), Violation> {
     let versions = versions(history);
     for reader in history.iter().filter(|transaction| transaction.status != Status::Fail) {
-        // What a transaction has written it reads itself.
+        // A transaction reads its own writes.
         let mut own = BTreeSet::new();
         for op in &reader.ops {
             match op {

@@ -1,18 +1,19 @@
-//! The exact judge: looks for an order that explains every read, without timestamps or lists.
+//! The exact judge: searches for an order that explains every read, without timestamps or lists.
 //!
 //! A transaction is one operation on the whole state (Herlihy and Wing, 1990). The search (Wing and
-//! Gong, 1993) places one transaction after the other. One may come next if all that precede it are
-//! placed, what it read stands there, and it overwrites nothing that another still has to read.
-//! Positions that were reached before, with the same state, are not searched again (Lowe, 2017): a
-//! position is known by 128 bits of hash. A transaction that only reads and may come next is placed
-//! without trying others instead: its place changes nothing for them.
+//! Gong, 1993) places one transaction after the other. A transaction may come next if all that
+//! precede it are placed, the state has what it read, and it overwrites no value that another
+//! transaction still has to read. A position that was reached before, with the same state, is not
+//! searched again (Lowe, 2017): a position is identified by 128 bits of hash. A read-only
+//! transaction that may come next is placed without alternatives, because its place does not affect
+//! other transactions.
 //!
-//! 1. `ok` is placed, `fail` is not; `info` is placed anywhere after its start, or nowhere. Nothing
-//!    of what an `info` transaction read is believed. One whose writes no client read is not
-//!    placed: an order with it is an order without it.
+//! 1. An `ok` transaction is placed, a `fail` is not; an `info` is placed anywhere after its start,
+//!    or nowhere. The reads of an `info` transaction are ignored. If no client read its writes, it
+//!    is not placed: an order with it is also an order without it.
 //! 2. Transactions that share no key, not even through others, are judged apart: both
 //!    serializability and strict serializability are local in this sense.
-//! 3. No answer within [`Limit`] is an answer of its own, and never a good one.
+//! 3. Giving up within [`Limit`] is a result of its own, and never counts as right.
 
 mod compiled;
 
@@ -22,17 +23,17 @@ use compiled::{Compiled, Step, ValueId, Values};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
-/// Which orders count.
+/// The orders that are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Any: serializability.
+    /// Any order: serializability.
     Any,
-    /// Those in which a transaction that ended before another began comes first: strict
+    /// Orders in which a transaction that ended before another began comes first: strict
     /// serializability, or linearizability of the whole state.
     RealTime,
 }
 
-/// How many times the search may try a transaction in vain.
+/// The most failed tries of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit(pub usize);
 
@@ -42,17 +43,17 @@ impl Default for Limit {
     }
 }
 
-/// Why a history has no order, or why that is not known.
+/// The reason why a history has no order, or why that is undecided.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// Nothing can come next, whichever way was tried.
+    /// No transaction can come next, in every order that was tried.
     #[error("no order is possible: at most {placed} of {all} can be placed, and then\n{}", Stuck(.next))]
     NoOrder {
-        /// The longest order that was found.
+        /// The length of the longest order that was found.
         placed: usize,
-        /// How many have to be placed.
+        /// The number of transactions that must be placed.
         all: usize,
-        /// Which could come next then, and which key stands in their way.
+        /// The candidates after that order, with the keys that prevent them.
         next: Vec<Refused>,
     },
     /// The search was given up.
@@ -61,7 +62,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// The transactions of which none can come next.
+    /// Returns the candidates, none of which can come next.
     pub fn transactions(&self) -> Vec<&Transaction> {
         match self {
             Violation::NoOrder { next, .. } => {
@@ -77,11 +78,11 @@ impl Violation {
 pub struct Refused {
     /// The transaction.
     pub transaction: Transaction,
-    /// The key that stands in its way.
+    /// The key that prevents it.
     pub key: String,
     /// The value of the key.
     pub stands: Value,
-    /// Whether it would overwrite a value that another transaction has yet to read.
+    /// True if it would overwrite a value that another transaction has yet to read.
     pub overwrites: bool,
 }
 
@@ -97,7 +98,7 @@ impl fmt::Display for Stuck<'_> {
     }
 }
 
-/// Whether transactions can be put in an order that explains every read.
+/// Checks that transactions can be put in an order that explains every read.
 pub fn judge(history: &[Transaction], order: Order, limit: Limit) -> Result<(), Violation> {
     let mut left = limit.0;
     for part in parts(history) {
@@ -113,8 +114,8 @@ pub fn judge(history: &[Transaction], order: Order, limit: Limit) -> Result<(), 
     Ok(())
 }
 
-/// Looks for an order of transactions that share keys, in which all edges of the graph lead
-/// forwards and all that must happen do. The error is `None` if it was given up.
+/// Searches for an order of transactions that share keys, in which all edges of the graph lead
+/// forwards and all required transactions happen. The error is `None` if the search was given up.
 pub(crate) fn search(
     part: &[&Transaction],
     must: &[bool],
@@ -124,7 +125,7 @@ pub(crate) fn search(
     Search::new(part, must, graph).run(left)
 }
 
-/// Transactions that may have happened and share keys, each such set by itself.
+/// Groups the transactions that may have happened by the keys that they share.
 pub(crate) fn parts(history: &[Transaction]) -> Vec<Vec<&Transaction>> {
     let placed = |transaction: &&Transaction| match transaction.status {
         Status::Ok => true,
@@ -182,28 +183,28 @@ fn named(op: &Op) -> Vec<&str> {
     }
 }
 
-/// Why a transaction cannot come next.
+/// The reason why a transaction cannot come next.
 struct Blocked {
     key: usize,
     stands: ValueId,
     overwrites: bool,
 }
 
-/// What placing a transaction changed.
+/// The changes that placing a transaction made.
 struct Placed {
     transaction: usize,
     /// The keys it wrote, and their values before.
     before: Vec<(usize, ValueId)>,
-    /// The moments that passed with it.
+    /// The moments that passed.
     moments: Vec<usize>,
 }
 
-/// A position on the way: how it was reached, and what may still be tried from it.
+/// A position of the search: how it was reached, and what may still be tried from it.
 struct Frame {
     placed: Option<Placed>,
     /// The next transaction to try.
     next: usize,
-    /// Whether those that only read were looked for.
+    /// True if read-only transactions were looked for.
     is_narrowed: bool,
 }
 
@@ -213,22 +214,23 @@ impl Frame {
     }
 }
 
-/// Transactions are numbered by the place in which they are tried: by commit timestamp if all tell
-/// one, by end otherwise. Nodes of the graph beyond them are moments.
+/// The state of the search. Transactions are numbered in the order in which they are tried: by
+/// commit timestamp if all have one, by end otherwise. Higher nodes of the graph are moments.
 struct Search<'a> {
     transactions: Vec<&'a Transaction>,
     must: Vec<bool>,
     compiled: Vec<Compiled>,
     values: Values<'a>,
-    /// By node: the nodes that it precedes, and how many precede it and are not placed.
+    /// By node: the nodes after it, and the number of nodes before it that are not placed.
     next: Vec<Vec<usize>>,
     waits: Vec<usize>,
     ready: BTreeSet<usize>,
     state: Vec<ValueId>,
-    /// By value: how many unplaced transactions must read it, and how many may still write it.
+    /// By value: the number of unplaced transactions that must read it, and of those that may still
+    /// write it.
     needed: Vec<u32>,
     supply: Vec<u32>,
-    /// How many that must be placed are not.
+    /// The number of transactions that must be placed and are not.
     open: usize,
     position: u128,
     seen: HashSet<u128>,
@@ -239,8 +241,7 @@ impl<'a> Search<'a> {
     fn new(part: &[&'a Transaction], must: &[bool], graph: &Graph<'_>) -> Self {
         let mut by_time: Vec<usize> = (0..part.len()).collect();
         if part.iter().zip(must).all(|(transaction, must)| !must || transaction.at.is_some()) {
-            // The snapshot of a transaction that only read includes the commit at the same
-            // timestamp.
+            // The snapshot of a read-only transaction includes the commit at the same timestamp.
             by_time
                 .sort_by_key(|at| (!must[*at], part[*at].at, !part[*at].writes(), part[*at].end));
         } else {
@@ -269,7 +270,7 @@ impl<'a> Search<'a> {
             }
         }
         let ready = (0..transactions.len()).filter(|at| waits[*at] == 0 && is_tried[*at]).collect();
-        // What is never tried is never ready.
+        // A transaction that is never tried is never ready.
         (0..transactions.len())
             .filter(|at| !is_tried[*at])
             .for_each(|at| waits[at] = usize::MAX / 2);
@@ -341,8 +342,8 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
-    /// Restricts what is tried from a position, after a first transaction was tried in vain there:
-    /// one that only reads, and may come next, may as well come now.
+    /// Restricts the tries from a position after the first one failed: a read-only transaction that
+    /// may come next is placed now.
     fn narrow(&mut self, from: &mut Frame, failed: usize) {
         if self.compiled[failed].only_reads() {
             from.next = usize::MAX;
@@ -356,7 +357,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Why a transaction that only reads cannot come next.
+    /// Returns the reason why a read-only transaction cannot come next.
     fn refused(&self, at: usize) -> Option<Blocked> {
         let differs = |step: &Step| match *step {
             Step::Read(key, value) if self.state[key] != value => {
@@ -420,7 +421,7 @@ impl<'a> Search<'a> {
         Ok(Placed { transaction: at, before, moments })
     }
 
-    /// What waits for a node waits for one less.
+    /// Marks a node as placed for the nodes after it.
     fn pass(&mut self, node: usize, moments: &mut Vec<usize>) {
         for next in &self.next[node] {
             self.waits[*next] -= 1;
@@ -454,7 +455,7 @@ impl<'a> Search<'a> {
         self.count(transaction, true);
     }
 
-    /// Counts what an unplaced transaction reads and writes, or no longer counts it.
+    /// Adds the reads and writes of an unplaced transaction to the counts, or removes them.
     fn count(&mut self, at: usize, is_unplaced: bool) {
         let change = |count: &mut u32| *count = if is_unplaced { *count + 1 } else { *count - 1 };
         if self.must[at] {
@@ -483,12 +484,12 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The part of a position's hash that says that a transaction is placed.
+/// The part of a position's hash for a placed transaction.
 fn mark_of(transaction: usize) -> u128 {
     mixed(transaction as u64, u64::MAX)
 }
 
-/// The part of a position's hash that says that a value stands at a key.
+/// The part of a position's hash for a key's value.
 fn place_of(key: usize, value: ValueId) -> u128 {
     mixed(key as u64, value as u64)
 }

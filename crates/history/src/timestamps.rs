@@ -1,43 +1,44 @@
-//! The exact judge: everything that happened, replayed in the order of its commit timestamps.
+//! The judge by timestamps, which is exact: replays everything in the order of commit timestamps.
 //!
-//! 1. Whoever wrote has a timestamp of its own. Who only read shares the one of the last commit
-//!    that it saw: it comes after it. Who only read and tells no timestamp is not judged here.
-//! 2. Each read must return what stands there when everything before was replayed, and its own
-//!    earlier writes.
-//! 3. Who wrote, and ended before another began, has not the greater timestamp. Who only read may
-//!    have: a snapshot at `now.latest` lies ahead by what the clocks do not know. What begins after
-//!    it and writes below it is missing in what it read.
+//! 1. Each transaction that wrote has a timestamp of its own. A read-only transaction shares the
+//!    timestamp of the last commit that it saw, and comes after it. A read-only transaction without
+//!    a timestamp is not judged here.
+//! 2. Each read must return the state after everything before it was replayed, and the
+//!    transaction's own earlier writes.
+//! 3. A transaction that wrote and ended before another began must not have the greater timestamp.
+//!    A read-only one may: a snapshot at `now.latest` lies ahead by the clock uncertainty. If a
+//!    later write is below it, rule 2 finds the read wrong.
 
 use crate::{Op, Stamp, Status, Transaction, Value};
 use std::collections::BTreeMap;
 
-/// What contradicts the order of the timestamps.
+/// A contradiction to the order of the timestamps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// A transaction that happened and wrote has no timestamp: nothing can be said.
-    #[error("a transaction that wrote tells no timestamp: {0}")]
+    /// A transaction that happened and wrote has no timestamp: the judge does not apply.
+    #[error("a transaction that wrote has no timestamp: {0}")]
     NoTimestamp(Box<Transaction>),
-    /// Two that wrote share one.
-    #[error("two transactions that wrote have one timestamp: {0} and {1}")]
+    /// Two transactions that wrote have the same timestamp.
+    #[error("two transactions that wrote have the same timestamp: {0} and {1}")]
     Shared(Box<Transaction>, Box<Transaction>),
-    /// A read saw something else.
+    /// A read found another value.
     #[error("{key} was {expected} then, and was read as {found}: {transaction}")]
     Read {
-        /// Who read.
+        /// The reader.
         transaction: Box<Transaction>,
         /// The key.
         key: String,
-        /// What stood there at that timestamp.
+        /// The value at that timestamp.
         expected: Value,
-        /// What was read.
+        /// The value that was read.
         found: Value,
     },
-    /// The order is not that of real time.
+    /// The order contradicts real time.
     #[error("{before} had ended when {after} began, and comes later in the order")]
     RealTime {
-        /// Who ended.
+        /// The transaction that ended first.
         before: Box<Transaction>,
-        /// Who began then.
+        /// The transaction that began then.
         after: Box<Transaction>,
     },
 }
@@ -57,21 +58,21 @@ impl Violation {
 
 type State = BTreeMap<String, Value>;
 
-/// Whether a history is strictly serializable in the order of its timestamps. An `info` with a
-/// timestamp happened then; one without did not.
+/// Checks that a history is strictly serializable in the order of its timestamps. An `info` with a
+/// timestamp happened then; one without did not happen.
 pub fn judge(history: &[Transaction]) -> Result<(), Violation> {
     replay(history)?;
     real_time(history)
 }
 
-/// Whether a history is serializable in the order of its timestamps, whatever real time says.
+/// Checks that a history is serializable in the order of its timestamps, whatever real time says.
 pub fn replay(history: &[Transaction]) -> Result<(), Violation> {
     let mut happened: Vec<(Stamp, bool, &Transaction)> = Vec::new();
     for transaction in history.iter().filter(|transaction| transaction.status != Status::Fail) {
         match (transaction.at, transaction.status) {
             (Some(at), _) => happened.push((at, !transaction.writes(), transaction)),
-            // Of the present in what it read only: it has no place in the order of all, and
-            // `cycles` says whether that was the present.
+            // A snapshot of the present by its own reads only: it has no place in the order of all,
+            // and `cycles` checks that it was the present.
             (None, Status::Ok) if !transaction.writes() => {}
             (None, Status::Ok) => {
                 return Err(Violation::NoTimestamp(Box::new(transaction.clone())));
@@ -97,7 +98,7 @@ pub fn replay(history: &[Transaction]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Does what a transaction did; what it read must be what stands there.
+/// Applies a transaction to the state; its reads must match the state.
 fn step(state: &mut State, transaction: &Transaction) -> Result<(), Violation> {
     let known = transaction.status == Status::Ok;
     let compare = |key: &String, expected: &Value, found: &Value| {
@@ -133,7 +134,8 @@ fn step(state: &mut State, transaction: &Transaction) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Of those that wrote and surely ended before one began, none has a greater timestamp.
+/// Checks that no transaction that wrote and surely ended before another began has a greater
+/// timestamp.
 fn real_time(history: &[Transaction]) -> Result<(), Violation> {
     let timed =
         |transaction: &&Transaction| transaction.status != Status::Fail && transaction.at.is_some();

@@ -1,21 +1,22 @@
-//! The verdict on a history: right, wrong, or not decided.
+//! The verdict on a history: right, wrong, or undecided.
 //!
 //! ```text
-//!   cycles ──no──▶ timestamps ──no──▶ search ──no order, given up──▶ versions in order ──no──▶ undecided
-//!     │ yes          │ yes              │ an order  │ no order         │ yes
-//!     ▼              ▼                  ▼           ▼                  ▼
-//!   wrong          wrong              right       wrong              right
+//!   cycles ──no──▶ timestamps ──no──▶ search ──no order, ──▶ versions ──no──▶ undecided
+//!                                              or given up   in order
+//!     │ yes          │ yes              │ an order  │ no order  │ yes
+//!     ▼              ▼                  ▼           ▼           ▼
+//!   wrong          wrong              right       wrong       right
 //! ```
 //!
 //! 1. Right has a proof: an order that explains every read, or a place for every version.
 //! 2. Wrong has a reason: a contradiction, or a search that left out nothing.
-//! 3. Everything else is undecided. Too little is known about the order of writes then, and the
-//!    history is too large for a search.
+//! 3. Everything else is undecided: too little is known about the order of writes, and the history
+//!    is too large for a search.
 //!
-//! Timestamps are a claim of the database: where all that wrote tell one, the history has to keep
-//! the order of the timestamps, even if another order would explain it. The search alone decides
-//! serializability and strict serializability; a serializable history also keeps the weaker models,
-//! a history that is not serializable may still keep them.
+//! Timestamps are a claim of the database: where all writers have one, the history must keep the
+//! order of the timestamps, even if another order would explain it. Only the search decides
+//! serializability and strict serializability. A serializable history also keeps the weaker models;
+//! one that is not may still keep them.
 
 use crate::cycles::{self, Model};
 use crate::search::{self, Limit};
@@ -23,12 +24,12 @@ use crate::{Status, Transaction, timestamps};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// What is said of a history.
+/// The verdict on a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It keeps what the model promises.
     Right(Proof),
-    /// It does not.
+    /// It does not keep it.
     Wrong {
         /// The reason.
         why: String,
@@ -39,7 +40,7 @@ pub enum Verdict {
     Undecided(String),
 }
 
-/// Why a history is right.
+/// The proof that a history is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// A serial order explains every read.
@@ -86,13 +87,13 @@ pub fn judge(history: &[Transaction], model: Model, limit: Limit) -> Verdict {
             Verdict::Right(Proof::Versions)
         }
         Err(Verdict::Wrong { .. }) if !serial => Verdict::Undecided(
-            "it is not serializable, and in which order versions came to be is not known".into(),
+            "it is not serializable, and the order of its versions is not known".into(),
         ),
         Err(verdict) => verdict,
     }
 }
 
-/// Whether each transaction that happened and wrote tells a timestamp.
+/// True if each transaction that happened and wrote has a timestamp.
 fn is_timed(history: &[Transaction]) -> bool {
     let wrote =
         |transaction: &&Transaction| transaction.status == Status::Ok && transaction.writes();
@@ -100,8 +101,8 @@ fn is_timed(history: &[Transaction]) -> bool {
         && history.iter().filter(wrote).all(|transaction| transaction.at.is_some())
 }
 
-/// Looks for a serial order, of each part of the history by itself. An order that respects real
-/// time is looked for first, also where any would do: there are fewer, and most databases keep one.
+/// Searches for a serial order of each part of the history. Orders that respect real time are tried
+/// first, also where any order would do: there are fewer, and most databases keep one.
 fn find_order(history: &[Transaction], model: Model, limit: Limit) -> Result<(), Verdict> {
     if model == Model::Serializable && find_order(history, Model::StrictSerializable, limit).is_ok()
     {
@@ -124,7 +125,7 @@ fn find_order(history: &[Transaction], model: Model, limit: Limit) -> Result<(),
     given_up
 }
 
-/// Whether a weaker model is kept by versions in the order of timestamps or of ends.
+/// True if a weaker model is kept by versions in the order of timestamps or of ends.
 fn keeps_versions(history: &[Transaction], model: Model) -> bool {
     let all: Vec<&Transaction> = history.iter().collect();
     let by_timestamp = |one: usize, other: usize| all[one].at.cmp(&all[other].at);

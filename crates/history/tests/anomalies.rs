@@ -1,4 +1,5 @@
-//! Each anomaly as a history that is wrong, as registers and as lists, and right ones beside it.
+//! Anomalies as histories that are wrong, as registers and as lists, with right histories beside
+//! them.
 
 mod common;
 
@@ -14,7 +15,7 @@ const MODELS: [Model; 4] = [
     Model::StrictSerializable,
 ];
 
-/// `+` right, `-` wrong, `?` undecided, for each model.
+/// The expected verdict of each model: `+` right, `-` wrong, `?` undecided.
 fn verdicts(text: &str) -> String {
     let history = history(text);
     let verdict = |model| match judge(&history, model, Limit::default()) {
@@ -25,10 +26,10 @@ fn verdicts(text: &str) -> String {
     MODELS.map(verdict).into_iter().collect()
 }
 
-/// Name, what each model says, and the history. `r x 1` reads a register, `l x 1,2` a list.
+/// The name, the verdicts, and the history. `r x 1` reads a register, `l x 1,2` a list.
 type Case = (&'static str, &'static str, &'static str);
 
-/// Blind writes on top of first values, so that no read says which came first.
+/// Blind writes on top of first values, so that no read shows which came first.
 const REGISTERS: &[Case] = &[
     // G0: two transactions write both keys, and each wins one of them.
     ("dirty write", "+---", "1 9 w x 1, w y 1\n1 9 w x 2, w y 2\n10 11 r x 1, r y 2"),
@@ -72,8 +73,9 @@ const REGISTERS: &[Case] = &[
     ("stale read beside the write", "++++", "1 2 w x 1\n3 5 w x 2\n4 6 r x 1"),
     ("read goes back", "+++-", "1 2 w x 1\n3 9 w x 2\n4 5 r x 2\n6 7 r x 1"),
     ("read goes on", "++++", "1 2 w x 1\n3 9 w x 2\n4 5 r x 1\n6 7 r x 2"),
-    // TAPIR's: the last read says that the third write came after the second, and what the third
-    // transaction read says that it came before the first, which had ended before the second began.
+    // TAPIR's: the last read shows that the third write came after the second. What the third
+    // transaction read shows that it came before the first, which had ended before the second
+    // began.
     (
         "inversion of blind writes",
         "+++-",
@@ -161,12 +163,12 @@ const LISTS: &[Case] = &[
     ("unknown, half seen", "+---", "?1 2 a x 1, a y 1\n3 4 l x 1, l y"),
     ("unknown, seen and gone", "+++-", "?1 2 a x 1\n3 4 l x 1\n5 6 l x"),
     ("unknown, seen before it began", "+++-", "1 2 l x 1\n?3 4 a x 1"),
-    // Of a list that is also written as a whole, a search decides.
+    // A list that is also written as a whole: a search decides.
     ("deleted list", "++++", "1 2 a x 1\n3 4 w x null\n5 6 a x 2\n7 8 l x 2"),
     ("deleted list comes back", "+++-", "1 2 a x 1\n3 4 w x null\n5 6 a x 2\n7 8 l x 1,2"),
 ];
 
-/// `w x 1, r y null, a l 1, l l 1,2, scan a-z x=1` as the format has it.
+/// Converts `w x 1, r y null, a l 1, l l 1,2, scan a-z x=1` to the format.
 fn long(text: &str) -> String {
     let op = |op: &str| {
         let parts: Vec<&str> = op.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! The judges beside a naive twin that tries every order of a small history.
+//! The judges compared with a naive judge that tries every order of a small history.
 
 use meridian_history::cycles::Model;
 use meridian_history::search::{self, Limit, Order};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 type State = BTreeMap<String, Value>;
 
-/// What a transaction leaves, or `None` if it read something else.
+/// Returns the state after a transaction, or `None` if it read something else.
 fn run(state: &State, transaction: &Transaction) -> Option<State> {
     let mut state = state.clone();
     let believed = transaction.status == Status::Ok;
@@ -39,7 +39,7 @@ fn run(state: &State, transaction: &Transaction) -> Option<State> {
     Some(state)
 }
 
-/// Whether the transactions left can follow in some order.
+/// True if the remaining transactions can follow in some order.
 fn follow(state: &State, left: &[&Transaction], order: Order) -> bool {
     if left.iter().all(|transaction| transaction.status == Status::Info) {
         return true;
@@ -61,8 +61,8 @@ fn naive(history: &[Transaction], order: Order) -> bool {
     follow(&State::new(), &left, order)
 }
 
-/// What one transaction tries: operations by kind, key and value, and how long it lasts before and
-/// after its moment.
+/// A transaction to run: operations by kind, key and value, and how long it lasts before and after
+/// its moment.
 #[derive(Clone, Debug)]
 struct Plan {
     ops: Vec<(u8, u8, i64)>,
@@ -81,8 +81,8 @@ fn plan() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// A history that one engine made, one transaction after the other, and then some reads that it
-/// never gave. With `named` each value names its writer.
+/// A history that one engine made by running transactions in sequence, with some reads that it
+/// never returned. With `named` each value names its writer.
 fn made(plans: &[Plan], named: bool, blind: bool, lies: &[(usize, usize)]) -> Vec<Transaction> {
     let (mut state, mut history, mut number) = (State::new(), Vec::new(), 10);
     for (place, plan) in plans.iter().enumerate() {
@@ -164,7 +164,7 @@ fn text(history: &[Transaction]) -> String {
     history.iter().map(|transaction| format!("{:?} {transaction}\n", transaction.status)).collect()
 }
 
-/// Says what all judges say of a history, which must be what the naive twin says.
+/// Compares the verdicts of all judges with the naive judge's.
 fn compare(history: &[Transaction]) -> Result<[bool; 2], TestCaseError> {
     let mut right = [false; 2];
     for (at, (order, model)) in

@@ -1,5 +1,5 @@
-//! What is no history is refused with its line and the reason; what can be read is judged without a
-//! panic.
+//! Garbage: a file that is not a history is refused with its line and the reason; a readable one is
+//! judged without a panic.
 
 use meridian_history::cycles::Model;
 use meridian_history::search::Limit;
@@ -21,7 +21,7 @@ fn check(text: &[u8]) -> Result<Vec<Transaction>, FormatError> {
     Ok(history)
 }
 
-/// A refusal names a line of the file and says why.
+/// Checks that a refusal names a line of the file and gives a reason.
 fn refused(text: &[u8], error: &FormatError) -> Result<(), TestCaseError> {
     let FormatError::Line { line, why } = error else {
         return Err(TestCaseError::fail(format!("{error}: memory cannot fail")));
@@ -159,7 +159,7 @@ proptest! {
         let before = text[..at].iter().filter(|byte| **byte == b'\n').count();
         if let Err(error) = check(&text) {
             refused(&text, &error)?;
-            // Where the line breaks in two, either half may be the one that is refused.
+            // If a line is broken in two, either half may be the one that is refused.
             let FormatError::Line { line, .. } = error else { unreachable!("it was a line") };
             prop_assert!((before..=before + 2).contains(&line), "byte {} of line {}: {}", at, before + 1, line);
         }

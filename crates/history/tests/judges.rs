@@ -1,4 +1,4 @@
-//! The judges, judged: histories of engines that promise something, and histories that are wrong on
+//! Tests of the judges: histories of engines with known guarantees, and histories that are wrong on
 //! purpose.
 
 mod common;
@@ -18,14 +18,14 @@ fn judged(text: &str, model: Model) -> Result<(), String> {
 #[test]
 fn what_is_wrong_is_named() {
     let cases = [
-        ("nobody put 7 into x", r#"1 2 ["r","x",[7]]"#),
+        ("7 of x was read and no transaction wrote it", r#"1 2 ["r","x",[7]]"#),
         ("though its transaction failed", "!1 2 [\"append\",\"x\",7]\n3 4 [\"r\",\"x\",[7]]"),
         (
             "between two writes",
             "1 2 [\"append\",\"x\",1],[\"append\",\"x\",2]\n1 2 [\"r\",\"x\",[1]]\n3 4 [\"r\",\"x\",[1,2]]",
         ),
         (
-            "was appended to x once and stands there twice",
+            "was appended to x once and is there twice",
             "1 2 [\"append\",\"x\",1]\n1 2 [\"r\",\"x\",[1,1]]",
         ),
         (
@@ -38,13 +38,13 @@ fn what_is_wrong_is_named() {
         ),
         ("changed within a transaction", "1 2 [\"append\",\"x\",1],[\"r\",\"x\",[]]"),
         ("had ended when", "1 2 [\"append\",\"x\",1]\n3 4 [\"r\",\"x\",[]]"),
-        // Written skew: each reads what the other appends to.
+        // Write skew: each reads what the other appends to.
         (
             "it read",
             "1 9 [\"r\",\"x\",[]],[\"append\",\"y\",1]\n1 9 [\"r\",\"y\",[]],[\"append\",\"x\",2]",
         ),
         (
-            "nobody put 7 into r",
+            "7 of r was read and no transaction wrote it",
             r#"1 2 ["w","r",1]
 3 4 ["r","r",7]"#,
         ),
@@ -52,7 +52,7 @@ fn what_is_wrong_is_named() {
         ("between two writes", "1 2 [\"w\",\"r\",1],[\"w\",\"r\",2]\n1 2 [\"r\",\"r\",1]"),
         ("changed within a transaction", "1 2 [\"w\",\"r\",1],[\"r\",\"r\",null]"),
         ("had ended when", "1 2 [\"w\",\"r\",1]\n3 4 [\"r\",\"r\",null]"),
-        // Three that read and write: the third did not see the second.
+        // Three transactions that read and write: the third did not see the second.
         (
             "it read r",
             "1 2 [\"w\",\"r\",1]\n3 9 [\"r\",\"r\",1],[\"w\",\"r\",2]\n3 9 [\"r\",\"r\",1],[\"w\",\"r\",3]",
@@ -97,16 +97,16 @@ fn each_model_forbids_what_it_forbids() {
     }
 }
 
-/// Histories that are small: good and bad ones, and what the search says. It needs no timestamps,
-/// lists or single writes.
+/// Small histories, good and bad, with the search's verdict. It needs no timestamps, lists or
+/// single writes.
 #[test]
 fn the_search_finds_an_order_or_says_that_there_is_none() {
     let search = |text: &str| search::judge(&history(text), Order::RealTime, Limit::default());
     let good = [
-        // Overlapping ones may come in any order.
+        // Overlapping transactions may come in any order.
         "1 9 [\"w\",\"x\",1]\n1 9 [\"w\",\"x\",2]\n10 11 [\"r\",\"x\",1]",
         "1 9 [\"w\",\"x\",1]\n2 3 [\"r\",\"x\",null]\n4 5 [\"r\",\"x\",1]",
-        // Nobody knows: it happened before the second read and after the first, or never.
+        // The outcome is unknown: it happened before the second read and after the first, or never.
         "?1 2 [\"w\",\"x\",1]\n3 4 [\"r\",\"x\",null]\n5 6 [\"r\",\"x\",1]",
         "?1 2 [\"w\",\"x\",1]\n3 4 [\"r\",\"x\",null]\n5 6 [\"r\",\"x\",null]",
         // The same value twice.
@@ -119,7 +119,7 @@ fn the_search_finds_an_order_or_says_that_there_is_none() {
         "1 9 [\"r\",\"x\",null],[\"w\",\"y\",1]\n1 9 [\"r\",\"y\",null],[\"w\",\"x\",2]", // write skew
         "1 9 [\"w\",\"x\",1],[\"w\",\"y\",1]\n1 9 [\"r\",\"x\",1],[\"r\",\"y\",null]", // fractured read
         "1 9 [\"w\",\"x\",1]\n1 9 [\"w\",\"y\",1]\n1 9 [\"r\",\"x\",1],[\"r\",\"y\",null]\n1 9 [\"r\",\"x\",null],[\"r\",\"y\",1]", // long fork
-        "!1 2 [\"w\",\"x\",1]\n3 4 [\"r\",\"x\",1]", // what failed is seen
+        "!1 2 [\"w\",\"x\",1]\n3 4 [\"r\",\"x\",1]", // a failed write is seen
         "?1 2 [\"w\",\"x\",1]\n3 4 [\"r\",\"x\",1]\n5 6 [\"r\",\"x\",null]", // unknown, seen, and gone
         "1 2 [\"append\",\"l\",1]\n3 4 [\"scan\",\"a\",\"z\",[]]",
     ];
@@ -226,14 +226,14 @@ fn lines_are_read_back_and_garbage_is_refused_with_its_line() {
     }
 }
 
-/// What an engine promises.
+/// The guarantee of an engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Engine {
     /// Each transaction happens at a moment of its own.
     Serial,
-    /// Who only reads may see an old state.
+    /// Read-only transactions may see an old state.
     Stale,
-    /// Reads at the beginning, writes at the end, the first committer wins.
+    /// Reads happen at the beginning, writes at the end, and the first committer wins.
     Snapshot,
     /// Every operation sees the newest committed state.
     Careless,
@@ -241,7 +241,7 @@ enum Engine {
 
 type State = BTreeMap<String, Vec<i64>>;
 
-/// A history of lists, with the order in which the engine made it.
+/// Makes a history of lists, with the order in which the engine made it.
 fn run(engine: Engine, seed: u64, transactions: usize) -> Vec<Transaction> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut states: Vec<(u64, State)> = vec![(0, State::new())];
@@ -266,8 +266,8 @@ fn run(engine: Engine, seed: u64, transactions: usize) -> Vec<Transaction> {
         .collect();
     plans.sort_by_key(|(_, end, _)| *end);
     for (client, (begin, end, plan)) in plans.into_iter().enumerate() {
-        // Commits come in the order of the ends, at the end; the state of a moment is the last
-        // before it.
+        // Commits come in the order of the ends; the state at a moment is that of the last commit
+        // before.
         let newest = states.last().expect("one").1.clone();
         let at = |moment: u64| {
             states.iter().rev().find(|(at, _)| *at <= moment).expect("the first").1.clone()
@@ -351,7 +351,8 @@ fn engines_keep_what_they_promise_and_no_more() {
     }
 }
 
-/// Where the search finds an order there is no cycle; where engines promise nothing, both say so.
+/// Where the search finds an order there is no cycle; of engines without a guarantee both judges
+/// say wrong.
 #[test]
 fn the_search_and_the_cycles_agree() {
     let mut wrong = 0;
@@ -394,7 +395,7 @@ fn the_exact_judge_finds_every_change_of_what_was_read() {
             matches!(timestamps::judge(&spoilt), Err(timestamps::Violation::Read { .. })),
             "seed {seed}"
         );
-        // Two that did not overlap change places, the first of which wrote.
+        // Swaps two transactions that did not overlap, the first of which wrote.
         let mut turned = history.clone();
         let apart = (0..turned.len()).find_map(|a| {
             (a + 1..turned.len())

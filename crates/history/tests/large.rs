@@ -1,4 +1,4 @@
-//! Histories of the size that a simulated world has: right ones are found right, and one wrong read
+//! Histories as large as those of a simulated world: right ones are found right, and one wrong read
 //! is found.
 
 use meridian_history::cycles::Model;
@@ -8,8 +8,8 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 
-/// What a workload is like: how many transactions write without a look, how many writes delete, how
-/// many transactions have an unknown outcome (and as many fail), all in percent.
+/// The shape of a workload: how many transactions write blindly, how many writes delete, and how
+/// many transactions have an unknown outcome (as many fail), all in percent.
 #[derive(Clone, Copy, Debug)]
 struct Mix {
     transactions: usize,
@@ -20,7 +20,7 @@ struct Mix {
     unknown: u32,
 }
 
-/// What an engine tells that runs one transaction at a moment. Each value names its writer.
+/// Makes the history of an engine that runs one transaction at a time. Each value names its writer.
 fn registers(mix: Mix, seed: u64) -> Vec<Transaction> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut state: BTreeMap<String, i64> = BTreeMap::new();
@@ -72,7 +72,7 @@ fn registers(mix: Mix, seed: u64) -> Vec<Transaction> {
     history
 }
 
-/// Changes what one transaction that only reads was told to what stood there some writes before.
+/// Changes the result of one read-only transaction to the state some writes before.
 fn spoil(history: &mut [Transaction], seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     loop {
@@ -105,7 +105,7 @@ fn spoil(history: &mut [Transaction], seed: u64) {
     }
 }
 
-/// Right or wrong; `None` is undecided.
+/// The verdict: right or wrong; `None` is undecided.
 fn verdict(history: &[Transaction], model: Model) -> Option<bool> {
     match judge(history, model, Limit(100_000)) {
         Verdict::Right(_) => Some(true),
@@ -138,7 +138,7 @@ fn worlds_are_decided() {
     }
 }
 
-/// Beyond the size up to which all that follows is inferred, a stale read is found by real time.
+/// Above the size up to which all edges are inferred, a stale read is found by real time.
 #[test]
 fn many_transactions_are_decided() {
     let mix =

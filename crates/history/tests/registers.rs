@@ -1,4 +1,4 @@
-//! What a store without transactions promises, held against histories that keep it and histories
+//! The promise of a store without transactions, checked on histories that keep it and histories
 //! that do not.
 
 use meridian_history::{Op, Stamp, Status, Transaction, Value, registers};

@@ -1,4 +1,4 @@
-//! Who a message is for.
+//! Addresses of machines: the senders and receivers of messages.
 
 use minicbor::{Decode, Encode};
 use std::fmt;
@@ -19,15 +19,16 @@ macro_rules! number {
 }
 
 number!(
-    /// A node of the cluster. Never reused, because it is also the issuer in a timestamp.
+    /// A node of the cluster. Its number is never reused, because it is also the issuer of
+    /// timestamps.
     NodeId, u32, "n"
 );
 number!(
-    /// How many times a node has started: a message for an earlier life of a node is dropped.
+    /// The number of times a node has started. Messages to an earlier incarnation are dropped.
     Incarnation, u32, "i"
 );
 number!(
-    /// A database. Number 0 is `system`, which holds the cluster's own facts.
+    /// A database. Number 0 is `system`, which holds the cluster's metadata.
     DatabaseId, u32, "d"
 );
 number!(
@@ -35,26 +36,24 @@ number!(
     ShardId, u32, "s"
 );
 
-/// Which machine of a node a message is for.
+/// The kind of machine on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub enum Role {
     /// The node's replica of the shard.
     #[n(0)]
     Replica,
-    /// A transaction's coordinator at its gateway; the number is the gateway's own and never reused
-    /// within an incarnation.
+    /// A transaction's coordinator. The number is never reused within an incarnation of its node.
     #[n(1)]
     Coordinator(#[n(0)] u64),
 }
 
-/// One machine in one life of one node.
+/// A machine in one incarnation of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct Address {
     /// The node.
     #[n(0)]
     pub node: NodeId,
-    /// The node's life; 0 in a message means "whichever is living" (the sender has not heard of one
-    /// yet).
+    /// The node's incarnation. 0 means the current one, when the sender does not know it.
     #[n(1)]
     pub incarnation: Incarnation,
     /// The database.
@@ -69,7 +68,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// The replica of a shard at a node, in whichever life it is.
+    /// Returns the address of a shard's replica on a node, in its current incarnation.
     pub const fn replica(node: NodeId, database: DatabaseId, shard: ShardId) -> Self {
         Address { node, incarnation: Incarnation(0), database, shard, role: Role::Replica }
     }

@@ -1,21 +1,21 @@
-//! The timers of one machine: set, moved and cancelled by equal timer.
+//! The timers of one machine, set, moved and cancelled by equal timer.
 //!
-//! The machine asks by [`Effect::Arm`](crate::Effect) and `Disarm`; its world keeps them here, and
-//! wakes the machine at the moment that [`next_wake`](Alarms::next_wake) names. Servers and the
-//! simulator keep them alike.
+//! The machine requests them by [`Effect::Arm`](crate::Effect) and `Disarm`. Its runtime keeps them
+//! here and wakes the machine at the time that [`next_wake`](Alarms::next_wake) returns. Servers
+//! and the simulator use the same code.
 //!
-//! 1. A timer that was cancelled, or moved, never fires at its former moment.
-//! 2. A world is asked for a wake only if none is on its way that comes early enough. One that is
-//!    no longer needed finds nothing due.
+//! 1. A timer that was cancelled or moved never fires at its former time.
+//! 2. A runtime is asked for a wake only if none is scheduled early enough. A wake that is no
+//!    longer needed finds no timer due.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Timers and when they are due, by the boot clock.
+/// Timers and the times at which they are due, by the boot clock.
 #[derive(Debug)]
 pub struct Alarms<T> {
     at: BTreeMap<T, u64>,
     due: BTreeSet<(u64, T)>,
-    /// The moment for which the world was last asked to wake the machine, if that has not come.
+    /// The pending wake that was requested of the runtime.
     asked: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ impl<T: Clone + Ord> Alarms<T> {
         }
     }
 
-    /// Takes a timer that is due: the earliest first.
+    /// Removes and returns the earliest timer that is due.
     pub fn due(&mut self, now: u64) -> Option<T> {
         if self.due.first()?.0 > now {
             return None;
@@ -51,14 +51,14 @@ impl<T: Clone + Ord> Alarms<T> {
         Some(timer)
     }
 
-    /// A wake came. An old one, asked for before a timer moved, changes nothing.
+    /// Notes a wake. An old one, requested before a timer moved, changes nothing.
     pub fn woken(&mut self, now: u64) {
         if self.asked.is_some_and(|asked| asked <= now) {
             self.asked = None;
         }
     }
 
-    /// When a wake must be asked for, if one earlier than the last is needed.
+    /// Returns the time of the next wake, if it must be requested: no earlier one is pending.
     pub fn next_wake(&mut self) -> Option<u64> {
         let next = self.due.first()?.0;
         if self.asked.is_some_and(|asked| asked <= next) {

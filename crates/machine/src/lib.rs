@@ -1,24 +1,25 @@
-//! The contract: a protocol is a value you step.
+//! The machine contract: a protocol is a value that is stepped.
 //!
-//! Everything that decides anything in Meridian (a replica of a group, a transaction's coordinator)
+//! Everything that makes decisions in Meridian (a replica of a group, a transaction's coordinator)
 //! is a [`Machine`]: inputs arrive one at a time, effects leave in an [`Outbox`], and nothing else
-//! happens. Same inputs, same effects, always. The same values therefore run on real sockets and
-//! files (`host`) and in a virtual world built from one seed (`sim`).
+//! happens. The same inputs always produce the same effects. So the same values run on real sockets
+//! and files (`host`) and in a virtual world made from one seed (`sim`).
 //!
 //! ```text
 //!   message, timer, durable ──▶ ┌─────────┐ ──▶ send, arm, persist, serve
-//!   (each with a Reading)       │ machine │     (collected in an Outbox, done by the world)
+//!   (each with a Reading)       │ machine │     (collected in an Outbox, performed by the runtime)
 //!                               └─────────┘
 //! ```
 //!
-//! Invariants that every machine keeps and every world relies on:
+//! Invariants that every machine keeps and every runtime relies on:
 //!
 //! 1. **Time is an argument.** A machine never reads a clock; [`Reading`] is sampled after the
 //!    input was received.
 //! 2. **Waiting is a timer**, never a sleep. Arming a timer that is armed already moves it.
 //! 3. **Durability is a message to oneself.** [`Outbox::persist`] returns a [`Position`];
-//!    `on_durable(through)` comes in order and says that everything up to it is on disk.
-//! 4. **Randomness is a generator given at birth**; iteration order is part of determinism.
+//!    `on_durable(through)` arrives in order and says that everything up to it is on disk.
+//! 4. **Randomness is a generator passed to the constructor**; iteration order is part of
+//!    determinism.
 //! 5. Effects are performed in the order in which they stand in the outbox.
 
 mod address;
@@ -34,19 +35,18 @@ pub use alarms::Alarms;
 pub use outbox::{Effect, Outbox, Position};
 pub use reading::{Health, Interval, Reading};
 
-/// A protocol: inputs in, effects out.
+/// A protocol as a state machine: inputs in, effects out.
 pub trait Machine: Sized {
-    /// What machines of this kind say to one another.
+    /// The messages between machines of this kind.
     type Message;
-    /// What this machine may wait for. Equal timers are the same timer.
+    /// The timers of this machine. Equal timers are the same timer.
     type Timer: Clone + Ord;
-    /// What this machine keeps on disk.
+    /// The log records of this machine.
     type Record;
-    /// What the world is asked to do that only this kind of machine knows (serve a read, install
-    /// versions).
+    /// The effects specific to this kind of machine (serve a read, install versions).
     type Effect;
 
-    /// A message arrived. `from` was checked by the world: it is who it says it is.
+    /// Handles a message. The runtime has verified that `from` is its sender.
     fn on_message(
         &mut self,
         now: Reading,
@@ -55,9 +55,9 @@ pub trait Machine: Sized {
         out: &mut Outbox<Self>,
     );
 
-    /// A timer that this machine armed has fired; it is no longer armed.
+    /// Handles a timer of this machine that fired; it is no longer armed.
     fn on_timer(&mut self, now: Reading, timer: Self::Timer, out: &mut Outbox<Self>);
 
-    /// Everything persisted up to and including `through` survives a crash from now on.
+    /// Notes that everything persisted up to and including `through` is durable.
     fn on_durable(&mut self, now: Reading, through: Position, out: &mut Outbox<Self>);
 }

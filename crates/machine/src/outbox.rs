@@ -1,57 +1,57 @@
-//! What a machine asks the world to do.
+//! Effects that a machine asks its runtime to perform.
 
 use crate::{Address, Machine};
 
-/// How far a machine's own records have come: the first is 1, and each `persist` adds one. Never
-/// reused in one life of a machine, so that a write that was overwritten is told apart from the one
-/// that replaced it.
+/// The position of a record in a machine's sequence: the first is 1, and each `persist` adds one. A
+/// position is never reused while the machine runs, so that a record that was overwritten differs
+/// from its replacement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
-/// One thing to do.
+/// An effect for the runtime to perform.
 pub enum Effect<M: Machine> {
-    /// Deliver to another machine, or lose it.
+    /// Deliver a message to another machine, or lose it.
     Send {
-        /// Who it is for.
+        /// The receiver.
         to: Address,
-        /// What is said.
+        /// The message.
         message: M::Message,
     },
-    /// Deliver only if `TT.now().latest` is still below the deadline when the message leaves: what
-    /// is true only under a lease.
+    /// Deliver a message only if `TT.now().latest` is still below the deadline when it leaves,
+    /// because its content is true only under a lease.
     SendBefore {
         /// The end of the lease, nanoseconds since the epoch.
         deadline: u64,
-        /// Who it is for.
+        /// The receiver.
         to: Address,
-        /// What is said.
+        /// The message.
         message: M::Message,
     },
     /// Call `on_timer` when `boot_ns` has reached `at`. Replaces an equal timer.
     Arm {
         /// The timer.
         timer: M::Timer,
-        /// When, as `boot_ns`.
+        /// The time, as `boot_ns`.
         at: u64,
     },
-    /// Forget a timer.
+    /// Cancel a timer.
     Disarm {
         /// The timer.
         timer: M::Timer,
     },
-    /// Append to the node's log; `on_durable` tells when it is safe.
+    /// Append to the node's log; `on_durable` reports when the record is durable.
     Persist {
         /// The position that `on_durable` will name.
         position: Position,
-        /// What to keep.
+        /// The record.
         record: M::Record,
     },
-    /// Something that only this kind of machine asks for.
+    /// An effect specific to this kind of machine.
     Do(M::Effect),
 }
 
-/// The effects of one step, in order. A world keeps one outbox per machine and drains it after each
-/// step.
+/// The effects of one step, in order. A runtime keeps one outbox per machine and drains it after
+/// each step.
 pub struct Outbox<M: Machine> {
     effects: Vec<Effect<M>>,
     persisted: Position,
@@ -64,7 +64,7 @@ impl<M: Machine> Default for Outbox<M> {
 }
 
 impl<M: Machine> Outbox<M> {
-    /// An empty outbox for a machine that is newly born.
+    /// Makes an empty outbox for a new machine.
     pub fn new() -> Self {
         Self::default()
     }
@@ -79,34 +79,34 @@ impl<M: Machine> Outbox<M> {
         self.effects.push(Effect::SendBefore { deadline, to, message });
     }
 
-    /// Arms a timer at a moment of `boot_ns`, moving it if it is armed already.
+    /// Arms a timer at a time of `boot_ns`; moves it if it is armed already.
     pub fn arm(&mut self, timer: M::Timer, at: u64) {
         self.effects.push(Effect::Arm { timer, at });
     }
 
-    /// Forgets a timer.
+    /// Cancels a timer.
     pub fn disarm(&mut self, timer: M::Timer) {
         self.effects.push(Effect::Disarm { timer });
     }
 
-    /// Persists a record and says at which position.
+    /// Persists a record, and returns its position.
     pub fn persist(&mut self, record: M::Record) -> Position {
         self.persisted.0 += 1;
         self.effects.push(Effect::Persist { position: self.persisted, record });
         self.persisted
     }
 
-    /// Asks for something that only this kind of machine knows.
+    /// Adds an effect specific to this kind of machine.
     pub fn act(&mut self, effect: M::Effect) {
         self.effects.push(Effect::Do(effect));
     }
 
-    /// The place after everything that was asked for so far (see [`Outbox::act_at`]).
+    /// Returns the end of the effects so far (see [`Outbox::act_at`]).
     pub fn mark(&self) -> usize {
         self.effects.len()
     }
 
-    /// Asks for something before what was asked for since a mark.
+    /// Inserts an effect before those that were added since a mark.
     pub fn act_at(&mut self, mark: usize, effect: M::Effect) {
         self.effects.insert(mark, Effect::Do(effect));
     }
@@ -116,18 +116,18 @@ impl<M: Machine> Outbox<M> {
         self.persisted
     }
 
-    /// True if there is nothing to do.
+    /// True if there is no effect.
     pub fn is_empty(&self) -> bool {
         self.effects.is_empty()
     }
 
-    /// Takes the effects, in order.
+    /// Removes the effects, in order.
     pub fn drain(&mut self) -> std::vec::Drain<'_, Effect<M>> {
         self.effects.drain(..)
     }
 
-    /// Lets a machine that is part of another speak through the whole's outbox: `embed` wraps each
-    /// of its effects, or keeps it for the whole itself. Positions are the whole's, so that one
+    /// Runs a machine that is part of another with the whole's outbox. `embed` wraps each of its
+    /// effects, or keeps it for the whole itself. Positions are the whole's, so that one
     /// `on_durable` serves every part.
     pub fn lend<P: Machine, R>(
         &mut self,

@@ -1,14 +1,14 @@
-//! Rules that the lab breaks on purpose, to see whether anybody notices.
+//! Rules that the lab breaks on purpose, to test whether the judges detect it.
 //!
-//! A place that keeps a rule asks `broken(rules::COMMIT_WAIT)` first. Without the feature
-//! `planted`, which nothing that ships has, that is a constant, and nothing is left of it. With it
-//! a thread may [`plant`] one rule; from then on the assertions of [`always!`](crate::always) are
-//! silent on that thread: who notices has to be a judge of what clients saw, or of what disks hold.
+//! Code that keeps a rule first checks `broken(rules::COMMIT_WAIT)`. Without the feature `planted`,
+//! which no release has, the check is a constant and is compiled away. With it, a thread may
+//! [`plant`] one rule. From then on the assertions of [`always!`](crate::always) are disabled on
+//! that thread, so that a judge of client histories or of disks has to detect the error.
 
 use std::fmt;
 
-/// A rule that can be broken. Each is kept in one line somewhere, and declared in the folder of
-/// what keeps it ([`rules!`](crate::rules)).
+/// A rule that can be broken. Each is checked in the code that keeps it, and declared in the same
+/// folder ([`rules!`](crate::rules)).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Rule(
     /// Its name: `COMMIT_WAIT`.
@@ -26,7 +26,7 @@ impl fmt::Debug for Rule {
     }
 }
 
-/// Declares rules: a constant for each, with what happens when it is broken.
+/// Declares rules: a constant for each, whose documentation says what happens when it is broken.
 #[macro_export]
 macro_rules! rules {
     ($($(#[$what:meta])* $name:ident;)*) => {
@@ -44,19 +44,19 @@ mod switch {
         static SILENT: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// From now on this thread breaks this rule, or none. `silent`: something else is broken, and
-    /// assertions are to say nothing of it.
+    /// Breaks a rule on this thread from now on, or none. `silent` disables assertions also without
+    /// a rule, when something else is broken.
     pub fn plant(rule: Option<Rule>, silent: bool) {
         PLANTED.set(rule);
         SILENT.set(silent || rule.is_some());
     }
 
-    /// Whether this thread breaks this rule.
+    /// True if this thread breaks this rule.
     pub fn broken(rule: Rule) -> bool {
         PLANTED.get() == Some(rule)
     }
 
-    /// Whether assertions are silent on this thread.
+    /// True if assertions are disabled on this thread.
     pub fn silent() -> bool {
         SILENT.get()
     }
@@ -69,13 +69,13 @@ mod switch {
     /// Does nothing: nothing can be planted here.
     pub const fn plant(_: Option<Rule>, _: bool) {}
 
-    /// Never.
+    /// Returns false.
     #[inline(always)]
     pub const fn broken(_: Rule) -> bool {
         false
     }
 
-    /// Never.
+    /// Returns false.
     #[inline(always)]
     pub const fn silent() -> bool {
         false
@@ -84,11 +84,11 @@ mod switch {
 
 pub use switch::{broken, plant, silent};
 
-/// Whether rules can be planted at all.
+/// True if rules can be planted in this build.
 pub const POSSIBLE: bool = cfg!(feature = "planted");
 
-/// What holds always, in every node, in the lab and outside: I1 to I8 of the architecture, and what
-/// a protocol rests on besides. It is silent only where the lab has broken something on purpose.
+/// Asserts an invariant on every node, in the lab and outside: I1 to I8 of the architecture, and
+/// those of a protocol. It is disabled only where the lab has broken something on purpose.
 #[macro_export]
 macro_rules! always {
     ($holds:expr, $($what:tt)+) => {

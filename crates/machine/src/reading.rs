@@ -1,24 +1,24 @@
-//! What a machine is told about time.
+//! Readings of the clock, as a machine receives them.
 
 use minicbor::{Decode, Encode};
 use std::fmt;
 
-/// True time lies somewhere in here, both ends included. Nanoseconds since the Unix epoch.
+/// An interval that contains true time, both ends included, in nanoseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct Interval {
-    /// True time is not before this.
+    /// True time is at or after this.
     #[n(0)]
     pub earliest: u64,
-    /// True time is not after this.
+    /// True time is at or before this.
     #[n(1)]
     pub latest: u64,
 }
 
 impl Interval {
-    /// Nothing is known of the time.
+    /// The interval when the time is unknown.
     pub const ANY: Interval = Interval { earliest: 0, latest: u64::MAX >> 2 };
 
-    /// An interval around a reading. `half_width_ns` is what the papers call epsilon.
+    /// Makes an interval around a time. The papers call `half_width_ns` epsilon.
     pub const fn around(nanos: u64, half_width_ns: u64) -> Self {
         Interval {
             earliest: nanos.saturating_sub(half_width_ns),
@@ -48,29 +48,29 @@ impl fmt::Display for Interval {
     }
 }
 
-/// Whether an interval may be relied on.
+/// The trustworthiness of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Health {
-    /// The interval holds true time, as far as anybody can tell.
+    /// The interval contains true time, as far as the node can tell.
     Good,
-    /// No usable interval: a machine assigns no timestamp and grants no lease until this passes.
+    /// There is no usable interval: a machine assigns no timestamp and grants no lease.
     Fenced,
 }
 
-/// The time as it was when an input had been received.
+/// The time at which an input was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Nanoseconds since this machine booted, counting suspend. Measures timers and time-to-live;
-    /// compares with nothing of another node.
+    /// Nanoseconds since this machine booted, including suspend. Measures timers and time-to-live;
+    /// not comparable across nodes.
     pub boot_ns: u64,
-    /// Where true time lies.
+    /// The interval that contains true time.
     pub interval: Interval,
-    /// Whether to believe it.
+    /// The trustworthiness of the interval.
     pub health: Health,
 }
 
 impl Reading {
-    /// A good reading, for tests and worlds that make their own time.
+    /// Makes a good reading, for tests and simulated time.
     pub const fn at(boot_ns: u64, interval: Interval) -> Self {
         Reading { boot_ns, interval, health: Health::Good }
     }

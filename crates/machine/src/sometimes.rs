@@ -1,9 +1,10 @@
-//! States that a campaign of the simulator should reach now and then: one that never does has
-//! tested nothing there.
+//! States that a campaign of the simulator should reach now and then. A state that is never reached
+//! is not tested.
 //!
-//! A place says `sometimes!("what is so here")`. Where nobody counts, on every thread of a server,
-//! that is a look at one flag. A name stands for one place; [`reached`] tells only of names that
-//! were met, so the list of those that should be is the campaign's own.
+//! Code marks a state by `sometimes!("description")`. On threads that do not count, such as all
+//! threads of a server, that costs one check of a flag. A description stands for one place.
+//! [`reached`] returns only states that were reached, so a campaign has its own list of expected
+//! ones.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -13,13 +14,13 @@ thread_local! {
     static REACHED: RefCell<BTreeMap<&'static str, u64>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Begins to count on this thread, from zero.
+/// Starts counting on this thread, from zero.
 pub fn count() {
     COUNTS.set(true);
     REACHED.with_borrow_mut(BTreeMap::clear);
 }
 
-/// How often each place was met on this thread since [`count`]; ends the counting.
+/// Stops counting. Returns how often each state was reached on this thread since [`count`].
 pub fn reached() -> BTreeMap<&'static str, u64> {
     COUNTS.set(false);
     REACHED.take()
@@ -33,7 +34,7 @@ pub fn meet(what: &'static str) {
     }
 }
 
-/// Notes that a state was reached which tests should reach sometimes.
+/// Notes that the code is in a state that tests should reach sometimes.
 #[macro_export]
 macro_rules! sometimes {
     ($what:literal) => {

@@ -1,9 +1,9 @@
-//! Steps of a protocol at which the lab ends a node.
+//! Protocol steps at which the lab stops a node.
 //!
-//! A place says `step!("coordinator: has all votes")`. Without the feature `planted`, which nothing
-//! that ships has, nothing is left of it. With it a thread may [`watch`] for one step, and asks
-//! [`taken`] after each call of a machine whether that was it: then the node ends there, before or
-//! after its effects.
+//! Code marks a step by `step!("coordinator: has all votes")`. Without the feature `planted`, which
+//! no release has, the mark is compiled away. With it, a thread may [`watch`] for one step, and
+//! check with [`taken`] after each call of a machine whether it was taken. The node is then
+//! stopped, before or after its effects.
 
 #[cfg(feature = "planted")]
 mod switch {
@@ -14,13 +14,13 @@ mod switch {
         static TAKEN: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// From now on this thread watches for this step, or for none.
+    /// Watches for this step on this thread from now on, or for none.
     pub fn watch(step: Option<&'static str>) {
         WATCHED.set(step);
         TAKEN.set(false);
     }
 
-    /// Whether the step was taken since this was last asked.
+    /// True if the step was taken since the last call.
     pub fn taken() -> bool {
         TAKEN.replace(false)
     }
@@ -35,10 +35,10 @@ mod switch {
 
 #[cfg(not(feature = "planted"))]
 mod switch {
-    /// Does nothing: nobody can watch here.
+    /// Does nothing: no step can be watched here.
     pub const fn watch(_: Option<&'static str>) {}
 
-    /// Never.
+    /// Returns false.
     pub const fn taken() -> bool {
         false
     }
@@ -52,7 +52,7 @@ mod switch {
 pub use switch::take;
 pub use switch::{taken, watch};
 
-/// A step of a protocol, said as "role: what it does".
+/// Marks a protocol step, described as "role: action".
 #[macro_export]
 macro_rules! step {
     ($what:literal) => {

@@ -1,26 +1,27 @@
-//! Whom a member has met: its name belongs to the disk that has promised under it.
+//! Identities of members: a node id belongs to the disk that holds the node's promises.
 //!
-//! What a member has voted, acknowledged and promised is on its disk. Who comes back under the name
-//! with another disk has forgotten it, and a majority with him could decide anew what is decided.
-//! So a disk gets a number when it is born; members remember each other's for good, and keep away
-//! from another one under the same name.
+//! A member's votes, acknowledgements and promises are on its disk. A node that returns with
+//! another disk has lost them, and a majority that includes it could contradict earlier decisions.
+//! So a disk gets a number when it is initialized. Members remember each other's numbers for good,
+//! and reject another disk under the same node id.
 //!
 //! ```text
-//!   born ──▶ greets each other member, who remembers it durably, then answers ──▶ all have answered: admitted, for good
+//!   new disk ──▶ greets each other member, which remembers it durably and answers
+//!            ──▶ all have answered: admitted, for good
 //! ```
 //!
-//! 1. Who is not admitted says nothing but greetings, and hears nothing else.
+//! 1. A member that is not admitted sends only greetings, and processes nothing else.
 //! 2. So every other member remembers each disk that has ever taken part. Of 2f + 1 members f may
-//!    lose their disks: f + 1 know each lost one.
-//! 3. A life that is set back to an earlier one (a folder restored from a copy) is kept away too,
-//!    as far as somebody has met a later one.
+//!    lose their disks: f + 1 know each lost disk.
+//! 3. A disk that is set back to an earlier state (a folder restored from a copy) is rejected too,
+//!    if a member has met a later incarnation.
 //!
-//! The price: a new cluster begins when all of its members have met once. From then on a majority
-//! is enough.
+//! The price: a new cluster starts only when all of its members have met once. From then on a
+//! majority is enough.
 //!
 //! (Viewstamped Replication Revisited §4.3 lets such a member recover by itself; Michael et al.,
-//! "Recovering Shared Objects Without Stable Storage", DISC 2017, show what that overlooks. Etcd's
-//! members ask each other at the start, and those who are away are not asked.)
+//! "Recovering Shared Objects Without Stable Storage", DISC 2017, show what that overlooks. Members
+//! of etcd check each other at the start, but do not wait for unreachable ones.)
 
 use crate::rules;
 use meridian_machine::planted::broken;
@@ -28,23 +29,23 @@ use meridian_machine::{Incarnation, NodeId};
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number that a disk gets when it is born; drawn, so that no two are alike.
+/// The random number that a disk gets when it is initialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
 pub struct DiskId(#[n(0)] pub u64);
 
-/// What one member says when it meets another.
+/// A greeting from one member to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greeting {
-    /// Its disk.
+    /// The sender's disk.
     pub disk: DiskId,
-    /// Its life.
+    /// The sender's incarnation.
     pub life: Incarnation,
-    /// The other's disk, as it remembers; it is on record durably.
+    /// The receiver's disk, as the sender durably remembers it.
     pub yours: Option<DiskId>,
 }
 
-/// Another member, as it was met last.
+/// The last known identity of another member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 struct Met {
     #[n(0)]
@@ -53,7 +54,7 @@ struct Met {
     life: Incarnation,
 }
 
-/// What a member's disk says of itself and of others. It is the node's to make durable.
+/// A member's own disk number and what it remembers of others. The node makes it durable.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Acquaintances {
     #[n(0)]
@@ -62,64 +63,64 @@ pub struct Acquaintances {
     met: BTreeMap<NodeId, Met>,
     #[n(2)]
     admitted: bool,
-    /// Who has this disk on record; asked anew in each life.
+    /// The members that remember this disk, as far as they have said since this node started.
     #[cbor(skip)]
     known_by: BTreeSet<NodeId>,
 }
 
-/// Why one keeps away from another.
+/// The reason why a member is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stranger {
-    /// Another disk stands behind a name.
-    #[error("node {} has another disk than the one that was met here: it has forgotten what it promised", .0.0)]
+    /// Another disk uses a known node id.
+    #[error("node {} has another disk than before, so its votes and promises are lost: its messages are ignored", .0.0)]
     Other(NodeId),
-    /// An earlier state of the same disk.
-    #[error("node {} is in life {}, and was in life {} already: it has forgotten what it promised since", .node.0, .life.0, .later.0)]
+    /// The disk was set back to an earlier state.
+    #[error("node {} is in incarnation {}, and was in incarnation {} before, so its later votes and promises are lost: its messages are ignored", .node.0, .life.0, .later.0)]
     Earlier {
-        /// Who.
+        /// The node.
         node: NodeId,
-        /// What it says.
+        /// The incarnation of its greeting.
         life: Incarnation,
-        /// What was heard before.
+        /// A later incarnation that was met before.
         later: Incarnation,
     },
-    /// It is this node that is a stranger to the other.
+    /// The other member rejects this node.
     #[error(
-        "node {} remembers this node with another disk. This one is empty, or another's: it cannot keep what this node has promised. Is the right disk \
-         mounted? If the data is lost, leave this node off; the others go on without it (a member cannot be replaced in this version)",
+        "node {} remembers this node with another disk: the present one is empty or belongs to another node, and lacks this node's votes and promises. Mount the right disk. \
+         If its data is lost, leave this node off: the other nodes continue without it (a member cannot be replaced in this version)",
         .0.0
     )]
     Myself(NodeId),
 }
 
 impl Acquaintances {
-    /// Those of a new disk.
+    /// Makes the identities of a new disk.
     pub fn of_newborn(disk: DiskId) -> Acquaintances {
         Acquaintances { disk, met: BTreeMap::new(), admitted: false, known_by: BTreeSet::new() }
     }
 
-    /// Those of a disk that took part before disks had numbers.
+    /// Makes the identities of a disk that took part before disks had numbers.
     pub fn of_veteran(disk: DiskId) -> Acquaintances {
         Acquaintances { admitted: true, ..Acquaintances::of_newborn(disk) }
     }
 
-    /// The number of this member's disk.
+    /// Returns the number of this member's disk.
     pub fn disk(&self) -> DiskId {
         self.disk
     }
 
-    /// Whether this member takes part.
+    /// True if this member is admitted.
     pub fn admitted(&self) -> bool {
         self.admitted
     }
 
-    /// What is said to another member.
+    /// Returns the greeting for another member.
     pub fn greeting(&self, life: Incarnation, to: NodeId) -> Greeting {
         Greeting { disk: self.disk, life, yours: self.met.get(&to).map(|met| met.disk) }
     }
 
-    /// Another member's greeting. True if there is something to remember: it has to be durable
-    /// before it is greeted in turn.
+    /// Handles another member's greeting. True if there is something new to remember, which must be
+    /// durable before the greeting is answered.
     pub fn hear(&mut self, from: NodeId, greeting: Greeting) -> Result<bool, Stranger> {
         let Greeting { disk, life, yours } = greeting;
         if yours.is_some_and(|yours| yours != self.disk) && !broken(rules::DISKS_NOT_REMEMBERED) {
@@ -140,20 +141,20 @@ impl Acquaintances {
         Ok(self.met.insert(from, Met { disk, life }) != met)
     }
 
-    /// Who has this disk not on record, as far as was heard in this life.
+    /// Returns the members that have not said since this node started that they remember this disk.
     pub fn strange_to(&self, others: &[NodeId]) -> Vec<NodeId> {
         others.iter().copied().filter(|other| !self.known_by.contains(other)).collect()
     }
 
-    /// Takes part from now on, if all others remember this disk. True if that is new, and has to be
-    /// made durable.
+    /// Admits this member if all others remember this disk. True if that is new, and must be made
+    /// durable.
     pub fn admit(&mut self, others: &[NodeId]) -> bool {
         let now = !self.admitted && self.strange_to(others).is_empty();
         self.admitted |= now;
         now
     }
 
-    /// Whether this member listens to one that speaks with this disk.
+    /// True if this member processes messages of a node with this disk.
     pub fn heeds(&self, from: NodeId, disk: DiskId) -> bool {
         self.admitted && self.met.get(&from).is_some_and(|met| met.disk == disk)
     }
@@ -173,7 +174,7 @@ mod tests {
         (0..3).filter(|other| *other != me).map(node).collect()
     }
 
-    /// One greets another, who answers.
+    /// Exchanges a greeting and its answer.
     fn meet(all: &mut [Acquaintances], one: usize, other: usize) -> Result<(), Stranger> {
         let greeting = all[one].greeting(LIFE, node(other));
         let heard = all[other].hear(node(one), greeting);
@@ -202,8 +203,8 @@ mod tests {
         assert!(!all[0].admitted() && all[0].strange_to(&others(0)) == [node(2)]);
         meet(&mut all, 0, 2).unwrap();
         assert!(all[0].admitted() && !all[1].admitted());
-        assert!(!all[1].heeds(node(0), DiskId(0)), "it is not admitted itself");
-        assert!(Acquaintances::of_newborn(DiskId(7)).admit(&[]), "who is alone need not wait");
+        assert!(!all[1].heeds(node(0), DiskId(0)), "the receiver is not admitted itself");
+        assert!(Acquaintances::of_newborn(DiskId(7)).admit(&[]), "a single node need not wait");
     }
 
     #[test]
@@ -213,7 +214,7 @@ mod tests {
             all[0] = Acquaintances::of_newborn(DiskId(9));
             let before = all.clone();
             assert_eq!(meet(&mut all, 0, first), Err(Stranger::Myself(node(first))));
-            assert_eq!(all[first], before[first], "it is not forgotten who was met");
+            assert_eq!(all[first], before[first], "the remembered disks do not change");
             assert!(!all[0].admitted() && !all[first].heeds(node(0), DiskId(9)));
         }
     }

@@ -1,4 +1,4 @@
-//! Which databases there are.
+//! The databases of a cluster.
 
 use meridian_clock::duration;
 use meridian_machine::{DatabaseId, NodeId, ShardId};
@@ -6,29 +6,29 @@ use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The database that holds the cluster's own facts.
+/// The database that holds the cluster's metadata.
 pub const SYSTEM: DatabaseId = DatabaseId(0);
 /// The database that PostgreSQL clients expect.
 pub const POSTGRES: DatabaseId = DatabaseId(1);
-/// The database that users begin with.
+/// The database for users to begin with.
 pub const MERIDIAN: DatabaseId = DatabaseId(2);
-/// The first number that `CREATE DATABASE` gives out.
+/// The first number for `CREATE DATABASE`.
 pub const FIRST_FREE: DatabaseId = DatabaseId(3);
 
 const PREFIX: &[u8] = b"\0placement\0database\0";
 const SHARDS: &[u8] = b"\0placement\0shards\0";
 
-/// The prefix of the rows in `system` that say which databases there are.
+/// Returns the prefix of the rows in `system` that describe databases.
 pub fn row_prefix() -> &'static [u8] {
     PREFIX
 }
 
-/// The key in `system` of the newest number that was given to a shard of a database.
+/// Returns the key in `system` of the newest shard number of a database.
 pub fn shards_key(id: DatabaseId) -> Vec<u8> {
     [SHARDS, &id.0.to_be_bytes()].concat()
 }
 
-/// One database, as its row in `system` says.
+/// A database, as its row in `system` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatabaseRow {
     /// Its number, never reused.
@@ -37,25 +37,25 @@ pub struct DatabaseRow {
     pub name: String,
     /// The name of its protocol.
     pub protocol: String,
-    /// The shards that it began with. What they became since, their own logs say.
+    /// The shards at its creation. Later splits are in the shards' own logs.
     pub shards: Vec<ShardId>,
-    /// Dropped: the row stays so that the number is not given out again.
+    /// True if it is dropped. The row stays so that the number is not reused.
     pub dropped: bool,
-    /// Its settings: name and value. The protocol has validated them.
+    /// Its settings by name. The protocol has validated them.
     pub settings: BTreeMap<String, String>,
-    /// The nodes that have a replica, where that is fixed from the beginning; none: all nodes, or
-    /// those that its groups say.
+    /// The nodes with a replica, where the row determines them. Empty for all nodes, or where the
+    /// groups determine them.
     pub replicas: Vec<NodeId>,
-    /// How often others took over from those.
+    /// The number of changes of the replicas.
     pub epoch: u32,
-    /// From whom these take over; none, once they have.
+    /// The former replicas, until the present ones have taken over.
     pub former: Vec<NodeId>,
-    /// Since which epoch a node has a replica, without a break; one that is not named, from the
-    /// beginning.
+    /// The first epoch of each node's uninterrupted membership. A node that is missing has been a
+    /// replica from the beginning.
     pub since: Vec<(NodeId, u32)>,
 }
 
-/// A row as it is written. Fields that earlier versions did not know are the last ones.
+/// The encoding of a row. Fields that earlier versions did not have come last.
 #[derive(Encode, Decode)]
 struct Written {
     #[n(0)]
@@ -68,8 +68,8 @@ struct Written {
     shards: Vec<ShardId>,
     #[n(4)]
     dropped: bool,
-    /// `version_retention_period` and `prepare_wait` in nanoseconds: a node of the version before
-    /// reads them here, and a row that it wrote has no map.
+    /// `version_retention_period` and `prepare_wait` in nanoseconds: a node of the previous version
+    /// reads them here, and rows that it wrote have no map.
     #[n(5)]
     #[cbor(default)]
     retention_ns: Option<u64>,
@@ -161,7 +161,7 @@ impl From<Written> for DatabaseRow {
 }
 
 impl DatabaseRow {
-    /// A database of the protocol "spanner" with one shard.
+    /// Makes a database of the protocol "spanner" with one shard.
     pub fn new(id: DatabaseId, name: impl Into<String>) -> Self {
         let (protocol, shards) = ("spanner".into(), vec![ShardId(0)]);
         DatabaseRow {
@@ -196,7 +196,7 @@ impl DatabaseRow {
     }
 }
 
-/// The databases that a node knows of.
+/// The databases that a node knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Databases {
     by_id: BTreeMap<DatabaseId, DatabaseRow>,
@@ -212,24 +212,24 @@ impl Default for Databases {
 }
 
 impl Databases {
-    /// The databases that exist from birth.
+    /// Returns the databases that exist in every cluster.
     pub fn at_birth() -> Self {
         Self::default()
     }
 
-    /// Takes in a row. True if it says something new.
+    /// Takes in a row. True if it changes something.
     pub fn learn(&mut self, row: DatabaseRow) -> bool {
         let known = self.by_id.get(&row.id);
         let row = match known {
-            // Those of birth are what they are, but for their settings.
+            // Only the settings of predefined databases can change.
             Some(known) if row.id < FIRST_FREE => {
                 DatabaseRow { settings: row.settings, ..known.clone() }
             }
             None if row.id < FIRST_FREE => return false,
             _ => row,
         };
-        // A number is never reused: what was dropped stays so, whatever older row is heard of
-        // later. And epochs do not go back.
+        // A number is never reused: a dropped database stays dropped, and an epoch never decreases,
+        // whatever older row arrives later.
         let step = |row: &DatabaseRow| (row.epoch, row.former.is_empty());
         if known.is_some_and(|known| known.dropped || *known == row || step(known) > step(&row)) {
             return false;
@@ -238,17 +238,17 @@ impl Databases {
         true
     }
 
-    /// The living database of this name.
+    /// Returns the database of this name that is not dropped.
     pub fn named(&self, name: &str) -> Option<&DatabaseRow> {
         self.iter().find(|row| row.name == name)
     }
 
-    /// The living databases, by number.
+    /// The databases that are not dropped, by number.
     pub fn iter(&self) -> impl Iterator<Item = &DatabaseRow> {
         self.by_id.values().filter(|row| !row.dropped)
     }
 
-    /// The number that the next new database gets.
+    /// Returns the number for the next new database.
     pub fn next_id(&self) -> DatabaseId {
         let last = self.by_id.keys().next_back().map_or(0, |id| id.0 + 1);
         DatabaseId(last.max(FIRST_FREE.0))
@@ -273,7 +273,7 @@ mod tests {
         let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let of_lab = DatabaseRow { settings, ..row.clone() };
         assert_eq!(DatabaseRow::read(&of_lab.value()), Some(of_lab.clone()));
-        // As versions wrote it that did not know of anything behind `dropped`.
+        // As versions without the fields after `dropped` wrote it.
         let mut older = Vec::new();
         let mut written = minicbor::Encoder::new(&mut older);
         written
@@ -281,7 +281,7 @@ mod tests {
             .and_then(|row| row.u32(7)?.str("lab")?.str("spanner")?.array(1)?.u32(0)?.bool(false))
             .unwrap();
         assert_eq!(DatabaseRow::read(&older), Some(row));
-        // As the version before the map of settings wrote it, and reads it.
+        // As the version before the map of settings wrote and reads it.
         let written = Written { settings: None, ..Written::from(&of_lab) };
         assert_eq!(
             (written.retention_ns, written.prepare_wait_ns),
@@ -302,7 +302,7 @@ mod tests {
         databases.learn(DatabaseRow { dropped: true, ..lab.clone() });
         assert!(databases.named("lab").is_none());
         assert!(databases.next_id() > lab.id);
-        assert!(!databases.learn(lab), "an older row comes late");
+        assert!(!databases.learn(lab), "an older row arrives late");
         assert!(databases.named("lab").is_none());
     }
 
@@ -315,7 +315,7 @@ mod tests {
         assert!(databases.named("system").is_some());
         let settings = BTreeMap::from([("version_retention_period".to_owned(), "7s".to_owned())]);
         let set = DatabaseRow { settings, dropped: true, ..DatabaseRow::new(MERIDIAN, "another") };
-        assert!(databases.learn(set.clone()), "but for their settings");
+        assert!(databases.learn(set.clone()), "only their settings can change");
         assert!(!databases.learn(set));
         assert_eq!(databases.named("meridian").map(|row| row.settings.len()), Some(1));
     }

@@ -1,23 +1,24 @@
-//! Databases, shards and members: where things are, and who is who.
+//! Placement: databases, shards, members, and their identities.
 //!
-//! The first form of placement. The members of a cluster are fixed at its birth, a database begins
-//! with one shard, which is split by hand, and every shard is replicated by one group on all
-//! members. The facts are rows of database `system` under a reserved prefix, so they are agreed on,
-//! versioned and recovered like any other row; [`Databases`] is what a node has read from them.
+//! This is the first form of placement. The members of a cluster are fixed at its creation. A
+//! database begins with one shard, which is split by hand, and every shard is replicated by one
+//! group on all members. The metadata are rows of the database `system` under a reserved prefix, so
+//! they are agreed on, versioned and recovered like any other row. [`Databases`] is what a node has
+//! read of them.
 //!
 //! ```text
 //!   system's rows:   \0placement\0database\0<id>  ──▶  DatabaseRow { id, name, protocol, shards }
-//!                    \0placement\0shards\0<id>    ──▶  the newest number that was given to a shard
-//!   a node's cache:  key ──▶ shard  (Routes), from what its members have applied and from refusals
+//!                    \0placement\0shards\0<id>    ──▶  the newest shard number of a database
+//!   a node's cache:  key ──▶ shard  (Routes), from what its members applied and from refusals
 //! ```
 //!
 //! Invariants:
 //! 1. The number of a database is never reused: a dropped database leaves a tombstone row with its
 //!    number.
-//! 2. So is the number of a shard; which keys it has, its own log says, and [`Routes`] is what a
-//!    node knows of it.
-//! 3. A member's name belongs to one disk, for good ([`Acquaintances`]).
-//! 4. Databases 0 to 2 (`system`, `postgres`, `meridian`) exist from birth and have no row.
+//! 2. The number of a shard is never reused. The shard's log determines its keys, and [`Routes`] is
+//!    a node's cache of them.
+//! 3. A node id belongs to one disk, for good ([`Acquaintances`]).
+//! 4. Databases 0 to 2 (`system`, `postgres`, `meridian`) exist in every cluster and have no row.
 //!
 //! Not yet here: directories and their movement, groups on a part of the members, zones as a
 //! constraint (Spanner §2.2).

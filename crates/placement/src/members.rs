@@ -8,27 +8,27 @@ use std::fmt;
 /// One node of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Member {
-    /// Its number, never reused.
+    /// Its number, which is never reused.
     #[n(0)]
     pub node: NodeId,
-    /// Where it stands.
+    /// Its zone.
     #[n(1)]
     pub zone: String,
-    /// Where other nodes reach it, `host:port`; empty for a node without peers.
+    /// The address for other nodes, `host:port`; empty for a node without peers.
     #[n(2)]
     pub address: String,
 }
 
-/// Why a list of members cannot be a cluster.
+/// The reason why a list of members cannot be a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MembersError {
-    /// A cluster has at least one node.
+    /// The list is empty.
     Empty,
-    /// Two members have one number.
+    /// Two members have the same number.
     Twice(NodeId),
-    /// Node 0 is nobody: it stands for "no issuer" in a timestamp.
+    /// A member has the number 0, which stands for "no issuer" in a timestamp.
     Zero,
-    /// A timestamp's issuer has no room for so great a number.
+    /// A number is too great for a timestamp's issuer.
     TooGreat(NodeId),
 }
 
@@ -47,14 +47,14 @@ impl fmt::Display for MembersError {
 
 impl std::error::Error for MembersError {}
 
-/// All nodes of a cluster, fixed at its birth.
+/// All nodes of a cluster, fixed at its creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Members {
     by_node: BTreeMap<NodeId, Member>,
 }
 
 impl Members {
-    /// The members of a new cluster.
+    /// Makes the members of a new cluster.
     pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, MembersError> {
         let mut by_node = BTreeMap::new();
         for member in members {
@@ -85,17 +85,17 @@ impl Members {
         self.by_node.keys().copied().collect()
     }
 
-    /// One member.
+    /// Returns a member.
     pub fn get(&self, node: NodeId) -> Option<&Member> {
         self.by_node.get(&node)
     }
 
-    /// How many there are.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.by_node.len()
     }
 
-    /// Never true: a cluster has at least one node.
+    /// Returns false: a cluster has at least one node.
     pub fn is_empty(&self) -> bool {
         self.by_node.is_empty()
     }

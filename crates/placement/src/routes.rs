@@ -1,4 +1,4 @@
-//! Which shard has which keys, as far as is known.
+//! Routes from keys to shards, as far as a node knows them.
 
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange};
@@ -8,7 +8,8 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 /// The first shard, which has all keys until it is split.
 pub const FIRST_SHARD: ShardId = ShardId(0);
 
-/// The keys of a shard, as far as a node knows that has nothing of it yet.
+/// Returns the keys of a shard for a node that has no state of it: all keys for the first shard,
+/// none for others.
 pub fn keys_untold(shard: ShardId) -> KeyRange {
     let none = KeyRange { start: Key::default(), end: Some(Key::default()) };
     if shard == FIRST_SHARD { KeyRange::all() } else { none }
@@ -18,16 +19,17 @@ pub fn keys_untold(shard: ShardId) -> KeyRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     shard: ShardId,
-    /// The shard begins here; if not, it is only whom to ask.
+    /// True if the shard begins here. Otherwise the shard is only the one to ask.
     begins: bool,
 }
 
-/// A cache of what the shards' own logs say: where each begins. A shard's beginning never changes;
-/// it ends where the next one begins.
+/// A cache of the shards' first keys, which their logs determine. A shard's first key never
+/// changes; the shard ends where the next one begins.
 ///
-/// It may be behind. Then some keys are looked for where they were, and who is asked there says
-/// where they are. Where it is known that a shard ends and not what comes next, the first shard is
-/// asked, and then whomever it names: every shard was split off from the first, or from what was.
+/// The cache may be stale. A request then goes to a shard that had the key before, which answers
+/// which shard has it. Where a shard is known to end and the next one is unknown, the first shard
+/// is asked, and then the one that it names: every shard was split off from the first, directly or
+/// indirectly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routes {
     parts: BTreeMap<Key, Part>,
@@ -40,7 +42,7 @@ impl Default for Routes {
 }
 
 impl Routes {
-    /// A shard begins at a key. True if that is new.
+    /// Notes the first key of a shard. True if that is new.
     pub fn learn(&mut self, from: Key, shard: ShardId) -> bool {
         let known = self.parts.values().any(|part| part.begins && part.shard == shard);
         let free = self.parts.get(&from).is_none_or(|part| !part.begins);
@@ -50,7 +52,7 @@ impl Routes {
         !known && free
     }
 
-    /// A shard ends before a key. True if it was not known that another begins there.
+    /// Notes that a shard ends before a key. True if no shard was known to begin there.
     pub fn learn_end(&mut self, end: Key) -> bool {
         let new = !self.parts.contains_key(&end);
         if new {
@@ -59,8 +61,9 @@ impl Routes {
         new
     }
 
-    /// A shard, or what was split off from it, has a key, said one who was asked for it in vain:
-    /// that it begins there, or that nobody begins there and the next to ask is this one.
+    /// Notes the answer of a shard that does not have `key`: that `shard` begins at `from`, or, for
+    /// the first shard, that an unknown one does. Requests for the key go to `shard` next. True if
+    /// a boundary is new.
     pub fn learn_whereabouts(&mut self, key: &[u8], from: Key, shard: ShardId) -> bool {
         let new = if shard == FIRST_SHARD { self.learn_end(from) } else { self.learn(from, shard) };
         let part = self.parts.range_mut::<[u8], _>((Unbounded, Included(key))).next_back();
@@ -70,20 +73,22 @@ impl Routes {
         new
     }
 
-    /// The shard that has a key, and its keys.
+    /// Returns the shard that has a key, with its keys.
     pub fn of(&self, key: &[u8]) -> (ShardId, KeyRange) {
         let found = self.parts.range::<[u8], _>((Unbounded, Included(key))).next_back();
         let (start, part) = found.expect("invariant: the first shard begins at the first key");
         (part.shard, KeyRange { start: start.clone(), end: self.after(key) })
     }
 
-    /// The shard that has the last key below one, or the last key of all.
+    /// Returns the shard that has the last key below `end`, or the last key of all.
     pub fn below(&self, end: Option<&Key>) -> (ShardId, KeyRange) {
         let found = match end {
             Some(end) => self.parts.range::<Key, _>(..end).next_back(),
             None => self.parts.iter().next_back(),
         };
-        let (start, _) = found.or(self.parts.first_key_value()).expect("the first is always there");
+        let (start, _) = found
+            .or(self.parts.first_key_value())
+            .expect("invariant: the first shard is always known");
         self.of(start)
     }
 
@@ -94,12 +99,12 @@ impl Routes {
             .map(|(start, _)| start.clone())
     }
 
-    /// All shards that are known, by their keys.
+    /// The known shards, by their first keys.
     pub fn shards(&self) -> impl Iterator<Item = (&Key, ShardId)> {
         self.parts.iter().filter(|(_, part)| part.begins).map(|(start, part)| (start, part.shard))
     }
 
-    /// How many parts the keys are known to have.
+    /// Returns the number of parts that are known.
     pub fn count(&self) -> usize {
         self.parts.len()
     }
@@ -149,7 +154,7 @@ mod tests {
         assert!(routes.learn("m".into(), ShardId(3)) && !routes.learn("".into(), ShardId(9)));
         assert_eq!(routes.of(b"r").0, ShardId(3));
         assert!(!routes.learn_end("m".into()));
-        // The first knows its own children only: whom it names is asked next.
+        // The first shard knows its own children only: the shard that it names is asked next.
         assert!(routes.learn_end("t".into()));
         assert!(!routes.learn_whereabouts(b"z", "l".into(), ShardId(4)));
         assert_eq!((routes.of(b"z").0, routes.of(b"r").0), (ShardId(4), ShardId(3)));

@@ -1,6 +1,6 @@
-//! Rules of placement that the lab breaks on purpose.
+//! Rules of placement that the lab breaks on purpose. Each says what the broken member does.
 
 meridian_machine::rules! {
-    /// A member that comes back with an empty disk is taken for the one that it was.
+    /// Accepts a member that returns with an empty disk as the one that it was.
     DISKS_NOT_REMEMBERED;
 }

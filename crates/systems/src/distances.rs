@@ -1,39 +1,40 @@
-//! Which replica a session reads at: the closest, by how long those take that it hears.
+//! Distances of replicas: a session reads at the closest one, by the response times that its node
+//! has measured.
 //!
-//! Nobody is asked for that. A commit is proposed to every replica, so that whoever is asked last
-//! for a read is measured as often as whoever is asked first.
+//! No message is sent for that. A commit is proposed to every replica, so that all of them are
+//! measured equally often, in whatever order reads ask them.
 
 use meridian_machine::NodeId;
 use std::collections::BTreeMap;
 
-/// An answer moves what is known by one part in so many: one that was late changes no order.
+/// The weight of a new measurement is one part in this many: one late answer changes no order.
 const SMOOTH: u64 = 8;
-/// A request is repeated after this time at the earliest, in nanoseconds. A replica of which
-/// nothing is known is taken to answer within half of it.
+/// The shortest time after which a request is repeated, in nanoseconds. A replica without a
+/// measurement is taken to answer within half of it.
 const SHORTEST_NS: u64 = 200_000_000;
-/// A request is repeated after this time at the latest, in nanoseconds.
+/// The longest time after which a request is repeated, in nanoseconds.
 const LONGEST_NS: u64 = 2_000_000_000;
 /// The wait doubles with each repetition, up to two to this power.
 const MOST_DOUBLINGS: u32 = 3;
 
-/// What is known of one replica.
+/// The measurements of one replica.
 #[derive(Clone, Copy, Debug)]
 struct Distance {
     /// The smoothed time from a request to its answer, in nanoseconds.
     took_ns: u64,
-    /// Whether the last request was answered in time.
+    /// True if the last request was answered in time.
     answers: bool,
 }
 
-/// How long replicas took to answer of late, seen from a node.
+/// The recent response times of replicas, measured at one node.
 #[derive(Debug, Default)]
 pub struct Distances {
     known: BTreeMap<NodeId, Distance>,
 }
 
 impl Distances {
-    /// A replica has answered after this time; or not in time, and reads ask it last until it
-    /// answers again.
+    /// Records the response time of a replica in nanoseconds. `None` means that it did not answer
+    /// in time: reads ask it last until it answers again.
     pub fn measured(&mut self, replica: NodeId, took_ns: Option<u64>) {
         let Some(took_ns) = took_ns.map(|took_ns| took_ns.min(LONGEST_NS)) else {
             self.known.entry(replica).and_modify(|known| known.answers = false);
@@ -44,26 +45,25 @@ impl Distances {
         known.answers = true;
     }
 
-    /// The longest round trip to any of these replicas, in nanoseconds; zero, if none has answered
-    /// yet.
+    /// Returns the longest round trip to any of these replicas, in nanoseconds; zero if none has
+    /// answered yet.
     pub fn round_trip_ns(&self, replicas: &[NodeId]) -> u64 {
         let known = replicas.iter().filter_map(|replica| self.known.get(replica));
         known.map(|known| known.took_ns).max().unwrap_or(0)
     }
 
-    /// How long a request to these replicas waits for answers before it is repeated, in
-    /// nanoseconds, where it was repeated so many times before: twice the longest round trip, and
-    /// twice as long each time. A replica whose distance is not known yet is reached by the
-    /// doubling.
+    /// Returns how long a request to these replicas waits for answers before it is repeated, in
+    /// nanoseconds: twice the longest round trip, doubled with each of the earlier repetitions. The
+    /// doubling reaches a replica whose distance is not known yet.
     pub fn patience_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
         let first_ns = (2 * self.round_trip_ns(replicas)).max(SHORTEST_NS);
         (first_ns << repetition.min(MOST_DOUBLINGS)).min(LONGEST_NS)
     }
 
-    /// Whom a read at node `me` asks one after the other, of replicas in an order that was drawn:
-    /// that of the node itself, then the closer ones first; of whom nothing is known come last. A
-    /// `fresh` read, after one that may have been of something old, asks the others first,
-    /// whichever: the next one may be as old, and asking it again would not help.
+    /// Orders replicas for a read at node `me`, given in random order: the node's own first, then
+    /// the closer ones, and those without a measurement last. A `fresh` read follows one that may
+    /// have returned an old version: it asks the closest replica last, because that one may answer
+    /// the same again.
     pub fn order(&self, me: NodeId, mut drawn: Vec<NodeId>, fresh: bool) -> Vec<NodeId> {
         let answers = |node: &NodeId| self.known.get(node).filter(|known| known.answers);
         let distance = |node: &NodeId| {

@@ -1,13 +1,13 @@
-//! What frames between nodes and records in the log begin with.
+//! The header of frames between nodes and of records in the log.
 //!
 //! ```text
-//!   frame:   format:u8  kind:u8  from  to    message         (CBOR from `from` on)
-//!   record:  format:u8  kind:u8  record                    (the log itself keeps whose it is)
+//!   frame:   format:u8  kind:u8  from  to    message       (CBOR from `from` on)
+//!   record:  format:u8  kind:u8  record                    (the log itself keeps its address)
 //! ```
 //!
-//! The kind names the sender's protocol or service. A reader that does not know the format, or that
-//! expects another kind, says so and drops it; a frame for a database that is not open here is
-//! dropped without a word.
+//! The kind names the sender's protocol or service. A reader that does not know the format, or
+//! expects another kind, reports an error and drops the frame. A frame for a database that is not
+//! open here is dropped silently.
 
 use meridian_machine::Address;
 use minicbor::{Decode, Encode};
@@ -21,15 +21,15 @@ const FORMAT: u8 = 1;
 pub struct Kind(pub u8);
 
 impl Kind {
-    /// Nodes that copy whole shards.
+    /// Transfers of whole shards between nodes.
     pub const TRANSFER: Kind = Kind(2);
-    /// Nodes that ask each other for the time.
+    /// Time requests between nodes.
     pub const TIME: Kind = Kind(3);
-    /// Nodes that ask an oracle or an authority for timestamps.
+    /// Requests for timestamps to an oracle or an authority.
     pub const ORACLE: Kind = Kind(4);
 }
 
-/// A message between machines, with who it is from and for.
+/// Encodes a message between machines as a frame, with its sender and receiver.
 pub fn write_frame<M: Encode<()>>(kind: Kind, from: Address, to: Address, message: &M) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(ADDRESSES_BYTES + 128);
     write_addresses(&mut bytes, kind, from, to);
@@ -37,7 +37,7 @@ pub fn write_frame<M: Encode<()>>(kind: Kind, from: Address, to: Address, messag
     bytes
 }
 
-/// Bytes that the addresses of a frame take at most, mostly.
+/// How many bytes the addresses of a frame take, in most cases, at most.
 const ADDRESSES_BYTES: usize = 48;
 const WRITES: &str = "invariant: writing to memory cannot fail";
 
@@ -47,7 +47,7 @@ fn write_addresses(bytes: &mut Vec<u8>, kind: Kind, from: Address, to: Address) 
     minicbor::encode(to, bytes).expect(WRITES);
 }
 
-/// A message that is encoded once and goes to several machines.
+/// A message that is encoded once and sent to several machines.
 #[derive(Debug)]
 pub struct Encoded(Vec<u8>);
 
@@ -68,7 +68,7 @@ impl Encoded {
     }
 }
 
-/// A frame of which the addresses are read, and the message is not yet.
+/// A frame whose addresses are decoded and whose message is not.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'b> {
     /// The sender.
@@ -91,7 +91,7 @@ impl<'b> Frame<'b> {
         Ok(Frame { from, to, kind, message: &body[decoder.position()..] })
     }
 
-    /// Reads the message, which is of this kind.
+    /// Decodes the message, which must be of this kind.
     pub fn message<M: Decode<'b, ()>>(&self, kind: Kind) -> Result<M, String> {
         if self.kind != kind.0 {
             let wanted = kind.0;
@@ -104,7 +104,7 @@ impl<'b> Frame<'b> {
     }
 }
 
-/// The inverse of [`write_frame`].
+/// Decodes a frame: the inverse of [`write_frame`].
 pub fn read_frame<'b, M: Decode<'b, ()>>(
     kind: Kind,
     bytes: &'b [u8],
@@ -113,19 +113,19 @@ pub fn read_frame<'b, M: Decode<'b, ()>>(
     Ok((frame.from, frame.to, frame.message(kind)?))
 }
 
-/// A record for the log, or something that hosts say, of a kind.
+/// Encodes a record for the log, or a message between hosts, of a kind.
 pub fn write<T: Encode<()>>(kind: Kind, what: &T) -> Vec<u8> {
     let mut bytes = vec![FORMAT, kind.0];
     minicbor::encode(what, &mut bytes).expect("invariant: writing to memory cannot fail");
     bytes
 }
 
-/// The inverse of [`write()`].
+/// Decodes a record: the inverse of [`write()`].
 pub fn read<'b, T: Decode<'b, ()>>(kind: Kind, bytes: &'b [u8]) -> Result<T, String> {
     minicbor::decode(body(kind, bytes)?).map_err(|error| format!("it cannot be read: {error}"))
 }
 
-/// Whether these bytes say that they are of a kind.
+/// True if these bytes have a kind.
 pub fn is(kind: Kind, bytes: &[u8]) -> bool {
     matches!(bytes, [FORMAT, of, ..] if *of == kind.0)
 }
@@ -137,7 +137,7 @@ fn body(wanted: Kind, bytes: &[u8]) -> Result<&[u8], String> {
     }
 }
 
-/// The kind's number, and what follows it.
+/// Returns the number of the kind, and the bytes that follow it.
 fn kind_of(bytes: &[u8]) -> Result<(u8, &[u8]), String> {
     match bytes {
         [FORMAT, kind, body @ ..] => Ok((*kind, body)),

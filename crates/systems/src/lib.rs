@@ -1,9 +1,9 @@
-//! One page per protocol: which parts meet.
+//! Protocols: each module combines a concurrency control with a way of replication.
 //!
-//! A protocol combines a concurrency control (`txn`) with a way of replication (`replication`), and
+//! A protocol takes its concurrency control from `txn` and its replication from `replication`, and
 //! decides nothing that either of them could decide. A database chooses its protocol when it is
-//! created ([`Protocol`]); SQL sees the same [`Transaction`](meridian_txn::Transaction) whichever
-//! runs.
+//! created ([`Protocol`]). SQL uses the same [`Transaction`](meridian_txn::Transaction) trait with
+//! every protocol.
 
 pub mod baselines;
 mod distances;

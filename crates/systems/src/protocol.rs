@@ -1,7 +1,7 @@
-//! What is known of a protocol where none of its databases is open: one row for each.
+//! The table of protocols: the facts about each that do not need an open database.
 //!
-//! Each protocol declares its row in its own folder. A node and the simulator have a table of their
-//! own, with how they run it.
+//! Each protocol declares its row in its own folder. A node and the simulator have tables of their
+//! own that say how they run it.
 
 use crate::baselines::qwstore;
 use crate::envelope::Kind;
@@ -16,13 +16,13 @@ pub struct Protocol {
     pub name: &'static str,
     /// The kind of its frames and records.
     pub kind: Kind,
-    /// The isolation level of its transactions; none where it has no transactions, and SQL has
-    /// nothing to stand on.
+    /// The isolation level of its transactions. `None` for a protocol without transactions, which
+    /// SQL cannot use.
     pub isolation: Option<IsolationLevel>,
-    /// Whether a transaction that begins after another one was acknowledged comes after it in the
+    /// True if a transaction that begins after another one was acknowledged comes after it in the
     /// serial order.
     pub real_time_order: bool,
-    /// Whether its shards have leaders.
+    /// True if its shards have leaders.
     pub has_leaders: bool,
     /// The settings of its databases, besides those of every database.
     pub own_settings: &'static [&'static Setting],
@@ -40,7 +40,7 @@ impl Protocol {
     /// The protocol of a database that is created without PROTOCOL.
     pub const DEFAULT: &'static Protocol = &spanner::PROTOCOL;
 
-    /// The protocols that have transactions, on which SQL can stand.
+    /// The protocols that have transactions, which SQL can use.
     pub fn with_transactions() -> impl Iterator<Item = &'static Protocol> {
         Protocol::ALL.into_iter().filter(|protocol| protocol.has_transactions())
     }
@@ -50,17 +50,17 @@ impl Protocol {
         Protocol::ALL.into_iter().find(|protocol| protocol.name == name)
     }
 
-    /// Whether its transactions are atomic and isolated.
+    /// True if its transactions are atomic and isolated.
     pub fn has_transactions(&self) -> bool {
         self.isolation.is_some()
     }
 
-    /// The setting of this name that its databases have.
+    /// Returns the setting of its databases with this name.
     pub fn setting(&self, name: &str) -> Option<&'static Setting> {
         self.settings().find(|setting| setting.name.eq_ignore_ascii_case(name))
     }
 
-    /// The settings of its databases, those of every database among them.
+    /// The settings of its databases, including those of every database.
     pub fn settings(&self) -> impl Iterator<Item = &'static Setting> {
         self.own_settings.iter().copied().chain([&VERSION_RETENTION_PERIOD])
     }

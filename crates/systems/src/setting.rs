@@ -13,15 +13,16 @@ use std::time::Duration;
 pub struct Setting {
     /// Its name in SQL.
     pub name: &'static str,
-    /// The values that it takes.
+    /// The allowed values.
     pub possible: RangeInclusive<Duration>,
-    /// The value of a database whose row does not say; none where the node decides.
+    /// The value of a database whose row has none. `None` if the node decides.
     pub default: Option<Duration>,
-    /// What its values are, with an example.
+    /// A description of its values, with an example.
     pub hint: &'static str,
 }
 
-/// How long superseded versions are kept, of a database of any protocol. By Cloud Spanner's name.
+/// How long superseded versions are kept, in a database of any protocol. The name is Cloud
+/// Spanner's.
 pub static VERSION_RETENTION_PERIOD: Setting = Setting {
     name: "version_retention_period",
     possible: Duration::from_secs(1)..=Duration::from_secs(10 * 366 * 86_400),
@@ -30,7 +31,8 @@ pub static VERSION_RETENTION_PERIOD: Setting = Setting {
 };
 
 impl Setting {
-    /// Validates a value, and returns it as it is kept. An error says what is wrong.
+    /// Validates a value, and returns it in the form in which it is stored. The error says what is
+    /// wrong.
     pub fn validate(&self, value: &str) -> Result<String, String> {
         let time = duration::parse(value)
             .ok_or_else(|| format!("{}: '{value}' is no duration", self.name))?;

@@ -1,4 +1,4 @@
-//! How a session speaks to replicas of which none leads: to each of them by itself.
+//! Messages between a coordinator and replicas without a leader: it contacts each of them directly.
 
 use crate::Distances;
 use futures::future::{BoxFuture, Either, select};
@@ -8,23 +8,23 @@ use meridian_replication::inconsistent::{Members, OpId};
 use meridian_txn::Node;
 use parking_lot::Mutex;
 
-/// What a session that waits for a round hears.
+/// The result of waiting in a round.
 #[derive(Debug)]
 pub enum Next<M> {
     /// A replica has answered.
     Answer(NodeId, M),
-    /// Each replica that was asked has answered, or cannot be reached.
+    /// Every replica that received the request has answered, or cannot be reached.
     All,
-    /// The boot clock has reached the time until which was waited.
+    /// The boot clock has reached the deadline.
     Late,
 }
 
-/// Questions about one operation to several replicas, and their answers.
+/// A round of requests about one operation to several replicas, and their answers.
 pub trait Round<M>: Send {
-    /// Says something about the operation to replicas.
+    /// Sends a message about the operation to replicas.
     fn ask(&mut self, nodes: &[NodeId], message: &M);
-    /// Waits for the next answer until the boot clock reaches `until`. Before so many have come as
-    /// are `enough`, the session need not be woken.
+    /// Waits for the next answer until the boot clock reaches `until`. The session need not be
+    /// woken before `enough` answers have arrived.
     fn next(&mut self, until: u64, enough: usize) -> impl Future<Output = Next<M>> + Send;
 }
 
@@ -51,8 +51,8 @@ pub trait Wire: Send + Sync + 'static {
         message: Self::Message,
         until: u64,
     ) -> impl Future<Output = Option<Self::Message>> + Send;
-    /// Begins a round of questions about an operation. Each is given up when the boot clock reaches
-    /// `until`. A node is asked in one round about an operation at a time.
+    /// Begins a round of requests about an operation. Each is given up when the boot clock reaches
+    /// `until`. A node takes part in one round about an operation at a time.
     fn round(&self, shard: ShardId, id: OpId, until: u64) -> impl Round<Self::Message> {
         ByAsking { wire: self, shard, id, until, asked: FuturesUnordered::new() }
     }
@@ -92,7 +92,7 @@ pub trait Wire: Send + Sync + 'static {
     }
 }
 
-/// A round whose questions are asked one by one.
+/// A round that sends each request separately.
 struct ByAsking<'w, W: Wire + ?Sized> {
     wire: &'w W,
     shard: ShardId,

@@ -1,12 +1,12 @@
 //! Every schedule of a small world: one shard of three replicas (f = 1), two transactions of which
-//! one may commit, two view changes, and somebody who recovers one of them.
+//! one may commit, two view changes, and a recovery of one transaction.
 //!
-//! What is explored is the code that runs, not a model of it: replicas are cloned and stepped. Two
-//! things are coarser than the world. A question and its answer are one step: a coordinator that
-//! waits before it concludes is the same as an answer that is late, and one that never does as one
-//! that is lost. And who leaves a view for the next does it in one step with who merges it; that
-//! the others hear of it, late or never, is a step of its own, so that views are bypassed. Disks
-//! are synced at once: what a crash loses random worlds look for (`tapir.rs`).
+//! The explored code is the code that runs, not a model of it: replicas are cloned and stepped. Two
+//! steps are coarser than in reality. A request and its answer are one step: a coordinator that
+//! waits before it concludes equals a late answer, and one that never concludes equals a lost
+//! answer. Leaving a view and merging the next one are one step as well. That the other replicas
+//! learn of the view, late or never, is a step of its own, so that views are bypassed. Disks are
+//! synced at once: random worlds test the loss of unsynced records (`tapir.rs`).
 
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};
@@ -34,18 +34,19 @@ type Replica = inconsistent::Replica<Shard>;
 type Message = Said<Fact, Question, Answer>;
 
 const REPLICAS: usize = 3;
-/// An operation: the two proposals, and two questions about the first.
+/// The operations: the two proposals, and two questions about the first.
 const OPS: usize = 4;
 const SLOW: u64 = 1_000_000_000;
 
-/// One operation, as its client sees it.
+/// An operation, as its client sees it.
 #[derive(Clone)]
 struct Client {
     heard: Invocation<Answer>,
     decided: Option<Answer>,
-    /// What came of it.
+    /// Its result.
     result: Option<Answer>,
-    /// Who was asked, and told in which view: not again in the same.
+    /// The replicas that received a message, with the view of the client: not again in the same
+    /// view.
     asked: [bool; REPLICAS],
     told: [Option<View>; REPLICAS],
 }
@@ -54,10 +55,10 @@ struct Client {
 struct State {
     replicas: Vec<Replica>,
     clients: Vec<Client>,
-    /// How the transactions ended, as those say who found out.
+    /// The outcomes of the transactions, as the clients found them.
     ends: [Option<bool>; 2],
     contradicted: bool,
-    /// Views that began, and with what.
+    /// The views that began, with their records.
     views: BTreeMap<View, RecordOf<Shard>>,
     changes: u32,
 }
@@ -78,7 +79,7 @@ enum Action {
     Conclude {
         op: usize,
     },
-    /// All but one, or all, leave for a view that one of them merges.
+    /// All replicas, or all but one, leave for a view that one of them merges.
     Change {
         without: Option<usize>,
     },
@@ -90,9 +91,9 @@ enum Action {
 
 struct Small {
     changes: u32,
-    /// Which operations there are: the two proposals, or one, and the questions of who recovers it.
+    /// The operations: the two proposals, or one proposal and the questions of its recovery.
     ops: &'static [usize],
-    /// Whose coordinator takes the slow path if it has to.
+    /// The operations whose coordinator takes the slow path if necessary.
     slow: &'static [usize],
     broken: Option<Rule>,
 }
@@ -126,7 +127,7 @@ fn who(transaction: usize) -> TransactionId {
     TransactionId { node: 9, incarnation: 1, number: transaction as u64 }
 }
 
-/// Each has read what the other writes, and found nothing.
+/// Each transaction has read the key that the other writes, and found nothing.
 fn proposal(transaction: usize) -> Proposal {
     let key = |at: usize| Key::from([&b"a"[..], &b"b"[..]][at]);
     let (reads, writes) = (key(transaction), key(1 - transaction));
@@ -151,15 +152,14 @@ fn question(op: usize) -> Question {
 }
 
 impl State {
-    /// Steps a replica, with a disk that is synced at once; what it says.
+    /// Steps a replica, with a disk that is synced at once, and returns its messages.
     fn step(
         &mut self,
         at: usize,
         step: impl FnOnce(&mut Replica, &mut Outbox<Replica>),
     ) -> Vec<(Address, Message)> {
         let replica = &mut self.replicas[at];
-        // A replica's positions go on from life to life of the outbox: what was written before is
-        // on disk.
+        // A replica's positions start anew with each outbox: earlier records are on disk.
         let mut out = Outbox::new();
         step(replica, &mut out);
         replica.on_durable(now(), out.persisted(), &mut out);
@@ -190,7 +190,7 @@ impl State {
         client.heard.settled().or(client.heard.fast()).filter(|_| client.result.is_none())
     }
 
-    /// Somebody has found out how a transaction ended.
+    /// Records the outcome of a transaction that a client found.
     fn ended(&mut self, transaction: usize, committed: bool) {
         let known = self.ends[transaction].get_or_insert(committed);
         self.contradicted |= *known != committed;
@@ -227,7 +227,7 @@ impl State {
                 self.step(leader, |replica, out| replica.on_message(now(), from, message, out)),
             );
         }
-        // If it was not in the view before, it asks for what that began with.
+        // A replica that was not in the view before requests the record with which that began.
         let wanted = said.into_iter().filter(|(_, message)| matches!(message, Said::More { .. }));
         for (of, message) in wanted.collect::<Vec<_>>() {
             let (of, from) = (of.node.0 as usize - 1, address(leader));
@@ -247,7 +247,7 @@ impl State {
     }
 }
 
-/// Everything of a state that matters, as text: two with the same one go on alike.
+/// Everything of a state that matters, as text: states with the same text continue alike.
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for replica in &self.replicas {
@@ -323,7 +323,7 @@ impl Model for Small {
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         for op in self.ops.iter().copied() {
             let client = &state.clients[op];
-            // The second question comes after the first was open.
+            // The second question comes after the first was answered `Open`.
             let open = |op: usize| state.clients[op].result == Some(Answer::Stands(Standing::Open));
             if op == 3 && !open(2) || client.result.is_some() {
                 continue;
@@ -419,7 +419,7 @@ impl Model for Small {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always(
-                "whoever finds out how a transaction ended finds the same",
+                "every client finds the same outcome of a transaction",
                 |_, state: &State| !state.contradicted,
             ),
             Property::always("one of the two commits at most", |_, state: &State| {
@@ -443,9 +443,9 @@ impl Model for Small {
     }
 }
 
-/// Two transactions that contradict each other, and a view that may begin at any moment.
+/// Returns a world with two conflicting transactions, and a view that may begin at any moment.
 const CONFLICT: Small = Small { changes: 1, ops: &[0, 1], slow: &[0], broken: None };
-/// One, whose coordinator may be gone or only slow, and somebody who recovers it.
+/// Returns a world with one transaction, whose coordinator may be gone or slow, and its recovery.
 const RECOVERY: Small = Small { changes: 1, ops: &[0, 2, 3], slow: &[0], broken: None };
 
 fn explored(world: Small) -> Result<(), String> {
@@ -478,7 +478,7 @@ fn whoever_recovers_finds_what_the_coordinator_does() {
     explored(RECOVERY).unwrap();
 }
 
-/// The same where everybody takes the slow path: millions of states.
+/// Explores worlds where every operation takes the slow path: millions of states.
 #[test]
 #[ignore = "some minutes, optimized"]
 fn larger_worlds() {
@@ -491,6 +491,6 @@ fn a_planted_defect_is_found() {
     let broken = Some(rules::RESOLVED_IN_ITS_VIEW);
     assert_eq!(
         explored(Small { changes: 0, ops: &[0, 2], broken, ..RECOVERY }),
-        Err("whoever finds out how a transaction ended finds the same".into())
+        Err("every client finds the same outcome of a transaction".into())
     );
 }

@@ -1,9 +1,8 @@
 //! QWStore's replicas in small random worlds: messages that are lost, repeated and late, crashes
-//! between a write and its sync, stores that go less far than the log, tombstones that are
-//! collected.
+//! between a write and its sync, stores that lag behind the log, and collected tombstones.
 //!
-//! Judged: what is acknowledged is on every replica's disk, and of a key that was written at
-//! several timestamps each replica shows the last, whichever came first.
+//! The judge checks that every acknowledged write is on every replica's disk, and that each replica
+//! shows the version of a key with the highest timestamp, whichever arrived first.
 
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::{
@@ -21,9 +20,9 @@ const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 const REPLICAS: usize = 3;
 const SESSIONS: u32 = 3;
-/// What a session's clock may be off by.
+/// The largest offset of a session's clock.
 const EPSILON: u64 = 200 * MS;
-/// A session gives up after so long.
+/// How long a session waits before it gives up.
 const PATIENCE: u64 = 10 * SECOND;
 const ENDS: u64 = 150 * SECOND;
 
@@ -40,20 +39,20 @@ fn session(number: u32) -> Address {
     Address { node, incarnation, role: Role::Coordinator(0), ..replica(0) }
 }
 
-/// How a world may deceive the replicas, so that the judge has something to find.
+/// A planted defect of a world, which the judge must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Defect {
-    /// It is said that something is on disk that is not.
+    /// The world reports a record as durable that is not.
     SyncsLater,
-    /// It is said that something is in the store for good that is not.
+    /// The world reports a write as durable in the store that is not.
     StoresLess,
-    /// What comes last is shown, and not what is of last.
+    /// A replica shows the version that arrived last, not the one with the highest timestamp.
     ArrivalCounts,
-    /// A tombstone is collected above what is closed.
+    /// A replica collects a tombstone above its closed timestamp.
     CollectsOpen,
 }
 
-/// What is in the log and may be lost.
+/// The records that are in the log and may be lost.
 enum Logged {
     Record(Position, Kept),
     Checkpoint(Vec<Kept>),
@@ -65,8 +64,8 @@ struct Node {
     up: bool,
     synced: Vec<Kept>,
     unsynced: Vec<Logged>,
-    /// Everything that is readable, and what of it is in the store for good; and up to which place
-    /// that goes.
+    /// Everything that is readable; the part that is durable in the store; and the place that the
+    /// store has reached.
     installed: Vec<Put>,
     stored: (u64, Vec<Put>),
     recent: Recent,
@@ -80,7 +79,7 @@ fn shows(puts: &[Put]) -> Recent {
     recent
 }
 
-/// Removes tombstones at or below a horizon, and what is superseded there.
+/// Removes tombstones at or below a horizon, with the versions that they supersede there.
 fn collect(puts: &mut [Put], horizon: Timestamp) {
     let recent = shows(puts);
     for put in puts.iter_mut().filter(|put| put.at <= horizon) {
@@ -100,7 +99,7 @@ enum Event {
     Again(usize),
 }
 
-/// What a session writes.
+/// A session's write.
 struct Written {
     session: u32,
     id: OpId,
@@ -117,13 +116,13 @@ struct World {
     next: u64,
     nodes: Vec<Node>,
     written: Vec<Written>,
-    /// The newest timestamp of each session, and what its clock is off by.
+    /// The newest timestamp of each session, and its clock's offset.
     clocks: Vec<(u64, i64)>,
     defect: Option<Defect>,
     met: Met,
 }
 
-/// What worlds should meet.
+/// The events that worlds should reach.
 #[derive(Debug, Default)]
 struct Met {
     acknowledged: usize,
@@ -176,13 +175,13 @@ impl World {
         self.events.insert((self.now + ns, self.next), event);
     }
 
-    /// Within so long, drawn.
+    /// Schedules an event at a random time within a limit.
     fn soon(&mut self, within: u64, event: Event) {
         let ns = self.random.random_range(0..within);
         self.after(ns, event);
     }
 
-    /// A message is under way: perhaps for ever, perhaps twice, perhaps for very long.
+    /// Sends a message, which may be lost, repeated, or very late.
     fn say(&mut self, from: Address, to: Address, message: Message) {
         let copies = [0, 1, 1, 1, 1, 1, 1, 2][self.random.random_range(0..8)];
         for _ in 0..copies {
@@ -268,7 +267,7 @@ impl World {
                 | Do::SendBefore { .. }
                 | Do::Arm { .. }
                 | Do::Disarm { .. } => {
-                    unreachable!("nobody asks for that")
+                    unreachable!("QWStore has no such effect")
                 }
             }
         }
@@ -322,7 +321,7 @@ impl World {
         let lost = self.random.random_range(0..3usize);
         let Node { up, unsynced, synced, stored, installed, horizon, .. } = &mut self.nodes[node];
         *up = false;
-        // Of what was not synced the beginning may be there.
+        // A prefix of the records that were not synced may survive.
         let survives = unsynced.len().saturating_sub(lost);
         self.met.lost_unsynced += unsynced.len() - survives;
         for logged in unsynced.drain(..).take(survives) {
@@ -366,7 +365,7 @@ impl World {
         }
     }
 
-    /// Runs it, and looks at what comes back after everybody has crashed once more.
+    /// Runs the world, and checks the state after a final crash of all replicas.
     fn judge(mut self) -> Result<Met, String> {
         let ends = self.now + ENDS;
         while let Some(((at, _), event)) = self.events.pop_first()
@@ -408,7 +407,7 @@ impl World {
                 match recent.get(&key, Timestamp::MAX) {
                     Some(version) if all.get(&version.at) != Some(&version.value) => {
                         return Err(format!(
-                            "node {node} shows {version:?} of {key:?}, which nobody wrote"
+                            "node {node} shows {version:?} of {key:?}, which no session wrote"
                         ));
                     }
                     Some(version) if version.at < newest => {
@@ -455,7 +454,7 @@ fn worlds_that_deceive_are_noticed() {
     }
 }
 
-/// Of everything that nobody can have meant a replica keeps, shows and says nothing.
+/// A replica drops every write that no correct session sends: it does not store, show or answer it.
 #[test]
 fn what_nobody_can_have_meant_is_dropped_at_the_door() {
     let (now, from) = (1_000 * SECOND, session(0));

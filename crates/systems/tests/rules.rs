@@ -1,5 +1,5 @@
-//! The protocol's promises one by one, on a member whose clock and disk the test moves by hand:
-//! alone in its group, or with another that it does not see.
+//! The protocol's promises one by one, on a member whose clock and disk the test moves by hand. It
+//! is alone in its group, or has a second member of which only the messages exist.
 
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};
@@ -29,20 +29,20 @@ struct Node {
     disk: Vec<Record>,
     applied: (Index, Term),
     newest: Timestamp,
-    /// What the shard keeps for itself.
+    /// The shard's local rows.
     rows: BTreeMap<Key, Value>,
-    /// What readers of this node may see.
+    /// What sessions of this node may read without asking.
     readable: Timestamp,
-    /// What it said: installs as `Committed` with no question, so that their order with replies can
-    /// be seen.
+    /// The replies of the member. Installs are added as `Committed` with request 0, so that their
+    /// order with replies is visible.
     said: Vec<Reply>,
-    /// It does not know the time.
+    /// True if the member does not know the time.
     fenced: bool,
-    /// A second member of the group, of which there is only the voice; none if this one is alone.
+    /// A second member of the group, simulated by its messages; `None` if the member is alone.
     voter: Option<Voter>,
 }
 
-/// What can be heard of a member that agrees to everything.
+/// Returns the answer of a member that agrees to everything.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Voter {
     Here,
@@ -79,7 +79,7 @@ impl Node {
         }
     }
 
-    /// Begins another life from what is on disk, with the clock at `now`.
+    /// Restarts the member from its disk, with the clock at `now`.
     fn boot(&mut self, now: u64, applied: (Index, Term)) {
         (self.now, self.out, self.timers) = (now, Outbox::new(), BTreeMap::new());
         let members =
@@ -102,7 +102,7 @@ impl Node {
         self.settle();
     }
 
-    /// Performs effects, the disk's at once.
+    /// Performs effects; the disk's at once.
     fn settle(&mut self) {
         loop {
             let effects: Vec<_> = self.out.drain().collect();
@@ -113,7 +113,7 @@ impl Node {
                         if let Reply::Committed { at, .. } = &reply {
                             assert!(
                                 self.readable >= *at,
-                                "who reads next on this node must find what was answered"
+                                "the next read on this node must find an answered commit"
                             );
                         }
                         self.said.push(reply);
@@ -175,7 +175,7 @@ impl Node {
         self.replica.as_mut().expect("it lives").on_durable(now, through, &mut self.out);
     }
 
-    /// Lets time pass, timers firing on the way.
+    /// Lets time pass, and fires timers on the way.
     fn pass(&mut self, nanos: u64) {
         let end = self.now + nanos;
         while let Some((timer, at)) =
@@ -203,7 +203,7 @@ impl Node {
         std::mem::take(&mut self.said)
     }
 
-    /// Reads a key under a lock and says what that lock stands on.
+    /// Reads a key under a lock, and returns the lock's epoch.
     fn read(&mut self, number: u64, key: &str) -> Footing {
         let range = KeyRange::point(Key::from(key));
         let read = Ask::Read {
@@ -277,14 +277,14 @@ fn a_read_that_is_not_to_wait_for_a_lock_is_told_so_and_wounds_nobody() {
         }
     };
     let holder = node.read(2, "a");
-    // An older transaction would wound the holder and wait; this one does neither.
+    // An older transaction would wound the holder and wait. A `nowait` read does neither.
     let said = node.ask(1, 1, None, read("a", Lock::Exclusive, true));
     let [Reply::Locked { id: 1, footing }] = said.as_slice() else { panic!("{said:?}") };
     assert!(matches!(
         node.ask(1, 2, Some(*footing), read("a", Lock::Shared, true)).as_slice(),
         [Reply::Locked { .. }]
     ));
-    // What is free it gets, and keeps what it has.
+    // A free lock is granted, and held ones are kept.
     assert!(matches!(
         node.ask(1, 3, Some(*footing), read("b", Lock::Exclusive, true)).as_slice(),
         [Reply::Rows { .. }]
@@ -295,7 +295,7 @@ fn a_read_that_is_not_to_wait_for_a_lock_is_told_so_and_wounds_nobody() {
     ));
     node.ask(2, 2, Some(holder), write("a"));
     node.pass(20 * MS);
-    assert!(committed(&node.said).is_some(), "nobody was wounded: {:?}", node.said);
+    assert!(committed(&node.said).is_some(), "no transaction was wounded: {:?}", node.said);
     assert!(matches!(
         node.ask(1, 4, Some(*footing), read("a", Lock::Exclusive, true)).as_slice(),
         [Reply::Rows { .. }]
@@ -310,7 +310,7 @@ fn a_repeated_commit_has_the_same_timestamp_also_after_a_restart() {
     node.pass(20 * MS);
     let at = committed(&node.said).expect("it committed");
     assert_eq!(committed(&node.ask(1, 3, Some(footing), write("a"))), Some(at));
-    // The store has everything, the log still has it too.
+    // The store has everything, and the log still has it too.
     node.boot(node.now + MS, node.applied);
     node.pass(20 * MS);
     assert_eq!(committed(&node.ask(1, 4, Some(footing), write("a"))), Some(at));
@@ -356,7 +356,7 @@ fn who_gives_up_waiting_is_in_nobodys_way() {
     let holder = node.ask(3, 1, None, lock("a", Lock::Shared));
     assert!(matches!(holder[..], [Reply::Rows { .. }]));
     let other = node.read(2, "b");
-    // 2 waits for a, and 4 behind it, which could share with 3.
+    // 2 waits for a. 4 waits behind it, although it could share the lock with 3.
     let said = node.ask(2, 2, Some(other), lock("a", Lock::Exclusive));
     assert!(
         matches!(said[..], [Reply::Wounded { .. }]),
@@ -365,7 +365,7 @@ fn who_gives_up_waiting_is_in_nobodys_way() {
     assert_eq!(node.ask(4, 1, None, lock("a", Lock::Shared)), []);
     let said = node.ask(2, 3, Some(other), Ask::Withdraw);
     assert!(matches!(said[..], [Reply::Rows { id: 1, .. }]), "4 goes on: {said:?}");
-    // What it holds it keeps; what it asked before and comes only now is not wanted.
+    // 2 keeps its locks. Its earlier request arrives late and is ignored.
     assert_eq!(node.ask(2, 2, Some(other), lock("a", Lock::Exclusive)), []);
     let said = node.ask(1, 1, None, lock("b", Lock::Shared));
     assert!(matches!(said[..], [Reply::Wounded { .. }]), "b is locked: {said:?}");
@@ -462,12 +462,12 @@ fn who_only_read_is_told_nothing_by_a_leader_whose_lease_has_ended() {
     let (footing, later) = (node.read(1, "a"), node.read(2, "b"));
     assert!(committed(&node.ask(1, 2, Some(footing), commit(Vec::new()))).is_some());
     node.voter = Some(Voter::CutOff);
-    // It was stopped, as a whole: it does not know yet how late it is.
+    // The node was paused as a whole, and does not know yet how late it is.
     node.now += 10_000 * MS;
     assert_eq!(node.ask(2, 2, Some(later), commit(Vec::new())), [], "another may lead by now");
 }
 
-/// Random worlds meet these once in thousands.
+/// Random worlds reach these once in thousands of runs.
 #[test]
 fn rules_whose_breach_is_rarely_seen_are_held_by_scripts() {
     let scripts: [(Rule, fn()); 2] = [
@@ -513,7 +513,7 @@ fn an_attempt_that_has_ended_is_not_born_again_by_an_old_question() {
         }
     };
     let nothing = || commit(Vec::new());
-    // The first question was lost on its way, and asked again.
+    // The first request was delayed on the network, and repeated.
     let [Reply::Rows { footing, .. }] = node.ask(1, 2, None, read())[..] else {
         panic!("its lock is free")
     };
@@ -521,15 +521,14 @@ fn an_attempt_that_has_ended_is_not_born_again_by_an_old_question() {
     let later = node.read(2, "b");
     node.ask(2, 2, Some(later), write("b"));
     node.pass(20 * MS);
-    // Now it comes. Whoever asked has not heard that it is committed, and asks again.
+    // Now it arrives. The session has not learned of the commit, and repeats its request.
     assert_eq!(node.ask(1, 1, None, read()), []);
     assert_eq!(
         committed(&node.ask(1, 4, Some(footing), nothing())),
         Some(at),
         "not of now: it read earlier"
     );
-    // An attempt that was given up can be born again, but what it asked for in its first life is
-    // void.
+    // An attempt that was given up can be admitted again, but its locks from before are void.
     let footing = node.read(3, "c");
     node.ask(3, 2, Some(footing), Ask::Abort);
     node.read(3, "c");
@@ -581,10 +580,10 @@ fn alone_and_without_the_time_nothing_is_drawn_and_nothing_is_served() {
     assert!(node.said.iter().any(|said| matches!(said, Reply::Rows { .. })), "{:?}", node.said);
 }
 
-/// Who begins to read here when another leads already must not find that he may.
+/// A session that begins to read here when another member leads already must not be allowed to.
 #[test]
 fn sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_it_may_lead() {
-    // At once, and when a timestamp that was used has to pass first.
+    // At once, and when a used timestamp has to pass first.
     for used in [false, true] {
         let mut node = Node { voter: Some(Voter::Here), ..Node::default() };
         node.boot(1_000_000 * MS, Default::default());

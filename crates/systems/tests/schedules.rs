@@ -1,5 +1,5 @@
-//! Schedules of replicas of TAPIR's shards that random worlds meet too seldom: who hears what, in
-//! which order, is written down here.
+//! Schedules of TAPIR's replicas that random worlds rarely reach: they fix which replica receives
+//! which message, in which order.
 
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};
@@ -23,15 +23,15 @@ use std::sync::Arc;
 
 const NOW: u64 = 1_000_000_000;
 
-/// Replicas of one shard, whose disks are synced at once. What they say to each other arrives if
-/// both are heard.
+/// The replicas of one shard, whose disks are synced at once. A message between two of them arrives
+/// if both are reachable.
 struct Group {
     replicas: Vec<(Replica, Outbox<Replica>)>,
     heard: Vec<bool>,
     armed: Vec<BTreeSet<Timer>>,
-    /// What each one's clock shows.
+    /// The time of each replica's clock.
     clocks: Vec<u64>,
-    /// What is in each one's store.
+    /// The content of each replica's store.
     stores: Vec<BTreeMap<Key, (Timestamp, Write)>>,
     /// Snapshots that were served, and answers to clients.
     served: usize,
@@ -99,7 +99,7 @@ impl Group {
         group
     }
 
-    /// One more, as the replicas are these.
+    /// Adds a replica, once these are the members.
     fn add(&mut self, members: Members) {
         let (at, takes_over) = (self.replicas.len(), members.epoch > 0);
         let replica = {
@@ -139,7 +139,7 @@ impl Group {
         Reading::at(NOW, Interval::around(self.clocks[at], 1))
     }
 
-    /// A page has one row.
+    /// Serves a read; a page has one row.
     fn serves(&self, at: usize, serve: &Serve) -> Message {
         let mut there = self.stores[at].iter().filter(|(key, _)| serve.range.contains(key));
         let versions = there.next().map(|(_, version)| version.clone()).into_iter().collect();
@@ -147,7 +147,7 @@ impl Group {
         serve.answer(Page { versions, rest })
     }
 
-    /// One is stepped, and then whoever it speaks to.
+    /// Steps a replica, and then the replicas to which it sends.
     fn step(&mut self, at: usize, step: impl FnOnce(&mut Replica, &mut Outbox<Replica>)) {
         let mut wire = VecDeque::from(self.said(at, step));
         while let Some((from, to, message)) = wire.pop_front() {
@@ -224,14 +224,14 @@ impl Group {
         );
     }
 
-    /// Tells all replicas of a commit: the past may be closed up to its timestamp.
+    /// Sends a commit to all replicas: timestamps up to its own may be closed.
     fn commits(&mut self, number: u64, nanos: u64) {
         let end = End::Commit(writes(number, nanos, "committed"));
         let tell = Message::Operation(Said::Tell { id: id(number), op: Fact::Ended(end) });
         (0..self.replicas.len()).for_each(|at| self.tells(at, tell.clone()));
     }
 
-    /// Somebody leaves its view for one that it leads, and does not wait for who is not heard.
+    /// Makes a replica leave its view for one that it leads, without unreachable replicas.
     fn begins_another_view(&mut self, leader: usize) {
         let now = self.now(leader);
         self.step(leader, |replica, out| replica.change_view(now, out));
@@ -249,7 +249,7 @@ impl Group {
     }
 }
 
-/// n1 has missed a view, and does not know; it serves a snapshot, as n2 does. Then n2 is away, and
+/// n1 has missed a view without knowing it, and serves a snapshot, as n2 does. Then n2 is away, and
 /// the next view is merged from the other two.
 #[test]
 fn nobody_writes_below_a_snapshot_that_was_served_in_an_older_view() {
@@ -277,9 +277,9 @@ fn nobody_writes_below_a_snapshot_that_was_served_in_an_older_view() {
     }
 }
 
-/// n1 and n2 have said yes to a transaction. n3, without that, serves a snapshot above it; n2
-/// begins a view with n3's word, which rejects it, serves the same snapshot, and is away. The next
-/// view has what n1 has: the transaction. So answers to a snapshot are of one view, or do not count
+/// n1 and n2 have voted yes on a transaction. n3, which has not seen it, serves a snapshot above
+/// it. n2 begins a view with n3's record, which rejects the transaction, serves the same snapshot,
+/// and is away. The next view has what n1 has: the transaction. So only answers of one view count
 /// together (`systems/tapir/client.rs`).
 #[test]
 fn a_view_that_is_bypassed_has_served_a_snapshot_without_what_commits_below_it() {
@@ -314,9 +314,9 @@ fn a_view_that_is_bypassed_has_served_a_snapshot_without_what_commits_below_it()
     assert_eq!((group.vote(0, 1), group.vote(2, 1)), (Some(Vote::Ok), Some(Vote::Ok)));
 }
 
-/// n2 serves a snapshot and says so to a view that begins there alone, and is bypassed. In the next
-/// one it serves another snapshot that the lost fact would have covered, as n1 does; then n1 is
-/// away, and n3 has said yes below it.
+/// n2 serves a snapshot and notes it in a view that begins there alone and is bypassed. In the next
+/// view it serves another snapshot that the lost note would have covered, as n1 does. Then n1 is
+/// away, and n3 has voted yes below the snapshot.
 #[test]
 fn what_was_said_of_snapshots_in_a_view_that_was_bypassed_is_said_again() {
     let look = |number, nanos| {
@@ -343,7 +343,8 @@ fn what_was_said_of_snapshots_in_a_view_that_was_bypassed_is_said_again() {
 }
 
 impl Group {
-    /// Nobody has committed, at one replica, where another one has settled without that.
+    /// True unless one replica has the commit while another one has settled its timestamp without
+    /// it.
     fn is_settled_what_is_settled(&self, number: u64, at: Timestamp) -> bool {
         let settled = self.replicas.iter().any(|(replica, _)| replica.settled() >= at);
         let said_yes =
@@ -352,7 +353,7 @@ impl Group {
     }
 }
 
-/// n2 leads the next view: it sees to it that what is over is forgotten. n1 would, if it did not.
+/// n2 leads the next view, so it starts the view change that forgets. n1 would if n2 did not.
 #[test]
 fn somebody_sees_to_it_that_what_is_over_is_forgotten_and_then_nobody_speaks() {
     let mut group = Group::of(3);
@@ -363,14 +364,18 @@ fn somebody_sees_to_it_that_what_is_over_is_forgotten_and_then_nobody_speaks() {
         (0..3).for_each(|at| group.tells(at, Message::Operation(tells.clone())));
     }
     group.fires(0, Timer::Over);
-    assert_eq!(group.replicas[0].0.operations().view(), View::of(0), "it waits for who is first");
+    assert_eq!(
+        group.replicas[0].0.operations().view(),
+        View::of(0),
+        "it waits for the replica that leads first"
+    );
     group.fires(1, Timer::Over);
     for round in 1..=2 {
         for at in 0..3 {
             assert_eq!(group.replicas[at].0.operations().began(), View::of(round));
             group.step(at, |replica, out| replica.stored(View::of(round), 0, out));
         }
-        // What one has closed is forgotten with whatever view begins next.
+        // What one replica has closed is forgotten with the next view.
         group.begins_another_view((round as usize + 1) % 3);
     }
     for at in 0..3 {
@@ -383,8 +388,8 @@ fn somebody_sees_to_it_that_what_is_over_is_forgotten_and_then_nobody_speaks() {
     assert!(group.armed.iter().all(|timers| !timers.contains(&Timer::Over)));
 }
 
-/// n2 merges what n1 and n2 have, and nobody hears that the view has begun; the next one is merged
-/// from n1 and n3, who has said yes to somebody.
+/// n2 merges the records of n1 and n2, and no other replica learns that the view has begun. The
+/// next one is merged from n1 and n3, which has voted yes on a transaction.
 #[test]
 fn what_is_closed_is_not_settled_by_a_view_that_may_be_bypassed() {
     let mut group = Group::of(3);
@@ -399,13 +404,13 @@ fn what_is_closed_is_not_settled_by_a_view_that_may_be_bypassed() {
     group.heard[2] = true;
     group.fires(0, Timer::Operations(Waits::View));
     group.fires(2, Timer::Operations(Waits::Gather));
-    assert_eq!(group.vote(2, 1), Some(Vote::Ok), "nobody else has heard of what is closed");
+    assert_eq!(group.vote(2, 1), Some(Vote::Ok), "no other replica knows the closed timestamp");
     assert!(group.is_settled_what_is_settled(1, early.at));
 }
 
-/// n3 alone has heard that a transaction has committed, and settles it with a view that is
-/// bypassed: the others have it as prepared, and hear of it from n3 as soon as that has taken up
-/// their view.
+/// Only n3 knows that a transaction has committed, and settles it in a view that is bypassed. The
+/// other replicas have it as prepared, and learn of the commit from n3 once that has joined their
+/// view.
 #[test]
 fn what_only_a_view_that_was_bypassed_has_heard_of_is_told_again() {
     let mut group = Group::of(3);
@@ -431,15 +436,14 @@ fn what_only_a_view_that_was_bypassed_has_heard_of_is_told_again() {
     group.fires(2, Timer::Operations(Waits::Repeat));
     let whole = [0, 2].map(|at| group.replicas[at].0.operations().began());
     assert_eq!(whole[0], whole[1]);
-    // What n3 has for good of the other view says nothing of this one, and counts neither now nor
-    // later.
+    // The state that n3 has durably of the other view says nothing of this one, and never counts.
     let stored = |group: &Group| group.replicas[2].0.operations().has_stored();
     assert_eq!(stored(&group), View::default());
     group.step(2, |replica, out| replica.stored(bypassed, 0, out));
     assert_eq!(stored(&group), View::default());
     group.step(2, |replica, out| replica.stored(whole[1], 0, out));
     assert_eq!(stored(&group), whole[1]);
-    // Somebody recovers it, and n3 does not say that it never was prepared.
+    // A recovery of it does not get the answer from n3 that it was never prepared.
     let (transaction, through) = (early.transaction, early.at);
     for number in [3, 4] {
         let op = Op::Consensus(Question::Resolve { transaction, through });
@@ -455,8 +459,8 @@ fn what_only_a_view_that_was_bypassed_has_heard_of_is_told_again() {
     assert_eq!([0, 1, 2].map(|at| has(&group, at)), [true; 3]);
 }
 
-/// All know what is closed. n3 settles it with a view of which nobody hears; the next one is merged
-/// from n2 and n1, to whom somebody has proposed too late.
+/// All replicas know the closed timestamp. n3 settles it in a view that no other one learns of. The
+/// next view is merged from n2 and n1, which have received a late proposal.
 #[test]
 fn where_it_is_closed_nobody_is_said_yes_to() {
     let mut group = Group::of(3);
@@ -475,8 +479,8 @@ fn where_it_is_closed_nobody_is_said_yes_to() {
     assert!(group.is_settled_what_is_settled(1, late.at));
 }
 
-/// n1 and n3 have said yes, so its client has decided; but a view begins with another result, and
-/// another one has forgotten that. (A random world of three replicas, seed 1491 of that day.)
+/// n1 and n3 have voted yes, so the client has decided. But a view begins with another result, and
+/// another view has forgotten that. (A random world of three replicas, seed 1491 of that day.)
 #[test]
 fn what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten() {
     let mut group = Group::of(3);
@@ -500,8 +504,8 @@ fn what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten(
     assert_eq!(group.vote(0, 1), None);
 }
 
-/// Facts of the far future, facts that a replica says to itself only, questions about it, answers
-/// to other questions.
+/// Operations of the far future, operations that only a replica itself adds, questions about them,
+/// and results of another kind of operation.
 #[test]
 fn what_nobody_can_have_meant_is_dropped() {
     let mut group = Group::of(3);
@@ -533,8 +537,8 @@ fn what_nobody_can_have_meant_is_dropped() {
     }
 }
 
-/// What is in no record any more, whoever takes over reads at the others, page by page; before that
-/// it serves nothing, and has nothing for good.
+/// A new replica copies what no record contains any more from the others, page by page. Before that
+/// it serves nothing, and has nothing durably.
 #[test]
 fn who_takes_over_copies_what_is_settled() {
     let mut group = Group::of(3);
@@ -570,8 +574,8 @@ fn who_takes_over_copies_what_is_settled() {
     group.step(3, |replica, out| replica.stored(replica.operations().began(), 0, out));
     assert!(!group.replicas[3].0.is_copying());
     assert_eq!(group.stores[3].keys().cloned().collect::<Vec<_>>(), ["a", "b", "c"].map(Key::from));
-    // A session that takes the former ones for all is served by none of the new ones, but what is
-    // settled.
+    // A session that knows only the former replicas is served by none of the new ones, except
+    // settled state.
     let look = |at| Message::Look {
         id: id(9),
         at,
@@ -586,8 +590,8 @@ fn who_takes_over_copies_what_is_settled() {
     assert_eq!(group.served, 1);
 }
 
-/// By its name a commit is told to whoever has it prepared, and is kept as a whole; others do as if
-/// they had not heard of it.
+/// A replica that has a commit prepared accepts it by its name, and keeps it as a whole. Others
+/// ignore it.
 #[test]
 fn a_commit_that_is_told_by_its_name_is_what_is_prepared() {
     let mut group = Group::of(3);
@@ -623,13 +627,13 @@ fn a_client_that_tells_two_results_stops_nobody() {
 }
 
 impl Group {
-    /// What is held at one replica since now is due, if that is after so long.
+    /// Lets time pass at one replica, so that what it holds since then is due.
     fn passes(&mut self, at: usize, ns: u64) {
         let then = Reading::at(NOW + ns, Interval::around(NOW + ns, 1));
         self.step(at, |replica, out| replica.on_timer(then, Timer::Earlier, out));
     }
 
-    /// Two write the same key, and the later one comes first.
+    /// Sends two proposals that write the same key, the later timestamp first.
     fn come_out_of_order(wait_ns: u64) -> Group {
         let mut group = Group::of(3);
         group.step(0, |replica, _| replica.wait(wait_ns));
@@ -647,7 +651,7 @@ impl Group {
     }
 }
 
-/// §6.6: without a wait the earlier one, which comes later, is refused.
+/// §6.6: without a delay the earlier one, which arrives later, is refused.
 #[test]
 fn proposals_that_wait_are_looked_at_in_the_order_of_their_timestamps() {
     let at_once = Group::come_out_of_order(0);
@@ -663,8 +667,8 @@ fn proposals_that_wait_are_looked_at_in_the_order_of_their_timestamps() {
     assert_eq!(group.answers.len(), 2);
 }
 
-/// n1 waits since a moment ago; what had come before does not, nor does what it is told or has
-/// answered.
+/// n1 has just begun to delay proposals. Earlier arrivals, outcomes, and repetitions of answered
+/// proposals are not delayed.
 #[test]
 fn nothing_waits_but_what_is_proposed_anew() {
     let mut group = Group::of(3);
@@ -699,7 +703,8 @@ fn nothing_waits_but_what_is_proposed_anew() {
     assert_eq!(group.answered(0, 4), Some(Vote::Ok));
 }
 
-/// What is held is gone with whoever held it, as on the wire; who has proposed it asks again.
+/// Held proposals are lost when the replica leaves its view, like messages. Their clients repeat
+/// them.
 #[test]
 fn a_view_begins_without_what_waits() {
     let mut group = Group::come_out_of_order(5);
@@ -710,8 +715,9 @@ fn a_view_begins_without_what_waits() {
     assert!(votes.iter().all(Option::is_some), "it is asked in the next view: {votes:?}");
 }
 
-/// n1's clock is ahead by an hour: it serves a snapshot an hour ahead, and closes the past an hour
-/// ahead. Once views have begun with that, the others go on writing by their own clocks.
+/// n1's clock is an hour ahead: it serves a snapshot an hour ahead, and closes timestamps an hour
+/// ahead. Once views have begun with that, the other replicas continue to write by their own
+/// clocks.
 #[test]
 fn a_clock_that_is_ahead_by_an_hour_keeps_nobody_from_writing() {
     const HOUR: u64 = 3_600_000_000_000;

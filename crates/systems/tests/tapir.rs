@@ -1,10 +1,11 @@
-//! TAPIR whole, in small random worlds: sessions on nodes whose clocks differ, shards whose
-//! replicas crash between a write and its sync, messages that are lost, repeated and late, views
-//! that change, nodes that die in the middle of a commit.
+//! TAPIR end to end, in small random worlds: sessions on nodes whose clocks differ, shards whose
+//! replicas crash between a write and its sync, messages that are lost, repeated and late, view
+//! changes, and nodes that fail in the middle of a commit.
 //!
-//! Judged: every transaction that committed has read what stood at its timestamp, in all shards or
-//! in none; what a session was told is so; where real time counts, who was told before another
-//! began is before it; whoever is left behind is recovered, and in the end nobody is prepared.
+//! The judge checks that every committed transaction has read the state at its timestamp, in all
+//! shards or in none; that sessions were told true outcomes; that real time holds where the
+//! protocol promises it; that abandoned transactions are recovered; and that no transaction is
+//! prepared in the end.
 
 mod world;
 

@@ -1,9 +1,9 @@
-//! TAPIR whole, by golden transcripts: what sessions and replicas say to each other, and what users
-//! are told.
+//! Golden transcripts of TAPIR end to end: the messages between sessions and replicas, and the
+//! answers to users.
 //!
-//! There are two shards, of the keys before `n` and of the others, with a replica at each node.
-//! Nothing is drawn but how long those rest who met: messages arrive when the script delivers them,
-//! or while time passes; disks are synced at once.
+//! There are two shards, of the keys before `n` and of the rest, with a replica on each node. Only
+//! the backoff after conflicts is random. Messages arrive when the script delivers them, or while
+//! time passes; disks are synced at once.
 
 #[allow(dead_code, reason = "random worlds ask more of it")]
 #[path = "world/desk.rs"]
@@ -38,7 +38,7 @@ const MS: u64 = 1_000_000;
 const BEGINNING: u64 = 1_000_000 * MS;
 const KEYS: u8 = 26;
 const SHARDS: usize = 2;
-/// Clocks are as sure as this.
+/// The clock uncertainty.
 const HALF_WIDTH: u64 = 5 * MS;
 
 #[derive(Default)]
@@ -52,13 +52,13 @@ struct Home {
 #[derive(Default)]
 struct Node {
     life: u32,
-    /// Its clock is so far from true time.
+    /// The offset of its clock from true time.
     skew: i64,
     desk: Option<Arc<Desk>>,
     gateway: Option<Arc<Gateway<Desk>>>,
 }
 
-/// Whatever goes on at a node until it is over.
+/// A task of a node, until it ends.
 struct Task {
     node: usize,
     name: String,
@@ -73,18 +73,18 @@ struct World {
     homes: Vec<Home>,
     shared: Arc<Mutex<Shared>>,
     tasks: Vec<Task>,
-    /// Sessions that have read, and wait to commit.
+    /// Sessions that have read and wait to commit.
     gates: BTreeMap<String, oneshot::Sender<()>>,
     alarms: BTreeMap<(u64, u64), (usize, u32, Waits)>,
     counter: u64,
     wire: VecDeque<(Address, Address, Message)>,
-    /// Sessions of these nodes hear nothing for now, and what they would have heard.
+    /// Nodes whose sessions receive nothing for now, with the messages that are held back.
     held: BTreeSet<usize>,
     kept: Vec<(Address, Address, Message)>,
-    /// What goes to these places or leaves them is lost.
+    /// Messages from and to these places are lost.
     cut: BTreeSet<String>,
     names: Arc<Mutex<Names>>,
-    /// What sessions have to say.
+    /// The lines of sessions.
     told: Arc<Mutex<Vec<String>>>,
     said: String,
 }
@@ -126,7 +126,7 @@ impl World {
         replica_of(ShardId((home / self.nodes.len()) as u32), node(home % self.nodes.len()))
     }
 
-    /// A node begins a life with what is on its disk.
+    /// Starts a node with what is on its disk.
     fn boot(&mut self, at: usize) {
         self.nodes[at].life += 1;
         let life = self.nodes[at].life;
@@ -223,7 +223,7 @@ impl World {
             self.cut.contains(&whole)
                 || is_replica && [shard, place(address)].iter().any(|name| self.cut.contains(name))
         };
-        // What stays in a node is lost only where its shard is cut off.
+        // A message within a node is lost only where its shard is cut off.
         let stays = from.node == to.node && !self.cut.contains(&format!("s{}", to.shard.0 + 1));
         let lost = if !stays && (cut(from) || cut(to)) { " (lost)" } else { "" };
         let what = self.names.lock().message(&message);
@@ -233,7 +233,7 @@ impl World {
         }
     }
 
-    /// Tasks go on as far as they can, and what they ask for is done.
+    /// Runs tasks as far as they can go, and carries out their requests.
     fn go_on(&mut self) {
         loop {
             let (before, said) = (self.tasks.len(), self.said.len());
@@ -305,7 +305,7 @@ impl World {
         Err("they never stop talking".into())
     }
 
-    /// Time passes, timers and alarms on the way; messages take none.
+    /// Lets time pass, with timers and alarms on the way; messages take no time.
     fn pass(&mut self, nanos: u64) -> Result<(), String> {
         let end = self.now + nanos;
         self.deliver()?;
@@ -342,7 +342,7 @@ impl World {
         Ok(())
     }
 
-    /// A session reads some keys, and when it is told to commits with what it writes.
+    /// Starts a session that reads some keys, and commits with its writes on the script's command.
     fn begin(
         &mut self,
         name: &str,
@@ -390,7 +390,7 @@ impl World {
         Ok(())
     }
 
-    /// Whoever is prepared at a node's replicas is recovered there.
+    /// Recovers the transactions that are prepared at a node's replicas.
     fn recover(&mut self, at: usize) -> Result<(), String> {
         let now = self.reading(at);
         let mut found = BTreeMap::new();
@@ -496,14 +496,14 @@ impl World {
             ["pass", ms] => self.pass(ms.parse::<u64>().map_err(|_| "how long?")? * MS)?,
             ["cut", places @ ..] => self.cut.extend(places.iter().map(|place| (*place).to_owned())),
             ["heal"] => self.cut.clear(),
-            // Its sessions hear nothing until it is let go on.
+            // Its sessions receive nothing until they are released.
             ["hold", who] => drop(self.held.insert(node(who)?)),
             ["release", who] => {
                 self.held.remove(&node(who)?);
                 self.wire.extend(std::mem::take(&mut self.kept));
                 self.deliver()?;
             }
-            // A session goes away in the middle of whatever it does.
+            // Drops a session in the middle of its work.
             ["leave", name] => self.tasks.retain(|task| task.name != *name),
             ["crash", who] => {
                 let at = node(who)?;

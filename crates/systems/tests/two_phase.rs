@@ -1,5 +1,5 @@
-//! Two-phase commit between two groups of one member each, message by message: what is said can be
-//! looked at, lost, and said late.
+//! Two-phase commit between two groups of one member each, message by message: messages can be
+//! inspected, lost and delayed.
 
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::plant;
@@ -22,7 +22,7 @@ const MS: u64 = 1_000_000;
 const EPSILON: u64 = 4 * MS;
 const BEGINNING: u64 = 1_000_000 * MS;
 
-/// The group of one shard. Both are at one node.
+/// The group of one shard. Both groups are on one node.
 struct Group {
     shard: ShardId,
     replica: Replica,
@@ -32,12 +32,12 @@ struct Group {
     rows: BTreeMap<Key, Value>,
     applied: (Index, Term),
     newest: Timestamp,
-    /// What was installed that clients have written: when, and which keys.
+    /// The installed client writes: timestamps and keys.
     installed: Vec<(Timestamp, Vec<String>)>,
-    /// Its disk does not answer; what was written is on it when it does.
+    /// True if its disk does not answer. Records are durable when it does.
     stalled: bool,
     written: Option<Position>,
-    /// Whether a reader of this shard alone may read the newest commit without asking.
+    /// True if a single-shard read may read the newest commit without asking.
     quiet: bool,
 }
 
@@ -90,13 +90,13 @@ impl Group {
 struct World {
     groups: [Group; 2],
     now: u64,
-    /// What leaders have said to each other and nobody has heard yet.
+    /// The messages between leaders that are not delivered yet.
     between: VecDeque<(ShardId, ShardId, Between)>,
-    /// What the client's transactions are planned for.
+    /// The schema versions that the client's transactions are planned for.
     planned: Vec<SchemaVersion>,
-    /// How it asks where it has locked nothing.
+    /// The one-shot field of its requests, for shards where it has locked nothing.
     blind: Option<Blind>,
-    /// What the client heard.
+    /// The replies that the client received.
     heard: Vec<(ShardId, Reply)>,
 }
 
@@ -115,7 +115,7 @@ impl World {
             blind: None,
             heard: Vec::new(),
         };
-        (0..2).for_each(|shard| world.step(shard, |_, _, _| {})); // What their births asked for.
+        (0..2).for_each(|shard| world.step(shard, |_, _, _| {})); // Performs their first effects.
         world.pass(20 * MS);
         assert!(world.groups.iter().all(|group| group.replica.is_serving()));
         world
@@ -125,7 +125,7 @@ impl World {
         Reading::at(self.now, Interval::around(self.now, EPSILON))
     }
 
-    /// The leader's node of a shard ends, and comes back with what its disk has.
+    /// Restarts a shard's leader with what its disk has.
     fn restart(&mut self, shard: u32) {
         let (now, group) = (self.reading(), &mut self.groups[shard as usize]);
         let (disk, rows) = (std::mem::take(&mut group.disk), BTreeMap::new());
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// Lets time pass, timers firing on the way.
+    /// Lets time pass, and fires timers on the way.
     fn pass(&mut self, nanos: u64) {
         let end = self.now + nanos;
         loop {
@@ -217,7 +217,7 @@ impl World {
         self.now = end;
     }
 
-    /// Everything that leaders say to each other is heard, and what comes of it.
+    /// Delivers all messages between leaders, and those that follow from them.
     fn talk(&mut self) {
         for _ in 0..20 {
             while let Some((from, to, between)) = self.between.pop_front() {
@@ -229,7 +229,7 @@ impl World {
         }
     }
 
-    /// What leaders have said to each other is heard.
+    /// Delivers the messages between leaders that are there now.
     fn hear(&mut self) {
         for (from, to, between) in std::mem::take(&mut self.between) {
             self.step(to.0, |replica, now, out| {
@@ -289,7 +289,7 @@ impl World {
         })
     }
 
-    /// What became of a client's transaction, as far as it was told.
+    /// Returns the outcome of a client's transaction, if it received one.
     fn outcome(&self, number: u64) -> Option<Result<Timestamp, Conflict>> {
         let _ = number;
         self.heard.iter().find_map(|(_, reply)| match reply {
@@ -299,7 +299,8 @@ impl World {
         })
     }
 
-    /// From now on the client names the leaderships that there are, and may begin for a second.
+    /// Makes later requests one-shot: they name the current terms, and may be admitted for a
+    /// second.
     fn goes_blindly(&mut self) {
         let terms = [0, 1].map(|shard: usize| self.groups[shard].replica.group().term().0);
         assert_eq!(terms[0], terms[1]);
@@ -307,7 +308,7 @@ impl World {
             Some(Blind { term: terms[0], by: self.reading().interval.latest + 1_000 * MS });
     }
 
-    /// One group is asked to commit.
+    /// Sends a commit to one group.
     fn put(&mut self, number: u64, key: &str) -> Vec<Reply> {
         self.ask(
             0,
@@ -382,8 +383,8 @@ fn both_groups_install_at_one_timestamp_above_the_vote_and_after_commit_wait() {
     );
 }
 
-/// Trap A.5-8: without the shared lock in the record, the new leader would let a writer pass that
-/// the commit has to come before.
+/// Trap A.5-8: without the shared lock in the record, the new leader would admit a writer that must
+/// come after the commit.
 #[test]
 fn a_new_leader_takes_up_the_locks_of_what_is_prepared_the_shared_ones_too() {
     let mut world = World::new();
@@ -409,7 +410,7 @@ fn a_new_leader_takes_up_the_locks_of_what_is_prepared_the_shared_ones_too() {
     );
 }
 
-/// Random worlds meet it once in thousands.
+/// Random worlds reach it once in thousands of runs.
 #[test]
 fn a_prepare_record_without_the_locks_of_what_was_read_is_noticed() {
     let broken = std::thread::spawn(|| {
@@ -419,7 +420,7 @@ fn a_prepare_record_without_the_locks_of_what_was_read_is_noticed() {
     assert!(broken.join().is_err());
 }
 
-/// Trap A.5-11: a coordinator that knows nothing of a transaction can never commit it, and says so.
+/// Trap A.5-11: a coordinator that does not know a transaction can never commit it, and says so.
 #[test]
 fn a_coordinator_that_has_forgotten_aborts_and_a_late_commit_finds_that() {
     let mut world = World::new();
@@ -435,8 +436,8 @@ fn a_coordinator_that_has_forgotten_aborts_and_a_late_commit_finds_that() {
     assert!(matches!(world.commit(1, here, &["a"])[..], [Reply::Aborted { .. }]));
 }
 
-/// Trap A.5-12: a decision in the log is told by whoever leads next, until the participant has it
-/// in its own.
+/// Trap A.5-12: the next leader repeats a decision in the log until the participant has it in its
+/// own.
 #[test]
 fn a_decision_outlives_its_coordinator() {
     let mut world = World::new();
@@ -480,7 +481,7 @@ fn an_older_transaction_has_a_prepared_one_aborted_while_a_vote_is_outstanding()
     assert_eq!(world.groups[1].installed, []);
 }
 
-/// Random worlds meet it once in a hundred.
+/// Random worlds reach it once in a hundred runs.
 #[test]
 fn that_a_prepared_transaction_is_not_wounded_is_noticed() {
     let broken = std::thread::spawn(|| {
@@ -504,7 +505,7 @@ fn a_shard_that_was_only_read_votes_with_a_bound_and_logs_no_record() {
         panic!("it votes: {:?}", world.between)
     };
     assert_eq!(world.groups[1].replica.unresolved(), 0);
-    // The vote comes when its bound has passed: too late.
+    // The vote arrives when its bound has passed: too late.
     world.pass(3_000 * MS);
     assert!(world.reading().interval.after(below.nanos));
     let said = world.read(1, 2, "z", Lock::Exclusive);
@@ -512,7 +513,7 @@ fn a_shard_that_was_only_read_votes_with_a_bound_and_logs_no_record() {
     world.commit(1, here, &["a"]);
     world.talk();
     assert_eq!(world.outcome(1), Some(Err(Conflict::Late)));
-    // Whoever writes there now is above the bound, and so is a later leader.
+    // A later writer there is above the bound, and so is a later leader.
     world.restart(1);
     let footing = world.read(1, 3, "z", Lock::Exclusive);
     world.ask(
@@ -556,8 +557,8 @@ fn a_shard_that_was_only_read_promises_for_as_long_as_its_coordinator_waits() {
     );
 }
 
-/// An older transaction waits for one that has only read, and has voted: its coordinator aborts it,
-/// as if it was prepared.
+/// An older transaction waits for one that has only read, and has voted: the coordinator aborts
+/// that one, as if it was prepared.
 #[test]
 fn an_older_transaction_does_not_wait_for_the_promise_of_a_shard_that_was_only_read() {
     let mut world = World::new();
@@ -572,7 +573,7 @@ fn an_older_transaction_does_not_wait_for_the_promise_of_a_shard_that_was_only_r
 }
 
 impl World {
-    /// What a leader says to another one's question or statement.
+    /// Returns a leader's answers to another leader's message.
     fn answers(&mut self, shard: u32, between: Between) -> Vec<Between> {
         self.between.clear();
         self.step(shard, |replica, now, out| {
@@ -582,8 +583,8 @@ impl World {
     }
 }
 
-/// A leader that was deposed, and whose clock says otherwise, is asked about a transaction that its
-/// successor may commit. It must not say that it is aborted.
+/// A leader was replaced and does not know it, because of its clock. It is asked about a
+/// transaction that its successor may commit, and must not say that it is aborted.
 #[test]
 fn only_the_leadership_that_decides_and_later_ones_say_that_a_transaction_is_aborted() {
     let mut world = World::new();
@@ -602,17 +603,17 @@ fn only_the_leadership_that_decides_and_later_ones_say_that_a_transaction_is_abo
     let aborted = [Between::Decided { transaction, at: None, voted_in: 3 }];
     assert_eq!(world.answers(0, asks(term)), aborted);
     assert_eq!(world.answers(0, asks(term - 1)), aborted);
-    // Nor where an echo of its first question has begun: when that is wounded, nobody hears that
-    // the transaction is aborted.
+    // Nor where a late copy of the first request was admitted: when that is wounded, no participant
+    // learns that the transaction is aborted.
     world.read(0, 1, "a", Lock::Exclusive);
     assert_eq!(world.answers(0, asks(term + 1)), []);
     let why = Conflict::LeaderChanged;
     assert_eq!(world.answers(0, Between::Wound { transaction, why }), []);
 }
 
-/// A leader that was deposed is told of a decision about what its successor has prepared. If it
-/// said that this has ended, the coordinator would forget, and the successor be told later that the
-/// transaction was aborted: half of what was acknowledged would be lost.
+/// A leader that was replaced receives a decision about a transaction that its successor has
+/// prepared. If it confirmed the end, the coordinator would forget, and the successor would be told
+/// later that the transaction was aborted: half of an acknowledged commit would be lost.
 #[test]
 fn only_the_leadership_that_voted_and_later_ones_say_that_a_transaction_has_ended() {
     let mut world = World::new();
@@ -626,7 +627,8 @@ fn only_the_leadership_that_voted_and_later_ones_say_that_a_transaction_has_ende
     );
 }
 
-/// Random worlds meet these once in thousands: a leader has to be deposed and not know it.
+/// Random worlds reach these once in thousands of runs: a leader must be replaced without knowing
+/// it.
 #[test]
 fn that_a_deposed_leader_answers_or_a_promise_is_not_renewed_is_noticed() {
     let aborted: fn() =
@@ -648,7 +650,8 @@ fn that_a_deposed_leader_answers_or_a_promise_is_not_renewed_is_noticed() {
     }
 }
 
-/// §4.1.3: what is prepared holds back a snapshot above it, of the keys that it writes (§4.2.4).
+/// §4.1.3: a prepared transaction holds back a snapshot above it, of the keys that it writes
+/// (§4.2.4).
 #[test]
 fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
     let mut world = World::new();
@@ -677,9 +680,9 @@ fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
     assert_eq!(rows(&world), 2);
 }
 
-/// §4.2.2, §4.2.4: what is prepared holds back a reader of the present only where it writes, and an
-/// outcome that is installed is waited for until it may be shown: it may have been acknowledged
-/// already.
+/// §4.2.2, §4.2.4: a prepared transaction holds back a reader of the present only where it writes.
+/// The reader waits for an installed outcome until it is visible, because it may have been
+/// acknowledged.
 #[test]
 fn the_newest_commit_of_a_key_is_found_whatever_happens_to_others() {
     let mut world = World::new();
@@ -695,11 +698,11 @@ fn the_newest_commit_of_a_key_is_found_whatever_happens_to_others() {
     let there = world.read(1, 1, "z", Lock::Exclusive);
     world.prepare(1, there, &["z"]);
     world.pass(20 * MS);
-    assert!(shown(world.ask(1, 2, 1, None, newest("x"))).is_some(), "x is nobody's");
+    assert!(shown(world.ask(1, 2, 1, None, newest("x"))).is_some(), "x is not being written");
     assert_eq!(shown(world.ask(1, 3, 1, None, newest("z"))), None, "z may be written");
     world.ask(1, 3, 2, None, Ask::Withdraw);
-    // Another key is in commit wait, when the coordinator says that the first was committed above
-    // it. Its clock is ahead, and so it has said that to others, too.
+    // Another key is in commit wait when the coordinator says that the first was committed above
+    // it. The coordinator's clock is ahead, so it has told that to other shards, too.
     assert_eq!(world.write(4, "y"), [], "in commit wait");
     let decided = Timestamp { nanos: world.now + EPSILON + MS, ..Timestamp::ZERO };
     let (transaction, voted_in) = (transaction(1), world.term(1));
@@ -709,7 +712,7 @@ fn the_newest_commit_of_a_key_is_found_whatever_happens_to_others() {
     });
     assert_eq!(world.groups[1].installed.last(), Some(&(decided, vec!["z".to_owned()])));
     let x = shown(world.ask(1, 5, 1, None, newest("x")));
-    assert!(x.is_some_and(|at| at < decided), "x is nobody's still: {x:?}");
+    assert!(x.is_some_and(|at| at < decided), "x is still not being written: {x:?}");
     let asked = world.heard.len();
     assert_eq!(shown(world.ask(1, 6, 1, None, newest("z"))), None, "it waits for what lies below");
     let said =
@@ -721,8 +724,8 @@ fn the_newest_commit_of_a_key_is_found_whatever_happens_to_others() {
 /// §4.2.2 as printed is not strictly serializable where a database has several shards. Shard 1
 /// replicates W slowly, below the present. S reads in both shards, below B in shard 0 and above W
 /// in shard 1, where it waits. B is acknowledged, and R begins, which reads in shard 1 alone. The
-/// newest commit that was acknowledged there is older than W: then R < W < S < B, and B had ended
-/// when R began.
+/// newest acknowledged commit there is older than W: then R < W < S < B, and B had ended when R
+/// began.
 #[test]
 fn a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_above() {
     let mut world = World::new();
@@ -756,10 +759,10 @@ fn a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_abo
         _ => None,
     });
     assert!(b > s, "B has ended");
-    // R, and what it need not wait for.
+    // R, and a read that need not wait.
     let asked = world.heard.len();
     let other = world.ask(1, 5, 1, None, snapshot("x", None));
-    assert!(other.iter().any(|said| matches!(said, Reply::Rows { .. })), "nobody writes x");
+    assert!(other.iter().any(|said| matches!(said, Reply::Rows { .. })), "x is not being written");
     let asked_last =
         world.ask(1, 6, 1, None, Ask::LastTs { range: KeyRange::point(Key::from("w")) });
     let asked_now = world.heard.len();
@@ -780,7 +783,7 @@ fn a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_abo
     assert!(world.groups[1].quiet);
 }
 
-/// Random worlds hardly meet the second: an outcome is above what is visible only for a moment.
+/// Random worlds hardly reach the second: an outcome is above what is visible only for a moment.
 #[test]
 fn that_the_newest_commit_of_a_key_is_not_looked_for_is_noticed() {
     let script: fn() = the_newest_commit_of_a_key_is_found_whatever_happens_to_others;
@@ -799,8 +802,8 @@ fn that_the_newest_commit_of_a_key_is_not_looked_for_is_noticed() {
     }
 }
 
-/// A transaction stays prepared, because its coordinator does not answer: a split does not hold
-/// back for ever what begins meanwhile.
+/// A transaction stays prepared because its coordinator does not answer: a split does not hold new
+/// transactions back for ever.
 #[test]
 fn a_split_is_given_up_because_of_what_is_prepared() {
     let mut world = World::new();
@@ -820,14 +823,14 @@ fn a_split_is_given_up_because_of_what_is_prepared() {
     );
 }
 
-/// The table of these tests: its keys are shard 1's.
+/// The table of these tests: its keys are in shard 1.
 const TABLE: u32 = 7;
 
 fn planned(version: u64) -> Vec<SchemaVersion> {
     vec![SchemaVersion { table: TABLE, version }]
 }
 
-/// From a timestamp on the table's version is 2.
+/// Makes the schema change to version 2, from a timestamp on.
 fn change(from: u64) -> Option<SchemaChange> {
     let keys = KeyRange { start: "n".into(), end: Some("y".into()) };
     let from = Timestamp { nanos: from, ..Timestamp::ZERO };
@@ -835,7 +838,7 @@ fn change(from: u64) -> Option<SchemaChange> {
 }
 
 impl World {
-    /// A transaction changes the table's schema in shard 1, of which it writes in shard 0.
+    /// Changes the table's schema in shard 1 by a transaction that writes in shard 0.
     fn change_schema(&mut self, number: u64, from: u64) {
         let (here, there) =
             (self.read(0, number, "c", Lock::Exclusive), self.read(1, number, "n", Lock::Shared));
@@ -870,7 +873,7 @@ impl World {
     }
 }
 
-/// §4.2.3, from both sides of its timestamp.
+/// §4.2.3, from both sides of the change's timestamp.
 #[test]
 fn a_schema_change_stops_nobody_below_its_timestamp_and_holds_above_it() {
     let mut world = World::new();
@@ -880,12 +883,12 @@ fn a_schema_change_stops_nobody_below_its_timestamp_and_holds_above_it() {
     world.hear();
     world.pass(50 * MS);
     assert_eq!(world.outcomes(0), [], "registered, and not yet due");
-    // Below: as if there were no change.
+    // Below the timestamp, as if there were no change.
     world.write(2, "p");
     world.pass(20 * MS);
     let below = world.outcomes(1)[0].clone().expect("committed");
     assert!(below.nanos < from);
-    // At its time, before it is decided: who reads waits, who would commit is refused.
+    // At its time, before it is decided, reads wait and commits are refused.
     let footing = world.read(1, 3, "q", Lock::Exclusive);
     world.now = from + MS; // No timer has fired.
     let commit = Ask::Commit { writes: writes(&["q"]), participants: Vec::new(), schema: None };
@@ -893,7 +896,7 @@ fn a_schema_change_stops_nobody_below_its_timestamp_and_holds_above_it() {
     assert_eq!(world.outcomes(1)[1..], [Err(Conflict::SchemaChanged { table: TABLE })]);
     assert_eq!(world.read(1, 4, "r", Lock::Shared), None, "it waits");
     world.planned = planned(2);
-    assert_eq!(world.read(1, 5, "r", Lock::Shared), None, "so does who knows the new version");
+    assert_eq!(world.read(1, 5, "r", Lock::Shared), None, "so does a plan for the new version");
     // It is decided, and holds.
     world.pass(20 * MS);
     world.talk();
@@ -907,15 +910,15 @@ fn a_schema_change_stops_nobody_below_its_timestamp_and_holds_above_it() {
     world.write(6, "s");
     world.pass(20 * MS);
     assert!(world.outcomes(1)[3].clone().expect("committed") > at);
-    // A later leader knows.
+    // A later leader knows the version.
     world.restart(1);
     world.planned = planned(1);
     assert_eq!(world.read(1, 7, "s", Lock::Shared), None);
     assert_eq!(world.outcomes(1)[4..], [Err(Conflict::SchemaChanged { table: TABLE })]);
 }
 
-/// Second part of traps, 13: who prepared before a change was registered may commit above its
-/// timestamp.
+/// Second part of traps, 13: a transaction that prepared before a change was registered may commit
+/// above its timestamp.
 #[test]
 fn a_schema_change_registers_when_those_who_have_voted_have_ended() {
     let mut world = World::new();
@@ -927,7 +930,7 @@ fn a_schema_change_registers_when_those_who_have_voted_have_ended() {
     let from = world.now + 300 * MS;
     world.change_schema(1, from);
     world.pass(100 * MS);
-    assert!(world.between.is_empty(), "it has not voted: who voted before it has no bound");
+    assert!(world.between.is_empty(), "it has not voted: the earlier vote has no bound");
     world.between = vote;
     world.commit(9, here, &["a"]);
     world.talk();
@@ -937,7 +940,7 @@ fn a_schema_change_registers_when_those_who_have_voted_have_ended() {
     assert!(changed.nanos >= from);
 }
 
-/// They may wait for somebody who waits for the change.
+/// The voters may wait for a transaction that waits for the change.
 #[test]
 fn a_schema_change_gives_way_to_those_who_have_voted_and_do_not_end_in_time() {
     let mut world = World::new();
@@ -948,7 +951,7 @@ fn a_schema_change_gives_way_to_those_who_have_voted_and_do_not_end_in_time() {
     let vote = std::mem::take(&mut world.between);
     world.change_schema(1, world.now + 50 * MS);
     world.pass(70 * MS);
-    assert!(world.read(1, 3, "p", Lock::Shared).is_some(), "nobody waits for it any more");
+    assert!(world.read(1, 3, "p", Lock::Shared).is_some(), "no transaction waits for it any more");
     world.talk();
     assert_eq!(world.outcomes(0), [Err(Conflict::Late)]);
     world.between = vote;
@@ -957,7 +960,7 @@ fn a_schema_change_gives_way_to_those_who_have_voted_and_do_not_end_in_time() {
     assert!(world.outcomes(0)[1].is_ok());
 }
 
-/// What is not the clock's doing lies a moment ahead.
+/// A timestamp farther ahead than clocks explain.
 #[test]
 fn a_schema_change_in_the_far_future_is_refused() {
     let mut world = World::new();
@@ -967,7 +970,7 @@ fn a_schema_change_in_the_far_future_is_refused() {
     assert!(world.write(2, "p").is_empty() && world.read(1, 3, "q", Lock::Shared).is_some());
 }
 
-/// Who votes while one is registered does so with a bound.
+/// A vote while a change is registered has a bound.
 #[test]
 fn who_votes_while_a_schema_change_is_registered_stays_below_it() {
     let mut world = World::new();
@@ -994,7 +997,7 @@ fn who_votes_while_a_schema_change_is_registered_stays_below_it() {
     assert!(matches!(ended[1], Err(Conflict::SchemaChanged { .. } | Conflict::Late)), "{ended:?}");
 }
 
-/// Random worlds hardly meet it: votes come sooner than changes.
+/// Random worlds hardly reach it: votes arrive sooner than changes.
 #[test]
 fn that_nobody_heeds_a_schema_change_is_noticed() {
     for test in [
@@ -1032,17 +1035,17 @@ fn who_asks_for_keys_that_moved_hears_whose_they_are() {
         [Reply::Moved { id: 1, to: Some(("g".into(), ShardId(5))) }]
     );
     assert!(world.read(0, 3, "a", Lock::Shared).is_some());
-    // Garbage at the door: a key that is not here, and the first one of all.
+    // Invalid requests: a key that is not in the shard, and its first key.
     let split = |at: &str| Ask::Split { at: at.into(), shard: ShardId(6) };
     assert!(matches!(world.ask(0, 4, 1, None, split("z"))[..], [Reply::Moved { .. }]));
     assert!(matches!(world.ask(0, 5, 1, None, split(""))[..], [Reply::Unknown { .. }]));
 }
 
 // ------------------------------------------------------------------------
-// where nothing was locked before
+// one-shot commits
 
-/// It names a leadership of which its gateway has heard, and is asked for again and again: by its
-/// session, and by the network.
+/// A commit names a leader term, and arrives again and again: from its session, and from the
+/// network.
 #[test]
 fn a_commit_that_was_asked_for_blindly_happens_once() {
     let mut world = World::new();
@@ -1070,7 +1073,8 @@ fn who_was_refused_or_comes_too_late_or_names_another_leadership_does_not_begin(
     let mut world = World::new();
     world.goes_blindly();
     let named = world.blind;
-    // In the way of an older one it is aborted: for good, also when nobody is in its way any more.
+    // A one-shot commit that conflicts with an older transaction is aborted for good, also after
+    // the conflict has ended.
     world.blind = None;
     assert!(world.read(0, 7, "a", Lock::Exclusive).is_some());
     world.blind = named;
@@ -1080,7 +1084,7 @@ fn who_was_refused_or_comes_too_late_or_names_another_leadership_does_not_begin(
     let said = world.put(9, "a");
     assert!(matches!(said[..], [Reply::Aborted { why: Conflict::LeaderChanged, .. }]), "{said:?}");
     world.pass(2_000 * MS);
-    assert!(matches!(world.put(9, "a")[..], [Reply::TooLate { id: 5 }]), "nobody remembers it");
+    assert!(matches!(world.put(9, "a")[..], [Reply::TooLate { id: 5 }]), "it is forgotten");
     assert!(matches!(world.put(10, "a")[..], [Reply::TooLate { id: 5 }]));
     world.goes_blindly();
     world.restart(0);
@@ -1109,8 +1113,8 @@ fn that_one_begins_as_often_as_it_is_heard_is_noticed() {
     assert!(broken.join().is_err());
 }
 
-/// A vote that is faster than the commit is not answered: were it told that there is none, the
-/// commit would count an echo of it later.
+/// A vote that arrives before the commit is not answered. If it were told that there is no commit,
+/// a late copy of the vote would count for the commit later.
 #[test]
 fn a_vote_waits_for_a_commit_that_was_asked_for_blindly_until_none_can_come() {
     let mut world = World::new();

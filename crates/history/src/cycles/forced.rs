@@ -1,4 +1,4 @@
-//! What follows for writes of which no read tells the order.
+//! Inferred order of writes that no read shows directly.
 //!
 //! ```text
 //!   R read x from W, and V wrote x, too: V comes before W, or after R.
@@ -6,24 +6,25 @@
 //!   V precedes R, in whatever way        V precedes W     (ww)
 //! ```
 //!
-//! Under snapshot isolation a way counts if no two rw follow each other on it, the rw included that
-//! the other choice would add.
+//! Under snapshot isolation a path counts if it has no two successive rw, including the rw that the
+//! other choice would add.
 //!
-//! Applied until nothing more follows (the polygraph of Papadimitriou, "The serializability of
-//! concurrent database updates", JACM 1979; Cobra, OSDI 2020, prunes with the same two rules). What
-//! remains open after that, only a search decides.
+//! The rules are applied until nothing more follows (the polygraph of Papadimitriou, "The
+//! serializability of concurrent database updates", JACM 1979; Cobra, OSDI 2020, prunes with the
+//! same two rules). Only a search decides what remains open.
 
 use super::graph::Graph;
 use super::registers::Register;
 use super::{Violation, Why};
 
-/// Above so many transactions only the real-time rule applies: the table of precedence is square.
+/// Above this number of transactions only the real-time rule applies: the table of precedence is
+/// square.
 const TRANSACTIONS: usize = 1 << 14;
 
-/// How many pairs of a read and another write are looked at, all rounds together.
+/// The most pairs of a read and another write to check, in all rounds together.
 const PAIRS: usize = 200_000_000;
 
-/// Adds what follows, or finds the cycle that it makes.
+/// Adds the edges that follow, or returns the cycle that they make.
 pub(super) fn relate<'a>(
     registers: &[Register<'a>],
     happened: &[bool],
@@ -51,7 +52,7 @@ pub(super) fn relate<'a>(
                 left = less;
                 let others =
                     || writers.iter().copied().filter(|other| *other != from && *other != reader);
-                // The first first: what follows from it needs no edge of its own.
+                // First the first one: what follows from it needs no edge of its own.
                 for other in others() {
                     let (plain, by_rw) = graph.copies(other);
                     let follows = after.has(from, plain) || after.has(from, by_rw);
@@ -60,7 +61,7 @@ pub(super) fn relate<'a>(
                         forced.push((reader, other, Why::Rw, register.key, from));
                     }
                 }
-                // The last first, for the same reason.
+                // First the last one, for the same reason.
                 let mut linked: Vec<usize> = Vec::new();
                 for other in others().rev() {
                     let (plain, by_rw) = graph.copies(other);
@@ -87,8 +88,8 @@ pub(super) fn relate<'a>(
     Ok(())
 }
 
-/// Of the writes that began after the one that was read had ended, each read comes before the one
-/// that ended first. That finds every read that is stale in real time, and costs little.
+/// Adds an edge from each read to the first-ended of the writes that began after the read one had
+/// ended. That finds every read that is stale in real time, and costs little.
 fn overwritten<'a>(register: &Register<'a>, happened: &[bool], graph: &mut Graph<'a>) {
     let mut writers: Vec<(u64, u64, usize)> = register
         .writers(happened)
@@ -108,7 +109,7 @@ fn overwritten<'a>(register: &Register<'a>, happened: &[bool], graph: &mut Graph
     }
 }
 
-/// Which of the first nodes, those of transactions, come after each node.
+/// The transactions, among the first nodes, that come after each node.
 struct Closure {
     words: usize,
     bits: Vec<u64>,
@@ -133,14 +134,14 @@ impl Closure {
         self.bits[node * self.words + next / 64] >> (next % 64) & 1 == 1
     }
 
-    /// Notes that a transaction comes after a node, and what comes after it. What precedes the node
-    /// is not told: the next round knows.
+    /// Notes that a transaction, and what comes after it, comes after a node. The nodes before the
+    /// node learn that in the next round.
     fn put(&mut self, node: usize, next: usize) {
         self.join(node, next);
         self.bits[node * self.words + next / 64] |= 1 << (next % 64);
     }
 
-    /// What comes after `next` comes after `node`.
+    /// Notes that everything after `next` comes after `node`.
     fn join(&mut self, node: usize, next: usize) {
         if node != next {
             for word in 0..self.words {

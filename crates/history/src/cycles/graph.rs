@@ -1,4 +1,4 @@
-//! Who precedes whom, and the shortest way from one back to itself.
+//! The precedence graph of transactions, and its shortest cycles.
 
 use super::{Edge, Model, Why};
 use crate::{Status, Transaction};
@@ -6,22 +6,22 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Who precedes whom. Nodes beyond the transactions are moments, which keep the edges of real time
-/// few.
+/// The precedence graph. Nodes beyond the transactions are moments, which keep the edges of real
+/// time few.
 pub(crate) struct Graph<'a> {
     history: Vec<&'a Transaction>,
     model: Model,
     graph: DiGraph<(), Step<'a>>,
 }
 
-/// Why one precedes another: over which key, and through which third transaction.
+/// The reason for an edge: the relation, the key, and the third transaction.
 type Step<'a> = (Why, Option<&'a str>, Option<usize>);
 
 impl<'a> Graph<'a> {
     pub(crate) fn new(history: &[&'a Transaction], model: Model) -> Graph<'a> {
         let mut graph = DiGraph::with_capacity(2 * history.len(), 4 * history.len());
-        // Under snapshot isolation each stands there twice: as one that is reached by rw, and as
-        // one that is not.
+        // Under snapshot isolation each transaction has two nodes: one that rw edges lead to, and
+        // one that other edges lead to.
         let copies = if model == Model::SnapshotIsolation { 2 } else { 1 };
         for _ in 0..copies * history.len() {
             graph.add_node(());
@@ -29,33 +29,33 @@ impl<'a> Graph<'a> {
         Graph { history: history.to_vec(), model, graph }
     }
 
-    /// The two nodes of a transaction: as one that is reached by other edges than rw, and as one
-    /// that is reached by rw. They differ under snapshot isolation only, where no rw leads on from
-    /// the second.
+    /// Returns the two nodes of a transaction: the one that other edges than rw lead to, and the
+    /// one that rw edges lead to. They differ under snapshot isolation only, where no rw leads on
+    /// from the second.
     pub(super) fn copies(&self, transaction: usize) -> (usize, usize) {
         let doubled = self.model == Model::SnapshotIsolation;
         (transaction, if doubled { transaction + self.history.len() } else { transaction })
     }
 
-    /// When a transaction began and ended, if real time counts and its end is known.
+    /// Returns when a transaction began and ended, if real time counts and its end is known.
     pub(super) fn lasted(&self, transaction: usize) -> Option<(u64, u64)> {
         let it = self.history[transaction];
         (self.model == Model::StrictSerializable && it.status == Status::Ok)
             .then_some((it.start, it.end))
     }
 
-    /// How many nodes there are: one for each transaction (two under snapshot isolation), then
+    /// Returns the number of nodes: one for each transaction (two under snapshot isolation), then
     /// moments.
     pub(crate) fn nodes(&self) -> usize {
         self.graph.node_count()
     }
 
-    /// Which node precedes which.
+    /// The edges, as pairs of nodes.
     pub(crate) fn edges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.graph.edge_references().map(|edge| (edge.source().index(), edge.target().index()))
     }
 
-    /// The nodes in an order in which all edges lead forwards, if there is one.
+    /// Returns the nodes in an order in which all edges lead forwards, if there is one.
     pub(super) fn sorted(&self) -> Option<Vec<usize>> {
         let sorted = petgraph::algo::toposort(&self.graph, None).ok()?;
         Some(sorted.into_iter().map(NodeIndex::index).collect())
@@ -66,8 +66,8 @@ impl<'a> Graph<'a> {
         self.graph.neighbors(NodeIndex::new(node)).map(NodeIndex::index)
     }
 
-    /// The place of each transaction in an order that keeps all edges but `Rw` and follows `before`
-    /// otherwise.
+    /// Returns the place of each transaction in an order that keeps all edges but `Rw` and follows
+    /// `before` otherwise.
     pub(super) fn places(
         &self,
         before: impl Fn(usize, usize) -> std::cmp::Ordering,
@@ -112,7 +112,7 @@ impl<'a> Graph<'a> {
         self.add(from, to, (why, Some(key), None));
     }
 
-    /// Adds what follows from a third transaction.
+    /// Adds an edge that follows from a third transaction.
     pub(super) fn force(&mut self, from: usize, to: usize, why: Why, key: &'a str, through: usize) {
         self.add(from, to, (why, Some(key), Some(through)));
     }
@@ -136,16 +136,18 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Two read the same and wrote: each precedes the other, as it did not see the other's write.
-    /// Snapshot isolation, which suffers that, says that one of the writes came first; whichever it
-    /// was, the other should have seen it.
+    /// Relates two transactions that read the same value and both wrote: each precedes the other,
+    /// because neither saw the other's write. Under snapshot isolation two successive rw are no
+    /// contradiction, but one of the writes came first, and the other transaction should have seen
+    /// it.
     pub(super) fn one_is_lost(&mut self, one: usize, other: usize, key: &'a str) {
         if self.model == Model::SnapshotIsolation && one < other {
             self.relate(Some(one), Some(other), Why::Ww, key);
         }
     }
 
-    /// A moment for each end: whoever begins later comes after the last moment before.
+    /// Adds a moment for each end: a transaction that begins later comes after the last moment
+    /// before.
     pub(crate) fn real_time(&mut self) {
         let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * self.history.len());
         for (at, transaction) in self.history.iter().enumerate() {
@@ -172,9 +174,9 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// A short cycle, if there is any.
+    /// Returns a short cycle, if there is a cycle.
     pub(crate) fn cycle(&self) -> Option<Vec<Edge>> {
-        /// From how many of a tangle's transactions the shortest way back is looked for.
+        /// The number of transactions of a component from which the shortest cycle is searched.
         const TRIES: usize = 64;
         let tangles = petgraph::algo::kosaraju_scc(&self.graph);
         let tangle = tangles.into_iter().filter(|tangle| tangle.len() > 1).min_by_key(Vec::len)?;
@@ -186,7 +188,7 @@ impl<'a> Graph<'a> {
         cycles.map(|cycle| self.told(&cycle)).min_by_key(Vec::len)
     }
 
-    /// The shortest way from a node back to itself: the edges, each with where it leads from.
+    /// Returns the shortest path from a node back to itself, as edges with their sources.
     fn shortest(
         &self,
         start: NodeIndex,
@@ -215,7 +217,7 @@ impl<'a> Graph<'a> {
         None
     }
 
-    /// The same in terms of transactions: ways through moments are one step.
+    /// Converts a path to edges between transactions: a path through moments is one edge.
     fn told(&self, way: &[petgraph::graph::EdgeIndex]) -> Vec<Edge> {
         let copies = if self.model == Model::SnapshotIsolation { 2 } else { 1 };
         let transaction = |node: NodeIndex| {

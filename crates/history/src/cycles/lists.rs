@@ -1,22 +1,22 @@
-//! What lists tell: the order of their elements is the order of those who appended them.
+//! Lists: the order of their elements is the order of the transactions that appended them.
 
 use super::graph::Graph;
 use super::{Kinds, Violation, Why};
 use crate::{Op, Status, Transaction, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a transaction read of a list from outside of itself, and what it appended.
+/// A transaction's use of a list: what it read of other transactions, and what it appended.
 #[derive(Default)]
 struct Use<'a> {
     read: Option<&'a [i64]>,
     appended: Vec<i64>,
 }
 
-/// Who used a list, in the order of the history.
+/// The uses of a list, in the order of the history.
 type Users<'a> = Vec<(usize, Use<'a>)>;
 
-/// Collects what transactions read and appended, list by list, and says whether each element names
-/// the transaction that appended it.
+/// Collects reads and appends, list by list. The flag is true if each element names the transaction
+/// that appended it.
 pub(super) fn collect<'a>(
     history: &[&'a Transaction],
     kinds: &Kinds<'a>,
@@ -37,7 +37,7 @@ fn used<'a>(
     let mut uses: BTreeMap<&String, Use<'_>> = BTreeMap::new();
     let read = |uses: &mut BTreeMap<&'a String, Use<'a>>, key: &'a String, value: &'a Value| {
         if transaction.status != Status::Ok {
-            return Ok(()); // Nobody was told what it read.
+            return Ok(()); // Its client received no results.
         }
         let found = match value {
             Value::List(list) => list.as_slice(),
@@ -74,7 +74,7 @@ fn used<'a>(
     Ok(uses)
 }
 
-/// All of one list: the order of its elements, and who appended them.
+/// A list: the order of its elements, and the transactions that appended them.
 pub(super) struct List<'a> {
     key: &'a str,
     users: Users<'a>,
@@ -83,7 +83,7 @@ pub(super) struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// `None` if an element was appended twice: it names no writer.
+    /// Returns `None` if an element was appended twice: it names no writer.
     fn new(
         history: &[&'a Transaction],
         users: Users<'a>,
@@ -141,7 +141,7 @@ impl<'a> List<'a> {
                 Some(_) => {}
             }
         }
-        // Who sees one append of a transaction sees all of them.
+        // A read that sees one append of a transaction sees all of them.
         let ends: BTreeSet<i64> =
             users.iter().filter_map(|(_, used)| used.appended.last().copied()).collect();
         for (at, used) in &users {
@@ -164,7 +164,7 @@ impl<'a> List<'a> {
         self.order.iter().map(|element| self.writers[element])
     }
 
-    /// The transactions that surely appended what no other read.
+    /// Returns the transactions that surely appended something that no other one read.
     fn unseen(&self, happened: &[bool]) -> BTreeSet<usize> {
         let order: BTreeSet<i64> = self.order.iter().copied().collect();
         let unseen =
@@ -177,7 +177,7 @@ impl<'a> List<'a> {
         for place in 1..self.order.len() {
             graph.relate(writer(place - 1), writer(place), Why::Ww, self.key);
         }
-        // What was not read comes after everything that was.
+        // An element that was not read comes after everything that was.
         let unseen = self.unseen(happened);
         for late in &unseen {
             graph.relate(
@@ -208,7 +208,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Relates those that appended what was not read as if they had done so in the order of
+    /// Relates transactions whose elements were not read as if they had appended in the order of
     /// `places`.
     pub(super) fn relate_in_order(
         &self,

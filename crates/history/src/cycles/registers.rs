@@ -1,34 +1,35 @@
-//! What registers tell: a value names its writer, and who reads one value and writes another
-//! follows it.
+//! Registers: a value names its writer, and a transaction that reads one value and writes another
+//! follows that writer.
 
 use super::graph::Graph;
 use super::{Kinds, Violation, Why};
 use crate::{Op, Status, Transaction, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a transaction read of a register from outside of itself, and what it wrote, in order.
+/// A transaction's use of a register: what it read of other transactions, and what it wrote, in
+/// order.
 #[derive(Default)]
 struct Use<'a> {
     read: Option<&'a Value>,
     written: Vec<&'a Value>,
 }
 
-/// Who used a register.
+/// The uses of a register.
 type Users<'a> = BTreeMap<usize, Use<'a>>;
 
-/// Where a value that was read comes from.
+/// The source of a value that was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
-    /// Nothing was written before.
+    /// The register was never written.
     Start,
-    /// Nothing was written before, or a transaction deleted what was.
+    /// The register was never written, or a transaction deleted its value.
     StartOrDeletion,
     /// This transaction wrote it.
     Writer(usize),
 }
 
-/// Collects what transactions read and wrote, register by register, and says whether the writer of
-/// each value that was read is known.
+/// Collects reads and writes, register by register. The flag is true if the writer of each value
+/// that was read is known.
 pub(super) fn collect<'a>(
     history: &[&'a Transaction],
     kinds: &Kinds<'a>,
@@ -52,7 +53,7 @@ fn used<'a>(
     let mut uses: BTreeMap<&String, Use<'_>> = BTreeMap::new();
     let read = |uses: &mut BTreeMap<&'a String, Use<'a>>, key: &'a String, value: &'a Value| {
         if transaction.status != Status::Ok {
-            return Ok(()); // Nobody was told what it read.
+            return Ok(()); // Its client received no results.
         }
         let known = uses.entry(key).or_default();
         match known.written.last().copied().or(known.read) {
@@ -84,18 +85,18 @@ fn used<'a>(
     Ok(uses)
 }
 
-/// All of one register, each of whose numbers was written once.
+/// A register each of whose numbers was written once.
 pub(super) struct Register<'a> {
     pub(super) key: &'a str,
     users: Users<'a>,
-    /// By transaction that read: where the value comes from.
+    /// By reading transaction: the source of the value.
     sources: BTreeMap<usize, Source>,
-    /// Whether a transaction that may have happened deleted it.
+    /// True if a transaction that may have happened deleted the value.
     deleted: bool,
 }
 
 impl<'a> Register<'a> {
-    /// `None` if a number was written twice: it names no writer.
+    /// Returns `None` if a number was written twice: it names no writer.
     fn new(
         history: &[&'a Transaction],
         users: Users<'a>,
@@ -161,14 +162,14 @@ impl<'a> Register<'a> {
         self.users.iter().filter_map(wrote)
     }
 
-    /// Whether reads leave the order of its writers open: several wrote, not all after a look.
+    /// True if reads leave the order of its writers open: several wrote, not all after a read.
     pub(super) fn is_open(&self, happened: &[bool]) -> bool {
         let looked =
             |at: usize| matches!(self.sources.get(&at), Some(Source::Start | Source::Writer(_)));
         self.writers(happened).nth(1).is_some() && !self.writers(happened).all(looked)
     }
 
-    /// Each transaction that read a number, and the one that wrote it.
+    /// The transactions that read a number, each with the one that wrote it.
     pub(super) fn reads(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.sources.iter().filter_map(|(at, source)| match source {
             Source::Writer(writer) => Some((*at, *writer)),
@@ -177,8 +178,8 @@ impl<'a> Register<'a> {
     }
 
     pub(super) fn relate(&self, happened: &[bool], graph: &mut Graph<'a>) {
-        // By transaction that wrote: those that read this and wrote. By nothing: those that wrote
-        // and read nothing before, unless that may stand for a deletion.
+        // By writer: the transactions that read its value and wrote. For no writer: those that
+        // wrote and had read no value, or nothing, unless a deletion may be the reason.
         let mut after: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
         for at in self.writers(happened) {
             match self.sources.get(&at) {
@@ -205,7 +206,7 @@ impl<'a> Register<'a> {
         }
     }
 
-    /// Relates all who used it as if they had written in the order of `places`.
+    /// Relates all users as if the writers had written in the order of `places`.
     pub(super) fn relate_in_order(
         &self,
         places: &[usize],

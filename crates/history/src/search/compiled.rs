@@ -1,27 +1,28 @@
-//! Transactions as the search runs them: keys and values are numbers, scans are reads.
+//! The search's form of transactions: keys and values are numbers, scans are reads.
 
 use crate::{Op, Status, Transaction, Value};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-/// A value of one key. The first ones, in the order of the keys, are the keys without a value.
+/// The number of a value of one key. The first numbers, in the order of the keys, mean that the key
+/// has no value.
 pub(super) type ValueId = usize;
 
 /// One step of a transaction.
 #[derive(Clone, Copy)]
 pub(super) enum Step {
-    /// The value stands at the key.
+    /// The key has the value.
     Read(usize, ValueId),
-    /// The value stands there from now on.
+    /// Sets the key's value.
     Set(usize, ValueId),
-    /// The element stands there behind what stood there.
+    /// Appends an element to the key's list.
     Append(usize, i64),
 }
 
 /// One transaction.
 pub(super) struct Compiled {
     pub(super) steps: Vec<Step>,
-    /// What it reads before it writes the same key.
+    /// The keys that it reads before it writes them.
     pub(super) needs: Vec<(usize, ValueId)>,
 }
 
@@ -38,21 +39,21 @@ impl Compiled {
     }
 }
 
-/// What a value is made of.
+/// A value's structure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Node {
-    /// The key has none.
+    /// The key has no value.
     Nothing(usize),
-    /// A number at a key.
+    /// A number.
     Number(usize, i64),
-    /// A list: a shorter one, and an element.
+    /// A list: a shorter list, and an element.
     Longer(ValueId, i64),
 }
 
 /// The keys and values of a history.
 pub(super) struct Values<'a> {
     keys: Vec<&'a str>,
-    /// To which is both appended and written.
+    /// True for keys that are both appended to and written.
     mixed: Vec<bool>,
     nodes: Vec<Node>,
     ids: HashMap<Node, ValueId>,
@@ -95,7 +96,7 @@ impl<'a> Values<'a> {
         self.nodes.len()
     }
 
-    /// What stands at each key at first.
+    /// Returns the initial value of each key.
     pub(super) fn nothing(&self) -> Vec<ValueId> {
         (0..self.keys.len()).collect()
     }
@@ -109,7 +110,7 @@ impl<'a> Values<'a> {
         id
     }
 
-    /// The key of a value, whose number is that of the key without a value.
+    /// Returns the key of a value, as the number of the value that means none.
     fn root(&self, mut value: ValueId) -> ValueId {
         loop {
             match self.nodes[value] {
@@ -159,13 +160,14 @@ impl<'a> Values<'a> {
         self.keys.binary_search(&key).expect("invariant: each key of the history has a place")
     }
 
-    /// The keys of a range.
+    /// Returns the keys of a range.
     fn within(&self, low: &str, high: &str) -> Range<usize> {
         let from = self.keys.partition_point(|key| *key < low);
         from..self.keys.partition_point(|key| *key < high).max(from)
     }
 
-    /// What an `info` transaction read is not believed, and so not among its steps.
+    /// Compiles a transaction. The reads of an `info` transaction are ignored, and not among its
+    /// steps.
     pub(super) fn compile(&mut self, transaction: &Transaction) -> Compiled {
         let mut steps = Vec::new();
         let believed = transaction.status == Status::Ok;
@@ -211,8 +213,8 @@ impl<'a> Values<'a> {
         Compiled { steps, needs: needs.into_iter().collect() }
     }
 
-    /// Which transactions are tried: those that must happen, and those of which some transaction
-    /// may have read a value.
+    /// Returns the transactions to try: those that must happen, and those of which a value may have
+    /// been read.
     pub(super) fn may_matter(
         &self,
         transactions: &[&Transaction],

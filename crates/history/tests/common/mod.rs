@@ -1,4 +1,4 @@
-//! Histories in short.
+//! Histories in a short notation.
 
 #![allow(dead_code)] // Each test file uses its own part.
 
@@ -8,7 +8,8 @@ pub fn parse(text: &str) -> Vec<Transaction> {
     read(text.as_bytes()).expect("a history")
 }
 
-/// `start end ops…`, one line each; a line that begins with `!` failed, with `?` nobody knows.
+/// Reads `start end ops…`, one transaction per line. `!` marks a failed one, `?` an unknown
+/// outcome.
 pub fn history(text: &str) -> Vec<Transaction> {
     let line = |(client, line): (usize, &str)| {
         let (status, line) = match line.trim().split_at(1) {

@@ -1,4 +1,4 @@
-//! What the papers measure their systems against, from the same bricks: so that a comparison is of
-//! protocols, and not of programs.
+//! Stores that the papers compare their systems with, built from the same parts, so that a
+//! comparison is of protocols and not of programs.
 
 pub mod qwstore;

@@ -1,15 +1,15 @@
-//! How a leader draws timestamps, which it promises not to draw any more, and which are closed
-//! (§4.1.3, §4.2.4).
+//! Timestamps of a leader: how it draws them, which ones it promises never to draw, and which are
+//! closed (§4.1.3, §4.2.4).
 //!
 //! ```text
-//!             visible          floor: promised in memory        ceiling: in the log
-//!   ──────────────┼───────────────────────┼─────────────────────────────┼──────▶
-//!    shown        │  this leader issues above the floor                 │  later leaders issue here
+//!            visible               floor: promised in memory       ceiling: in the log
+//!   ────────────┼───────────────────────┼─────────────────────────────┼──────▶
+//!    shown      │                       │ this leader issues here     │ later leaders issue here
 //! ```
 //!
-//! A snapshot above the newest commit is promised: this leader issues nothing at or below it any
-//! more. So that the next one does not either, it lies below a ceiling that is in the log already;
-//! one ceiling does for all snapshots of a while.
+//! Before a leader serves a snapshot above the newest commit, it promises it: it issues nothing at
+//! or below that timestamp any more. So that the next leader does not either, the timestamp lies
+//! below a ceiling that is already in the log. One ceiling serves all snapshots for a while.
 
 use super::{Command, Participant, Shard, ShardCommand};
 use crate::shard::rules;
@@ -19,16 +19,17 @@ use meridian_machine::{Health, sometimes, step};
 use meridian_replication::group::Index;
 use meridian_txn::locking::rules as locking_rules;
 
-/// After so long a lease that was too short is looked at again, in nanoseconds.
+/// How soon a lease that was too short is checked again, in nanoseconds.
 pub(crate) const LEASE_SOON_NS: u64 = 10_000_000;
-/// The shortest interval between announcements of what the leader has shown, in nanoseconds.
+/// The shortest interval at which the leader sends [`Message::Shown`](super::Message::Shown), in
+/// nanoseconds.
 pub(super) const CLOSE_EVERY_NS: u64 = 200_000_000;
-/// How far beyond the present a new ceiling reaches, unless a later one is wanted, in nanoseconds.
-/// A later leader has to wait for it.
+/// How far a new ceiling reaches beyond the present, unless a higher one is requested, in
+/// nanoseconds. A later leader has to wait for it.
 const AHEAD_NS: u64 = 100_000_000;
 
 impl<P: Participant> Shard<P> {
-    /// Proposes a command. None if this member does not lead.
+    /// Proposes a command. Returns `None` if this member does not lead.
     pub(crate) fn propose(&mut self, command: &P::Command) -> Option<Index> {
         self.group.propose(command.encode()).ok().map(|(_, index)| index)
     }
@@ -38,15 +39,16 @@ impl<P: Participant> Shard<P> {
         self.propose(&P::Command::about_shard(command))
     }
 
-    /// Draws a timestamp for something that is proposed in the same step: timestamp and place in
-    /// the log (Trap A.5-4). None while the lease does not reach so far.
+    /// Draws a timestamp for a command that is proposed in the same step, so that timestamps grow
+    /// in the order of the log (Trap A.5-4). Returns `None` while the lease does not reach that
+    /// far.
     pub(crate) fn draw_one(&mut self, now: Reading) -> Option<Timestamp> {
         let end = self.leased_until(now);
         if end == 0 {
             return None;
         }
         self.issuer.raise_ceiling(end.saturating_sub(1));
-        // What is issued stands in the log, and a new leader starts above it.
+        // Every timestamp issued is in the log, and a new leader starts above it.
         let at = self.issuer.issue(P::Clock::next_ns(now)).ok()?;
         self.group.use_timestamp(at.nanos);
         Some(at)
@@ -60,20 +62,20 @@ impl<P: Participant> Shard<P> {
         self.group.lease().filter(|_| !fenced).map_or(0, |lease| lease.granted_until)
     }
 
-    /// Schedules another step in at most so many nanoseconds.
+    /// Schedules another step in at most this many nanoseconds.
     pub(crate) fn wake_in(&mut self, ns: u64) {
         self.wake_ns = Some(self.wake_ns.map_or(ns, |soonest| soonest.min(ns)));
     }
 
-    /// As good as now for a session that reads nothing but this shard: the newest commit; later,
-    /// what is closed since. Where nothing is written, the newest commit may be older than what is
-    /// kept for reading.
+    /// Returns the timestamp that a single-shard read uses as now: the newest commit, or the closed
+    /// timestamp if that is later. Where nothing is written, the newest commit may be older than
+    /// the retained versions.
     pub(crate) fn newest(&self) -> Timestamp {
         self.visible.max(self.closed())
     }
 
-    /// Returns the closed timestamp: everything at or below is installed here, and was shown by a
-    /// leader. Zero at a witness.
+    /// Returns the closed timestamp: everything at or below it is installed here, and was visible
+    /// at a leader. Zero at a witness.
     pub(crate) fn closed(&self) -> Timestamp {
         if self.is_witness() {
             return Timestamp::ZERO;
@@ -84,20 +86,20 @@ impl<P: Participant> Shard<P> {
         self.shown.min(installed).min(self.participant.in_doubt_from())
     }
 
-    /// Promises a snapshot. False while the log does not hold a ceiling above it, or it lies in the
-    /// future.
+    /// Promises that this leader issues nothing at or below a snapshot's timestamp. False while the
+    /// log holds no ceiling above it, or if it lies in the future.
     pub(crate) fn promise(&mut self, now: Reading, at: Timestamp) -> bool {
         if at <= self.visible.max(self.floor) {
             return true;
         }
         if at <= self.agreed {
-            self.floor = at; // Below an entry that is agreed no leader issues any more.
+            self.floor = at; // No leader issues below an agreed entry.
             return true;
         }
         if at.nanos > P::Clock::present(now).nanos
             || self.participant.newest_proposed().is_some_and(|last| at <= last)
         {
-            return false; // What is under way above it will do as well as a ceiling.
+            return false; // A command in flight above it serves as a ceiling.
         }
         if at > self.ceiling && !broken(rules::CEILING_NOT_AGREED) {
             self.want_ceiling(at.nanos);
@@ -110,13 +112,13 @@ impl<P: Participant> Shard<P> {
         true
     }
 
-    /// A ceiling is to be in the log that is at least so high.
+    /// Requests a ceiling at or above a time in nanoseconds.
     pub(crate) fn want_ceiling(&mut self, nanos: u64) {
         self.wanted_ceiling = Some(self.wanted_ceiling.unwrap_or(0).max(nanos));
     }
 
-    /// Proposes the ceiling that is wanted, as far as the lease reaches: a later leader does not
-    /// begin before the lease's end anyway.
+    /// Proposes the requested ceiling once the lease reaches it: a later leader does not begin
+    /// before the lease's end anyway.
     pub(super) fn raise_ceiling(&mut self, now: Reading) {
         let Some(wanted) = self.wanted_ceiling.filter(|_| !self.raising) else { return };
         self.wanted_ceiling = None;
@@ -138,18 +140,17 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// Whether nothing is to be closed or promised.
+    /// True if no ceiling is requested or being agreed on.
     pub(super) fn promises_nothing(&self) -> bool {
         self.wanted_ceiling.is_none() && !self.raising
     }
 
-    /// Whether members have been told everything that was shown.
+    /// True if the members have been sent the newest [`Message::Shown`](super::Message::Shown).
     pub(super) fn has_told(&self) -> bool {
         !self.telling && self.shown <= self.told
     }
 
-    /// What was promised, to snapshots or for its own sake, is shown: nothing appears at or below
-    /// it any more.
+    /// Marks the read floor as shown if nothing in flight lies at or below it.
     pub(super) fn show_promised(&mut self) {
         if self.floor > self.shown
             && self.participant.oldest_in_flight().is_none_or(|oldest| oldest > self.floor)

@@ -1,19 +1,19 @@
-//! A shard on which little happens: how far its leader closes timestamps all the same (MinNextTS,
-//! §4.2.4), and when its group falls silent.
+//! Idle shards: how a leader closes timestamps without commits (MinNextTS, §4.2.4), and when its
+//! group quiesces.
 //!
 //! ```text
-//!   commits ──┤   8 s    ├─ a ceiling, and told ─┤   8 s    ├─ a ceiling, and told ─┤ ··· nobody asked for 20 s: silent
+//!   commits ──┤  8 s  ├─ ceiling, Shown ─┤  8 s  ├─ ceiling, Shown ─┤ ··· 20 s idle: quiescent
 //! ```
 //!
-//! 1. What a leader closes above its newest commit lies below a ceiling that is in the log, as with
-//!    snapshots that it promised: no clock is believed.
-//! 2. It falls silent only when nothing is under way: no lock, nothing prepared, nothing owed,
-//!    nothing that members were not told.
-//! 3. Every question wakes the group, also one that goes to a member which does not lead: its
-//!    leader may be dead.
+//! 1. A timestamp that a leader closes above its newest commit lies below a ceiling in the log,
+//!    like a promised snapshot: no clock is trusted.
+//! 2. A group quiesces only when nothing is pending: no lock, no prepared transaction, no decision
+//!    to be told, no [`Message::Shown`](super::Message::Shown) to send.
+//! 3. Every request wakes the group, even at a member that does not lead: the leader may have
+//!    failed.
 //!
-//! **Departure.** In the paper the promise lies within the lease and is told with it; a shard at
-//! rest has no lease here, and closes nothing.
+//! **Departure.** In the paper the promise lies within the lease and is sent with it. An idle shard
+//! has no lease here, and closes nothing.
 
 use super::{Participant, Shard, Timer};
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
@@ -23,14 +23,14 @@ use meridian_replication::group;
 /// The configuration of a member.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its group's part of it.
+    /// The configuration of its group.
     pub group: group::Config,
-    /// A leader that committed nothing for so long closes timestamps all the same: 8 s in the
+    /// After this long without a commit a leader closes timestamps, in nanoseconds: 8 s in the
     /// paper.
     pub min_next_ns: u64,
-    /// A leader that was asked nothing for so long falls silent with its group.
+    /// After this long without a request a leader quiesces its group, in nanoseconds.
     pub quiesce_ns: u64,
-    /// How many outcomes of transactions it remembers for requests that are repeated.
+    /// How many outcomes of transactions the leader remembers for repeated requests.
     pub outcomes: usize,
 }
 
@@ -40,16 +40,16 @@ impl From<group::Config> for Config {
     }
 }
 
-/// What a leader knows of how idle it is.
+/// A leader's record of how idle its shard is.
 #[derive(Debug, Default)]
 pub(super) struct Idleness {
     min_next_ns: u64,
     quiesce_ns: u64,
-    /// When the latest request came, by the boot clock.
+    /// When the latest request arrived, by the boot clock.
     asked_ns: u64,
-    /// A look at it is armed.
+    /// True if the timer for the next check is armed.
     watching: bool,
-    /// Everything at or below is to be closed.
+    /// The timestamp that is to be closed.
     closing: Option<Timestamp>,
 }
 
@@ -61,7 +61,7 @@ impl Idleness {
 }
 
 impl<P: Participant> Shard<P> {
-    /// Notes that the shard is in use, and wakes a group that has fallen silent.
+    /// Notes that the shard is in use, and wakes a quiescent group.
     pub(crate) fn is_wanted(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         self.idleness.asked_ns = now.boot_ns;
         if self.group.is_quiescent() {
@@ -69,7 +69,7 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// A leader looks now and then how idle it is.
+    /// Arms the timer with which a leader checks how idle its shard is.
     pub(super) fn watch_idleness(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let followed = self.group.peers().next().is_some();
         if followed && !self.idleness.watching && !self.group.is_quiescent() {
@@ -79,19 +79,18 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// Lets a group fall silent that is not in use, or closes timestamps if nothing was committed
-    /// for long.
+    /// Quiesces a group that is not in use, or closes timestamps after a long time without commits.
     pub(super) fn look_at_idleness(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         self.idleness.watching = false;
         if !self.serving || !self.group.is_leader() {
-            return; // Whoever serves next looks again.
+            return; // The next leader checks again.
         }
         let unasked = now.boot_ns >= self.idleness.asked_ns + self.idleness.quiesce_ns;
         if unasked
             && self.is_at_rest()
             && self.with_group(now, out, |group, out| group.quiesce(now, out))
         {
-            sometimes!("a shard that nobody asks falls silent");
+            sometimes!("a shard without requests quiesces");
             step!("leader: falls silent");
         } else if now.interval.earliest
             >= self.shown.nanos.saturating_add(self.idleness.min_next_ns)
@@ -100,7 +99,7 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// Whether nothing is under way.
+    /// True if nothing is pending.
     fn is_at_rest(&self) -> bool {
         let promised = self.idleness.closing.is_none() && self.promises_nothing();
         let form =
@@ -108,7 +107,7 @@ impl<P: Participant> Shard<P> {
         self.participant.is_at_rest() && self.has_told() && promised && form
     }
 
-    /// Closes what is to be closed, as soon as the log holds a ceiling above it.
+    /// Closes a timestamp as soon as the log holds a ceiling above it.
     pub(super) fn close_idle(&mut self, now: Reading) {
         if let Some(at) = self.idleness.closing.take().filter(|at| !self.promise(now, *at)) {
             self.idleness.closing = Some(at);
@@ -116,7 +115,7 @@ impl<P: Participant> Shard<P> {
         self.show_promised();
     }
 
-    /// Drops what is to be closed when leadership is lost.
+    /// Drops the timestamp to be closed when leadership is lost.
     pub(super) fn dismiss_idleness(&mut self) {
         self.idleness.closing = None;
     }

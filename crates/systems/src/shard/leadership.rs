@@ -1,14 +1,14 @@
-//! Leadership follows the work: who asks most is answered fastest when he leads himself.
+//! Leadership follows the load: the node that sends the most requests should lead.
 //!
-//! A leader counts who asks. When most of two windows' questions came through one other node, it
-//! hands over to that node, which saves each of them a trip, and reads of its own sessions all of
-//! it.
+//! A leader counts the requests of each node. If more than three quarters of the requests in two
+//! successive windows came through one other node, leadership is transferred to it. That saves each
+//! request a round trip, and reads of that node's sessions need no message at all.
 //!
-//! 1. No transaction is lost for it: from the decision on new attempts are sent away, and those
-//!    that are under way have [`DRAIN_NS`] to end. If one does not, everything stays as it is, and
-//!    the next try waits twice as long.
-//! 2. It does not swing: a new leader stays for [`REST_NS`], and reads that sessions of the
-//!    leader's own node make by themselves count as well ([`Shard::note_reads`]).
+//! 1. A transfer aborts no transaction. Once it is decided, new transactions are sent to the
+//!    transfer target, and those under way have [`DRAIN_NS`] to end. If one does not end, the
+//!    transfer is cancelled, and the next attempt waits twice as long.
+//! 2. Leadership does not oscillate: a new leader stays for [`REST_NS`], and reads that sessions of
+//!    the leader's node make without a request count as well ([`Shard::note_reads`]).
 //!
 //! **Departure.** The papers place leaders by hand or by their directories' preference (Spanner
 //! §2.2.1).
@@ -19,38 +19,38 @@ use meridian_machine::{NodeId, Outbox, sometimes};
 use std::collections::BTreeMap;
 
 const WINDOW_NS: u64 = 2_000_000_000;
-/// Fewer questions than this in a window are no reason for anything.
+/// With fewer requests than this in a window, no transfer is considered.
 const FEW: u64 = 50;
-/// Windows in a row.
+/// The number of successive windows with the same favourite that cause a transfer.
 const WINDOWS: u32 = 2;
 const REST_NS: u64 = 10_000_000_000;
 const LONGEST_REST_NS: u64 = 600_000_000_000;
 const DRAIN_NS: u64 = 1_000_000_000;
 
-/// The requests of each node in the current window, and the node that is to lead therefore.
+/// The requests of each node in the current window, and the transfer target if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Workload {
     asked: BTreeMap<NodeId, u64>,
-    /// The end of the window is armed.
+    /// True if the timer for the end of the window is armed.
     watching: bool,
-    /// Who asked most, and for how many windows now.
+    /// The node that sent most requests, and in how many successive windows.
     favourite: Option<(NodeId, u32)>,
-    /// No other node is to lead before this, by the boot clock.
+    /// No transfer begins before this, by the boot clock.
     rests_until: u64,
     rest_ns: u64,
-    /// Who is to lead, and until when attempts may end.
+    /// The transfer target, and until when transactions under way may end, by the boot clock.
     pub(crate) heir: Option<(NodeId, u64)>,
 }
 
 impl Workload {
-    /// A leadership begins.
+    /// Starts counting at the beginning of a leader term.
     pub(super) fn new(now_ns: u64) -> Workload {
         Workload { rests_until: now_ns + REST_NS, rest_ns: REST_NS, ..Workload::default() }
     }
 }
 
 impl<P: Participant> Shard<P> {
-    /// This leader begins to serve: the sessions of all nodes, its own too, need not look for it.
+    /// Announces that this leader begins to serve, to the sessions of all nodes.
     pub(super) fn say_who_leads(&self, out: &mut Outbox<Shard<P>>) {
         for node in self.nodes.iter().filter(|node| **node != self.me) {
             out.send(self.seat(*node, self.shard), Message::Leads(self.group.term()));
@@ -73,7 +73,7 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// Sessions of this node have read so often without asking: under the lease, at the slot.
+    /// Counts reads that sessions of this node made without a request, under the lease.
     pub fn note_reads(&mut self, now: Reading, reads: u64, out: &mut Outbox<Shard<P>>) {
         if self.serving && self.group.is_leader() {
             self.is_wanted(now, out);
@@ -81,7 +81,7 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// Ends a window: decides whether another node is to lead.
+    /// Ends a window: decides whether to transfer leadership.
     pub(super) fn look_at_workload(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         self.workload.watching = false;
         let asked = std::mem::take(&mut self.workload.asked);
@@ -107,7 +107,7 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// Hands over once nothing is under way.
+    /// Transfers leadership once no transaction is under way, or cancels the transfer.
     pub(super) fn hand_over_when_drained(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let Some((heir, until)) = self.workload.heir else { return };
         if self.participant.has_drained() && self.group.is_leader() {

@@ -1,20 +1,19 @@
-//! When a node's members of a database's shards begin.
+//! Starting a node's members of a database's shards.
 //!
 //! ```text
-//!   at the start       the first shard's, and what the log and the store have
-//!   a split settles    the child's, with the members that the parent's log names
-//!   a leader speaks    to one that is not here: it was made a member by an entry ──▶ invite
+//!   node starts              the first shard's member, and those in the log and the store
+//!   a split is stored        the child's member, with the members that the parent's log names
+//!   a leader's message for a member that is missing: a log entry added it ──▶ invite
 //! ```
 //!
-//! The decisions are here, once. A node and a world carry them out ([`Members`]).
+//! The decisions are made here, once. A node and the simulator carry them out ([`Members`]).
 //!
 //! Invariants:
-//! 1. Records of a member that is not known to be one are not forgotten: what it voted and promised
-//!    counts, and its parent's copy may yet say that it was born here.
-//! 2. A member of a shard that was removed begins again only by a later entry than that of its
-//!    removal.
-//! 3. What was split off from a shard before this node was removed from it begins before the
-//!    shard's own member, and before what the log has of one that has ended is forgotten.
+//! 1. The log records of a member are kept even if the node does not know that it is a member: its
+//!    votes and promises count, and a copy of its parent may yet say that it was created here.
+//! 2. A removed member starts again only by a later entry than that of its removal.
+//! 3. Shards that were split off before this node was removed from their parent start before the
+//!    parent's own member, and before the log records of an ended member are removed.
 
 use super::{Damaged, Origin};
 use meridian_machine::ShardId;
@@ -22,51 +21,51 @@ use meridian_mvcc::KeyRange;
 use meridian_placement::{FIRST_SHARD, keys_untold};
 use meridian_replication::group::{Index, Membership, Stay};
 
-/// A shard that was split off from another while this node was a member of that one: its keys, and
-/// how it was born.
+/// A shard that was split off while this node was a member of its parent: the shard, its keys, and
+/// the encoded origin ([`Origin::keep`]).
 pub type LeftChild = (ShardId, KeyRange, Vec<u8>);
 
-/// What a node has of a shard, ready to begin.
+/// A node's state of a shard, ready to start.
 #[derive(Debug)]
 pub struct Restored<M> {
-    /// The member. None if this node is no member of the shard, or no more, or does not know yet
-    /// that it is one.
+    /// The member. `None` if this node is not a member, was removed, or does not know yet that it
+    /// is one.
     pub member: Option<M>,
-    /// Whether it was one, and was removed.
+    /// True if this node was a member and was removed.
     pub ended: bool,
-    /// Shards that were split off from it before this node was removed from it.
+    /// Shards that were split off before this node was removed.
     pub left: Vec<LeftChild>,
 }
 
-/// What a lifecycle requires of a node, or of a node of a world.
+/// Operations that the lifecycle requires of a node or of the simulator.
 pub trait Members {
-    /// A member that is not one of the node's yet.
+    /// A member that is not yet added to the node.
     type Member;
-    /// Why a member cannot begin.
+    /// The reason why a member cannot start.
     type Error;
-    /// Whether the node has a member of a shard, or begins none any more because the database ends.
+    /// True if the node has a member of a shard, or starts no more because the database is closing.
     fn has(&self, shard: ShardId) -> bool;
     /// The members of a database's groups at its creation.
     fn all_nodes(&self) -> Membership;
-    /// Shards of whose members the log has records, that have not begun in this life.
+    /// The shards with member records in the log that have not started since the node did.
     fn recovered(&self) -> Vec<ShardId>;
-    /// Whether the log has records of a member that has not begun in this life.
+    /// True if the log has records of a member that has not started since the node did.
     fn has_records(&self, shard: ShardId) -> bool;
-    /// Forgets what the log had of a member that has not begun in this life.
+    /// Drops the recovered records of a member that has not started.
     fn forget_recovered(&mut self, shard: ShardId);
-    /// Removes what the log has of a shard.
+    /// Removes a shard's records from the log.
     fn forget_log(&mut self, shard: ShardId);
-    /// The entry by which this node was removed from a shard, if it was, as the store has noted.
+    /// Returns the entry that removed this node from a shard, if the store has noted one.
     fn removed(&self, shard: ShardId) -> Result<Option<Index>, Self::Error>;
-    /// Whether a shard is to be born on this node, as the log of a member says or its store.
+    /// True if a shard is to be created on this node, according to a member's log or the store.
     fn expects(&self, shard: ShardId) -> bool;
-    /// Whether the node has the parent of a shard; and the members at the shard's birth, as far as
-    /// the parent knows.
+    /// Returns `None` if the node does not have a shard's parent; otherwise the child's members at
+    /// its creation, as far as the parent knows.
     fn parent_knows(&self, parent: ShardId, child: ShardId) -> Option<Option<Membership>>;
     /// Adds a shard's keys to the routes.
     fn learn_route(&mut self, shard: ShardId, bounds: &KeyRange);
-    /// Makes a member with what the log and the store have of it, if it is one. An eager one stands
-    /// for election at once.
+    /// Restores a member from the log and the store, if this node is one. If `eager`, it stands for
+    /// election at once.
     fn restore(
         &mut self,
         shard: ShardId,
@@ -74,25 +73,25 @@ pub trait Members {
         origin: Origin,
         eager: bool,
     ) -> Result<Restored<Self::Member>, Self::Error>;
-    /// Adds a member to the node's. Returns the shards that were split off from its shard, and
-    /// their keys.
+    /// Adds a member to the node. Returns the shards that were split off from its shard, with their
+    /// keys.
     fn add(
         &mut self,
         shard: ShardId,
         member: Self::Member,
     ) -> Result<Vec<(ShardId, KeyRange)>, Self::Error>;
-    /// What the store has of a shard's birth cannot be read.
+    /// Makes an error: the stored origin of a shard cannot be read.
     fn damaged(&self, what: Damaged) -> Self::Error;
 }
 
-/// Begins the members that a node has when it starts: of the first shard, unless its members are
-/// `placed` otherwise, and of those of which the log has something.
+/// Starts the members that a node has at its start: the first shard's, unless `placed`, and those
+/// with records in the log.
 pub fn start<M: Members>(members: &mut M, placed: bool) -> Result<(), M::Error> {
     if !placed {
         let origin = Origin::Placed(Box::new(members.all_nodes()));
         begin(members, FIRST_SHARD, KeyRange::all(), origin, false)?;
     }
-    // Those whose parents have no member here.
+    // Members of shards whose parents have no member here.
     members.recovered().into_iter().try_for_each(|shard| recall(members, shard))
 }
 
@@ -100,7 +99,8 @@ fn recall<M: Members>(members: &mut M, shard: ShardId) -> Result<(), M::Error> {
     begin(members, shard, keys_untold(shard), Origin::Remembered, false)
 }
 
-/// Begins a shard's member, if this node has one, and those of shards that were split off from it.
+/// Starts a shard's member, if this node has one, and the members of shards that were split off
+/// from it.
 pub fn begin<M: Members>(
     members: &mut M,
     shard: ShardId,
@@ -112,7 +112,7 @@ pub fn begin<M: Members>(
         return Ok(());
     }
     let Restored { member, ended, left } = members.restore(shard, bounds, origin, eager)?;
-    // First, so that what fails is tried again with this member.
+    // These come first, so that a failure is retried together with this member.
     begin_left(members, left)?;
     let Some(member) = member else {
         if ended && members.has_records(shard) {
@@ -128,8 +128,8 @@ pub fn begin<M: Members>(
         .try_for_each(|(child, bounds)| begin_child(members, shard, child, bounds, false))
 }
 
-/// Begins the member of a shard that was split off from one of which this node has a member, and is
-/// in the store. A node that leaves the parent hears of the shard by what it leaves.
+/// Starts the member of a stored shard that was split off from a shard which this node has. A node
+/// that has left the parent finds the shard among its orphaned children instead.
 pub fn begin_child<M: Members>(
     members: &mut M,
     parent: ShardId,
@@ -143,7 +143,7 @@ pub fn begin_child<M: Members>(
     begin(members, child, bounds, origin, eager)
 }
 
-/// Begins the members of shards that were split off from one before this node was removed from it.
+/// Starts the members of shards that were split off before this node was removed from their parent.
 pub fn begin_left<M: Members>(members: &mut M, left: Vec<LeftChild>) -> Result<(), M::Error> {
     left.into_iter().try_for_each(|(child, bounds, birth)| {
         let origin = Origin::kept(&birth).map_err(|what| members.damaged(what))?;
@@ -151,32 +151,32 @@ pub fn begin_left<M: Members>(members: &mut M, left: Vec<LeftChild>) -> Result<(
     })
 }
 
-/// Whether a leader that speaks to a member that is not here, since an entry, is to be heard: the
-/// member was added after this node was removed last, and its shard is not to be born here.
+/// True if a leader's message to a missing member, which an entry added, is to start the member:
+/// the entry is later than the node's last removal, and the shard is not about to be created here
+/// by a split.
 ///
-/// It looks at members, which may be within a step: not to be called under a lock that a step
-/// takes.
+/// It looks at members, which may be within a step. Do not call it under a lock that a step takes.
 pub fn heeds<M: Members>(members: &M, shard: ShardId, stay: Stay) -> Result<bool, M::Error> {
     let since = stay.since;
     if members.has(shard) || members.removed(shard)?.is_some_and(|removed| removed >= since) {
         return Ok(false);
     }
-    // With a birth come the rows that the shard began with.
+    // A split brings the rows with which the shard begins.
     Ok(since > Index(0) || !members.expects(shard))
 }
 
-/// Begins the member that a leader speaks to, since an entry, where that is to be [heard](heeds).
-/// Returns whether it begins.
+/// Starts the member that a leader's message is for, if [`heeds`] allows it. True if it starts.
 pub fn invite<M: Members>(members: &mut M, shard: ShardId, stay: Stay) -> Result<bool, M::Error> {
     if members.has(shard) {
         return Ok(false);
     }
     if members.has_records(shard) {
         if stay.since == Index(0) {
-            // It has been one since the shard's birth, of which it will read in its parent's log.
+            // It has been a member since the shard's creation, which it will read in the parent's
+            // log.
             return Ok(false);
         }
-        // What the log has is of an earlier stay, which has ended.
+        // The log's records are of an earlier membership epoch, which has ended.
         members.forget_recovered(shard);
         members.forget_log(shard);
     }

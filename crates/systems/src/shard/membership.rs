@@ -1,12 +1,13 @@
-//! Other members for a group: who wants them asks the leader, again and again, until it is so.
+//! Membership changes: a client repeats its request to the leader until the change is done.
 //!
 //! ```text
-//!   Members ──▶ step in the log: newcomers learn ──▶ step: both sets vote ──▶ step: settled ──▶ answered
+//!   Members ──▶ learners join ──▶ joint consensus: both sets vote ──▶ settled ──▶ answered
+//!               each step is an entry of the log
 //! ```
 //!
-//! The group says which step may be taken
-//! ([`Group::next_members`](meridian_replication::group::Group::next_members)); here it gets its
-//! timestamp. A later leader goes on with what the log says, whether anybody asks or not.
+//! The group decides which step is next
+//! ([`Group::next_members`](meridian_replication::group::Group::next_members)); this module draws
+//! its timestamp. A later leader continues from the log, even without a request.
 
 use super::{Command, Damaged, Kept, Participant, Shard, ShardCommand, ShardResponse};
 use crate::shard::rules;
@@ -17,54 +18,53 @@ use meridian_replication::group::{ChangeError, Config, Index, Membership, Restor
 use meridian_txn::locking::Members;
 use std::collections::BTreeMap;
 
-/// The first entry of a shard that was split off: the split itself, which brings what the shard
-/// begins with.
+/// The first entry of a shard that was split off: the split itself, which brings the rows with
+/// which the shard begins.
 const BIRTH: Index = Index(1);
 
-/// How a node may have come to a member of a shard.
+/// The reason why a node has a member of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The database was created with these, and its keys placed.
+    /// The database was created with these members, and its keys placed.
     Placed(Box<Membership>),
-    /// The shard was split off from another with these.
+    /// The shard was split off from another with these members.
     Born(Box<Membership>),
-    /// A leader has just made it one.
+    /// A leader has just added the member.
     Invited(Stay),
-    /// The log has something of it.
+    /// The log has records of the member.
     Remembered,
 }
 
 impl Origin {
-    /// Of a shard that was split off from one that this node has left since: what
-    /// [`keep`](Self::keep) kept.
+    /// Decodes the origin that [`keep`](Self::keep) encoded, for a shard that was split off from
+    /// one which this node has left since.
     pub fn kept(birth: &[u8]) -> Result<Origin, Damaged> {
         if birth.is_empty() {
             return Ok(Origin::Remembered);
         }
         let members = minicbor::decode(birth)
-            .map_err(|error| Damaged(format!("who was there at a shard's birth: {error}")));
+            .map_err(|error| Damaged(format!("the members at a shard's creation: {error}")));
         members.map(|members| Origin::Born(Box::new(members)))
     }
 
-    /// What is to be kept of a shard's birth by a node that leaves its parent: it may be a member,
-    /// and have heard only of its birth.
+    /// Encodes the origin of a shard for a node that leaves the shard's parent. The node may be a
+    /// member of the shard and know of it only by the split.
     pub fn keep(members: Option<&Membership>) -> Vec<u8> {
         members.map_or(Vec::new(), |members| {
             minicbor::to_vec(members).expect("invariant: writing to memory cannot fail")
         })
     }
 
-    /// How the node's member of a shard begins, if it has one. `removed` is the entry since which
-    /// it had none, if it ever was removed: then what it was at the shard's birth says nothing any
-    /// more.
+    /// Returns how the node's member of a shard starts, if it has one. `removed` is the entry of
+    /// its last removal, if any: then the members at the shard's creation do not count.
     ///
-    /// Who has only heard of a birth, because its parent's shard came as a copy, has nothing of
-    /// what the shard began with. It is told by a leader who has: two of three that have nothing
-    /// would agree on nothing, and lose what the third has.
+    /// A node that knows of a split only from a copy of the parent's shard has none of the rows
+    /// with which the shard begins. It starts as invited by a leader that has them: otherwise two
+    /// of three members without those rows could elect a leader, and lose what the third one has.
     ///
-    /// Fails with the entry behind which the log begins if the store, which has lost something,
-    /// does not reach up to there; also where the store does not know of the member any more,
-    /// unless it was removed, or its birth may yet come from its parent's log.
+    /// Fails with the entry behind which the log begins if the store has lost state and does not
+    /// reach that entry. It also fails if the store does not know the member at all, unless the
+    /// member was removed, or its creation may yet come from its parent's log.
     pub fn begins<R>(
         self,
         me: NodeId,
@@ -113,14 +113,14 @@ impl Origin {
         }
     }
 
-    /// Of a node that has no member of the shard: whether what its log has of one has ended,
-    /// because it was removed, or the shard's own rows say so. Otherwise its parent's copy may yet
-    /// say that it was born, and what it voted and promised counts.
+    /// True if the member that the log of this node has records of has ended, because it was
+    /// removed or the shard's rows do not contain it. Otherwise a copy of its parent may yet say
+    /// that it was created, and its votes and promises count.
     pub fn has_ended<R>(me: NodeId, removed: Option<Index>, kept: &Kept<R>) -> bool {
         removed.is_some() || kept.rows.members.as_ref().is_some_and(|members| !members.contains(me))
     }
 
-    /// Who is in the group, and how this node came to be, if nothing that is kept says more.
+    /// Sets the members, and the invitation if there is one, in a group's configuration.
     pub fn tell(self, config: &mut Config) {
         (config.members, config.invited) = match self {
             Origin::Placed(members) | Origin::Born(members) => (*members, None),
@@ -130,16 +130,16 @@ impl Origin {
     }
 }
 
-/// So many words of a leader are for a member that does not know yet that it is one.
+/// How many messages of a leader a node waits for before it starts a member that it does not know.
 const INVITATIONS: u32 = 100;
 
-/// What leaders have said to members that a node does not have.
+/// The number of messages that leaders sent to missing members, by shard.
 #[derive(Debug, Default)]
 pub struct Invitations(BTreeMap<ShardId, u32>);
 
 impl Invitations {
-    /// A leader speaks to a member since an entry: whether that is to begin now. One that was a
-    /// member at the shard's birth has time to read of that in the log.
+    /// Counts a leader's message to a missing member. True if the member is to start now. A member
+    /// since the shard's creation first gets time to read the split in its parent's log.
     pub fn heeds(&mut self, shard: ShardId, since: Index) -> bool {
         let heard = self.0.entry(shard).or_default();
         *heard += 1;
@@ -151,14 +151,14 @@ impl Invitations {
     }
 }
 
-/// A request for other members, answered after the last step.
+/// A request for a membership change, answered after its last step.
 pub(super) struct Changing {
     wanted: Roster,
     asked: (Address, u64),
 }
 
 impl<P: Participant> Shard<P> {
-    /// Changes the members of the group as a request wants; answered when that is done.
+    /// Starts a membership change; answers when it is done.
     pub(crate) fn on_members(
         &mut self,
         now: Reading,
@@ -186,7 +186,7 @@ impl<P: Participant> Shard<P> {
             }
             Ok(Some(step)) => {
                 if !self.take_step(now, step, out) {
-                    // The lease does not reach so far yet: it is asked again.
+                    // The lease does not reach far enough yet. The client repeats the request.
                     return self.answer(from, ShardResponse::Waiting { id }, out);
                 }
             }
@@ -205,7 +205,7 @@ impl<P: Participant> Shard<P> {
             .is_ok()
     }
 
-    /// Takes the next step as soon as it may be taken, and answers after the last.
+    /// Takes the next step as soon as the group allows it, and answers after the last one.
     pub(super) fn go_on_changing(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         if self.splitting.is_some() {
             return;
@@ -224,7 +224,7 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// Answers the pending request that another member leads, when leadership is lost.
+    /// Answers the pending request with `NotLeader` when leadership is lost.
     pub(super) fn dismiss_change(&mut self, out: &mut Outbox<Shard<P>>) {
         if let Some(Changing { asked: (to, id), .. }) = self.changing.take() {
             self.answer_not_leader(to, id, out);

@@ -1,4 +1,4 @@
-//! What members of a shard, coordinators and runtimes say to one another.
+//! Messages, timers and effects of a shard's members.
 
 use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId};
@@ -7,8 +7,8 @@ use meridian_replication::group::{self, Index, Membership, Term};
 use meridian_txn::locking::Readable;
 use minicbor::{Decode, Encode};
 
-/// What members and coordinators say: requests `Q`, responses `A`, and what leaders of different
-/// shards say about one transaction, `B`.
+/// A message between members and coordinators: requests `Q`, responses `A`, and messages `B`
+/// between leaders of different shards about one transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Message<Q, A, B> {
     /// Between members.
@@ -20,60 +20,61 @@ pub enum Message<Q, A, B> {
     /// To a coordinator.
     #[n(2)]
     Answer(#[n(0)] A),
-    /// Between members: everything at or below was shown by a leader. It is so, whichever member
-    /// says it, and whenever.
+    /// Between members: everything at or below this timestamp was visible at a leader. It holds for
+    /// ever, whichever member sends it.
     #[n(3)]
     Shown(#[n(0)] Timestamp),
     /// Between the leaders of a transaction's shards.
     #[n(4)]
     Between(#[n(0)] B),
-    /// To the sessions of a node, with a member or without: the sender begins to serve, and is to
-    /// be asked from now on.
+    /// To the sessions of a node, with or without a member: the sender begins to serve, and
+    /// requests go to it from now on.
     #[n(5)]
     Leads(#[n(0)] Term),
 }
 
-/// What a member waits for.
+/// The timers of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The group's.
+    /// A timer of the group.
     Group(group::Timer),
     /// A commit timestamp has surely passed, or a lease reaches further.
     CommitWait,
-    /// A look at transactions that are idle for too long: the participant's.
+    /// The participant looks for transactions that are idle for too long.
     Idle,
-    /// A look at who asks.
+    /// A window of the workload ends.
     Workload,
-    /// The members are told how far the leader has shown.
+    /// The leader sends [`Message::Shown`].
     Close,
-    /// Transactions that are under way have had time to end.
+    /// Transactions have had time to end before a leadership transfer.
     HandOver,
-    /// The same, for a split.
+    /// Transactions have had time to end before a split.
     Split,
-    /// A look at what is prepared, and at decisions that are not told to all: the participant's.
+    /// The participant repeats messages about prepared transactions and about decisions.
     Resolve,
-    /// A look at how idle the shard is.
+    /// The leader checks how idle the shard is.
     MinNext,
 }
 
-/// What a member asks of its runtime.
+/// An effect that a member asks of its runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect<R> {
-    /// Put agreed versions into Recent, before anything that follows in the outbox.
+    /// Put agreed versions into memory, before any later effect of the outbox.
     Install {
         /// The commit timestamp.
         at: Timestamp,
-        /// The versions; none of a floor.
+        /// The versions.
         writes: Vec<Write>,
-        /// The entry's place in the log.
+        /// The entry's index in the log.
         index: Index,
         /// Its term.
         term: Term,
-        /// The timestamp was chosen by another shard: there may be later ones here already.
+        /// True if another shard chose the timestamp: later timestamps may be installed here
+        /// already.
         decided_elsewhere: bool,
     },
-    /// From a key on the keys are another shard's, which is born here with what stands here of
-    /// them; before anything that follows in the outbox.
+    /// Split the shard: the keys from `key` on belong to another shard, which starts here with the
+    /// versions that are stored of them. Happens before any later effect of the outbox.
     Divide {
         /// The timestamp of the split.
         at: Timestamp,
@@ -81,42 +82,42 @@ pub enum Effect<R> {
         key: Key,
         /// The other shard.
         shard: ShardId,
-        /// What the other shard knows of itself at its birth.
+        /// The other shard's rows about itself at its creation.
         rows: Vec<Write>,
-        /// This member keeps no versions, and the node's member of the other shard would have to
-        /// have them: the other shard does not begin with what stands here.
+        /// True if this member keeps no versions, but the node's member of the other shard needs
+        /// them: the other shard does not start with what is stored here.
         hollow: bool,
-        /// The entry's place in the log.
+        /// The entry's index in the log.
         index: Index,
         /// Its term.
         term: Term,
     },
-    /// Read, and answer: a read as the participant describes it.
+    /// Serve and answer a read, as the participant describes it.
     Serve(R),
-    /// Publish for readers of this node.
+    /// Publish what sessions of this node may read without asking the leader.
     Readable(Readable),
-    /// Publish the leader that this member has heard of, for requests of this node.
+    /// Publish the leader that this member knows, for requests of this node.
     Leader(Option<NodeId>),
-    /// Send what is stored, at or above an entry, to a member that is too far behind.
+    /// Send the stored shard, at or above an entry, to a member that is too far behind.
     SendSnapshot {
         /// The member.
         to: NodeId,
         /// The entry.
         index: Index,
-        /// It is a witness: only what the shard knows of itself.
+        /// True for a witness: send only the shard's rows about itself.
         witness: bool,
-        /// The term of the leader that wants it.
+        /// The term of the leader that requests it.
         term: Term,
     },
-    /// Publish who is in the group.
+    /// Publish the members of the group.
     Members(Membership),
-    /// This node is no member of the group as of an entry: what is kept of the shard goes, and it
-    /// is one again only if it is added by a later entry than this.
+    /// Remove the shard from this node, which an entry has removed from the group. It becomes a
+    /// member again only by a later entry.
     Removed {
         /// The entry.
         index: Index,
     },
-    /// An agreed entry cannot be read: this node must stop rather than diverge.
+    /// Stop the node, because an agreed entry cannot be read: it must not diverge.
     Stop {
         /// Why.
         why: String,

@@ -2,32 +2,32 @@
 //! are ordered.
 //!
 //! ```text
-//!   request ──▶ participant ── propose ──▶ group ── agreed ──▶ the shard's own commands (ceilings, splits, members)
+//!   request ──▶ participant ── propose ──▶ group ── agreed ──▶ shard's commands
 //!                    ▲                                    └──▶ participant's commands
 //!                    └── keys, timestamps, leadership ── shard
 //! ```
 //!
 //! | file | question |
 //! |---|---|
-//! | `participant` | what do a shard and a concurrency control want of each other? |
-//! | `messages` | what do members, coordinators and runtimes say? |
+//! | `participant` | which interface do a shard and a concurrency control share? |
+//! | `messages` | which messages, timers and effects does a member have? |
 //! | `records` | what is agreed about the shard itself, and what is kept of it? |
 //! | `step` | what is done in each step, and in which order? |
 //! | `ceilings` | how are timestamps drawn, promised and closed? |
 //! | `splits` | how does a shard become two? |
-//! | `membership` | how does a group come to have other members? |
+//! | `membership` | how do the members of a group change? |
 //! | `leadership` | which member should lead? |
-//! | `idleness` | what does a leader do that is not asked for? |
-//! | `lifecycle` | when does a node's member begin? |
+//! | `idleness` | what does a leader without requests do? |
+//! | `lifecycle` | when does a node's member start? |
 //!
 //! Invariants:
-//! 1. Timestamps grow in the order of the log, but those of outcomes that were decided elsewhere. A
-//!    new leader starts above everything in it, whatever its clock says (Trap A.5-2).
-//! 2. What is promised above every commit lies below a ceiling that the log holds: no later leader
-//!    assigns at or below it (I4).
-//! 3. A timestamp is *closed* at a member that has installed an entry at or above it, if a leader
-//!    has shown that much and nothing below is in doubt: a snapshot of it is right for ever.
-//!    Leaders tell members how far they have shown ([`Message::Shown`]).
+//! 1. Timestamps grow in the order of the log, except those of outcomes that another shard decided.
+//!    A new leader starts above everything in the log, whatever its clock says (Trap A.5-2).
+//! 2. A promised timestamp above every commit lies below a ceiling that the log holds: no later
+//!    leader issues at or below it (I4).
+//! 3. A timestamp is *closed* at a member that has installed an entry at or above it, if it was
+//!    visible at a leader and nothing below is in doubt: a snapshot of it is right for ever.
+//!    Leaders tell members what was visible ([`Message::Shown`]).
 
 mod ceilings;
 mod idleness;
@@ -64,11 +64,12 @@ use meridian_txn::locking::Readable;
 use splits::Splitting;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The most shards, ever, of a database, and the highest number of a node: together they are a
-/// timestamp's issuer.
+/// The most shards that a database may ever have, and the limit of node ids: together they make the
+/// issuer of a timestamp.
 pub const MOST_SHARDS: u32 = 1 << 16;
 
-/// Issuers of one node's shards are told apart, so that a timestamp is unique (I2).
+/// Returns a shard's issuer on a node, distinct from every other, so that a timestamp is unique
+/// (I2).
 fn issuer(node: NodeId, shard: ShardId, floor: Timestamp) -> Issuer {
     assert!(
         node.0 < MOST_SHARDS && shard.0 < MOST_SHARDS,
@@ -77,13 +78,13 @@ fn issuer(node: NodeId, shard: ShardId, floor: Timestamp) -> Issuer {
     Issuer::above((shard.0 << 16) | node.0, floor)
 }
 
-/// What members of a shard with this participant say.
+/// The messages of a shard with this participant.
 pub type MessageOf<P> =
     Message<<P as Participant>::Request, <P as Participant>::Response, <P as Participant>::Peer>;
 
 /// A member of a shard's group.
 pub struct Shard<P: Participant> {
-    /// How transactions are ordered.
+    /// The concurrency control.
     pub(crate) participant: P,
     pub(crate) group: Group,
     pub(crate) me: NodeId,
@@ -91,51 +92,50 @@ pub struct Shard<P: Participant> {
     pub(crate) shard: ShardId,
     /// Every node of the cluster: any of them may have members of the database's other shards.
     pub(crate) nodes: Vec<NodeId>,
-    /// The members of the group, as far as is applied here.
+    /// The members of the group, as of the applied entries.
     members: Membership,
-    /// How the shards began that were split off.
+    /// The origin of the shards that were split off.
     split_off: BTreeMap<ShardId, Birth>,
-    /// A request for other members.
+    /// A pending membership change.
     changing: Option<Changing>,
-    /// The shard's keys, and the shards that have what it had from a key on.
+    /// The shard's keys, and the shards that were split off, by their first keys.
     pub(crate) bounds: KeyRange,
     children: BTreeMap<Key, ShardId>,
-    /// The newest timestamp in the log as far as it is agreed, and in it at all as far as this
-    /// leader put it there.
+    /// Issues above the newest timestamp in the log: agreed, or proposed by this leader.
     pub(crate) issuer: Issuer,
-    /// The newest timestamp that is agreed, and the ceiling: the next leader issues above both.
+    /// The newest agreed timestamp, and the ceiling: the next leader issues above both.
     pub(crate) agreed: Timestamp,
     pub(crate) ceiling: Timestamp,
-    /// The newest commit that may be shown: nothing at or below it appears any more, but for what
-    /// is in doubt.
+    /// The newest visible commit: nothing at or below it appears any more, except transactions in
+    /// doubt.
     pub(crate) visible: Timestamp,
-    /// Everything at or below was shown by some leader, as far as this member has heard; and what
-    /// of that it has told the others.
+    /// Everything at or below `shown` was visible at a leader, as far as this member knows; `told`
+    /// is what it last sent to the other members.
     shown: Timestamp,
     told: Timestamp,
-    /// The timer to tell them is armed.
+    /// True if the timer for that is armed.
     telling: bool,
     published: Readable,
     leader: Option<NodeId>,
-    /// Leads, and everything that was agreed before it led has surely passed.
+    /// True if this member leads, and everything agreed before has surely passed.
     pub(crate) serving: bool,
-    /// Which nodes ask, and which one is to lead therefore.
+    /// The requests of each node, and the transfer target.
     pub(crate) workload: Workload,
     idleness: Idleness,
     /// Read floor: this leader issues only above it.
     floor: Timestamp,
-    /// A ceiling is wanted that is at least so high; one is being agreed on.
+    /// The requested ceiling in nanoseconds, and true if one is being agreed on.
     wanted_ceiling: Option<u64>,
     raising: bool,
-    /// When [`Timer::CommitWait`] is due at the latest, as far as this step has found.
+    /// How soon [`Timer::CommitWait`] must fire, in nanoseconds, as far as this step has found.
     wake_ns: Option<u64>,
-    /// The shard is about to be split.
+    /// A pending split.
     pub(crate) splitting: Option<Splitting<P::Request>>,
 }
 
 impl<P: Participant> Shard<P> {
-    /// A member, new or restored. The configuration's members are the shard's if it does not know
-    /// better.
+    /// Makes a member, new or restored. The configuration's members count only if the store and the
+    /// log have none.
     pub fn new(
         config: impl Into<Config>,
         seed: u64,
@@ -153,7 +153,7 @@ impl<P: Participant> Shard<P> {
         if let Some(members) = &kept.rows.members {
             config.members = members.clone();
         } else if restored.stay().is_some() {
-            // It came later: the members at birth need not have been there then.
+            // It was added later: the members at the shard's creation may not include it.
             config.members = Membership::default();
         }
         let applied = (restored.applied, restored.applied_term);
@@ -163,7 +163,7 @@ impl<P: Participant> Shard<P> {
             |out| Group::new(config, seed, restored, now, out),
             |e| step::embed(e, &mut events),
         );
-        assert!(events.is_empty(), "a member is told nothing at its birth");
+        assert!(events.is_empty(), "a new group reports no events");
         let members = group.agreed_members().clone();
         let mut replica = Shard {
             participant,
@@ -200,7 +200,7 @@ impl<P: Participant> Shard<P> {
         replica
     }
 
-    /// Restores what the store has.
+    /// Restores the state that the store holds.
     fn take(&mut self, kept: Kept<P::Rows>) {
         let Kept { bounds, children, rows, agreed } = kept;
         self.agreed = self.agreed.max(agreed);
@@ -215,8 +215,8 @@ impl<P: Participant> Shard<P> {
         P::restore(self, rows.own);
     }
 
-    /// Learns again what applied entries that are still in the log have said. The group does not
-    /// tell them a second time.
+    /// Replays applied entries that are still in the log to the participant. The group does not
+    /// report them again.
     fn recall(
         &mut self,
         applied: (Index, Term),
@@ -230,18 +230,19 @@ impl<P: Participant> Shard<P> {
                 break;
             }
             next.0 += 1;
-            // The store has the rest. What cannot be read stopped the node when it was agreed on.
+            // The store has the rest. An entry that cannot be read stopped the node when it was
+            // agreed.
             if let Ok(Some(command)) = P::Command::decode(&entry.payload) {
                 self.participant.recall(command, entry.term);
             }
         }
         if next <= applied.0 {
-            // The store is ahead of what is left of the log.
+            // The store is ahead of the rest of the log.
             self.participant.forget_through(applied.1);
         }
     }
 
-    /// A member of another shard of this database.
+    /// Returns the address of a shard's member on a node.
     pub(crate) fn seat(&self, node: NodeId, shard: ShardId) -> Address {
         Address::replica(node, self.database, shard)
     }
@@ -251,13 +252,13 @@ impl<P: Participant> Shard<P> {
         out.send(to, Message::Answer(response.into()));
     }
 
-    /// Answers that another member leads, as far as is known here.
+    /// Answers that another member leads, with its node if it is known.
     pub(crate) fn answer_not_leader(&self, to: Address, id: u64, out: &mut Outbox<Shard<P>>) {
         let leader = self.group.leader().map(|node| node.0);
         self.answer(to, ShardResponse::NotLeader { id, leader }, out);
     }
 
-    /// The group, to look at.
+    /// The group, for inspection.
     pub fn group(&self) -> &Group {
         &self.group
     }
@@ -267,35 +268,34 @@ impl<P: Participant> Shard<P> {
         &self.bounds
     }
 
-    /// Whether it leads and serves.
+    /// True if this member leads and serves.
     pub fn is_serving(&self) -> bool {
         self.serving
     }
 
-    /// Gives up leadership as soon as every timestamp that was used has surely passed, and what is
-    /// under way is decided. What is asked from now on is sent to another.
+    /// Gives up leadership as soon as every used timestamp has surely passed and pending work is
+    /// decided. New requests are sent to another member.
     pub fn abdicate(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         self.with_group(now, out, |group, out| group.abdicate(now, None, out));
         self.finish(now, out);
     }
 
-    /// The members of the group, as far as is applied here.
+    /// The members of the group, as of the applied entries.
     pub fn members(&self) -> &Membership {
         &self.members
     }
 
-    /// Whether it keeps the log and no versions.
+    /// True if it keeps the log and no versions.
     pub fn is_witness(&self) -> bool {
         self.group.is_witness()
     }
 
-    /// The members of the group of a shard that was split off, at its birth, as far as is known
-    /// here.
+    /// The members of a shard that was split off, at its creation, if they are known here.
     pub fn members_at_birth(&self, child: ShardId) -> Option<&Membership> {
         self.split_off.get(&child).map(|birth| &birth.members)
     }
 
-    /// A copy of the shard through an entry was stored.
+    /// Continues from a copy of the shard through an entry, which is stored now.
     pub fn snapshot_installed(
         &mut self,
         now: Reading,

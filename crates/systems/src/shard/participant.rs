@@ -13,44 +13,44 @@ use std::fmt::Debug;
 
 /// A request of a coordinator.
 pub trait Request: Clone + Debug + PartialEq + Encode<()> + for<'b> Decode<'b, ()> {
-    /// Its number, which the response bears.
+    /// Its number, which the response repeats.
     fn id(&self) -> u64;
 }
 
-/// What a shard answers, whichever protocol asks.
+/// A shard's response, independent of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShardResponse {
-    /// Done, and surely past.
+    /// Done; the timestamp has surely passed.
     Done {
         /// The request.
         id: u64,
-        /// When.
+        /// The timestamp of the command.
         at: Timestamp,
     },
-    /// The request was made before, and its response is to come.
+    /// The request was received before, and its response is still to come.
     Waiting {
         /// The request.
         id: u64,
     },
-    /// Another member leads; perhaps this one.
+    /// Another member leads, or this one does not serve yet.
     NotLeader {
         /// The request.
         id: u64,
-        /// The leader's node, as far as is known.
+        /// The leader's node, if it is known.
         leader: Option<u32>,
     },
-    /// The keys are another shard's.
+    /// The keys belong to another shard.
     Moved {
         /// The request.
         id: u64,
-        /// The shard that has them, and from which key on, as far as is known.
+        /// That shard and its first key, if they are known.
         to: Option<(Key, ShardId)>,
     },
-    /// What is asked for cannot be; nothing of it was done.
+    /// The request is refused, and had no effect.
     Refused {
         /// The request.
         id: u64,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: String,
     },
     /// The outcome is not known here.
@@ -62,27 +62,27 @@ pub enum ShardResponse {
 
 /// A concurrency control, as the members of a shard run it.
 ///
-/// It decides what becomes of requests; the shard has the group, the keys, the timestamps and the
-/// leadership. Each function gets its shard, through which it proposes commands, draws timestamps
-/// and answers. A function is called within a step of the machine, and every step ends in the same
-/// order (`step.rs`).
+/// It decides requests; the shard has the group, the keys, the timestamps and the leadership. Each
+/// function gets its shard, through which it proposes commands, draws timestamps and answers. A
+/// function is called within a step of the machine, and every step ends in the same order
+/// (`step.rs`).
 pub trait Participant: Sized {
-    /// How timestamps relate to time.
+    /// The timestamp policy: how timestamps relate to time.
     type Clock: TimestampPolicy;
-    /// What a coordinator asks.
+    /// A coordinator's request.
     type Request: Request;
-    /// What it is answered.
+    /// Its response.
     type Response: Clone
         + Debug
         + PartialEq
         + Encode<()>
         + for<'b> Decode<'b, ()>
         + From<ShardResponse>;
-    /// What leaders of different shards say about one transaction.
+    /// A message between leaders of different shards about one transaction.
     type Peer: Clone + Debug + PartialEq + Encode<()> + for<'b> Decode<'b, ()>;
-    /// What the group agrees on.
+    /// A command that the group agrees on.
     type Command: Command;
-    /// What is kept in the shard's rows.
+    /// The participant's rows among the shard's own.
     type Rows: OwnRows;
     /// A read that the runtime is to serve.
     type Read;
@@ -92,20 +92,20 @@ pub trait Participant: Sized {
 
     /// Makes a participant without transactions.
     fn new(config: &Config) -> Self;
-    /// Restores what the store has.
+    /// Restores the state that the store holds.
     fn restore(shard: &mut Shard<Self>, rows: Self::Rows);
-    /// Learns again what an applied command has said that is still in the log.
+    /// Replays an applied command that is still in the log.
     fn recall(&mut self, command: Self::Command, term: Term);
-    /// Commands of this term and of earlier ones may be in neither the log nor the memory any more.
+    /// Notes that commands of this term and of earlier ones may be lost from log and memory.
     fn forget_through(&mut self, term: Term);
 
     // ------------------------------------------------------------------------
     // input
 
-    /// Takes a request, at a member that may not lead. It counts the request
-    /// (`is_wanted`, `count`), refuses it where this member does not lead or the keys are not the
-    /// shard's, holds a new transaction back while the shard is to be split (`parks`) or another
-    /// node is to lead, and hands requests for splits and members to the shard (`on_split`,
+    /// Receives a request, at a member that may not lead. It counts the request (`is_wanted`,
+    /// `count`), refuses it where this member does not lead or the keys are not the shard's, holds
+    /// a new transaction back while the shard is to be split (`parks`) or leadership is being
+    /// transferred, and passes requests for splits and members to the shard (`on_split`,
     /// `on_members`).
     fn on_request(
         shard: &mut Shard<Self>,
@@ -114,7 +114,7 @@ pub trait Participant: Sized {
         request: Self::Request,
         out: &mut Outbox<Shard<Self>>,
     );
-    /// Takes a message of another shard's leader.
+    /// Receives a message of another shard's leader.
     fn on_peer(
         shard: &mut Shard<Self>,
         now: Reading,
@@ -130,64 +130,63 @@ pub trait Participant: Sized {
         command: Self::Command,
         out: &mut Outbox<Shard<Self>>,
     );
-    /// Looks for transactions that are idle for too long.
+    /// Looks for transactions that are idle for too long, and aborts them.
     fn look_at_idle(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
-    /// Asks and tells again what other shards have not answered.
+    /// Repeats messages that other shards have not answered.
     fn resolve(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
 
     // ------------------------------------------------------------------------
     // leadership
 
-    /// Whether nothing that was agreed under earlier leaders waits any more, so that this member
-    /// may serve.
+    /// True if nothing agreed under earlier leaders still waits, so that this member may serve.
     fn may_lead(&self) -> bool;
     /// This member begins to serve.
     fn lead(shard: &mut Shard<Self>, now: Reading);
-    /// This member leads no more: refuses what is not agreed, and forgets what only a leader has.
+    /// Answers everything that is not agreed, and drops the state that only a leader has.
     fn step_down(shard: &mut Shard<Self>, out: &mut Outbox<Shard<Self>>);
 
     // ------------------------------------------------------------------------
     // each step
 
-    /// Releases what waited for its timestamp to pass.
+    /// Releases everything whose timestamp has passed.
     fn release(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
-    /// As the leader: proposes what is ready.
+    /// Proposes what is ready, at the leader.
     fn propose_ready(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
     /// Answers reads that waited.
     fn answer_reads(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
-    /// How long the next wait for a timestamp takes, in nanoseconds.
+    /// Returns how long the next wait for a timestamp takes, in nanoseconds.
     fn next_release(&self, now: Reading) -> Option<u64>;
     /// Arms the timers of [`look_at_idle`](Self::look_at_idle) and [`resolve`](Self::resolve) if
     /// there is something to look at.
     fn arm(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
-    /// Sends what must leave behind what the shard has published in this step.
+    /// Sends messages that must follow what the shard published in this step.
     fn send(&mut self, out: &mut Outbox<Shard<Self>>);
 
     // ------------------------------------------------------------------------
     // for the shard
 
-    /// The oldest timestamp that is drawn here and whose command is not shown yet.
+    /// The oldest timestamp drawn here whose command is not visible yet.
     fn oldest_in_flight(&self) -> Option<Timestamp>;
     /// The newest timestamp that is proposed and not agreed yet.
     fn newest_proposed(&self) -> Option<Timestamp>;
-    /// The timestamp from which on something may have been committed that is not known here yet:
-    /// nothing is closed there.
+    /// The timestamp from which on an unknown transaction may have committed: nothing is closed
+    /// there.
     fn in_doubt_from(&self) -> Timestamp;
-    /// Whether the newest commit here is all that was acknowledged: sessions of the leader's node
-    /// may read by themselves.
+    /// True if the newest commit here is all that was acknowledged: sessions of the leader's node
+    /// may read without asking the leader.
     fn reads_alone(&self) -> bool;
-    /// Whether no commit is under way.
+    /// True if no commit is under way.
     fn is_quiet(&self) -> bool;
-    /// Whether every transaction that has begun here has ended, or cannot go on: leadership may be
-    /// given away.
+    /// True if every transaction that was admitted here has ended or is aborted: leadership may be
+    /// transferred.
     fn has_drained(&self) -> bool;
-    /// Whether nothing is under way at all: the group may fall silent.
+    /// True if nothing is pending: the group may quiesce.
     fn is_at_rest(&self) -> bool;
-    /// Whether nothing stands across keys that a split would part.
+    /// True if no lock or pending transaction may cover keys on both sides of a split.
     fn may_split(&self) -> bool;
-    /// Whether a request begins a transaction here.
+    /// True if a request begins a transaction here.
     fn begins(&self, request: &Self::Request) -> bool;
-    /// Aborts transactions that could end by themselves: a split waits for them.
+    /// Aborts the open transactions that a split waits for.
     fn end_for_split(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
     /// Answers a request about the shard once the timestamp of its command has surely passed.
     fn answer_when_passed(
@@ -197,6 +196,6 @@ pub trait Participant: Sized {
         transaction: TransactionId,
         asked: (Address, u64),
     );
-    /// The participant's rows with which a shard begins that is split off.
+    /// Returns the participant's rows with which a shard begins that is split off.
     fn rows_of_child(&self, child: ShardId) -> Vec<Write>;
 }

@@ -1,4 +1,4 @@
-//! What members agree on about the shard itself, and what the shard keeps of it.
+//! Commands about the shard itself, and the rows that a shard keeps about itself.
 
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
@@ -11,14 +11,15 @@ use std::collections::BTreeMap;
 #[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShardCommand {
-    /// The next leader issues above the ceiling: below it this leader promises in memory.
+    /// Raises the ceiling. The next leader issues above it; below it this leader makes promises in
+    /// memory.
     Ceiling {
         /// The command's timestamp.
         at: Timestamp,
-        /// The ceiling; the timestamp itself, if none is given.
+        /// The ceiling; `at` if `None`.
         through: Option<Timestamp>,
     },
-    /// From here on the keys from one on are another shard's.
+    /// Splits the shard: the keys from `key` on belong to another shard.
     Split {
         /// The command's timestamp.
         at: Timestamp,
@@ -26,33 +27,31 @@ pub enum ShardCommand {
         key: Key,
         /// The other shard.
         shard: ShardId,
-        /// The members of the other shard's group; those at the database's creation, if none are
-        /// given.
+        /// The other group's members; `None` means the members at the database's creation.
         members: Option<Membership>,
     },
-    /// The entry that carries this says which nodes are in the group.
+    /// Records the members of the group, which the log entry carries.
     Members {
         /// The command's timestamp.
         at: Timestamp,
     },
 }
 
-/// What a participant's groups agree on: its own commands, and those about the shard itself.
+/// A command that a participant's group agrees on: its own, or one about the shard itself.
 pub trait Command: Sized {
     /// Encodes a command as the payload of an entry.
     fn encode(&self) -> Payload;
-    /// Decodes a payload; none for a leader's first entry, which is empty.
+    /// Decodes a payload. Returns `None` for a leader's first entry, which is empty.
     fn decode(payload: &Payload) -> Result<Option<Self>, Damaged>;
-    /// The command's timestamp, or the ceiling of one that has it: no later leader issues at or
-    /// below it.
+    /// The command's timestamp, or the ceiling that it sets: no later leader issues at or below it.
     fn newest(&self) -> Timestamp;
     /// Makes a command about the shard itself.
     fn about_shard(command: ShardCommand) -> Self;
-    /// The command about the shard itself, if it is one.
+    /// Returns the command about the shard itself, or `Err` with a participant's command.
     fn into_shard(self) -> Result<ShardCommand, Self>;
 }
 
-/// The newest timestamp in a member's records, agreed or not.
+/// Returns the newest timestamp in a member's records, agreed or not.
 pub fn newest<C: Command>(records: &[Record]) -> Timestamp {
     let entries = records.iter().flat_map(|record| match record {
         Record::Append { entries } => entries.as_slice(),
@@ -65,7 +64,7 @@ pub fn newest<C: Command>(records: &[Record]) -> Timestamp {
     entries.map(at).max().unwrap_or_default()
 }
 
-/// How a shard began that was split off from another.
+/// The origin of a shard that was split off from another.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Birth {
     /// The members of its group.
@@ -79,27 +78,28 @@ pub struct Birth {
     pub term: Term,
 }
 
-/// An entry or a row that cannot be read: another format, or not one of this program's.
+/// An entry or a row that cannot be read: its format is unknown, or it is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged(pub String);
 
-/// A participant's rows among those of a shard about itself.
+/// A participant's rows among those that a shard keeps about itself.
 pub trait OwnRows: Default {
-    /// Takes a row, by its kind and what follows the kind in its key. None if it cannot be read.
+    /// Takes a row, by its kind and what follows the kind in its key. Returns `None` if it cannot
+    /// be read.
     fn take(&mut self, kind: u8, name: &[u8], value: &[u8]) -> Option<()>;
 }
 
-/// What a shard must not lose of what was agreed, beside the versions: rows of its own ([`local`]),
-/// so that what carries versions carries them, too.
+/// The state that a shard must not lose besides the versions. It consists of local rows
+/// ([`local`]), so that it travels with the versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows<R> {
     /// The next leader issues above this.
     pub ceiling: Timestamp,
-    /// The members of the group; none if they never changed since the database was created.
+    /// The members of the group; `None` if they never changed since the database was created.
     pub members: Option<Membership>,
-    /// How the shards began that were split off.
+    /// The origins of the shards that were split off.
     pub births: BTreeMap<ShardId, Birth>,
-    /// The participant's.
+    /// The participant's rows.
     pub own: R,
 }
 
@@ -107,7 +107,7 @@ const CEILING: u8 = b'c';
 const MEMBERS: u8 = b'm';
 const BIRTH: u8 = b'b';
 
-/// A row of a shard about itself.
+/// Makes a local row of a shard.
 pub(crate) fn row(shard: ShardId, kind: u8, name: &[u8], value: Option<Vec<u8>>) -> Write {
     Write {
         key: local::protocol(shard.0, &[&[kind], name].concat()),
@@ -115,7 +115,7 @@ pub(crate) fn row(shard: ShardId, kind: u8, name: &[u8], value: Option<Vec<u8>>)
     }
 }
 
-/// The value of a row.
+/// Encodes the value of a row.
 pub(crate) fn bytes<T: Encode<()>>(what: &T) -> Option<Vec<u8>> {
     Some(minicbor::to_vec(what).expect("invariant: writing to memory cannot fail"))
 }
@@ -130,7 +130,8 @@ pub(crate) fn row_of_members(shard: ShardId, members: &Membership) -> Write {
     row(shard, MEMBERS, &[], bytes(members))
 }
 
-/// The row that says how a shard begins that is split off; and its own, with which members.
+/// The rows that record a split: the parent's row with the child's origin, and the child's row with
+/// its members.
 pub fn rows_of_birth(parent: ShardId, child: ShardId, birth: &Birth) -> Vec<Write> {
     vec![
         row(parent, BIRTH, &child.0.to_be_bytes(), bytes(birth)),
@@ -138,7 +139,7 @@ pub fn rows_of_birth(parent: ShardId, child: ShardId, birth: &Birth) -> Vec<Writ
     ]
 }
 
-/// The members of a shard's group, if these rows say so.
+/// Returns the members of a shard's group if these rows contain them.
 pub fn members_at_birth(shard: ShardId, rows: &[Write]) -> Option<Membership> {
     let key = row_of_members(shard, &Membership::default()).key;
     let row = rows.iter().find(|row| row.key == key)?;
@@ -180,17 +181,17 @@ impl<R: OwnRows> Rows<R> {
 pub struct Kept<R> {
     /// The shard's keys.
     pub bounds: KeyRange,
-    /// The shards that have what it had from a key on, where it was split.
+    /// The shards that were split off, by their first keys.
     pub children: Vec<(Key, ShardId)>,
-    /// Its own rows.
+    /// Its rows about itself.
     pub rows: Rows<R>,
-    /// The newest timestamp that was agreed.
+    /// The newest agreed timestamp.
     pub agreed: Timestamp,
 }
 
 impl<R: OwnRows> Kept<R> {
-    /// Makes it from what the store says: the shard's keys, what parts of it became, its rows, and
-    /// the newest timestamp.
+    /// Makes a member's state from the store's: the shard's keys, the shards that were split off,
+    /// its rows, and the newest agreed timestamp.
     pub fn new(
         shard: u32,
         bounds: KeyRange,

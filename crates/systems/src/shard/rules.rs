@@ -1,19 +1,19 @@
-//! Rules of a shard whose replicas have a leader that the lab breaks on purpose.
+//! Rules of a shard with leaders that the lab breaks on purpose. Each says what the broken shard
+//! does.
 
 meridian_machine::rules! {
-    /// A snapshot in the present is served although nobody else has heard of the promise.
+    /// Serves a snapshot in the present although the promise is in memory only.
     CEILING_NOT_AGREED;
-    /// A new leader trusts its clock more than the log (Trap A.5-2).
+    /// Starts a new leader's timestamps from its clock instead of the log (Trap A.5-2).
     ISSUER_BELOW_LOG;
-    /// Leadership is given away before sessions of this node hear that they may no longer read by
-    /// themselves.
+    /// Transfers leadership before sessions of this node learn that they must not read without
+    /// asking.
     SLOT_WITHDRAWN_LATE;
-    /// Members of a shard that was split off, who have nothing of what it began with, elect one of
-    /// themselves.
+    /// Lets members of a new shard elect a leader although they know of it only from a copy of its
+    /// parent, and have none of the rows with which it begins.
     HEARSAY_LEADS;
-    /// A shard that was split off begins beside a witness of its parent, which has no versions, as
-    /// if it had them.
+    /// Starts a new shard beside a witness of its parent, which has no versions, as if it had them.
     HOLLOW_CHILD;
-    /// A snapshot is served by a member that has not installed everything at or below it.
+    /// Serves a snapshot at a member that has not installed everything at or below it.
     CLOSED_BEFORE_INSTALLED;
 }

@@ -1,14 +1,16 @@
-//! A shard becomes two, at a key.
+//! Splits of a shard in two, at a key.
 //!
 //! ```text
-//!   Split ──▶ newer attempts wait; those under way may end for a while, then are aborted
-//!             nothing is locked, prepared or in flight ──▶ Split in the log ──▶ every member: bounds cut, the other shard born
+//!   Split ──▶ new transactions wait; those under way may end for a while, then are aborted
+//!             nothing is locked, prepared or in flight ──▶ Split in the log
+//!             ──▶ on every member: bounds cut, the other shard created
 //! ```
 //!
-//! 1. No lock, no prepared transaction and no vote crosses the key: there is none when the split is
-//!    proposed.
+//! 1. No lock, prepared transaction or vote covers keys on both sides: there is none when the split
+//!    is proposed.
 //! 2. The other shard begins above the split's timestamp, with everything below it.
-//! 3. A decision that is owed stays with the shard that made it, whatever keys it was about.
+//! 3. A decision that participants must still be told stays with the shard that made it, whichever
+//!    keys it was about.
 
 use super::{
     Command, MOST_SHARDS, Participant, Request, Rows, Shard, ShardCommand, ShardResponse, Timer,
@@ -22,10 +24,10 @@ use meridian_replication::group::Entry;
 use meridian_replication::rules;
 use meridian_txn::locking::TransactionId;
 
-/// Attempts that are under way may take so long to end.
+/// How long transactions under way may take to end, in nanoseconds.
 const DRAIN_NS: u64 = 1_000_000_000;
-/// What is prepared, or agreed and not visible yet, may take so much longer: new attempts wait
-/// meanwhile.
+/// How much longer prepared transactions and commits that are not visible may take, in nanoseconds.
+/// New transactions wait meanwhile.
 const GIVE_UP_NS: u64 = 1_000_000_000;
 
 /// A split that waits until nothing is under way.
@@ -37,13 +39,12 @@ pub(crate) struct Splitting<Q> {
     asked: (Address, u64),
     until: u64,
     proposed: bool,
-    /// Attempts that began meanwhile.
+    /// Requests of transactions that began meanwhile.
     parked: Vec<(Address, Q)>,
 }
 
 impl<P: Participant> Shard<P> {
-    /// Splits the shard at a key as a request of a transaction wants; answered when that has surely
-    /// passed.
+    /// Starts to split the shard at a key; answers when the split's timestamp has surely passed.
     pub(crate) fn on_split(
         &mut self,
         now: Reading,
@@ -59,8 +60,8 @@ impl<P: Participant> Shard<P> {
             return self.answer(from, ShardResponse::Unknown { id }, out);
         }
         if self.splitting.is_none() && !self.group.is_settled() {
-            // The members with which the other shard begins must not be in doubt, and what waits
-            // for a split waits for nothing else.
+            // The other shard's first members must not be in doubt, and requests that wait for a
+            // split must not wait for anything else.
             let why =
                 "the members of the shard's group are changing: try again when that has ended"
                     .to_owned();
@@ -82,7 +83,7 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// Whether a new attempt has to wait for a split; then it does.
+    /// True if a request begins a transaction while a split is pending. The request is then queued.
     pub(crate) fn parks(&mut self, from: Address, request: &P::Request) -> bool {
         let new = self.splitting.is_some() && self.participant.begins(request);
         let Some(splitting) = self.splitting.as_mut().filter(|_| new) else { return false };
@@ -91,7 +92,7 @@ impl<P: Participant> Shard<P> {
         true
     }
 
-    /// Goes on with a split as soon as nothing is under way.
+    /// Proposes a pending split as soon as nothing is under way.
     pub(super) fn go_on_splitting(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let Some(splitting) = self.splitting.as_ref().filter(|splitting| !splitting.proposed)
         else {
@@ -120,7 +121,7 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// Some transaction stays prepared for longer than a split may hold others back.
+    /// Gives up a split because a transaction stays prepared for longer than new ones may wait.
     fn give_up_split(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let Some(Splitting { asked: (from, id), parked, .. }) = self.splitting.take() else {
             return;
@@ -133,7 +134,8 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// A split is agreed: whoever leads says so once its timestamp has passed.
+    /// Takes in an agreed split: queues the answer until its timestamp has passed, and resumes the
+    /// requests that wait.
     pub(super) fn on_split_agreed(
         &mut self,
         now: Reading,
@@ -150,10 +152,9 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// A copy is about to take this member's place, and tells of these splits. Those that stand in
-    /// the log here and are not applied yet are applied first, with everything before them: the
-    /// rows of what was split off are here, and whoever acknowledged the entry may be alone with
-    /// them. True if there were any.
+    /// Applies splits, and everything before them, that a copy of the shard names and that are in
+    /// this member's log but not applied. The copy is about to replace this member's state. The
+    /// rows of the new shards are here, and perhaps nowhere else. True if there were any.
     pub fn learn_births(
         &mut self,
         now: Reading,
@@ -172,7 +173,8 @@ impl<P: Participant> Shard<P> {
         news
     }
 
-    /// Whether a shard is to be born here, as the log says; it may not come to be agreed.
+    /// True if the log contains the split that creates a shard. The split may not come to be
+    /// agreed.
     pub fn expects(&self, child: ShardId) -> bool {
         let is_its_split = |entry: Entry| {
             let command =
@@ -182,8 +184,8 @@ impl<P: Participant> Shard<P> {
         self.group.in_doubt().into_iter().any(is_its_split)
     }
 
-    /// Answers the pending split and what waits for it that another member leads, when leadership
-    /// is lost.
+    /// Answers the pending split, and the requests that wait for it, with `NotLeader` when
+    /// leadership is lost.
     pub(super) fn dismiss_split(&mut self, out: &mut Outbox<Shard<P>>) {
         let Some(Splitting { asked, parked, .. }) = self.splitting.take() else { return };
         let waiting = parked.into_iter().map(|(from, request)| (from, request.id())).chain([asked]);
@@ -192,7 +194,7 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// Answers which shard has a key that is looked for here.
+    /// Answers which shard has a key that is not in this shard.
     pub(crate) fn answer_moved(
         &self,
         from: Address,

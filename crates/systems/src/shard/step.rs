@@ -1,4 +1,4 @@
-//! What a member does in each step, and in which order.
+//! The order of work in each step of a member.
 
 use super::ceilings::{CLOSE_EVERY_NS, LEASE_SOON_NS};
 use super::leadership::Workload;
@@ -55,7 +55,7 @@ impl<P: Participant> Machine for Shard<P> {
             Message::Ask(request) => P::on_request(self, now, from, request, out),
             Message::Between(message) => {
                 self.is_wanted(now, out);
-                // Otherwise the sender asks again, and finds the member that serves.
+                // Otherwise the sender repeats the message, and finds the member that serves.
                 if self.serving && self.group.is_leader() && from.database == self.database {
                     P::on_peer(self, now, from, message, out);
                 }
@@ -89,8 +89,8 @@ impl<P: Participant> Machine for Shard<P> {
 }
 
 impl<P: Participant> Shard<P> {
-    /// Lets the group do something of its own (compact, abdicate, install a snapshot), then goes
-    /// on.
+    /// Runs an operation of the group (compact, transfer leadership, install a snapshot), and
+    /// handles its events.
     pub fn with_group<R>(
         &mut self,
         now: Reading,
@@ -103,8 +103,8 @@ impl<P: Participant> Shard<P> {
         let gave_up = self.published.leads && !self.group.is_leader();
         let gone = self.published.until > 0 && self.group.lease().is_none();
         if (gave_up || gone) && !broken(rules::SLOT_WITHDRAWN_LATE) {
-            // Before another is told that it may lead: its commits must not be missed by a session
-            // that begins here afterwards.
+            // Published before another member learns that it may lead: a session that begins here
+            // afterwards must not miss that member's commits.
             self.published = Readable { until: 0, leads: false, quiet: false, ..self.published };
             out.act_at(before, Effect::Readable(self.published));
         }
@@ -139,13 +139,14 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// A timestamp that this leadership, or an earlier one, drew for an entry is agreed.
+    /// Advances the newest agreed timestamp to that of an entry which this leader or an earlier one
+    /// drew.
     pub(crate) fn advance(&mut self, at: Timestamp) {
         always!(at > self.agreed, "I4: timestamps grow in the order of the log");
         self.agreed = at;
     }
 
-    /// Installs versions of an agreed entry; at a witness only what the shard knows of itself.
+    /// Installs versions of an agreed entry; at a witness only the shard's rows about itself.
     pub(crate) fn install(
         &self,
         entry: &Entry,
@@ -215,14 +216,14 @@ impl<P: Participant> Shard<P> {
         (self.floor, self.wanted_ceiling, self.raising) = (Timestamp::ZERO, None, false);
     }
 
-    /// Ends a step: releases what waited, takes up leadership, goes on with splits and members,
-    /// proposes, answers reads, sends to followers, publishes, and sends answers.
+    /// Ends a step: releases what waited, takes up leadership, continues splits and membership
+    /// changes, proposes, answers reads, sends to followers, publishes, and sends answers.
     pub(crate) fn finish(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         P::release(self, now, out);
         self.hand_over_when_drained(now, out);
         self.assume_leadership(now, out);
         if self.serving && self.group.is_leader() {
-            // Not while it gives up: each new timestamp would put that off.
+            // Not while leadership is being given up: each new timestamp would delay that.
             self.go_on_splitting(now, out);
             self.go_on_changing(now, out);
             P::propose_ready(self, now, out);
@@ -239,8 +240,7 @@ impl<P: Participant> Shard<P> {
         self.participant.send(out);
     }
 
-    /// Begins to serve as soon as everything that was agreed under earlier leaders has surely
-    /// passed.
+    /// Begins to serve as soon as everything agreed under earlier leaders has surely passed.
     fn assume_leadership(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let inherited = self.agreed.max(self.ceiling);
         let passed = broken(rules::ISSUER_BELOW_LOG) || now.interval.after(inherited.nanos);
@@ -264,7 +264,7 @@ impl<P: Participant> Shard<P> {
         }
         if now.health != Health::Good && self.group.is_leader() {
             sometimes!("a leader does not know the time");
-            self.wake_in(LEASE_SOON_NS); // How long anything takes is not known either.
+            self.wake_in(LEASE_SOON_NS); // Without a clock no wait can be computed.
         }
         if let Some(wake_ns) = self.wake_ns.take() {
             out.arm(Timer::CommitWait, now.boot_ns.saturating_add(wake_ns));
@@ -272,7 +272,7 @@ impl<P: Participant> Shard<P> {
         P::arm(self, now, out);
     }
 
-    /// Publishes what sessions of this node may read by themselves, and which member leads.
+    /// Publishes what sessions of this node may read without asking, and which member leads.
     fn publish(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let alone = self.serving && self.participant.reads_alone();
         let lease = self.group.lease().filter(|_| alone).map_or(0, |lease| lease.granted_until);
@@ -299,7 +299,7 @@ impl<P: Participant> Shard<P> {
         }
     }
 
-    /// Tells the members how far they may show what they have installed.
+    /// Sends the members the newest timestamp that was visible here.
     fn tell_shown(&mut self, out: &mut Outbox<Shard<P>>) {
         self.telling = false;
         if self.serving && self.shown > self.told {

@@ -1,55 +1,58 @@
-//! Attempts that have locked nothing here, and ask for their commit, or to be prepared, in one
-//! trip: blind writes (§4.2.1: writes are buffered at the client).
+//! One-shot commits: attempts that have locked nothing here and ask to commit, or to be prepared,
+//! in one round trip (§4.2.1: writes are buffered at the client).
 //!
-//! Whoever has locked something names a birth in a leadership, and an echo of his question is told
-//! by it. These name a leadership of which their gateway has heard, and until when they may begin:
-//! an echo is told by what this leadership remembers, and after that by the time.
+//! An attempt that holds locks names the admission and the leader term under which it took them,
+//! which tells a late copy of a request from a new one. A one-shot commit names the leader term
+//! that its coordinator last heard of, and a deadline for its admission. Until the deadline this
+//! leader term remembers it; after the deadline it is not admitted.
 //!
 //! ```text
-//!   begins ──────────────── remembered, however it ends ──────────────▶ by ── nothing begins any more
+//!   admitted or refused ────── remembered, however it ends ─────▶ deadline ── never admitted
 //! ```
 //!
-//! 1. In one leadership an attempt begins once; in any other it does not begin.
-//! 2. Who was refused never begins. So a refusal is final, and the session may lock first.
-//! 3. Time does not go back here: a clock that lies makes sessions lock first, and nothing begin
-//!    twice.
+//! 1. A leader term admits an attempt at most once. Every other term refuses it.
+//! 2. A refused attempt is never admitted later. So a refusal is final, and the session may retry
+//!    with locks.
+//! 3. Time does not go back here: a wrong clock makes sessions take locks first, and never admits
+//!    an attempt twice.
 
 use super::two_phase::Ballot;
 use meridian_clock::Timestamp;
 use meridian_txn::locking::TransactionId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who wants to begin within more than this has a clock that is wrong.
+/// How far ahead a deadline may lie, in nanoseconds. Farther ahead, the clock of its node is wrong.
 const FAR_NS: u64 = 10_000_000_000;
-/// So many are remembered.
+/// The most attempts to remember.
 const MOST: usize = 100_000;
-/// And so many that have not begun, and have votes.
+/// The most attempts to remember that have votes and are not admitted yet.
 const MOST_EARLY: usize = 10_000;
 
-/// Whether an attempt begins.
+/// The decision on a one-shot commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// It may.
+    /// It may be admitted.
     New,
-    /// It did, or was refused.
+    /// It was admitted before, or is refused.
     Known,
-    /// It does not, for its time is over: it may have begun before.
+    /// It is refused because its deadline has passed. It may have been admitted before.
     Late,
 }
 
-/// What one leadership remembers of them.
+/// The one-shot commits that a leader term remembers.
 #[derive(Debug, Default)]
 pub(super) struct Blinds {
-    /// When they committed, if they did.
+    /// The commit timestamps of the remembered attempts; `None` if one has not committed.
     known: BTreeMap<TransactionId, Option<Timestamp>>,
-    /// Until when they are remembered.
+    /// The deadlines until which they are remembered.
     ends: BTreeSet<(u64, TransactionId)>,
-    /// The latest time that was ever read here.
+    /// The latest time that was ever read here, in nanoseconds since the epoch.
     latest_ns: u64,
-    /// Lives of nodes whose times are not to be believed, or who asked too much: nothing of theirs
-    /// begins before then, and whatever was refused does not begin later.
+    /// Incarnations of nodes with wrong clocks or too many attempts, by `(node, incarnation)`. None
+    /// of their attempts is admitted until the given time, by which the deadlines of those that
+    /// were refused have passed.
     unheard: BTreeMap<(u32, u32), u64>,
-    /// Votes that came before the commits that they are for.
+    /// Votes that arrived before the commits that they are for.
     early: BTreeMap<TransactionId, Vec<Ballot>>,
 }
 
@@ -61,11 +64,12 @@ impl Blinds {
         {
             self.ends.remove(&(by, who));
             self.known.remove(&who);
-            self.early.remove(&who); // They ask what became of it.
+            self.early.remove(&who); // Their shards ask for the outcome.
         }
     }
 
-    /// Whether nothing of a node is heard, or has been since it said this.
+    /// True if attempts of this incarnation of a node are refused. Extends that to the deadline
+    /// `by`.
     fn is_unheard(&mut self, of: (u32, u32), by: u64) -> bool {
         let Some(until) = self.unheard.get_mut(&of).filter(|until| **until >= self.latest_ns)
         else {
@@ -80,7 +84,7 @@ impl Blinds {
         self.unheard.insert(of, by.max(self.latest_ns.saturating_add(FAR_NS)));
     }
 
-    /// Somebody wants to begin, by some time at the latest.
+    /// Decides whether to admit an attempt with the deadline `by`, and remembers it if so.
     pub fn hear(&mut self, latest_ns: u64, who: TransactionId, by: u64) -> Heard {
         self.pass(latest_ns);
         let of = (who.node, who.incarnation);
@@ -94,8 +98,8 @@ impl Blinds {
             return Heard::Known;
         }
         if by - self.latest_ns > FAR_NS || self.known.len() >= MOST {
-            // To be refused it would have to be remembered for longer than it may be: all of that
-            // node's are refused for as long.
+            // A refusal must be remembered until the deadline, which is too long or too much here.
+            // So all attempts of this incarnation are refused until then.
             self.hears_no_more(of, by);
             return Heard::Known;
         }
@@ -104,7 +108,7 @@ impl Blinds {
         Heard::New
     }
 
-    /// Whether an attempt that is not known may yet begin, and its votes are to wait for that.
+    /// True if an unknown attempt may still be admitted, so that votes for it are to be kept.
     pub fn expects(&mut self, latest_ns: u64, who: TransactionId, by: u64) -> bool {
         self.pass(latest_ns);
         let of = (who.node, who.incarnation);
@@ -117,7 +121,7 @@ impl Blinds {
         !self.is_unheard(of, by)
     }
 
-    /// A vote comes that is [expected](Self::expects) to be for somebody who begins.
+    /// Keeps a vote for an attempt that is [expected](Self::expects).
     pub fn keep(&mut self, who: TransactionId, by: u64, vote: Ballot) {
         if self.early.len() < MOST_EARLY || self.early.contains_key(&who) {
             let votes = self.early.entry(who).or_default();
@@ -127,24 +131,24 @@ impl Blinds {
         }
     }
 
-    /// The votes that came before it.
+    /// Returns and removes the votes that arrived before the attempt.
     pub fn take_early(&mut self, who: TransactionId) -> Vec<Ballot> {
         self.early.remove(&who).unwrap_or_default()
     }
 
-    /// It is remembered.
+    /// True if the attempt is remembered.
     pub fn knows(&self, who: TransactionId) -> bool {
         self.known.contains_key(&who)
     }
 
-    /// It committed.
+    /// Notes the commit timestamp of an attempt, if it is remembered.
     pub fn note_commit(&mut self, who: TransactionId, at: Timestamp) {
         if let Some(known) = self.known.get_mut(&who) {
             *known = Some(at);
         }
     }
 
-    /// When it committed, as far as is known.
+    /// Returns the commit timestamp of an attempt, if it is known.
     pub fn committed(&self, who: TransactionId) -> Option<Timestamp> {
         self.known.get(&who).copied().flatten()
     }
@@ -165,7 +169,7 @@ mod tests {
         assert_eq!(blinds.hear(150, who(1), 200), Heard::Known);
         assert!(!blinds.expects(150, who(1), 200) && blinds.expects(150, who(2), 200));
         assert_eq!(blinds.hear(201, who(2), 202), Heard::New);
-        // The first is forgotten. A clock that goes back does not make it begin again.
+        // The first attempt is forgotten. A clock that goes back does not admit it again.
         assert_eq!(blinds.hear(100, who(1), 200), Heard::Late);
         assert!(!blinds.expects(100, who(1), 200));
     }
@@ -183,13 +187,13 @@ mod tests {
         assert_eq!(
             blinds.hear(FAR_NS + 1, who(4), 2 * FAR_NS),
             Heard::Known,
-            "as long as it was refused"
+            "refused until the deadline of the refused attempt"
         );
         assert_eq!(blinds.hear(2 * FAR_NS + 1, who(4), 2 * FAR_NS), Heard::Late);
         assert_eq!(
             blinds.hear(2 * FAR_NS + 1, who(5), 2 * FAR_NS + 2),
             Heard::New,
-            "and then it is heard again"
+            "admitted again afterwards"
         );
     }
 

@@ -1,11 +1,11 @@
-//! What is under way, in its order and by the transaction that it is of: a request looks for its
-//! own transaction's without a walk through all others'.
+//! Pending work in order, indexed by transaction: a request finds its own transaction's entries
+//! without a scan of all of them.
 
 use super::participant::{Passing, Pending};
 use meridian_txn::TransactionId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What belongs to a transaction.
+/// An entry that belongs to a transaction.
 pub(super) trait OfTransaction {
     fn transaction(&self) -> TransactionId;
 }
@@ -37,7 +37,7 @@ impl<K, V> Default for ByTransaction<K, V> {
     }
 }
 
-/// No place is below the default of its kind.
+/// No place may be below the default of `K`.
 impl<K: Ord + Copy + Default, V: OfTransaction> ByTransaction<K, V> {
     pub(super) fn insert(&mut self, place: K, entry: V) {
         self.remove(place);
@@ -51,13 +51,13 @@ impl<K: Ord + Copy + Default, V: OfTransaction> ByTransaction<K, V> {
         Some(entry)
     }
 
-    /// The first, if something holds of it.
+    /// Removes and returns the first entry, if a condition holds for it.
     pub(super) fn pop_first_if(&mut self, holds: impl FnOnce(&V) -> bool) -> Option<V> {
         let (place, _) = self.entries.first_key_value().filter(|(_, entry)| holds(entry))?;
         self.remove(*place)
     }
 
-    /// Where a transaction's are.
+    /// The places of a transaction's entries.
     fn places_of(&self, who: TransactionId) -> impl Iterator<Item = K> + '_ {
         self.places
             .range((who, K::default())..)
@@ -65,22 +65,22 @@ impl<K: Ord + Copy + Default, V: OfTransaction> ByTransaction<K, V> {
             .map(|(_, place)| *place)
     }
 
-    /// The first place of a transaction's.
+    /// The first place of a transaction's entries.
     pub(super) fn place_of(&self, who: TransactionId) -> Option<K> {
         self.places_of(who).next()
     }
 
-    /// Whether anything is of a transaction.
+    /// True if a transaction has entries.
     pub(super) fn has(&self, who: TransactionId) -> bool {
         self.place_of(who).is_some()
     }
 
-    /// A transaction's, in their order.
+    /// The entries of a transaction, in order.
     pub(super) fn of(&self, who: TransactionId) -> impl Iterator<Item = &V> {
         self.places_of(who).filter_map(|place| self.entries.get(&place))
     }
 
-    /// The first of a transaction's of which something holds.
+    /// Returns the first entry of a transaction for which a condition holds.
     pub(super) fn find_of(
         &mut self,
         who: TransactionId,
@@ -91,7 +91,7 @@ impl<K: Ord + Copy + Default, V: OfTransaction> ByTransaction<K, V> {
         self.entries.get_mut(&place)
     }
 
-    /// Removes a transaction's; false if there was none.
+    /// Removes a transaction's entries. False if there were none.
     pub(super) fn withdraw(&mut self, who: TransactionId) -> bool {
         let places: Vec<K> = self.places_of(who).collect();
         places.iter().for_each(|place| drop(self.remove(*place)));
@@ -102,12 +102,12 @@ impl<K: Ord + Copy + Default, V: OfTransaction> ByTransaction<K, V> {
         self.entries.is_empty()
     }
 
-    /// All, in the order of their places.
+    /// All entries, in the order of their places.
     pub(super) fn values(&self) -> impl DoubleEndedIterator<Item = &V> {
         self.entries.values()
     }
 
-    /// All, which are here no more.
+    /// Removes and returns all entries, in the order of their places.
     pub(super) fn take(&mut self) -> impl Iterator<Item = V> + use<K, V> {
         std::mem::take(self).entries.into_values()
     }

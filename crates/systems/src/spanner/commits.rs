@@ -1,5 +1,5 @@
-//! From a drawn timestamp to an answer: agreement, installation, commit wait (§4.1.2), and what may
-//! be shown.
+//! Commits from a drawn timestamp to an answer: agreement, installation, commit wait (§4.1.2), and
+//! visibility.
 
 use super::blind::Blinds;
 use super::participant::{Passing, Pending};
@@ -17,10 +17,11 @@ use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{Ask, LockTable, Reply, Spent};
 
 impl<T: TimestampPolicy> Member<T> {
-    /// Draws timestamps for commits and prepares that hold their locks.
+    /// Draws timestamps for commits and prepares that hold their locks, and proposes them.
     pub(super) fn draw(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         if now.health != Health::Good && !broken(locking_rules::FENCED_SERVES) {
-            // How far ahead a vote is, and when a change of the schema is due, is not known either.
+            // Without a clock this leader can judge neither whether a vote is too far ahead nor
+            // when a schema change is due.
             return;
         }
         for _ in 0..self.participant.ready.len() {
@@ -156,7 +157,7 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Refuses what is not agreed, and forgets what only a leader has.
+    /// Answers everything that is not agreed, and drops the state that only a leader has.
     pub(super) fn refuse_all(&mut self, out: &mut Outbox<Member<T>>) {
         if !self.participant.agreeing.is_empty() {
             sometimes!("leadership is lost while a commit is being agreed on");
@@ -187,7 +188,8 @@ impl<T: TimestampPolicy> Member<T> {
         self.participant.blinds = Blinds::default();
     }
 
-    /// Shows commits whose timestamps have surely passed: the commit wait ends (§4.1.2).
+    /// Ends the commit wait of commits whose timestamps have surely passed (§4.1.2): makes them
+    /// visible, queues their answers and releases their locks.
     pub(super) fn release_waited_commits(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         while let Some(passing) =
             self.participant.passing.pop_first_if(|passing| T::is_visible(now, passing.at))

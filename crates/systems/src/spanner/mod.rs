@@ -3,47 +3,52 @@
 //! | question | answer |
 //! |---|---|
 //! | what is time | an interval |
-//! | who orders conflicts | the lock table at the leader (wound-wait), two-phase commit between groups |
+//! | what orders conflicts | lock tables (wound-wait), two-phase commit between groups |
 //! | what carries agreement | a leader-based group under a timed lease |
-//! | when does a commit show | when it is agreed and its timestamp has surely passed (commit wait) |
+//! | when does a commit show | once agreed, when its timestamp has surely passed (commit wait) |
 //!
 //! ```text
-//!   Commit ─▶ exclusive locks ─▶ votes, if others take part ─▶ commit_at ≥ now.latest, above all before, below the lease's end ─▶ propose
-//!                                                    agreed ─▶ install everywhere                      one step (Trap A.5-4)
-//!                                       TT.after(commit_at) ─▶ visible: locks released, answered, others told
+//!   Commit ─▶ exclusive locks ─▶ votes of participants, if any
+//!          ─▶ commit_at ≥ now.latest, above all before, below the lease's end ─▶ propose
+//!             (timestamp and place in the log in one step: Trap A.5-4)
+//!   agreed ─▶ install on every member
+//!   TT.after(commit_at) ─▶ visible: locks released, session answered, participants told
 //! ```
 //!
-//! The shard itself (its group, keys, timestamps and leadership) is in [`shard`]. Here is what
-//! orders transactions:
+//! The shard itself (its group, keys, timestamps and leadership) is in [`shard`]. These files order
+//! transactions:
 //!
 //! | file | question |
 //! |---|---|
-//! | `participant` | what does two-phase locking do for a shard, and what does it keep? |
+//! | `participant` | what state does two-phase locking keep for a shard? |
 //! | `requests` | which request gets a lock, and which one waits or gives way? |
 //! | `commits` | what happens between a drawn timestamp and an answer? |
-//! | `by_transaction` | what is under way, and of which transaction? |
-//! | `two_phase` | what do groups say to each other about one transaction? |
-//! | `blind` | when does an attempt begin that has locked nothing? |
+//! | `by_transaction` | which pending work belongs to which transaction? |
+//! | `two_phase` | which messages do groups exchange about one transaction? |
+//! | `blind` | when is a one-shot commit admitted? |
 //! | `snapshots` | what may be read without locks, and when? |
 //! | `schemas` | which version of a table's schema holds, and since when? |
 //! | `records` | what is agreed about transactions, and what is kept of it? |
 //!
 //! Invariants, besides those of a shard:
-//! 1. Nothing is answered or shown before `TT.after(commit_at)` (I3). The wait overlaps agreement.
-//! 2. A snapshot "now" of one shard alone is the newest visible commit, or what is closed since,
-//!    while nothing is prepared that writes into what is read (Trap A.5-6); of several it is
-//!    `now.latest`, or the latest of what each says of itself.
-//! 3. Locks belong to one leadership: a request that bears another's number is refused (Trap
-//!    A.5-7). Those of prepared transactions are in the log.
+//! 1. Nothing is answered or visible before `TT.after(commit_at)` (I3). The wait overlaps
+//!    agreement.
+//! 2. A snapshot "now" of a single shard is the newest visible commit, or the closed timestamp if
+//!    that is later, while nothing is prepared that writes into what is read (Trap A.5-6). A
+//!    snapshot of several shards is at `now.latest`, or at the latest of the shards' own
+//!    timestamps.
+//! 3. Locks belong to one leader term: a request that carries another term is refused (Trap A.5-7).
+//!    The locks of prepared transactions are in the log.
 //! 4. The log names the transaction of each commit, so that a repeated request is answered with the
-//!    same timestamp (Trap A.5-11), after a restart too while the entry is still in the log. What
-//!    may have been forgotten is answered `Unknown`, never `Aborted` (Trap A.5-15).
-//! 5. The future is not promised: a snapshot well beyond `now.latest` is answered `Unknown`, for
-//!    every commit would have to wait for it.
+//!    same timestamp (Trap A.5-11), after a restart too while the entry is still in the log. A
+//!    request whose outcome may have been forgotten is answered `Unknown`, never `Aborted` (Trap
+//!    A.5-15).
+//! 5. The future is not promised: a snapshot well beyond `now.latest` is answered `Unknown`,
+//!    because every commit would have to wait for it.
 //!
-//! **Not here yet.** A node does not know where another group's members are: a question goes to
-//! every node. A commit that names no leadership because its transaction read nothing is recognised
-//! when it is repeated only as long as its outcome is remembered.
+//! **Not here yet.** A node does not know where another group's members are, so it sends such
+//! messages to every node. A commit of a transaction that read nothing names no leader term. A
+//! repetition of it is recognised only as long as its outcome is remembered.
 
 mod blind;
 mod by_transaction;
@@ -63,7 +68,7 @@ use meridian_clock::TrueTime;
 use meridian_txn::IsolationLevel;
 use meridian_txn::locking::{Between, Reply, Request};
 
-/// What its frames and records begin with.
+/// The first byte of its frames and records.
 pub const KIND: Kind = Kind(1);
 
 /// The protocol's row.
@@ -80,13 +85,13 @@ pub static PROTOCOL: Protocol = Protocol {
 type Member<T> = Shard<Locking<T>>;
 /// A member of a shard's group.
 pub type Replica = Shard<Locking<TrueTime>>;
-/// What members and coordinators say.
+/// The messages between members and coordinators.
 pub type Message = shard::Message<Request, Reply, Between>;
-/// What a member asks of its runtime.
+/// The effects that a member asks of its runtime.
 pub type Effect = shard::Effect<Serve>;
-/// What a member finds of itself in the store.
+/// The state that a member recovers from the store.
 pub type Kept = shard::Kept<TransactionRows>;
-/// A shard's rows about itself.
+/// The rows that a shard keeps about itself.
 pub type Rows = shard::Rows<TransactionRows>;
 
 pub use crate::shard::{
@@ -95,7 +100,7 @@ pub use crate::shard::{
 pub use participant::{Locking, Serve};
 pub use records::{Agreed, Decision, Prepared, TransactionRows};
 
-/// The newest timestamp in a member's records, agreed or not.
+/// Returns the newest timestamp in a member's records, agreed or not.
 pub fn newest(records: &[meridian_replication::group::Record]) -> meridian_clock::Timestamp {
     shard::newest::<Agreed>(records)
 }

@@ -1,5 +1,5 @@
-//! Two-phase locking as a shard's participant: what a leader knows of transactions, and what every
-//! member knows of those that are prepared.
+//! Two-phase locking as a shard's participant: the leader's state of transactions, and every
+//! member's state of prepared ones.
 
 use super::blind::Blinds;
 use super::by_transaction::ByTransaction;
@@ -22,62 +22,63 @@ use meridian_txn::{Age, Conflict};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::marker::PhantomData;
 
-/// A read that is to be answered with [`Reply::Rows`].
+/// A read to be answered with [`Reply::Rows`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serve {
-    /// Who asked.
+    /// The address of the session that asked.
     pub reply_to: Address,
-    /// The question.
+    /// The number of the request.
     pub id: u64,
-    /// What the attempt's locks stand on.
+    /// The leader term and admission under which the attempt's locks were taken.
     pub footing: Footing,
-    /// The snapshot.
+    /// The snapshot's timestamp.
     pub at: Timestamp,
-    /// What to read.
+    /// The range to read.
     pub range: KeyRange,
-    /// From its end backwards.
+    /// Reads from the end of the range backwards.
     pub reverse: bool,
-    /// At most so many rows.
+    /// The most rows to return.
     pub limit_rows: u32,
-    /// Tell when each row was committed.
+    /// Also returns the commit timestamp of each row.
     pub versions: bool,
     /// The answer is true only if it leaves while `now.latest` is below this.
     pub deadline: Option<u64>,
 }
 
-/// An attempt that asked this leadership something.
+/// An attempt that this leader term has admitted.
 pub(super) struct Live {
-    /// The number of its birth here.
+    /// The admission id, which is unique on this member.
     pub(super) birth: u64,
     pub(super) age: Age,
-    /// What its session calls itself.
+    /// The application name of its session.
     pub(super) application: Option<String>,
-    /// Why it cannot go on, if it cannot.
+    /// The reason why it is aborted, if it is.
     pub(super) doomed: Option<Conflict>,
-    /// Its newest question: what is older and arrives later is not answered.
+    /// The number of its newest request. Older requests that arrive later are not answered.
     pub(super) newest: u64,
-    /// Who is told that it is wounded.
+    /// The address that is told when the attempt is wounded.
     pub(super) gateway: Address,
-    /// Votes of other shards that came before the commit, for which this one coordinates.
+    /// Votes that arrived before the commit which this shard is to coordinate.
     pub(super) votes: Vec<Ballot>,
 }
 
 pub(super) struct Pending {
     pub(super) from: Address,
     pub(super) request: Request,
-    /// Of a commit: how many of its keys are locked.
+    /// The number of the commit's keys that are locked.
     pub(super) locked: usize,
-    /// Of a commit or a prepare: its timestamp, and when that was drawn, by the boot clock.
+    /// The timestamp of a commit or a prepare, and when it was drawn, by the boot clock.
     pub(super) at: Timestamp,
     pub(super) drawn_ns: u64,
-    /// Of a commit that coordinates: the votes.
+    /// The votes, for a commit that coordinates.
     pub(super) votes: Option<Collected>,
-    /// Of a change of schemas: nobody who has voted before it can come after it.
+    /// True for a schema change after which every transaction commits above it, or votes with a
+    /// bound.
     pub(super) registered: bool,
 }
 
 impl Pending {
-    /// Whether it commits what writes into a range.
+    /// True if it commits writes into a range.
     pub(super) fn writes_into(&self, range: &KeyRange) -> bool {
         let Ask::Commit { writes, .. } = &self.request.ask else { return false };
         self.change().is_some() || any_within(writes, |write| &write.key, range)
@@ -96,20 +97,20 @@ impl Pending {
     }
 }
 
-/// An agreed commit whose timestamp has not surely passed.
+/// An agreed commit in commit wait: its timestamp has not surely passed.
 pub(super) struct Passing {
     pub(super) at: Timestamp,
     pub(super) transaction: TransactionId,
-    /// Who wants to hear of it, and by which question.
+    /// The address and the request to answer.
     pub(super) asked: Option<(Address, u64)>,
-    /// By the boot clock.
+    /// When the timestamp was drawn and when the commit was agreed, by the boot clock.
     pub(super) drawn_ns: u64,
     pub(super) agreed_ns: u64,
-    /// Who waits for the outcome elsewhere.
+    /// The participants to be told the outcome.
     pub(super) votes: Option<Collected>,
-    /// What it wrote, sorted, where this leader drew its timestamp.
+    /// The writes, sorted by key. Empty unless this leader drew the timestamp.
     pub(super) writes: Vec<Write>,
-    /// It changed a schema.
+    /// True if it changed a schema.
     pub(super) schema: bool,
 }
 
@@ -119,63 +120,63 @@ impl Passing {
     }
 }
 
-/// An outcome that is installed before what lies below it.
+/// A commit that is installed before commits with lower timestamps.
 pub(super) struct Late {
     pub(super) at: Timestamp,
-    /// What it wrote, sorted.
+    /// The written keys, sorted.
     pub(super) keys: Vec<Key>,
-    /// It changed a schema: everything here is another since.
+    /// True if it changed a schema: every row of the table may read differently from then on.
     pub(super) schema: bool,
 }
 
-/// Attempts that are remembered although they hold nothing here.
+/// The most attempts to remember that hold nothing here.
 const IDLE_ATTEMPTS: usize = 10_000;
 
 /// Two-phase locking at the leader of a shard's group.
 pub struct Locking<T: TimestampPolicy> {
     clock: PhantomData<T>,
     pub(super) schemas: Schemas,
-    /// Outcomes that are installed, above commits that are not visible yet.
+    /// Commits that are installed and lie above commits that are not visible yet.
     pub(super) late: Vec<Late>,
     pub(super) locks: LockTable,
-    /// The timer for idle transactions is armed.
+    /// True if the timer for idle transactions is armed.
     pub(super) watching: bool,
     pub(super) live: BTreeMap<TransactionId, Live>,
-    /// What this leadership remembers of attempts that locked nothing before.
+    /// One-shot commits that this leader term remembers.
     pub(super) blinds: Blinds,
-    /// How many attempts this life of the member has seen begin.
+    /// The number of attempts that this member has admitted since it started.
     pub(super) births: u64,
     /// Requests that wait for a lock.
     pub(super) pending: ByTransaction<Ticket, Pending>,
     pub(super) next_ticket: Ticket,
     /// Commits that hold their locks and wait for the lease to reach further.
     pub(super) ready: VecDeque<Pending>,
-    /// Proposed.
+    /// Requests that are proposed and not agreed.
     pub(super) agreeing: ByTransaction<Index, Pending>,
-    /// Agreed; in commit wait, by their timestamps.
+    /// Agreed commits in commit wait, by their timestamps.
     pub(super) passing: ByTransaction<Timestamp, Passing>,
-    /// Answers to those of which the timestamp has passed in this step.
+    /// Answers to commits whose timestamps passed in this step.
     pub(super) answers: Vec<(Address, Reply)>,
     /// Snapshots that wait until everything at or below them is visible.
     pub(super) snapshots: Vec<Snapshot>,
-    /// Transactions that are prepared here, whichever member leads.
+    /// Transactions that are prepared here; every member knows them.
     pub(super) prepared: BTreeMap<TransactionId, InDoubt>,
-    /// Commits that were decided here and are not in every participant's log, as far as is known.
+    /// Commits decided here that are not logged by every participant, as far as is known.
     pub(super) debts: BTreeMap<TransactionId, Debt>,
     /// Commits that wait for votes.
     pub(super) collecting: BTreeMap<TransactionId, Collecting>,
-    /// Attempts that have only read here, and want to vote; and those that have, with the bound of
-    /// their commit timestamps.
+    /// Attempts that have only read here and are about to vote, and those that have voted, with the
+    /// bounds of their commit timestamps.
     pub(super) would_vote: Vec<Pending>,
     pub(super) readers: BTreeMap<TransactionId, Reader>,
-    /// Those whose bound is to be a later one.
+    /// Readers whose bounds are to be renewed.
     pub(super) renewing: BTreeSet<TransactionId>,
-    /// Votes of this step.
+    /// Votes to send at the end of this step.
     pub(super) votes: Vec<(Address, Message)>,
-    /// The timer for what is prepared or owed is armed.
+    /// True if the timer for unresolved transactions is armed.
     pub(super) resolving: bool,
     pub(super) outcomes: BTreeMap<TransactionId, Timestamp>,
-    /// How many of them are remembered.
+    /// The most outcomes to remember.
     most_outcomes: usize,
     /// The remembered outcomes and their terms, oldest first.
     pub(super) remembered: VecDeque<(TransactionId, Term)>,
@@ -307,7 +308,8 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         shard.judge(now, victims, out);
         let this = &mut shard.participant;
         if this.live.len() > IDLE_ATTEMPTS {
-            // Victims whose sessions never came back. Should one come yet, it hears `Expired`.
+            // Aborted attempts whose sessions never came back. A late request of one is answered
+            // `Expired`.
             this.live.retain(|_, live| live.doomed.is_none());
         }
         this.watching = false;
@@ -365,8 +367,8 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
     }
 
     fn send(&mut self, out: &mut Outbox<Member<T>>) {
-        // Behind the slot, which shows it: a read that begins on this node now must find it (real
-        // time).
+        // After `Readable` is published: a read that begins on this node now must find the commit
+        // (real time).
         std::mem::take(&mut self.votes).into_iter().for_each(|(to, vote)| out.send(to, vote));
         std::mem::take(&mut self.answers)
             .into_iter()
@@ -389,7 +391,7 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
     }
 
     fn reads_alone(&self) -> bool {
-        // What is prepared may be committed already, elsewhere.
+        // A prepared transaction may be committed elsewhere already.
         self.prepared.is_empty() && self.late.is_empty()
     }
 
@@ -471,19 +473,20 @@ impl<T: TimestampPolicy> Locking<T> {
         }
     }
 
-    /// When a transaction committed, if that is remembered.
+    /// Returns the commit timestamp of a transaction, if it is remembered.
     pub(super) fn outcome_of(&self, transaction: TransactionId) -> Option<Timestamp> {
         self.outcomes.get(&transaction).copied().or_else(|| self.blinds.committed(transaction))
     }
 }
 
 impl<T: TimestampPolicy> Member<T> {
-    /// The lock table, to look at.
+    /// The lock table, for inspection.
     pub fn locks(&self) -> &LockTable {
         &self.participant.locks
     }
 
-    /// How many transactions are prepared here or were decided here and not told to all.
+    /// Returns the number of transactions that are prepared here, or were decided here and not
+    /// logged by every participant.
     pub fn unresolved(&self) -> usize {
         self.participant.prepared.len() + self.participant.debts.len()
     }

@@ -1,4 +1,4 @@
-//! What members agree on, and what a shard keeps for itself of it.
+//! The commands that a group agrees on, and the rows that a shard keeps of them.
 
 use crate::shard::{Command, Damaged, OwnRows, ShardCommand, bytes, row};
 use meridian_clock::Timestamp;
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 const FORMAT: u8 = 1;
 
-/// One agreed entry. Timestamps grow in the order of the log, except those of outcomes, which were
-/// chosen elsewhere.
+/// A command in the log. Timestamps grow in the order of the log, except those of outcomes, which
+/// another group chose.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Agreed {
     /// A transaction committed.
@@ -28,11 +28,11 @@ pub enum Agreed {
         /// What it wrote.
         #[n(2)]
         writes: Vec<Write>,
-        /// Shards that are prepared, and have to be told.
+        /// The shards that are prepared, and must be told the outcome.
         #[n(3)]
         #[cbor(default)]
         participants: Vec<ShardId>,
-        /// Versions of schemas that hold from here on.
+        /// The schema versions that hold from here on.
         #[n(4)]
         #[cbor(default)]
         schemas: Vec<SchemaVersion>,
@@ -41,13 +41,14 @@ pub enum Agreed {
         #[cbor(default)]
         voted_in: Vec<u64>,
     },
-    /// Whoever leads next issues above the ceiling: below it this leader promises in memory.
+    /// Raises the ceiling. The next leader issues above it; below it this leader makes promises in
+    /// memory.
     #[n(1)]
     Ceiling {
-        /// When.
+        /// The timestamp of the entry.
         #[n(0)]
         at: Timestamp,
-        /// The ceiling; the timestamp itself, if none is given.
+        /// The ceiling; `at` if `None`.
         #[n(1)]
         through: Option<Timestamp>,
     },
@@ -57,57 +58,56 @@ pub enum Agreed {
         /// The attempt.
         #[n(0)]
         transaction: TransactionId,
-        /// How.
+        /// Its prepare record.
         #[n(1)]
         prepared: Prepared,
     },
-    /// What became of a transaction that is prepared here.
+    /// The outcome of a transaction that is prepared here.
     #[n(3)]
     Outcome {
         /// The attempt.
         #[n(0)]
         transaction: TransactionId,
-        /// When it committed; none if it is aborted.
+        /// The commit timestamp; `None` if it aborted.
         #[n(1)]
         at: Option<Timestamp>,
     },
-    /// Every participant has these outcomes in its log.
+    /// Every participant has the outcomes of these transactions in its log.
     #[n(4)]
     Forget {
-        /// When.
+        /// The timestamp of the entry.
         #[n(0)]
         at: Timestamp,
-        /// Of which transactions.
+        /// The transactions.
         #[n(1)]
         transactions: Vec<TransactionId>,
     },
-    /// From here on the keys from one on are another shard's.
+    /// Splits the shard: the keys from `key` on belong to another shard.
     #[n(5)]
     Split {
-        /// When.
+        /// The timestamp of the entry.
         #[n(0)]
         at: Timestamp,
-        /// The first key of the other.
+        /// The first key of the other shard.
         #[n(1)]
         key: Key,
-        /// The other.
+        /// The other shard.
         #[n(2)]
         shard: ShardId,
-        /// Who is in the other's group; everybody there was at the database's creation, if none is
-        /// given.
+        /// The other group's members; `None` means the members at the database's creation.
         #[n(3)]
         members: Option<Membership>,
     },
-    /// The entry that carries this says who is in the group.
+    /// Records the members of the group, which the log entry carries.
     #[n(6)]
     Members {
-        /// When.
+        /// The timestamp of the entry.
         #[n(0)]
         at: Timestamp,
     },
 }
 
-/// A prepared transaction: what a later leader has to know of it.
+/// The prepare record of a transaction: the state that a later leader needs.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Prepared {
     /// The prepare timestamp.
@@ -116,57 +116,57 @@ pub struct Prepared {
     /// Its age.
     #[n(1)]
     pub age: Age,
-    /// Whose group decides.
+    /// The shard whose group decides.
     #[n(2)]
     pub coordinator: ShardId,
-    /// What it will have written here.
+    /// Its writes in this shard.
     #[n(3)]
     pub writes: Vec<Write>,
-    /// What it holds here besides, shared or not (Trap A.5-8).
+    /// The other locks that it holds here, shared or exclusive (Trap A.5-8).
     #[n(4)]
     pub locks: Vec<(KeyRange, Lock)>,
-    /// The commit timestamp is below this one: from there on a schema may be another than it was
-    /// planned for.
+    /// The commit timestamp must be below this: from there on a schema may differ from the one that
+    /// the transaction was planned for.
     #[n(5)]
     pub below: Option<Timestamp>,
-    /// The schemas that it changes, and from when on at the earliest (§4.2.3).
+    /// The schema versions that it changes, and their earliest timestamp (§4.2.3).
     #[n(6)]
     pub changes: Option<(Timestamp, Vec<SchemaVersion>)>,
-    /// How the coordinator was asked, if the attempt has locked nothing there.
+    /// The one-shot request to the coordinator, if the attempt has locked nothing there.
     #[n(7)]
     pub blind: Option<Blind>,
-    /// The term of the coordinator's leadership that decides, or none ever.
+    /// The term of the coordinator's leader that decides the transaction, if it is ever decided.
     #[n(8)]
     #[cbor(default)]
     pub decides: u64,
 }
 
 impl Prepared {
-    /// The prepare timestamp that the commit timestamp is at or above: of a change of schemas one
-    /// that lies ahead.
+    /// Returns the lower bound of the commit timestamp: the prepare timestamp, or the later
+    /// timestamp of a schema change.
     pub fn from(&self) -> Timestamp {
         self.changes.as_ref().map_or(self.at, |(from, _)| self.at.max(*from))
     }
 
-    /// Whether it writes into a range.
+    /// True if it writes into a range.
     pub fn writes_into(&self, range: &KeyRange) -> bool {
         any_within(&self.writes, |write| &write.key, range)
     }
 }
 
-/// Whether any of what is sorted by key lies in a range.
+/// True if any of the entries, which are sorted by key, lies in a range.
 pub(super) fn any_within<T>(sorted: &[T], key: impl Fn(&T) -> &Key, range: &KeyRange) -> bool {
     let first = sorted.partition_point(|one| *key(one) < range.start);
     sorted.get(first).is_some_and(|one| range.contains(key(one)))
 }
 
-/// A commit that was decided here and that participants have to be told of.
+/// A commit that was decided here and that participants must be told.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Decision {
     /// The commit timestamp.
     #[n(0)]
     pub at: Timestamp,
-    /// Who was prepared.
+    /// The shards that were prepared.
     #[n(1)]
     pub participants: Vec<ShardId>,
     /// The terms in which they voted, in the same order.
@@ -226,26 +226,26 @@ impl Command for Agreed {
     }
 }
 
-/// What a shard must not lose of transactions, beside the versions.
+/// The transaction state that a shard must not lose, besides the versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransactionRows {
     /// Transactions that are prepared here.
     pub prepared: BTreeMap<TransactionId, Prepared>,
-    /// Decisions that are not in every participant's log, as far as is known here.
+    /// Decisions that are not logged by every participant, as far as is known here.
     pub decisions: BTreeMap<TransactionId, Decision>,
-    /// Which versions of tables' schemas hold.
+    /// The schema versions of tables.
     pub schemas: BTreeMap<u32, SchemaHistory>,
 }
 
 const PREPARED: u8 = b'p';
 const DECISION: u8 = b'd';
 
-/// A transaction in the name of a row.
+/// Encodes a transaction id as the name of a row.
 fn name_of(TransactionId { node, incarnation, number }: TransactionId) -> Vec<u8> {
     [&node.to_be_bytes()[..], &incarnation.to_be_bytes(), &number.to_be_bytes()].concat()
 }
 
-/// The row of a prepared transaction, or that it is none any more.
+/// The write of a prepare record's row, or its deletion.
 pub(super) fn row_of_prepared(
     shard: ShardId,
     transaction: TransactionId,
@@ -254,7 +254,7 @@ pub(super) fn row_of_prepared(
     row(shard, PREPARED, &name_of(transaction), prepared.and_then(bytes))
 }
 
-/// The row of a decision, or that every participant has it.
+/// The write of a decision's row, or its deletion.
 pub(super) fn row_of_decision(
     shard: ShardId,
     transaction: TransactionId,
@@ -263,7 +263,7 @@ pub(super) fn row_of_decision(
     row(shard, DECISION, &name_of(transaction), decision.and_then(bytes))
 }
 
-/// The row that says which versions of a table's schema hold.
+/// The write of the row with the versions of a table's schema.
 pub(super) fn row_of_schema(shard: ShardId, table: u32, history: &SchemaHistory) -> Write {
     Write { key: local::schema(shard.0, table), value: bytes(history).map(Value::from) }
 }

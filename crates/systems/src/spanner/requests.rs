@@ -1,5 +1,5 @@
-//! What sessions ask of a leader: locks, reads, commits, prepares; and who has to wait or to give
-//! way.
+//! Requests of sessions to a leader: locks, reads, commits and prepares, and which of them wait or
+//! give way.
 
 use super::blind::Heard;
 use super::participant::{Live, Pending};
@@ -26,18 +26,17 @@ impl<T: TimestampPolicy> Member<T> {
     ) {
         let id = request.id;
         if let Ask::Commit { writes, .. } | Ask::Prepare { writes, .. } = &mut request.ask {
-            // They mostly are; readers look for theirs by halving.
+            // They are mostly sorted already. Readers search them by bisection.
             writes.sort_by(|one, other| one.key.cmp(&other.key));
         }
         self.is_wanted(now, out);
-        // Who has heard from a later leadership knows better than this one, which has only not
-        // heard of its end.
+        // A request that names a later term proves that this leader was replaced without noticing.
         let named =
             request.footing.map(|footing| footing.term).or(request.blind.map(|blind| blind.term));
         let deposed = named.is_some_and(|term| term > self.group.term().0);
         if !self.serving || !self.group.is_leader() || deposed {
             if deposed && self.serving {
-                sometimes!("a leader hears of its end from somebody who asks");
+                sometimes!("a leader learns from a request that it was replaced");
             }
             let leader = self.group.leader().filter(|leader| *leader != self.me).map(|node| node.0);
             return out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
@@ -54,7 +53,7 @@ impl<T: TimestampPolicy> Member<T> {
             }
             Ask::Read { .. }
                 if self.parks(from, &request) || self.holds_back(now, from, &request, out) => {}
-            // A new attempt goes to whoever is to lead: that will be a moment from now.
+            // Sends a new attempt to the transfer target, which is about to lead.
             Ask::Read { .. }
                 if request.footing.is_none()
                     && !self.participant.live.contains_key(&transaction)
@@ -66,7 +65,7 @@ impl<T: TimestampPolicy> Member<T> {
             Ask::Abort if self.participant.collecting.contains_key(&transaction) => {
                 self.abort_collecting(now, transaction, Conflict::RolledBack, out);
             }
-            // Its coordinator decides.
+            // The coordinator decides its outcome.
             Ask::Abort
                 if self.coordinator_of(transaction).is_some()
                     || self.participant.readers.contains_key(&transaction) => {}
@@ -86,7 +85,7 @@ impl<T: TimestampPolicy> Member<T> {
                 if let Some(live) =
                     self.participant.live.get_mut(&transaction).filter(|live| live.newest < id)
                 {
-                    live.newest = id; // What was asked before may still come.
+                    live.newest = id; // Older requests may still arrive.
                     self.withdraw(now, transaction, out);
                 }
             }
@@ -115,9 +114,9 @@ impl<T: TimestampPolicy> Member<T> {
                 }
             }
             Ask::Commit { .. } => {
-                // A repeated request is answered like the first, once that has passed (Trap
-                // A.5-11). A commit in commit wait counts even if its outcome is forgotten already
-                // for the sake of newer ones.
+                // A repeated request is answered like the first once that has passed (Trap A.5-11).
+                // A commit in commit wait counts even if its outcome was already forgotten in
+                // favour of newer ones.
                 let remembers = !broken(rules::OUTCOMES_FORGOTTEN);
                 if let Some(passing) = self.participant.passing.find_of(transaction, |_| remembers)
                 {
@@ -135,8 +134,8 @@ impl<T: TimestampPolicy> Member<T> {
                 if !self.hears_blindly(now, from, &request, out) {
                     return;
                 }
-                // One that names no leadership cannot be told from its own echo: gateways name one
-                // always.
+                // A commit without a lock epoch cannot be told from a late copy of itself:
+                // coordinators that have locked something always name one.
                 if let Some(footing) = request.footing
                     && footing.term <= self.participant.forgotten.0
                     && self
@@ -159,8 +158,8 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Whether the same question is under way already: then its answer goes to the repeated one.
-    /// What the attempt asked before and still waits for is withdrawn.
+    /// True if the same request is already pending, or a newer one has arrived. A pending request
+    /// then answers to this number instead. If false, the attempt's earlier request is withdrawn.
     pub(super) fn repeats(
         &mut self,
         now: Reading,
@@ -187,7 +186,7 @@ impl<T: TimestampPolicy> Member<T> {
         false
     }
 
-    /// The same question, asked before and not answered yet.
+    /// Returns the pending request of the same attempt with the same content.
     fn under_way(&mut self, request: &Request) -> Option<&mut Pending> {
         let who = request.transaction;
         let same = |pending: &Pending| {
@@ -195,7 +194,7 @@ impl<T: TimestampPolicy> Member<T> {
         };
         let collecting =
             self.participant.collecting.get_mut(&who).map(|collecting| &mut collecting.pending);
-        // Few: those of the last moments before a lease reaches further, and changes of schemas.
+        // These are few: requests that wait for the lease to reach further, and schema changes.
         let others = self
             .participant
             .ready
@@ -207,7 +206,7 @@ impl<T: TimestampPolicy> Member<T> {
         agreed_on.or_else(|| self.participant.pending.find_of(who, same))
     }
 
-    /// What an attempt waits for is not wanted any more.
+    /// Withdraws the attempt's request for a lock, if one waits.
     fn withdraw(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Member<T>>) {
         if self.participant.pending.withdraw(transaction) {
             let verdicts = self.participant.locks.withdraw(transaction);
@@ -215,8 +214,8 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Whether an attempt that asks blindly begins here, or did; if not, it is told so, for good.
-    /// One that does not ask so is heard.
+    /// True if a request may proceed as far as one-shot rules are concerned: it is not one-shot, or
+    /// is admitted, or was. Otherwise refuses it for good and answers that.
     fn hears_blindly(
         &mut self,
         now: Reading,
@@ -226,7 +225,7 @@ impl<T: TimestampPolicy> Member<T> {
     ) -> bool {
         let Some(Blind { term, by }) = request.blind else { return true };
         if now.health != Health::Good && !broken(locking_rules::FENCED_SERVES) {
-            return false; // By when it may begin is a moment of a clock: it asks again.
+            return false; // The deadline needs a clock. The session sends it again.
         }
         let (who, id, this) = (request.transaction, request.id, self.group.term().0);
         let begun = self.participant.live.contains_key(&who);
@@ -235,15 +234,16 @@ impl<T: TimestampPolicy> Member<T> {
             return true;
         }
         let heard = match () {
-            // What it did in an earlier leadership may be forgotten; in this one it does not begin.
+            // An earlier term's outcome may be forgotten. This term does not admit it.
             () if term != this && term > self.participant.forgotten.0 => Heard::Known,
             () if term != this => Heard::Late,
             () => self.participant.blinds.hear(now.interval.latest, who, by),
         };
         let heard = match heard {
             Heard::Known if begun && self.participant.blinds.knows(who) => return true,
-            Heard::Known | Heard::Late if doomed => return true, // It is told why.
-            // Who locks first waits; who does not is not to be in the way of what is waited for.
+            Heard::Known | Heard::Late if doomed => return true, // `admit` answers the reason.
+            // A transaction that locks first waits for its locks. A one-shot commit must not delay
+            // a split, transfer or schema change.
             Heard::New if !begun && !self.is_awaited(now, request) => return true,
             Heard::New => Heard::Known,
             heard => heard,
@@ -274,7 +274,7 @@ impl<T: TimestampPolicy> Member<T> {
         false
     }
 
-    /// A split, another leader or another schema waits until attempts have ended.
+    /// True if a split, a leadership transfer or a schema change waits for attempts to end.
     fn is_awaited(&self, now: Reading, request: &Request) -> bool {
         let change =
             || self.participant.schemas.changes_from(request.transaction, &request.planned);
@@ -283,7 +283,7 @@ impl<T: TimestampPolicy> Member<T> {
             || change().is_some_and(|(from, _)| from.nanos <= now.interval.latest)
     }
 
-    /// Whether the attempt may go on here; if not, it is told why.
+    /// True if the attempt may proceed here; admits a new one. Otherwise answers the reason.
     pub(super) fn admit(
         &mut self,
         from: Address,
@@ -329,8 +329,8 @@ impl<T: TimestampPolicy> Member<T> {
         true
     }
 
-    /// Locks the keys of a commit, or of a prepare, one after the other; a loop, because there may
-    /// be millions.
+    /// Locks the keys of a commit or a prepare one after the other. It is a loop, not a recursion,
+    /// because there may be millions of keys.
     pub(super) fn lock_writes(
         &mut self,
         now: Reading,
@@ -345,8 +345,8 @@ impl<T: TimestampPolicy> Member<T> {
         if writes.iter().any(|write| !self.bounds.contains(&write.key))
             || !self.has_all(pending.change())
         {
-            // Its locks stood on keys that were here: a split has ended it, or somebody made a
-            // mistake.
+            // A split has moved some of the keys, which ended the attempt's locks, or the
+            // coordinator sent keys that were never here.
             return self.judge_unplaced(now, pending, out);
         }
         while let Some(write) = writes.get(pending.locked) {
@@ -385,8 +385,8 @@ impl<T: TimestampPolicy> Member<T> {
             return self.refuse_drawn(now, pending, why, out);
         }
         if let Some(at) = as_of {
-            // It only read. Its locks were held under one lease from its first read to now, so that
-            // all it saw is what stands here now: nothing has to be agreed on.
+            // The transaction only read. Its locks were held under one lease from its first read to
+            // now, so everything it read is still current, and nothing needs to be agreed on.
             let id = pending.request.id;
             out.send(
                 pending.from,
@@ -397,14 +397,14 @@ impl<T: TimestampPolicy> Member<T> {
             return self.forget(now, who, out);
         }
         if only_read {
-            sometimes!("who only read commits through the log, for want of a lease");
+            sometimes!("a transaction that only read commits through the log, for want of a lease");
         }
         self.participant.locks.committing(who);
         self.participant.ready.push_back(pending);
     }
 
-    /// The timestamp of what stands here now, at or above everything that was acknowledged
-    /// anywhere; if it can be had for nothing.
+    /// Returns a timestamp of the current state, at or above everything that was acknowledged
+    /// anywhere. `None` if that needs a new ceiling.
     fn as_of(&mut self, now: Reading) -> Option<Timestamp> {
         let shown =
             self.participant.late.iter().map(|late| late.at).fold(self.visible, Timestamp::max);
@@ -417,12 +417,12 @@ impl<T: TimestampPolicy> Member<T> {
 
     fn judge_unplaced(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Member<T>>) {
         let who = pending.request.transaction;
-        // Who is told whose the keys are knows better next time.
+        // The answer names the shard that has the keys, so that the retry goes there.
         self.say_moved(pending.from, &pending.request, out);
         self.judge(now, vec![Verdict::Victim(who, None, Conflict::Moved)], out);
     }
 
-    /// Answers which shard has the keys of a request that are not here.
+    /// Answers which shard has the keys of a request that are not in this shard.
     pub(super) fn say_moved(&self, from: Address, request: &Request, out: &mut Outbox<Member<T>>) {
         let key = match &request.ask {
             Ask::Read { range, .. } | Ask::Snapshot { range, .. } | Ask::LastTs { range } => {
@@ -466,7 +466,7 @@ impl<T: TimestampPolicy> Member<T> {
         self.wait(now, ticket, pending, verdicts, out);
     }
 
-    /// Says who it was that somebody lost against.
+    /// Adds the application name of the transaction that won the conflict.
     fn name_winner(&self, why: &mut Conflict) {
         if let Conflict::Wounded { by, application, .. } = why {
             let winner = self
@@ -478,7 +478,7 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Notes who asked for a lock, and does what the table says.
+    /// Registers a request for a lock, and carries out the lock table's verdicts.
     pub(super) fn wait(
         &mut self,
         now: Reading,
@@ -506,12 +506,10 @@ impl<T: TimestampPolicy> Member<T> {
         for verdict in verdicts {
             match verdict {
                 Verdict::Granted(ticket) => {
-                    // One verdict may end an attempt that a later one grants something: that is
-                    // free again by now.
+                    // An earlier verdict may have ended an attempt to which a later one grants a
+                    // lock. That lock has been released since.
                     let Some(mut pending) = self.participant.pending.remove(ticket) else {
-                        sometimes!(
-                            "a lock is granted to somebody who was given up a moment before"
-                        );
+                        sometimes!("a lock is granted to an attempt that was just given up");
                         continue;
                     };
                     match &pending.request.ask {
@@ -555,7 +553,7 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Gives up an attempt's locks, unless it is committing: then its outcome decides.
+    /// Releases an attempt's locks, unless it is committing: then its outcome releases them.
     pub(super) fn forget(
         &mut self,
         now: Reading,

@@ -1,21 +1,22 @@
-//! What transactions were planned for, and when that changes (§4.2.3).
+//! Schema versions that transactions were planned for, and changes of them (§4.2.3).
 //!
 //! ```text
-//!             registered                    from        decided at s ≥ from
-//!   ──────────────┼───────────────────────────┼──────────────────┼───────────────▶
-//!    drawn here: as before                    │ nobody draws     │ who was planned for the new version
+//!             registered                   from          decided at s ≥ from
+//!   ──────────────┼──────────────────────────┼───────────────────┼─────────────────▶
+//!    commits as before                       │ no commit drawn   │ only plans for the new version
 //! ```
 //!
-//! 1. Whoever was planned for an older version than the one that holds is refused: when he reads,
-//!    and when his timestamp is drawn.
-//! 2. A change registers with a timestamp that lies ahead. Below it nobody cares; at or above it
-//!    whoever was planned for any version is refused when he would commit, and waits when he reads,
-//!    until the change is decided. So nobody who has voted waits for a change.
-//! 3. Before it registers, those who have voted here have ended: their commit timestamps may be
-//!    above. Who votes from then on does so with a bound. A change for which somebody has not ended
-//!    in time gives way: nobody waits for it, who may be waited for.
-//! 4. The coordinator of a change decides when its timestamp has come, and no sooner: what is drawn
-//!    after it is not pushed ahead.
+//! 1. A transaction that was planned for an older version than the current one is refused when it
+//!    reads, and when its timestamp is drawn.
+//! 2. A change registers with a timestamp that lies ahead. It does not affect commits below that.
+//!    At or above it, until the change is decided, a commit of a transaction that was planned for
+//!    any version of the table is refused, and a read waits. So no transaction that has voted waits
+//!    for a change.
+//! 3. A change registers only after all transactions that have voted here have ended, because their
+//!    commit timestamps may be above it. Later votes carry a bound. If a transaction does not end
+//!    in time, the change gives way: that transaction may wait for one that waits for the change.
+//! 4. The coordinator of a change decides when its timestamp has come, and no sooner: later
+//!    timestamps are not pushed ahead.
 
 use super::participant::Pending;
 use super::records::row_of_schema;
@@ -29,47 +30,48 @@ use meridian_txn::locking::{Ask, Reply, Request, TransactionId};
 use meridian_txn::{Conflict, SchemaChange, SchemaHistory, SchemaVersion};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A change that lies farther ahead than this was asked for by a clock that is wrong.
+/// How far ahead a change's timestamp may lie, in nanoseconds. Farther ahead, a clock is wrong.
 const FARTHEST_NS: u64 = 5_000_000_000;
-/// Votes for a change that are so late do not come.
+/// How long after its timestamp a change waits for votes, in nanoseconds.
 const LATE_NS: u64 = 1_000_000_000;
 
-/// A change of schemas that may happen.
+/// A schema change that is not decided.
 pub(super) struct Registered {
-    /// Not below this.
+    /// The change happens at this timestamp or later.
     pub(super) from: Timestamp,
     pub(super) tables: Vec<u32>,
 }
 
 impl Registered {
-    /// As a prepare record tells it.
+    /// Reads a change from a prepare record.
     pub(super) fn new((from, versions): &(Timestamp, Vec<SchemaVersion>)) -> Registered {
         Registered { from: *from, tables: versions.iter().map(|schema| schema.table).collect() }
     }
 }
 
-/// A change that waits until those who voted before it have ended.
+/// A change that waits until the transactions which voted before it have ended.
 struct Registering {
     pending: Pending,
     after: BTreeSet<TransactionId>,
 }
 
-/// What a shard knows of the schemas of its tables.
+/// The schema versions of a shard's tables.
 #[derive(Default)]
 pub(super) struct Schemas {
-    /// Which versions hold, as far as is agreed. A table that is not in it never changed.
+    /// The versions that are agreed. A table that is missing never changed.
     pub(super) agreed: BTreeMap<u32, SchemaHistory>,
-    /// What this leader has drawn besides.
+    /// The versions of changes that this leader has proposed besides.
     drawn: BTreeMap<u32, u64>,
-    /// Changes that may happen: prepared here, or asked of this leader.
+    /// Undecided changes: prepared here, or requested of this leader.
     pub(super) registered: BTreeMap<TransactionId, Registered>,
     registering: Vec<Registering>,
-    /// Who reads what is about to change.
+    /// Reads that wait for a change to be decided.
     waiting: Vec<(Address, Request)>,
 }
 
 impl Schemas {
-    /// From when on one of these may be another, by somebody else's doing.
+    /// Returns the earliest timestamp from which another transaction may change one of these
+    /// tables, with the table.
     pub(super) fn changes_from(
         &self,
         who: TransactionId,
@@ -88,7 +90,7 @@ impl Schemas {
             .filter(|_| !broken(rules::CHANGE_NOT_HEEDED))
     }
 
-    /// A version of these that does not hold any more at a timestamp.
+    /// Returns the conflict if one of these versions is outdated at a timestamp.
     pub(super) fn outdated(&self, planned: &[SchemaVersion], at: Timestamp) -> Option<Conflict> {
         let newer = |SchemaVersion { table, version }: &&SchemaVersion| {
             !broken(rules::SCHEMA_UNCHECKED)
@@ -97,7 +99,7 @@ impl Schemas {
         planned.iter().find(newer).map(|schema| Conflict::SchemaChanged { table: schema.table })
     }
 
-    /// The same for what is drawn now.
+    /// Returns the conflict if one of these versions is outdated for a timestamp that is drawn now.
     fn outdated_now(&self, planned: &[SchemaVersion]) -> Option<Conflict> {
         let newer = |schema: &&SchemaVersion| {
             !broken(rules::SCHEMA_UNCHECKED)
@@ -110,29 +112,29 @@ impl Schemas {
         drawn.or_else(|| self.outdated(planned, Timestamp::MAX))
     }
 
-    /// A change has its place in the log.
+    /// Notes a change that is proposed.
     pub(super) fn draw(&mut self, versions: &[SchemaVersion]) {
         self.drawn.extend(versions.iter().map(|schema| (schema.table, schema.version)));
     }
 
-    /// The rows of schemas with which a shard begins that is split off.
+    /// Returns the schema rows with which a shard begins that is split off.
     pub(super) fn rows_of_child(&self, child: ShardId) -> Vec<Write> {
         self.agreed.iter().map(|(table, history)| row_of_schema(child, *table, history)).collect()
     }
 
-    /// Whether nobody waits for anything here.
+    /// True if no request waits here.
     pub(super) fn is_quiet(&self) -> bool {
         self.registering.is_empty() && self.waiting.is_empty()
     }
 
-    /// Questions that wait here.
+    /// The changes that wait here.
     pub(super) fn under_way(&mut self) -> impl Iterator<Item = &mut Pending> {
         self.registering.iter_mut().map(|registering| &mut registering.pending)
     }
 }
 
 impl Pending {
-    /// The schemas that it changes here.
+    /// Returns the schema change that a commit or prepare carries.
     pub(super) fn change(&self) -> Option<&SchemaChange> {
         match &self.request.ask {
             Ask::Commit { schema, .. } | Ask::Prepare { schema, .. } => schema.as_ref(),
@@ -140,14 +142,15 @@ impl Pending {
         }
     }
 
-    /// How long it is until a change of schemas may draw its timestamp, if it lies ahead.
+    /// How long a change has to wait, in nanoseconds, until it may draw its timestamp. `None` if it
+    /// may now.
     pub(super) fn lies_ahead(&self, now: Reading) -> Option<u64> {
         let Ask::Commit { schema: Some(change), .. } = &self.request.ask else { return None };
         let from = self.votes.as_ref().map_or(change.from, |votes| votes.above().max(change.from));
         Some(from.nanos.saturating_sub(now.interval.latest)).filter(|left| *left > 0)
     }
 
-    /// The versions that hold when it has happened.
+    /// The versions that hold once the change has happened.
     pub(super) fn versions(&self) -> Vec<SchemaVersion> {
         let mut newest = BTreeMap::new();
         for (SchemaVersion { table, version }, _) in
@@ -161,14 +164,15 @@ impl Pending {
 }
 
 impl<T: TimestampPolicy> Member<T> {
-    /// Whether these are keys of the shard, as somebody thought who changes schemas.
+    /// True if all tables of a change lie in this shard, as its coordinator assumed.
     pub(super) fn has_all(&self, change: Option<&SchemaChange>) -> bool {
         let mut ranges =
             change.into_iter().flat_map(|change| &change.tables).map(|(_, range)| range);
         ranges.all(|range| self.bounds.contains_range(range))
     }
 
-    /// Whether a reader has to wait, or to plan anew; then that is seen to.
+    /// True if a read has to wait for a schema change, or to be planned anew. The request is then
+    /// queued, or answered.
     pub(super) fn holds_back(
         &mut self,
         now: Reading,
@@ -212,8 +216,8 @@ impl<T: TimestampPolicy> Member<T> {
         false
     }
 
-    /// A change has its locks: it registers, and goes on as soon as those who have voted have
-    /// ended.
+    /// Registers a change that has its locks. It proceeds as soon as the transactions that have
+    /// voted have ended.
     pub(super) fn register(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Member<T>>) {
         let who = pending.request.transaction;
         if pending
@@ -244,7 +248,7 @@ impl<T: TimestampPolicy> Member<T> {
         self.participant.schemas.registering.push(Registering { pending, after });
     }
 
-    /// Goes on with changes for which nobody has to end any more.
+    /// Proceeds with changes for which every earlier voter has ended.
     pub(super) fn go_on_registering(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let mut at = 0;
         while let Some(registering) = self.participant.schemas.registering.get_mut(at) {
@@ -267,7 +271,7 @@ impl<T: TimestampPolicy> Member<T> {
                     at += 1;
                     continue;
                 }
-                // They may wait for somebody who waits for the change.
+                // The voters may wait for a transaction that waits for the change.
                 sometimes!("a change of the schema comes too late");
                 let pending = self.participant.schemas.registering.remove(at).pending;
                 self.refuse_drawn(now, pending, Conflict::Late, out);
@@ -279,7 +283,7 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Gives up changes whose votes do not come: readers wait for them.
+    /// Aborts changes whose votes do not arrive in time: readers wait for them.
     pub(super) fn give_up_changes(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let ends = |who: &TransactionId| {
             let change = self.participant.collecting.get(who)?.pending.change()?;
@@ -297,12 +301,12 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Who has asked does not want to know any more.
+    /// Drops a transaction's waiting read: its session no longer wants the answer.
     pub(super) fn wants_no_answer(&mut self, who: TransactionId) {
         self.participant.schemas.waiting.retain(|(_, request)| request.transaction != who);
     }
 
-    /// A change that has not drawn its timestamp will not happen here.
+    /// Removes and returns a change that has not drawn its timestamp.
     pub(super) fn take_registering(&mut self, who: TransactionId) -> Option<Pending> {
         let at = self
             .participant
@@ -313,7 +317,7 @@ impl<T: TimestampPolicy> Member<T> {
         Some(self.participant.schemas.registering.remove(at).pending)
     }
 
-    /// It is known what became of a change: those who wait for it go on.
+    /// Removes a decided change, and resumes the reads that wait.
     pub(super) fn unregister(
         &mut self,
         now: Reading,
@@ -327,7 +331,7 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Versions of schemas hold from a timestamp on: their rows.
+    /// Records versions that hold from a timestamp on, and returns their rows.
     pub(super) fn on_schemas_agreed(
         &mut self,
         at: Timestamp,
@@ -345,7 +349,8 @@ impl<T: TimestampPolicy> Member<T> {
         rows
     }
 
-    /// Why what somebody was planned for does not hold at a timestamp that is drawn now.
+    /// Returns the conflict if what a request was planned for does not hold at a timestamp that is
+    /// drawn now.
     pub(super) fn unfit(&self, request: &Request, at: Timestamp) -> Option<Conflict> {
         let met = || {
             let change =
@@ -357,13 +362,13 @@ impl<T: TimestampPolicy> Member<T> {
         self.participant.schemas.outdated_now(&request.planned).or_else(met)
     }
 
-    /// Whether a snapshot may meet a change that is not decided.
+    /// True if a snapshot at a timestamp may be affected by an undecided change.
     pub(super) fn meets_change(&self, request: &Request, at: Timestamp) -> bool {
         let change = self.participant.schemas.changes_from(request.transaction, &request.planned);
         change.is_some_and(|(from, _)| from <= at)
     }
 
-    /// This member leads no more.
+    /// Refuses everything that waits, because this member lost leadership.
     pub(super) fn dismiss_schemas(&mut self, out: &mut Outbox<Member<T>>) {
         let why = Conflict::LeaderChanged;
         for Registering { pending, .. } in std::mem::take(&mut self.participant.schemas.registering)

@@ -1,5 +1,5 @@
-//! Reads without locks: what may be shown at a timestamp, and when (§4.1.3, §4.1.4, §4.2.4). How a
-//! shard promises timestamps is in [`shard`](crate::shard).
+//! Reads without locks: which timestamps may be read, and when (§4.1.3, §4.1.4, §4.2.4).
+//! [`shard`](crate::shard) describes how a shard promises timestamps.
 
 use super::participant::Serve;
 use super::records::any_within;
@@ -14,7 +14,7 @@ use meridian_mvcc::KeyRange;
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{Ask, Footing, Reply, Request};
 
-/// A snapshot that lies in the future by no more than this waits for its time: clocks differ.
+/// How far ahead a snapshot may lie to wait for its time, in nanoseconds: clocks differ.
 const FUTURE_NS: u64 = 1_000_000_000;
 
 /// A snapshot that waits.
@@ -25,7 +25,7 @@ pub(super) struct Snapshot {
 }
 
 impl<T: TimestampPolicy> Member<T> {
-    /// Somebody wants to read a snapshot.
+    /// Queues a request to read a snapshot.
     pub(super) fn on_snapshot(
         &mut self,
         now: Reading,
@@ -44,7 +44,8 @@ impl<T: TimestampPolicy> Member<T> {
             (waiting.from, waiting.request.id) = (from, request.id);
             return out.send(from, Message::Answer(Reply::Waiting { id: request.id }));
         }
-        // The newest commit is as good as now, unless another shard knows of a newer one.
+        // For a single-shard read the newest commit is as good as now. Otherwise another shard may
+        // have a newer one.
         let all = KeyRange::all();
         let scope = scope.as_ref().unwrap_or(&all);
         let alone = self.bounds.contains_range(scope);
@@ -52,21 +53,20 @@ impl<T: TimestampPolicy> Member<T> {
             at.unwrap_or_else(|| if alone { self.last_ts(now, scope) } else { self.present(now) });
         let fenced = now.health != Health::Good && !broken(locking_rules::FENCED_SERVES);
         if (at.nanos > T::present(now).nanos + FUTURE_NS || fenced) && at > self.visible {
-            // To promise the future would push every commit's timestamp, and its wait, out to
-            // there.
+            // A promise for the future would delay every commit until then.
             return out.send(from, Message::Answer(Reply::Unknown { id: request.id }));
         }
         self.participant.snapshots.push(Snapshot { at, from, request });
     }
 
-    /// At or above everything that was acknowledged anywhere.
+    /// Returns a timestamp at or above everything that was acknowledged anywhere.
     fn present(&self, now: Reading) -> Timestamp {
         self.visible.max(T::present(now))
     }
 
-    /// LastTS of a range (§4.2.2, §4.2.4): a timestamp between which and the present nothing wrote
-    /// into it, or will. Where something prepared may have been committed already, elsewhere, that
-    /// is only the present (Trap A.5-6).
+    /// Returns LastTS of a range (§4.2.2, §4.2.4): a timestamp such that nothing writes into the
+    /// range between it and the present. While a prepared transaction writes into the range, only
+    /// the present will do, because it may be committed elsewhere already (Trap A.5-6).
     ///
     /// **Departure.** The paper's LastTS is the newest commit that has been applied. Where a
     /// database has several shards that is too early: a commit that is under way here may have a
@@ -91,9 +91,9 @@ impl<T: TimestampPolicy> Member<T> {
         late.chain(self.last_in_flight(now, range)).fold(self.newest(), Timestamp::max)
     }
 
-    /// The newest commit under way that writes into a range, of those whose timestamps may have
-    /// passed. The only shard of a database acknowledges in the order of timestamps: there it does
-    /// not matter.
+    /// Returns the newest commit under way that writes into a range, of those whose timestamps may
+    /// have passed. Returns `None` in a database with one shard, which acknowledges commits in the
+    /// order of their timestamps.
     fn last_in_flight(&self, now: Reading, range: &KeyRange) -> Option<Timestamp> {
         if self.bounds == KeyRange::all() || broken(locking_rules::LAST_TS_IN_FLIGHT) {
             return None;
@@ -118,8 +118,8 @@ impl<T: TimestampPolicy> Member<T> {
         last
     }
 
-    /// Somebody who reads in several shards asks each for it, and reads all of them at the latest
-    /// (§4.2.2).
+    /// Answers LastTS of a range. A session that reads in several shards asks each of them, and
+    /// reads at the latest answer (§4.2.2).
     pub(super) fn on_last_ts(
         &self,
         now: Reading,
@@ -136,7 +136,8 @@ impl<T: TimestampPolicy> Member<T> {
         out.send_before(until, from, Message::Answer(Reply::LastTs { id, at }));
     }
 
-    /// Something prepared may turn out to have been written into a range at or below a timestamp.
+    /// True if a prepared transaction may turn out to have written into a range at or below a
+    /// timestamp.
     fn is_in_doubt(&self, range: &KeyRange, at: Timestamp) -> bool {
         let below = |prepared: Timestamp| prepared <= at;
         !broken(rules::SAFE_TIME_PREPARED)
@@ -147,7 +148,7 @@ impl<T: TimestampPolicy> Member<T> {
                 .any(|doubt| below(doubt.record.at) && doubt.record.writes_into(range))
     }
 
-    /// Answers the snapshots that nothing holds back any more.
+    /// Answers the snapshots that can be served now.
     pub(super) fn show_snapshots(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let until = self.leased_until(now);
         if !self.serving || self.participant.snapshots.is_empty() || now.interval.latest >= until {
@@ -199,7 +200,7 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// This member leads no more.
+    /// Answers all waiting snapshots, because this member lost leadership.
     pub(super) fn dismiss_snapshots(&mut self, out: &mut Outbox<Member<T>>) {
         let leader = self.group.leader().map(|node| node.0);
         for Snapshot { from, request, .. } in std::mem::take(&mut self.participant.snapshots) {

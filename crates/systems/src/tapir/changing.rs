@@ -1,13 +1,14 @@
-//! How a change of a database's replicas is carried out.
+//! Execution of a change of a database's replicas.
 //!
 //! ```text
-//!   ALTER DATABASE … MEMBERS   row { epoch + 1, replicas, former } in `system` ──▶ every node: reconfigure, or a new replica, which copies
-//!   the node that is asked     waits until enough replicas are in the epoch, and each new one serves reads
-//!                              row { former: none } ──▶ a node without a replica removes what it had
+//!   ALTER DATABASE … MEMBERS   row { epoch + 1, replicas, former } in `system`
+//!                              ──▶ every node: reconfigures, or starts a new replica, which copies
+//!   the node of the session    waits until enough replicas are in the epoch and new ones serve
+//!                              row { former: none } ──▶ former replicas remove their state
 //! ```
 //!
-//! The row decides. A change whose node ends in the middle goes on when it is asked for again;
-//! nothing waits for that but the former replicas.
+//! The row decides. If the node of the session fails in the middle, the change continues when the
+//! statement is repeated. Meanwhile only the former replicas wait.
 
 use super::{Message, client};
 use crate::Wire;
@@ -16,14 +17,14 @@ use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange};
 use meridian_txn::Node;
 
-/// Between two looks whether replicas have taken over.
+/// The interval between checks whether replicas have taken over, in nanoseconds.
 const PAUSE_NS: u64 = 50_000_000;
-/// One that does not answer is asked again after so long.
+/// How long to wait for a replica's answer before asking it again, in nanoseconds.
 const TRY_NS: u64 = 500_000_000;
 
-/// Waits until enough replicas of these shards, each with one of its keys, are in an epoch, and
-/// each new one serves reads: then the former ones are not needed any more. An error says what is
-/// missing when the boot clock reaches `until`.
+/// Waits until enough replicas of these shards are in an epoch, and each new one serves reads: then
+/// the former ones are no longer needed. Each shard comes with one of its keys. When the boot clock
+/// reaches `until`, an error says what is missing.
 pub async fn have_taken_over<W: Wire<Message = Message>>(
     wire: &W,
     shards: &[(ShardId, Key)],
@@ -37,8 +38,8 @@ pub async fn have_taken_over<W: Wire<Message = Message>>(
         loop {
             let at = Timestamp { nanos: wire.node().now().interval.latest, ..Timestamp::ZERO };
             let is_known = wire.members(*shard).epoch >= epoch;
-            // A snapshot of the present is served only by enough replicas of the newest epoch that
-            // is known here.
+            // A snapshot of the present is served only by enough replicas of the newest epoch known
+            // here.
             if is_known
                 && client::look(wire, *shard, &key, at, (false, 1), try_ends()).await.is_some()
             {

@@ -1,5 +1,5 @@
-//! What a session asks of a shard: an operation of inconsistent replication, until its result is
-//! known (TOCS'18 §3.1).
+//! A session's side of TAPIR: sends an operation of inconsistent replication to a shard until its
+//! result is known (TOCS'18 §3.1).
 
 use super::{Message, Page};
 use crate::tapir::rules;
@@ -17,15 +17,16 @@ use meridian_txn::tapir::{
 use meridian_txn::{Failure, Node};
 use std::collections::BTreeMap;
 
-/// Where enough have answered the rest is waited for as long as those took, and at least so long.
+/// The shortest wait for further answers once enough have arrived, in nanoseconds. They are awaited
+/// for as long again as the first ones took.
 const SHORTEST_WAIT_NS: u64 = 2_000_000;
-/// Where nobody can be asked, nobody is for so long.
+/// How long a session pauses when there is no replica to ask, in nanoseconds.
 const PAUSE_NS: u64 = 10_000_000;
-/// A session that is queued for its turn asks again after this time, in nanoseconds: its queue may
-/// be lost.
+/// After this time a session that is queued for its turn repeats its request, in nanoseconds: the
+/// queue may be lost.
 const ASK_AGAIN_NS: u64 = 1_000_000_000;
 
-/// What a shard answers, from what enough of its replicas have; `quorum` of them are enough.
+/// Decides a shard's result from the answers of enough replicas; `quorum` answers are enough.
 pub fn common(question: &Question, answers: Vec<&Answer>, quorum: usize) -> Answer {
     if let [known] = answers[..] {
         return known.clone();
@@ -47,8 +48,8 @@ pub fn common(question: &Question, answers: Vec<&Answer>, quorum: usize) -> Answ
     }
 }
 
-/// Asks a shard, until there is a result that survives whatever happens, or the boot clock reaches
-/// `until`.
+/// Sends a question to a shard until its result is durable whatever fails, or the boot clock
+/// reaches `until`.
 pub async fn invoke<W: Wire<Message = Message>>(
     wire: &W,
     shard: ShardId,
@@ -63,8 +64,8 @@ pub async fn invoke<W: Wire<Message = Message>>(
     let mut repetition = 0;
     while !wire.node().is_closed() && wire.node().boot_ns() < until {
         let known = wire.members(shard);
-        // Within an epoch the replicas are the same, and so is what was decided from their answers:
-        // a client decides once.
+        // Within an epoch the replicas are the same, so a decision from their answers stands: a
+        // client decides once.
         if known.epoch != members.epoch || broken(rules::DECIDES_TWICE) && known != members {
             sometimes!("others take over while an operation is under way");
             (heard, tells) = (Invocation::new(known.epoch, known.enough()?), None);
@@ -76,7 +77,7 @@ pub async fn invoke<W: Wire<Message = Message>>(
         let round_ends = until.min(began_ns + wire.patience_ns(&replicas, repetition));
         let mut round = wire.round(shard, id, round_ends);
         let newest = heard.view();
-        // What was decided from answers of an earlier view does not count in this one.
+        // A decision from answers of an earlier view does not count in this one.
         let decided = heard.decided().unwrap_or_default();
         tells.take_if(|_| decided < newest);
         let propose = || {
@@ -108,8 +109,8 @@ pub async fn invoke<W: Wire<Message = Message>>(
             };
             match answer {
                 Message::Operation(Said::Reply { view, state, .. }) => {
-                    // Since it was asked first: it may answer that, and not what it was asked
-                    // again. A replica that was silent for longer was away, or between two views.
+                    // Measured from the first request, which this may answer. A replica that was
+                    // silent for longer was unreachable, or between two views.
                     if repetition < 2 {
                         wire.measured(node, Some(wire.node().boot_ns() - asked_ns));
                     }
@@ -152,15 +153,15 @@ pub async fn invoke<W: Wire<Message = Message>>(
         drop(round);
         repetition += 1;
         if !decides {
-            // Nobody is left to be heard in this round.
+            // No answer is outstanding in this round.
             wire.node().sleep_until(until.min(wire.node().boot_ns() + PAUSE_NS)).await;
         }
     }
     None
 }
 
-/// Tells all replicas of a shard how a transaction ended. Who does not hear it has it prepared
-/// still, and somebody finds out.
+/// Sends the outcome of a transaction to all replicas of a shard. A replica that misses it keeps
+/// the transaction prepared until recovery finds the outcome.
 pub fn tell<W: Wire<Message = Message>>(wire: &W, shard: ShardId, end: &End) {
     let id = wire.new_id();
     for node in wire.replicas(shard) {
@@ -171,14 +172,14 @@ pub fn tell<W: Wire<Message = Message>>(wire: &W, shard: ShardId, end: &End) {
     }
 }
 
-/// What stands in a range at a timestamp: the newest of what so many replicas have that nothing
-/// else comes to stand there (§6.1). `None`, if that cannot be known when the boot clock reaches
-/// `until`. An answer counts in whichever round it comes, so that the snapshot also succeeds where
-/// replicas are farther away than a round lasts.
+/// Reads a snapshot of a range: the newest versions that enough replicas have, where nothing else
+/// can be written below the timestamp (§6.1). Returns `None` if there are not enough answers when
+/// the boot clock reaches `until`. Answers count across rounds, so that the snapshot also succeeds
+/// where replicas are farther away than a round lasts.
 ///
-/// Answers of one view count together, as those to proposals do. A view may have begun at its
-/// leader alone, without a transaction that was said yes to before, and be bypassed by the next
-/// one, which has it.
+/// Only answers of one view count together, like those to proposals. A view may have begun at its
+/// leader alone, without a transaction that got yes votes before, and be bypassed by the next view,
+/// which has that transaction.
 pub async fn look<W: Wire<Message = Message>>(
     wire: &W,
     shard: ShardId,
@@ -189,8 +190,8 @@ pub async fn look<W: Wire<Message = Message>>(
 ) -> Option<Result<Looked, Failure>> {
     let (id, mut repetition) = (wire.new_id(), 0);
     let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
-    // What replicas have said in the newest view that was heard of stands: they refuse what would
-    // be written there later.
+    // Answers of replicas in the newest view stay valid: these replicas refuse later writes below
+    // the snapshot.
     let (mut pages, mut newest) = (BTreeMap::<NodeId, Page>::new(), View::default());
     while !wire.node().is_closed() && wire.node().boot_ns() < until {
         let members = wire.members(shard);
@@ -237,7 +238,7 @@ pub async fn look<W: Wire<Message = Message>>(
                 return Some(Ok(looked(range, pages.into_values().collect(), (reverse, limit))));
             }
         }
-        // Others may have had what one has not.
+        // Other replicas may keep older versions than one does.
         if let Some(oldest) = too_old {
             return Some(Err(Failure::BelowHorizon { oldest }));
         }
@@ -247,8 +248,9 @@ pub async fn look<W: Wire<Message = Message>>(
     None
 }
 
-/// Asks one replica for its part of a snapshot, again for as long as something is prepared below
-/// the snapshot there. `None`, if there is no other answer when the boot clock reaches `until`.
+/// Asks one replica for its part of a snapshot, and repeats that while a transaction is prepared
+/// below the snapshot there. Returns `None` if there is no other answer when the boot clock reaches
+/// `until`.
 async fn look_at<W: Wire<Message = Message>>(
     wire: &W,
     to: (ShardId, NodeId),
@@ -266,8 +268,8 @@ async fn look_at<W: Wire<Message = Message>>(
     None
 }
 
-/// What one replica has of a range now. `None`, if it has not answered when the boot clock reaches
-/// `until`.
+/// Reads the newest versions of a range at one replica. Returns `None` if it has not answered when
+/// the boot clock reaches `until`.
 pub async fn read<W: Wire<Message = Message>>(
     wire: &W,
     from: (ShardId, NodeId),
@@ -288,8 +290,8 @@ pub async fn read<W: Wire<Message = Message>>(
     }
 }
 
-/// Waits for the turn of a contested key at the first of a shard's replicas that answers: in the
-/// order of their numbers, so that sessions of all nodes meet at the same one. `None`, if no
+/// Waits for the turn of a contested key at the first of a shard's replicas that answers, in the
+/// order of node ids, so that sessions of all nodes queue at the same replica. Returns `None` if no
 /// replica has given the turn when the boot clock reaches `until`.
 pub async fn take_turn<W: Wire<Message = Message>>(
     wire: &W,
@@ -298,7 +300,8 @@ pub async fn take_turn<W: Wire<Message = Message>>(
     until: u64,
 ) -> Option<Turn> {
     let request = wire.new_id();
-    // A question of its own each time: an answer to an earlier one is none to this one.
+    // Each message has its own number, so that a late answer to an earlier one is not taken for its
+    // answer.
     let take = |node: NodeId, waits: bool, until: u64| {
         let id = wire.new_id();
         let message = Message::TakeTurn { id, request, key: key.clone(), holds_ns, waits };
@@ -324,7 +327,7 @@ pub async fn take_turn<W: Wire<Message = Message>>(
     None
 }
 
-/// Goes on with a turn, for another session.
+/// Passes a turn on to another session of this node.
 pub fn keep_turn<W: Wire<Message = Message>>(wire: &W, turn: &Turn, holds_ns: u64) {
     let (shard, key) = turn.key.clone();
     wire.tell((shard, turn.at), Message::KeepTurn { request: request(wire, turn), key, holds_ns });
@@ -336,19 +339,19 @@ pub fn leave<W: Wire<Message = Message>>(wire: &W, turn: &Turn) {
     wire.tell((shard, turn.at), Message::Leave { request: request(wire, turn), key });
 }
 
-/// What a turn was asked for as.
+/// Returns the id under which a turn was requested.
 fn request<W: Wire<Message = Message>>(wire: &W, turn: &Turn) -> OpId {
     let (node, incarnation) = wire.node().here();
     OpId { node: node.0, incarnation: incarnation.0, number: turn.number }
 }
 
-/// The newest version of each key that any page has, of what all of them have looked at.
+/// Merges pages: the newest version of each key, for the keys that all pages cover.
 pub fn looked(range: &KeyRange, pages: Vec<Page>, (reverse, limit): (bool, usize)) -> Looked {
     let mut rest: Option<KeyRange> = None;
     let mut versions: BTreeMap<Key, (Timestamp, Option<Value>)> = BTreeMap::new();
     for page in pages {
-        // Rests begin at different keys of the same range: the larger one has all that somebody has
-        // not looked at.
+        // The rests begin at different keys of the same range. The largest rest contains every key
+        // that some page does not cover.
         let larger =
             |left: &KeyRange| page.rest.as_ref().is_none_or(|other| left.contains_range(other));
         rest = rest.filter(larger).or(page.rest);
@@ -408,10 +411,10 @@ mod tests {
         Timestamp { nanos, ..Timestamp::ZERO }
     }
 
-    /// Replicas that have answers, by number and round.
+    /// Replicas with scripted answers, by node and round.
     struct Replicas {
         answers: fn(u32, usize) -> Option<(View, u64)>,
-        /// The only replica from the second round on, if others take over.
+        /// The only replica from the second round on, if the replicas change.
         then: Option<NodeId>,
         round: AtomicUsize,
         distances: parking_lot::Mutex<Distances>,
@@ -505,13 +508,13 @@ mod tests {
         looked
             .now_or_never()
             .flatten()
-            .expect("they answer at last")
+            .expect("enough replicas answer in the end")
             .expect("nothing is too old")
             .newest
     }
 
-    /// n2 has answered as one of three, late; then it is the only one. (A campaign found it:
-    /// 25300712, `--moves 4`.)
+    /// Node 2 answers late, as one of three replicas; afterwards it is the only one. (A campaign
+    /// found this: 25300712, `--moves 4`.)
     fn while_others_take_over() -> Timestamp {
         let answers = |node, round| match (node, round) {
             (2, 1) => Some((View { epoch: 0, number: 9 }, 78)),
@@ -521,7 +524,7 @@ mod tests {
         reads(&Replicas::that(answers, Some(NodeId(2))))
     }
 
-    /// n2 has answered in a view that n3 is not in yet. (Seed 22000071 without turns, over
+    /// Node 2 answers in a view that node 3 has not reached yet. (Seed 22000071 without turns, over
     /// continents.)
     fn while_a_view_begins() -> Timestamp {
         let answers = |node, round| match (node, round) {
@@ -533,9 +536,9 @@ mod tests {
         reads(&Replicas::that(answers, None))
     }
 
-    /// Replicas of which n1 wants another timestamp and the others say yes. What the client decides
-    /// is lost on its way; then the change of replicas ends, so that there are no former ones any
-    /// more, and n1 is not reached.
+    /// Replicas of which node 1 requires another timestamp and the others vote yes. The client's
+    /// decision is lost. Then the change of replicas ends, so that there are no former ones any
+    /// more, and node 1 is not reached.
     #[derive(Default)]
     struct Ending {
         told: Mutex<BTreeSet<Vote>>,

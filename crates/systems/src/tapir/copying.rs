@@ -1,17 +1,18 @@
-//! How a replica that takes over gets what is in no record any more: it reads what is settled at
-//! another one, page by page.
+//! Copies of the settled state to a new replica, which no record contains any more: it reads them
+//! page by page from other replicas.
 //!
 //! ```text
-//!   the first view begins    its record has all that ever commits above what is settled; so what is wanted is what stood there
-//!   Copy(range) ──▶ one of the others    Looked(page, rest) ◀──    installed, and the rest is asked for
-//!   …                                    nothing is left; once all of that is in the store for good, and that is on disk, it serves
+//!   the first view begins    its record has all that commits above the settled timestamp;
+//!                            the copy is to have the state at that timestamp
+//!   Copy(range) ──▶ another replica    Looked(page, rest) ◀──    install, then request the rest
+//!   nothing is left, all of it is durable in the store, and the log says so ──▶ it serves
 //! ```
 //!
-//! A crash before that begins the copy anew, as of the same timestamp.
+//! A crash before that restarts the copy, at the same timestamp.
 //!
-//! Until then it votes, as that takes what the record has, and serves no reads: nobody takes it for
-//! one that has taken over, and nothing is forgotten anywhere. It has no history: what stood below
-//! is refused.
+//! Until it serves, the replica votes, for which the record suffices, but serves no reads. So it
+//! does not count as having taken over, and no replica forgets anything. It has no history: reads
+//! below the copy's timestamp are refused.
 
 use super::{Kept, Message, Page};
 use crate::tapir::rules;
@@ -22,42 +23,42 @@ use meridian_mvcc::{KeyRange, Write};
 use meridian_replication::inconsistent::{Op, OpId};
 use meridian_txn::tapir::Fact;
 
-/// So many rows are asked for at once.
+/// How many rows a page has, at most.
 const PAGE_ROWS: u32 = 10_000;
 
 /// A copy under way.
 #[derive(Clone, Debug)]
 pub(super) struct Copying {
-    /// The shard's keys, and those of rows about the shard itself.
+    /// The ranges to copy: the shard's keys, and those of the shard's local rows.
     all: Vec<KeyRange>,
-    /// As of when; none, before a view has begun.
+    /// The timestamp of the copy; `None` before a view has begun.
     at: Option<Timestamp>,
-    /// What is wanted still; nothing, when all is here.
+    /// The ranges that are still missing; empty when the copy is complete.
     rest: Vec<KeyRange>,
-    /// The question that was asked last.
+    /// The last request.
     asked: Option<OpId>,
-    /// Whose turn it is to be asked.
+    /// The index of the replica to ask next.
     turn: usize,
 }
 
-/// What comes of a page.
+/// A page of a copy.
 pub(super) struct Copied {
-    /// These versions are to be installed.
+    /// The versions to install.
     pub versions: Vec<(Timestamp, Write)>,
-    /// That was all, as of this timestamp.
+    /// The timestamp of the copy, if this was its last page.
     pub all: Option<Timestamp>,
 }
 
 impl Copying {
-    /// Of all these ranges; as of this timestamp, if an earlier life began with that.
+    /// Starts a copy of these ranges; at this timestamp, if a copy began with it before a restart.
     pub fn of(all: Vec<KeyRange>, at: Option<Timestamp>) -> Copying {
         Copying { rest: all.clone(), all, at, asked: None, turn: 0 }
     }
 
-    /// As of when an earlier life copied, by what it kept: what was settled when the first view of
-    /// the epoch began, or one that came with its whole record. Later views settle more, of which a
-    /// former replica does not hear; nothing above is forgotten until the copy is in the store for
-    /// good.
+    /// Returns the timestamp of a copy that began before a restart, from the log records: what was
+    /// settled when the first view of the epoch began, or the last one that came with its whole
+    /// record. Later views settle more, which former replicas do not learn. Nothing above the
+    /// timestamp is forgotten until the copy is durable in the store.
     pub fn began_at(kept: &[Kept], epoch: u32) -> Option<Timestamp> {
         let (mut settled, mut at) = (Timestamp::ZERO, None);
         for kept in kept {
@@ -75,28 +76,28 @@ impl Copying {
         at
     }
 
-    /// Whether nothing is wanted any more.
+    /// True if no range is missing.
     pub fn is_done(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// A view has begun, with a record that has everything above what is settled. If that came
-    /// whole, the view need not descend from the one with which the copy began, whose record may
-    /// have had more: the copy begins anew.
+    /// Notes that a view has begun, with a record that has everything above the settled timestamp.
+    /// If the record came whole, the view need not descend from the one with which the copy began,
+    /// whose record may have had more: the copy restarts.
     pub fn begin(&mut self, settled: Timestamp, whole: bool) {
         if self.at.is_none() || whole && self.at < Some(settled) {
             (self.at, self.rest, self.asked) = (Some(settled), self.all.clone(), None);
         }
     }
 
-    /// Whether nothing stood there, so that nothing is wanted.
+    /// True if nothing was settled, so that there is nothing to copy.
     pub fn is_of_nothing(&mut self) -> bool {
         let nothing = self.at == Some(Timestamp::ZERO);
         self.rest.retain(|_| !nothing);
         nothing
     }
 
-    /// Asks one of the others, another one each time.
+    /// Makes a request to one of the other replicas, in rotation.
     pub fn ask(&mut self, id: OpId, others: &[NodeId]) -> Option<(NodeId, Message)> {
         let (at, range) = (self.at?, self.rest.last()?.clone());
         let to = *others.get(self.turn % others.len().max(1))?;
@@ -104,7 +105,7 @@ impl Copying {
         Some((to, Message::Copy { id, at, range, limit_rows: PAGE_ROWS }))
     }
 
-    /// Takes in what was asked for last. Whoever answered well is asked again.
+    /// Takes in the page that was requested last. The replica that sent it is asked again.
     pub fn take(&mut self, id: OpId, page: Page) -> Option<Copied> {
         self.asked.take_if(|asked| *asked == id)?;
         self.turn = self.turn.saturating_sub(1);
@@ -113,7 +114,8 @@ impl Copying {
         Some(Copied { versions: page.versions, all: self.at.filter(|_| self.is_done()) })
     }
 
-    /// What is wanted is older than what somebody keeps: it begins anew with the oldest there.
+    /// Restarts the copy at the oldest timestamp that a replica keeps, because the requested one is
+    /// older.
     pub fn too_old(&mut self, id: OpId, oldest: Timestamp) {
         if self.asked.take_if(|asked| *asked == id).is_some() && self.at < Some(oldest) {
             (self.at, self.rest) = (Some(oldest), self.all.clone());
@@ -155,7 +157,7 @@ mod tests {
         assert_eq!(copying.at, Some(at(10)));
         copying.begin(at(30), true);
         assert_eq!((copying.at, &copying.rest), (Some(at(30)), &all));
-        // A page of the earlier copy is not one of this.
+        // A page of the earlier copy does not count for this one.
         assert!(copying.take(id, Page { versions: Vec::new(), rest: None }).is_none());
     }
 }

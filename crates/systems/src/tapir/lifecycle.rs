@@ -1,23 +1,25 @@
-//! When a node begins, keeps and ends its replica of a shard, as the database's row says.
+//! Start, change and end of a node's replica of a shard, as the database's row says.
 //!
 //! ```text
 //!   row ──▶ turn ──┬─▶ Nothing
-//!                  ├─▶ Reconfigure    the replica that runs hears of the members
-//!                  └─▶ Anew           the replica that runs stops ──▶ begins ──┬─▶ Waits    the row is older than what the node has
-//!                                                                              ├─▶ Without  what the node has goes
-//!                                                                              └─▶ With     a replica begins, with what counts of that
+//!                  ├─▶ Reconfigure    the running replica gets the new members
+//!                  └─▶ Anew           the running replica stops ──▶ begins
+//!                                       ├─▶ Waits    the row is older than the node's state
+//!                                       ├─▶ Without  the node's state is removed
+//!                                       └─▶ With     a replica starts with the state that counts
 //! ```
 //!
-//! A *stay* of a node is a sequence of epochs through which it has a replica without a break, named
-//! by the first of them. What a node has of an earlier stay is not part of a later one: the shard
-//! went on without it, and it answered for that stay alone.
+//! A *membership epoch* (`stay`) of a node is a sequence of epochs through which it has a replica
+//! without interruption, named by the first of them. A node's state of an earlier membership epoch
+//! is not part of a later one: the shard went on without the node, and its votes counted for that
+//! membership epoch alone.
 //!
 //! Invariants:
-//! 1. The store says durably as of which stay its versions count, before the log has a record of
-//!    that stay.
-//! 2. A row is heeded only when the replica has begun, or ended, as the row says: what fails, for
-//!    want of room, is done again.
-//! 3. A node does not go back behind an epoch of which it has a record.
+//! 1. The store records durably the membership epoch of its versions before the log has a record of
+//!    that epoch.
+//! 2. A row counts as carried out only when the replica has started or ended as it says: a failure,
+//!    for want of disk space, is retried.
+//! 3. A node never returns to an epoch before one of which it has a record.
 
 use super::Kept;
 use super::rows;
@@ -27,51 +29,53 @@ use meridian_machine::planted::broken;
 use meridian_placement::DatabaseRow;
 use meridian_replication::inconsistent::{Members, View};
 
-/// What a node's replica of a shard is about, in one life of the node.
+/// The rows that a node has carried out for its replica of a shard, since the node started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lifecycle {
     heeded: Option<Members>,
-    /// That of the replica that runs.
+    /// The membership epoch of the running replica.
     stay: Option<u32>,
 }
 
-/// What a row asks for.
+/// The change that a row requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It is heeded already, or older than one that is.
+    /// None: the row is carried out already, or older than one that is.
     Nothing,
-    /// The replica that runs is to hear of these members.
+    /// Give these members to the running replica.
     Reconfigure(Members),
-    /// The replica that runs, if there is one, is to stop: another stay begins, or none.
+    /// Stop the running replica, if there is one: another membership epoch begins, or none.
     Anew,
 }
 
-/// How a replica begins.
+/// The way in which a replica starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
-    /// The node was in a later epoch than the row's: it waits for the row of that.
+    /// It does not start: the node was in a later epoch than the row's, and waits for that epoch's
+    /// row.
     Waits,
     /// The node has no replica.
     Without {
-        /// The store lets go of what it has, as of this epoch.
+        /// The epoch as of which the store first releases its state, if it has any.
         let_go: Option<u32>,
     },
     /// The node has a replica.
     With {
-        /// The first epoch of its stay.
+        /// The first epoch of its membership.
         stay: u32,
-        /// What the store has is of an earlier stay: it lets go of that first, as of this epoch.
+        /// The epoch as of which the store first releases its state, which is of an earlier
+        /// membership epoch.
         let_go: Option<u32>,
     },
 }
 
 impl Lifecycle {
-    /// Whether a row was heeded.
+    /// True if a row was carried out.
     pub fn has_heeded(&self) -> bool {
         self.heeded.is_some()
     }
 
-    /// What a row asks of a node, in a cluster of these nodes.
+    /// Returns the change that a row requires of a node, in a cluster of these nodes.
     pub fn turn(&mut self, row: &DatabaseRow, all: &[NodeId], me: NodeId) -> Turn {
         let members = rows::members(row, all);
         if self
@@ -85,30 +89,31 @@ impl Lifecycle {
             self.heeded = Some(members.clone());
         }
         let since = rows::since(row, all, me);
-        // A former replica stays until the others have taken over.
+        // A former replica stays until the new ones have taken over.
         let stays = |stay| members.has(me) && since.is_none_or(|since| since == stay);
         if self.stay.is_some_and(stays) { Turn::Reconfigure(members) } else { Turn::Anew }
     }
 
-    /// The replica that ran has stopped. The row that asked for that is not heeded yet.
+    /// Notes that the running replica has stopped. The row that required it is not carried out yet.
     pub fn stopped(&mut self) {
         self.stay = None;
     }
 
-    /// The replica that runs has heard of these members.
+    /// Notes that the running replica has these members.
     pub fn reconfigured(&mut self, members: Members) {
         self.heeded = Some(members);
     }
 
-    /// A replica has begun, or the node goes on without one, as these members want it.
+    /// Notes that a replica has started, or that the node continues without one, as these members
+    /// require.
     pub fn begun(&mut self, members: Members, begins: Begins) {
         self.heeded = Some(members);
         self.stay = if let Begins::With { stay, .. } = begins { Some(stay) } else { None };
     }
 }
 
-/// How a replica begins at a node, whose store has what counts `as_of` an epoch. Of what the log
-/// has, only what is of this stay is left.
+/// Returns how a replica starts at a node whose store has state `as_of` an epoch. Removes records
+/// of earlier membership epochs from `kept`.
 pub fn begins(
     row: &DatabaseRow,
     all: &[NodeId],
@@ -121,9 +126,9 @@ pub fn begins(
     }
     let stay = match rows::since(row, all, me) {
         Some(since) => since,
-        // The row names the first epochs of replicas only.
+        // The row names the first epochs of current replicas only.
         None if row.former.contains(&me) => as_of,
-        // Rows of this epoch that are older name the node as a former replica: it is none again
+        // Older rows of this epoch name the node as a former replica. It must not become one again
         // before the next epoch.
         None => {
             return Begins::Without {
@@ -134,25 +139,25 @@ pub fn begins(
     if !broken(rules::EARLIER_STAY_KEPT) {
         keep_since(kept, stay);
     }
-    // The log has nothing of a stay before the store is that stay's.
+    // The log has no record of a membership epoch before the store is set to it.
     let anew = as_of < stay && kept.is_empty() && !broken(rules::LET_GO_FORGOTTEN);
     Begins::With { stay, let_go: anew.then_some(stay) }
 }
 
-/// Only what was kept in a stay. A replica that takes over leaves for an epoch first of all: what
-/// stands before that is of an earlier stay.
+/// Removes records of earlier membership epochs. The first record of a new replica is that it left
+/// the earlier view for its epoch.
 fn keep_since(kept: &mut Vec<Kept>, stay: u32) {
     if stay > 0 {
         let begins = |kept: &Kept| matches!(kept, Kept::Left { view } if view.epoch >= stay);
         let before = kept.iter().position(begins).unwrap_or(kept.len());
-        // After a checkpoint it begins with a view.
+        // After a checkpoint the records begin with a view.
         let whole = |kept: &Kept| matches!(kept, Kept::Began { view, upon: None, .. } if view.epoch >= stay);
         let before = kept.iter().position(whole).map_or(before, |place| place.min(before));
         kept.drain(..before);
     }
 }
 
-/// The latest epoch of what was kept.
+/// Returns the latest epoch of these records.
 fn kept_in(kept: &[Kept]) -> u32 {
     let view = |kept: &Kept| match kept {
         Kept::Left { view } | Kept::Began { view, .. } | Kept::Stored { view, .. } => *view,

@@ -1,4 +1,4 @@
-//! What sessions and replicas say.
+//! Messages between sessions and replicas.
 
 use meridian_clock::Timestamp;
 use meridian_mvcc::{Chunk, Key, KeyRange, Write};
@@ -6,126 +6,127 @@ use meridian_replication::inconsistent::{self, OpId};
 use meridian_txn::tapir::{Answer, Fact, Question};
 use minicbor::{Decode, Encode};
 
-/// What a replica keeps on disk.
+/// A log record of a replica.
 pub type Kept = inconsistent::Kept<Fact, Question, Answer>;
 
-/// What is said.
+/// A message between sessions and replicas.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Message {
-    /// Of operations and views.
+    /// A message about operations and views.
     #[n(0)]
     Operation(#[n(0)] inconsistent::Message<Fact, Question, Answer>),
     /// A session reads a snapshot.
     #[n(1)]
     Look {
-        /// Its question; no operation has this number.
+        /// The request; no operation has this number.
         #[n(0)]
         id: OpId,
-        /// The snapshot.
+        /// The snapshot's timestamp.
         #[n(1)]
         at: Timestamp,
-        /// What of it.
+        /// The range to read.
         #[n(2)]
         range: KeyRange,
-        /// From the end.
+        /// Reads from the end of the range backwards.
         #[n(3)]
         reverse: bool,
-        /// So many rows at most.
+        /// The most rows to return.
         #[n(4)]
         limit_rows: u32,
-        /// Whose replicas are asked: enough of them are not enough of another epoch's.
+        /// The epoch of the replicas. Answers of different epochs do not count together.
         #[n(5)]
         epoch: u32,
     },
-    /// What stands there, as far as the replica knows; nobody who is not prepared writes there any
-    /// more.
+    /// A replica's answer to a snapshot read: its versions. Transactions that are not prepared do
+    /// not write there any more.
     #[n(2)]
     Looked {
-        /// The question.
+        /// The request.
         #[n(0)]
         id: OpId,
-        /// None while somebody is prepared who may write there.
+        /// The versions; `None` while a transaction is prepared that may write there.
         #[n(1)]
         page: Option<Page>,
-        /// It is all: what stands there has ended here, and nobody else has to be asked.
+        /// True if all transactions at or below the snapshot have ended here: no other replica is
+        /// needed.
         #[n(2)]
         settled: bool,
-        /// The view in which the replica has answered. Answers of one view count together.
+        /// The view in which the replica has answered. Only answers of one view count together.
         #[n(3)]
         #[cbor(default)]
         view: inconsistent::View,
     },
-    /// A session reads what is newest here, which is validated when it commits.
+    /// A session reads a replica's newest versions, which are validated when it commits.
     #[n(3)]
     Read {
-        /// Its question; no operation has this number.
+        /// The request; no operation has this number.
         #[n(0)]
         id: OpId,
-        /// What.
+        /// The range to read.
         #[n(1)]
         range: KeyRange,
-        /// From the end.
+        /// Reads from the end of the range backwards.
         #[n(2)]
         reverse: bool,
-        /// So many rows at most.
+        /// The most rows to return.
         #[n(3)]
         limit_rows: u32,
     },
-    /// What the replica has of it.
+    /// A replica's answer to a read of its newest versions.
     #[n(4)]
     Found {
-        /// The question.
+        /// The request.
         #[n(0)]
         id: OpId,
-        /// It.
+        /// The versions.
         #[n(1)]
         page: Page,
-        /// Everything at or below was settled there, before it was looked at.
+        /// Everything at or below this was settled at the replica before it read.
         #[n(2)]
         through: Timestamp,
     },
-    /// A replica that takes over wants what is settled.
+    /// A new replica requests a page of the settled state.
     #[n(6)]
     Copy {
-        /// Its question; no operation has this number.
+        /// The request; no operation has this number.
         #[n(0)]
         id: OpId,
-        /// As of when.
+        /// The timestamp of the copy.
         #[n(1)]
         at: Timestamp,
-        /// What of it.
+        /// The range to copy.
         #[n(2)]
         range: KeyRange,
-        /// So many rows at most.
+        /// The most rows to return.
         #[n(3)]
         limit_rows: u32,
     },
-    /// The snapshot is older than what is kept.
+    /// The snapshot is older than the retained versions.
     #[n(5)]
     TooOld {
-        /// The question.
+        /// The request.
         #[n(0)]
         id: OpId,
-        /// The oldest that can be read.
+        /// The oldest timestamp that can be read.
         #[n(1)]
         oldest: Timestamp,
     },
-    /// A session wants its turn at a contested key.
+    /// A session requests its turn at a contested key.
     #[n(7)]
     TakeTurn {
-        /// The question; no operation has this number.
+        /// The number of this message; no operation has it.
         #[n(0)]
         id: OpId,
-        /// The request, which is asked about again and again.
+        /// The request for the turn, which the session repeats.
         #[n(4)]
         request: OpId,
-        /// The key after which the queue is named: at most 1 KiB, or there is none.
+        /// The key of the queue. A key of more than 1 KiB has no queue.
         #[n(1)]
         key: Key,
         /// How long the turn may be held, in nanoseconds: at most 5 s count.
         #[n(2)]
         holds_ns: u64,
-        /// Whether the session knows that it is queued, and is to be answered only when it has its
+        /// True if the session knows that it is queued, and is to be answered only when it has its
         /// turn.
         #[n(3)]
         waits: bool,
@@ -133,28 +134,28 @@ pub enum Message {
     /// Other sessions come first.
     #[n(8)]
     Queued {
-        /// The question.
+        /// The number of the message that is answered.
         #[n(0)]
         id: OpId,
     },
     /// The session has its turn.
     #[n(9)]
     HasTurn {
-        /// The question.
+        /// The number of the message that is answered.
         #[n(0)]
         id: OpId,
     },
-    /// A session needs its turn, or its place in the queue, no more.
+    /// A session no longer needs its turn, or its place in the queue.
     #[n(10)]
     Leave {
-        /// The request.
+        /// The request for the turn.
         #[n(0)]
         request: OpId,
         /// The key of the queue.
         #[n(1)]
         key: Key,
     },
-    /// Another session of the same node goes on with a turn.
+    /// Another session of the same node continues with a turn.
     #[n(11)]
     KeepTurn {
         /// The request that has the turn.
@@ -170,7 +171,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// The question that this answers, if it is an answer to a session.
+    /// Returns the request that this message answers, if it is an answer to a session.
     pub fn answers(&self) -> Option<OpId> {
         match self {
             Message::Operation(
@@ -191,19 +192,19 @@ impl Message {
     }
 }
 
-/// The newest version of each key of which there is one, tombstones, too.
+/// The newest version of each key in a range, including tombstones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Page {
-    /// In the order that was asked for.
+    /// In the requested order.
     #[n(0)]
     pub versions: Vec<(Timestamp, Write)>,
-    /// What was not looked at.
+    /// The rest of the range, which was not read.
     #[n(1)]
     pub rest: Option<KeyRange>,
 }
 
 impl Page {
-    /// What a scan found, in one sequence.
+    /// Merges the rows and tombstones of a scan into one sequence.
     pub fn of(chunk: Chunk, reverse: bool) -> Page {
         let Chunk { rows, at, gone, rest } = chunk;
         let live = rows
@@ -219,7 +220,7 @@ impl Page {
         Page { versions, rest }
     }
 
-    /// The inverse.
+    /// Separates rows from tombstones: the inverse of [`of`](Page::of).
     pub fn chunk(self) -> Chunk {
         let mut chunk = Chunk { rest: self.rest, ..Chunk::default() };
         for (at, Write { key, value }) in self.versions {

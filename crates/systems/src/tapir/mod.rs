@@ -2,28 +2,31 @@
 //! (`replication/inconsistent`).
 //!
 //! ```text
-//!   a session's question ── invoke ──▶ Propose ─▶ all replicas of the shard ─▶ enough alike, or decide and Finalize ──▶ its answer
-//!   how it ended         ── tell ────▶ Tell ────▶ all replicas, which install
-//!   a snapshot       ── look ────▶ Look ────▶ replicas, which refuse writes below it from then on ─▶ as many as it takes ──▶ the newest of each key
+//!   question        ── invoke ──▶ Propose ─▶ all replicas of the shard
+//!                                 ─▶ enough equal results, or decide and Finalize ──▶ result
+//!   outcome         ── tell ────▶ Tell ────▶ all replicas, which install
+//!   snapshot read   ── look ────▶ Look ────▶ replicas, which refuse later writes below it
+//!                                 ─▶ enough answers ──▶ the newest version of each key
 //! ```
 //!
-//! Transactions that would refuse one another again take turns, which are queues at one replica
-//! (`turns`): advice, on which nothing rests.
+//! Transactions that would refuse one another again take turns, in queues at one replica (`turns`).
+//! Turns are advice; correctness does not depend on them.
 //!
-//! What a shard is asked is a consensus operation, whose result is its answer; how a transaction
-//! ended is a fact, for which nobody waits.
+//! A question to a shard is a consensus operation, whose result is the shard's answer. The outcome
+//! of a transaction is an inconsistent operation; sessions do not wait for it.
 //!
 //! | file | question |
 //! |---|---|
-//! | `client` | how does a session ask a shard? |
+//! | `client` | how does a session send operations to a shard? |
 //! | `shards` | how do coordinators reach the shards, over any wire? |
-//! | `messages` | what is said? |
-//! | `replica`, `shard`, `waits` | what does a replica do with it, what does it mean, and what waits? |
+//! | `messages` | which messages are there? |
+//! | `replica`, `shard`, `waits` | how does a replica handle, execute and delay operations? |
 //! | `turns` | which transaction over a contested key comes next? |
-//! | `rows` | which nodes have replicas, as the database's row says? |
-//! | `changing` | how is a change of that carried out? |
-//! | `lifecycle` | when does a node begin, keep and end a replica? |
-//! | `copying`, `progress` | how does a new one get what is settled, and how far have versions come on its node? |
+//! | `rows` | which nodes have replicas, according to the database's row? |
+//! | `changing` | how is a change of replicas carried out? |
+//! | `lifecycle` | when does a node start, keep and end a replica? |
+//! | `copying` | how does a new replica get the settled state? |
+//! | `progress` | how far have versions come on a node? |
 
 mod changing;
 mod client;
@@ -46,23 +49,23 @@ use meridian_txn::IsolationLevel;
 use meridian_txn::tapir::Guarantee;
 use std::time::Duration;
 
-/// What the frames and records of both rows begin with.
+/// The first byte of the frames and records of both protocols.
 pub const KIND: Kind = Kind(5);
 
-/// How long a replica holds what is to be prepared back, for what has an earlier timestamp (§6.6).
+/// How long a replica delays a prepare so that earlier timestamps can arrive (§6.6).
 pub static PREPARE_WAIT: Setting = Setting {
     name: "prepare_wait",
     possible: Duration::ZERO..=Duration::from_secs(1),
     default: Some(Duration::ZERO),
-    hint: "What is to be prepared waits for 0 to 1s: ALTER DATABASE lab SET prepare_wait = '5ms'.",
+    hint: "A replica delays a prepare for 0 to 1s: ALTER DATABASE lab SET prepare_wait = '5ms'.",
 };
 
-/// TAPIR whose transactions are strictly serializable.
+/// TAPIR with strictly serializable transactions.
 pub static STRICTLY_SERIALIZABLE: Protocol =
     Protocol { name: "tapir", real_time_order: true, ..AS_PUBLISHED };
 
-/// TAPIR as its paper has it: transactions are serializable, in the order of their timestamps,
-/// which need not be that of real time.
+/// TAPIR as published: transactions are serializable in the order of their timestamps, which need
+/// not be that of real time.
 pub static SERIALIZABLE: Protocol = AS_PUBLISHED;
 
 const AS_PUBLISHED: Protocol = Protocol {
@@ -74,7 +77,7 @@ const AS_PUBLISHED: Protocol = Protocol {
     own_settings: &[&PREPARE_WAIT],
 };
 
-/// What replicas of a database of this protocol guarantee.
+/// Returns the guarantee that replicas of a database with this protocol give.
 pub fn guarantee(protocol: &Protocol) -> Guarantee {
     if protocol.real_time_order { Guarantee::StrictlySerializable } else { Guarantee::Serializable }
 }

@@ -1,47 +1,49 @@
-//! How far a replica's versions have come on its node: installed, in the store for good, and copied
-//! from other replicas.
+//! Progress of a replica's versions on its node: installed, durable in the store, and copied from
+//! other replicas.
 //!
 //! ```text
-//!   installed, at a place ── settled into the store, synced ──▶ what a view began with is there for good
-//!   Copying ── all pages installed ──▶ Copied ── in the store for good ──▶ its horizon is kept ──▶ Kept ── on disk that it is ──▶ Serves
+//!   view     installed ── flushed to the store, synced ──▶ all that the view began with is durable
+//!   copy     Copying ── all pages installed ──▶ Installed
+//!            ── flushed, synced, horizon kept ──▶ Kept
+//!            ── a log record says so ──▶ Serves
 //! ```
 //!
-//! Commits have no place in an order: each takes the next one that is installed. A crash before the
-//! last step begins the copy anew.
+//! Commits have no index in a log: each takes the next place in the order of installation. After a
+//! crash before the last step the copy begins anew.
 
 use meridian_clock::Timestamp;
 use meridian_replication::inconsistent::View;
 use std::collections::VecDeque;
 
-/// How far a copy of what is settled has come.
+/// The state of a copy of the settled versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copied {
     /// It is under way.
     Copying,
-    /// Up to this place all of it is installed; what stood below the timestamp is not there.
+    /// All of it is installed, up to this place.
     Installed { place: u64 },
-    /// So it is in the store for good, which has its horizon.
+    /// It is durable in the store, and so is its horizon.
     Kept,
     /// The replica serves.
     Serves,
 }
 
-/// How far a replica's versions have come, in one life of the node.
+/// The progress of a replica's versions since its node started.
 #[derive(Clone, Debug)]
 pub struct Progress {
     installed: u64,
-    /// That of the store at birth: at or below it the store has everything, but for what was
-    /// superseded and collected.
+    /// The store's horizon at the start: at or below it the store has everything, except superseded
+    /// versions that were collected.
     horizon: Timestamp,
     settled: Timestamp,
     copied: Copied,
-    /// Views that began here, each with the place of the newest install before.
+    /// Views that began here, each with the place of the newest install before it.
     began: VecDeque<(u64, View)>,
 }
 
 impl Progress {
-    /// Of a replica whose store goes to a place and has this horizon; one that is `copying` has not
-    /// everything.
+    /// Makes the progress of a replica whose store reaches a place and has this horizon. If
+    /// `copying`, the replica is incomplete.
     pub fn new(place: u64, horizon: Timestamp, copying: bool) -> Progress {
         let copied = if copying { Copied::Copying } else { Copied::Serves };
         Progress {
@@ -53,8 +55,8 @@ impl Progress {
         }
     }
 
-    /// The place of a commit that is to be installed now; none if the store had it at the replica's
-    /// birth.
+    /// Returns the place of a commit that is to be installed now; `None` if the store had it when
+    /// the replica started.
     pub fn install(&mut self, at: Timestamp) -> Option<u64> {
         (at > self.horizon).then(|| {
             self.installed += 1;
@@ -62,51 +64,52 @@ impl Progress {
         })
     }
 
-    /// A view has begun with what is installed by now, where everything at or below `settled` has
-    /// ended.
+    /// Notes that a view has begun with what is installed by now. Every transaction at or below
+    /// `settled` has ended in it.
     pub fn began(&mut self, view: View, settled: Timestamp) {
         self.settled = settled;
         self.began.push_back((self.installed, view));
     }
 
-    /// All of a copy is installed.
+    /// Notes that all pages of a copy are installed.
     pub fn copied(&mut self) {
         self.copied = Copied::Installed { place: self.installed };
     }
 
-    /// It is on disk that the copy is in the store for good.
+    /// Notes that the log says that the copy is durable.
     pub fn serves(&mut self) {
         self.copied = Copied::Serves;
     }
 
-    /// Whether the replica has everything, and serves.
+    /// True if the replica is complete, and serves.
     pub fn has_all(&self) -> bool {
         self.copied == Copied::Serves
     }
 
-    /// Everything at or below has ended, and stands in the replica's store.
+    /// Returns the closed timestamp: every transaction at or below it has ended, and the replica's
+    /// store has its versions.
     pub fn closed(&self) -> Timestamp {
         if self.has_all() { self.settled } else { Timestamp::ZERO }
     }
 
-    /// Whether the replica waits until the store has a copy for good.
+    /// True if the replica waits until the store has a copy durably.
     pub fn waits_for_store(&self) -> bool {
         matches!(self.copied, Copied::Installed { .. })
     }
 
-    /// The store has everything up to a place for good: whether it now has a copy whose horizon is
-    /// to be kept, durably, before [`stored`](Self::stored) is asked.
+    /// True if the store, which is durable up to a place, now has a complete copy. Its horizon must
+    /// then be kept durably before [`stored`](Self::stored) is called.
     pub fn has_copy_in(&self, place: u64) -> bool {
         matches!(self.copied, Copied::Installed { place: all } if all <= place)
     }
 
-    /// The horizon is kept.
+    /// Notes that the horizon of the copy is kept durably.
     pub fn horizon_kept(&mut self) {
         self.copied = Copied::Kept;
     }
 
-    /// The store has everything up to a place for good: the newest view of which it thereby has
-    /// what that began with, since this was last asked.
+    /// Returns the newest view whose initial state is durable in the store, which is durable up to
+    /// a place. `None` if there is no such view since the last call.
     pub fn stored(&mut self, place: u64) -> Option<View> {
         let mut stored = None;
         if matches!(self.copied, Copied::Kept | Copied::Serves) {

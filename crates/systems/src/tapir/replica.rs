@@ -1,23 +1,25 @@
-//! A replica of a shard: operations, as inconsistent replication has them, and snapshots beside
-//! them.
+//! A replica of a shard: operations of inconsistent replication, and snapshot reads beside them.
 //!
-//! What a snapshot is served below is refused from then on. Which ranges that were is in memory; up
-//! to which timestamp at all is a fact in the record, said ahead so that not every read is a write.
-//! So it comes to whoever merges a view, and outlives a restart.
+//! A replica refuses writes below a snapshot that it has served. The ranges are in memory only. An
+//! upper bound of the timestamps is an entry of the record, noted ahead so that not every read is a
+//! write. So the leader of the next view learns it when it merges records, and it survives a
+//! restart.
 //!
-//! What is over is forgotten, so that neither the record nor memory grows without end (§6.2):
+//! Ended transactions are forgotten, so that neither the record nor memory grows without bound
+//! (§6.2):
 //!
 //! ```text
-//!   some replica, with enough behind it    Over { closed } into its own record, and a view change
-//!   that view                              begins with it: nothing is said yes to there any more
-//!   the next                               has whatever ever commits there, and says so: settled, up to who is prepared still
-//!   … if all replicas are there            what every store has for good of that is not in the record any more
+//!   a replica, with enough to forget       notes Over { closed }, starts a view change
+//!   that view                              begins with it: nothing below gets a yes vote any more
+//!   the next view                          has all that ever commits below, and notes settled,
+//!                                          up to the first that is still prepared
+//!   if all replicas take part              its record omits what every store has durably
 //! ```
 //!
-//! Each of these view changes does both: it closes a part, and settles what the one before has
-//! closed. Who leads the shard's next view looks after that; the others do if it does not. A shard
-//! that nobody asks is silent, and keeps its last few megabytes. Of a commit of several shards the
-//! name stays, for ever so far: another shard may have to learn of it.
+//! Each of these view changes closes one part and settles what the one before closed. The leader of
+//! the shard's next view starts it; other replicas do so if that one does not. An idle shard keeps
+//! its last few megabytes. The record keeps the name of a commit of several shards for ever,
+//! because another shard may have to learn of it.
 
 use super::copying::{Copied, Copying};
 use super::turns::{Asked, Place, Turns};
@@ -38,47 +40,47 @@ use meridian_txn::tapir::rules as tapir_rules;
 use meridian_txn::tapir::{Answer, End, Fact, Past, Proposal, Question};
 use std::collections::VecDeque;
 
-/// Snapshots are said to be served so far ahead of what was asked for. After a view change nobody
-/// writes below that: who commits then waits as long at most.
+/// How far beyond a requested snapshot the served timestamp is noted, in nanoseconds. After a view
+/// change nothing is written below it, so commits then wait at most this long.
 const AHEAD_NS: u64 = 50_000_000;
-/// A snapshot further in the future than this is not served: its reader's clock is wrong, or it
-/// wants to keep others from writing.
+/// How far in the future a snapshot may lie, in nanoseconds. Farther ahead, its reader's clock is
+/// wrong, or the reader blocks writers.
 const FAR_NS: u64 = 1_000_000_000;
-/// Who recovers a transaction speaks of timestamps some seconds ahead; nobody of any further ahead
-/// than this, which would be kept until then.
+/// How far ahead any timestamp may lie, in nanoseconds. Recovery uses timestamps some seconds
+/// ahead. A proposal farther ahead would be kept until then.
 const FARTHEST_NS: u64 = 60_000_000_000;
-/// Whoever has not sent a page of a copy after so long is not waited for.
+/// How long to wait for a page of a copy before another replica is asked, in nanoseconds.
 const COPY_AGAIN_NS: u64 = 1_000_000_000;
-/// Numbers of a replica's own facts begin here: sessions of its node do not come so far.
+/// The first number of a replica's own operations. Sessions of its node never reach it.
 const OWN: u64 = 1 << 63;
 
 type Operations = inconsistent::Replica<Shard>;
 
-/// What a replica waits for.
+/// The timers of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// What its operations wait for.
+    /// A timer of its operations.
     Operations(inconsistent::Timer),
-    /// To look whether enough is over.
+    /// Checks whether there is enough to forget.
     Over,
-    /// For a page of a copy.
+    /// A page of a copy is late.
     Copy,
-    /// For what has an earlier timestamp than what is to be prepared.
+    /// A delayed prepare is due.
     Earlier,
-    /// For a turn whose session does not leave.
+    /// A turn reaches its bound.
     Turn,
 }
 
-/// When what is over is to be forgotten.
+/// The policy for forgetting ended transactions.
 #[derive(Clone, Copy, Debug)]
 pub struct Forgetting {
-    /// So often is looked whether enough is over, while operations come.
+    /// The interval of checks while operations arrive, in nanoseconds.
     pub every_ns: u64,
-    /// What is younger than this is not closed: it may still be proposed. Who proposes later
-    /// proposes anew.
+    /// The age below which nothing is closed, in nanoseconds, because it may still be proposed.
+    /// Later proposals need a new timestamp.
     pub behind_ns: u64,
-    /// So much makes a view change worth it; an entry of a record counts for a kilobyte besides its
-    /// keys and values.
+    /// How many bytes make a view change worthwhile. An entry of a record counts for a kilobyte
+    /// besides its keys and values.
     pub enough_bytes: usize,
 }
 
@@ -88,70 +90,69 @@ impl Default for Forgetting {
     }
 }
 
-/// What a replica asks of its world.
+/// An effect that a replica asks of its runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Put the versions of a commit into Recent. It may be asked for again after a crash; what is
-    /// at or below the store's horizon then is there, or was collected, and does not come back.
+    /// Put the versions of a commit into memory. This may be repeated after a crash: versions at or
+    /// below the store's horizon are already there, or were collected, and must not come back.
     Install {
         /// The commit timestamp.
         at: Timestamp,
         /// The versions.
         writes: Vec<Write>,
     },
-    /// Put versions that were copied from another replica into Recent, each with its timestamp: of
-    /// a commit's they may be some.
+    /// Put versions that were copied from another replica into memory, each with its timestamp.
+    /// They may be a part of a commit.
     Adopt(Vec<(Timestamp, Write)>),
-    /// Read this, and answer.
+    /// Read and answer.
     Serve(Serve),
-    /// A view has begun here, and what it began with was asked for to be installed before this.
-    /// Once the store has all of that for good: [`Replica::stored`].
+    /// A view has begun here, and everything it began with is to be installed by earlier effects.
+    /// Once the store has all of that durably, call [`Replica::stored`].
     Began {
-        /// Which.
+        /// The view.
         view: inconsistent::View,
-        /// Everything at or below has ended: whoever reads here from now on names only versions
-        /// above.
+        /// All transactions at or below this have ended: reads from now on name only higher
+        /// versions.
         settled: Timestamp,
     },
-    /// Everything is here that was copied from others, and asked for to be installed before this.
-    /// What stood below the timestamp is not. Once the store has all of that for good:
-    /// [`Replica::stored`].
+    /// A copy is complete, and to be installed by earlier effects. Versions below the timestamp are
+    /// missing. Once the store has all of it durably, call [`Replica::stored`].
     Copied(Timestamp),
-    /// That is on disk: from now on it serves.
+    /// The log says that the copy is durable: the replica serves from now on.
     Serves,
 }
 
-/// What a session wants to see.
+/// The versions that a read returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// What stands at a timestamp, below which nothing is written any more, as a view of the
-    /// shard's replicas knows it.
+    /// Those at a timestamp below which nothing is written any more, as a view of the shard's
+    /// replicas knows it.
     Snapshot(Timestamp, inconsistent::View),
-    /// The same where everything has ended.
+    /// Those at a timestamp at or below which all transactions have ended.
     Settled(Timestamp),
-    /// Whatever is newest, where everything at or below this is settled.
+    /// The newest; everything at or below this timestamp is settled.
     Newest(Timestamp),
 }
 
-/// What is to be read for a session.
+/// A read for a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serve {
-    /// Whom to answer.
+    /// The address to answer.
     pub to: Address,
-    /// Its question.
+    /// The request.
     pub id: OpId,
-    /// As of when.
+    /// The versions to return.
     pub view: View,
-    /// What of it.
+    /// The range to read.
     pub range: KeyRange,
-    /// From the end.
+    /// Reads from the end of the range backwards.
     pub reverse: bool,
-    /// So many rows at most.
+    /// The most rows to return.
     pub limit_rows: usize,
 }
 
 impl Serve {
-    /// The timestamp at which is to be read.
+    /// Returns the timestamp to read at.
     pub fn at(&self) -> Timestamp {
         match self.view {
             View::Snapshot(at, _) | View::Settled(at) => at,
@@ -159,14 +160,14 @@ impl Serve {
         }
     }
 
-    /// What the session is answered, for what was found.
+    /// Makes the answer from the versions found.
     pub fn answer(&self, page: Page) -> Message {
         match self.view {
             View::Snapshot(_, view) => {
                 Message::Looked { id: self.id, page: Some(page), settled: false, view }
             }
             View::Settled(_) => {
-                // What is settled is the same in all of them.
+                // Settled versions are the same in all views.
                 let view = inconsistent::View::default();
                 Message::Looked { id: self.id, page: Some(page), settled: true, view }
             }
@@ -175,24 +176,24 @@ impl Serve {
     }
 }
 
-/// A replica.
+/// A replica of a shard.
 pub struct Replica {
     operations: Operations,
     me: (NodeId, Incarnation),
     facts: u64,
-    /// It has said, and is about to have on disk, that snapshots up to here may have been served.
+    /// An upper bound of served snapshots, which the record contains or is about to.
     ceiling: Timestamp,
     forgetting: Forgetting,
-    /// Its timer for that runs.
+    /// True if the timer for the check is armed.
     looks: bool,
-    /// So often enough was over, and nobody did anything.
+    /// How many times there was enough to forget and no view change came.
     waited: usize,
-    /// It takes over, and has not everything yet.
+    /// The copy of a new replica, until it is complete.
     copying: Option<Copying>,
-    /// Served when that is on disk.
+    /// Reads to serve once the log is durable up to a position.
     waiting: VecDeque<(Position, Serve)>,
     durable: Position,
-    /// So long what is to be prepared waits for what has an earlier timestamp.
+    /// How long prepares are delayed, in nanoseconds.
     wait_ns: u64,
     waits: Waits,
     turns: Turns,
@@ -216,9 +217,9 @@ fn embed(effect: Do<Operations>) -> Option<Do<Replica>> {
 }
 
 impl Replica {
-    /// A replica with what was kept of it; nothing, at its birth. `None` where this node is not one
-    /// of them, or their number is even. Whoever `takes_over` copies what others have, if it has
-    /// not said in an earlier life that it has that for good.
+    /// Makes a replica from its log records; without any, a new one. Returns `None` if this node is
+    /// not one of the replicas, or their number is even. If `takes_over`, it copies the state of
+    /// other replicas, unless its records say that it has a complete copy.
     pub fn new(
         config: Config,
         (life, takes_over): (Incarnation, bool),
@@ -246,7 +247,7 @@ impl Replica {
         let mut replica = Replica {
             operations,
             me,
-            // A node that has a replica again in the same life has said facts before.
+            // If the node gets a replica again without a restart, this makes the numbers new.
             facts,
             ceiling: Timestamp::ZERO,
             forgetting: Forgetting::default(),
@@ -263,61 +264,60 @@ impl Replica {
         Some(replica)
     }
 
-    /// Whether it takes over, and has not everything yet: it serves nothing, and has nothing for
-    /// good.
+    /// True while its copy is incomplete: it serves nothing, and reports nothing as durable.
     pub fn is_copying(&self) -> bool {
         self.copying.is_some()
     }
 
-    /// Everything that stands for the next life, in place of all that was kept before. None while
-    /// there is no such thing.
+    /// Returns the records that replace all earlier ones after a restart. `None` while that is not
+    /// possible.
     pub fn checkpoint(&self) -> Option<Vec<Kept>> {
         if self.is_copying() { None } else { self.operations.checkpoint() }
     }
 
-    /// Others take over, or this one does.
+    /// Changes the replicas.
     pub fn reconfigure(&mut self, now: Reading, members: Members, out: &mut Outbox<Self>) {
         self.operate(now, out, |operations, out| operations.reconfigure(now, members, out));
     }
 
-    /// The same, with another idea of when to forget.
+    /// Sets the policy for forgetting.
     pub fn forgetting(self, forgetting: Forgetting) -> Self {
         Replica { forgetting, ..self }
     }
 
-    /// What is to be prepared waits so long from now on, and is then looked at in the order of
-    /// timestamps (§6.6); nothing waits, without a word.
+    /// Delays prepares from now on, in nanoseconds, and executes them in the order of timestamps
+    /// (§6.6). Zero disables the delay.
     pub fn wait(&mut self, wait_ns: u64) {
         self.wait_ns = wait_ns;
     }
 
-    /// The longest round trip to another replica was measured, in nanoseconds: views wait for at
-    /// least as long.
+    /// Sets the longest measured round trip to another replica, in nanoseconds. View changes wait
+    /// at least that long.
     pub fn pace(&mut self, round_trip_ns: u64) {
         self.operations.pace(round_trip_ns);
     }
 
-    /// What it has of operations, and in which view.
+    /// The operations, with the current view.
     pub fn operations(&self) -> &Operations {
         &self.operations
     }
 
-    /// Asks for a view change: for who has missed something, or for operations that nobody
+    /// Starts a view change: for replicas that missed something, or for operations that no session
     /// finishes.
     pub fn change_view(&mut self, now: Reading, out: &mut Outbox<Self>) {
         self.operate(now, out, |operations, out| operations.lead_view(now, out));
     }
 
-    /// Everything that was to be installed when this view began is in its store for good: it is
-    /// there after whatever happens, without the record.
+    /// Notes that the store has everything durably that was to be installed when this view began,
+    /// so that the record is not needed for it.
     pub fn stored(&mut self, view: inconsistent::View, position: u64, out: &mut Outbox<Self>) {
         if self.copying.as_ref().is_none_or(Copying::is_done) {
             out.lend(|out| self.operations.stored(view, position, out), embed);
         }
     }
 
-    /// Closes what lies far enough behind, and asks for a view change: with that, what was closed
-    /// before is settled, and forgotten if all replicas are there.
+    /// Closes timestamps that lie far enough behind, and starts a view change. That settles what
+    /// was closed before, and forgets it if all replicas take part.
     pub fn close(&mut self, now: Reading, out: &mut Outbox<Self>) {
         let closed = self.closes(now);
         let knows_time = now.health == Health::Good;
@@ -327,7 +327,8 @@ impl Replica {
         self.change_view(now, out);
     }
 
-    /// Everything at or below has ended here: who reads names only versions above.
+    /// Returns the settled timestamp: all transactions at or below it have ended, and reads name
+    /// only higher versions.
     pub fn settled(&self) -> Timestamp {
         self.past().settled
     }
@@ -351,7 +352,7 @@ impl Replica {
         }
     }
 
-    /// A view has begun, or nobody has answered: asks for what is to be copied.
+    /// Requests the next page of a copy when a view has begun, or no answer came.
     fn copy(&mut self, now: Reading, out: &mut Outbox<Self>) {
         let (settled, members) = (self.settled(), self.operations.members());
         let (began, whole) = (self.operations.began(), self.operations.whole_since());
@@ -388,7 +389,7 @@ impl Replica {
         }
     }
 
-    /// What was copied is in the store for good, and it is on disk that it is.
+    /// Begins to serve once the copy is durable, and the log says so.
     fn serve_from_now_on(&mut self, out: &mut Outbox<Self>) {
         let is_stored = self.operations.has_stored() > inconsistent::View::default();
         if self.copying.take_if(|copying| copying.is_done() && is_stored).is_some() {
@@ -397,7 +398,7 @@ impl Replica {
         }
     }
 
-    /// Takes a fact of its own into the record.
+    /// Adds an operation of its own to the record.
     fn note(&mut self, now: Reading, fact: Fact, out: &mut Outbox<Self>) {
         self.facts += 1;
         let id = own_id(self.me, self.facts);
@@ -409,17 +410,17 @@ impl Replica {
         self.operate(now, out, |operations, out| operations.on_message(now, myself, said, out));
     }
 
-    /// What else is said is dropped at the door.
+    /// False for messages that no correct peer sends, which are dropped.
     fn may_be_meant(&self, now: Reading, said: &Said<Fact, Question, Answer>) -> bool {
         let near = |at: Timestamp| at.nanos <= now.interval.latest.saturating_add(FARTHEST_NS);
         match said {
-            // What is settled is known, and perhaps forgotten.
+            // Settled outcomes are known, and perhaps forgotten.
             Said::Tell {
                 op: Fact::Ended(End::Commit(Proposal { at, .. }) | End::Abort { at, .. }),
                 ..
             } if *at <= self.settled() => false,
-            // How transactions end anybody tells; the rest a replica says to itself, and nobody
-            // proposes facts.
+            // Any node may tell how a transaction ended. Only a replica itself adds the other
+            // facts, and no node proposes facts.
             Said::Tell { op: Fact::Ended(End::Commit(proposal)), .. } => near(proposal.at),
             Said::Tell { op: Fact::Ended(End::Abort { at, .. }), .. } => near(*at),
             Said::Tell { op: Fact::Served(_) | Fact::Over(_), .. }
@@ -440,15 +441,15 @@ impl Replica {
                         matches!(answer, Answer::Stands(_))
                     }
                     (Some(_), _) => false,
-                    (None, _) => true, // It is missing.
+                    (None, _) => true, // The replica requests the operation.
                 }
             }
             _ => true,
         }
     }
 
-    /// A commit that is told by its name is what is prepared under that. If nothing is, it is as if
-    /// it had not been heard of.
+    /// Replaces the name of a commit by the proposal that is prepared under it. Returns `None` if
+    /// there is none; the message is then ignored.
     fn in_full(&self, said: Said<Fact, Question, Answer>) -> Option<Said<Fact, Question, Answer>> {
         match said {
             Said::Tell { id, op: Fact::Ended(End::Commit(name)) } if name.is_name() => {
@@ -465,14 +466,15 @@ impl Replica {
         }
     }
 
-    /// Whether a node has a replica, or had.
+    /// True if a node has a replica, or had one in the last epoch.
     fn is_known(&self, node: NodeId) -> bool {
         self.operations.members().has(node)
     }
 
-    /// What could be closed by now: what lies far enough behind by this replica's clock, and not
-    /// above the newest commit, whose timestamp a quorum has accepted by other clocks. A replica
-    /// whose clock is ahead would close the future, and what is closed is refused by all, for good.
+    /// Returns the timestamp that could be closed now. It lies far enough behind by this replica's
+    /// clock, and not above the newest commit, whose timestamp a quorum has accepted by other
+    /// clocks. A replica whose clock is ahead would otherwise close the future, and every replica
+    /// refuses closed timestamps for good.
     fn closes(&self, now: Reading) -> Timestamp {
         let behind =
             Timestamp::end_of(now.interval.earliest.saturating_sub(self.forgetting.behind_ns));
@@ -482,7 +484,7 @@ impl Replica {
         }
     }
 
-    /// As long as operations come, it is looked from time to time whether enough is over.
+    /// Arms the timer for the next check, while operations arrive.
     fn watch(&mut self, now: Reading, out: &mut Outbox<Self>) {
         if !self.looks {
             self.looks = true;
@@ -490,8 +492,8 @@ impl Replica {
         }
     }
 
-    /// What is to be prepared is held, if it is to wait; the rest is given back. What was answered
-    /// is answered again, and does not wait.
+    /// Delays a prepare, or returns the message if it is not delayed. A repeated prepare that was
+    /// answered is answered again at once.
     fn hold(
         &mut self,
         now: Reading,
@@ -514,7 +516,7 @@ impl Replica {
         given_back
     }
 
-    /// Its timer stood at `before`.
+    /// Arms the timer for the first delayed prepare, unless it stands there: it stood at `before`.
     fn wake(&self, before: Option<u64>, out: &mut Outbox<Self>) {
         if let Some(next) = self.waits.next().filter(|next| Some(*next) != before) {
             out.arm(Timer::Earlier, next);
@@ -528,14 +530,14 @@ impl Replica {
         self.wake(None, out);
     }
 
-    /// Sessions have their turns from now on.
+    /// Tells sessions that they have their turns.
     fn give(&self, turns: impl IntoIterator<Item = Asked>, out: &mut Outbox<Self>) {
         turns
             .into_iter()
             .for_each(|Asked { from, question: id, .. }| out.send(from, Message::HasTurn { id }));
     }
 
-    /// Arms the timer for the first turn that ends, if another one ended first before.
+    /// Arms the timer for the first turn that ends, if it was not armed for that before.
     fn watch_turns(&self, before: Option<u64>, out: &mut Outbox<Self>) {
         match self.turns.next() {
             Some(next) if Some(next) != before => out.arm(Timer::Turn, next),
@@ -589,15 +591,15 @@ impl Replica {
             }
             Op::Inconsistent(Fact::Served(_) | Fact::Over(_)) => None,
         });
-        // What was over before and is kept, because somebody is away, every view change has to
-        // carry: as much again is waited for.
+        // Entries that are closed and kept because a replica is away are carried by every view
+        // change. So the check waits for as many new ones.
         let (mut kept, mut fresh) = (0, 0);
         for (at, bytes) in over.filter(|(at, _)| *at <= closes) {
             *if at <= past.closed { &mut kept } else { &mut fresh } += bytes;
         }
         if fresh < self.forgetting.enough_bytes.max(kept) {
             self.waited = 0;
-            return; // The next operation will have it looked at again.
+            return; // The next operation arms the timer again.
         }
         self.watch(now, out);
         if self.waited >= self.operations.turns_until_it_leads() {
@@ -660,7 +662,7 @@ impl Machine for Replica {
     ) {
         match message {
             Message::Operation(said) if !self.may_be_meant(now, &said) => {
-                sometimes!("nobody can have meant that")
+                sometimes!("a message is dropped that no correct peer sends")
             }
             Message::Operation(said) => {
                 let Some(said) = self.in_full(said) else { return };
@@ -670,8 +672,7 @@ impl Machine for Replica {
                     operations.on_message(now, from, said, out)
                 });
             }
-            // It was settled in a view that cannot be bypassed: so it is whatever happens, and
-            // whoever is away.
+            // It was settled in a view that cannot be bypassed, so it stays settled whatever fails.
             Message::Look { id, at, range, reverse, limit_rows, .. }
                 if at <= self.settled() || broken(rules::SERVES_UNSETTLED) =>
             {
@@ -679,7 +680,7 @@ impl Machine for Replica {
                     (View::Settled(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
                 self.on_read(Serve { to: from, id, view, range, reverse, limit_rows }, out);
             }
-            // What is between two views does not know what the next one begins with.
+            // Between two views a replica does not know what the next one begins with.
             Message::Look { .. } if self.operations.is_between_views() || self.is_copying() => {}
             Message::Look { epoch, .. } if epoch != self.operations.began().epoch => {}
             Message::Copy { id, at, range, limit_rows }
@@ -718,7 +719,8 @@ impl Machine for Replica {
                 self.on_turn(now, from, message, out);
             }
             Message::Queued { .. } | Message::HasTurn { .. } => {}
-            // Those are for sessions, and such a copy nobody has asked for who may.
+            // These messages are for sessions, or are answers to a copy that was not requested of
+            // this node.
             Message::Copy { .. }
             | Message::Looked { .. }
             | Message::Found { .. }

@@ -1,5 +1,5 @@
-//! What a database's row says of its replicas: which nodes have one, since when, and how the row
-//! changes.
+//! A database's row, as far as it is about replicas: which nodes have one, since which epoch, and
+//! how the row changes.
 //!
 //! The rows are agreed on in the database `system`, one after the other, so that each epoch has one
 //! row.
@@ -8,7 +8,7 @@ use meridian_machine::NodeId;
 use meridian_placement::DatabaseRow;
 use meridian_replication::inconsistent::Members;
 
-/// The replicas, as a row has them, in a cluster of these nodes.
+/// Returns the replicas that a row names, in a cluster of these nodes.
 pub fn members(row: &DatabaseRow, all: &[NodeId]) -> Members {
     let replicas = if row.replicas.is_empty() { all } else { &row.replicas };
     Members {
@@ -18,7 +18,7 @@ pub fn members(row: &DatabaseRow, all: &[NodeId]) -> Members {
     }
 }
 
-/// The epoch since which a node has a replica, without a break. `None` if it has none.
+/// Returns the first epoch of a node's uninterrupted membership. `None` if it has no replica.
 pub fn since(row: &DatabaseRow, all: &[NodeId], node: NodeId) -> Option<u32> {
     let members = members(row, all);
     members.replicas.contains(&node).then(|| {
@@ -27,8 +27,8 @@ pub fn since(row: &DatabaseRow, all: &[NodeId], node: NodeId) -> Option<u32> {
     })
 }
 
-/// The row with which these replicas take over; the same row if it says so already. An error while
-/// another change is under way.
+/// Returns the row with which these replicas take over; the same row if it names them already.
+/// Fails while another change is under way.
 pub fn next(row: &DatabaseRow, all: &[NodeId], replicas: &[NodeId]) -> Result<DatabaseRow, String> {
     let now = members(row, all);
     if now.replicas.iter().eq(replicas) {
@@ -38,7 +38,7 @@ pub fn next(row: &DatabaseRow, all: &[NodeId], replicas: &[NodeId]) -> Result<Da
         let named: Vec<String> = now.replicas.iter().map(|node| node.0.to_string()).collect();
         let named = named.join(", ");
         return Err(format!(
-            "replicas on nodes ({named}) are about to take over: say ALTER DATABASE … MEMBERS ({named}) again, and change them then"
+            "a change to replicas on nodes ({named}) is not complete: repeat ALTER DATABASE … MEMBERS ({named}) first, then change the replicas"
         ));
     }
     let epoch = now.epoch + 1;
@@ -52,7 +52,8 @@ pub fn next(row: &DatabaseRow, all: &[NodeId], replicas: &[NodeId]) -> Result<Da
     })
 }
 
-/// The row once the replicas of an epoch have taken over; the same row if it is of another epoch.
+/// Returns the row once the replicas of an epoch have taken over; the same row if it is of another
+/// epoch.
 pub fn ended(row: &DatabaseRow, epoch: u32) -> DatabaseRow {
     let former = if row.epoch == epoch { Vec::new() } else { row.former.clone() };
     DatabaseRow { former, ..row.clone() }
@@ -68,10 +69,11 @@ mod tests {
         let (all, row) = ([1, 2, 3, 4].map(NodeId), DatabaseRow::new(DatabaseId(9), "lab"));
         let row = DatabaseRow { replicas: [1, 2, 3].map(NodeId).into(), ..row };
         let first = next(&row, &all, &[1, 2, 4].map(NodeId)).expect("no change is under way");
-        assert_eq!(next(&first, &all, &[1, 2, 4].map(NodeId)).as_ref(), Ok(&first), "said again");
+        assert_eq!(next(&first, &all, &[1, 2, 4].map(NodeId)).as_ref(), Ok(&first), "a repetition");
         assert!(next(&first, &all, &[1, 2, 3].map(NodeId)).is_err(), "a change is under way");
         assert_eq!(ended(&first, 0), first, "of another epoch");
-        let second = next(&ended(&first, 1), &all, &[2, 3, 4].map(NodeId)).expect("it has ended");
+        let second =
+            next(&ended(&first, 1), &all, &[2, 3, 4].map(NodeId)).expect("the change has ended");
         let since = |node| since(&second, &all, NodeId(node));
         assert_eq!((second.epoch, [1, 2, 3, 4].map(since)), (2, [None, Some(0), Some(2), Some(1)]));
     }

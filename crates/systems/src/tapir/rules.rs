@@ -1,37 +1,38 @@
-//! Rules of TAPIR's replicas and sessions that the lab breaks on purpose.
+//! Rules of TAPIR's replicas and sessions that the lab breaks on purpose. Each says what the broken
+//! replica or session does.
 
 use meridian_machine::planted::Rule;
 
 meridian_machine::rules! {
-    /// A client decides anew on an operation when a change of replicas ends.
+    /// Lets a client decide an operation a second time when a change of replicas ends.
     DECIDES_TWICE;
-    /// Answers to a snapshot count together whichever view each replica was in.
+    /// Counts answers to a snapshot read together although the replicas were in different views.
     VIEWS_MIXED;
-    /// What a node's log has of an earlier stay counts when the node is given a replica again.
+    /// Counts the log records of an earlier membership epoch when a node gets a replica again.
     EARLIER_STAY_KEPT;
-    /// What a node's store has of an earlier stay is there when the node is given a replica again.
+    /// Keeps the stored versions of an earlier membership epoch when a node gets a replica again.
     LET_GO_FORGOTTEN;
-    /// A replica that takes over serves reads before it has everything.
+    /// Lets a new replica serve reads before its copy is complete.
     SERVES_UNCOPIED;
-    /// A replica that begins again while it copies asks for what was settled since, of which former
+    /// Lets a new replica that restarts during a copy request what was settled since, which former
     /// replicas do not know.
     COPY_MOVES_ON;
-    /// The row of an epoch is noted before the node's replica has begun as that says.
+    /// Notes the row of an epoch before the node's replica has started as the row says.
     NOTED_BEFORE_BEGUN;
-    /// A replica serves a snapshot alone that is not settled.
+    /// Lets one replica serve a snapshot that is not settled.
     SERVES_UNSETTLED;
-    /// What is closed by a view is settled with it, although nobody was kept from it in the last
-    /// one: that view may be bypassed (Trap A.2-17).
+    /// Settles what a view closes together with that view, although transactions could still
+    /// prepare there in the last one: the view may be bypassed (Trap A.2-17).
     SETTLES_UNCLOSED;
-    /// What is settled passes somebody who is prepared and may commit (Trap A.2-17).
+    /// Settles timestamps above a transaction that is prepared and may commit (Trap A.2-17).
     SETTLES_PREPARED;
 }
 
-/// Those of transactions that are proposed, which random worlds of them meet
-/// (`systems/tests/tapir.rs`); `ENDED_PREPARES`, `CLOSED_SAYS_YES`, `CLOCKS_UNCAPPED`,
-/// `SETTLES_UNCLOSED` and `OLD_DECISIONS_COUNT` schedules hold (`txn/tests/tapir.rs`,
-/// `systems/tests/schedules.rs`), `VIEWS_MIXED` and `DECIDES_TWICE` the session's half of one
-/// (`systems/src/tapir/client.rs`), `TURNS_NOT_TAKEN` a world over continents
+/// Rules about proposed transactions that random worlds of them break (`systems/tests/tapir.rs`).
+/// Others are tested elsewhere: `ENDED_PREPARES`, `CLOSED_SAYS_YES`, `CLOCKS_UNCAPPED`,
+/// `SETTLES_UNCLOSED` and `OLD_DECISIONS_COUNT` by schedules (`txn/tests/tapir.rs`,
+/// `systems/tests/schedules.rs`), `VIEWS_MIXED` and `DECIDES_TWICE` by unit tests of the session
+/// (`systems/src/tapir/client.rs`), `TURNS_NOT_TAKEN` in a world over continents
 /// (`sim/tests/tapir.rs`).
 pub const OF_PROPOSALS: [Rule; 15] = [
     meridian_txn::tapir::rules::PREPARED_UNCHECKED,
@@ -51,7 +52,6 @@ pub const OF_PROPOSALS: [Rule; 15] = [
     meridian_txn::tapir::rules::LATE_SAID_REFUSED,
 ];
 
-/// Those of replicas that take over from others, where worlds change them
-/// (`sim/tests/taking_over.rs`).
+/// Rules about new replicas, broken where worlds change the replicas (`sim/tests/taking_over.rs`).
 pub const OF_TAKING_OVER: [Rule; 5] =
     [EARLIER_STAY_KEPT, LET_GO_FORGOTTEN, SERVES_UNCOPIED, COPY_MOVES_ON, NOTED_BEFORE_BEGUN];

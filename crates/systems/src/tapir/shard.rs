@@ -1,4 +1,4 @@
-//! What operations on a shard mean: questions are put to the participant, and facts are taken in.
+//! Execution of operations on a shard: puts questions to the participant, and applies facts.
 
 use super::Effect;
 use crate::tapir::rules;
@@ -16,27 +16,27 @@ use meridian_txn::tapir::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An entry of the record counts for its keys and values, and so much.
+/// How many bytes an entry of the record counts for besides its keys and values.
 const ENTRY_BYTES: usize = 1 << 10;
 
-/// What operations on a shard mean.
+/// The application of inconsistent replication: a shard's participant.
 #[derive(Clone, Debug)]
 pub struct Shard {
     participant: Participant,
 }
 
 impl Shard {
-    /// One in which nothing has happened, with these keys.
+    /// Makes an empty shard with these keys.
     pub fn new(guarantee: Guarantee, shard: ShardId, bounds: KeyRange) -> Shard {
         Shard { participant: Participant::new(guarantee, shard, bounds) }
     }
 
-    /// One that has nothing of what was settled before its first view.
+    /// Returns a shard without the state that was settled before its first view.
     pub(super) fn taking_over(self) -> Shard {
         Shard { participant: self.participant.taking_over() }
     }
 
-    /// What it knows of transactions.
+    /// The state of its transactions.
     pub fn participant(&self) -> &Participant {
         &self.participant
     }
@@ -50,10 +50,10 @@ fn install((at, writes): Installed) -> Effect {
     Effect::Install { at, writes }
 }
 
-/// A question that was asked, and what was answered.
+/// A question, with its answer.
 type Answered = (OpId, Question, Answer);
 
-/// Proposals, with the votes on them.
+/// Returns the proposals, with the votes on them.
 fn votes(answered: &[Answered]) -> Vec<(&Proposal, Vote)> {
     let voted = answered.iter().filter_map(|(_, question, answer)| match (question, answer) {
         (Question::Prepare(proposal), Answer::Vote(vote)) => Some((proposal, *vote)),
@@ -79,7 +79,7 @@ impl Application for Shard {
     fn execute(&mut self, _: Reading, _: OpId, fact: &Fact, effects: &mut Vec<Effect>) {
         match fact {
             Fact::Ended(end) => effects.extend(self.participant.end(end).map(install)),
-            // Who says so knows which ranges; the others hear of it when a view begins.
+            // The replica that notes this knows the ranges; others learn of it when a view begins.
             Fact::Served(_) => {}
             Fact::Over(past) => self.participant.close(past.closed),
         }
@@ -103,13 +103,13 @@ impl Application for Shard {
     fn recall(&mut self, now: Reading, answered: &[Answered], _: &mut Vec<Effect>) {
         self.participant.recall(now, &votes(answered));
         for transaction in answered.iter().filter_map(|(_, question, _)| resolves(question)) {
-            self.participant.resolve(transaction); // Whom it has answered so it does not prepare.
+            self.participant.resolve(transaction); // It does not prepare these any more.
         }
     }
 
     fn sync(&mut self, now: Reading, record: &RecordOf<Shard>, effects: &mut Vec<Effect>) {
-        // A question that the view began with: of that transaction everything that it began with is
-        // decided, and nothing that came later counts.
+        // The view began with a question about these transactions: everything about them that it
+        // began with is decided, and nothing that came later counts.
         let asked = |entry: &Entry<Fact, Question, Answer>| match &entry.op {
             Op::Consensus(Question::Resolve { transaction, .. }) => {
                 entry.merged.map(|_| *transaction)
@@ -139,7 +139,7 @@ impl Application for Shard {
         }
         effects
             .extend(self.participant.sync(now, &decided, &asked, &ends).into_iter().map(install));
-        self.participant.settle(past); // After what ended there has been taken in.
+        self.participant.settle(past); // After the outcomes below it are applied.
     }
 
     fn merge(
@@ -152,8 +152,8 @@ impl Application for Shard {
         let proposed: Vec<&Proposal> =
             open.iter().filter_map(|(_, question)| prepares(question)).collect();
         let mut decided = self.participant.merge(now, &votes(likely), &proposed).into_iter();
-        // What is asked of transactions is open in this view; the next question is asked in one
-        // that began with this one.
+        // A question about a transaction stays open in this view. The next question is asked in a
+        // view that began with this one.
         let answers = open.iter().map(|(_, question)| match question {
             Question::Prepare(_) => Answer::Vote(decided.next().unwrap_or(Vote::Abstain)),
             Question::Resolve { .. } => Answer::Stands(Standing::Open),
@@ -188,7 +188,7 @@ impl Application for Shard {
         let lacks = |fact: &Fact| match fact {
             Fact::Ended(End::Commit(Proposal { at, .. }) | End::Abort { at, .. }) => *at > settled,
             Fact::Served(through) => *through > served,
-            Fact::Over(_) => false, // Where nothing is closed proposals may be said yes to.
+            Fact::Over(_) => false, // Without it proposals may get yes votes.
         };
         told.into_iter().filter(|(_, fact)| lacks(fact)).collect()
     }
@@ -219,7 +219,7 @@ impl Application for Shard {
         for (id, entry) in record {
             let with = |fact: Fact| Some(Entry { op: Op::Inconsistent(fact), ..entry.clone() });
             let is_over = match &entry.op {
-                // It says from now on what is settled.
+                // This entry says from now on what is settled.
                 Op::Inconsistent(Fact::Over(past)) if Some(*id) == latest => {
                     if past.settled != settled {
                         changes.insert(*id, with(Fact::Over(Past { settled, ..*past })));
@@ -230,8 +230,8 @@ impl Application for Shard {
                 Op::Consensus(Question::Prepare(proposal)) => proposal.at <= settled,
                 Op::Consensus(Question::Resolve { through, .. }) => *through <= settled,
                 Op::Inconsistent(Fact::Ended(End::Abort { at, .. })) => *at <= settled,
-                // The largest in the record stays: what this replica remembers besides may be of a
-                // view that was bypassed.
+                // The largest in the record stays: this replica's own value may be from a view that
+                // was bypassed.
                 Op::Inconsistent(Fact::Served(through)) => {
                     *through < self.participant.served_through().min(served)
                 }
@@ -261,14 +261,15 @@ impl Application for Shard {
 
 type Told = Entry<Fact, Question, Answer>;
 
-/// Whether a view, this one or an earlier one, began with it.
+/// True if this view or an earlier one began with the entry.
 fn had(entry: &Told, view: View) -> bool {
     entry.merged.is_some_and(|merged| merged <= view)
 }
 
-/// What is settled with a record. Nobody was said yes to in the view `last` where it had begun as
-/// closed; so whoever ever commits there is in the record, and in that of any other view that
-/// begins in place of the next. Who is in it as prepared, and has not ended, may come to commit.
+/// Returns the settled timestamp of a record. What was closed when the view `last` began got no yes
+/// vote in it. So every transaction that ever commits there is in the record, and in that of any
+/// other view that replaces the next one. A transaction that is prepared in the record and has not
+/// ended may still commit.
 fn settled(record: &RecordOf<Shard>, last: View) -> Timestamp {
     let (mut past, mut closed) = (Past::default(), Timestamp::ZERO);
     let (mut newest, mut ended) =
@@ -300,7 +301,7 @@ fn settled(record: &RecordOf<Shard>, last: View) -> Timestamp {
         .filter(|(who, (_, at, said_yes))| *said_yes && *at > past.settled && !ended.contains(who));
     match open.map(|(_, (_, at, _))| *at).min() {
         Some(open) if open <= closed && !broken(rules::SETTLES_PREPARED) => {
-            sometimes!("somebody is prepared where everything else is over");
+            sometimes!("a transaction is prepared where everything else is over");
             Timestamp::end_of(open.nanos.saturating_sub(1)).max(past.settled)
         }
         _ => closed.max(past.settled),

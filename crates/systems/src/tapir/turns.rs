@@ -1,8 +1,8 @@
-//! Transactions that take turns: the queues of one replica, in memory alone.
+//! Turns of transactions over contested keys: the queues of one replica, in memory only.
 //!
 //! ```text
-//!   TakeTurn ──▶ nobody holds it: Turn ──▶ reads, proposes, ends ── Leave ──▶ the next of the queue: Turn
-//!            ──▶ held: Queued … Turn                       └─ silent ── bound ──▶ the next
+//!   TakeTurn ──▶ no holder: HasTurn ──▶ reads, proposes, ends ── Leave ──▶ next: HasTurn
+//!            ──▶ held: Queued … HasTurn                └─ silent ── bound ──▶ next
 //! ```
 //!
 //! Validation alone decides what commits: a turn only keeps transactions that would refuse one
@@ -10,13 +10,13 @@
 //! skipped.
 //!
 //! Invariants:
-//! 1. A turn has one holder, and ends at the latest when its bound has passed: a session that died
-//!    costs the next one that long. Sessions of the holder's node go on with its turn for
+//! 1. A turn has one holder, and ends at the latest when its bound has passed: a session that
+//!    failed costs the next one that long. Sessions of the holder's node continue with its turn for
 //!    [`TURN_HANDED_ON`] more such bounds.
-//! 2. Turns are given in the order in which they were asked for, except to sessions that have not
-//!    asked again for [`SILENT_NS`].
+//! 2. Turns are given in the order in which they were requested, except to sessions that have not
+//!    repeated the request for [`SILENT_NS`].
 //! 3. At most [`MOST`] requests are kept, with keys of at most [`KEY_BYTES`]. A request beyond that
-//!    is given its turn at once, as if there were no queue.
+//!    gets its turn at once, as if there were no queue.
 
 use meridian_machine::Address;
 use meridian_mvcc::Key;
@@ -30,7 +30,7 @@ const MOST: usize = 4096;
 const KEY_BYTES: usize = 1 << 10;
 /// The longest time for which a turn is held, in nanoseconds.
 const LONGEST_NS: u64 = 5_000_000_000;
-/// A session that waits and has not asked again for this time is skipped, in nanoseconds.
+/// A waiting session that has not repeated its request for this time is skipped, in nanoseconds.
 const SILENT_NS: u64 = 4_000_000_000;
 
 /// A request for a turn.
@@ -38,25 +38,25 @@ const SILENT_NS: u64 = 4_000_000_000;
 pub(super) struct Asked {
     /// The session's address.
     pub from: Address,
-    /// The request.
+    /// The request for the turn.
     pub request: OpId,
-    /// The question that is answered when it has its turn: the newest about the request.
+    /// The newest message about the request, which is answered when the session has its turn.
     pub question: OpId,
     /// How long the session may hold the turn, in nanoseconds.
     pub holds_ns: u64,
 }
 
-/// What becomes of a request.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// It has its turn.
     Turn,
-    /// Others come first.
+    /// Other requests come first.
     Queued,
 }
 
-/// A queue: its holder, until when it holds the turn, how often others of its node went on with
-/// that, and which requests wait, with the times at which they were heard last.
+/// A queue: the request that holds the turn, until when, how many times other sessions of its node
+/// continued with it, and the waiting requests with the times of their latest messages.
 #[derive(Debug)]
 struct Queue {
     holder: OpId,
@@ -69,14 +69,14 @@ struct Queue {
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     queues: BTreeMap<Key, Queue>,
-    /// When turns end by themselves.
+    /// The times at which turns end unless released, by the boot clock.
     due: BTreeSet<(u64, Key)>,
-    /// The requests that are kept.
+    /// The number of requests that are kept.
     kept: usize,
 }
 
 impl Turns {
-    /// Takes a request, for the first time or again.
+    /// Handles a request, new or repeated.
     pub fn ask(&mut self, now: u64, key: Key, asked: Asked) -> Place {
         if let Some(queue) = self.queues.get_mut(&key) {
             if queue.holder == asked.request {
@@ -104,7 +104,7 @@ impl Turns {
         Place::Turn
     }
 
-    /// Another session of the holder's node goes on with the turn.
+    /// Extends a turn for another session of the holder's node.
     pub fn keep(&mut self, now: u64, key: &Key, request: OpId, holds_ns: u64) {
         let holds = |queue: &&mut Queue| queue.holder == request && queue.kept < TURN_HANDED_ON;
         let Some(queue) = self.queues.get_mut(key).filter(holds) else { return };
@@ -113,8 +113,8 @@ impl Turns {
         self.due.insert((queue.until, key.clone()));
     }
 
-    /// A session needs its turn, or its place, no more. Returns the request that has the turn now,
-    /// if another has.
+    /// Removes a request that no longer needs its turn, or its place. Returns the request that gets
+    /// the turn, if any.
     pub fn leave(&mut self, now: u64, key: &Key, request: OpId) -> Option<Asked> {
         let queue = self.queues.get_mut(key)?;
         if queue.holder == request {
@@ -126,7 +126,7 @@ impl Turns {
         None
     }
 
-    /// Ends the turns whose bound has passed. Returns the requests that have theirs now.
+    /// Ends the turns whose bound has passed. Returns the requests that get theirs.
     pub fn expire(&mut self, now: u64) -> Vec<Asked> {
         let mut next = Vec::new();
         while let Some((_, key)) = self.due.first().filter(|(until, _)| *until <= now).cloned() {
@@ -135,7 +135,7 @@ impl Turns {
         next
     }
 
-    /// When the next turn ends by itself, by the boot clock.
+    /// Returns when the next turn ends unless released, by the boot clock.
     pub fn next(&self) -> Option<u64> {
         self.due.first().map(|(until, _)| *until)
     }
@@ -247,8 +247,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever sessions do, a request that is repeated is answered at last: within a bound for
-        /// each that came before; and nothing is kept at the end.
+        /// Every repeated request is answered within one bound for each request before it, whatever
+        /// other sessions do; and no request is kept at the end.
         #[test]
         fn each_waiting_session_is_answered_within_a_bound_for_each_before(
             steps in prop::collection::vec((0..3_u8, 0..12_u64, 0..3_usize, 0..HOLDS_NS), 1..80),

@@ -1,16 +1,16 @@
-//! What is to be prepared and is looked at a little later, in the order of timestamps (§6.6).
+//! Delayed prepares, which are executed in the order of their timestamps (§6.6).
 //!
 //! ```text
 //!   Prepare at 20 ──▶ held ────────── due ──▶ 10, then 20
 //!        Prepare at 10 ──▶ held ────────┘
 //! ```
 //!
-//! Where clocks are far apart proposals arrive out of the order of their timestamps, and who comes
-//! late is refused. Whoever waits for the error of the clocks refuses fewer, and every transaction
-//! takes so much longer.
+//! Where clocks are far apart, proposals arrive out of the order of their timestamps, and a late
+//! one is refused. A delay as long as the clock error avoids most refusals, and every transaction
+//! takes that much longer.
 //!
-//! What is held is in memory alone: a crash loses it as the wire would, and who has proposed it
-//! asks again.
+//! Delayed proposals are in memory only. A crash loses them like a lost message, and the session
+//! repeats them.
 
 use meridian_clock::Timestamp;
 use meridian_machine::{Address, sometimes};
@@ -18,23 +18,23 @@ use meridian_replication::inconsistent::{Message as Said, OpId};
 use meridian_txn::tapir::{Answer, Fact, Question};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many are held; what comes then is looked at at once, as without a wait.
+/// The most proposals to hold. Further ones are executed at once.
 const MOST: usize = 4096;
 
-/// A proposal, and who has sent it.
+/// A proposal, with its sender.
 pub(super) type Proposed = (Address, Said<Fact, Question, Answer>);
 
-/// Those that are held.
+/// The proposals that are held, by timestamp.
 #[derive(Default)]
 pub(super) struct Waits {
     held: BTreeMap<(Timestamp, OpId), (u64, Proposed)>,
-    /// The same, by the boot clock.
+    /// The same proposals, by the boot clock time at which they are due.
     due: BTreeSet<(u64, Timestamp, OpId)>,
 }
 
 impl Waits {
-    /// Holds one until then. What is held already waits no longer for being said again, and is
-    /// answered to whoever has said it last. Given back, if there is no room.
+    /// Holds a proposal until a boot clock time. A repeated proposal does not wait longer, and is
+    /// answered to its newest sender. Returns the proposal if there is no room.
     pub(super) fn hold(
         &mut self,
         (at, id): (Timestamp, OpId),
@@ -53,12 +53,13 @@ impl Waits {
         None
     }
 
-    /// When the first is due.
+    /// Returns when the first proposal is due, by the boot clock.
     pub(super) fn next(&self) -> Option<u64> {
         self.due.first().map(|(until, ..)| *until)
     }
 
-    /// Those that are due, and all with timestamps below theirs: in the order of timestamps.
+    /// Removes and returns the proposals that are due and all with lower timestamps, in the order
+    /// of timestamps.
     pub(super) fn take(&mut self, now: u64) -> Vec<Proposed> {
         let due = self.due.iter().take_while(|(until, ..)| *until <= now);
         let Some(last) = due.map(|(_, at, id)| (*at, *id)).max() else { return Vec::new() };
@@ -119,7 +120,7 @@ mod tests {
         (0..MOST as u64)
             .for_each(|number| assert_eq!(waits.hold(key(number), 5, proposed(1, 1)), None));
         assert_eq!(waits.hold(key(MOST as u64), 5, proposed(1, 1)), Some(proposed(1, 1)));
-        assert_eq!(waits.hold(key(7), 5, proposed(2, 1)), None, "it is held already");
+        assert_eq!(waits.hold(key(7), 5, proposed(2, 1)), None, "a repetition needs no room");
         assert_eq!(waits.take(5).len(), MOST);
     }
 }

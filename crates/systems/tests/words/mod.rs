@@ -1,5 +1,5 @@
-//! How transcripts of TAPIR say what is said: transactions by their names, timestamps in
-//! milliseconds since the world began.
+//! The wording of TAPIR's transcripts: transactions by their names, timestamps in milliseconds
+//! since the world began.
 
 use super::BEGINNING;
 use meridian_clock::Timestamp;
@@ -11,14 +11,14 @@ use meridian_txn::TransactionId;
 use meridian_txn::tapir::{Answer, End, Fact, Proposal, Question, Seen, Standing, Vote};
 use std::collections::BTreeMap;
 
-/// What transactions are called, and what operations are about.
+/// The names of transactions, and the subjects of operations.
 #[derive(Default)]
 pub struct Names {
     transactions: BTreeMap<TransactionId, String>,
     operations: BTreeMap<OpId, String>,
 }
 
-/// A replica by its node and shard, a session by its node.
+/// Returns the name of a replica by its node and shard, or of a session by its node.
 pub fn place(address: Address) -> String {
     match address.role {
         Role::Coordinator(_) => format!("n{}", address.node.0),
@@ -134,7 +134,7 @@ impl Names {
         }
     }
 
-    /// What a record has, in short.
+    /// Returns a short form of a record.
     fn record<'a>(
         &self,
         entries: impl Iterator<Item = (&'a Op<Fact, Question>, &'a State<Answer>)>,
@@ -147,7 +147,7 @@ impl Names {
         if all.is_empty() { "nothing".into() } else { all.join(", ") }
     }
 
-    /// What is said; of an operation it remembers what it is about.
+    /// Returns a message as text, and remembers the subject of an operation.
     pub fn message(&mut self, message: &Message) -> String {
         let Message::Operation(said) = message else { return format!("{message:?}") };
         if let Said::Propose { id, op: Op::Consensus(question), .. } = said {

@@ -1,5 +1,4 @@
-//! A node as its sessions see it: what they ask for is left on a desk, and the world takes it from
-//! there.
+//! A node as its sessions see it: their requests are queued, and the world carries them out.
 
 use super::{KEYS, MS, SHARDS};
 use futures::channel::oneshot;
@@ -17,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An operation and who is asked about it, or a pause.
+/// A message about an operation to a replica, or a pause.
 pub type Key = (u64, NodeId);
 
 pub enum Wish {
@@ -37,7 +36,7 @@ pub fn shard_of(address: Address) -> usize {
     address.shard.0 as usize
 }
 
-/// Half of the keys each.
+/// Returns the keys of a shard: half of them each.
 pub fn bounds(shard: usize) -> KeyRange {
     let middle = Name::from(&[b'a' + KEYS / 2][..]);
     let (first, second) = KeyRange::all().cut(&middle);
@@ -46,21 +45,21 @@ pub fn bounds(shard: usize) -> KeyRange {
 
 type Store = BTreeMap<Name, BTreeMap<Timestamp, Option<Value>>>;
 
-/// What replicas have installed, and which nodes live.
+/// The versions that replicas have installed, and the running nodes.
 pub struct Shared {
     stores: Vec<Option<Store>>,
-    /// What of it a crash leaves.
+    /// The part of them that survives a crash.
     disks: Vec<Store>,
-    /// What each node's replicas have settled.
+    /// The settled timestamps of each node's replicas.
     settled: Vec<[Timestamp; SHARDS]>,
-    /// Whether reads take their time, and now and then go to whichever node; or to their own, at
-    /// once.
+    /// True if reads take time and sometimes go to a random node. Otherwise they go to the own
+    /// node, at once.
     wander: bool,
     rng: ChaCha8Rng,
 }
 
 impl Shared {
-    /// Where reads do not wander nothing is drawn but how long those rest who met.
+    /// Without `wander` only the backoff after conflicts is random.
     pub fn new(nodes: usize, seed: u64, wander: bool) -> Shared {
         let (stores, disks) = (vec![None; nodes], vec![Store::new(); nodes]);
         let settled = vec![[Timestamp::ZERO; SHARDS]; nodes];
@@ -91,12 +90,12 @@ impl Shared {
         }
     }
 
-    /// What a node has of a key at a timestamp.
+    /// Returns a node's version of a key at a timestamp.
     pub fn version(&self, node: usize, key: &Name, at: Timestamp) -> Option<Option<Value>> {
         self.stores[node].as_ref()?.get(key)?.get(&at).cloned()
     }
 
-    /// What a node has of a range at a timestamp.
+    /// Returns a node's versions of a range at a timestamp.
     pub fn page(
         &self,
         node: usize,
@@ -158,7 +157,7 @@ struct State {
     wishes: Vec<Wish>,
 }
 
-/// One life of a node.
+/// A node between two restarts.
 pub struct Desk {
     me: usize,
     life: u32,
@@ -185,7 +184,7 @@ impl Desk {
     pub fn hear(&self, from: NodeId, said: Message) {
         let Some(id) = said.answers() else { return };
         if let Some(sender) = self.state.lock().waiting.remove(&(id.number, from)) {
-            let _ = sender.send(said); // Who has gone does not mind.
+            let _ = sender.send(said); // The session may be gone.
         }
     }
 

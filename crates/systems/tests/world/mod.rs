@@ -1,4 +1,4 @@
-//! Nodes with a replica of each shard, sessions on them, and what lies between.
+//! A world of nodes with a replica of each shard, sessions on them, and the network.
 
 mod desk;
 
@@ -22,22 +22,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 pub const MS: u64 = 1_000_000;
-/// Faults end then, and everybody is to be answered by the end.
+/// Faults stop at this time, so that every session is answered by the end.
 const FAULTS_END: u64 = 3_000 * MS;
 const END: u64 = 40_000 * MS;
 pub const BEGINNING: u64 = 1_000_000 * MS;
 pub const KEYS: u8 = 6;
 pub const SHARDS: usize = 2;
-/// So many transactions each client begins.
+/// The number of transactions of each client.
 const EACH: u32 = 20;
-/// Some operations: records come in parts.
+/// The operations of one message: records come in parts.
 const PART_BYTES: usize = 20 << 10;
-/// Whoever is prepared for so long is recovered.
+/// How long a transaction is prepared before it is recovered.
 const OVERDUE: u64 = 400 * MS;
 /// A few operations are enough to be forgotten.
 const FORGETTING: Forgetting =
     Forgetting { every_ns: 60 * MS, behind_ns: 150 * MS, enough_bytes: 10 << 10 };
-/// A replica's disk is written anew when so much is on it.
+/// The size at which a replica's disk is rewritten.
 const CHECKPOINT: usize = 60;
 
 enum Event {
@@ -51,7 +51,7 @@ enum Event {
         life: u32,
         through: Position,
     },
-    /// A store has on disk what a view began with, and everything else by then.
+    /// A store has flushed what a view began with, and everything else by then.
     Stored {
         home: usize,
         life: u32,
@@ -69,13 +69,13 @@ enum Event {
         timer: Timer,
         armed: u64,
     },
-    /// Who waits on a desk is let go of.
+    /// A waiting session of a desk is woken.
     Alarm {
         node: usize,
         life: u32,
         key: Waits,
     },
-    /// A client begins a transaction, or its node looks for who is overdue.
+    /// A client begins a transaction, or its node looks for overdue ones.
     Begin {
         client: usize,
     },
@@ -83,7 +83,7 @@ enum Event {
         node: usize,
         life: u32,
     },
-    /// A session goes away in the middle of whatever it does.
+    /// A session is dropped in the middle of its work.
     Leave {
         client: usize,
         number: u32,
@@ -111,18 +111,18 @@ struct Home {
 
 struct Node {
     life: u32,
-    /// Its clock is so far from true time.
+    /// The offset of its clock from true time.
     skew: i64,
     desk: Option<Arc<Desk>>,
     gateway: Option<Arc<Gateway<Desk>>>,
     recovering: BTreeSet<TransactionId>,
 }
 
-/// What a client saw of a transaction.
+/// A transaction as its client saw it.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     reads: Vec<(Key, Option<Value>)>,
-    /// It has only read, at this timestamp.
+    /// The timestamp of a read-only transaction.
     read_at: Option<Timestamp>,
     began: u64,
     told: u64,
@@ -155,18 +155,18 @@ impl Wake for Ready {
     }
 }
 
-/// What came of a world.
+/// The counts of a world's outcomes.
 #[derive(Clone, Debug, Default)]
 pub struct Outcomes {
     pub committed: usize,
     pub aborted: usize,
     pub unknown: usize,
     pub recovered: usize,
-    /// Only read.
+    /// Read-only transactions.
     pub snapshots: usize,
-    /// Committed in more than one shard.
+    /// Transactions that committed in more than one shard.
     pub of_many: usize,
-    /// So much is in the largest record in the end.
+    /// The size of the largest record in the end.
     pub most: usize,
 }
 
@@ -195,7 +195,8 @@ pub struct World {
     shared: Arc<Mutex<Shared>>,
     clients: Vec<Client>,
     tasks: BTreeMap<u64, Task>,
-    /// How transactions ended in each shard, as somebody was told; the proposal if it committed.
+    /// The outcome of each transaction in each shard, as replicas learned it; the proposal if it
+    /// committed.
     ended: BTreeMap<(usize, TransactionId), BTreeSet<Option<Proposal>>>,
     ready: Arc<Mutex<VecDeque<u64>>>,
     told: Vec<Told>,
@@ -206,7 +207,7 @@ fn key(number: u8) -> Key {
     Key::from(&[b'a' + number][..])
 }
 
-/// What a client does: reads some, writes some, and commits.
+/// A client's transaction: reads some keys, writes some, and commits.
 async fn transact(
     gateway: Arc<Gateway<Desk>>,
     (gets, scans, writes): (Vec<u8>, Vec<(u8, u8)>, Vec<(u8, Option<Value>)>),
@@ -253,7 +254,7 @@ async fn look(
 }
 
 impl World {
-    /// With three nodes or five, or with as many as are said.
+    /// Makes a world with three or five nodes, or with the given number.
     pub fn new(seed: u64, nodes: Option<usize>) -> World {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let drawn = if rng.random_bool(0.7) { 3 } else { 5 };
@@ -544,7 +545,7 @@ impl World {
         self.grant(node);
     }
 
-    /// A client's transaction is over, as far as it heard.
+    /// Notes that a client's transaction is over, as far as the client knows.
     fn ended(&mut self, client: usize) {
         let mut seen = std::mem::take(&mut *self.clients[client].seen.lock());
         seen.told = self.now;
@@ -554,7 +555,7 @@ impl World {
         self.push(after, Event::Begin { client });
     }
 
-    /// What sessions of a node asked for.
+    /// Carries out the requests of a node's sessions.
     fn grant(&mut self, at: usize) {
         let Some(desk) = self.nodes[at].desk.clone() else { return };
         let life = self.nodes[at].life;
@@ -753,9 +754,11 @@ impl World {
             return Err(format!("client {client} did not get on"));
         }
         if !self.is_at_rest() {
-            return Err("somebody is prepared, or between two views, in the end".into());
+            return Err(
+                "a transaction is prepared, or a replica between two views, in the end".into()
+            );
         }
-        // What neither a proposal nor an end has told a replica the next view does.
+        // The next view tells replicas what neither a proposal nor an outcome has told them.
         for shard in 0..SHARDS {
             let home = self.home(shard, 0);
             self.step(home, |replica, now, out| replica.change_view(now, out));
@@ -771,7 +774,7 @@ impl World {
             .filter_map(|there| there.replica.as_ref())
             .map(|replica| replica.operations().record());
         self.outcomes.most = records.map(|record| record.len()).max().unwrap_or_default();
-        // Whatever a replica has forgotten its store has, over a restart.
+        // The store has everything that a replica has forgotten, across a restart.
         for node in 0..self.nodes.len() {
             self.crash(node);
             self.boot(node);
@@ -784,9 +787,9 @@ impl World {
         Ok(self.outcomes)
     }
 
-    /// Nothing is proposed any more: of what was, records keep names of commits of several shards,
-    /// and what was refused up to the future. It takes some view changes, as not each waits for
-    /// everybody.
+    /// Checks that ended transactions are forgotten once nothing is proposed. Records keep the
+    /// names of commits of several shards, and refusals up to the future. It takes some view
+    /// changes, because not each includes all replicas.
     fn has_forgotten_what_is_over(&mut self) -> Result<(), String> {
         for round in 1..=20 {
             let left = self.is_over();
@@ -802,9 +805,9 @@ impl World {
         self.is_over().map_or(Ok(()), Err)
     }
 
-    /// Something that is over, and in somebody's record still.
+    /// Returns an ended transaction that a record still has.
     fn is_over(&self) -> Option<String> {
-        // A shard's past is closed up to its own newest commit.
+        // A shard's timestamps are closed up to its own newest commit.
         let last_of = |shard: usize| {
             let here = self.ended.iter().filter(|((of, _), _)| *of == shard);
             here.flat_map(|(_, how)| how.iter().flatten())
@@ -818,7 +821,9 @@ impl World {
             };
             let (settled, last) = (replica.settled(), last_of(home / self.nodes.len()));
             if settled < last {
-                return Some(format!("{settled} is settled, and somebody has committed at {last}"));
+                return Some(format!(
+                    "{settled} is settled, and a transaction has committed at {last}"
+                ));
             }
             for entry in replica.operations().record().iter().map(|(_, entry)| entry) {
                 let is_over = match &entry.op {
@@ -836,15 +841,15 @@ impl World {
         None
     }
 
-    /// What was committed, by its timestamp: the parts of it. In all shards that take part, at all
-    /// replicas of each.
+    /// Returns the commits by timestamp, with their parts, or fails unless each is complete: in all
+    /// its shards, at all replicas.
     fn committed(&self) -> Result<BTreeMap<Timestamp, Vec<Proposal>>, String> {
         let mut by_shard: Vec<BTreeMap<TransactionId, Proposal>> = vec![BTreeMap::new(); SHARDS];
         for ((shard, who), how) in &self.ended {
             let mut commits = how.iter().flatten();
             if let Some(proposal) = commits.next() {
-                // Of one shard's commit that is forgotten somebody may be told that it was never
-                // said yes to, and nobody minds.
+                // A recovery may be told that a forgotten commit of one shard was never prepared,
+                // which does no harm.
                 if commits.next().is_some()
                     || how.contains(&None) && proposal.participants.len() > 1
                 {
@@ -910,8 +915,8 @@ impl World {
         Ok(())
     }
 
-    /// Sessions were told what is so, have read values that stood, and real time is kept where that
-    /// was promised.
+    /// Checks that sessions were told true outcomes, have read the values of their timestamps, and
+    /// that real time holds where it was promised.
     fn was_told_so(
         &mut self,
         committed: &BTreeMap<Timestamp, Vec<Proposal>>,
@@ -932,7 +937,7 @@ impl World {
                     self.outcomes.snapshots += usize::from(reads);
                     if !reads && !committed.contains_key(at) {
                         return Err(format!(
-                            "somebody was told of a commit at {at}, and nobody has it"
+                            "a session was told of a commit at {at}, and no replica has it"
                         ));
                     }
                     let through = if reads { Bound::Included(*at) } else { Bound::Excluded(*at) };
@@ -951,7 +956,7 @@ impl World {
             }
         }
         if self.guarantee == Guarantee::StrictlySerializable {
-            // A snapshot may lie ahead of its reader's true time: who writes later, below it, is
+            // A snapshot may lie ahead of its reader's true time: a later write below it is
             // refused.
             for (_, told, before, _) in known.iter().filter(|(.., reads)| !reads) {
                 if let Some((_, _, after, _)) =

@@ -1,66 +1,66 @@
-//! What sessions and replicas say, and what a replica keeps.
+//! Messages between sessions and replicas, and a replica's log records.
 
 use meridian_clock::Timestamp;
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::inconsistent::OpId;
 use minicbor::{Decode, Encode};
 
-/// What is said.
+/// A message between sessions and replicas.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Message {
-    /// A session writes. Said again until it is answered: to have it twice is to have it.
+    /// A session writes. It repeats the message until it is answered; writing is idempotent.
     #[n(0)]
     Put {
-        /// Its question.
+        /// The request.
         #[n(0)]
         id: OpId,
-        /// The version of all these.
+        /// The timestamp of all these versions.
         #[n(1)]
         at: Timestamp,
         /// Keys and values.
         #[n(2)]
         writes: Vec<Write>,
     },
-    /// The replica has it on disk.
+    /// The replica has the write on disk.
     #[n(1)]
     Stored {
-        /// The question.
+        /// The request.
         #[n(0)]
         id: OpId,
     },
-    /// A session reads what is newest here.
+    /// A session reads a replica's newest versions.
     #[n(2)]
     Read {
-        /// Its question.
+        /// The request.
         #[n(0)]
         id: OpId,
-        /// What.
+        /// The range to read.
         #[n(1)]
         range: KeyRange,
-        /// From the end.
+        /// Reads from the end of the range backwards.
         #[n(2)]
         reverse: bool,
-        /// So many rows at most.
+        /// The most rows to return.
         #[n(3)]
         limit_rows: u32,
     },
-    /// What the replica has of it.
+    /// A replica's answer to a read.
     #[n(3)]
     Found {
-        /// The question.
+        /// The request.
         #[n(0)]
         id: OpId,
-        /// In the order that was asked for.
+        /// The rows, in the requested order.
         #[n(1)]
         rows: Vec<(Key, Value)>,
-        /// What was not looked at.
+        /// The rest of the range, which was not read.
         #[n(2)]
         rest: Option<KeyRange>,
     },
 }
 
 impl Message {
-    /// The question that this answers, if it is an answer to a session.
+    /// Returns the request that this message answers, if it is an answer to a session.
     pub fn answers(&self) -> Option<OpId> {
         match self {
             Message::Stored { id } | Message::Found { id, .. } => Some(*id),
@@ -69,13 +69,13 @@ impl Message {
     }
 }
 
-/// What a replica was told to write.
+/// A write that a replica has accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Put {
-    /// Its place among everything that the replica has taken, from 1 on. It grows over restarts.
+    /// Its place in the order of the replica's writes, from 1 on. It grows across restarts.
     #[n(0)]
     pub place: u64,
-    /// The version.
+    /// The timestamp.
     #[n(1)]
     pub at: Timestamp,
     /// Keys and values.
@@ -83,20 +83,20 @@ pub struct Put {
     pub writes: Vec<Write>,
 }
 
-/// What a replica keeps on disk.
+/// A log record of a replica.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Kept {
-    /// It was told to write this.
+    /// The replica accepted a write.
     #[n(0)]
     Put(#[n(0)] Put),
-    /// Everything up to a place was in the store for good, and is kept no more.
+    /// Everything up to a place was durable in the store, and its records are dropped.
     #[n(1)]
     Stored(#[n(0)] u64),
 }
 
 impl Kept {
-    /// How far the host's store has to go, with what was kept: the place of the last put that is
-    /// only there.
+    /// Returns the place that the store must reach at least, according to the records: later writes
+    /// are in the log.
     pub fn goes_to(kept: &[Kept]) -> u64 {
         let stored = |kept: &Kept| if let Kept::Stored(place) = kept { Some(*place) } else { None };
         kept.iter().filter_map(stored).max().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! A replica: takes what it is told to write, and says so once that is on disk.
+//! A replica of QWStore: accepts writes, and acknowledges them once they are on disk.
 
 use super::{Kept, Message, Put};
 use meridian_clock::Timestamp;
@@ -9,59 +9,60 @@ use meridian_replication::inconsistent::OpId;
 use meridian_replication::rules;
 use std::collections::VecDeque;
 
-/// A version further in the future than this is not taken: its writer's clock is wrong, and nobody
-/// could write over it until then.
+/// How far in the future a version may lie, in nanoseconds. Farther ahead, its writer's clock is
+/// wrong, and it could not be overwritten until then.
 const FAR_NS: u64 = 1_000_000_000;
-/// What is older than this is closed with the next checkpoint: whoever wrote it has given up long
-/// ago.
+/// The age in nanoseconds beyond which timestamps are closed with the next checkpoint: their
+/// writers have given up long before.
 const BEHIND_NS: u64 = 30_000_000_000;
 
-/// It waits for nothing but its disk.
+/// The timers of a replica: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {}
 
-/// What a replica asks of its world.
+/// An effect that a replica asks of its runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Make these versions readable. After a crash it may be asked for again, with the same place.
+    /// Make these versions readable. This may be repeated after a crash, with the same place.
     Install(Put),
-    /// Read this, as of now, and answer.
+    /// Read the newest versions, and answer.
     Serve(Serve),
-    /// Nothing at or below is written any more: what is superseded there may be collected.
+    /// Nothing at or below this timestamp is written any more: superseded versions there may be
+    /// collected.
     Closed(Timestamp),
 }
 
-/// What is to be read for a session.
+/// A read for a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serve {
-    /// Whom to answer.
+    /// The address to answer.
     pub to: Address,
-    /// Its question.
+    /// The request.
     pub id: OpId,
-    /// What.
+    /// The range to read.
     pub range: KeyRange,
-    /// From the end.
+    /// Reads from the end of the range backwards.
     pub reverse: bool,
-    /// So many rows at most.
+    /// The most rows to return.
     pub limit_rows: usize,
 }
 
-/// A replica.
+/// A replica of a shard.
 pub struct Replica {
     bounds: KeyRange,
-    /// What the store does not have for good, in the order of places.
+    /// Writes that the store does not have durably, in the order of places.
     unsettled: VecDeque<Put>,
     place: u64,
-    /// Nothing at or below is taken any more.
+    /// The closed timestamp: nothing at or below it is accepted.
     closed: Timestamp,
-    /// Who is answered when that is on disk.
+    /// The sessions to answer once the log is durable up to a position.
     waiting: VecDeque<(Position, Address, OpId)>,
 }
 
 impl Replica {
-    /// A replica of the shard with these keys, and what was kept of it; nothing, at its birth. Its
-    /// store has everything up to the place `stored`, and may have collected what was superseded at
-    /// or below `horizon`.
+    /// Makes a replica of the shard with these keys from its log records; without any, a new one.
+    /// Its store has everything up to the place `stored`, and may have collected superseded
+    /// versions at or below `horizon`.
     pub fn new(
         bounds: KeyRange,
         kept: Vec<Kept>,
@@ -76,7 +77,7 @@ impl Replica {
             }
         };
         let mut unsettled: Vec<Put> = kept.into_iter().filter_map(lacks).collect();
-        // A checkpoint repeats what stands before it.
+        // A checkpoint repeats records that stand before it.
         unsettled.sort_by_key(|put| put.place);
         unsettled.dedup_by_key(|put| put.place);
         unsettled.iter().for_each(|put| out.act(Effect::Install(put.clone())));
@@ -90,9 +91,8 @@ impl Replica {
         }
     }
 
-    /// The store has everything up to a place for good: that is kept no more, and what lies far
-    /// behind is closed. Everything that stands for the next life, in place of all that was kept
-    /// before.
+    /// Drops writes that the store has durably up to a place, and closes old timestamps. Returns
+    /// the records that replace all earlier ones after a restart.
     pub fn stored(&mut self, now: Reading, through: u64, out: &mut Outbox<Self>) -> Vec<Kept> {
         while self.unsettled.pop_front_if(|put| put.place <= through).is_some() {}
         self.closed =
@@ -104,18 +104,18 @@ impl Replica {
             .collect()
     }
 
-    /// Whether something that it was told is not on disk yet.
+    /// True if an accepted write is not on disk yet.
     pub fn is_writing(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Whether a key is this shard's, and is none of those that shards keep for themselves.
+    /// True if a key belongs to this shard, and is not local to a shard.
     fn has(&self, write: &Write) -> bool {
         self.bounds.contains(&write.key) && !local::is(&write.key)
     }
 
-    /// What else is told is dropped: its writer is not who it says, or its clock is wrong, or it
-    /// comes so late that nobody waits for it.
+    /// False for writes that are dropped: the sender is not the writer, the writer's clock is
+    /// wrong, or the write arrives after its session gave up.
     fn may_be_meant(
         &self,
         now: Reading,
@@ -126,7 +126,7 @@ impl Replica {
     ) -> bool {
         let life = (from.node.0, from.incarnation.0);
         let is_session = matches!(from.role, Role::Coordinator(_));
-        // A timestamp in another's name might be given twice: then replicas would differ for ever.
+        // A timestamp of another issuer might be used twice: then replicas would differ for ever.
         let by_itself =
             is_session && (id.node, id.incarnation) == life && (at.issuer, at.logical) == life;
         let near = at > self.closed && at.nanos <= now.interval.latest.saturating_add(FAR_NS);
@@ -158,14 +158,14 @@ impl Machine for Replica {
                 out.act(Effect::Install(put.clone()));
                 self.unsettled.push_back(put);
             }
-            Message::Put { .. } => sometimes!("nobody can have meant to write that"),
+            Message::Put { .. } => sometimes!("a write is dropped that no correct session sends"),
             Message::Read { id, range, reverse, limit_rows }
                 if self.bounds.contains_range(&range) =>
             {
                 let limit_rows = usize::try_from(limit_rows).unwrap_or(usize::MAX);
                 out.act(Effect::Serve(Serve { to: from, id, range, reverse, limit_rows }));
             }
-            // Another shard's, or for sessions.
+            // Keys of another shard, or messages for sessions.
             Message::Read { .. } | Message::Stored { .. } | Message::Found { .. } => {}
         }
     }

@@ -1,5 +1,5 @@
-//! What a session does: reads at one replica, keeps what it writes until it commits, and then says
-//! that to all of them.
+//! A session of QWStore: reads at one replica, buffers writes until it commits, and then sends them
+//! to all replicas.
 
 use super::Message;
 use crate::baselines::qwstore::rules;
@@ -15,16 +15,17 @@ use meridian_txn::{
 };
 use std::sync::Arc;
 
-/// How long a session looks for replicas that answer.
+/// How long a session tries to reach replicas, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// After so long replicas that have not answered are told again.
+/// After this time a request is repeated to replicas that have not answered, in nanoseconds.
 const TRY_NS: u64 = 200_000_000;
-/// Where nobody can be asked, nobody is for so long.
+/// How long a session pauses when there is no replica to ask, in nanoseconds.
 const PAUSE_NS: u64 = 10_000_000;
 
 /// What sessions read on their own node, without a message.
 pub trait Local {
-    /// A chunk of what the node's replica has of a range now; `None` without a replica.
+    /// Reads a chunk of a range at this node's own replica, backwards if the first part of `how` is
+    /// true and with at most as many rows as the second says. `None` if it has no replica.
     fn find(&self, range: &KeyRange, how: (bool, usize)) -> Option<Result<Rows, Failure>>;
 }
 
@@ -32,19 +33,19 @@ pub trait Local {
 pub trait Replicas: Wire<Message = Message> + Local {}
 impl<W: Wire<Message = Message> + Local> Replicas for W {}
 
-/// A database without transactions, from this node.
+/// A node's access to a database without transactions.
 pub struct Gateway<S> {
     replicas: Arc<S>,
     stamps: Stamps,
 }
 
 impl<S: Replicas> Gateway<S> {
-    /// The door to a database.
+    /// Makes the access to a database.
     pub fn new(replicas: Arc<S>) -> Self {
         Gateway { replicas, stamps: Stamps::default() }
     }
 
-    /// The node that it stands on.
+    /// The replicas.
     pub fn replicas(&self) -> &Arc<S> {
         &self.replicas
     }
@@ -58,7 +59,7 @@ impl<S: Replicas> Database for Gateway<S> {
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
         Box::pin(async move {
             if let Mode::ReadOnly(ReadAt::Exact(_)) = how.mode {
-                let why = "a database whose protocol is qwstore has no snapshots: it can be read as it is now";
+                let why = "a database with the protocol qwstore has no snapshots: read its newest versions instead";
                 return Err(Failure::Refused(why.into()));
             }
             if !knows_time(self.replicas.node()).await {
@@ -95,7 +96,7 @@ struct Session<S: Replicas> {
 }
 
 impl<S: Replicas> Session<S> {
-    /// What one replica has of a range: the nearest that answers.
+    /// Reads a range at the nearest replica that answers.
     async fn read(&self, range: &KeyRange, how: (bool, usize)) -> Result<Rows, Failure> {
         let (replicas, until) = (&*self.replicas, self.replicas.node().boot_ns() + PATIENCE_NS);
         let (reverse, limit_rows) = (how.0, u32::try_from(how.1).unwrap_or(u32::MAX));
@@ -127,7 +128,7 @@ impl<S: Replicas> Session<S> {
     async fn write(mut self) -> Outcome {
         let replicas = &*self.replicas;
         if !knows_time(replicas.node()).await {
-            return Outcome::Aborted { why: Conflict::Late }; // Nothing was said yet.
+            return Outcome::Aborted { why: Conflict::Late }; // Nothing was sent yet.
         }
         let at = self.stamps.draw(replicas.node().here(), replicas.node().now().interval.latest);
         match write_everywhere(replicas, FIRST_SHARD, at, &self.writes.take()).await {
@@ -137,8 +138,8 @@ impl<S: Replicas> Session<S> {
     }
 }
 
-/// Says to all replicas what is to be written, until each of them has it; false if some do not say
-/// so in time.
+/// Sends writes to all replicas until each of them has stored them. False if some have not answered
+/// in time.
 async fn write_everywhere<S: Replicas>(
     replicas: &S,
     shard: ShardId,
@@ -180,7 +181,7 @@ impl<S: Replicas> Transaction for Session<S> {
     }
 
     fn read_at(&self) -> Option<Timestamp> {
-        None // What it reads is of no timestamp.
+        None // Its reads have no common timestamp.
     }
 
     fn get<'a>(&'a mut self, key: &'a Key, _: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
@@ -220,7 +221,7 @@ impl<S: Replicas> Transaction for Session<S> {
     fn planned_for(&mut self, _: SchemaVersion) {} // There are none: they cannot be changed.
 
     fn change_schema(&mut self, _: SchemaVersion, _: Vec<KeyRange>) -> Result<(), Failure> {
-        let why = "a database whose protocol is qwstore has no transactions, and so no tables: it is there to be compared with";
+        let why = "a database with the protocol qwstore has no tables: create a database with another protocol";
         Err(Failure::Refused(why.into()))
     }
 

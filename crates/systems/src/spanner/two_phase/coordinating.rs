@@ -1,4 +1,4 @@
-//! The coordinator of a transaction: collects votes, decides, and tells the others.
+//! The coordinator group of a transaction: collects votes, decides, and tells the participants.
 
 use super::{Asked, Ballot, Collected, Collecting, Debt};
 use crate::spanner::participant::Pending;
@@ -11,7 +11,8 @@ use meridian_txn::Conflict;
 use meridian_txn::locking::{Ask, Between, Reply, TransactionId, Vote};
 
 impl<T: TimestampPolicy> Member<T> {
-    /// A commit has its own locks, and waits for votes; some may have come already.
+    /// Begins to collect votes for a commit that has its own locks. Votes that arrived earlier are
+    /// counted at once.
     pub(in crate::spanner) fn collect(
         &mut self,
         now: Reading,
@@ -69,7 +70,7 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// A commit that waits for votes is aborted, for good: nothing of it was decided.
+    /// Aborts, for good, a commit that still waits for votes. Nothing of it was decided.
     pub(in crate::spanner) fn abort_collecting(
         &mut self,
         now: Reading,
@@ -83,7 +84,7 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// The same when the votes are known.
+    /// Aborts a commit given the votes collected so far, and answers the request.
     pub(in crate::spanner) fn abort_voted(
         &mut self,
         now: Reading,
@@ -101,8 +102,8 @@ impl<T: TimestampPolicy> Member<T> {
         self.forget(now, who, out);
     }
 
-    /// An attempt ends without having asked for its commit to be decided: who has voted for it
-    /// already need not wait, if this is the leadership that counts.
+    /// Tells the outcome to participants that voted early for an attempt that ends before its
+    /// commit was requested, so that they do not wait. Does nothing if a later leader term decides.
     pub(in crate::spanner) fn dismiss_early_votes(
         &mut self,
         now: Reading,
@@ -116,7 +117,7 @@ impl<T: TimestampPolicy> Member<T> {
             .map(|live| std::mem::take(&mut live.votes))
             .unwrap_or_default();
         for Ballot { shard, node, term, vote } in votes {
-            // None of a later leadership's was kept.
+            // Votes for a later leader term are never kept, so this term decides.
             let (decides, reads) = (self.group.term().0, matches!(vote, Vote::Read { .. }));
             let asked = Asked { transaction: who, blind: None, decides, voted_in: term, reads };
             self.tell_voter(now, self.seat(node, shard), asked, out);
@@ -135,7 +136,7 @@ impl<T: TimestampPolicy> Member<T> {
         out.send(to, Message::Between(decided));
     }
 
-    /// Tells whoever voted.
+    /// Sends the outcome to every participant that voted.
     pub(in crate::spanner) fn tell_outcome(
         &self,
         transaction: TransactionId,
@@ -154,7 +155,8 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// A decision is in the log, its row beside it.
+    /// Records that participants are still to be told a decision that is now in the log. Returns
+    /// the decision's row, or `None` if the transaction has no participants.
     pub(in crate::spanner) fn owe(
         &mut self,
         who: TransactionId,
@@ -171,7 +173,8 @@ impl<T: TimestampPolicy> Member<T> {
         Some(row)
     }
 
-    /// Rows of decisions that everybody has.
+    /// Drops decisions that every participant has in its log. Returns the writes that delete their
+    /// rows.
     pub(in crate::spanner) fn on_forget_agreed(
         &mut self,
         transactions: &[TransactionId],
@@ -182,7 +185,8 @@ impl<T: TimestampPolicy> Member<T> {
         transactions.iter().map(|who| row_of_decision(self.shard, *who, None)).collect()
     }
 
-    /// This member leads no more: what waits for votes is aborted, for its births are void.
+    /// Aborts the commits that wait for votes, because this member lost leadership: their lock
+    /// epochs are void.
     pub(in crate::spanner) fn dismiss_votes(&mut self, out: &mut Outbox<Member<T>>) {
         for (who, Collecting { pending, votes, .. }) in
             std::mem::take(&mut self.participant.collecting)

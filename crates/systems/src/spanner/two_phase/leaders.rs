@@ -1,4 +1,4 @@
-//! What leaders of different shards say about one transaction, and ask and tell again.
+//! Messages between leaders of different shards about one transaction, and their repetition.
 
 use super::{Asked, Ballot};
 use crate::spanner::records::Agreed;
@@ -64,10 +64,11 @@ impl<T: TimestampPolicy> Member<T> {
         let Asked { transaction: who, blind, reads, .. } = asked;
         let shard = ballot.shard;
         if self.is_decided_later(asked) {
-            // An echo of its first question may live here; nothing of it is decided by that.
+            // A late copy of the coordinator's first request may be live here, but this term does
+            // not decide the transaction.
             return;
         }
-        // A shard that was only read and votes again asks whether its promise is still needed.
+        // A repeated vote of a shard that was only read asks whether its promise is still needed.
         let mut again = false;
         if let Some(collecting) = self.participant.collecting.get(&who) {
             again = collecting.votes.0.contains_key(&shard);
@@ -99,7 +100,7 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Whether a commit of which nothing is known here may yet begin.
+    /// True if an unknown one-shot commit may still be admitted in this leader term.
     fn is_expected(&mut self, now: Reading, who: TransactionId, blind: Option<Blind>) -> bool {
         let this = blind.filter(|blind| blind.term == self.group.term().0);
         if this.is_some() && now.health != Health::Good {
@@ -116,14 +117,15 @@ impl<T: TimestampPolicy> Member<T> {
             || self.participant.outcome_of(who).is_some()
     }
 
-    /// It has all its locks and votes: it ends by itself.
+    /// True if the transaction has all its locks and votes: its commit ends without further
+    /// messages.
     pub(in crate::spanner) fn is_ending(&self, who: TransactionId) -> bool {
         self.participant.agreeing.has(who)
             || self.participant.passing.has(who)
             || self.participant.ready.iter().any(|pending| pending.request.transaction == who)
     }
 
-    /// An attempt cannot go on; if it waits, it is told.
+    /// Aborts an attempt that cannot continue, and answers its waiting request if there is one.
     pub(in crate::spanner) fn doom(
         &mut self,
         now: Reading,
@@ -135,7 +137,8 @@ impl<T: TimestampPolicy> Member<T> {
         self.judge(now, vec![Verdict::Victim(who, ticket, why)], out);
     }
 
-    /// What became of a transaction that another shard has prepared.
+    /// Tells a participant the outcome of a transaction that it has voted for, if this leader knows
+    /// it.
     pub(in crate::spanner) fn tell_voter(
         &mut self,
         now: Reading,
@@ -160,21 +163,22 @@ impl<T: TimestampPolicy> Member<T> {
             return; // It votes again.
         }
         if reads && decides <= self.participant.forgotten.0 {
-            // Decisions are kept for who has prepared. That this one has committed may be
-            // forgotten; its bound passes.
+            // Decisions are kept for participants with a prepare record only. This leader may have
+            // forgotten that the transaction committed. The participant's bound passes without an
+            // answer.
             return;
         }
         if decides == 0 && now.interval.latest >= self.leased_until(now) {
-            // An earlier release has prepared it, and named no leadership: only a lease says that
-            // this is the one that counts.
+            // A prepare record of an earlier release names no term. Only a lease proves that this
+            // leader decides.
             return;
         }
-        // No commit of it can stand here any more (invariant 4).
+        // Its commit cannot be in the log any more (invariant 4).
         sometimes!("a coordinator that knows nothing of a transaction says that it is aborted");
         self.say_decided(from, who, None, voted_in, out);
     }
 
-    /// Whether only a later leadership than this one decides on a transaction.
+    /// True if only a later leader term than this one decides the transaction.
     fn is_decided_later(&self, asked: Asked) -> bool {
         asked.decides > self.group.term().0 && !broken(rules::DECIDES_IN_ANY_TERM)
     }
@@ -201,9 +205,9 @@ impl<T: TimestampPolicy> Member<T> {
         } else if self.participant.readers.contains_key(&who) {
             self.let_reader_go(now, who, at, out);
         } else if at.is_some() {
-            // It has ended here already, if this leader would know (invariant 5). If its record is
-            // only on its way into the log, it will ask.
-            // An earlier release named no term.
+            // The outcome is in this log already, provided that this leader would know the
+            // transaction (invariant 5). If its prepare record is still being agreed on, this shard
+            // asks later. An earlier release named no term.
             let leased = voted_in > 0 || now.interval.latest < self.leased_until(now);
             let knows = leased && voted_in <= self.group.term().0 || broken(rules::ENDED_UNKNOWN);
             if knows && !self.is_ending(who) {
@@ -215,7 +219,7 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// An older transaction waits for a prepared one.
+    /// Tells the coordinator group that an older transaction waits for one that is prepared here.
     pub(in crate::spanner) fn forward_wound(
         &self,
         who: TransactionId,
@@ -229,7 +233,7 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Whose group decides on a transaction that holds locks here until then.
+    /// Returns the shard that decides a transaction which is prepared here, or about to be.
     pub(in crate::spanner) fn coordinator_of(&self, who: TransactionId) -> Option<ShardId> {
         let drawn = || {
             self.participant
@@ -256,7 +260,8 @@ impl<T: TimestampPolicy> Member<T> {
             .or_else(of_pending)
     }
 
-    /// Asks and tells again.
+    /// Repeats unanswered votes, decisions and wounds, and forgets decisions that every participant
+    /// has in its log.
     pub(in crate::spanner) fn resolve_prepared(
         &mut self,
         now: Reading,

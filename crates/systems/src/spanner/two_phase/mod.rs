@@ -1,31 +1,31 @@
 //! Two-phase commit between groups (§4.2.1): as the coordinator, and as a participant.
 //!
-//! 1. A participant's prepare record holds its locks, the shared ones too: whoever leads next takes
-//!    them up before it serves (Trap A.5-8).
-//! 2. A shard that was only read logs nothing: it votes with a bound below its ceiling, keeps its
-//!    locks until the outcome is known or the bound has passed, and issues above the bound from
-//!    then on, as whoever leads next does (Trap A.5-8).
-//! 3. The commit timestamp is above all votes and below all bounds (Trap A.5-9). Nobody is told
-//!    before it has surely passed.
-//! 4. A transaction is decided in the leadership that its prepare records name, or never. What a
-//!    leader of that term or a later one knows nothing of is aborted: its commit would stand on a
-//!    birth in that leadership, and there is none; one that may yet begin without
-//!    ([`blind`](super::blind)) is waited for. A leader of an earlier term says nothing.
+//! 1. A participant's prepare record holds its locks, the shared ones too: the next leader restores
+//!    them before it serves (Trap A.5-8).
+//! 2. A shard that was only read logs nothing. It votes with a bound below its ceiling, and keeps
+//!    its locks until the outcome is known or the bound has passed. From then on it issues
+//!    timestamps above the bound, and so does its next leader (Trap A.5-8).
+//! 3. The commit timestamp is above all votes and below all bounds (Trap A.5-9). No session or
+//!    participant is told before it has surely passed.
+//! 4. A transaction is decided in the leader term that its prepare records name, or never. A
+//!    transaction that is unknown to a leader of that term or a later one is aborted: its commit
+//!    would need a lock epoch of that term, and there is none. A one-shot commit that may still be
+//!    admitted is waited for ([`blind`](super::blind)). A leader of an earlier term says nothing.
 //! 5. Decisions stay in the log until every participant has the outcome in its own (Traps A.5-11,
-//!    A.5-12). A participant's leader says that of a transaction of which it knows nothing only if
-//!    it was not prepared in a later term than its own.
-//! 6. An older transaction that waits for one that is prepared, or has voted, has its coordinator
-//!    told; while votes are outstanding it is aborted (Trap A.5-10).
+//!    A.5-12). A participant's leader confirms this for a transaction that it does not know only if
+//!    the transaction was not prepared in a later term than its own.
+//! 6. If an older transaction waits for one that is prepared or has voted, the coordinator is told.
+//!    While votes are outstanding, the coordinator aborts (Trap A.5-10).
 //!
 //! | file | question |
 //! |---|---|
 //! | `coordinating` | how does the coordinator collect votes, decide, and tell? |
-//! | `participating` | how does a participant prepare, vote, and take in the outcome? |
-//! | `readers` | what does a participant do in which a transaction has only read? |
-//! | `leaders` | what do leaders say to one another, and ask again? |
+//! | `participating` | how does a participant prepare, vote, and log the outcome? |
+//! | `readers` | how does a participant take part that was only read? |
+//! | `leaders` | which messages do leaders exchange, and repeat? |
 //!
-//! None of this is decided by a clock: a lease that a wrong clock believes in breaks no transaction
-//! apart (I7).
+//! No clock decides any of this: a lease that a wrong clock believes in never splits a transaction
+//! (I7).
 
 mod coordinating;
 mod leaders;
@@ -39,41 +39,40 @@ use meridian_machine::{Address, NodeId, ShardId};
 use meridian_txn::locking::{Ask, Blind, Seat, TransactionId, Vote};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is prepared, or owed, is asked and told again so often.
+/// The interval at which unresolved votes and decisions are sent again, in nanoseconds.
 pub(super) const RESOLVE_NS: u64 = 1_000_000_000;
-/// A vote of a shard that was only read is good for at least so long, and for about so long if a
-/// new ceiling is needed; under a short lease for less.
+/// How long the vote of a shard that was only read is good, in nanoseconds: at least, and about, if
+/// a new ceiling is needed. Under a short lease it is less.
 const READ_AT_LEAST_NS: u64 = 300_000_000;
 const READ_FOR_NS: u64 = 1_000_000_000;
-/// What is prepared and not resolved is asked for after 1, 2 and then 4 rounds: at most 2 to the
-/// power of this.
+/// Limits the backoff of a participant that asks for an outcome: it asks after 1, 2 and then 4
+/// rounds, at most 2 to the power of this.
 const MOST_RESTS: u32 = 2;
-/// A prepare timestamp, or what was read, may be so far ahead of the coordinator's clock: otherwise
-/// its clock, or another, is wrong.
+/// How far a prepare timestamp, or what was read, may be ahead of the coordinator's clock, in
+/// nanoseconds. Farther ahead, one of the clocks is wrong.
 const FAR_NS: u64 = 1_000_000_000;
 
-/// A transaction that is prepared here.
+/// A transaction that is prepared here and not resolved.
 pub(super) struct InDoubt {
     pub(super) record: Prepared,
-    /// The outcome is proposed, and who told it.
+    /// True once the outcome is proposed; `told_by` is the leader that sent it.
     ending: bool,
     told_by: Option<Address>,
     /// The node that led the coordinator's group when this leader prepared it.
     coordinator: Option<NodeId>,
-    /// How often its coordinator was looked for, and how many rounds are let pass before the next
-    /// time.
+    /// How often the coordinator was asked, and how many rounds pass before the next time.
     asked: u32,
     rests: u32,
 }
 
 impl InDoubt {
     pub(super) fn new(record: Prepared) -> InDoubt {
-        // Not in the first moment.
+        // Not in the first round.
         InDoubt { record, ending: false, told_by: None, coordinator: None, asked: 0, rests: 1 }
     }
 
-    /// Whether its coordinator is to be asked in this round, and where: at the node that led it,
-    /// then everywhere, less and less often.
+    /// Returns whether to ask for the outcome in this round, and which node: first the node that
+    /// led the coordinator's group, then all nodes (`None`), less and less often.
     fn asks(&mut self) -> Option<Option<NodeId>> {
         if self.rests > 0 {
             self.rests -= 1;
@@ -85,8 +84,9 @@ impl InDoubt {
         Some(self.coordinator.filter(|_| first))
     }
 
-    /// When what stands here of it is replaced: at its commit, or where nothing else is. Nobody
-    /// issues the last of a nanosecond.
+    /// The timestamp at which the prepare record's row is replaced: the commit timestamp, or for an
+    /// abort one above the prepare timestamp that no other version has. The last timestamp of a
+    /// nanosecond is never issued.
     fn ends_at(&self, at: Option<Timestamp>) -> Timestamp {
         at.unwrap_or(Timestamp { logical: u32::MAX, ..self.record.at })
     }
@@ -99,8 +99,8 @@ impl InDoubt {
     }
 }
 
-/// A decision that participants have to be told of: those that are, and the terms in which they
-/// voted.
+/// A decision that some participants do not have in their logs, as far as is known: those
+/// participants, with the terms in which they voted.
 pub(super) struct Debt {
     at: Timestamp,
     owes: BTreeMap<ShardId, u64>,
@@ -113,7 +113,7 @@ impl Debt {
     }
 }
 
-/// A shard's vote: the node that led it, and in which term.
+/// A shard's vote, the node that led the shard, and its term.
 #[derive(Clone, Debug)]
 pub(super) struct Ballot {
     pub(super) shard: ShardId,
@@ -122,12 +122,12 @@ pub(super) struct Ballot {
     pub(super) vote: Vote,
 }
 
-/// Votes, all of them yes; of each shard the newest.
+/// The yes votes of a transaction's participants; of each shard the newest.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Collected(BTreeMap<ShardId, Ballot>);
 
 impl Collected {
-    /// The commit timestamp is above this.
+    /// Returns the timestamp that the commit timestamp must be above.
     pub(super) fn above(&self) -> Timestamp {
         let above = |ballot: &Ballot| match ballot.vote {
             Vote::Prepared { at, .. } => at,
@@ -137,7 +137,7 @@ impl Collected {
         self.0.values().map(above).max().unwrap_or_default()
     }
 
-    /// The commit timestamp is below this.
+    /// Returns the timestamp that the commit timestamp must be below.
     pub(super) fn below(&self) -> Timestamp {
         let below = |ballot: &Ballot| match ballot.vote {
             Vote::Prepared { below, .. } | Vote::Read { below, .. } => below,
@@ -146,8 +146,8 @@ impl Collected {
         self.0.values().map(below).min().unwrap_or(Timestamp::MAX)
     }
 
-    /// Whether some vote is so far ahead that a clock is wrong: the commit would wait for that, and
-    /// everything behind it.
+    /// True if some vote is so far ahead that a clock must be wrong. The commit would wait for it,
+    /// and so would every later one.
     pub(super) fn is_far(&self, now: Reading, ahead_ns: u64) -> bool {
         self.above().nanos > now.interval.latest.max(ahead_ns) + FAR_NS
     }
@@ -167,18 +167,18 @@ pub(super) struct Collecting {
     votes: Collected,
 }
 
-/// The leadership that decides on a transaction.
+/// The leader term that decides a transaction, and the member to which votes are sent.
 #[derive(Clone, Copy)]
 pub(super) struct Decider {
     pub(super) seat: Seat,
-    /// Its term: in another one the transaction is never committed.
+    /// The term of the coordinator's leader: in another term the transaction is never committed.
     term: u64,
-    /// How it was asked, if the attempt has locked nothing there.
+    /// The one-shot request to the coordinator, if the attempt has locked nothing there.
     blind: Option<Blind>,
 }
 
 impl Decider {
-    /// The one that a request to prepare names.
+    /// Returns the decider that a request to prepare names. `None` for other requests.
     pub(super) fn of(ask: &Ask) -> Option<Decider> {
         let Ask::Prepare { coordinator, blind, decides, .. } = ask else { return None };
         Some(Decider { seat: *coordinator, term: *decides, blind: *blind })
@@ -190,10 +190,10 @@ impl Decider {
 pub(super) struct Asked {
     pub(super) transaction: TransactionId,
     pub(super) blind: Option<Blind>,
-    /// The term in which it is decided, and the one in which the participant voted.
+    /// The term in which the transaction is decided, and the term in which the participant voted.
     pub(super) decides: u64,
     pub(super) voted_in: u64,
-    /// It was only read there.
+    /// The transaction only read in that shard.
     pub(super) reads: bool,
 }
 
@@ -202,11 +202,10 @@ pub(super) struct Reader {
     decider: Decider,
     /// Its commit timestamp is below this.
     below: Timestamp,
-    /// However often the promise is renewed, not beyond this: a schema may be another from there
-    /// on.
+    /// Renewals of the promise never go beyond this: a schema may change from there on.
     limit: Timestamp,
     /// When the coordinator is to be asked whether the promise is needed for longer, in nanoseconds
-    /// since the epoch; it is asked once for each promise.
+    /// since the epoch. It is asked once for each promise.
     ask_at: u64,
     asked: bool,
 }

@@ -1,4 +1,4 @@
-//! A participant of a transaction: prepares, votes, and takes in the outcome.
+//! The participant's side of two-phase commit: prepares, votes, and logs the outcome.
 
 use super::{Decider, InDoubt};
 use crate::spanner::participant::{Late, Pending};
@@ -14,7 +14,8 @@ use meridian_txn::locking::{Ask, Between, Blind, Reply, TransactionId, Vote};
 use meridian_txn::{Conflict, Lock};
 
 impl<T: TimestampPolicy> Member<T> {
-    /// Somebody wants an attempt to be prepared. True if that is answered already.
+    /// Answers a repeated request to prepare, and votes again unless the transaction has ended.
+    /// False if the attempt has not voted here.
     pub(in crate::spanner) fn has_voted(
         &mut self,
         from: Address,
@@ -67,7 +68,7 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Says to whoever asked, and to the coordinator if it is another, that it cannot be.
+    /// Answers that the request is aborted. For a prepare, also votes no to the coordinator.
     pub(in crate::spanner) fn refuse(
         &self,
         pending: &Pending,
@@ -81,7 +82,8 @@ impl<T: TimestampPolicy> Member<T> {
         out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
     }
 
-    /// Whose turn has come cannot be: says so to everybody.
+    /// Aborts a request whose turn to draw a timestamp has come. Tells the session, and the
+    /// coordinator or the participants.
     pub(in crate::spanner) fn refuse_drawn(
         &mut self,
         now: Reading,
@@ -100,7 +102,8 @@ impl<T: TimestampPolicy> Member<T> {
         self.forget(now, who, out);
     }
 
-    /// An attempt has its locks, and is to be prepared.
+    /// Queues an attempt that has its locks to be prepared, or to vote as a reader if it wrote
+    /// nothing.
     pub(in crate::spanner) fn prepare(&mut self, pending: Pending, out: &mut Outbox<Member<T>>) {
         let Ask::Prepare { writes, coordinator, schema, .. } = &pending.request.ask else {
             unreachable!("only that is prepared")
@@ -117,14 +120,14 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// What is to be in the log of an attempt that has its locks.
+    /// Returns the prepare record to propose for an attempt that has its locks.
     pub(in crate::spanner) fn record_of(&self, pending: &Pending, at: Timestamp) -> Option<Agreed> {
         let Ask::Prepare { writes, coordinator, schema, blind, decides } = &pending.request.ask
         else {
             return None;
         };
         let who = pending.request.transaction;
-        // What is written is locked exclusively, and stands in the record anyhow.
+        // Written keys are locked exclusively, and the record holds the writes anyway.
         let written = |range: &KeyRange| {
             range
                 .as_point()
@@ -149,7 +152,7 @@ impl<T: TimestampPolicy> Member<T> {
         Some(Agreed::Prepare { transaction: who, prepared })
     }
 
-    /// A prepare record is in the log: its row. The leader votes.
+    /// Takes in a prepare record that is agreed, and returns its row. The leader votes.
     pub(in crate::spanner) fn on_prepare_agreed(
         &mut self,
         who: TransactionId,
@@ -167,8 +170,8 @@ impl<T: TimestampPolicy> Member<T> {
         {
             step!("participant: votes");
             doubt.coordinator = Some(seat.node);
-            // Its vote leaves after the slot says that something is prepared here: who reads by
-            // himself must not miss what comes of it.
+            // The vote leaves after `Readable` says that a transaction is prepared here: a session
+            // that reads without asking the leader must not miss its commit.
             let vote = self.ballot(who, (term, blind), doubt.vote());
             self.participant.votes.push((self.seat(seat.node, seat.shard), Message::Between(vote)));
             out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
@@ -179,14 +182,14 @@ impl<T: TimestampPolicy> Member<T> {
         row
     }
 
-    /// An outcome is in the log: when it is installed, and what.
+    /// Takes in an outcome that is agreed. Returns the timestamp and the writes to install.
     pub(in crate::spanner) fn on_outcome_agreed(
         &mut self,
         who: TransactionId,
         at: Option<Timestamp>,
         out: &mut Outbox<Member<T>>,
     ) -> Option<(Timestamp, Vec<Write>)> {
-        // Proposed by two leaders, it counts once.
+        // An outcome that two leaders proposed counts once.
         let doubt = self.participant.prepared.remove(&who)?;
         let ends_at = doubt.ends_at(at);
         let InDoubt { record, told_by, .. } = doubt;
@@ -218,14 +221,15 @@ impl<T: TimestampPolicy> Member<T> {
         Some((ends_at, writes))
     }
 
-    /// Nobody asks a follower for keys: of what is late only the newest counts.
+    /// Forgets the keys of out-of-order commits, and keeps only the newest timestamp: followers
+    /// serve no reads that need the keys.
     pub(in crate::spanner) fn forget_keys(&mut self) {
         let newest = self.participant.late.iter().map(|late| late.at).max();
         self.participant.late =
             newest.map(|at| Late { at, keys: Vec::new(), schema: true }).into_iter().collect();
     }
 
-    /// A leadership begins: what is prepared holds its locks again (invariant 1).
+    /// Restores the locks of prepared transactions when a leader term begins (invariant 1).
     pub(in crate::spanner) fn take_up_prepared(&mut self, now: Reading) {
         for (who, doubt) in &mut self.participant.prepared {
             (doubt.ending, doubt.told_by, doubt.coordinator) = (false, None, None);

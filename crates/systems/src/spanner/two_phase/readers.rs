@@ -1,4 +1,5 @@
-//! A participant in which a transaction has only read: logs nothing, and promises for a while.
+//! Participants in which a transaction has only read: they log nothing, and vote with a bound that
+//! passes.
 
 use super::{Decider, READ_AT_LEAST_NS, READ_FOR_NS, Reader};
 use crate::spanner::participant::Pending;
@@ -10,8 +11,8 @@ use meridian_machine::{Outbox, sometimes, step};
 use meridian_txn::locking::{Reply, TransactionId, Vote};
 
 impl<T: TimestampPolicy> Member<T> {
-    /// Sends the votes of attempts that have only read here, first ones and renewed ones, once the
-    /// log holds a high enough ceiling.
+    /// Sends the votes of attempts that have only read here, first and renewed ones, once the log
+    /// holds a high enough ceiling.
     pub(in crate::spanner) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let (latest, end) = (now.interval.latest, self.leased_until(now));
         if self.participant.would_vote.is_empty() && self.participant.renewing.is_empty()
@@ -69,8 +70,8 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// Locks of attempts that have only read here are not needed any more once their bound has
-    /// passed. Before it does, the coordinator is asked whether they are.
+    /// Releases locks of attempts that have only read here once their bound has passed. Before it
+    /// does, asks the coordinator whether they are still needed.
     pub(in crate::spanner) fn release_readers(
         &mut self,
         now: Reading,
@@ -113,14 +114,14 @@ impl<T: TimestampPolicy> Member<T> {
         }
     }
 
-    /// The coordinator waits for others, and needs a promise for longer.
+    /// Renews a reader's promise: the coordinator still waits for other votes.
     pub(super) fn on_undecided(&mut self, who: TransactionId) {
         if self.participant.readers.contains_key(&who) {
             self.participant.renewing.insert(who);
         }
     }
 
-    /// From now on nothing is issued at or below `above`.
+    /// Releases a reader's locks. Afterwards this leader issues nothing at or below `above`.
     pub(super) fn let_reader_go(
         &mut self,
         now: Reading,
