@@ -93,6 +93,53 @@ fn the_walk_answers_each_question_with_a_file_an_item_and_a_term() {
     }
 }
 
+/// The pages of the project, without dated notes.
+fn pages() -> Vec<PathBuf> {
+    let pages = |folder: PathBuf| {
+        let entries = std::fs::read_dir(folder).expect("a folder of the project");
+        let paths = entries.map(|entry| entry.expect("an entry").path());
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+    };
+    pages(root()).chain(pages(root().join("docs"))).collect()
+}
+
+#[test]
+fn pages_name_paths_that_exist() {
+    let mut missing = Vec::new();
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).expect("a page");
+        for (at, line) in text.lines().enumerate() {
+            let spans = line.split('`').skip(1).step_by(2);
+            for path in spans.filter(|span| span.starts_with("crates/") && !span.contains(' ')) {
+                // Of a pattern the folder is enough.
+                let fixed = path.split('*').next().expect("a path");
+                let folder = if fixed == path { path } else { fixed.rsplit_once('/').unwrap().0 };
+                if !root().join(folder).exists() {
+                    missing.push(format!("{}:{}: {path}", page.display(), at + 1));
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "not there:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn the_glossary_has_one_line_for_each_term_in_alphabetical_order() {
+    let page = std::fs::read_to_string(root().join("docs/glossary.md")).expect("the page");
+    let table = page.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+    let mut terms: Vec<String> = Vec::new();
+    for line in table.take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        assert!(cells.len() == 3 && cells.iter().all(|cell| !cell.is_empty()), "{line}");
+        let term = cells[0].replace(['`', '*'], "").replace('-', " ").to_lowercase();
+        if let Some(last) = terms.last() {
+            assert!(*last < term, "{term:?} stands after {last:?}");
+        }
+        terms.push(term);
+    }
+    assert!(terms.len() > 100, "only {} terms", terms.len());
+}
+
 #[test]
 fn each_path_has_at_most_fifteen_numbered_steps() {
     let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the page");
