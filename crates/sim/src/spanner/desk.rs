@@ -1,5 +1,5 @@
-//! A node as the coordinators on it see it: what they ask for is left on a desk, and the world
-//! takes it from there.
+//! The simulated request router of a Spanner node: coordinators leave their requests here, and the
+//! world carries them out.
 
 use crate::carried::{self, Wish};
 use crate::clock::NodeClock;
@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Who waits: an attempt's number and its question's, or a pause.
+/// Identifies a waiting coordinator: the numbers of its transaction and its request, or a pause.
 pub type Key = RequestKey;
 
 const CHUNK_BYTES: usize = 1 << 16;
@@ -41,13 +41,13 @@ struct State {
     wishes: Vec<Wish<Key, Message>>,
     holding: BTreeMap<(u64, Seat), (TransactionId, Age)>,
     read_alone: BTreeMap<ShardId, u64>,
-    /// What a session found when it read here by itself.
+    /// The damage that a session found while it read local data itself.
     damage: Option<StoreError>,
-    /// Snapshots that sessions have read here by themselves.
+    /// The snapshots that sessions have read from local data themselves.
     reads: Vec<(ShardId, KeyRange, Timestamp)>,
 }
 
-/// One life of one node.
+/// The request router of one incarnation of a node.
 pub struct Desk {
     clock: Arc<NodeClock>,
     me: NodeId,
@@ -67,7 +67,7 @@ impl Desk {
         Desk { clock, me, incarnation, nodes, state: Mutex::new(state) }
     }
 
-    /// A shard has a member here, and these keys.
+    /// Records that a shard with these bounds has a member on this node.
     pub fn learn(&self, bounds: &KeyRange, shard: ShardId, space: Arc<Space>) {
         let mut state = self.state.lock();
         if !bounds.is_empty() {
@@ -79,22 +79,22 @@ impl Desk {
         state.spaces.insert(shard, space);
     }
 
-    /// A shard has no member here any more.
+    /// Records that a shard has no member on this node any more.
     pub fn forget(&self, shard: ShardId) {
         let mut state = self.state.lock();
         state.spaces.remove(&shard);
         state.readable.remove(&shard);
     }
 
-    /// Who leads a shard, as far as is known here, if that is another node.
+    /// Returns the leader of a shard, as far as known, if it is another node.
     pub fn elsewhere(&self, shard: ShardId) -> Option<NodeId> {
         self.state.lock().leaders.get(&shard).copied().filter(|leader| *leader != self.me)
     }
 
-    /// From a key on the keys are a shard's.
+    /// Records that the keys from `from` on belong to `shard`.
     pub fn learn_route(&self, key: &[u8], from: Name, shard: ShardId) {
         let mut state = self.state.lock();
-        // Whoever leads the one mostly leads the other.
+        // A child shard mostly has the leader of its parent.
         let parent = state.routes.of(&from).0;
         let leader = state.leaders.get(&parent).copied();
         if state.routes.learn_whereabouts(key, from, shard)
@@ -104,7 +104,7 @@ impl Desk {
         }
     }
 
-    /// Says to leaders that idle sessions live on.
+    /// Sends a keep-alive to every leader that holds locks of an idle transaction.
     pub fn keep_alive(&self) {
         let mut state = self.state.lock();
         let holding: Vec<_> = state.holding.iter().map(|(key, value)| (*key, *value)).collect();
@@ -114,7 +114,7 @@ impl Desk {
         }
     }
 
-    /// How many transactions have read here by themselves since this was last asked.
+    /// Takes the number of local single-shard reads per shard since the last call.
     pub fn read_alone(&self) -> BTreeMap<ShardId, u64> {
         std::mem::take(&mut self.state.lock().read_alone)
     }
@@ -128,7 +128,7 @@ impl Desk {
         space.filter(|space| !space.is_behind()).ok_or(StoreError::Elsewhere)
     }
 
-    /// The slot of a shard.
+    /// Returns the read lease of a shard.
     pub fn readable(&self, shard: ShardId) -> Readable {
         self.state.lock().readable.get(&shard).copied().unwrap_or_default()
     }
@@ -148,14 +148,14 @@ impl Desk {
         self.state.lock().leaders.insert(shard, leader);
     }
 
-    /// A member begins to lead.
+    /// Records the term in which a member leads.
     pub fn set_leadership(&self, seat: Seat, term: u64) {
         let mut state = self.state.lock();
         state.leaders.insert(seat.shard, seat.node);
         state.leaderships.learn(seat, term);
     }
 
-    /// An answer for one of its coordinators.
+    /// Delivers a reply to one of this node's coordinators.
     fn hear_reply(&self, number: u64, reply: Reply) {
         let mut state = self.state.lock();
         let holds = state.holding.keys().any(|(of, _)| *of == number);
@@ -164,7 +164,7 @@ impl Desk {
         wake(woken);
     }
 
-    /// What one of its coordinators says to a shard's member.
+    /// Returns a send of a coordinator's request to a shard's member.
     fn says(&self, seat: Seat, request: Request) -> Wish<Key, Message> {
         let role = Role::Coordinator(request.transaction.number);
         let from = Address { incarnation: self.incarnation, role, ..address(self.me, seat.shard) };
@@ -251,7 +251,7 @@ impl carried::Desk for Desk {
     }
 }
 
-/// Wakes coordinators. A session that is gone does not mind.
+/// Wakes coordinators; ignores those whose session has closed.
 fn wake(woken: impl IntoIterator<Item = Woken<oneshot::Sender<Heard>>>) {
     for (sender, heard) in woken {
         if let Some(heard) = heard {
@@ -260,7 +260,7 @@ fn wake(woken: impl IntoIterator<Item = Woken<oneshot::Sender<Heard>>>) {
     }
 }
 
-/// A desk, shared by the world and the coordinators.
+/// A handle of a request router, shared by the world and the coordinators.
 #[derive(Clone)]
 pub struct Handle(pub Arc<Desk>);
 
@@ -315,7 +315,7 @@ impl Site for Handle {
     }
 
     fn is_crowded(&self) -> bool {
-        false // No run of the simulator writes so much.
+        false // No run of the simulator writes that much.
     }
 
     fn reads_alone(&self, shard: ShardId) {
