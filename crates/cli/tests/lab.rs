@@ -56,7 +56,7 @@ fn a_campaign_sums_up_and_an_account_is_readable() {
     }
     let one = run(&["sim", "--faults", "none", "--txns", "40", "--trace"]);
     for part in [
-        "n1 comes to life",
+        "n1 boots with",
         "faults        none",
         "verdict       strictly serializable",
         "trace hash    ",

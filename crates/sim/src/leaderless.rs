@@ -1,5 +1,5 @@
-//! A node as its sessions see it, where sessions speak to replicas of which none leads: what they
-//! ask is left on a desk, and answers find the question that waits for them.
+//! The simulated request router of a node of a leaderless protocol: it sends the requests of
+//! sessions to replicas, and hands each response to the request that waits for it.
 
 use crate::carried::{self, Wish};
 use crate::clock::NodeClock;
@@ -17,21 +17,22 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What waits: a question's number and the node that was asked; or a pause, which is no node's.
+/// Identifies a waiting request, by its number and the replica's node; or a pause, which has no
+/// node.
 pub type Key = (u64, NodeId);
 
 const NO_NODE: NodeId = NodeId(0);
 
 /// A protocol without leaders.
 pub trait Leaderless: 'static {
-    /// What is said.
+    /// The protocol's messages.
     type Message: Clone + Send;
-    /// What sessions of a node share besides.
+    /// The state that the sessions of a node share.
     type Own: Send + Sync;
 
-    /// The question that a message answers, if it is for a session.
+    /// Returns the operation that a message responds to, if the message is for a session.
     fn answers(message: &Self::Message) -> Option<OpId>;
-    /// The damage that sessions have found on their node's disks, where they read there.
+    /// Returns the damage that sessions have found on their node's disks.
     fn damage(_: &Self::Own) -> Option<StoreError> {
         None
     }
@@ -45,15 +46,15 @@ struct State<M> {
     numbers: u64,
     rng: ChaCha8Rng,
     reached: BTreeSet<NodeId>,
-    /// A node can be reached that could not be.
+    /// True if a node became reachable since `has_met` was last called.
     met: bool,
-    /// Each until the boot clock shows this.
+    /// The waiting requests, each with the boot time at which it expires.
     waiting: BTreeMap<Key, (u64, oneshot::Sender<M>)>,
     wishes: Vec<Wish<Key, M>>,
     distances: Distances,
 }
 
-/// One life of one node.
+/// The request router of one incarnation of a node.
 pub struct Desk<L: Leaderless> {
     clock: Arc<NodeClock>,
     me: NodeId,
@@ -63,7 +64,7 @@ pub struct Desk<L: Leaderless> {
 }
 
 impl<L: Leaderless> Desk<L> {
-    /// The desk of a node for one life, and the nodes that have replicas.
+    /// Creates the router of an incarnation.
     pub fn new(
         clock: Arc<NodeClock>,
         (me, incarnation): (NodeId, Incarnation),
@@ -86,18 +87,18 @@ impl<L: Leaderless> Desk<L> {
         Desk { clock, me, incarnation, own, state: Mutex::new(state) }
     }
 
-    /// The time on this node.
+    /// Returns the node's clock reading.
     pub fn reading(&self) -> Reading {
         self.clock.reading()
     }
 
-    /// Whether the node's disk has no room.
+    /// True if the node's disk has no room.
     pub fn is_disk_full(&self) -> bool {
         self.state.lock().disk_full
     }
 
-    /// The replicas in the order in which a read asks them; `fresh`: it does not matter which were
-    /// slow before.
+    /// Returns the replicas in the order in which a read asks them. With `fresh`, earlier slowness
+    /// of a replica is ignored.
     pub fn nearest(&self, fresh: bool) -> Vec<NodeId> {
         let mut state = self.state.lock();
         let mut drawn = Vec::from_iter(state.members.replicas.iter().copied());
@@ -106,23 +107,23 @@ impl<L: Leaderless> Desk<L> {
         state.distances.order(self.me, drawn, fresh)
     }
 
-    /// Other replicas take over.
+    /// Sets the replicas after a reconfiguration.
     pub fn reconfigure(&self, members: Members) {
         self.state.lock().members = members;
     }
 
-    /// Whether a node can be reached again, or for the first time, since this was last asked.
+    /// True if a node has become reachable since the last call.
     pub fn has_met(&self) -> bool {
         std::mem::take(&mut self.state.lock().met)
     }
 
-    /// The longest round trip to a replica that was measured here, in nanoseconds.
+    /// Returns the longest measured round trip to a replica, in nanoseconds.
     pub fn round_trip_ns(&self) -> u64 {
         let state = self.state.lock();
         state.distances.round_trip_ns(&Vec::from_iter(state.members.replicas.iter().copied()))
     }
 
-    /// A number of 0 to 1, evenly drawn.
+    /// Draws a number from 0 to 1, uniformly.
     pub fn draw(&self) -> f64 {
         self.state.lock().rng.random_range(0.0..1.0)
     }
@@ -138,7 +139,7 @@ impl<L: Leaderless> Desk<L> {
     }
 
     fn say(&self, (shard, node): (ShardId, NodeId), message: L::Message) {
-        // Sessions are told apart by what they have asked.
+        // All sessions share this number: the operation's id identifies the session.
         let role = Role::Coordinator(0);
         let from = Address { incarnation: self.incarnation, role, ..address(self.me, shard) };
         let mut state = self.state.lock();
@@ -164,14 +165,14 @@ impl<L: Leaderless> carried::Desk for Desk<L> {
         let Some(id) = L::answers(&message) else { return Some(message) };
         let waiting = self.state.lock().waiting.remove(&(id.number, from));
         if let Some((_, waiting)) = waiting {
-            let _ = waiting.send(message); // A session that is gone does not mind.
+            let _ = waiting.send(message); // Fails if the session has closed.
         }
         None
     }
 
     fn alarm(&self, key: Key) {
         let (now, mut state) = (self.clock.reading().boot_ns, self.state.lock());
-        // The same question may have been asked again since, for longer.
+        // The request may have been repeated since, with a later expiry.
         if state.waiting.get(&key).is_some_and(|(until, _)| *until <= now) {
             state.waiting.remove(&key);
         }
@@ -197,7 +198,7 @@ impl<L: Leaderless> carried::Desk for Desk<L> {
     }
 
     fn reads(&self) -> Vec<(ShardId, KeyRange, Timestamp)> {
-        Vec::new() // Of no timestamp.
+        Vec::new() // Reads have no timestamp here.
     }
 
     fn close(&self) {
@@ -241,7 +242,8 @@ impl<L: Leaderless> Wire for Desk<L> {
         self.state.lock().members.clone()
     }
 
-    /// What no node would answer is said, too: it may get there.
+    /// Sends the request even if the node is not reachable now, since the message may still arrive;
+    /// but waits for a response only if the node is reachable.
     async fn ask(
         &self,
         to: (ShardId, NodeId),

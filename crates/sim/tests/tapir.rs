@@ -174,7 +174,7 @@ fn over_continents_contested_keys_are_taken_in_turns() {
     let without =
         run(Options { defect: Some(Defect::Rule(tapir_rules::TURNS_NOT_TAKEN)), ..world });
     assert!(
-        without.verdict.as_ref().is_err_and(|why| why.contains("did not get on")),
+        without.verdict.as_ref().is_err_and(|why| why.contains("did not make progress")),
         "{:?}",
         without.verdict
     );

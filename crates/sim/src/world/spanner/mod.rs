@@ -196,7 +196,9 @@ impl Carried for Spanner {
                 | Message::Leads(_),
             )
             | (Role::Replica, Message::Answer(_)) => None,
-            (_, Message::Between(between)) => Some(format!("{me} hears from {from}: {between:?}")),
+            (_, Message::Between(between)) => {
+                Some(format!("{me} receives from {from}: {between:?}"))
+            }
             (_, Message::Ask(Request { transaction, id, footing, ask, .. })) => {
                 let what = match ask {
                     Ask::Read { range, lock, .. } => format!("reads {range:?} {lock:?}"),
@@ -208,13 +210,15 @@ impl Carried for Spanner {
                         format!("prepares {} writes for {coordinator:?}", writes.len())
                     }
                     Ask::Split { at, shard } => format!("splits {at:?} off as {}", shard.0),
-                    Ask::LastTs { range } => format!("asks for the newest commit in {range:?}"),
+                    Ask::LastTs { range } => {
+                        format!("reads the newest commit timestamp of {range:?}")
+                    }
                     Ask::Members(members) => format!("wants {members:?}"),
-                    Ask::Abort | Ask::KeepAlive => "gives up".to_owned(),
-                    Ask::Withdraw => "wants nothing any more".to_owned(),
+                    Ask::Abort | Ask::KeepAlive => "aborts".to_owned(),
+                    Ask::Withdraw => "withdraws".to_owned(),
                 };
                 Some(format!(
-                    "{me} is asked by {from}: {}.{id} {what}, on {footing:?}",
+                    "{me} receives from {from}: {}.{id} {what}, on {footing:?}",
                     transaction.number
                 ))
             }
@@ -223,7 +227,7 @@ impl Carried for Spanner {
                     Reply::Rows { footing, at, .. } => format!("rows as of {at}, on {footing:?}"),
                     other => format!("{other:?}"),
                 };
-                Some(format!("{me} hears from {from}: {number}.{} {what}", reply.id()))
+                Some(format!("{me} receives from {from}: {number}.{} {what}", reply.id()))
             }
         }
     }

@@ -270,17 +270,17 @@ impl Carried for Tapir {
         Some(match message {
             Message::Operation(Said::Change { view, last, part, .. }) => {
                 format!(
-                    "{me} hears from {from}: Change {view:?} since {last:?}, {} operations",
+                    "{me} receives from {from}: Change {view:?} since {last:?}, {} operations",
                     part.changes.len()
                 )
             }
             Message::Operation(Said::StartView { view, part }) => {
                 format!(
-                    "{me} hears from {from}: StartView {view:?}, {} operations",
+                    "{me} receives from {from}: StartView {view:?}, {} operations",
                     part.changes.len()
                 )
             }
-            message => format!("{me} hears from {from}: {message:?}"),
+            message => format!("{me} receives from {from}: {message:?}"),
         })
     }
 
