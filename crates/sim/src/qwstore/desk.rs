@@ -1,4 +1,4 @@
-//! What sessions without transactions want of their node: to read at its own replica, and to find
+//! The request router of QWStore nodes: sessions read from their node's own replica, or find
 //! another.
 
 use super::QwStore;
@@ -14,7 +14,7 @@ use meridian_txn::{Failure, Rows};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
-/// What a read finds at once.
+/// The largest result of one read, in bytes.
 const CHUNK_BYTES: usize = 1 << 16;
 
 /// The node's own replica, as its sessions read it.
@@ -25,9 +25,9 @@ pub struct Own {
 }
 
 impl Own {
-    /// The replica has begun.
+    /// Sets the store of the replica that has begun.
     pub fn set_space(&self, space: Arc<Space>) {
-        let _ = self.space.set(space); // Once in a life.
+        let _ = self.space.set(space); // Once per incarnation.
     }
 }
 
@@ -46,7 +46,7 @@ impl Leaderless for QwStore {
 
 pub type Desk = leaderless::Desk<QwStore>;
 
-/// What is newest in a range of a replica.
+/// Reads the newest versions in a range of a replica.
 pub fn find(
     space: &Space,
     range: &KeyRange,

@@ -1,4 +1,4 @@
-//! The world of QW-Store, without transactions: writes go to all replicas, and reads to one. The
+//! The world of QWStore, without transactions: writes go to all replicas, and reads to one. The
 //! only promise is that a read never misses an acknowledged write.
 
 use super::{Event, HISTORY, MS, S, World};
@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 /// The time from the start within which all sessions that close do so.
 const WITHIN: u64 = 15 * S;
 
-/// Events that only worlds of QW-Store have.
+/// Events that only worlds of QWStore have.
 pub enum Happening {
     /// A client session closes, in the middle of its transaction.
     Leave,
