@@ -1,4 +1,4 @@
-//! Spanner, Table 3, on processes: as many nodes as replicas, and sessions at all of them.
+//! Spanner, Table 3, on processes: as many nodes as replicas, with sessions on all of them.
 
 use super::cluster::{Cluster, ROWS};
 use super::sessions::{Failures, Load, Sessions, Work};
@@ -11,7 +11,7 @@ use std::time::Duration;
 const HALF_WIDTH: &str = "2500us";
 /// «Standalone read and write operations of 4KB».
 const BYTES: usize = 4096;
-/// So few, each so often, that none waits for another.
+/// The number of sessions and their interval, so that none waits for another.
 const QUIET: (usize, Duration) = (4, Duration::from_millis(20));
 
 pub async fn measure(bench: Bench) -> Result<Figure, String> {
@@ -63,8 +63,8 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
 }
 
 async fn start(replicas: usize, waits: bool, groups: usize) -> Result<Cluster, String> {
-    // A node that is alone needs no clock but its own, and never waits: who is to wait has somebody
-    // to agree with.
+    // A single node has no commit wait, since it needs no clock but its own; with commit wait,
+    // there are two nodes at least.
     let nodes = if waits { replicas.max(2) } else { replicas };
     let flags = |_: usize, _: &[String]| match waits {
         true => ["--clock-bound", HALF_WIDTH].map(str::to_owned).to_vec(),
