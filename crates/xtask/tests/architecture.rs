@@ -1,8 +1,8 @@
-//! The functions that ARCHITECTURE.md names are where it says.
+//! Tests that the functions that ARCHITECTURE.md names are in the files that it names.
 
 use std::path::Path;
 
-/// The text of a cell between backticks, if it is nothing else.
+/// Returns the text of a cell that is entirely in backticks.
 fn quoted(cell: &str) -> Option<&str> {
     cell.trim().strip_prefix('`')?.strip_suffix('`')
 }
