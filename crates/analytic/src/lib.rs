@@ -1,27 +1,28 @@
-//! Joins, subqueries, windows, set operations: everything the own executor leaves, on DataFusion.
+//! The analytical engine: joins, subqueries, windows, set operations and all other queries that the
+//! SQL layer's own executor does not run, on DataFusion.
 //!
 //! ```text
 //!   query ── dialect ── DataFusion's planner ── logical plan ── optimizer ── operators
 //!             (AST)      (context, operator)      (per prepare)      (per execution)│
 //!         (row, window)                        (repair, subquery)        (rules)    │
-//!   session ◀── rows, wishes for chunks ── bridge ◀─────────────────────── scans ──┘
+//!   session ◀── rows, requests for chunks ── bridge ◀────────────────────── scans ──┘
 //! ```
 //!
 //! The problem: DataFusion computes on Arrow arrays with semantics of its own, on threads of its
-//! own, over sources it may read at any moment; a session has one transaction that nobody else may
-//! hold, and users who know PostgreSQL.
+//! own, over sources that it may read at any moment. A session has one transaction that no other
+//! thread may hold, and its users expect PostgreSQL's semantics.
 //!
-//! The idea: a query runs as one task on this crate's threads. Its scans ask the session for
-//! chunks, and the session reads them while it waits for rows, so the transaction never leaves it.
-//! What PostgreSQL computes otherwise is planned as functions over our own values (`function`,
-//! `operator`, `aggregate`), which are the own executor's where that has them.
+//! The idea: a query runs as one task on this crate's threads. Its scans request chunks from the
+//! session, which reads them while it waits for rows, so the transaction never leaves the session.
+//! Expressions that PostgreSQL computes differently are planned as functions over SQL values
+//! (`function`, `operator`, `aggregate`); those that the SQL layer's executor has are used.
 //!
 //! Invariants:
 //! 1. Results are never collected: at most a few batches are between the scans and the client.
-//! 2. What operators hold together (hash tables, sorts) is bounded by one pool; beyond it a query
+//! 2. The memory of all operators (hash tables, sorts) is bounded by one pool; beyond it a query
 //!    fails with 53200.
-//! 3. A query that is dropped, fails or panics takes nothing with it: its task ends, the session
-//!    and its transaction stay.
+//! 3. A query that is dropped, fails or panics affects nothing else: its task ends, and the session
+//!    and its transaction remain.
 //!
 //! Not done: spilling to disk; lists, structs and intervals as results (they come as text); FOR
 //! UPDATE over joins; trailing zeros of a numeric without declared scale.
