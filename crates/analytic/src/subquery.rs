@@ -390,7 +390,7 @@ fn comparable_with(sought: &Expr, found: &DataType, schema: &DFSchema) -> Result
     Ok(sought.clone())
 }
 
-/// The type in which two values are compared.
+/// Returns the type in which two values are compared.
 fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     match (left, right) {
         (left, right) if left == right => Some(left.clone()),
@@ -405,11 +405,11 @@ fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     }
 }
 
-/// Values of another type that compares with theirs.
+/// Converts values to a type in which they are compared.
 fn converted(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
     if *ty == DataType::Float64 {
         let floats = datums(array).map_err(outward)?;
-        // Adding zero makes the zeros one.
+        // Adding zero turns -0 into 0.
         let floats = floats.iter().map(|datum| datum.as_f64().map(|x| x + 0.0));
         return Ok(Arc::new(Float64Array::from_iter(floats)));
     }
@@ -417,7 +417,7 @@ fn converted(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
     Ok(cast_with_options(array, ty, &options)?)
 }
 
-/// Gives the functions of a plan the session they run in.
+/// Binds the functions of a plan to the session state in which they run.
 pub(crate) fn bind(
     plan: LogicalPlan,
     all: &Arc<[Arc<Apply>]>,
@@ -440,7 +440,7 @@ pub(crate) fn bind(
     })
 }
 
-/// The functions with values for the parameters in their subqueries.
+/// Returns the functions with values for the parameters in their subqueries.
 pub(crate) fn with_param_values(
     all: &[Arc<Apply>],
     values: &ParamValues,
@@ -471,7 +471,7 @@ impl Apply {
         }
     }
 
-    /// Its rows for one row of what it refers to, at most `limit` of them.
+    /// Returns its rows for one row of outer values, at most `limit` of them.
     async fn rows(
         &self,
         row: &[ScalarValue],
@@ -492,7 +492,7 @@ impl Apply {
                     None => Ok(Transformed::no(Expr::OuterReferenceColumn(field, column))),
                 }
             }
-            // What was replaced inside a subquery of this one is no reference any more.
+            // Columns that were replaced inside a nested subquery are no references any more.
             Expr::ScalarSubquery(subquery) => {
                 Ok(Transformed::yes(Expr::ScalarSubquery(settled(subquery))))
             }
@@ -515,7 +515,7 @@ impl Apply {
         execute_stream(in_order(plan)?, session.task_ctx())
     }
 
-    /// Its value for one row of what it refers to.
+    /// Returns its value for one row of outer values.
     async fn value(&self, row: &[ScalarValue]) -> Result<ScalarValue> {
         let is_existence = self.wanted == Wanted::Existence;
         // Two rows are enough to detect too many.

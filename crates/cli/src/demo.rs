@@ -26,10 +26,10 @@ pub struct Options {
     /// end.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Where SQL clients connect; the second and third node take the next two ports.
+    /// The address for SQL clients; the second and third node take the next two ports.
     #[arg(long, default_value = "127.0.0.1:5544")]
     sql: SocketAddr,
-    /// Where /health and /metrics are; the second and third node take the next two ports.
+    /// The address of /health and /metrics; the second and third node take the next two ports.
     #[arg(long, default_value = "127.0.0.1:8844")]
     http: SocketAddr,
     #[command(flatten)]

@@ -156,7 +156,7 @@ pub struct Check {
     /// The consistency model.
     #[arg(long, value_enum, default_value = "strict-serializable")]
     model: Claim,
-    /// How many times the search for an order tries a transaction in vain before it gives up.
+    /// The number of failed tries of a transaction after which the search for an order gives up.
     #[arg(long, default_value_t = Limit::default().0)]
     limit: usize,
 }
@@ -280,7 +280,7 @@ impl Simulation {
     /// Searches for a smaller run that fails, and returns the command for it.
     fn shrunk(&self, seed: u64) -> Option<String> {
         const RUNS: usize = 60;
-        eprintln!("Looking for a smaller world that is wrong, too …");
+        eprintln!("Searching for a smaller run that fails, too …");
         let whole = self.options(seed);
         let smaller = quietly(|| shrink(whole, RUNS));
         let less = (smaller.strikes, smaller.transactions) != (whole.strikes, whole.transactions);
@@ -322,15 +322,11 @@ impl Simulation {
         let (is_led, is_transactional) = (protocol.has_leaders, protocol.has_transactions());
         let counts = matches!(self.workload, Work::One(workload) if !Workload::of(protocol).contains(&workload));
         let misfits = [
-            (
-                self.moves.is_some() && !is_transactional,
-                "--moves",
-                "its replicas are where they are",
-            ),
+            (self.moves.is_some() && !is_transactional, "--moves", "its replicas do not move"),
             (
                 self.profile.is_some() && !is_led,
                 "--profile",
-                "what is predicted are groups that are led",
+                "the prediction needs groups with leaders",
             ),
             (
                 self.nodes.is_multiple_of(2) && is_transactional && !is_led,
@@ -338,7 +334,7 @@ impl Simulation {
                 "its replicas are an odd number",
             ),
             (self.sql && !is_transactional, "--sql", "tables need transactions"),
-            (counts, "--workload", "what this one promises needs transactions"),
+            (counts, "--workload", "its invariant needs transactions"),
         ];
         misfits.into_iter().find(|(given, _, _)| *given).map(|(_, option, why)| (option, why))
     }

@@ -161,7 +161,7 @@ async fn pg_locks_tells_who_waits_for_whom() {
         if let Some(row) = watcher.query(waits, &[]).await.expect("an answer").pop() {
             break row;
         }
-        assert!(std::time::Instant::now() < end, "nobody waits");
+        assert!(std::time::Instant::now() < end, "no session waits for the lock");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     };
     assert_eq!(row.get::<_, &str>(2), "holder");

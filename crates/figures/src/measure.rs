@@ -17,9 +17,9 @@ pub fn model() -> String {
     let [send, receive, local, sync, disk] =
         [send_ns, receive_ns, local_ns, sync_ns, disk_ns].map(|ns| ns as f64 / 1e3);
     format!(
-        "Predicted, not timed: a node has one core; a frame costs {send} µs to send and {receive} µs to receive, a local question {local} µs, a batch of the log \
-         {sync} µs, and a sync waits for the disk for up to {disk} µs (crates/sim/src/costs.txt). Not in it: bytes (values have 8, the paper's 4 KB), SQL and \
-         its wire, other work on the machines."
+        "Predicted, not timed: a node has one core; a frame costs {send} µs to send and {receive} µs to receive, a local request {local} µs, a batch of the log \
+         {sync} µs, and a sync waits for the disk for up to {disk} µs (crates/sim/src/costs.txt). Not modelled: sizes (values have 8 bytes, the paper's 4 KB), SQL and \
+         its wire protocol, other work on the machines."
     )
 }
 

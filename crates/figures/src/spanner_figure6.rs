@@ -93,15 +93,15 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     let all = SETTINGS.map(run);
     let notes = vec![
         format!(
-            "Here: {} daemons and five time masters, whose references are sure to 10 µs; clocks drift by up to 150 ppm and are trusted to drift by no more than 200. Near: 0.9 to 1 ms there \
-             and back between any two nodes. Five cities: a master in each, 27 to 78 ms apart. ε is half of what a reading leaves open, looked at after the last answer to each question. \
+            "Here: {} daemons and five time masters, whose references have a bound of 10 µs; clocks drift by up to 150 ppm, with a bound of 200. Near: round trips of 0.9 to 1 ms \
+             between any two nodes. Five cities: a master in each, 27 to 78 ms apart. ε is half the width of a reading's interval, sampled after the last answer of each poll. \
              The paper: several thousand servers, over weeks.",
             ZONES * servers - ZONES
         ),
-        "The paper's figure is a drawing, and its text has no number of ε; §3 says that the delay to the masters is 1 ms of it. What compares is what moves it. Here a daemon believes what \
-         most masters agree on, and is as unsure as the way to the nearest majority is long."
+        "The paper's figure is a drawing, and its text has no number of ε; §3 says that the delay to the masters is 1 ms of it. The comparison is of the causes of changes. Here a daemon accepts the intersection of most \
+         masters' answers, so that ε depends on the distance to the nearest majority."
             .to_owned(),
-        "No session runs, and nothing costs anything here but messages their time: the cost model has no part in it.".to_owned(),
+        "No session runs, and only message delays take time: the cost model is not used.".to_owned(),
     ];
     figure(&parts, &all, "ε when masters have answered, ms", notes)
 }

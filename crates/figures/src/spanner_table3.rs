@@ -170,12 +170,12 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     }
     let notes = vec![
         format!(
-            "Here: as many servers as replicas, {groups} groups led by all alike, 0.9 to 1 ms there and back between any two nodes, clocks that are sure to 2.5 ms (1D: \
-             exact clocks, so that nobody waits); {runs} runs of a second. Latency: four sessions, each of which begins an operation every 20 ms. Throughput: {many} sessions \
+            "Here: as many servers as replicas, {groups} groups with leaders spread over them, round trips of 0.9 to 1 ms between any two nodes, clocks with a bound of 2.5 ms (1D: \
+             exact clocks, without commit wait); {runs} runs of a second. Latency: four sessions, each of which begins an operation every 20 ms. Throughput: {many} sessions \
              for each server, on nodes of their own; for snapshot reads 4, on the server itself."
         ),
         "A snapshot is read here by sessions of a node that has a replica, without any message; the paper's clients were on machines of their own. The paper's servers had four \
-         cores, ours have one."
+         cores, these have one."
             .to_owned(),
         model(),
     ];

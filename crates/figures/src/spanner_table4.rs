@@ -87,10 +87,10 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     }
     let notes = vec![
         format!(
-            "Here: 3 zones of {servers} servers, {groups} groups of three, {SESSIONS} sessions on nodes of their own, 0.9 to 1 ms there and back between any two \
-             nodes, clocks that are sure to 2.5 ms; {runs} runs. The paper: 3 zones of 25 servers, 10 runs."
+            "Here: 3 zones of {servers} servers, {groups} groups of three, {SESSIONS} sessions on nodes of their own, round trips of 0.9 to 1 ms between any two \
+             nodes, clocks with a bound of 2.5 ms; {runs} runs. The paper: 3 zones of 25 servers, 10 runs."
         ),
-        "As in the paper's client, prepare and commit go to all at once.".to_owned(),
+        "As in the paper, prepare and commit are sent to all participants at once.".to_owned(),
         model(),
     ];
     figure(&all, notes)

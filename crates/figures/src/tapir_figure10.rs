@@ -82,13 +82,13 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
              US-Asia 166.5, Europe-Asia 261.8, within Asia 10.8, elsewhere about 1; no message takes longer. One session: means of {seconds} s. Zipf 0.6 of a million keys: {sessions} \
              sessions, {seconds} s; who is aborted is not tried again, and not in the latencies."
         ),
-        "The paper's figure is a drawing; what stands here is what its text says: with the client beside the leader the other transactional systems are better than TAPIR, which must hear all \
-         replicas; elsewhere TAPIR is best, for locks are taken at the leader."
+        "The paper's figure is a drawing; its column here is from the text: with the client beside the leader the other transactional systems are better than TAPIR, which needs responses of all \
+         replicas; elsewhere TAPIR is best, because locks are taken at the leader."
             .to_owned(),
-        "What tapir waits for: two reads at the replica of the client's region, and one trip there and back to the farthest. What spanner waits for: two reads under locks at the leader, a trip there \
-         and back, and there one to Europe and back for one group, two for two."
+        "tapir: two reads at the replica of the client's region, and one round trip to the farthest replica. spanner: two reads under locks at the leader, a round trip \
+         to it, and from there one round trip to Europe for one group, two for two."
             .to_owned(),
-        "Predicted, not timed: what work costs by the model of crates/sim/src/costs.txt, which adds half a millisecond at most. Not in it: bytes, SQL and its wire, other work on the machines."
+        "Predicted, not timed: the work by the cost model of crates/sim/src/costs.txt, which adds half a millisecond at most. Not modelled: sizes, SQL and its wire protocol, other work on the machines."
             .to_owned(),
     ];
     figure(&all, notes)

@@ -106,7 +106,7 @@ fn only_the_leaders_end_is_felt() {
     );
     assert!(hard.iter().any(|part| *part > 150.0), "late reads are not caught up: {hard:?}");
     let soft = at("leader-soft, here");
-    assert!(soft[8..8 + 20].iter().any(|part| *part > 0.0), "somebody leads: {soft:?}");
+    assert!(soft[8..8 + 20].iter().any(|part| *part > 0.0), "no leader after a handover: {soft:?}");
     let rest = |parts: &[f64]| parts[parts.len() - 4..].iter().sum::<f64>() / 4.0;
     assert!(rest(&soft) > 90.0 && rest(&hard) > 50.0, "{soft:?} {hard:?}");
 }

@@ -10,11 +10,11 @@ use rand_chacha::ChaCha8Rng;
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
-/// More kinds of faults than that strike more slowly.
+/// The number of kinds of faults above which faults are applied more slowly.
 const MANY: usize = 3;
-/// No run suffers from more kinds.
+/// The largest number of kinds of faults in a run.
 const MOST: usize = 8;
-/// How far a clock that lies may be from true time: several leases.
+/// The largest offset of a lying clock from true time: several leases.
 const LIE: u64 = 2 * S;
 
 /// The offset of a far clock.

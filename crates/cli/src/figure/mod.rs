@@ -124,7 +124,7 @@ fn world(nodes: &str) -> String {
     let build = if cfg!(debug_assertions) { ", built without optimisation" } else { "" };
     format!(
         "Measured on real processes: {nodes}. A node is a process of this program{build}. All are on one machine of {cores} cores, which the \
-         sessions share with them; between them is loopback, and what they keep is synced (fsync) to a temporary folder{}.",
+         sessions share with them; they are connected by loopback, and their logs are synced (fsync) to a temporary folder{}.",
         file_system().map_or_else(String::new, |kind| format!(" on {kind}"))
     )
 }

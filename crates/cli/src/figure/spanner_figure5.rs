@@ -58,11 +58,11 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
     let notes = vec![
         world(&format!("{NODES} nodes")),
         format!(
-            "{GROUPS} groups of three, all led by one node (by meridian.shards, half a second before); {sessions} sessions at the two nodes that \
-             stay, which read by primary key, {rate} times a second in all; a session that is late goes on without a pause. After {killed_s} s a \
-             node ends, for which leaders have leases of {lease_s} s: one that leads nothing (SIGKILL), the one that leads all, with notice \
+            "{GROUPS} groups of three, all led by one node (by meridian.shards, half a second before); {sessions} sessions on the two nodes that \
+             remain, which read by primary key, {rate} times a second in all; a session that is late continues without a pause. After {killed_s} s a \
+             node ends; leases last for {lease_s} s: one that leads nothing (SIGKILL), the one that leads all, with notice \
              (SIGTERM) and without (SIGKILL). {} The paper: 5 zones of 25 servers, 1250 groups, 50 thousand reads a second, leases of 10 s. Its \
-             figure is a drawing; what stands here is what its text says.",
+             figure is a drawing; its values here are from the text.",
             course.reading()
         ),
         failures.told(),

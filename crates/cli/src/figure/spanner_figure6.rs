@@ -77,16 +77,16 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
     let notes = vec![
         world(&format!("{} nodes, and then {MASTERS}", MASTERS + DAEMONS)),
         format!(
-            "First {MASTERS} time masters, whose clocks are said to be sure to 10 µs, and {DAEMONS} nodes that ask them; then {MASTERS} nodes \
-             that believe no clock and ask each other. In the middle two of the five are killed and then started again. ε is uncertainty_ns of \
-             SHOW CLOCK, which each node that only asks, or stays, is asked for every {} ms, also long after the last answer of a master. All \
-             have one machine's clock: what makes them unsure is how long messages over loopback take, and how long processes wait for a core. \
+            "First {MASTERS} time masters, whose clocks have a bound of 10 µs, and {DAEMONS} nodes that poll them; then {MASTERS} nodes \
+             that trust no clock and poll each other. In the middle two of the five are killed and then started again. ε is uncertainty_ns of \
+             SHOW CLOCK, which is read every {} ms on each node that only polls, or that is not killed, also long after the last answer of a master. All \
+             have one machine's clock: the uncertainty comes from message delays over loopback, and from the time that processes wait for a core. \
              The paper: several thousand servers, over weeks.",
             EVERY.as_millis()
         ),
         "The paper's figure is a drawing, and its text has no number of ε; §3 says that the delay to the masters is 1 ms of it."
             .to_owned(),
-        format!("Looks at a clock that knew no time, which have no number: {unknown}."),
+        format!("Samples of a clock that did not know the time: {unknown}."),
     ];
     Ok(figure(&parts, &measured, "ε at any time, ms", notes))
 }

@@ -48,14 +48,14 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
     let notes = vec![
         world("as many nodes as replicas"),
         format!(
-            "{groups} groups, led by whoever it came to; values of 4 KB; the system clock is said to be sure to 2.5 ms, so that commit wait is 5 \
-             ms (1D: a node that is alone and waits for nothing; 1: one of two nodes, the other of which has no replica). {runs} × {} s each. \
-             Latency: four sessions, each of which begins an operation every 20 ms. Throughput: {many} sessions for each node.",
+            "{groups} groups, with leaders wherever they were elected; values of 4 KB; the system clock's bound is set to 2.5 ms, so that commit wait is 5 \
+             ms (1D: a single node without commit wait; 1: one of two nodes, the other of which has no replica). {runs} × {} s each. \
+             Latency: four sessions, each of which begins an operation every 20 ms. Throughput: {many} sessions per node.",
             window.as_secs_f64()
         ),
         "A write is an UPDATE by primary key, which reads and locks first; a read-only transaction a SELECT by primary key; a snapshot read the \
-         same AS OF SYSTEM TIME with_max_staleness('10s'), at the node that the session is connected to. All nodes share the cores: their \
-         throughput does not add up as the paper's does. Its clients and servers had machines of their own."
+         same AS OF SYSTEM TIME with_max_staleness('10s'), at the node that the session is connected to. All nodes share the cores, so that their \
+         throughput does not add up as the paper's does, whose clients and servers had machines of their own."
             .to_owned(),
         failures.told(),
     ];

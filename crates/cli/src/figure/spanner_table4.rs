@@ -42,9 +42,9 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
     let notes = vec![
         world(&format!("{NODES} nodes")),
         format!(
-            "{groups} groups of three, led by whoever it came to; {SESSIONS} sessions, each at one of the nodes; the system clock is said to be \
-             sure to 2.5 ms, so that commit wait is 5 ms; {runs} × {} s for each number of participants. What is timed is COMMIT, from when the \
-             client sends it until it is answered: the locks are held by then, and what the transaction did before is not in it. The paper: 3 \
+            "{groups} groups of three, with leaders wherever they were elected; {SESSIONS} sessions, each on one of the nodes; the system clock's bound is \
+             set to 2.5 ms, so that commit wait is 5 ms; {runs} × {} s for each number of participants. COMMIT is timed, from the client's request \
+             to the response: the locks are held by then, and the statements before it are not included. The paper: 3 \
              zones of 25 servers, 10 runs; up to 200 participants.",
             window.as_secs_f64()
         ),
