@@ -17,7 +17,7 @@ use rust_decimal::Decimal;
 use sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 
-/// An aggregate by its name.
+/// Finds an aggregate by its name.
 pub(crate) fn find(name: &str, session: &SessionState) -> Option<Arc<AggregateUDF>> {
     let inner = |name: &str| session.aggregate_functions().get(name).cloned();
     match name {
@@ -32,7 +32,7 @@ pub(crate) fn find(name: &str, session: &SessionState) -> Option<Arc<AggregateUD
         }
         "every" => inner("bool_and"),
         "variance" | "var_samp" => inner("var"),
-        // Their results are lists, which no client of ours could read.
+        // Their results are lists, which have no wire format here.
         "array_agg" => None,
         name => inner(name),
     }
@@ -57,7 +57,7 @@ fn is_decimal(ty: &DataType) -> bool {
 }
 
 impl Exact {
-    /// Whether we compute it, and not DataFusion.
+    /// True if this file computes the type, and not DataFusion.
     fn is_ours(&self, ty: &DataType) -> bool {
         is_integer(ty) || self.average && is_decimal(ty)
     }
@@ -153,7 +153,7 @@ impl AggregateUDFImpl for Exact {
     }
 }
 
-/// A sum of mantissas, and how many.
+/// A sum of mantissas, and their number.
 #[derive(Debug)]
 struct Total {
     sum: i256,
@@ -260,7 +260,7 @@ impl Accumulator for Total {
     }
 }
 
-/// The same over distinct values.
+/// A sum over distinct values.
 #[derive(Debug)]
 struct Distinct {
     seen: std::collections::BTreeSet<i256>,

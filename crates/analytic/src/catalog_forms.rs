@@ -1,5 +1,4 @@
-//! Forms that clients use to ask the system tables, where a rewrite of the syntax tree answers what
-//! DataFusion would refuse.
+//! Rewrites forms of queries on the system tables that clients use and DataFusion would reject.
 
 use crate::dialect::{null, take};
 use meridian_sql::system::is_always_empty;
@@ -10,7 +9,7 @@ use sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// What a cast to one of PostgreSQL's types of objects is called.
+/// Returns the name of a cast to one of PostgreSQL's object types.
 pub(crate) fn object_type(ty: &DataType) -> Option<&'static str> {
     let name = match ty {
         DataType::Regclass => return Some("regclass"),
@@ -28,8 +27,7 @@ pub(crate) fn object_type(ty: &DataType) -> Option<&'static str> {
     })
 }
 
-/// Whether a SELECT joins a system table that never has rows. What its outputs would compute needs
-/// no support then.
+/// True if a SELECT joins a system table that never has rows. Its outputs need no support then.
 pub(crate) fn has_no_rows(select: &Select) -> bool {
     let is_empty = |factor: &TableFactor| match factor {
         TableFactor::Table { name, args: None, .. } => {
@@ -62,7 +60,7 @@ pub(crate) fn has_no_rows(select: &Select) -> bool {
             )
         })
     };
-    // An aggregate over nothing is a row. (Names of aggregates are few in what clients ask of the
+    // An aggregate over no rows returns a row. (Clients use few names of aggregates on the
     // catalog.)
     let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(all, _) if all.is_empty())
         || select.having.is_some()
@@ -97,7 +95,8 @@ pub(crate) fn has_no_rows(select: &Select) -> bool {
         })
 }
 
-/// `CROSS JOIN LATERAL (SELECT e) AS o(n)`, whose row is always one: `e` where `o.n` stands.
+/// Inlines `CROSS JOIN LATERAL (SELECT e) AS o(n)`, which always has one row: replaces `o.n` by
+/// `e`.
 pub(crate) fn inline_lateral(select: &mut Select) {
     let mut values: Vec<(String, String, Expr)> = Vec::new();
     for from in &mut select.from {
@@ -155,7 +154,7 @@ pub(crate) fn inline_lateral(select: &mut Select) {
     }
 }
 
-/// Makes it `SELECT NULL, … WHERE false`.
+/// Turns a SELECT into `SELECT NULL, … WHERE false`.
 pub(crate) fn empty(select: &mut Select) {
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {

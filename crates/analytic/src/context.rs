@@ -1,4 +1,4 @@
-//! What DataFusion's planner asks while it turns a query into a logical plan: tables, types,
+//! The context of DataFusion's planner, which turns a query into a logical plan: tables, types,
 //! functions.
 
 use crate::aggregate;
@@ -151,7 +151,8 @@ impl ContextProvider for Context<'_> {
     }
 
     fn udaf_names(&self) -> Vec<String> {
-        // Not for its suggestions: without a name the planner fails instead of answering.
+        // Not for its suggestions: without any name the planner fails instead of reporting an
+        // error.
         vec!["count".into()]
     }
 

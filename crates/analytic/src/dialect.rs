@@ -1,12 +1,14 @@
-//! PostgreSQL's SQL as DataFusion's planner takes it, where a rewrite of the syntax tree is enough.
+//! Rewrites PostgreSQL's SQL for DataFusion's planner, where a rewrite of the syntax tree is
+//! enough.
 //!
 //! - Tables are always referred to by an alias that no column has.
 //! - An output without alias gets the name that PostgreSQL gives it; a name that is taken gets
 //!   [`MARK`] and a number.
-//! - A whole number that fits is an integer, not a bigint. Where a position or a count is meant it
-//!   stays as it is.
-//! - Casts, `substring`, `trim` and the like become calls of our functions.
-//! - `pg_catalog.f`, `OPERATOR(pg_catalog.~)` and COLLATE lose what DataFusion does not know.
+//! - A whole number that fits is an integer, not a bigint. If it is a position or a count, it stays
+//!   as it is.
+//! - Casts, `substring`, `trim` and the like become calls of this crate's functions.
+//! - `pg_catalog.f`, `OPERATOR(pg_catalog.~)` and COLLATE lose the parts that DataFusion does not
+//!   know.
 
 use crate::catalog_forms::{empty, has_no_rows, inline_lateral, object_type};
 use crate::{function, row, window};
@@ -20,12 +22,12 @@ use sqlparser::ast::{
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Stands in a column's name before what only keeps it apart from another.
+/// Separates a column's name from a suffix that only makes it unique.
 pub(crate) const MARK: char = '\u{1}';
-/// More items than this, and IN stays as DataFusion has it.
+/// The number of items above which IN is left to DataFusion.
 const MOST_ITEMS: usize = 100;
 
-/// Rewrites a query. The numbers of the parameters that are counts (LIMIT and OFFSET).
+/// Rewrites a query, and returns the numbers of the parameters that are counts (LIMIT and OFFSET).
 pub(crate) fn rewrite(query: &mut Query) -> Result<BTreeSet<usize>, SqlError> {
     let mut rewriter = Rewriter { counts: BTreeSet::new() };
     match VisitMut::visit(query, &mut rewriter) {
@@ -77,7 +79,7 @@ fn is_placeholder(expr: &Expr) -> bool {
     }
 }
 
-/// A number that was made an integer, as it was.
+/// Restores a number that was made an integer.
 fn unwrap_number(expr: &mut Expr) {
     if let Expr::Cast { expr: inner, data_type: DataType::Int4(None), .. } = expr
         && let Expr::Value(value) = &**inner
@@ -87,7 +89,7 @@ fn unwrap_number(expr: &mut Expr) {
     }
 }
 
-/// Whether an output has a name of its own.
+/// True if an output has a name of its own.
 fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
@@ -156,7 +158,8 @@ fn alias_outputs(select: &mut Select) {
     }
 }
 
-/// A table's name as it cannot be a column's: for DataFusion, `a.b` may be a field of column `a`.
+/// Returns a table's name in a form that no column has: for DataFusion, `a.b` may be a field of
+/// column `a`.
 pub(crate) fn apart(table: &Ident) -> Ident {
     Ident::with_quote('"', format!("{}{MARK}", fold(table)))
 }
@@ -168,7 +171,7 @@ pub(crate) fn is_subquery(expr: &Expr) -> bool {
     }
 }
 
-/// `a = x OR a = y …` as a tree that is not deep.
+/// Builds `a = x OR a = y …` as a balanced tree.
 fn any_of(mut parts: Vec<Expr>) -> Expr {
     while parts.len() > 1 {
         let mut next = Vec::with_capacity(parts.len() / 2 + 1);
@@ -427,7 +430,7 @@ impl Rewriter {
         Ok(())
     }
 
-    /// `ARRAY(SELECT …)`: the text of the list.
+    /// Rewrites `ARRAY(SELECT …)` to the text of the list.
     fn list_of(&mut self, mut query: Query) -> Result<Expr, SqlError> {
         let refused = || SqlError::unsupported("this form of ARRAY(SELECT …)");
         let ast::SetExpr::Select(select) = &mut *query.body else { return Err(refused()) };
@@ -605,8 +608,7 @@ impl VisitorMut for Rewriter {
             return ControlFlow::Break(error);
         }
         alias_outputs(select);
-        // A position in GROUP BY that names an output is looked up by DataFusion; nothing else is a
-        // bare number there.
+        // DataFusion resolves positions in GROUP BY; nothing else is a bare number there.
         ControlFlow::Continue(())
     }
 
@@ -636,7 +638,7 @@ impl VisitorMut for Rewriter {
                         unwrap_number(arg);
                     }
                 }
-                // The one column of such a function is called as the table is.
+                // The one column of such a function has the table's name.
                 let alias = alias.get_or_insert_with(|| ast::TableAlias {
                     explicit: true,
                     name: Ident::with_quote('"', &last),

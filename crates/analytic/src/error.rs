@@ -1,15 +1,15 @@
-//! DataFusion's errors in PostgreSQL's words.
+//! Translates DataFusion's errors to PostgreSQL's words.
 
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use meridian_sql::{SqlError, state};
 
-/// An error of ours on its way through DataFusion.
+/// Wraps an error of this crate for its way through DataFusion.
 pub(crate) fn outward(error: SqlError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// The error that the client sees.
+/// Returns the error for the client.
 pub(crate) fn inward(error: &DataFusionError) -> SqlError {
     match error {
         DataFusionError::External(inner) => match inner.downcast_ref::<SqlError>() {
@@ -43,7 +43,7 @@ pub(crate) fn inward(error: &DataFusionError) -> SqlError {
 
 fn first_line(message: &str) -> String {
     let line = message.lines().next().unwrap_or("");
-    // How the library could be built is no advice to who asks.
+    // Advice about the library's build options does not help a user.
     let line = line.split_once(" Hint: ").map_or(line, |(said, _)| said);
     line.trim_end_matches('.').replace(crate::dialect::MARK, "")
 }
@@ -77,7 +77,7 @@ fn of_arrow(error: &ArrowError) -> SqlError {
     }
 }
 
-/// A table as the query calls it.
+/// Returns a table's name as the query has it.
 fn shown(table: &datafusion::common::TableReference) -> &str {
     table.table().trim_end_matches(crate::dialect::MARK)
 }
@@ -184,7 +184,7 @@ fn of_plan(message: &str) -> SqlError {
     SqlError::new(state::FEATURE_NOT_SUPPORTED, line)
 }
 
-/// An error of ours that became part of a message on its way.
+/// Recovers an error of this crate that became part of a message on its way.
 fn nested(message: &str) -> Option<SqlError> {
     let (_, ours) = message.split_once("External error: ")?;
     let text = ours.strip_prefix(state::UNDEFINED_FUNCTION)?.strip_prefix(": ")?;

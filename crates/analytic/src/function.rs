@@ -1,4 +1,4 @@
-//! Functions computed row by row over our own values, so that they mean what they mean in the own
+//! Functions computed row by row over this crate's values, with the semantics of the SQL layer's
 //! executor.
 
 use crate::error::outward;
@@ -16,8 +16,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// What functions may ask about the session that runs the query; set anew whenever the query
-/// starts.
+/// The properties of the session that runs the query, for functions; set whenever the query starts.
 #[derive(Clone, Default)]
 pub(crate) struct Moment(Arc<RwLock<Known>>, Arc<AtomicBool>);
 
@@ -25,9 +24,9 @@ pub(crate) struct Moment(Arc<RwLock<Known>>, Arc<AtomicBool>);
 pub(crate) struct Known {
     pub(crate) facts: Facts,
     pub(crate) now_us: i64,
-    /// Empty unless a function [looks](Moment::looks).
+    /// Empty unless a function [reads the catalog](Moment::looks).
     pub(crate) catalog: Catalog,
-    /// Set when the query was given up: a row at a time, functions stop.
+    /// Set when the query was abandoned: functions check it at every row.
     pub(crate) stopped: Arc<AtomicBool>,
 }
 
@@ -55,7 +54,7 @@ impl Argument {
     }
 }
 
-/// The bytes of a value that lie elsewhere.
+/// Returns the heap bytes of a value.
 fn bytes_of(datum: &Datum) -> usize {
     match datum {
         Datum::Text(text) => text.len(),
@@ -69,7 +68,7 @@ impl Moment {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
-    /// Whether some function of the query looks at the catalog.
+    /// True if some function of the query reads the catalog.
     pub(crate) fn looks(&self) -> bool {
         self.1.load(Ordering::Relaxed)
     }
@@ -92,7 +91,7 @@ pub(crate) struct ByRow {
 }
 
 impl ByRow {
-    /// A function whose result's field depends on its arguments'.
+    /// Creates a function whose result's field depends on its arguments'.
     pub(crate) fn with(
         name: impl Into<String>,
         moment: &Moment,
@@ -100,7 +99,7 @@ impl ByRow {
         body: impl Fn(&Known, &[Datum]) -> Result<Datum, SqlError> + Send + Sync + 'static,
     ) -> Arc<ScalarUDF> {
         let name = name.into();
-        // Stable: it may look at the session, and that does not change while a query runs.
+        // Stable: it may read the session, which does not change while a query runs.
         let volatility =
             if name == "gen_random_uuid" { Volatility::Volatile } else { Volatility::Stable };
         let signature =
@@ -114,7 +113,7 @@ impl ByRow {
         }))
     }
 
-    /// A function of one result type.
+    /// Creates a function with one result type.
     pub(crate) fn of(
         name: impl Into<String>,
         ty: Type,
@@ -131,7 +130,7 @@ impl Debug for ByRow {
     }
 }
 
-// Within a plan a name stands for one function.
+// Within a plan a name identifies a function.
 impl PartialEq for ByRow {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -205,9 +204,9 @@ fn undefined(name: &str, args: &[Option<Type>]) -> SqlError {
         .hint("No function matches the given name and argument types. You might need to add explicit type casts.")
 }
 
-/// A function that the own executor has.
+/// Returns a function of the SQL layer's executor.
 fn own(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
-    // These meet in a common type, which DataFusion knows how to find.
+    // These have a common type of their arguments, which DataFusion finds.
     if matches!(name, "nullif" | "greatest" | "least" | "mod") || !Scalar::is_known(name) {
         return None;
     }
@@ -215,7 +214,7 @@ fn own(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
     let returns = move |args: &ReturnFieldArgs<'_>| {
         let types: Vec<_> = args.arg_fields.iter().map(type_of_arg).collect();
         let found = Scalar::find(&owned, &types).ok_or_else(|| undefined(&owned, &types))?;
-        // The digits asked for are the digits shown.
+        // The requested digits are the digits shown.
         if owned == "round"
             && let Some(Some(digits)) = args.scalar_arguments.get(1)
             && matches!(
@@ -236,7 +235,7 @@ fn own(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
     }))
 }
 
-/// Functions of DataFusion that mean what PostgreSQL means by them.
+/// Functions of DataFusion that have PostgreSQL's semantics.
 const SHARED: &[&str] = &[
     "acos",
     "acosh",
@@ -289,7 +288,7 @@ pub(crate) fn is_shared(name: &str) -> bool {
     SHARED.contains(&name)
 }
 
-/// What a cast is called in a rewritten query: the function's name carries the type.
+/// Returns the name of a cast in a rewritten query, which contains the type.
 pub(crate) fn cast_name(ty: Type) -> String {
     format!("cast to {} {}", ty.oid(), ty.modifier())
 }
@@ -314,7 +313,7 @@ fn system(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
     }))
 }
 
-/// A function of a query by its name, unless DataFusion's own serves.
+/// Finds a function of a query by its name, unless DataFusion's own is used.
 pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
     match name {
         "now"
@@ -402,7 +401,7 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
             },
             |_, args| match args {
                 [at, Datum::Text(zone)] => {
-                    // Times are kept in UTC, and no other zone is known here.
+                    // Times are kept in UTC, and no other zone is supported.
                     let utc = ["utc", "gmt", "z", "etc/utc", "etc/gmt", "zulu"];
                     if !utc.contains(&zone.to_lowercase().as_str()) {
                         return Err(SqlError::unsupported(format!("the time zone \"{zone}\"")));
@@ -439,7 +438,7 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
             let last = Arc::new(Mutex::new(None));
             Some(ByRow::of(name, Type::Text, moment, move |_, args| regex_replace(args, &last)))
         }
-        // The direction of this cast depends on what is cast: an id has a name, a name has an id.
+        // The direction of this cast depends on its operand: an id has a name, a name has an id.
         "regclass" | "regtype" => {
             let of = |field: &FieldRef| {
                 if base_type(field.data_type()).is_text() { "name" } else { "oid" }
@@ -461,10 +460,10 @@ pub(crate) fn find(name: &str, moment: &Moment) -> Option<Arc<ScalarUDF>> {
     }
 }
 
-/// The expression that was used last, and what it was made of.
+/// The regular expression that was used last, with its source.
 type LastRegex = Mutex<Option<(String, regex::Regex)>>;
 
-/// `regexp_replace(text, pattern, replacement [, flags])`.
+/// Implements `regexp_replace(text, pattern, replacement [, flags])`.
 fn regex_replace(args: &[Datum], last: &LastRegex) -> Result<Datum, SqlError> {
     if args.iter().any(Datum::is_null) {
         return Ok(Datum::Null);
@@ -484,7 +483,7 @@ fn regex_replace(args: &[Datum], last: &LastRegex) -> Result<Datum, SqlError> {
         }
     };
     let all = flags.contains('g');
-    // A dot matches a newline in PostgreSQL, unless a flag says otherwise.
+    // A dot matches a newline in PostgreSQL, unless a flag changes that.
     let mut mode = String::from("s");
     for flag in flags.chars() {
         match flag {
@@ -527,7 +526,7 @@ fn regex_replace(args: &[Datum], last: &LastRegex) -> Result<Datum, SqlError> {
     Ok(Datum::text(out))
 }
 
-/// A replacement with `\1` to `\9` and `\&` filled in.
+/// Expands `\1` to `\9` and `\&` in a replacement.
 fn expand(replacement: &str, captures: &regex::Captures<'_>, out: &mut String) {
     let mut chars = replacement.chars();
     while let Some(c) = chars.next() {
@@ -546,7 +545,7 @@ fn expand(replacement: &str, captures: &regex::Captures<'_>, out: &mut String) {
     }
 }
 
-/// A pattern of SIMILAR TO as a regular expression.
+/// Converts a pattern of SIMILAR TO to a regular expression.
 fn similar(pattern: &str, escape: Option<char>) -> String {
     let mut out = String::from("(?s)^(?:");
     let (mut chars, mut in_set) = (pattern.chars(), false);
@@ -569,7 +568,7 @@ fn similar(pattern: &str, escape: Option<char>) -> String {
     out + ")$"
 }
 
-/// A literal.
+/// Returns a literal.
 pub(crate) fn literal(datum: &Datum, ty: Type) -> Result<ScalarValue, SqlError> {
     value::scalar(datum, ty)
 }

@@ -1,27 +1,28 @@
-//! Joins, subqueries, windows, set operations: everything the own executor leaves, on DataFusion.
+//! The analytical engine: joins, subqueries, windows, set operations and all other queries that the
+//! SQL layer's own executor does not run, on DataFusion.
 //!
 //! ```text
 //!   query ── dialect ── DataFusion's planner ── logical plan ── optimizer ── operators
 //!             (AST)      (context, operator)      (per prepare)      (per execution)│
 //!         (row, window)                        (repair, subquery)        (rules)    │
-//!   session ◀── rows, wishes for chunks ── bridge ◀─────────────────────── scans ──┘
+//!   session ◀── rows, requests for chunks ── bridge ◀────────────────────── scans ──┘
 //! ```
 //!
 //! The problem: DataFusion computes on Arrow arrays with semantics of its own, on threads of its
-//! own, over sources it may read at any moment; a session has one transaction that nobody else may
-//! hold, and users who know PostgreSQL.
+//! own, over sources that it may read at any moment. A session has one transaction that no other
+//! thread may hold, and its users expect PostgreSQL's semantics.
 //!
-//! The idea: a query runs as one task on this crate's threads. Its scans ask the session for
-//! chunks, and the session reads them while it waits for rows, so the transaction never leaves it.
-//! What PostgreSQL computes otherwise is planned as functions over our own values (`function`,
-//! `operator`, `aggregate`), which are the own executor's where that has them.
+//! The idea: a query runs as one task on this crate's threads. Its scans request chunks from the
+//! session, which reads them while it waits for rows, so the transaction never leaves the session.
+//! Expressions that PostgreSQL computes differently are planned as functions over SQL values
+//! (`function`, `operator`, `aggregate`); those that the SQL layer's executor has are used.
 //!
 //! Invariants:
 //! 1. Results are never collected: at most a few batches are between the scans and the client.
-//! 2. What operators hold together (hash tables, sorts) is bounded by one pool; beyond it a query
+//! 2. The memory of all operators (hash tables, sorts) is bounded by one pool; beyond it a query
 //!    fails with 53200.
-//! 3. A query that is dropped, fails or panics takes nothing with it: its task ends, the session
-//!    and its transaction stay.
+//! 3. A query that is dropped, fails or panics affects nothing else: its task ends, and the session
+//!    and its transaction remain.
 //!
 //! Not done: spilling to disk; lists, structs and intervals as results (they come as text); FOR
 //! UPDATE over joins; trailing zeros of a numeric without declared scale.
@@ -57,15 +58,15 @@ use sqlparser::ast::{Query, Statement};
 use std::sync::{Arc, OnceLock};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// So many queries are planned at once; more of them wait.
+/// The number of queries that are planned at once; further ones wait.
 const PLANNERS: usize = 16;
 
-/// How much and on how many threads the engine works.
+/// The options of the engine.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What all running queries may hold together.
+    /// The memory limit of all running queries.
     pub memory: Arc<QueryMemory>,
-    /// The threads that compute.
+    /// The number of threads that compute.
     pub threads: usize,
 }
 
@@ -76,26 +77,26 @@ impl Default for Options {
     }
 }
 
-/// The analytical engine; all databases of a process share one.
+/// The analytical engine, which all databases of a process share.
 pub struct DataFusion {
     options: Options,
     started: OnceLock<Result<Started, String>>,
 }
 
-/// Its threads and what they share; they start with the first query.
+/// The engine's threads and shared state, which start with the first query.
 struct Started {
     shared: Arc<Shared>,
     runtime: Option<Runtime>,
 }
 
-/// What plans and running queries need.
+/// The state that plans and running queries need.
 struct Shared {
     state: SessionState,
     handle: Handle,
 }
 
 impl DataFusion {
-    /// An engine.
+    /// Creates an engine.
     pub fn new(options: Options) -> DataFusion {
         DataFusion { options, started: OnceLock::new() }
     }
@@ -157,7 +158,7 @@ impl Shared {
             declared.get(at).copied().flatten().or(counted)
         };
         let failed = |error: datafusion::common::DataFusionError| error::inward(&error);
-        // First find out what the parameters are, then plan with what was found.
+        // Plans once to find the parameters' types, then again with these types.
         let mut logical = planner.sql_statement_to_plan(statement.clone()).map_err(failed)?;
         let found = logical.get_parameter_fields().map_err(failed)?;
         let number = |name: &String| name.trim_start_matches('$').parse::<usize>().ok();
@@ -193,7 +194,7 @@ impl Shared {
         let mut applied = Vec::new();
         logical = subquery::apply_unsound(logical, &mut applied).map_err(failed)?;
         if subquery::is_left(&logical).map_err(failed)? {
-            // In conditions most become joins. If one does not, none shall.
+            // In conditions most subqueries become joins. If one does not, none may.
             let joined = state
                 .optimize(&logical)
                 .is_ok_and(|plan| subquery::is_left(&plan).is_ok_and(|left| !left));
@@ -224,7 +225,8 @@ impl Analytic for DataFusion {
         Box::pin(async move {
             let started = self.started.get_or_init(|| Started::new(&self.options));
             let started = started.as_ref().map_err(|why| SqlError::new("XX000", why.clone()))?;
-            // On a thread of its own: the session stays one that can be stopped, and others go on.
+            // On a thread of its own, so that the session can be interrupted and other sessions
+            // continue.
             let (shared, query, tables, params) =
                 (started.shared.clone(), query.clone(), tables.to_vec(), params.to_vec());
             let planning =
@@ -238,7 +240,7 @@ impl Analytic for DataFusion {
 
 impl Drop for Started {
     fn drop(&mut self) {
-        // Waiting for the threads is forbidden where a runtime may be dropped from within another.
+        // Blocking on the threads is forbidden where a runtime may be dropped from within another.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

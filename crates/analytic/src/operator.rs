@@ -1,5 +1,5 @@
-//! Operators as PostgreSQL means them: integers overflow with an error, division by zero is one,
-//! numerics divide exactly, a literal in quotes has the type of what it meets.
+//! Operators with PostgreSQL's semantics: integers overflow with an error, as does division by
+//! zero; numerics divide exactly; a quoted literal has the type of the other operand.
 
 use crate::error::outward;
 use crate::function::{ByRow, Moment, cast_name, find, literal};
@@ -18,11 +18,11 @@ use meridian_sql::{Datum, SqlError, Type, arithmetic, state};
 use sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 
-/// Plans operators that DataFusion computes otherwise.
+/// Plans operators that DataFusion computes differently.
 #[derive(Debug)]
 pub(crate) struct Operators(pub(crate) MomentOf);
 
-/// A moment that can be debugged.
+/// A [`Moment`] that implements `Debug`.
 #[derive(Clone)]
 pub(crate) struct MomentOf(pub(crate) Moment);
 
@@ -42,10 +42,10 @@ fn is_comparison(op: &BinaryOperator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
 }
 
-/// An interval.
+/// The type of intervals.
 const SPAN: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
-/// Whether values of a type are spans of time: intervals, and differences of timestamps.
+/// True if values of a type are spans of time: intervals, and differences of timestamps.
 pub(crate) fn is_span(ty: &DataType) -> bool {
     matches!(ty, DataType::Interval(_) | DataType::Duration(_))
 }
@@ -59,7 +59,7 @@ pub(crate) fn is_decimal(ty: &DataType) -> bool {
     matches!(ty, Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..))
 }
 
-/// A numeric as the nearest float.
+/// Casts a numeric to the nearest float.
 pub(crate) fn to_float(expr: Expr, moment: &Moment) -> Result<Expr> {
     if let Expr::Literal(value, _) = &expr {
         let number =
@@ -72,7 +72,7 @@ pub(crate) fn to_float(expr: Expr, moment: &Moment) -> Result<Expr> {
     Ok(Expr::ScalarFunction(ScalarFunction::new_udf(udf, vec![expr])))
 }
 
-/// How long a span of time is, as PostgreSQL compares intervals.
+/// Returns the length of a span of time, by which PostgreSQL compares intervals.
 pub(crate) fn length(span: Expr) -> Expr {
     let udf = Arc::new(ScalarUDF::new_from_impl(Length(Signature::any(1, Volatility::Immutable))));
     Expr::ScalarFunction(ScalarFunction::new_udf(udf, vec![span]))
@@ -109,7 +109,7 @@ impl ScalarUDFImpl for Length {
     }
 }
 
-/// The text of a literal in quotes.
+/// Returns the text of a quoted literal.
 fn quoted(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) => {
@@ -144,7 +144,7 @@ impl ExprPlanner for Operators {
         let (Some(mut left), Some(mut right)) = (type_of(&raw.left), type_of(&raw.right)) else {
             return Ok(PlannerResult::Original(raw));
         };
-        // A literal in quotes or a parameter beside a typed value is of its type.
+        // A quoted literal or a parameter beside a typed value has that type.
         if is_arithmetic(&raw.op) || is_comparison(&raw.op) {
             for swap in [false, true] {
                 let (side, own, other, typed) = match swap {
@@ -213,7 +213,7 @@ impl ExprPlanner for Operators {
         if !is_arithmetic(&raw.op) {
             return Ok(PlannerResult::Original(raw));
         }
-        // A date becomes a timestamp when a span of time is added.
+        // A date becomes a timestamp if a span of time is added.
         for (side, own, other) in [(&mut raw.left, &left, &right), (&mut raw.right, &right, &left)]
         {
             if *own == DataType::Date32 && is_span(other) {
@@ -264,8 +264,8 @@ impl ExprPlanner for Operators {
     }
 }
 
-/// Whether PostgreSQL compares values of two types; what is not one of our types is left to
-/// DataFusion.
+/// True if PostgreSQL compares values of the two types; types that SQL here does not have are left
+/// to DataFusion.
 pub(crate) fn comparable(left: &DataType, right: &DataType) -> bool {
     let (Some(l), Some(r)) = (settled(left), settled(right)) else { return true };
     let in_time = |ty| matches!(ty, Type::Date | Type::Timestamp | Type::TimestampTz);
@@ -285,7 +285,7 @@ fn computable(left: &DataType, right: &DataType) -> bool {
         || r == Type::Uuid)
 }
 
-/// The type, if it is one of ours for sure.
+/// Returns the SQL type, if it is certain.
 fn settled(ty: &DataType) -> Option<Type> {
     let ours = base_type(ty);
     let text = matches!(ty, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
@@ -326,7 +326,7 @@ fn by_row(op: &BinaryOperator, ty: Type, moment: &Moment) -> Arc<ScalarUDF> {
     })
 }
 
-/// Integer arithmetic on whole arrays that notices overflow.
+/// Integer arithmetic on whole arrays that detects overflow.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
     name: String,

@@ -1,4 +1,4 @@
-//! A planned query, and its rows as the session asks for them.
+//! A planned query, and its rows on the session's request.
 
 use crate::Shared;
 use crate::error::{inward, outward};
@@ -25,11 +25,11 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// A query planned against its tables; parameters stand in it as placeholders.
+/// A query planned against its tables, with placeholders for its parameters.
 pub(crate) struct Plan {
     pub(crate) shared: Arc<Shared>,
     pub(crate) logical: LogicalPlan,
-    /// Its correlated subqueries that are functions now.
+    /// The correlated subqueries that were turned into functions.
     pub(crate) applied: Arc<[Arc<Apply>]>,
     pub(crate) params: Vec<Type>,
     pub(crate) columns: Arc<[Column]>,
@@ -70,7 +70,7 @@ impl AnalyticPlan for Plan {
     }
 }
 
-/// An expression without columns, computed.
+/// Computes an expression without columns.
 pub(crate) fn folded(expr: Expr, state: &SessionState) -> Result<Expr> {
     let context =
         SimplifyContext::builder().with_config_options(state.config_options().clone()).build();
@@ -91,8 +91,8 @@ enum Rows {
     Over,
 }
 
-/// A query's task; it ends with its rows. One that computes without a pause notices it at the next
-/// row that a function of ours computes, or at the next batch.
+/// A query's task, which ends when its rows are dropped. A task that computes without a pause
+/// notices it at the next row of one of this crate's functions, or at the next batch.
 struct Task(JoinHandle<()>, Arc<AtomicBool>);
 
 impl Drop for Task {
@@ -102,10 +102,10 @@ impl Drop for Task {
     }
 }
 
-/// How large a batch may become because of one constant that stands in each of its rows.
+/// The size limit of a batch that repeats a constant in each of its rows, in bytes.
 const BATCH_BYTES: usize = 64 << 20;
 
-/// The bytes of the largest constant of a plan.
+/// Returns the bytes of the largest constant of a plan.
 fn largest_constant(plan: &LogicalPlan) -> Result<usize> {
     let mut largest = 0;
     plan.apply_with_subqueries(|node| {
@@ -125,8 +125,7 @@ fn largest_constant(plan: &LogicalPlan) -> Result<usize> {
     Ok(largest)
 }
 
-/// A query's operators. Planned apart from the threads that compute, which would stand still
-/// meanwhile.
+/// Plans a query's operators on a separate thread, so that the computing threads are not blocked.
 async fn physical(
     state: SessionState,
     logical: LogicalPlan,
@@ -148,7 +147,7 @@ async fn physical(
 
 impl Start {
     fn spawn(self, stopped: Arc<AtomicBool>) -> Rows {
-        // One batch may be under way while the session sends another.
+        // One batch may be in progress while the session sends another.
         let (sender, receiver) = mpsc::channel(2);
         let runtime = self.shared.handle.clone();
         let task = runtime.spawn(async move {
@@ -156,7 +155,7 @@ impl Start {
                 Ok(()) => Event::Done,
                 Err(error) => Event::Failed(inward(&error)),
             };
-            // Nobody listens to a query that was given up.
+            // Fails if the query was abandoned.
             let _ = sender.send(end).await;
         });
         Rows::Running(receiver, Task(task, stopped))
@@ -188,7 +187,7 @@ impl Start {
     }
 }
 
-/// A scan's next chunk, out of the session's transaction.
+/// Reads a scan's next chunk in the session's transaction.
 async fn read(
     request: &mut Request,
     reader: &mut Reader<'_>,
@@ -219,7 +218,7 @@ impl Rows {
             match events.recv().await {
                 Some(Event::Read(mut request)) => {
                     let rows = read(&mut request, reader).await;
-                    // A scan that was given up meanwhile does not wait for it.
+                    // Fails if the scan was abandoned meanwhile.
                     let _ = request.reply.send(rows);
                 }
                 Some(Event::Rows(rows)) => return Ok(Some(rows)),

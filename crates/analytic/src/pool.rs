@@ -1,4 +1,4 @@
-//! The memory that operators hold, counted with what the own executor holds.
+//! The memory that operators hold, counted together with that of the SQL layer's executor.
 
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};

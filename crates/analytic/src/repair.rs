@@ -1,11 +1,10 @@
-//! A logical plan as PostgreSQL means it, where DataFusion's planner made something else of the
-//! query.
+//! Repairs logical plans in which DataFusion's planner deviates from PostgreSQL.
 //!
 //! - EXCEPT ALL and INTERSECT ALL count: each row gets its number among its equals, and numbers are
 //!   compared as well.
 //! - A numeric beside a float is compared as a float, in join keys and IN lists, too.
-//! - Intervals are ordered by how long they are, a month having 30 days and a day 24 hours; where
-//!   they would be hashed or compared by a function, the query is refused.
+//! - Intervals are ordered by their length, with 30 days in a month and 24 hours in a day; where
+//!   they would be hashed or compared by a function, the query is rejected.
 
 use crate::error::outward;
 use crate::function::Moment;
@@ -23,7 +22,7 @@ use datafusion::logical_expr::{
 use meridian_sql::SqlError;
 use std::sync::Arc;
 
-/// Repairs a plan that comes from the planner, before anything optimizes it.
+/// Repairs a plan that comes from the planner, before any optimization.
 pub(crate) fn repair(plan: LogicalPlan, moment: &Moment) -> Result<LogicalPlan> {
     let repaired = plan.transform_up_with_subqueries(|node| {
         let node = match node {
@@ -60,11 +59,11 @@ fn refused(what: &str) -> Result<()> {
     Err(outward(SqlError::unsupported(message)))
 }
 
-/// What DataFusion would do by comparing the parts of intervals.
+/// Rejects plans in which DataFusion would compare the parts of intervals.
 fn refuse_hashed_intervals(node: &LogicalPlan) -> Result<()> {
     let any = |exprs: &[Expr], schema: &DFSchema| -> Result<bool> {
         for expr in exprs {
-            // What cannot be typed here is found out by the analyzer.
+            // The analyzer reports expressions that cannot be typed here.
             if expr.get_type(schema).is_ok_and(|ty| is_span(&ty)) {
                 return Ok(true);
             }
@@ -114,7 +113,7 @@ fn refuse_hashed_intervals(node: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// Float and numeric.
+/// True for a float and a numeric.
 fn mixed(left: &DataType, right: &DataType) -> bool {
     is_float(left) && is_decimal(right) || is_decimal(left) && is_float(right)
 }
@@ -131,8 +130,8 @@ fn repair_join(mut join: Join, moment: &Moment) -> Result<LogicalPlan> {
             *side = to_float(side.clone(), moment)?;
         }
     }
-    // Only set operations take NULL for equal. One that does not count has made its left side
-    // distinct before.
+    // Only set operations treat NULLs as equal. One without ALL has made its left side distinct
+    // before.
     let is_set = join.null_equality == NullEquality::NullEqualsNull
         && matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti);
     if !is_set || matches!(&*join.left, LogicalPlan::Distinct(_)) {
@@ -157,7 +156,7 @@ fn repair_join(mut join: Join, moment: &Moment) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(LogicalPlan::Join(join)).project(outputs)?.build()
 }
 
-/// A plan whose rows have their number among their equals as well.
+/// Returns a plan whose rows also have their number among their equals.
 fn numbered(plan: &LogicalPlan, name: &str) -> Result<LogicalPlan> {
     let all = plan.schema().columns().into_iter().map(Expr::Column).collect();
     let number = row_number().partition_by(all).build()?.alias(name);

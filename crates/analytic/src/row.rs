@@ -1,10 +1,9 @@
-//! Rows beside rows, and ANY, ALL and IN of subqueries, as single values compare in three-valued
-//! logic.
+//! Row comparisons, and ANY, ALL and IN of subqueries, in three-valued logic.
 //!
-//! `x < ANY (q)` as a condition is EXISTS of a row of `q` for which `x < it`; as a value it is
+//! `x < ANY (q)` as a condition is EXISTS of a row of `q` for which `x < it`. As a value it is
 //! CASE: true if there is such a row, else NULL if there is one for which that is unknown, else
-//! false. What stands in WHERE, HAVING or ON under AND and OR only is a condition ([`settle`] finds
-//! it before its parts are rewritten); everything else is a value.
+//! false. An expression in WHERE, HAVING or ON that is under AND and OR only is a condition
+//! ([`settle`] finds it before its parts are rewritten); everything else is a value.
 
 use crate::dialect::{MARK, apart, equals, is_subquery, negate, null, take};
 use meridian_sql::{SqlError, state};
@@ -13,7 +12,7 @@ use sqlparser::ast::{
     SetExpr, TableAliasColumnDef, TableFactor, Value,
 };
 
-/// An expression without the parentheses around it.
+/// Returns an expression without the parentheses around it.
 pub(crate) fn plain(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => plain(inner),
@@ -40,7 +39,7 @@ fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
     Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
 }
 
-/// The parts of two rows, pair by pair.
+/// Returns the parts of two rows, pair by pair.
 fn pairs(left: Expr, right: Expr) -> Result<Vec<(Expr, Expr)>, SqlError> {
     match (unwrapped(left), unwrapped(right)) {
         (Expr::Tuple(lefts), Expr::Tuple(rights))
@@ -65,7 +64,7 @@ fn joined(parts: impl Iterator<Item = Expr>, op: &BinaryOperator) -> Expr {
     nested(parts.reduce(|left, right| binary(left, op.clone(), right)).unwrap_or_else(null))
 }
 
-/// `left op right`, of rows part by part: the first pair that is not equal decides.
+/// Builds `left op right`, of rows part by part: the first pair that is not equal decides.
 pub(crate) fn compare(left: Expr, op: BinaryOperator, right: Expr) -> Result<Expr, SqlError> {
     if !is_row(&left) && !is_row(&right) {
         return Ok(binary(left, op, right));
@@ -92,7 +91,7 @@ pub(crate) fn compare(left: Expr, op: BinaryOperator, right: Expr) -> Result<Exp
     Ok(found)
 }
 
-/// `left IS [NOT] DISTINCT FROM right`, of rows.
+/// Builds `left IS [NOT] DISTINCT FROM right`, of rows.
 pub(crate) fn distinct(left: Expr, right: Expr, is_distinct: bool) -> Result<Expr, SqlError> {
     let parts = pairs(left, right)?.into_iter().map(|(left, right)| {
         let (left, right) = (Box::new(left), Box::new(right));
@@ -105,7 +104,7 @@ pub(crate) fn distinct(left: Expr, right: Expr, is_distinct: bool) -> Result<Exp
     Ok(joined(parts, if is_distinct { &BinaryOperator::Or } else { &BinaryOperator::And }))
 }
 
-/// `row IS [NOT] NULL`: all of its parts are.
+/// Builds `row IS [NOT] NULL`, which requires all of its parts.
 pub(crate) fn is_null(row: Expr, negated: bool) -> Expr {
     let Expr::Tuple(parts) = unwrapped(row) else { return null() };
     let part = |part: Expr| {
@@ -114,7 +113,7 @@ pub(crate) fn is_null(row: Expr, negated: bool) -> Expr {
     joined(parts.into_iter().map(part), &BinaryOperator::And)
 }
 
-/// The conditions of a SELECT.
+/// Returns the conditions of a SELECT.
 pub(crate) fn conditions(select: &mut Select) -> Vec<&mut Expr> {
     let mut all: Vec<&mut Expr> =
         select.selection.iter_mut().chain(select.having.iter_mut()).collect();
@@ -155,8 +154,8 @@ pub(crate) fn settle(condition: &mut Expr) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// ANY, ALL and IN of a subquery. `is_condition`: unknown may be false, and the parts have not been
-/// rewritten yet.
+/// Builds ANY, ALL and IN of a subquery. `is_condition`: unknown may become false, and the parts
+/// have not been rewritten yet.
 pub(crate) fn quantified(expr: Expr, is_condition: bool) -> Result<Expr, SqlError> {
     let (left, op, right, all) = match expr {
         Expr::AnyOp { left, compare_op, right, .. } => {
@@ -214,8 +213,8 @@ pub(crate) fn quantified(expr: Expr, is_condition: bool) -> Result<Expr, SqlErro
     })
 }
 
-/// `[NOT] EXISTS (SELECT 1 FROM (subquery) q (names) WHERE test)`. `rewritten`: no visitor comes by
-/// any more.
+/// Builds `[NOT] EXISTS (SELECT 1 FROM (subquery) q (names) WHERE test)`. `rewritten`: no visitor
+/// will reach it any more.
 fn exists(
     subquery: &Query,
     names: &[Ident],

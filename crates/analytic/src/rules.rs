@@ -1,11 +1,11 @@
-//! DataFusion's optimizers, kept from rewrites that change answers.
+//! DataFusion's optimizer rules, restricted to rewrites that do not change results.
 //!
 //! - A filter that refers to no column, or whose value differs each time, is not pushed below an
 //!   aggregate or a window: an aggregate without groups has a row even if nothing is left below it.
 //! - Filters are pushed by the logical rules only: the physical ones find a projection's columns by
 //!   their names, and two of a join may have the same.
-//! - What is constant on the side that an outer join fills with NULLs is not constant above the
-//!   join, so a sort by it stays.
+//! - A constant on the side that an outer join fills with NULLs is not constant above the join, so
+//!   a sort by it stays.
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
@@ -23,7 +23,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use std::fmt;
 use std::sync::Arc;
 
-/// The rules for logical plans.
+/// Returns the rules for logical plans.
 pub(crate) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let guarded = |rule: Arc<dyn OptimizerRule + Send + Sync>| match rule.name() {
         "push_down_filter" => Arc::new(PushDownFilter(rule)),
@@ -32,16 +32,17 @@ pub(crate) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     Optimizer::new().rules.into_iter().map(guarded).collect()
 }
 
-/// The rules for physical plans.
+/// Returns the rules for physical plans.
 pub(crate) fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
-    // Scans take no filters but a table's keys, which they have by then.
+    // Scans accept no filters but a table's keys, which they have by then.
     rules.retain(|rule| !rule.name().starts_with("FilterPushdown"));
     rules.insert(0, Arc::new(ForgetPadded));
     rules
 }
 
-/// DataFusion's rule of this name, except for what must stay above an aggregate or a window.
+/// DataFusion's rule of this name, except for filters that must stay above an aggregate or a
+/// window.
 #[derive(Debug)]
 struct PushDownFilter(Arc<dyn OptimizerRule + Send + Sync>);
 
@@ -64,7 +65,7 @@ impl OptimizerRule for PushDownFilter {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Filter(filter) = plan else { return self.0.rewrite(plan, config) };
-        // Filters over filters are one, or the rule below would make them one.
+        // Stacked filters are merged, as the inner rule would do.
         let (mut predicates, mut input) =
             (split_conjunction_owned(filter.predicate.clone()), filter.input.clone());
         while let LogicalPlan::Filter(below) = &*input {
@@ -122,7 +123,7 @@ impl PhysicalOptimizerRule for ForgetPadded {
     }
 }
 
-/// Its input, of whose order and constants nothing is known.
+/// Passes its input through, without the input's ordering and constants.
 #[derive(Debug)]
 struct Forgetful {
     input: Arc<dyn ExecutionPlan>,

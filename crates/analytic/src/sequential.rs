@@ -1,8 +1,7 @@
-//! The parts of a set operation, one after the other.
+//! Runs the parts of a set operation one after the other.
 //!
-//! DataFusion would run them all at once and mix their rows as they come. In their order, the rows
-//! of UNION ALL stand as users of PostgreSQL know them, the same each time, and a query runs in one
-//! task.
+//! DataFusion would run them all at once and mix their rows as they come. In sequence, the rows of
+//! UNION ALL have PostgreSQL's usual order, the same each time, and a query runs in one task.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -16,14 +15,14 @@ use futures::{StreamExt, TryStreamExt};
 use std::fmt;
 use std::sync::Arc;
 
-/// Runs a plan's partitions one after the other, as one.
+/// Runs a plan's partitions one after the other, as one partition.
 #[derive(Debug)]
 struct Sequential {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
 }
 
-/// A plan of one partition that mixes nothing.
+/// Returns a plan of one partition, in order.
 pub(crate) fn in_order(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let whole = match plan.properties().partitioning.partition_count() {
         0 | 1 => plan,

@@ -1,14 +1,14 @@
-//! Subqueries as functions, where DataFusion would refuse them or answer wrong.
+//! Runs subqueries as functions where DataFusion would reject them or return wrong results.
 //!
 //! Such a subquery becomes a function of the columns it refers to. For each row the subquery's plan
 //! is taken with those columns replaced by the row's values, and executed; equal rows of a batch
 //! share one execution, and a subquery that refers to nothing outside runs once in a query. That is
-//! always right, and slow only where a subquery refers to many different values.
+//! always correct, and slow only where a subquery refers to many different values.
 //!
-//! DataFusion's own ways stay for what they answer right ([`joins_well`]): EXISTS and IN as
-//! conditions, NOT IN without NULLs, aggregates of a correlated subquery. Elsewhere they lose NULL:
-//! a mark of a join is never unknown, an anti join that knows NULLs has one key, and the simplifier
-//! believes that a subquery without NULLs has a row.
+//! DataFusion's own ways stay for the forms that it runs correctly ([`joins_well`]): EXISTS and IN
+//! as conditions, NOT IN without NULLs, aggregates of a correlated subquery. Elsewhere they lose
+//! NULL: a mark of a join is never unknown, an anti join that knows NULLs has one key, and the
+//! simplifier assumes that a subquery without NULLs has a row.
 
 use crate::error::outward;
 use crate::operator::{comparable, is_decimal, is_float, is_span};
@@ -48,40 +48,40 @@ use tokio::runtime::Handle;
 pub(crate) struct Apply {
     name: String,
     plan: Arc<LogicalPlan>,
-    /// What it refers to; the function's arguments, in this order.
+    /// The outer columns that it refers to: the function's arguments, in this order.
     outer: Vec<Column>,
     wanted: Wanted,
     field: FieldRef,
     signature: Signature,
-    /// What it was for the rows of the batch before; for all of the query, if it refers to nothing
+    /// The results for the rows of the previous batch; for the whole query if it refers to nothing
     /// outside.
     known: Mutex<HashMap<Vec<ScalarValue>, Found>>,
     /// Set when the whole query starts.
     running: Option<Running>,
 }
 
-/// Where a subquery runs, and the subqueries inside it.
+/// The session state in which a subquery runs, and the subqueries inside it.
 type Running = (SessionState, Arc<[Arc<Apply>]>);
 
-/// What a subquery was for one row of what it refers to.
+/// The result of a subquery for one row of outer values.
 enum Found {
     Value(ScalarValue),
     Members(Members),
 }
 
-/// What is wanted of a subquery.
+/// The requested kind of result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// Its one value.
+    /// The single value.
     Value,
-    /// Whether it has a row.
+    /// True if it has a row.
     Existence,
-    /// Whether a value, the function's last argument, is among its rows.
+    /// True if a value, the function's last argument, is among its rows.
     Membership,
 }
 
-/// Whether a plan still has a subquery that only a rewrite of it would have removed: a correlated
-/// one, EXISTS or IN.
+/// True if a plan still has a subquery that only a rewrite could have removed: a correlated one,
+/// EXISTS or IN.
 pub(crate) fn is_left(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
@@ -100,7 +100,7 @@ pub(crate) fn is_left(plan: &LogicalPlan) -> Result<bool> {
 }
 
 /// Rewrites every expression of a plan, keeping its outputs' names. `f` gets the root of an
-/// expression, whether that is the condition of a filter, and the columns it may refer to.
+/// expression, true if that is the condition of a filter, and the columns it may refer to.
 fn rewrite_roots(
     plan: LogicalPlan,
     f: &mut dyn FnMut(Expr, bool, &DFSchema) -> Result<Transformed<Expr>>,
@@ -129,7 +129,7 @@ fn rewrite(
     rewrite_roots(plan, &mut |expr, _, _| expr.transform_up(&mut *f))
 }
 
-/// Replaces every subquery that DataFusion does not run right by a function.
+/// Replaces every subquery that DataFusion does not run correctly by a function.
 pub(crate) fn apply_unsound(plan: LogicalPlan, all: &mut Vec<Arc<Apply>>) -> Result<LogicalPlan> {
     rewrite_roots(plan, &mut |expr, is_filter, schema| {
         if !has_subquery(&expr) {
@@ -167,13 +167,13 @@ fn has_subquery(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(is_one(expr))).unwrap_or(true)
 }
 
-/// Whether DataFusion runs a scalar subquery once by itself, and knows that it may be NULL.
+/// True if DataFusion runs a scalar subquery once by itself, and knows that it may be NULL.
 fn runs_once(subquery: &Subquery) -> bool {
     subquery.outer_ref_columns.is_empty() && subquery.subquery.schema().field(0).is_nullable()
 }
 
-/// A filter's condition, or a part of one under AND and OR only: there unknown means false, as in a
-/// join. `in_or`: it is under OR.
+/// Rewrites a filter's condition, or a part of one under AND and OR only: there unknown means
+/// false, as in a join. `in_or`: it is under OR.
 fn condition(
     expr: Expr,
     in_or: bool,
@@ -233,7 +233,7 @@ fn condition(
     })
 }
 
-/// `sought NOT IN (subquery)` of a correlated subquery, as a condition: no row for which
+/// Builds `sought NOT IN (subquery)` of a correlated subquery, as a condition: no row for which
 /// `sought = it` is true or unknown.
 fn not_matched(sought: Expr, subquery: &Subquery, schema: &DFSchema) -> Result<Expr> {
     let sought = sought.transform(|expr| match expr {
@@ -253,7 +253,7 @@ fn not_matched(sought: Expr, subquery: &Subquery, schema: &DFSchema) -> Result<E
     Ok(Expr::Exists(Exists::new(subquery, true)))
 }
 
-/// An expression whose value counts, NULL included.
+/// Rewrites an expression whose value matters, NULL included.
 fn value(expr: Expr, schema: &DFSchema, all: &mut Vec<Arc<Apply>>) -> Result<Expr> {
     let replaced = expr.transform_up(|expr| match expr {
         Expr::ScalarSubquery(subquery) if runs_once(&subquery) || is_aggregate(&subquery) => {
@@ -264,7 +264,7 @@ fn value(expr: Expr, schema: &DFSchema, all: &mut Vec<Arc<Apply>>) -> Result<Exp
     Ok(replaced.data)
 }
 
-/// Whether a join answers EXISTS or IN of a subquery right.
+/// True if a join computes EXISTS or IN of a subquery correctly.
 fn joins_well(subquery: &Subquery, in_or: bool) -> bool {
     if subquery.outer_ref_columns.is_empty() {
         return !in_or;
@@ -272,16 +272,16 @@ fn joins_well(subquery: &Subquery, in_or: bool) -> bool {
     pulls_up(&subquery.subquery)
 }
 
-/// Whether conditions inside a plan may become conditions of a join with it.
+/// True if conditions inside a plan may become conditions of a join with it.
 fn pulls_up(plan: &LogicalPlan) -> bool {
     let node = match plan {
         LogicalPlan::Join(join) => join.join_type == JoinType::Inner,
-        // Without groups there is a row for every row outside, matched or not.
+        // Without groups there is a row for every outer row, matched or not.
         LogicalPlan::Aggregate(aggregate) => {
             !aggregate.group_expr.is_empty()
                 && !matches!(aggregate.group_expr[..], [Expr::GroupingSet(_)])
         }
-        // A condition that leaves it would still call columns by their names below it.
+        // A condition moved out of it would still use the column names below it.
         LogicalPlan::SubqueryAlias(alias) => alias.input.all_out_ref_exprs().is_empty(),
         plan => matches!(
             plan,
@@ -297,7 +297,7 @@ fn pulls_up(plan: &LogicalPlan) -> bool {
     node && plan.inputs().iter().all(|input| pulls_up(input))
 }
 
-/// Whether a correlated scalar subquery is an aggregate without groups, which always has a row.
+/// True if a correlated scalar subquery is an aggregate without groups, which always has a row.
 fn is_aggregate(subquery: &Subquery) -> bool {
     let mut plan = &*subquery.subquery;
     loop {
@@ -312,7 +312,7 @@ fn is_aggregate(subquery: &Subquery) -> bool {
     }
 }
 
-/// A function for a subquery.
+/// Replaces a subquery by a function.
 fn replaced(expr: Expr, schema: &DFSchema, all: &mut Vec<Arc<Apply>>) -> Result<Transformed<Expr>> {
     let (subquery, wanted, negated) = match &expr {
         Expr::ScalarSubquery(subquery) => (subquery, Wanted::Value, false),
@@ -362,7 +362,8 @@ fn replaced(expr: Expr, schema: &DFSchema, all: &mut Vec<Arc<Apply>>) -> Result<
     Ok(Transformed::yes(if negated { Expr::Not(Box::new(call)) } else { call }))
 }
 
-/// What IN seeks, as it compares with what the subquery finds. A literal in quotes is of its type.
+/// Casts the left side of IN for comparison with the subquery's values. A quoted literal takes
+/// their type.
 fn comparable_with(sought: &Expr, found: &DataType, schema: &DFSchema) -> Result<Expr> {
     let ty = sought.get_type(schema)?;
     if let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = sought
@@ -389,7 +390,7 @@ fn comparable_with(sought: &Expr, found: &DataType, schema: &DFSchema) -> Result
     Ok(sought.clone())
 }
 
-/// The type in which two values are compared.
+/// Returns the type in which two values are compared.
 fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     match (left, right) {
         (left, right) if left == right => Some(left.clone()),
@@ -404,11 +405,11 @@ fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     }
 }
 
-/// Values of another type that compares with theirs.
+/// Converts values to a type in which they are compared.
 fn converted(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
     if *ty == DataType::Float64 {
         let floats = datums(array).map_err(outward)?;
-        // Adding zero makes the zeros one.
+        // Adding zero turns -0 into 0.
         let floats = floats.iter().map(|datum| datum.as_f64().map(|x| x + 0.0));
         return Ok(Arc::new(Float64Array::from_iter(floats)));
     }
@@ -416,7 +417,7 @@ fn converted(array: &ArrayRef, ty: &DataType) -> Result<ArrayRef> {
     Ok(cast_with_options(array, ty, &options)?)
 }
 
-/// Gives the functions of a plan the session they run in.
+/// Binds the functions of a plan to the session state in which they run.
 pub(crate) fn bind(
     plan: LogicalPlan,
     all: &Arc<[Arc<Apply>]>,
@@ -439,7 +440,7 @@ pub(crate) fn bind(
     })
 }
 
-/// The functions with values for the parameters in their subqueries.
+/// Returns the functions with values for the parameters in their subqueries.
 pub(crate) fn with_param_values(
     all: &[Arc<Apply>],
     values: &ParamValues,
@@ -470,7 +471,7 @@ impl Apply {
         }
     }
 
-    /// Its rows for one row of what it refers to, at most `limit` of them.
+    /// Returns its rows for one row of outer values, at most `limit` of them.
     async fn rows(
         &self,
         row: &[ScalarValue],
@@ -491,7 +492,7 @@ impl Apply {
                     None => Ok(Transformed::no(Expr::OuterReferenceColumn(field, column))),
                 }
             }
-            // What was replaced inside a subquery of this one is no reference any more.
+            // Columns that were replaced inside a nested subquery are no references any more.
             Expr::ScalarSubquery(subquery) => {
                 Ok(Transformed::yes(Expr::ScalarSubquery(settled(subquery))))
             }
@@ -514,10 +515,10 @@ impl Apply {
         execute_stream(in_order(plan)?, session.task_ctx())
     }
 
-    /// Its value for one row of what it refers to.
+    /// Returns its value for one row of outer values.
     async fn value(&self, row: &[ScalarValue]) -> Result<ScalarValue> {
         let is_existence = self.wanted == Wanted::Existence;
-        // Two rows tell that there are too many.
+        // Two rows are enough to detect too many.
         let mut rows = self.rows(row, Some(if is_existence { 1 } else { 2 })).await?;
         let mut value = ScalarValue::try_from(self.field.data_type())?;
         let mut count = 0;
@@ -538,7 +539,7 @@ impl Apply {
         Ok(value)
     }
 
-    /// The values of its rows, of a type.
+    /// Returns the values of its rows, of a type.
     async fn members(&self, row: &[ScalarValue], ty: &DataType) -> Result<Members> {
         let Some((session, _)) = &self.running else { return Err(homeless()) };
         let held = MemoryConsumer::new("subquery").register(&session.runtime_env().memory_pool);
@@ -563,7 +564,7 @@ impl Apply {
         Ok(members)
     }
 
-    /// Its values for rows of arguments.
+    /// Returns its values for rows of arguments.
     async fn values(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let count = args.number_rows;
         let mut arrays: Vec<ArrayRef> =
@@ -618,14 +619,14 @@ fn homeless() -> DataFusionError {
 /// The values of a subquery's rows, for IN.
 struct Members {
     values: HashSet<ScalarValue>,
-    /// Whether NULL is one of them.
+    /// True if NULL is one of them.
     null: bool,
-    /// What they take of the queries' memory.
+    /// The memory that they hold.
     held: MemoryReservation,
 }
 
 impl Members {
-    /// IN in three-valued logic.
+    /// Computes IN in three-valued logic.
     fn has(&self, value: &ScalarValue) -> Option<bool> {
         if self.values.is_empty() && !self.null {
             return Some(false);
@@ -651,7 +652,7 @@ impl std::fmt::Debug for Apply {
     }
 }
 
-// Within a query a name stands for one subquery.
+// Within a query a name identifies a subquery.
 impl PartialEq for Apply {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -688,8 +689,8 @@ impl ScalarUDFImpl for Apply {
         let Some(bridge) = session.config().get_extension::<Bridge>() else {
             return Err(homeless());
         };
-        // The session answers the subquery's scans meanwhile, on a thread of its own. If it has
-        // gone, nothing is waited for.
+        // The session serves the subquery's scans meanwhile, on a thread of its own. If the session
+        // has closed, the wait ends.
         tokio::task::block_in_place(|| {
             Handle::try_current().map_err(|_| homeless())?.block_on(async {
                 let (values, gone) = (pin!(self.values(args)), pin!(bridge.0.closed()));

@@ -1,8 +1,8 @@
-//! A table as DataFusion scans it: chunk by chunk, only the columns asked for, by key where the
+//! A table as DataFusion scans it: chunk by chunk, only the requested columns, by key where the
 //! filters allow.
 //!
-//! DataFusion's threads never hold the session's transaction. A scan asks for its next chunk
-//! through the [`Bridge`], and the session answers while it waits for the query's rows.
+//! DataFusion's threads never hold the session's transaction. A scan requests its next chunk
+//! through the [`Bridge`], and the session responds while it waits for the query's rows.
 
 use crate::error::{inward, outward};
 use crate::value;
@@ -23,25 +23,25 @@ use meridian_sql::{Condition, Datum, Position, SqlError, Table, state};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-/// So many rows are read at once, unless a limit asks for fewer.
+/// The number of rows that are read at once, unless a limit is lower.
 const CHUNK_ROWS: usize = 8192;
 
-/// What a running query sends to its session.
+/// A message of a running query to its session.
 pub(crate) enum Event {
-    /// It wants a chunk of a table.
+    /// A request for a chunk of a table.
     Read(Request),
     /// Rows of its result.
     Rows(Vec<Vec<Datum>>),
-    /// There are no more.
+    /// The end of the result.
     Done,
-    /// It failed.
+    /// An error of the query.
     Failed(SqlError),
 }
 
-/// A scan's wish for its next chunk.
+/// A scan's request for its next chunk.
 pub(crate) struct Request {
     pub(crate) table: Arc<Table>,
-    /// `None` before the first.
+    /// `None` before the first chunk.
     pub(crate) position: Option<Position>,
     pub(crate) conditions: Arc<[Condition]>,
     pub(crate) columns: Arc<[usize]>,
@@ -49,7 +49,7 @@ pub(crate) struct Request {
     pub(crate) reply: oneshot::Sender<Result<(Position, Option<Vec<Vec<Datum>>>), SqlError>>,
 }
 
-/// The way from a scan to its session.
+/// The channel from a scan to its session.
 pub(crate) struct Bridge(pub(crate) mpsc::Sender<Event>);
 
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Scanned {
     }
 }
 
-/// A filter as a condition on keys, if it is one.
+/// Returns a filter as a condition on keys, if it is one.
 fn condition(table: &Table, filter: &Expr) -> Option<Condition> {
     let column = |expr: &Expr| match expr {
         Expr::Column(column) => table.column(&column.name),
@@ -100,7 +100,7 @@ fn condition(table: &Table, filter: &Expr) -> Option<Condition> {
     }
 }
 
-/// A literal that orders as the column's values do.
+/// Returns a literal that has the order of the column's values.
 fn constant(scalar: &ScalarValue, table: &Table, column: usize) -> Option<Datum> {
     let array = scalar.to_array().ok()?;
     let datum = value::datums(&array).ok()?.pop()?;

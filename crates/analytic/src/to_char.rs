@@ -1,4 +1,4 @@
-//! `to_char` of times: the patterns that reports use. Numbers' patterns are not here.
+//! `to_char` of times, with the patterns that reports use. Patterns of numbers are not supported.
 
 use meridian_sql::{Datum, SqlError, Type, state};
 
@@ -19,7 +19,7 @@ const MONTHS: [&str; 12] = [
 const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// A time as a pattern shows it; NULL for NULL.
+/// Renders a time with a pattern; NULL for NULL.
 pub(crate) fn to_char(time: &Datum, pattern: &str) -> Result<Datum, SqlError> {
     let time = match time {
         Datum::Null => return Ok(Datum::Null),
@@ -59,7 +59,7 @@ pub(crate) fn to_char(time: &Datum, pattern: &str) -> Result<Datum, SqlError> {
         let pad = |name: &str| if bare { name.to_owned() } else { format!("{name:9}") };
         let number =
             |n: i64, width: usize| if bare { n.to_string() } else { format!("{n:0width$}") };
-        // Longer patterns come before those they begin with.
+        // Longer patterns come before their prefixes.
         let patterns: [(&str, String); 30] = [
             ("YYYY", number(year, 4)),
             ("YY", number(year % 100, 2)),
@@ -97,7 +97,7 @@ pub(crate) fn to_char(time: &Datum, pattern: &str) -> Result<Datum, SqlError> {
             continue;
         }
         let found = patterns.iter().find(|(name, _)| {
-            // Numbers are asked for in small letters, too.
+            // Patterns of numbers may be in lower case, too.
             let small = name.len() <= rest.len() && rest.is_char_boundary(name.len());
             let numeric = !name.starts_with("MON")
                 && !name.starts_with("DAY")
@@ -122,7 +122,7 @@ pub(crate) fn to_char(time: &Datum, pattern: &str) -> Result<Datum, SqlError> {
     Ok(Datum::text(out))
 }
 
-/// Year, month and day of a day counted from 2000-01-01 (Howard Hinnant's algorithm).
+/// Returns year, month and day of a day counted from 2000-01-01 (Howard Hinnant's algorithm).
 fn civil(days: i64) -> (i64, i64, i64) {
     let z = days + 10_957 + 719_468;
     let era = z.div_euclid(146_097);

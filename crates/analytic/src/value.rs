@@ -1,9 +1,9 @@
-//! Types and values, ours to Arrow's and back.
+//! Converts types and values between SQL and Arrow.
 //!
-//! A numeric with a declared scale is a Decimal128 of that scale. One without (and whatever
-//! division and avg give) is [`FREE`], wide enough for every numeric we store; its trailing zeros
-//! are not kept. Arrow does not know a type's modifier, so a field carries our type in its metadata
-//! as well; that counts only where the Arrow type agrees.
+//! A numeric with a declared scale is a Decimal128 of that scale. A numeric without one (and the
+//! result of division and avg) is [`FREE`], wide enough for every stored numeric; its trailing
+//! zeros are not kept. Arrow does not know a type's modifier, so a field also carries the SQL type
+//! in its metadata, which is used only if the Arrow type agrees.
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, BooleanBuilder, FixedSizeBinaryBuilder,
@@ -22,10 +22,10 @@ use rust_decimal::Decimal;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A numeric without declared scale.
+/// The type of a numeric without declared scale.
 pub(crate) const FREE: DataType = DataType::Decimal256(76, FREE_SCALE);
 const FREE_SCALE: i8 = 28;
-/// Between 1970-01-01, Arrow's first day, and 2000-01-01, PostgreSQL's.
+/// The days between 1970-01-01, Arrow's epoch, and 2000-01-01, PostgreSQL's.
 const EPOCH_DAYS: i32 = 10_957;
 const EPOCH_US: i64 = EPOCH_DAYS as i64 * 86_400_000_000;
 const ZONE: &str = "+00:00";
@@ -51,7 +51,7 @@ pub(crate) fn arrow_type(ty: Type) -> DataType {
     }
 }
 
-/// The field of a value of a type.
+/// Returns the field of a value of a type.
 pub(crate) fn field(name: &str, ty: Type, nullable: bool) -> Field {
     let field = Field::new(name, arrow_type(ty), nullable);
     if ty.modifier() < 0 && ty == ty.base() {
@@ -61,7 +61,7 @@ pub(crate) fn field(name: &str, ty: Type, nullable: bool) -> Field {
         .with_metadata(HashMap::from([(KEY.to_owned(), format!("{} {}", ty.oid(), ty.modifier()))]))
 }
 
-/// The Arrow schema of a table.
+/// Returns the Arrow schema of a table.
 pub(crate) fn schema(table: &Table) -> SchemaRef {
     let fields: Vec<_> = table
         .columns
@@ -71,7 +71,7 @@ pub(crate) fn schema(table: &Table) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// What our type of a field is.
+/// Returns the SQL type of a field.
 pub(crate) fn type_of(field: &Field) -> Type {
     let noted = field.metadata().get(KEY).and_then(|text| {
         let (oid, modifier) = text.split_once(' ')?;
@@ -83,7 +83,7 @@ pub(crate) fn type_of(field: &Field) -> Type {
     }
 }
 
-/// Our type of an Arrow type; what has none is shown as text.
+/// Returns the SQL type of an Arrow type; text for types that SQL here does not have.
 pub(crate) fn base_type(ty: &DataType) -> Type {
     match ty {
         DataType::Boolean => Type::Bool,
@@ -105,7 +105,8 @@ pub(crate) fn base_type(ty: &DataType) -> Type {
     }
 }
 
-/// The result's columns. What stands behind the mark of [`crate::dialect`] in a name is not shown.
+/// Returns the result's columns. The part of a name after the mark of [`crate::dialect`] is not
+/// shown.
 pub(crate) fn columns(fields: &[Arc<Field>]) -> Arc<[Column]> {
     let name =
         |field: &Field| field.name().split(crate::dialect::MARK).next().unwrap_or("").to_owned();
@@ -133,7 +134,7 @@ fn mismatch(value: &Datum, ty: &DataType) -> SqlError {
     SqlError::corrupted(format!("a value of {:?} where {ty} stands", value.type_of()))
 }
 
-/// The mantissa of a number at a scale.
+/// Returns the mantissa of a number at a scale.
 fn mantissa(value: &Datum, scale: i8, ty: &DataType) -> Result<i256, SqlError> {
     let number = match value {
         Datum::Numeric(number) => *number,
@@ -158,7 +159,7 @@ fn mantissa(value: &Datum, scale: i8, ty: &DataType) -> Result<i256, SqlError> {
     })
 }
 
-/// Values as an array of an Arrow type that [`arrow_type`] names.
+/// Returns values as an array of an Arrow type that [`arrow_type`] names.
 pub(crate) fn array<'a>(
     mut values: impl ExactSizeIterator<Item = &'a Datum>,
     ty: &DataType,
@@ -241,7 +242,7 @@ pub(crate) fn array<'a>(
     })
 }
 
-/// One value as a scalar.
+/// Returns one value as a scalar.
 pub(crate) fn scalar(value: &Datum, ty: Type) -> Result<ScalarValue, SqlError> {
     let array = array(std::iter::once(value), &arrow_type(ty))?;
     ScalarValue::try_from_array(&array, 0).map_err(SqlError::corrupted)
@@ -274,13 +275,13 @@ fn decimal(mut mantissa: i256, mut scale: i8, free: bool) -> Result<Datum, SqlEr
         if scale <= 0 {
             return Err(too_large());
         }
-        // What we cannot hold is rounded away at the end.
+        // Digits beyond the supported scale are rounded away at the end.
         let half = if mantissa.is_negative() { i256::from_i128(-5) } else { i256::from_i128(5) };
         (mantissa, scale) = (mantissa.wrapping_add(half).wrapping_div(ten), scale - 1);
     }
 }
 
-/// An interval as PostgreSQL prints it.
+/// Renders an interval as PostgreSQL prints it.
 fn interval(months: i32, days: i32, us: i64) -> String {
     let mut parts = Vec::new();
     for (count, unit) in [(months / 12, "year"), (months % 12, "mon"), (days, "day")] {
@@ -301,7 +302,7 @@ fn interval(months: i32, days: i32, us: i64) -> String {
     parts.join(" ")
 }
 
-/// An array's values; what has no type of ours as text.
+/// Returns an array's values; values of types that SQL here does not have as text.
 pub(crate) fn datums(array: &ArrayRef) -> Result<Vec<Datum>, SqlError> {
     let wrong = |error: arrow::error::ArrowError| SqlError::corrupted(error);
     let plain = match array.data_type() {

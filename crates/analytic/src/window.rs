@@ -1,5 +1,5 @@
-//! Named windows, put where they are named: DataFusion's planner leaves out what a window adds to
-//! one that it names.
+//! Inlines named windows where they are used: DataFusion's planner ignores the additions of a
+//! window to the one that it names.
 
 use meridian_sql::{SqlError, fold, state};
 use sqlparser::ast::{
@@ -61,7 +61,7 @@ fn find(named: &Named, name: &ast::Ident) -> Result<WindowSpec, SqlError> {
     })
 }
 
-/// A window with what it takes from the one that it names.
+/// Returns a window with the parts that it takes from the one that it names.
 fn copied(mut spec: WindowSpec, named: &Named) -> Result<WindowSpec, SqlError> {
     let Some(name) = spec.window_name.take() else { return Ok(spec) };
     let base = find(named, &name)?;
@@ -85,7 +85,7 @@ fn copied(mut spec: WindowSpec, named: &Named) -> Result<WindowSpec, SqlError> {
 
 struct Resolver<'a> {
     named: &'a Named,
-    /// How many subqueries the visit is inside of; their windows are named there.
+    /// The number of subqueries around the current node; their windows are named there.
     depth: usize,
 }
 

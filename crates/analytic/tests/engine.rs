@@ -1,4 +1,4 @@
-//! The engine under a session over the wire: types, parameters, streaming, memory, cancellation.
+//! Tests the engine in sessions over the wire: types, parameters, streaming, memory, cancellation.
 
 #[path = "../../pg/tests/common/mod.rs"]
 mod common;
@@ -54,7 +54,8 @@ async fn every_type_passes_through_unharmed() {
         )
         .await
         .expect("rows");
-    // The own executor answers the first, the engine the second: the same rows, the same types.
+    // The SQL layer's executor runs the first, the engine the second: the same rows, the same
+    // types.
     let own = "SELECT * FROM all_types ORDER BY k";
     let other = "SELECT x.* FROM (SELECT * FROM all_types) x JOIN (SELECT 1 AS one) y ON y.one = 1 ORDER BY k";
     let shown = |rows: Vec<tokio_postgres::SimpleQueryMessage>| format!("{rows:?}");
@@ -108,7 +109,7 @@ async fn parameters_take_the_types_of_what_they_meet() {
             count
         );
     }
-    // The catalog changed under it.
+    // The catalog changed after the statement was prepared.
     client.batch_execute("ALTER TABLE t ADD COLUMN more int").await.expect("changed");
     assert_eq!(client.query_one(&prepared, &[&1]).await.expect("a row").get::<_, i64>(0), 2);
 }
@@ -141,7 +142,7 @@ async fn what_is_too_large_for_the_memory_is_refused_and_the_session_stays() {
     let sorted = "SELECT i, i::text || repeat('x', 50) FROM generate_series(1, 1000000) AS i ORDER BY 2 DESC";
     let failed = client.query(sorted, &[]).await.expect_err("more than it may hold");
     assert_eq!(state(&failed), "53200", "{failed:?}");
-    // What streams needs no such memory.
+    // Streamed rows need no such memory.
     let rows = client
         .query_raw("SELECT i + 1 FROM generate_series(1, 300000) AS i", None::<i32>)
         .await
@@ -192,7 +193,7 @@ async fn a_client_that_leaves_in_the_middle_leaves_nothing_running() {
         pin_mut!(rows);
         assert!(rows.next().await.is_some_and(|row| row.is_ok()));
     }
-    // The one thread is free again.
+    // The engine's one thread is free again.
     let client = server.client().await;
     let one = client.query_one("SELECT max(i) FROM generate_series(1, 10) AS i", &[]);
     let row = tokio::time::timeout(common::PATIENCE, one).await.expect("in time").expect("a row");

@@ -1,4 +1,5 @@
-//! Lines of SQL that once ended, froze or swelled the process, over the wire and with the engine.
+//! Tests SQL texts that once ended, froze or exhausted the process, over the wire and with the
+//! engine.
 
 #[path = "../../pg/tests/common/mod.rs"]
 mod common;
@@ -34,7 +35,7 @@ async fn start() -> common::Running {
     common::start_over(common::local(), Arc::new(One(Arc::new(engine)))).await
 }
 
-/// The state that a statement fails with; "ok" if it does not.
+/// Returns the SQLSTATE of a failed statement; "ok" if it succeeds.
 async fn answer(client: &tokio_postgres::Client, sql: &str) -> String {
     match timeout(common::PATIENCE * 2, client.simple_query(sql)).await {
         Err(_) => "no answer".into(),
@@ -49,7 +50,7 @@ fn nested(open: &str, inner: &str, close: &str, times: usize) -> String {
     format!("select {}{inner}{}", open.repeat(times), close.repeat(times))
 }
 
-/// The most memory that the process has held, in megabytes.
+/// Returns the peak memory of the process, in megabytes.
 fn high_water_mb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("0 kB");
@@ -109,7 +110,7 @@ async fn no_line_ends_freezes_or_swells_the_server() {
         ("54011", format!("SELECT {} FROM t", vec!["t.*"; 1_000].join(", "))),
         ("54001", format!("SELECT {}", "(".repeat(63 << 20))),
     ];
-    // Another session is answered all the while.
+    // Another session is served all the while.
     let watched = server.client().await;
     let (stop, mut stopped) = tokio::sync::oneshot::channel::<()>();
     let watch = tokio::spawn(async move {

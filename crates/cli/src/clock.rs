@@ -1,4 +1,4 @@
-//! `meridian clock`: what a node knows of the time, and what this machine could know.
+//! `meridian clock`: the state of the nodes' clocks, and of this machine's time sources.
 
 use crate::shell::{Options, Remote, Shell, query};
 use clap::Subcommand;
@@ -9,30 +9,30 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// What to look at.
+/// The subcommands of `meridian clock`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// What a node knows of the time: SHOW CLOCK.
+    /// Show the state of a node's clock and of its peers' clocks: SHOW CLOCK.
     Status {
         /// The server.
         #[arg(default_value = "postgresql://root@127.0.0.1:5544/meridian", env = "MERIDIAN_URL")]
         url: String,
     },
-    /// The same, every second, until it is interrupted.
+    /// Show it every second, until interrupted.
     Watch {
         /// The server.
         #[arg(default_value = "postgresql://root@127.0.0.1:5544/meridian", env = "MERIDIAN_URL")]
         url: String,
     },
-    /// What limits how well this machine knows the time, and what would help; with a server's
-    /// address, also what its nodes say of their clocks.
+    /// Show what limits the accuracy of this machine's clock, and what would help; with a server's
+    /// address, also the clocks of its nodes.
     Doctor {
         /// A server.
         url: Option<String>,
     },
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(runtime: &Runtime, command: &Command) -> ExitCode {
     match command {
         Command::Status { url } => show(runtime, url),
@@ -72,7 +72,7 @@ fn show(runtime: &Runtime, url: &str) -> ExitCode {
     }
 }
 
-/// What the nodes of a server say of their clocks, and what that means.
+/// Returns the state of the clocks of a server's nodes, each with its meaning.
 fn of_cluster(runtime: &Runtime, url: &str) -> Result<Vec<String>, String> {
     let mut remote = Remote::open(runtime.handle().clone(), url)?;
     let (_, rows) = query(&mut remote, "SHOW CLOCK")?;
@@ -88,7 +88,7 @@ fn of_cluster(runtime: &Runtime, url: &str) -> Result<Vec<String>, String> {
     Ok(rows.iter().map(|row| clock(row).told()).collect())
 }
 
-/// What is known of a node's clock.
+/// The state of one node's clock.
 struct NodeClock {
     node: String,
     state: Option<String>,
@@ -108,29 +108,29 @@ impl NodeClock {
         let ahead = self
             .ahead_ns
             .map_or(String::new(), |ns| format!(", {:+} ms from here", ns as f64 / 1e6));
-        // Two ways of spreading a leap second over a day are up to half of it apart; one that is
-        // not spread, a whole one.
+        // Two ways of spreading a leap second over a day differ by up to half a second; a way that
+        // does not spread it differs by a whole one.
         let leap =
             self.ahead_ns.is_some_and(|ns| (100_000_000..=1_000_000_000).contains(&ns.abs()));
         let meaning = match state {
             "not believed" if leap => {
-                ": it contradicts the others. So far off is who puts a leap second elsewhere: have all machines smear alike, or none"
+                ": it contradicts the other nodes' clocks. An offset of this size comes from a leap second that is handled differently: have all machines smear alike, or none"
             }
             "not believed" => {
-                ": it contradicts the others, and is left out. Look at its source, or give it to somebody else as a time master"
+                ": it contradicts the other nodes' clocks, and is left out. Check its source, or make another node a time master"
             }
             "fenced" => {
-                ": it serves nothing that needs the time. The doctor on its own machine tells more"
+                ": this node serves nothing that needs the time. Run `meridian clock doctor` on its machine"
             }
-            "starting" => ": it has not heard enough others yet",
+            "starting" => ": it has not received enough answers from other nodes yet",
             "free-running" => {
-                ": nobody has told it anything for two seconds; it is less sure with every one"
+                ": it has received no time for two seconds, and its uncertainty grows"
             }
             "wide" => {
-                ": commits there wait about twice that long. A closer or a better source would help"
+                ": commits on this node wait about twice that long. A closer or a better source would help"
             }
             "says nothing" => {
-                ": no word from it for three seconds, or it is not asked (nodes on one machine share its clock)"
+                ": no answer for three seconds, or it is not polled (nodes on one machine share its clock)"
             }
             _ => "",
         };
@@ -138,12 +138,12 @@ impl NodeClock {
     }
 }
 
-/// What there is on a machine that tells the time.
+/// The time sources of this machine.
 #[derive(Debug)]
 struct Findings {
     kernel: Result<KernelClock, String>,
     chrony: Result<Tracking, String>,
-    /// By how much ClockBound thinks that the system clock may be off.
+    /// ClockBound's error bound of the system clock.
     clockbound: Result<u64, String>,
     /// Hardware clocks.
     devices: Vec<String>,
@@ -175,14 +175,19 @@ impl Findings {
                 format!("kernel      synchronised, {} at most, {} likely", ms(said.max_error_ns), ms(said.likely_error_ns))
             }
             Ok(said) => format!(
-                "kernel      NOT synchronised (STA_UNSYNC): nobody tells it how far its clock is off; the {} that it names are no bound",
+                "kernel      NOT synchronised (STA_UNSYNC): no time source disciplines the clock; the {} that it names are no bound",
                 ms(said.max_error_ns)
             ),
         });
         lines.push(match &self.chrony {
             Err(why) => format!("chrony      {why}"),
-            Ok(said) if said.synchronised => format!("chrony      synchronised, {} at most", ms(said.max_error_ns)),
-            Ok(_) => "chrony      runs, and is not synchronised: it has reached no server that it believes".into(),
+            Ok(said) if said.synchronised => {
+                format!("chrony      synchronised, {} at most", ms(said.max_error_ns))
+            }
+            Ok(_) => {
+                "chrony      runs, and is not synchronised: it has reached no server that it trusts"
+                    .into()
+            }
         });
         lines.push(match &self.clockbound {
             Err(why) => format!("ClockBound  {why}"),
@@ -197,7 +202,7 @@ impl Findings {
         lines.join("\n")
     }
 
-    /// What would help, the most useful first.
+    /// Returns advice, the most useful first.
     fn advice(&self) -> Vec<String> {
         let mut advice = Vec::new();
         let kernel = self.kernel.as_ref().is_ok_and(|said| said.synchronised);
@@ -223,7 +228,8 @@ impl Findings {
         }
         if self.chrony.as_ref().is_err_and(|why| why.contains("no permission")) {
             advice.push(
-                "chrony's socket is for its group: run the node in it, to be let in.".to_owned(),
+                "chrony's socket is for its group: run the node as a member of that group."
+                    .to_owned(),
             );
         }
         if self.kernel.as_ref().is_ok_and(|said| said.leap) {
@@ -279,7 +285,7 @@ mod tests {
             (clock(Some("not believed"), Some(500_000_000)), "smear alike"),
             (clock(Some("not believed"), Some(60_000_000_000)), "is left out"),
             (clock(Some("free-running"), None), "two seconds"),
-            (clock(None, None), "no word from it"),
+            (clock(None, None), "no answer for three seconds"),
         ] {
             assert!(clock.told().contains(expected), "{}", clock.told());
         }

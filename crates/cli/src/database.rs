@@ -1,4 +1,4 @@
-//! The embedded library's nouns: a database, its sessions, what they answer.
+//! The embedded library: a database, its sessions, and their results.
 
 use crate::house::{House, Place};
 use meridian_sql::{Column, Datum, Response, SqlError};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
-/// What went wrong.
+/// The error of an operation.
 #[derive(Debug)]
 pub enum Error {
     /// The database cannot be opened; the message names the file and what to do.
@@ -33,8 +33,7 @@ impl From<SqlError> for Error {
     }
 }
 
-/// An embedded database. Dropping it closes it; what was committed is there when it is opened
-/// again.
+/// An embedded database. Dropping it closes it; committed data are there when it is opened again.
 pub struct Database {
     // Sessions keep the runtime and the node alive.
     inside: Arc<Inside>,
@@ -46,12 +45,12 @@ struct Inside {
 }
 
 impl Database {
-    /// Opens the database in a folder, which is made if it is not there.
+    /// Opens the database in a folder, which is created if it does not exist.
     pub fn open(path: impl AsRef<Path>) -> Result<Database, Error> {
         Database::at(Place::Folder(path.as_ref().to_owned()))
     }
 
-    /// A database that ends with the process.
+    /// Opens a database in memory, which ends with the process.
     pub fn in_memory() -> Result<Database, Error> {
         Database::at(Place::Memory)
     }
@@ -67,14 +66,14 @@ impl Database {
         Ok(Database { inside: Arc::new(Inside { house, runtime }) })
     }
 
-    /// A session: its settings, and its transaction if it begins one.
+    /// Opens a session, with its own settings and transaction.
     pub fn session(&self) -> Session {
         let session = meridian_sql::Session::new(self.inside.house.first(), "root");
         Session { session, inside: self.inside.clone() }
     }
 
-    /// Runs statements, each its own transaction unless they begin one; answers how many rows the
-    /// last one touched.
+    /// Runs statements, each its own transaction unless they begin one. Returns the number of rows
+    /// that the last one touched.
     pub fn execute(&self, sql: &str) -> Result<u64, Error> {
         self.session().execute(sql)
     }
@@ -85,14 +84,14 @@ impl Database {
     }
 }
 
-/// A session of an embedded database. Dropping it rolls back what it did not commit.
+/// A session of an embedded database. Dropping it rolls its open transaction back.
 pub struct Session {
     session: meridian_sql::Session,
     inside: Arc<Inside>,
 }
 
 impl Session {
-    /// Runs statements; answers how many rows the last one touched.
+    /// Runs statements. Returns the number of rows that the last one touched.
     pub fn execute(&mut self, sql: &str) -> Result<u64, Error> {
         Ok(touched(&self.run(sql)?.1))
     }
@@ -102,8 +101,7 @@ impl Session {
         Ok(self.run(sql)?.0)
     }
 
-    /// Runs one statement with parameters `$1`, `$2` …, each of the type that the statement gives
-    /// it.
+    /// Runs one statement with parameters `$1`, `$2` …, each of the type that the statement infers.
     pub fn query_with(&mut self, sql: &str, params: Vec<Datum>) -> Result<Rows, Error> {
         let runtime = self.inside.runtime.handle().clone();
         runtime.block_on(async {
@@ -195,27 +193,27 @@ impl Default for Rows {
 }
 
 impl Rows {
-    /// The columns.
+    /// Returns the columns.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// One value, both counted from 0; `None` outside.
+    /// Returns one value, with both places counted from 0; `None` outside of the result.
     pub fn get(&self, row: usize, column: usize) -> Option<&Datum> {
         self.rows.get(row)?.get(column)
     }
 
-    /// The rows in order.
+    /// Iterates over the rows in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Vec<Datum>> {
         self.rows.iter()
     }

@@ -1,8 +1,8 @@
-//! `meridian demo`: something to look at in one command.
+//! `meridian demo`: a cluster to try in one command.
 //!
 //! Three nodes in three zones, in one process: real logs and stores on disk, real connections
-//! between them, and each with its own SQL and HTTP port. The shell speaks to one of them over the
-//! wire and goes to another when that one is killed.
+//! between them, and a SQL and an HTTP port for each. The shell connects to one of them over the
+//! wire, and to another when that one is killed.
 
 mod cluster;
 
@@ -22,14 +22,14 @@ use tokio::runtime::Runtime;
 #[derive(Clone, Debug, Args)]
 #[group(id = "demo")]
 pub struct Options {
-    /// Keep the data in this folder and go on with them next time; otherwise they are deleted at
-    /// the end.
+    /// Keep the data in this folder and reuse them next time; otherwise they are deleted at the
+    /// end.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Where SQL clients connect; the second and third node take the next two ports.
+    /// The address for SQL clients; the second and third node take the next two ports.
     #[arg(long, default_value = "127.0.0.1:5544")]
     sql: SocketAddr,
-    /// Where /health and /metrics are; the second and third node take the next two ports.
+    /// The address of /health and /metrics; the second and third node take the next two ports.
     #[arg(long, default_value = "127.0.0.1:8844")]
     http: SocketAddr,
     #[command(flatten)]
@@ -42,10 +42,10 @@ const SAMPLE: &[&str] = &[
      (4, 'Emmy', 'Erlangen', 2500), (5, 'Srinivasa', 'Madras', 1729), (6, 'Sofia', 'Stockholm', 950)",
 ];
 
-/// How far the banner's time travel goes, and a little.
+/// The distance of the banner's time travel, plus a margin.
 const LOOK_BACK: Duration = Duration::from_millis(1_100);
 
-/// What the banner offers: each shows something, and each runs as it stands here.
+/// The statements that the banner offers; each runs as it stands here.
 pub const QUERIES: &[(&str, &str)] = &[
     (
         "a transaction",
@@ -80,7 +80,7 @@ pub fn run(runtime: &Runtime, options: &Options) -> ExitCode {
     };
     let waits =
         options.shell.no_shell && options.shell.execute.is_empty() && options.shell.file.is_empty();
-    // A shell hears Ctrl-C itself.
+    // An interactive shell handles Ctrl-C itself.
     let stop =
         runtime.block_on(async { if waits { Stop::listen() } else { Stop::of_terminate() } });
     let stop = match stop {
@@ -95,7 +95,7 @@ pub fn run(runtime: &Runtime, options: &Options) -> ExitCode {
         return fail(&format!("cannot make the sample data: {error}"));
     }
     let filled = Instant::now();
-    // The sample has to be there already when what is pasted looks back.
+    // The sample must be older than the banner's time travel.
     std::thread::sleep(LOOK_BACK.saturating_sub(filled.elapsed()));
     banner(&cluster, folder, temporary.is_some());
     let code = if waits {
@@ -111,7 +111,7 @@ pub fn run(runtime: &Runtime, options: &Options) -> ExitCode {
             handle.block_on(stop.wait());
             tell.store(true, Ordering::SeqCst);
             of_signal.close();
-            // What is left behind is only a folder for temporary files.
+            // At worst a temporary folder remains.
             let _ = folder.map(std::fs::remove_dir_all);
             std::process::exit(0);
         });
@@ -125,7 +125,7 @@ pub fn run(runtime: &Runtime, options: &Options) -> ExitCode {
             Err(error) => fail(&error),
         };
         if told.load(Ordering::SeqCst) {
-            // A signal ended it: whoever heard it ends the process, when everything is closed.
+            // After a signal, the signal's thread ends the process when everything is closed.
             let _ = ending.join();
         }
         code
@@ -139,14 +139,14 @@ fn fail(message: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The sample data, unless a demo before this one left them.
+/// Creates the sample data, unless the folder has them already.
 async fn fill(cluster: &Cluster) -> Result<(), String> {
     use meridian_sql::{Response, Session};
     let mut session = Session::new(cluster.first()?, "root");
     for statement in SAMPLE {
         for response in session.simple(statement).await {
             match response {
-                // A kept folder has the table already, and with it the rows.
+                // A kept folder has the table and its rows already.
                 Response::Failed(error) if error.sqlstate == "42P07" => return Ok(()),
                 Response::Failed(error) => return Err(error.message),
                 _ => {}

@@ -1,4 +1,4 @@
-//! The ports of a running node: SQL for clients, HTTP for whoever watches it.
+//! The ports of a running node: SQL for clients, HTTP for monitoring.
 
 use axum::Router;
 use axum::extract::State;
@@ -19,15 +19,15 @@ use tokio::task::JoinSet;
 
 /// Open ports.
 pub struct Doors {
-    /// Where SQL is spoken.
+    /// The address of the SQL port.
     pub sql: SocketAddr,
-    /// Where health and metrics are.
+    /// The address of the HTTP port, for health and metrics.
     pub http: SocketAddr,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
 }
 
-/// What the HTTP port tells.
+/// The state that the HTTP port reports.
 struct Watched {
     house: Arc<House>,
     counters: Arc<Counters>,
@@ -89,7 +89,7 @@ impl Doors {
         Ok(Doors { sql, http, stop, tasks })
     }
 
-    /// Comes back, with the reason, once a port is not served any more although it is open.
+    /// Waits until an open port is no longer served, and returns the reason.
     pub async fn failed(&mut self) -> String {
         match self.tasks.join_next().await {
             None => std::future::pending().await,
@@ -103,19 +103,19 @@ impl Doors {
         }
     }
 
-    /// Closes them at once, as a crash would: no session hears anything more.
+    /// Closes the ports at once, as a crash would, without a message to any session.
     pub async fn kill(mut self) {
         self.tasks.shutdown().await;
     }
 
-    /// Closes them: statements under way finish first.
+    /// Closes the ports, after running statements have finished.
     pub async fn close(mut self) {
         self.stop.send_replace(true);
         while self.tasks.join_next().await.is_some() {}
     }
 }
 
-/// There is no authentication yet, so nobody but this machine may come in.
+/// Rejects addresses other than loopback, since there is no authentication yet.
 pub fn loopback(flag: &str, address: SocketAddr) -> Result<(), String> {
     if address.ip().is_loopback() {
         return Ok(());
@@ -127,7 +127,7 @@ pub fn loopback(flag: &str, address: SocketAddr) -> Result<(), String> {
 }
 
 async fn stopped(mut stopping: watch::Receiver<bool>) {
-    // An error means that the sender is gone, which is a stop as well.
+    // An error means that the sender was dropped, which is a stop as well.
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 
@@ -164,7 +164,7 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
     let mut out = String::new();
     let _ = writeln!(out, "# TYPE meridian_uptime_seconds gauge");
     let _ = writeln!(out, "meridian_uptime_seconds {:.3}", watched.began.elapsed().as_secs_f64());
-    // A time that is not known has no number.
+    // An unknown time has no uncertainty to report.
     let _ = writeln!(out, "# TYPE meridian_clock_uncertainty_seconds gauge");
     if let Some(half_width_ns) = clock.half_width_ns {
         let _ =
@@ -226,7 +226,7 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], out).into_response()
 }
 
-/// A quoted identifier may hold anything, and so may a path; a label's value may not.
+/// Escapes a label's value: quoted identifiers and paths may hold any character.
 fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -1,4 +1,4 @@
-//! A node of this process and the databases that sessions find in it.
+//! A node in this process, and the engines of its databases.
 
 use meridian_clock::{Health, Interval, Reading, Standing};
 use meridian_host::node::{DatabaseError, Node, Options, ShardStatus, Status};
@@ -15,23 +15,23 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Where a node keeps its data.
+/// The place of a node's data.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// Nowhere: they end with the process.
+    /// In memory; they end with the process.
     Memory,
     /// In a folder.
     Folder(PathBuf),
 }
 
-/// What the node knows of the time.
+/// The state of the node's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClockLine {
-    /// Half the width of the interval that the time lies in, if it is known.
+    /// Half the width of the interval that contains the time, in nanoseconds, if it is known.
     pub half_width_ns: Option<u64>,
-    /// How well it is known.
+    /// The status of the clock.
     pub standing: Standing,
-    /// Where that comes from.
+    /// The source of the time.
     pub source: String,
 }
 
@@ -46,18 +46,18 @@ impl std::fmt::Display for ClockLine {
     }
 }
 
-/// How long whoever asks for the node's health waits at most.
+/// The longest wait of a health check.
 const SERVES_WITHIN: Duration = Duration::from_secs(2);
-/// The database that users begin with.
+/// The database that users connect to by default.
 const FIRST: &str = "meridian";
-/// The cluster's own facts; no session enters.
+/// The cluster's own database, to which no session can connect.
 const SYSTEM: &str = "system";
 
 fn databases(node: &Node) -> Vec<String> {
     node.databases().into_iter().filter(|name| name != SYSTEM).collect()
 }
 
-/// What the system tables of a database tell of its surroundings.
+/// The server information behind the system tables of a database.
 struct Around(Arc<Node>);
 
 impl Surroundings for Around {
@@ -186,11 +186,11 @@ impl Surroundings for Around {
     }
 }
 
-/// Why SQL does not stand on every protocol.
+/// The message for a protocol that cannot carry tables.
 const WITHOUT_TRANSACTIONS: &str = "has no transactions, and SQL cannot do without";
 
-/// The protocol of this name, for a database with tables; an underscore in the name needs no
-/// quotes.
+/// Finds the protocol of a database with tables by its name; an underscore stands for a hyphen, so
+/// that the name needs no quotes.
 fn protocol_of_tables(node: &Node, name: &str) -> Result<&'static Protocol, SqlError> {
     let with_transactions = node.protocols().filter(|protocol| protocol.has_transactions());
     let names = with_transactions.map(|protocol| protocol.name).collect::<Vec<_>>().join(", ");
@@ -203,7 +203,7 @@ fn protocol_of_tables(node: &Node, name: &str) -> Result<&'static Protocol, SqlE
         Some(protocol) if protocol.has_transactions() => Ok(protocol),
         Some(_) => refused(
             WITHOUT_TRANSACTIONS,
-            "It is there to be compared with (meridian workload micro). Choose one of these",
+            "It exists only for comparison (meridian workload micro). Choose one of these",
         ),
         None => refused("does not run in this version", "There are"),
     }
@@ -232,7 +232,7 @@ pub struct House {
     analytic: Option<Arc<dyn Analytic>>,
 }
 
-/// The engine for analytical queries, where this build has one.
+/// Returns the engine for analytical queries, if this build has one.
 #[cfg(feature = "analytic")]
 fn analytic(memory: &Arc<QueryMemory>) -> Option<Arc<dyn Analytic>> {
     let options = meridian_analytic::Options { memory: Arc::clone(memory), ..Default::default() };
@@ -263,7 +263,7 @@ fn engine(
 }
 
 impl House {
-    /// A node without peers.
+    /// Opens a node without peers.
     pub fn alone(place: Place) -> Result<House, String> {
         let options = match place {
             Place::Memory => Options::alone(),
@@ -272,12 +272,12 @@ impl House {
         House::open(options)
     }
 
-    /// Any node.
+    /// Opens any node.
     pub fn open(options: Options) -> Result<House, String> {
         House::open_with(options, None)
     }
 
-    /// The same with a limit to what all queries may hold in memory together.
+    /// Opens a node with a limit of the memory that all queries may hold together, in bytes.
     pub fn open_with(options: Options, query_memory_bytes: Option<usize>) -> Result<House, String> {
         let node = Node::open(options).map_err(|error| error.to_string())?;
         let database =
@@ -291,13 +291,13 @@ impl House {
         Ok(House { node, first, engines, analytic })
     }
 
-    /// The database that users begin with.
+    /// Returns the default database.
     pub fn first(&self) -> Arc<Engine> {
         self.first.clone()
     }
 
-    /// A database by its name: one engine for all its sessions. One that another node has just
-    /// created is looked up.
+    /// Finds a database by its name, with one engine for all its sessions. Looks up a database that
+    /// another node has just created.
     pub async fn find(&self, name: &str) -> Result<Option<Arc<Engine>>, String> {
         if name == SYSTEM {
             return Ok(None);
@@ -334,28 +334,29 @@ impl House {
         Ok(Some(engine))
     }
 
-    /// The names of all databases.
+    /// Returns the names of all databases.
     pub fn list(&self) -> Vec<String> {
         databases(&self.node)
     }
 
-    /// What the node says of itself.
+    /// Returns the status of the node.
     pub fn status(&self) -> Status {
         self.node.status()
     }
 
-    /// Comes back, with the reason, once it turns out that this node lost what it had promised to
-    /// others: it should end.
+    /// Waits until this node turns out to have lost its persisted promises, and returns the error
+    /// for the operator: the node should end.
     pub async fn is_a_stranger(&self) -> String {
         self.node.is_a_stranger().await
     }
 
-    /// At the first member of a cluster with certificates: the file that lets the others in.
+    /// Returns the token file that admits other members, on the first member of a cluster with
+    /// certificates.
     pub fn token_file(&self) -> Option<std::path::PathBuf> {
         self.node.token_file()
     }
 
-    /// What the node knows of the time.
+    /// Returns the state of the node's clock.
     pub fn clock(&self) -> ClockLine {
         let reading = self.node.now();
         let half_width_ns =
@@ -364,17 +365,17 @@ impl House {
         ClockLine { half_width_ns, standing, source }
     }
 
-    /// Closes the node: what was committed is on disk, the folder is free.
+    /// Shuts the node down: committed data are on disk, and the folder is free.
     pub fn close(&self) {
         self.node.shutdown();
     }
 
-    /// Ends the node as a crash would: the others have to find out.
+    /// Kills the node, as a crash would; its peers have to detect that.
     pub fn kill(&self) {
         self.node.kill();
     }
 
-    /// Whether a statement that came in now would be answered: one is, by whoever leads.
+    /// True if a statement would be served now: a read at the leader succeeds.
     pub async fn serves(&self) -> bool {
         let read = async {
             let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };

@@ -1,4 +1,4 @@
-//! `meridian sim` and `meridian check`: virtual worlds from seeds, and judges of histories.
+//! `meridian sim` and `meridian check`: simulated clusters from seeds, and judges of histories.
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -20,12 +20,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Kinds of faults.
+/// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// Everything.
+    /// All kinds but `lies`.
     All,
-    /// Nothing.
+    /// No faults.
     None,
     /// Loss, repetition, delay, cuts in one direction or both.
     Network,
@@ -43,91 +43,92 @@ pub enum Kind {
 /// `meridian sim`
 #[derive(Debug, Args)]
 pub struct Simulation {
-    /// What the nodes run: spanner; tapir, whose transactions are strictly serializable;
-    /// tapir-serializable, as its paper has them; qwstore, which has no transactions, and promises
-    /// only that an acknowledged write is never unseen again.
+    /// The protocol: spanner; tapir, whose transactions are strictly serializable;
+    /// tapir-serializable, as in its paper; qwstore, which has no transactions, and promises only
+    /// that a read never misses an acknowledged write.
     #[arg(long, default_value = protocols::DEFAULT.row.name, value_parser = protocol)]
     protocol: &'static SimulatedProtocol,
-    /// One world: everything in it is drawn from this.
+    /// The seed of one run, from which all its choices are drawn.
     #[arg(long, default_value_t = 0, conflicts_with = "seeds")]
     seed: u64,
-    /// Many worlds, FROM..TO.
+    /// Run many seeds, FROM..TO.
     #[arg(long, value_parser = range)]
     seeds: Option<(u64, u64)>,
-    /// Worlds at once; as many as there are cores if not given.
+    /// Runs at once [default: the number of cores].
     #[arg(long)]
     jobs: Option<usize>,
-    /// What may go wrong.
+    /// The kinds of faults that may occur.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "all")]
     faults: Vec<Kind>,
-    /// What the clients do: mixed, list-append, rw-register, bank, set, counter, long-fork,
-    /// monotonic, causal-reverse, predicate; with `all`, each seed does another.
+    /// The clients' workload: mixed, list-append, rw-register, bank, set, counter, long-fork,
+    /// monotonic, causal-reverse, predicate; with `all`, each seed runs another.
     #[arg(long, default_value = "mixed", value_parser = workload)]
     workload: Work,
     /// Clients speak SQL instead of reading and writing keys.
     #[arg(long)]
     sql: bool,
-    /// Nobody knows the time: nodes ask each other.
+    /// No node knows the time of day: nodes poll each other.
     #[arg(long)]
     cluster_time: bool,
-    /// All nodes are time masters, of which a minority may lie (with --faults lies): what was
-    /// promised is promised still.
+    /// All nodes are time masters, of which a minority may lie (with --faults lies): the promise
+    /// holds nevertheless.
     #[arg(long, conflicts_with = "cluster_time")]
     time_masters: bool,
-    /// How far apart nodes are: drawn from the seed, or as in a paper: lan, spanner, k2, tapir,
+    /// The distances between nodes: drawn from the seed, or as in a paper: lan, spanner, k2, tapir,
     /// clock-si.
     #[arg(long, default_value = "drawn")]
     regions: Regions,
-    /// Nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     nodes: u32,
-    /// Transactions that may write, before the faults end.
+    /// The number of transactions that may write to begin before the faults end.
     #[arg(long, default_value_t = 300)]
     txns: usize,
-    /// How often other nodes are to have a shard's members, or a database's replicas; drawn from
-    /// the seed if not given.
+    /// The number of changes of a shard's members, or of a database's replicas; drawn from the seed
+    /// if not given.
     #[arg(long, value_parser = clap::value_parser!(u32).range(0..=1000))]
     moves: Option<u32>,
-    /// Only these of the faults that are drawn strike, FROM..TO: what a shrunk world prints.
+    /// Apply only these of the drawn faults, FROM..TO, as a shrunk run prints it.
     #[arg(long, value_parser = range, conflicts_with = "seeds")]
     strikes: Option<(u64, u64)>,
-    /// Predict throughput and latency for clusters of so many nodes, from what things cost a core:
-    /// no faults, no judges.
+    /// Predict throughput and latency of clusters with this many nodes, from the costs of each
+    /// action: no faults, no judges.
     #[arg(long, value_name = "NODES,…", num_args = 0..=1, value_delimiter = ',', default_missing_value = "3,5,9,25,99",
           value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["seeds", "history", "trace", "sql", "strikes", "moves"])]
     profile: Option<Vec<u32>>,
-    /// Sessions at each node, where something is predicted.
+    /// Sessions at each node, for a prediction.
     #[arg(long, default_value_t = 8, requires = "profile")]
     sessions: usize,
-    /// Seconds of the world's own time, where something is predicted.
+    /// Seconds of virtual time, for a prediction.
     #[arg(long, default_value_t = 5, requires = "profile")]
     seconds: u64,
-    /// Write what the clients saw to this file, as `check` reads it.
+    /// Write the clients' history to this file, as `check` reads it.
     #[arg(long, conflicts_with = "seeds")]
     history: Option<PathBuf>,
-    /// Tell what happens, line by line.
+    /// Print every event, one line each.
     #[arg(long, conflicts_with = "seeds")]
     trace: bool,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-    /// Add a line about this campaign to a file: seeds, verdict, and the commit that the
-    /// environment names in MERIDIAN_COMMIT.
+    /// Append a line about this campaign to a file: seeds, verdict, and the commit in the
+    /// environment variable MERIDIAN_COMMIT.
     #[arg(long, requires = "seeds")]
     ledger: Option<PathBuf>,
 }
 
-/// What a history can be held against.
+/// The consistency models that a history can be judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Claim {
-    /// There is an order that respects real time; also called linearizable.
+    /// An order of the transactions that respects real time; also called linearizable.
     #[value(alias = "linearizable")]
     StrictSerializable,
-    /// There is an order.
+    /// An order of the transactions.
     Serializable,
-    /// Everybody reads a snapshot, and of two that write the same one fails.
+    /// Every transaction reads a snapshot, and of two concurrent ones that write the same key one
+    /// fails.
     SnapshotIsolation,
-    /// Nobody reads what did not happen, or half of it.
+    /// No transaction reads uncommitted writes, or a part of a transaction's writes.
     ReadCommitted,
 }
 
@@ -142,20 +143,20 @@ impl Claim {
     }
 }
 
-/// The exit status of `meridian check` where there is no verdict: the judges cannot decide, or the
-/// file is no history.
+/// The exit status of `meridian check` without a verdict: the judges cannot decide, or the file is
+/// no history.
 const NO_VERDICT: u8 = 2;
 
 /// `meridian check`: the exit status is 0 if the history is right, 1 if it is wrong, 2 if there is
 /// no verdict.
 #[derive(Debug, Args)]
 pub struct Check {
-    /// The history: one JSON object for each transaction, a line each.
+    /// The history: one JSON object per line for each transaction.
     file: PathBuf,
-    /// What it is held against.
+    /// The consistency model.
     #[arg(long, value_enum, default_value = "strict-serializable")]
     model: Claim,
-    /// How many times the search for an order tries a transaction in vain before it gives up.
+    /// The number of failed tries of a transaction after which the search for an order gives up.
     #[arg(long, default_value_t = Limit::default().0)]
     limit: usize,
 }
@@ -205,7 +206,7 @@ fn faults(kinds: &[Kind]) -> Faults {
     }
 }
 
-/// Ok, failed, unknown.
+/// Returns the numbers of transactions that committed, failed, and have an unknown outcome.
 fn counts(report: &Report) -> [u64; 3] {
     let count = |status| {
         report.history.iter().filter(|transaction| transaction.status == status).count() as u64
@@ -213,7 +214,7 @@ fn counts(report: &Report) -> [u64; 3] {
     [Status::Ok, Status::Fail, Status::Info].map(count)
 }
 
-/// A run; an assertion that fails on the way is a verdict, too.
+/// Runs a simulation; a failed assertion counts as a verdict.
 fn judged(options: Options) -> Result<Report, String> {
     catch_unwind(AssertUnwindSafe(|| run(options))).map_err(|panic| {
         let text = panic
@@ -223,13 +224,13 @@ fn judged(options: Options) -> Result<Report, String> {
         format!(
             "seed {}: an assertion failed: {}",
             options.seed,
-            text.unwrap_or("of which nothing is known")
+            text.unwrap_or("without a message")
         )
     })
 }
 
-/// What a failing assertion prints on its way would tear a progress bar apart; its text is in the
-/// verdict.
+/// Suppresses the output of failing assertions, which would tear a progress bar apart; the text is
+/// in the verdict.
 fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -239,7 +240,7 @@ fn quietly<T>(work: impl FnOnce() -> T) -> T {
 }
 
 impl Simulation {
-    /// How to see it again, and how to see less.
+    /// Prints the command that repeats a run, and one for a smaller run.
     fn advise(&self, seed: u64) {
         eprintln!("Again: {}", self.again(seed));
         if self.strikes.is_none()
@@ -276,17 +277,17 @@ impl Simulation {
         }
     }
 
-    /// Looks for a smaller world that is wrong, too, and says how to see it.
+    /// Searches for a smaller run that fails, and returns the command for it.
     fn shrunk(&self, seed: u64) -> Option<String> {
         const RUNS: usize = 60;
-        eprintln!("Looking for a smaller world that is wrong, too …");
+        eprintln!("Searching for a smaller run that fails, too …");
         let whole = self.options(seed);
         let smaller = quietly(|| shrink(whole, RUNS));
         let less = (smaller.strikes, smaller.transactions) != (whole.strikes, whole.transactions);
         less.then(|| self.command(seed, &smaller))
     }
 
-    /// How to see a world again.
+    /// Returns the command that repeats a run.
     fn again(&self, seed: u64) -> String {
         self.command(seed, &self.options(seed))
     }
@@ -315,21 +316,17 @@ impl Simulation {
         )
     }
 
-    /// An option that means nothing with this protocol, and why.
+    /// Returns an option that does not apply to this protocol, and the reason.
     fn misfit(&self) -> Option<(&'static str, &'static str)> {
         let protocol = self.protocol.row;
         let (is_led, is_transactional) = (protocol.has_leaders, protocol.has_transactions());
         let counts = matches!(self.workload, Work::One(workload) if !Workload::of(protocol).contains(&workload));
         let misfits = [
-            (
-                self.moves.is_some() && !is_transactional,
-                "--moves",
-                "its replicas are where they are",
-            ),
+            (self.moves.is_some() && !is_transactional, "--moves", "its replicas do not move"),
             (
                 self.profile.is_some() && !is_led,
                 "--profile",
-                "what is predicted are groups that are led",
+                "the prediction needs groups with leaders",
             ),
             (
                 self.nodes.is_multiple_of(2) && is_transactional && !is_led,
@@ -337,12 +334,12 @@ impl Simulation {
                 "its replicas are an odd number",
             ),
             (self.sql && !is_transactional, "--sql", "tables need transactions"),
-            (counts, "--workload", "what this one promises needs transactions"),
+            (counts, "--workload", "its invariant needs transactions"),
         ];
         misfits.into_iter().find(|(given, _, _)| *given).map(|(_, option, why)| (option, why))
     }
 
-    /// Runs it.
+    /// Runs the command.
     pub fn run(&self) -> ExitCode {
         if let Some((option, why)) = self.misfit() {
             eprintln!(
@@ -358,7 +355,7 @@ impl Simulation {
         }
     }
 
-    /// One size after the other.
+    /// Predicts one cluster size after the other.
     fn predict(&self) -> ExitCode {
         let workload = match self.workload {
             Work::One(Workload::Mixed) | Work::All => Workload::RwRegister,
@@ -408,7 +405,7 @@ impl Simulation {
             };
             let Some(profile) = report.profile.filter(|profile| profile.per_second() > 0.0) else {
                 eprintln!(
-                    "meridian: {nodes} nodes commit nothing within {} s: nobody gets to lead",
+                    "meridian: {nodes} nodes commit nothing within {} s: no leader is elected",
                     self.seconds
                 );
                 return ExitCode::FAILURE;
@@ -507,7 +504,7 @@ impl Simulation {
                 println!("              {times}× {why}");
             }
             let seconds = report.virtual_ns as f64 / 1e9;
-            println!("time          {seconds:.1} s of the world's own, {} events", report.events);
+            println!("time          {seconds:.1} s of virtual time, {} events", report.events);
             println!("trace hash    {:016x}", report.trace_hash);
             match &report.verdict {
                 Ok(()) => {
@@ -517,7 +514,7 @@ impl Simulation {
                         "serializable"
                     };
                     println!(
-                        "verdict       {order}, everybody got on, nothing is left, all copies are equal"
+                        "verdict       {order}, all clients made progress, nothing is left, all copies are equal"
                     );
                 }
                 Err(why) => println!("verdict       WRONG: {why}"),
@@ -554,7 +551,7 @@ impl Simulation {
                                 return;
                             }
                             let report = judged(self.options(seed));
-                            // One in a hundred runs twice, and must be the same run.
+                            // One seed in a hundred runs twice, and must give the same run.
                             let twin = seed.is_multiple_of(100).then(|| judged(self.options(seed)));
                             let report = match (report, twin) {
                                 (Ok(once), Some(Ok(again)))
@@ -564,8 +561,9 @@ impl Simulation {
                                 }
                                 (report, _) => report,
                             };
-                            let mut sums =
-                                sums.lock().expect("invariant: nobody panics with sums in hand");
+                            let mut sums = sums
+                                .lock()
+                                .expect("invariant: no thread panics with the lock held");
                             sums.add(seed, report);
                             bar.inc(1);
                             if !sums.wrong.is_empty() {
@@ -577,7 +575,7 @@ impl Simulation {
             })
         });
         bar.finish_and_clear();
-        let sums = sums.into_inner().expect("invariant: nobody panics with sums in hand");
+        let sums = sums.into_inner().expect("invariant: no thread panics with the lock held");
         let seconds = began.elapsed().as_secs_f64();
         let Sums {
             transactions: [ok, failed, unknown],
@@ -587,7 +585,7 @@ impl Simulation {
             wrong,
             virtual_ns,
         } = &sums;
-        // One workload of its own need not meet everything.
+        // A single special workload need not reach every state.
         let varied = matches!(self.workload, Work::All | Work::One(Workload::Mixed));
         let enough = to - from >= 300 && self.faults == [Kind::All] && !self.sql && varied;
         let missed: Vec<&str> = self
@@ -623,7 +621,7 @@ impl Simulation {
                 println!("              {times:>8} × {what}");
             }
             for what in &missed {
-                println!("              NEVER    × {what}: this campaign has tested nothing there");
+                println!("              NEVER    × {what}: this campaign has not tested it");
             }
             let too_many = if hungry { "TOO MANY, " } else { "" };
             let some: Vec<String> = starved.iter().take(8).map(u64::to_string).collect();
@@ -635,7 +633,7 @@ impl Simulation {
                 to - from
             );
             println!(
-                "time          {:.0} s of the worlds' own in {seconds:.0} s",
+                "time          {:.0} s of virtual time in {seconds:.0} s",
                 *virtual_ns as f64 / 1e9
             );
             println!("verdict       {} of {} seeds wrong", wrong.len(), to - from);
@@ -656,7 +654,7 @@ impl Simulation {
         if good && noted.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    /// What the ledger keeps of a campaign.
+    /// Returns the ledger's line of a campaign.
     fn entry(
         &self,
         (from, to): (u64, u64),
@@ -698,7 +696,7 @@ impl Simulation {
     }
 }
 
-/// Adds a line to a file.
+/// Appends a line to a file.
 fn note(path: &Path, line: &serde_json::Value) -> std::io::Result<()> {
     let mut file = File::options().create(true).append(true).open(path)?;
     writeln!(file, "{line}")
@@ -739,7 +737,7 @@ impl Sums {
 }
 
 impl Check {
-    /// Reads and judges.
+    /// Reads and judges the history.
     pub fn run(&self) -> ExitCode {
         let path = self.file.display();
         let read = File::open(&self.file)

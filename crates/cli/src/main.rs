@@ -44,11 +44,11 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// See it run: a node, ports, sample data and a shell.
+    /// Try a cluster: three nodes, ports, sample data and a shell.
     Demo(demo::Options),
     /// Run a node: SQL and HTTP ports, data in a folder.
     Start(start::Options),
-    /// A shell on a server: Meridian, or any other that speaks PostgreSQL's wire.
+    /// Open a shell on a server: Meridian, or any other that speaks PostgreSQL's protocol.
     Sql {
         /// The server.
         #[arg(default_value = "postgresql://root@127.0.0.1:5544/meridian", env = "MERIDIAN_URL")]
@@ -56,20 +56,19 @@ enum Command {
         #[command(flatten)]
         shell: shell::Options,
     },
-    /// What a node knows of the time, and what limits that.
+    /// Show the state of a node's clock, and what limits it.
     #[command(subcommand)]
     Clock(clock::Command),
     /// Run transactions against any PostgreSQL-compatible server and check its sums.
     #[command(subcommand)]
     Workload(workload::Command),
-    /// Run a protocol on a virtual world, under faults, from a seed, and judge what its clients
-    /// saw.
+    /// Run a protocol in the simulator, under faults, from a seed, and judge the clients' history.
     Sim(lab::Simulation),
-    /// Measure a figure of a paper in the lab, or in small on real processes, and show it beside
-    /// the paper's numbers.
+    /// Measure a figure of a paper in the lab, or at small scale on real processes, and show it
+    /// beside the paper's numbers.
     Figure(figure::Options),
-    /// Judge a history that any client of any database wrote: exit status 0 if it is right, 1 if it
-    /// is wrong, 2 if that cannot be decided.
+    /// Judge a history of any database: exit status 0 if it is right, 1 if it is wrong, 2 if that
+    /// cannot be decided.
     Check(lab::Check),
     /// Print the version.
     Version,
@@ -111,7 +110,7 @@ fn fail(message: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The shell on a database of this process.
+/// Opens the shell on a database of this process.
 fn embedded(runtime: &Runtime, folder: Option<PathBuf>, options: &shell::Options) -> ExitCode {
     let (place, describe) = match folder {
         Some(folder) => {

@@ -1,8 +1,8 @@
 //! The SQL shell, on an embedded database or on a server.
 //!
-//! Lines are collected until a statement ends with `;`, or begin with a backslash and are then a
+//! Lines are collected until a statement ends with `;`. A line that begins with a backslash is a
 //! command of the shell itself (psql's, where psql has one). Each statement is sent alone, so that
-//! an error's position is a place in what the user sees.
+//! an error's position is a place in the text that the user sees.
 //!
 //! On a terminal: line editing, history, completion, tables that fit the width. In a pipe: plain
 //! aligned text, and the first error ends the script with exit code 1.
@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// What to run, and how.
+/// The shell's flags.
 #[derive(Clone, Debug, Default, Args)]
 #[group(id = "shell")]
 pub struct Options {
@@ -41,15 +41,15 @@ pub struct Options {
     /// Run a file and exit; `-` is the standard input.
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub file: Vec<PathBuf>,
-    /// Never ask: read statements from the standard input.
+    /// Never prompt: read statements from the standard input.
     #[arg(long)]
     pub no_shell: bool,
-    /// Keep no history of what is typed.
+    /// Store no history of the input.
     #[arg(long)]
     pub no_history: bool,
 }
 
-/// Commands that `\demo` gives to whoever started the shell; the answer is printed.
+/// The handler of `\demo`, which returns the text to print.
 pub type Extension = Box<dyn FnMut(&str) -> Result<String, String>>;
 
 /// A shell.
@@ -58,23 +58,23 @@ pub struct Shell {
     extension: Option<Extension>,
     style: Style,
     timing: bool,
-    /// Files that include each other.
+    /// The nesting depth of included files.
     depth: usize,
 }
 
-/// Why a script stopped.
+/// The reason why a script stopped.
 enum Stop {
     /// `\q`
     Quit,
-    /// A statement failed and was told.
+    /// A statement failed, and its error has been printed.
     Failed,
 }
 
-/// How deep `\i` may nest.
+/// The largest nesting depth of `\i`.
 const INCLUDES: usize = 16;
 
 impl Shell {
-    /// A shell on a database.
+    /// Creates a shell on a database.
     pub fn new(backend: Box<dyn Backend>) -> Shell {
         let terminal = std::io::stdout().is_terminal();
         Shell {
@@ -86,20 +86,20 @@ impl Shell {
         }
     }
 
-    /// With `\demo`.
+    /// Adds the handler of `\demo`.
     pub fn with_extension(mut self, extension: Extension) -> Shell {
         self.extension = Some(extension);
         self
     }
 
-    /// Runs what the options say: statements, files, the standard input, or a dialogue.
+    /// Runs the statements, files, standard input or dialogue that the options name.
     pub fn run(mut self, options: &Options) -> ExitCode {
         let code = match self.batch(options) {
             Some(Ok(()) | Err(Stop::Quit)) => ExitCode::SUCCESS,
             Some(Err(Stop::Failed)) => ExitCode::FAILURE,
             None => editor::dialogue(&mut self, options),
         };
-        // A closed pipe is not an error of ours.
+        // A closed pipe is not an error of the shell.
         let _ = std::io::stdout().flush();
         code
     }
@@ -125,15 +125,14 @@ impl Shell {
         })())
     }
 
-    /// Runs a text of the command line; the lines of a COPY that it ends with are on the standard
-    /// input.
+    /// Runs a text of the command line; the rows of a COPY at its end are on the standard input.
     fn execute(&mut self, sql: &str) -> Result<(), Stop> {
         let mut splitter = Splitter::default();
         for line in sql.split_inclusive('\n') {
             self.feed(&mut splitter, line, None)?;
         }
         if !splitter.wants_data() {
-            // As a `;` would end it, so that its lines are waited for.
+            // Ends the statement as a `;` would, so that its rows are read.
             self.feed(&mut splitter, "\n;", None)?;
         }
         if splitter.wants_data() {
@@ -215,7 +214,7 @@ impl Shell {
         Ok(())
     }
 
-    /// The end of a script ends its last statement, too.
+    /// Runs the last statement of a script, which needs no `;`.
     fn last(&mut self, splitter: &mut Splitter, file: Option<&str>) -> Result<(), Stop> {
         match splitter.rest() {
             Some(statement) => self.statement(&statement, file),
@@ -223,7 +222,7 @@ impl Shell {
         }
     }
 
-    /// Runs one statement and prints its answers.
+    /// Runs one statement and prints its results.
     fn statement(&mut self, statement: &Piece, file: Option<&str>) -> Result<(), Stop> {
         let (sql, place) = (&statement.sql, file.map(|file| (file, statement.line)));
         let began = Instant::now();
@@ -242,7 +241,7 @@ impl Shell {
                 Answer::Notice(fault) => eprint!("{}", fault.show(sql, place)),
                 Answer::Failed(fault) => {
                     failed = true;
-                    // What was printed before comes first also when both go to one file.
+                    // Earlier output comes first, even if both streams go to one file.
                     let _ = std::io::stdout().flush();
                     eprint!("{}", fault.show(sql, place));
                 }
@@ -254,7 +253,7 @@ impl Shell {
         if failed { Err(Stop::Failed) } else { Ok(()) }
     }
 
-    /// Prints; a reader that went away (`| head`) ends the program quietly, as it ends other tools.
+    /// Prints; a closed reader (`| head`) ends the program quietly, as with other tools.
     fn print(&self, text: &str) {
         if std::io::stdout().write_all(text.as_bytes()).is_err() {
             std::process::exit(0);

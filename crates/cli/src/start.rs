@@ -1,4 +1,4 @@
-//! `meridian start`: one real process, until it is told to stop.
+//! `meridian start`: runs a node until it is stopped.
 
 use crate::doors::{Doors, loopback};
 use clap::Args;
@@ -19,8 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Prints a line. Whoever read the first ones may have gone (`| head`): the node does not end for
-/// that.
+/// Prints a line, and ignores a closed reader (`| head`): the node does not end because of that.
 macro_rules! say {
     ($($words:tt)*) => {{
         use std::io::Write;
@@ -28,96 +27,94 @@ macro_rules! say {
     }};
 }
 
-/// What a lease may last.
+/// The range of a lease, in seconds.
 const LEASE_SECONDS: std::ops::RangeInclusive<u64> = 1..=60;
 
-/// Flags, each of which may stand in the config file under the same name. A flag overrides the
+/// The flags, each of which may be in the config file under the same name. A flag overrides the
 /// file.
 #[derive(Clone, Debug, Default, Args, Deserialize)]
 #[group(id = "start")]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// The folder that keeps the data; made if it is not there.
+    /// The folder of the data; created if it does not exist.
     #[arg(long, env = "MERIDIAN_DATA")]
     data: Option<PathBuf>,
-    /// The name of the zone that this node stands in [default: local].
+    /// The name of this node's zone [default: local].
     #[arg(long)]
     zone: Option<String>,
-    /// Where other nodes reach this one, HOST:PORT; needed with --join.
+    /// The address at which other nodes reach this one, HOST:PORT; needed with --join.
     #[arg(long)]
     listen: Option<SocketAddr>,
-    /// Where to listen for other nodes, if that is not where they reach this one: behind a proxy or
-    /// an address translation.
+    /// The address to listen on for other nodes, if it differs from --listen: behind a proxy or an
+    /// address translation.
     #[arg(long)]
     bind: Option<SocketAddr>,
-    /// Where SQL clients connect [default: 127.0.0.1:5544].
+    /// The address for SQL clients [default: 127.0.0.1:5544].
     #[arg(long)]
     sql: Option<SocketAddr>,
-    /// Where /health and /metrics are [default: 127.0.0.1:8844].
+    /// The address of /health and /metrics [default: 127.0.0.1:8844].
     #[arg(long)]
     http: Option<SocketAddr>,
-    /// All initial members of the cluster, this node among them: HOST:PORT,HOST:PORT,…
+    /// All initial members of the cluster, including this node: HOST:PORT,HOST:PORT,…
     #[arg(long, value_delimiter = ',')]
     #[serde(default)]
     join: Vec<SocketAddr>,
-    /// The file with the token that the first member of the cluster has made
-    /// (DATA/certificates/token), for every other member's first start: it gets its certificate for
-    /// it.
+    /// The file with the token of the first member of the cluster (DATA/certificates/token), for
+    /// every other member's first start, at which it gets its certificate.
     #[arg(long, value_name = "FILE", env = "MERIDIAN_TOKEN_FILE")]
     #[serde(rename = "token-file")]
     token_file: Option<PathBuf>,
-    /// Let members know each other by certificates even if all of them are on this machine; where
-    /// they are not, that is always so.
+    /// Use certificates between members even if all of them are on this machine; otherwise they are
+    /// always used.
     #[arg(long)]
     #[serde(default)]
     tls: bool,
-    /// How this machine knows the time: 500us or 10ms, if somebody keeps the system clock that
-    /// well; kernel, chrony or clockbound, which say at each moment how well; a hardware clock
-    /// (/dev/ptp0:5us). Several at once are combined.
+    /// The source of this machine's time: 500us or 10ms, if the system clock is known to be that
+    /// accurate; kernel, chrony or clockbound, which report their bound at each moment; a hardware
+    /// clock (/dev/ptp0:5us). Several at once are combined.
     #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
     #[serde(rename = "clock-bound", default)]
     clock_bound: Vec<String>,
-    /// The members that tell the others the time, the same list for all: HOST:PORT,… Each of them
-    /// needs --clock-bound, or --oscillator.
+    /// The members that serve as time masters, the same list on all members: HOST:PORT,… Each of
+    /// them needs --clock-bound, or --oscillator.
     #[arg(long, value_name = "MEMBERS", value_delimiter = ',', conflicts_with = "cluster_time")]
     #[serde(rename = "time-masters", default)]
     time_masters: Vec<SocketAddr>,
     /// For a time master with an oscillator of its own, which the other masters set every half
-    /// minute: by how many billionths it may be wrong.
+    /// minute: its largest rate error, in billionths.
     #[arg(long, value_name = "PPB", conflicts_with = "clock_bound")]
     oscillator: Option<u64>,
-    /// Believe no system clock: the members ask each other what time it is. The default where
-    /// members are on several machines and no --clock-bound is given.
+    /// Trust no system clock: the members poll each other for the time. The default if members are
+    /// on several machines and no --clock-bound is given.
     #[arg(long, conflicts_with = "clock_bound")]
     #[serde(rename = "cluster-time", default)]
     cluster_time: bool,
-    /// By how many millionths the clocks of machines may be too fast or too slow against each other
-    /// [default: 200].
+    /// The largest difference in rate between the machines' clocks, in millionths [default: 200].
     #[arg(long, value_name = "PPM", value_parser = clap::value_parser!(u64).range(200..=10_000))]
     #[serde(rename = "clock-drift")]
     clock_drift: Option<u64>,
-    /// For how many seconds a shard stays without a leader after the machine that led it died, at
-    /// most; a shorter lease is extended as easily as a longer one (10 in the Spanner paper)
+    /// The longest time for which a shard has no leader after its leader's machine died, in
+    /// seconds; extending a shorter lease costs no more than a longer one (10 in the Spanner paper)
     /// [default: 2].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(LEASE_SECONDS))]
     lease: Option<u64>,
-    /// How many megabytes the joins, sorts and groups of all queries may hold together [default:
-    /// 256].
+    /// The memory that the joins, sorts and groups of all queries may hold together, in megabytes
+    /// [default: 256].
     #[arg(long, value_name = "MB")]
     #[serde(rename = "query-memory")]
     query_memory: Option<usize>,
-    /// Memory for pages of stored data, in megabytes [default: an eighth of the machine's memory,
-    /// 1024 at most].
+    /// The memory for pages of stored data, in megabytes [default: an eighth of the machine's
+    /// memory, 1024 at most].
     #[arg(long, value_name = "MB")]
     cache: Option<usize>,
-    /// A TOML file with any of these.
+    /// A TOML file with any of these options.
     #[arg(long, value_name = "FILE")]
     #[serde(skip)]
     config: Option<PathBuf>,
 }
 
 impl Options {
-    /// Fills what no flag says from the config file.
+    /// Takes options that no flag gives from the config file.
     fn settled(mut self) -> Result<Options, String> {
         if let Some(path) = &self.config {
             let text = std::fs::read_to_string(path)
@@ -156,7 +153,7 @@ fn parse(path: &Path, text: &str) -> Result<Options, String> {
         .map_err(|error| format!("{}: {}", path.display(), error.to_string().trim_end()))
 }
 
-/// Runs the node; comes back when it has stopped.
+/// Runs the node until it has stopped.
 pub async fn run(options: Options) -> ExitCode {
     match serve(options).await {
         Ok(()) => ExitCode::SUCCESS,
@@ -177,7 +174,9 @@ async fn serve(options: Options) -> Result<(), String> {
     loopback("--sql", sql)?;
     loopback("--http", http)?;
     if options.bind.is_some() {
-        options.listen.ok_or("--bind needs --listen: where do the others reach this node?")?;
+        options
+            .listen
+            .ok_or("--bind needs --listen: the address at which other nodes reach this one")?;
     }
     let query_memory_bytes =
         options.query_memory.map(|megabytes| megabytes.saturating_mul(1 << 20));
@@ -208,11 +207,11 @@ async fn serve(options: Options) -> Result<(), String> {
             )
         }
     };
-    // A file that may grow no further is a full disk, and not the end of the process.
+    // A file that may grow no further counts as a full disk, and does not end the process.
     #[cfg(unix)]
     let _ignored =
         hear(tokio::signal::unix::SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
-    // Asked for before the first line is printed, so that a signal sent then is already heard.
+    // Registers the handlers before the first line is printed, so that an early signal is not lost.
     let stop = Stop::listen()?;
     node.listen = options.bind.map(|bind| bind.to_string());
     let asks = matches!(trust, Trust::Certificates { token: Some(_) })
@@ -234,7 +233,7 @@ async fn serve(options: Options) -> Result<(), String> {
     say!("  {}", house.clock());
     if let Some(token) = house.token_file() {
         say!(
-            "  trust  every other member is let in by --token-file, with a copy of {}",
+            "  trust  every other member is admitted by --token-file, with a copy of {}",
             token.display()
         );
     }
@@ -250,16 +249,16 @@ async fn serve(options: Options) -> Result<(), String> {
     let (why, refused) = tokio::select! {
         signal = stop.wait() => (signal, None),
         stranger = house.is_a_stranger() => ("Not admitted to the cluster", Some(stranger)),
-        failed = doors.failed() => ("A port is not served any more", Some(failed)),
+        failed = doors.failed() => ("A port is no longer served", Some(failed)),
     };
-    say!("{why}: finishing what is under way …");
+    say!("{why}: finishing statements in progress …");
     doors.close().await;
     house.close();
     say!("Stopped.");
     refused.map_or(Ok(()), Err)
 }
 
-/// By what members know each other: beyond loopback, by certificates and in no other way.
+/// Returns the authentication between members: beyond loopback, only certificates.
 fn trust(options: &Options) -> Result<Trust, String> {
     let addresses = options.join.iter().chain(&options.listen).chain(&options.bind);
     let beyond = addresses.into_iter().any(|address| !address.ip().is_loopback());
@@ -275,7 +274,7 @@ fn trust(options: &Options) -> Result<Trust, String> {
     Ok(Trust::Certificates { token: options.token_file.as_ref().map(read).transpose()? })
 }
 
-/// What is said of the clocks.
+/// The clock options as given.
 #[derive(Clone, Debug)]
 enum Known {
     Unsaid,
@@ -289,7 +288,7 @@ fn known(options: &Options) -> Result<Known, String> {
         || options.oscillator.is_some();
     if options.cluster_time && said {
         return Err(
-            "--cluster-time believes no clock: leave out --clock-bound, --time-masters and --oscillator, or it".into(),
+            "--cluster-time trusts no clock: leave out --clock-bound, --time-masters and --oscillator, or leave out --cluster-time".into(),
         );
     }
     if !said {
@@ -301,33 +300,31 @@ fn known(options: &Options) -> Result<Known, String> {
     let (masters, own) = (options.time_masters.clone(), options.listen.as_ref());
     if let Some(stranger) = masters.iter().find(|master| !options.join.contains(master)) {
         return Err(format!(
-            "--time-masters names {stranger}, which --join does not: masters are members"
+            "--time-masters names {stranger}, which --join does not: time masters are members"
         ));
     }
     let is_master = own.is_some_and(|own| masters.contains(own));
     if is_master && sources.is_empty() && options.oscillator.is_none() {
         return Err(
-            "this node is a time master: from where does it know the time? Say --clock-bound or --oscillator".into()
+            "this node is a time master and needs a source of time: give --clock-bound or --oscillator".into()
         );
     }
     let oscillator = match options.oscillator {
         Some(_) if !is_master || masters.len() < 3 => {
             return Err(
-                "--oscillator is for one of three time masters or more: the others set it".into()
+                "--oscillator needs three time masters or more, this node among them: the other masters set it".into()
             );
         }
         Some(ppb) if ppb > 100_000 => {
-            return Err(format!(
-                "--oscillator {ppb}: any machine's clock is better than a hundred thousand billionths"
-            ));
+            return Err(format!("--oscillator {ppb}: the largest value is 100000 billionths"));
         }
         oscillator => oscillator.map(Drift::ppb),
     };
     Ok(Known::Utc { sources, masters, oscillator })
 }
 
-/// Who this node is. A cluster is the list of its members, the same for each of them: a node's
-/// number is its place in the sorted list.
+/// Returns the options of this node. A cluster is the list of its members, the same on each of
+/// them: a node's number is its place in the sorted list.
 fn node(
     data: &Path,
     zone: &str,
@@ -338,17 +335,18 @@ fn node(
     if join.is_empty() {
         if listen.is_some() {
             return Err(
-                "--listen is where other nodes reach this one: name all of them with --join, or leave it out".into()
+                "--listen is the address for other nodes: name all of them with --join, or leave out --listen".into()
             );
         }
         if matches!(known, Known::Nothing) {
             return Err(
-                "--cluster-time is what several nodes tell each other: name them with --join, or leave it out".into()
+                "--cluster-time needs several nodes: name them with --join, or leave out --cluster-time".into()
             );
         }
         return Ok(node::Options { on_panic: OnPanic::Exit, ..node::Options::alone().at(data) });
     }
-    let listen = listen.ok_or("--join needs --listen: which of the members is this node?")?;
+    let listen =
+        listen.ok_or("--join needs --listen: the address of this node among the members")?;
     let mut sorted = join.to_vec();
     sorted.sort_unstable();
     if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -362,7 +360,7 @@ fn node(
     })?;
     if sorted.len() == 1 {
         return Err(
-            "--join names this node alone: a one-node database needs neither --join nor --listen"
+            "--join names only this node: a one-node database needs neither --join nor --listen"
                 .into(),
         );
     }
@@ -396,7 +394,7 @@ fn node(
     })
 }
 
-/// An eighth of the machine's memory, within reason.
+/// Returns an eighth of the machine's memory, within limits.
 fn cache_bytes() -> usize {
     const UNKNOWN: usize = 128 << 20;
     let memory = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
@@ -410,7 +408,7 @@ fn number(place: usize) -> NodeId {
     NodeId(u32::try_from(place).map_or(u32::MAX, |place| place.saturating_add(1)))
 }
 
-/// The signals that end a node in good order.
+/// The signals that shut a node down in order.
 pub struct Stop {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
@@ -427,20 +425,20 @@ fn hear(kind: tokio::signal::unix::SignalKind) -> Result<tokio::signal::unix::Si
 
 impl Stop {
     #[cfg(unix)]
-    /// Listens from now on.
+    /// Listens for the signals from now on.
     pub fn listen() -> Result<Stop, String> {
         let interrupt = Some(hear(tokio::signal::unix::SignalKind::interrupt())?);
         Ok(Stop { interrupt, ..Stop::of_terminate()? })
     }
 
     #[cfg(unix)]
-    /// Listens from now on for SIGTERM alone.
+    /// Listens for SIGTERM only, from now on.
     pub fn of_terminate() -> Result<Stop, String> {
         Ok(Stop { terminate: hear(tokio::signal::unix::SignalKind::terminate())?, interrupt: None })
     }
 
     #[cfg(unix)]
-    /// The first of them.
+    /// Waits for the first signal.
     pub async fn wait(mut self) -> &'static str {
         let interrupted = async {
             match &mut self.interrupt {
@@ -455,19 +453,19 @@ impl Stop {
     }
 
     #[cfg(not(unix))]
-    /// Listens from now on.
+    /// Listens for the signals from now on.
     pub fn listen() -> Result<Stop, String> {
         Ok(Stop { interrupt: true })
     }
 
     #[cfg(not(unix))]
-    /// There is no SIGTERM here: nothing is heard.
+    /// Listens for nothing: this system has no SIGTERM.
     pub fn of_terminate() -> Result<Stop, String> {
         Ok(Stop { interrupt: false })
     }
 
     #[cfg(not(unix))]
-    /// The first of them.
+    /// Waits for the first signal.
     pub async fn wait(self) -> &'static str {
         if !self.interrupt {
             std::future::pending::<()>().await;

@@ -1,16 +1,15 @@
-//! `meridian workload`: money moves between rows, and the sums tell whether the server kept its
-//! promise.
+//! `meridian workload`: transactions between rows, and a check that the server kept its promise.
 //!
-//! The problem: a throughput figure says nothing when the answers are wrong. So each workload has
-//! an invariant that every serializable execution keeps, and `check` tests it: **bank** moves money
-//! between accounts, the total never changes; **tpcb** is pgbench's transaction on pgbench's
-//! tables, the deltas in the history equal the sum of the balances of accounts, tellers and
-//! branches. Both speak plain PostgreSQL and run against any compatible server.
+//! A throughput figure says nothing when the results are wrong. So each workload has an invariant
+//! that every serializable execution keeps, and `check` tests it. **bank** moves money between
+//! accounts, and the total never changes. **tpcb** is pgbench's transaction on pgbench's tables:
+//! the deltas in the history equal the sum of the balances of accounts, tellers and branches. Both
+//! use standard SQL and run against any compatible server.
 //!
-//! What a client may conclude of a transaction, and how it is counted: *ok*, COMMIT was
-//! acknowledged; *retried*, the server aborted it for a conflict (40001, 40P01) and it was begun
-//! anew; *failed*, it surely did not happen; *unknown*, the connection was lost, or 40003 answered,
-//! after COMMIT was sent. A lost connection is opened again until the duration is over.
+//! Transactions are counted by their outcome. *ok*: COMMIT was acknowledged. *retried*: the server
+//! aborted the transaction for a conflict (40001, 40P01), and the client retried it. *failed*: it
+//! definitely did not happen. *unknown*: the connection was lost, or the server responded with
+//! 40003, after COMMIT was sent. A lost connection is opened again until the duration is over.
 //!
 //! **micro** and **retwis** are the TAPIR paper's: below SQL, on replicas that they start
 //! themselves, to compare protocols ([`keys`]).
@@ -53,12 +52,12 @@ pub enum Command {
     /// pgbench's TPC-B on pgbench's tables.
     #[command(subcommand)]
     Tpcb(Verb),
-    /// Two operations a transaction, half of them writes, on keys that are drawn uniformly: on
-    /// replicas of its own, below SQL.
+    /// Two operations per transaction, half of them writes, on uniformly drawn keys: on replicas of
+    /// its own, below SQL.
     Micro(keys::Options),
     /// A small Twitter: on replicas of its own, below SQL.
     Retwis(keys::Options),
-    /// One of the replicas that the others start.
+    /// A replica that `micro` or `retwis` starts.
     #[command(hide = true)]
     Replica(keys::Replica),
 }
@@ -66,7 +65,7 @@ pub enum Command {
 /// `VERB URL`
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Create the tables and fill them; tables of these names are replaced.
+    /// Create the tables and fill them; existing tables of these names are replaced.
     Init {
         /// The server, for example postgresql://root@127.0.0.1:5544/meridian
         url: String,
@@ -78,14 +77,14 @@ pub enum Verb {
     Run {
         /// The server.
         url: String,
-        /// How many connections work at once.
+        /// The number of concurrent connections.
         #[arg(long, short, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         clients: u32,
-        /// How long to run, in seconds.
+        /// The duration of the run, in seconds.
         #[arg(long, short, default_value_t = 10.0)]
         duration: f64,
     },
-    /// Test that the sums hold.
+    /// Check that the sums hold.
     Check {
         /// The server.
         url: String,
@@ -138,7 +137,7 @@ async fn check(kind: Kind, url: &str) -> Result<(), String> {
     }
 }
 
-/// Runs a query that answers one row, and reads its columns as whole numbers; NULL, the sum of
+/// Runs a query that returns one row, and reads its columns as whole numbers; NULL, the sum of
 /// nothing, is 0.
 async fn numbers(client: &Client, sql: &str) -> Result<Vec<i128>, String> {
     let answers = client.simple_query(sql).await.map_err(|error| connect::explain(&error))?;

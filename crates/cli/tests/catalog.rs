@@ -1,4 +1,5 @@
-//! psql's backslash commands, against the real server, print what they print of PostgreSQL.
+//! Tests that psql's backslash commands, against the real server, print the same as with
+//! PostgreSQL.
 #![cfg(feature = "analytic")]
 
 mod common;
@@ -108,7 +109,7 @@ fn psql_describes_tables_indexes_databases_and_roles() {
     }
     let databases = psql(&server, "\\l");
     assert!(databases.contains(" meridian | root  | UTF8     | C       | C     |"), "{databases}");
-    // What else psql offers answers, at least.
+    // The other commands of psql must at least succeed.
     for command in [
         "\\d+ city",
         "\\dt+",
@@ -147,7 +148,7 @@ async fn pg_locks_tells_who_waits_for_whom() {
         .batch_execute("CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 1)")
         .await
         .expect("rows");
-    // Who is older would win: the holder begins first.
+    // An older transaction would win, so the holder begins first.
     holder.batch_execute("BEGIN; UPDATE t SET n = 2 WHERE id = 1").await.expect("it locks");
     let wait = tokio::spawn(async move {
         waiter.batch_execute("UPDATE t SET n = 3 WHERE id = 1").await.expect("it gets its turn");
@@ -160,14 +161,14 @@ async fn pg_locks_tells_who_waits_for_whom() {
         if let Some(row) = watcher.query(waits, &[]).await.expect("an answer").pop() {
             break row;
         }
-        assert!(std::time::Instant::now() < end, "nobody waits");
+        assert!(std::time::Instant::now() < end, "no session waits for the lock");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     };
     assert_eq!(row.get::<_, &str>(2), "holder");
     assert_eq!(row.get::<_, &str>(3), "BEGIN; UPDATE t SET n = 2 WHERE id = 1");
     assert_eq!(row.get::<_, &str>(4), "t");
     let blocker: i32 =
-        row.get::<_, &str>(1).trim_matches(['{', '}']).parse().expect("one session is in the way");
+        row.get::<_, &str>(1).trim_matches(['{', '}']).parse().expect("one session holds the lock");
     let states = "SELECT state, wait_event_type FROM pg_stat_activity WHERE pid = $1";
     let state = watcher.query_one(states, &[&blocker]).await.expect("it is listed");
     assert_eq!(state.get::<_, &str>(0), "idle in transaction");

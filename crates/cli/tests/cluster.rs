@@ -1,4 +1,4 @@
-//! Three real processes: what was acknowledged stays, whichever of them is killed.
+//! Tests three real processes: acknowledged writes survive, whichever node is killed.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 struct Cluster {
-    /// First, so that they end before their folder does.
+    /// First, so that the nodes end before their folder does.
     nodes: Vec<Option<Started>>,
     addresses: Vec<String>,
     folder: tempfile::TempDir,
@@ -22,7 +22,7 @@ impl Cluster {
     }
 
     fn open(&self, at: usize) -> Started {
-        // In an order of its own: the list is a set.
+        // In a different order on each node: the list is a set.
         let mut join = self.addresses.clone();
         join.rotate_left(at);
         Started::member(
@@ -33,7 +33,7 @@ impl Cluster {
     }
 
     fn kill(&mut self, at: usize) {
-        self.nodes[at].take().expect("it lives").kill();
+        self.nodes[at].take().expect("the node runs").kill();
     }
 
     fn restart(&mut self, at: usize) {
@@ -41,11 +41,12 @@ impl Cluster {
     }
 
     fn node(&self, at: usize) -> &Started {
-        self.nodes[at].as_ref().expect("it lives")
+        self.nodes[at].as_ref().expect("the node runs")
     }
 }
 
-/// On any network: members have certificates, and who speaks without one is not heard.
+/// On a network other than loopback, members have certificates, and a connection without one is
+/// rejected.
 #[test]
 fn members_that_listen_beyond_loopback_have_certificates() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -71,15 +72,15 @@ fn sql(node: &Started, statement: &str) -> String {
     stdout(&output)
 }
 
-/// A table in three groups, and transactions across them while the node that leads them is killed:
-/// money neither appears nor vanishes.
+/// Transactions across the three groups of a table, while the node that leads them is killed: no
+/// money appears or vanishes.
 #[test]
 fn money_moves_between_groups_whoever_is_killed() {
     let mut cluster = Cluster::start();
     sql(cluster.node(0), "create table account (id int primary key, balance int)");
     sql(cluster.node(0), "insert into account select i, 100 from generate_series(0, 29) i");
     sql(cluster.node(1), "alter table account split at values (10), (20)");
-    sql(cluster.node(1), "alter table account split at values (10)"); // It is so already.
+    sql(cluster.node(1), "alter table account split at values (10)"); // Changes nothing.
     let shards = sql(cluster.node(1), "select shard from meridian.shards");
     assert!(shards.contains("(3 rows)"), "{shards}");
     let committed = |at: usize| {
@@ -89,7 +90,7 @@ fn money_moves_between_groups_whoever_is_killed() {
         )
     };
     assert!(committed(0).contains("+00"), "{}", committed(0));
-    assert_eq!((committed(0), committed(1)), (committed(1), committed(2)), "whoever leads");
+    assert_eq!((committed(0), committed(1)), (committed(1), committed(2)), "for any leader");
     let transfer = |node: &Started, from: u32, to: u32| {
         let commands = format!(
             "begin; update account set balance = balance - 1 where id = {from}; \
@@ -118,7 +119,7 @@ fn money_moves_between_groups_whoever_is_killed() {
             assert!(all.contains("3000") && all.contains("30"), "{query}: {all}");
         }
     }
-    // One node gives up what it has, and is as good a door as before.
+    // A node without any replica still serves sessions.
     sql(cluster.node(0), "alter database meridian members (2, 3)");
     let voters = sql(cluster.node(1), "select distinct voters from meridian.shards");
     assert!(voters.contains("2,3") && voters.contains("(1 row)"), "{voters}");
@@ -139,7 +140,7 @@ fn what_any_node_acknowledged_is_on_all_of_them_whichever_is_killed() {
         let survivor = (killed + 1) % 3;
         let url = cluster.node(survivor).url.clone();
         let began = Instant::now();
-        // Statements one after the other, through a node that lives, while another one dies.
+        // Statements one after the other, through a running node, while another one is killed.
         let mut dead = false;
         while began.elapsed() < Duration::from_millis(2_500) {
             if !dead && began.elapsed() > Duration::from_millis(500) {
@@ -151,7 +152,7 @@ fn what_any_node_acknowledged_is_on_all_of_them_whichever_is_killed() {
             if output.status.success() {
                 acknowledged.push(next);
             } else {
-                // Only what is said to be unknown may be lost or not.
+                // Only a statement of unknown outcome may or may not have happened.
                 assert!(stderr(&output).contains("40003"), "{}", stderr(&output));
             }
         }
@@ -261,15 +262,15 @@ fn members_that_believe_no_system_clock_find_out_the_time_and_say_so() {
     let sure =
         "select tt_after(now() - interval '1 hour') and tt_before(now() + interval '1 hour')";
     assert!(sql(&nodes[0], sure).contains('t'), "{}", sql(&nodes[0], "show clock"));
-    // Half of what it takes to ask the farther of the two, how far apart the clocks are still, and
-    // what drifts until it is asked again: two seconds at 200 ppm.
+    // Half of the round trip to the farther of the two nodes, the remaining distance between the
+    // clocks, and the drift until the next poll: two seconds at 200 ppm.
     let narrow = "select (select uncertainty_ns from meridian.clock where ahead_ns is null) \
                   <= max(round_trip_ns) / 2 + max(abs(ahead_ns)) + 400000 from meridian.clock";
     while !sql(&nodes[0], narrow).contains('t') {
         assert!(Instant::now() < end, "{}", sql(&nodes[0], "show clock"));
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Each node tells what it knows itself.
+    // Each node reports its own knowledge.
     while !sql(&nodes[0], "select count(*) from meridian.clock where state = 'good'").contains('3')
     {
         assert!(Instant::now() < end, "{}", sql(&nodes[0], "show clock"));
@@ -288,7 +289,7 @@ fn members_that_believe_no_system_clock_find_out_the_time_and_say_so() {
         "{}",
         stdout(&doctor)
     );
-    // Whoever hears nobody does not know it any more, and lives on.
+    // A node that receives no answers loses the time, but keeps running.
     let [first, second, third] = nodes.try_into().ok().expect("three");
     drop((second, third));
     while !first.get("/health").contains("the time is not known") {
@@ -296,7 +297,7 @@ fn members_that_believe_no_system_clock_find_out_the_time_and_say_so() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(sql(&first, "show clock").contains("fenced"));
-    assert!(first.get("/live").contains("live"), "whoever restarts it for that helps nobody");
+    assert!(first.get("/live").contains("live"), "/live fails, but a restart would not help");
 }
 
 #[test]
@@ -348,7 +349,7 @@ fn the_doctor_says_what_limits_the_clock_and_a_bound_is_believed_only_if_somebod
     assert!(!contradicted.status.success(), "{}", stdout(&contradicted));
 }
 
-/// Two masters that know how good their clocks are, and one that asks them.
+/// Two masters with known clock bounds, and a node that polls them.
 #[test]
 fn time_masters_tell_the_others_what_time_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -408,7 +409,7 @@ fn a_folder_keeps_its_cluster() {
         complaint.contains("identity") && complaint.contains("membership cannot change"),
         "{complaint}"
     );
-    // Another node's folder, and a database that is alone.
+    // Another node's folder, and a single-node database.
     let flags = ["--sql", "127.0.0.1:0", "--http", "127.0.0.1:0"];
     let alone = run(&[&["start", "--data", folder.to_str().expect("UTF-8")], &flags[..]].concat());
     assert_eq!(alone.status.code(), Some(1));
@@ -450,11 +451,11 @@ fn health_is_what_a_majority_can_serve() {
     (1..3).for_each(|at| becomes(cluster.node(at), "200"));
     cluster.kill(1);
     becomes(cluster.node(2), "503");
-    // Whether there is such a database nobody can say now: that it does not exist would be a lie.
+    // No node can tell now whether the database exists, so the error must not say that it does not.
     let nowhere = cluster.node(2).url.replace("/meridian", "/nowhere");
     let refused = stderr(&run(&["sql", &nowhere, "-e", "select 1"]));
     assert!(
-        refused.contains("cannot be told now") && refused.contains("a majority of the nodes"),
+        refused.contains("cannot determine now") && refused.contains("a majority of the nodes"),
         "{refused}"
     );
     cluster.restart(1);
@@ -504,7 +505,7 @@ fn psql_goes_to_a_node_that_lives() {
     let mut cluster = Cluster::start();
     sql(cluster.node(2), "create table t (id int primary key)");
     for killed in 0..3 {
-        // A node that comes back here has another port.
+        // A restarted node has another port here.
         let hosts: Vec<String> = (0..3).map(|at| cluster.node(at).sql.clone()).collect();
         let url = format!("postgresql://root@{}/meridian?connect_timeout=5", hosts.join(","));
         let psql = |statement: &str| {
@@ -514,7 +515,7 @@ fn psql_goes_to_a_node_that_lives() {
                 .expect("psql runs")
         };
         cluster.kill(killed);
-        // A statement may fail while nobody leads; none is answered wrongly.
+        // A statement may fail while no node leads; none may return a wrong result.
         let end = Instant::now() + Duration::from_secs(120);
         loop {
             let output = psql(&format!("insert into t values ({killed}) on conflict do nothing"));

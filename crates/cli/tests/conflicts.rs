@@ -1,4 +1,4 @@
-//! What a client is told that lost against another and cannot be helped by a replay.
+//! Tests the error of a transaction that lost a conflict and cannot be replayed.
 
 mod common;
 
@@ -27,7 +27,7 @@ async fn who_loses_hears_over_what_and_against_whom() {
     let younger = client(&server).await;
     older.batch_execute("BEGIN; UPDATE wage SET n = 1 WHERE id = 2").await.expect("begins");
     younger.batch_execute("BEGIN").await.expect("begins");
-    // What was shown cannot be taken back: a replay would show something else.
+    // The client has seen the row, so a replay is not possible: it might return another value.
     younger.query("SELECT n FROM wage WHERE id = 1 FOR UPDATE", &[]).await.expect("is shown");
     older.batch_execute("UPDATE wage SET n = 7 WHERE id = 1").await.expect("the older one wins");
     older.batch_execute("COMMIT").await.expect("commits");

@@ -1,4 +1,4 @@
-//! `meridian demo`: what its banner offers runs, also while a node is down.
+//! Tests that the statements of the banner of `meridian demo` run, even while a node is down.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{meridian, run, run_with_input, stderr, stdout};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-/// The lines that the banner tells to paste.
+/// Returns the lines that the banner offers to paste.
 fn offered(banner: &str) -> Vec<String> {
     let after = banner.lines().skip_while(|line| !line.starts_with("Paste one")).skip(1);
     let lines = after.take_while(|line| !line.is_empty()).map(str::trim);
@@ -44,7 +44,7 @@ fn everything_that_the_banner_offers_runs_and_a_kept_demo_goes_on() {
     assert_eq!(shown.matches("life 2").count(), 2, "{shown}");
 }
 
-/// A first demo, pasted into at once, and all of it on the standard input.
+/// Pastes the banner of a first demo at once, through the standard input.
 #[test]
 fn a_banner_can_be_pasted_as_soon_as_it_is_there() {
     let ports = ["demo", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0"];
@@ -54,7 +54,7 @@ fn a_banner_can_be_pasted_as_soon_as_it_is_there() {
     let output = run_with_input(&ports, &text);
     let shown = stdout(&output);
     assert!(output.status.success(), "{shown}{}", stderr(&output));
-    // Time travel sees what the transaction left, not the zeros of now.
+    // Time travel shows the values after the transaction, and not the zeros of now.
     assert!(
         shown.contains("there are 6") && shown.contains("2500") && shown.contains("COMMIT"),
         "{shown}"
@@ -85,7 +85,7 @@ fn taken_ports_are_told_with_the_way_out_and_sigterm_ends_a_demo_without_a_shell
         }
     }
     assert_eq!(ports.len(), 6, "{ports:?}");
-    // Each node answers at its own port.
+    // Each node serves its own port.
     for sql in ports.iter().step_by(2) {
         let url = format!("postgresql://root@{sql}/meridian");
         let output = run(&["sql", &url, "-e", "select count(*) from accounts"]);

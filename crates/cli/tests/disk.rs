@@ -1,5 +1,5 @@
-//! A disk that fills up under a server, and has room again. Needs the right to mount one; says so
-//! where it has not.
+//! Tests a disk that fills up under a server, and has room again. The test is skipped, with a
+//! message, if it may not mount a disk.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A small disk of its own.
+/// A small file system of the test's own.
 struct Disk {
     folder: tempfile::TempDir,
 }
@@ -28,7 +28,7 @@ impl Disk {
         self.folder.path()
     }
 
-    /// Leaves so many megabytes.
+    /// Fills the disk except for `left` megabytes.
     fn fill(&self, left: u64) -> PathBuf {
         let ballast = self.path().join("ballast");
         let output = Command::new("df")
@@ -88,7 +88,7 @@ fn writes_fail_while_the_disk_is_full_and_reads_go_on() {
     assert_eq!(
         count(&node),
         acknowledged * 4000,
-        "what was refused must not be there, and what was acknowledged must"
+        "refused rows are there, or acknowledged ones are not"
     );
     std::fs::remove_file(ballast).expect("it is removed");
     let end = Instant::now() + Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! What docs/getting-started.md tells to type runs, line by line, on ports that are free here.
+//! Tests that the commands of docs/getting-started.md run, line by line, on free ports.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// What is killed when the test ends, however it ends.
+/// Processes that are killed when the test ends, however it ends.
 #[derive(Default)]
 struct Jobs(Vec<Child>);
 
@@ -47,7 +47,7 @@ fn shell(line: &str, folder: &Path) -> Command {
     command
 }
 
-/// The blocks of one language.
+/// Returns the code blocks of one language.
 fn blocks<'a>(text: &'a str, language: &str) -> Vec<Vec<&'a str>> {
     let mut found = Vec::new();
     let mut lines = text.lines();
@@ -64,7 +64,7 @@ fn the_first_steps_can_be_taken_as_they_are_written() {
     let text = include_str!("../../../docs/getting-started.md");
     let mut text = text.to_owned();
     let free = free_addresses(18);
-    // The demo takes three ports in a row; it is given any.
+    // The demo takes three ports in a row, free ones here.
     text = text.replace(
         "demo --sql 127.0.0.1:5544 --http 127.0.0.1:8844",
         "demo --sql 127.0.0.1:0 --http 127.0.0.1:0",
@@ -74,7 +74,7 @@ fn the_first_steps_can_be_taken_as_they_are_written() {
         "5556", "8854", "8855", "8856", "7011", "7012", "7013",
     ];
     for (at, (port, address)) in written.iter().zip(&free).enumerate() {
-        // In two steps, lest one's free port is another's written one.
+        // In two steps, in case a free port equals a port in the text.
         text = text.replace(port, &format!("<{at}>"));
         assert!(address.starts_with("127.0.0.1:"));
     }
@@ -91,7 +91,7 @@ fn the_first_steps_can_be_taken_as_they_are_written() {
                 continue;
             }
             if program == "curl" && Command::new("curl").arg("--version").output().is_err() {
-                continue; // what it would ask, other tests do
+                continue; // Other tests cover the sessions of this command.
             }
             ran += 1;
             if let Some(line) = line.strip_suffix(" &") {
@@ -120,7 +120,7 @@ fn the_first_steps_can_be_taken_as_they_are_written() {
         }
     }
     assert!(ran > 12, "{ran} lines");
-    // And the config file is one, for the folder that was made above.
+    // The config file is valid, too, for the folder that was created above.
     let config = blocks(&text, "toml").concat().join("\n");
     std::fs::write(folder.path().join("node.toml"), config).expect("written");
     let mut jobs = Jobs::default();

@@ -1,4 +1,4 @@
-//! `meridian figure` on real processes.
+//! Tests `meridian figure` on real processes.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn table_4_is_measured_on_processes_beside_the_papers() {
         assert!(found.contains(papers), "the paper's {papers} is not in {found}");
         let mean: f64 =
             found.split_whitespace().nth(1).and_then(|mean| mean.parse().ok()).expect("a number");
-        // Nobody is told before commit wait is over, and nothing of it is spent before COMMIT.
+        // No commit returns before its commit wait is over, all of which falls into COMMIT.
         assert!(mean >= 4.0, "{found}");
     };
     for (many, papers) in

@@ -1,4 +1,4 @@
-//! `meridian sim` and `meridian check`, as a researcher uses them.
+//! Tests `meridian sim` and `meridian check`, as a researcher uses them.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn a_seed_is_a_run_that_can_be_had_again() {
             stdout(&checked)
         );
     }
-    // Some reads of one list see an element that nobody appended.
+    // Some reads of one list contain an element that no transaction appended.
     let text = std::fs::read_to_string(path).expect("it was written");
     let spoil = |line: &str| line.replacen("\"l1\",[", "\"l1\",[987654321,", 1).replace(",]", "]");
     let spoilt: Vec<String> = text.lines().map(spoil).collect();
@@ -56,7 +56,7 @@ fn a_campaign_sums_up_and_an_account_is_readable() {
     }
     let one = run(&["sim", "--faults", "none", "--txns", "40", "--trace"]);
     for part in [
-        "n1 comes to life",
+        "n1 boots with",
         "faults        none",
         "verdict       strictly serializable",
         "trace hash    ",
@@ -122,8 +122,7 @@ fn a_verdict_is_an_exit_status() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("history.jsonl");
     let path = path.to_str().expect("UTF-8");
-    // Both writers of 1 are possible, so that only a search decides; the first that it tries is not
-    // the one.
+    // Both writers of 1 are possible, so that only a search decides; its first choice is wrong.
     let history = |last: &str| {
         let ops = [
             (1, 4, r#"["w","y",2],["w","l",null]"#),

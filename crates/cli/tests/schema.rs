@@ -1,4 +1,4 @@
-//! Three real processes, a table that everybody writes, and whose schema changes meanwhile.
+//! Tests schema changes of a table on three real processes, while clients write to it.
 
 mod common;
 
@@ -18,8 +18,8 @@ async fn one(client: &Client, query: &str) -> i64 {
     client.query_one(query, &[]).await.unwrap_or_else(|error| panic!("{query}: {error:?}")).get(0)
 }
 
-/// Inserts rows and changes them, each change a transaction of two statements, until it is told to
-/// end. How many rows there are by then, and the longest that it has waited for.
+/// Inserts rows and changes them, each change a transaction of two statements, until it is stopped.
+/// Returns the number of rows, and the longest wait.
 async fn write(
     mut client: Client,
     next: Arc<AtomicI32>,
@@ -103,7 +103,7 @@ async fn schemas_change_while_everybody_writes_and_nobody_fails() {
     assert!(rows > 100, "{rows}");
     for admin in &admins {
         assert_eq!(one(admin, "SELECT count(*) FROM stock").await, rows);
-        // By the index: it has an entry for each row, and no other.
+        // Through the index, which has an entry for each row, and no other.
         assert_eq!(one(admin, "SELECT count(*) FROM stock WHERE n >= 0").await, rows);
         assert_eq!(
             one(admin, "SELECT count(*) FROM stock WHERE n = id + 1 AND state = 7").await,
@@ -117,8 +117,8 @@ async fn schemas_change_while_everybody_writes_and_nobody_fails() {
     }
 }
 
-/// Two rows that agree: the index is withdrawn, and nothing of it is left. An index that somebody
-/// was stopped from building is not read, and can be dropped.
+/// A unique index over two equal rows is withdrawn, and leaves nothing behind. An index whose build
+/// was stopped is not read, and can be dropped.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_index_that_cannot_be_leaves_nothing_behind() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -147,8 +147,8 @@ async fn an_index_that_cannot_be_leaves_nothing_behind() {
     assert_eq!(one(&client, "SELECT count(*) FROM pg_index WHERE NOT indisvalid").await, 0);
 }
 
-/// A row whose value an older row has, which the index does not know yet: when the older one goes,
-/// the other's entry stays.
+/// A row whose value an older row has, before the index contains either: when the older row is
+/// deleted, the other's entry stays.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_unique_index_that_is_being_built_keeps_the_entry_of_each_row() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -172,14 +172,14 @@ async fn a_unique_index_that_is_being_built_keeps_the_entry_of_each_row() {
     while one(&other, unfinished).await == 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // It is past the first rows, and waits for the one that is held.
+    // The backfill is past the first rows, and waits for the locked one.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(one(&other, unfinished).await, 1);
     other.batch_execute("INSERT INTO t VALUES (1, 7)").await.expect("others go on");
     held.commit().await.expect("the older row goes");
     if let Err(refused) = builds.await.expect("no panic") {
-        // For a moment both rows were there, and it may have seen them: the holder's transaction
-        // was planned before the index was declared.
+        // For a moment both rows existed, and the backfill may have seen them: the holder's
+        // transaction was planned before the index was declared.
         assert_eq!(refused.code().map(|code| code.code()), Some("23505"), "{refused:?}");
         other
             .batch_execute("CREATE UNIQUE INDEX t_by_n ON t (n)")
@@ -193,8 +193,8 @@ async fn a_unique_index_that_is_being_built_keeps_the_entry_of_each_row() {
     assert_eq!(twice.code().map(|code| code.code()), Some("23505"));
 }
 
-/// What a node that does not lead reads by itself is what the statement was planned for, in
-/// whichever group the rows are.
+/// A follower's local read checks that the statement was planned for the current schema, whichever
+/// group has the rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_notices_that_a_table_lies_elsewhere() {
     let (folder, addresses) = (tempfile::tempdir().expect("a folder"), free_addresses(3));
@@ -220,7 +220,7 @@ async fn a_follower_notices_that_a_table_lies_elsewhere() {
         reader.query_one(&read, &[]).await.expect("read");
         readers.push((reader, read));
     }
-    // Its rows are written anew, to another place.
+    // The rows are rewritten at another place.
     writer.batch_execute("ALTER TABLE t ADD COLUMN state int DEFAULT 7").await.expect("is changed");
     writer.batch_execute("UPDATE t SET n = 5 WHERE id = 20").await.expect("is changed");
     let until = Instant::now() + Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! The embedded shell, as a script uses it.
+//! Tests the embedded shell, as a script uses it.
 
 mod common;
 
@@ -114,7 +114,7 @@ fn a_folder_in_use_is_refused_with_the_way_out() {
 
 #[test]
 fn an_embedded_shell_starts_fast() {
-    // The bar is 300 ms for the shipped profile on a quiet machine; this one allows for neither.
+    // The goal is 300 ms for the release build on an idle machine; this limit allows for neither.
     let began = std::time::Instant::now();
     assert!(run(&["-e", "select 1"]).status.success());
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
@@ -189,8 +189,8 @@ fn explain_analyze_tells_where_the_time_went() {
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    // The insertion was a transaction of its own: it says what its commit took, and a disk takes
-    // some time.
+    // The insertion was a transaction of its own: EXPLAIN ANALYZE prints the times of its commit, and
+    // the disk takes some time.
     let commit = shown
         .lines()
         .find(|line| line.contains(", of which replication "))

@@ -129,13 +129,13 @@ fn a_lock_is_waited_for_no_longer_than_lock_timeout() {
             let mut input = holder.stdin.take().expect("a pipe");
             std::io::Write::write_all(&mut input, b"begin; update t set id = 1 where id = 1;\n")
                 .expect("it reads");
-            heard.recv().expect("somebody was refused");
-            // A while longer: who waits for as long as it takes has begun to wait.
+            heard.recv().expect("a statement timed out");
+            // A while longer, until the statement without a timeout waits.
             std::thread::sleep(Duration::from_secs(2));
             drop(input);
             holder.wait().expect("it ends")
         });
-        // As soon as the holder has its lock.
+        // Retries until the holder has its lock.
         let end = std::time::Instant::now() + Duration::from_secs(120);
         loop {
             let began = std::time::Instant::now();

@@ -1,5 +1,5 @@
-//! A protocol that no shipped program has, in one file: versions under one lock, on a node that is
-//! alone. A node that is given its row runs SQL on it.
+//! A protocol that no released program has, in one file: versions under one lock, on a single node.
+//! A node that is given the protocol runs SQL on it.
 
 #[path = "../../sql/tests/common/mod.rs"]
 mod common;
@@ -86,7 +86,8 @@ fn node(toy: &[HostedProtocol]) -> House {
     House::open(Options { protocols, ..Options::alone() }).expect("a node in memory opens")
 }
 
-/// Creating, setting and asking happen in another database, as from any session.
+/// The database is created, and its settings are changed and read, from another database, as from
+/// any session.
 #[tokio::test]
 async fn a_protocol_that_a_node_is_given_runs_under_sql() {
     let house = node(&[HOSTED]);

@@ -1,12 +1,12 @@
-//! What a database says of itself (how long superseded versions are kept, what waits to be
-//! prepared), and when rows were committed, as SQL says it.
+//! Tests of a database's settings (the retention of superseded versions, the delay of prepares),
+//! and of the commit timestamps of rows in SQL.
 
 mod common;
 
 use common::Started;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-/// A server on a folder of its own, and somebody who speaks with it.
+/// Starts a server on a folder of its own, and a client of it.
 async fn served() -> (Client, Started, tempfile::TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Started::on(folder.path());
@@ -74,7 +74,7 @@ async fn a_database_without_leaders_says_how_long_what_is_to_be_prepared_waits()
         .await
         .expect("it waits");
     assert_eq!(one(&lab, "SELECT count(*) FROM t").await.as_deref(), Some("2"));
-    assert_eq!(one(&client, "SHOW prepare_wait").await, None, "its replicas have a leader");
+    assert_eq!(one(&client, "SHOW prepare_wait").await, None, "spanner has no such setting");
     for (wrong, code, words, hint) in [
         (
             "meridian SET prepare_wait = '5ms'",
@@ -145,17 +145,16 @@ async fn rows_tell_when_they_were_committed() {
     assert_eq!(
         rows(&client, "SELECT * FROM note WHERE id = 1").await[0].len(),
         3,
-        "it is no column of its own"
+        "the commit timestamp is no column of the table"
     );
     run("BEGIN; UPDATE note SET words = 'third' WHERE id = 1").await;
     let own =
         rows(&client, "SELECT id, meridian_commit_timestamp FROM note WHERE id IN (1, 3)").await;
-    assert_eq!(
-        own,
-        [vec![Some("1".into()), None], of(3)],
-        "what is not committed has no timestamp"
-    );
+    assert_eq!(own, [vec![Some("1".into()), None], of(3)], "an uncommitted row has no timestamp");
     run("ROLLBACK").await;
     let refused = client.batch_execute("UPDATE note SET meridian_commit_timestamp = now()").await;
-    assert_eq!(refused.expect_err("nobody sets it").code().map(|code| code.code()), Some("42703"));
+    assert_eq!(
+        refused.expect_err("the column cannot be set").code().map(|code| code.code()),
+        Some("42703")
+    );
 }

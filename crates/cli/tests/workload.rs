@@ -1,5 +1,5 @@
-//! `meridian workload` against PostgreSQL itself, and against a cluster whose nodes are killed, the
-//! one that is spoken to first; and the workloads below SQL.
+//! Tests `meridian workload` against PostgreSQL itself, and against a cluster whose nodes are
+//! killed, beginning with the one that clients are connected to; and the workloads below SQL.
 
 mod common;
 
@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A PostgreSQL of the test's own; stopped when it is dropped.
+/// A PostgreSQL server of the test's own; stopped when it is dropped.
 struct Postgres {
     child: Child,
     url: String,
     _folder: tempfile::TempDir,
 }
 
-/// The newest one that Debian's packages put here.
+/// Returns the folder of the newest version that Debian's packages installed.
 fn binaries() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
     let folders = versions.map(|version| version.path().join("bin"));
@@ -25,7 +25,7 @@ fn binaries() -> Option<PathBuf> {
         .max()
 }
 
-/// `id -u NAME` or `id -g NAME`
+/// Returns the output of `id -u NAME` or `id -g NAME`.
 fn id(flag: &str, name: &[&str]) -> Option<u32> {
     let output = Command::new("id").arg(flag).args(name).output().ok()?;
     stdout(&output).trim().parse().ok()
@@ -36,7 +36,7 @@ impl Postgres {
         let binaries = binaries()?;
         let folder = tempfile::tempdir().expect("a folder");
         let data = folder.path().join("data");
-        // It refuses to run as root: then it runs as the user that the package made.
+        // PostgreSQL refuses to run as root, and so runs as its package's user then.
         let other = match id("-u", &[])? {
             0 => Some((id("-u", &["postgres"])?, id("-g", &["postgres"])?)),
             _ => None,
@@ -136,7 +136,7 @@ fn a_run_goes_on_elsewhere_when_the_node_that_it_speaks_to_is_killed() {
         let load = load.wait_with_output().expect("it ends");
         let shown = stdout(&load);
         assert!(load.status.success(), "{shown}{}", stderr(&load));
-        // The last seconds before the end, long after the kill, committed as well.
+        // Transactions commit in the last seconds, too, long after the kill.
         let seconds: Vec<&str> = shown.lines().filter(|line| line.contains("tx/s")).collect();
         let late = seconds.iter().rev().take(3);
         assert!(late.into_iter().any(|line| !line.contains(" 0 tx/s")), "{shown}");
@@ -152,7 +152,7 @@ fn a_run_goes_on_elsewhere_when_the_node_that_it_speaks_to_is_killed() {
     }
 }
 
-/// Each protocol's row, in the order of the table, by column.
+/// Returns each protocol's row, in the order of the table, by column.
 fn measured(arguments: &[&str]) -> Vec<Vec<String>> {
     let little = ["--keys", "500", "--clients", "2", "--duration", "0.5"];
     let shown = workload(&[arguments, &little[..]].concat());
@@ -169,7 +169,7 @@ fn protocols_are_compared_with_a_store_without_transactions() {
     assert!(column(2)[1].parse::<f64>().is_ok_and(|ratio| ratio > 0.0), "{rows:?}");
     let each_second = column(1).into_iter().map(|number| number.parse::<u64>().expect("a number"));
     assert!(each_second.min() > Some(0), "{rows:?}");
-    // Nothing is refused where nothing is validated.
+    // A protocol without validation aborts nothing.
     assert_eq!(column(3)[0], "0.0%", "{rows:?}");
     let rows = measured(&["retwis", "--protocol", "spanner"]);
     assert_eq!((rows[0][0].as_str(), rows[0][2].as_str()), ("spanner", "–"), "{rows:?}");

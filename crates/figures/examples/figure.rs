@@ -1,5 +1,5 @@
-//! A figure without the rest of the command:
-//! `cargo run --release -p meridian-figures --example figure -- NAME [FOLDER]`.
+//! Draws a figure without the rest of the command: `cargo run --release -p meridian-figures
+//! --example figure -- NAME [FOLDER]`.
 
 use meridian_figures::{Effort, draw};
 

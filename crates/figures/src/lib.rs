@@ -1,21 +1,22 @@
-//! The papers' figures, measured again: a file for each.
+//! The papers' figures, reproduced: a file for each.
 //!
-//! Each is measured here in the lab (`sim`): the replicas, coordinators, log, store engine and
-//! clocks are the server's; the network, the disks, the processors and the time are made up. What
-//! things cost is one model for all figures, which a benchmark wrote (`crates/sim/src/costs.txt`).
-//! No number of ours is written here; of the papers' only those that their text or tables print.
+//! Each figure is measured in the simulator (`sim`): the replicas, coordinators, log, store engine
+//! and clocks are the server's; the network, the disks, the processors and the time are simulated.
+//! All figures use one cost model, which a benchmark wrote (`crates/sim/src/costs.txt`). No
+//! measured number is written here, and of the papers' numbers only those that their text or tables
+//! print.
 //!
 //! ```text
 //!   spanner_table4.rs ── Scene ──▶ sim ── Profile ──▶ rows, series ──▶ Figure ──▶ text, SVG
 //!                          what the paper printed ─────────────────────┘
 //! ```
 //!
-//! What was measured elsewhere (`meridian figure NAME --processes`) is shown by the same file: its
-//! `figure` takes what was measured, and knows nothing of how.
+//! Measurements from elsewhere (`meridian figure NAME --processes`) are rendered by the same file:
+//! its `figure` takes measurements, independent of their source.
 //!
-//! **What a comparison means.** The paper's machines, disks and networks are not ours, so that
-//! milliseconds compare to little. What compares is what follows from the protocol: what grows with
-//! what, what does not, and where it breaks.
+//! **The meaning of a comparison.** The paper's machines, disks and networks differ, so that
+//! absolute milliseconds compare to little. The comparison is of the protocol's behaviour: which
+//! quantities grow with which, and where the limits are.
 
 mod measure;
 mod plot;
@@ -30,12 +31,12 @@ pub use plot::{Axis, Panel, Series, Style};
 
 use std::fmt;
 
-/// How much is measured.
+/// The extent of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// As documented: minutes.
     Full,
-    /// The same with less of everything: for tests.
+    /// Less of everything: for tests.
     Small,
 }
 
@@ -48,27 +49,27 @@ impl Effort {
     }
 }
 
-/// Rows under a head.
+/// A table with a head.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// What stands in each column.
+    /// The column heads.
     pub head: Vec<String>,
-    /// What was measured, and what the paper prints.
+    /// The measured values, and the paper's.
     pub rows: Vec<Vec<String>>,
 }
 
-/// A figure of a paper, measured.
+/// A measured figure of a paper.
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// The name, as in `meridian figure NAME`.
     pub name: &'static str,
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// The numbers, ours beside the paper's.
+    /// The measured numbers beside the paper's.
     pub table: Table,
-    /// What has to be known to read them.
+    /// Notes for the reader.
     pub notes: Vec<String>,
-    /// What is drawn, one above the other.
+    /// The plots, one above the other.
     pub panels: Vec<Panel>,
 }
 
@@ -82,12 +83,12 @@ const FIGURES: [(&str, &str, Draw); 5] = [
     (tapir_figure10::NAME, tapir_figure10::TITLE, tapir_figure10::draw),
 ];
 
-/// All figures: names and titles.
+/// Returns the names and titles of all figures.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
     FIGURES.iter().map(|(name, title, _)| (*name, *title))
 }
 
-/// There is no figure of that name.
+/// The error for an unknown figure name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown(pub String);
 
@@ -100,17 +101,17 @@ impl fmt::Display for Unknown {
 
 impl std::error::Error for Unknown {}
 
-/// Measures a figure; says now and then how far it is.
+/// Measures a figure, and reports progress now and then.
 pub fn draw(name: &str, effort: Effort, progress: &mut dyn FnMut(&str)) -> Result<Figure, Unknown> {
     let found = FIGURES.iter().find(|(known, ..)| *known == name);
     found.map(|(_, _, draw)| draw(effort, progress)).ok_or_else(|| Unknown(name.to_owned()))
 }
 
-/// Text is no wider than this.
+/// The largest width of the text, in columns.
 const WIDTH: usize = 100;
 
 impl Figure {
-    /// As text: a table, and what has to be known.
+    /// Renders the figure as text: a table, and notes.
     pub fn text(&self) -> String {
         let Table { head, rows } = &self.table;
         let all = || std::iter::once(head).chain(rows);
@@ -141,7 +142,7 @@ impl Figure {
         text
     }
 
-    /// As a picture.
+    /// Renders the figure as SVG.
     pub fn svg(&self) -> String {
         plot::svg(&self.title, &self.panels)
     }

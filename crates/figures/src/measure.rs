@@ -1,4 +1,4 @@
-//! What all figures share: the setting of §5, and numbers over several runs.
+//! The parts that all figures share: the setting of §5, and statistics over several runs.
 
 use meridian_sim::profile::{Costs, Profile};
 use meridian_sim::scene::{Scene, Work};
@@ -6,25 +6,25 @@ use meridian_sim::{Options, Regions, SimulatedProtocol, protocols, run};
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000 * MS;
-/// «Commit wait is about 5ms» (§5.1): twice how unsure a clock is.
+/// «Commit wait is about 5ms» (§5.1): twice a clock's uncertainty.
 const HALF_WIDTH: u64 = 2_500_000;
 /// «Paxos leader leases are set to 10 seconds» (§5.2).
 const LEASE: u64 = 10 * S;
 
-/// What stands in each figure's text of the model.
+/// Returns the note about the cost model.
 pub fn model() -> String {
     let Costs { send_ns, receive_ns, local_ns, sync_ns, disk_ns } = Costs::measured();
     let [send, receive, local, sync, disk] =
         [send_ns, receive_ns, local_ns, sync_ns, disk_ns].map(|ns| ns as f64 / 1e3);
     format!(
-        "Predicted, not timed: a node has one core; a frame costs {send} µs to send and {receive} µs to receive, a local question {local} µs, a batch of the log \
-         {sync} µs, and a sync waits for the disk for up to {disk} µs (crates/sim/src/costs.txt). Not in it: bytes (values have 8, the paper's 4 KB), SQL and \
-         its wire, other work on the machines."
+        "Predicted, not timed: a node has one core; a frame costs {send} µs to send and {receive} µs to receive, a local request {local} µs, a batch of the log \
+         {sync} µs, and a sync waits for the disk for up to {disk} µs (crates/sim/src/costs.txt). Not modelled: sizes (values have 8 bytes, the paper's 4 KB), SQL and \
+         its wire protocol, other work on the machines."
     )
 }
 
-/// The setting of §5.1: data centres less than a millisecond apart, leases of 10 s, a commit wait
-/// of 5 ms.
+/// Returns the setting of §5.1: data centres less than a millisecond apart, leases of 10 s, a
+/// commit wait of 5 ms.
 pub fn scene(zones: usize, servers: usize, groups: u32, replicas: usize, work: Work) -> Scene {
     Scene {
         zones,
@@ -45,12 +45,12 @@ pub fn scene(zones: usize, servers: usize, groups: u32, replicas: usize, work: W
     }
 }
 
-/// Measures a scene.
+/// Measures a scenario with the default protocol.
 pub fn measure(scene: Scene, seed: u64, sessions: usize, regions: Regions) -> Profile {
     measure_of(protocols::DEFAULT, scene, seed, sessions, regions)
 }
 
-/// The same of any protocol.
+/// Measures a scenario with any protocol.
 pub fn measure_of(
     protocol: &'static SimulatedProtocol,
     scene: Scene,
@@ -60,27 +60,27 @@ pub fn measure_of(
 ) -> Profile {
     let report =
         run(Options { protocol, ..scene.options(seed, sessions, regions, Costs::measured()) });
-    assert_eq!(report.verdict, Ok(()), "what is measured is wrong");
+    assert_eq!(report.verdict, Ok(()), "the measured run is wrong");
     report.profile.expect("a scene is measured")
 }
 
-/// The mean, in milliseconds.
+/// Returns the mean, in milliseconds.
 pub fn mean_ms(times_ns: &[u64]) -> f64 {
     times_ns.iter().sum::<u64>() as f64 / times_ns.len().max(1) as f64 / 1e6
 }
 
-/// A quantile of sorted numbers; 0 of none.
+/// Returns a quantile of sorted numbers; 0 if there are none.
 pub fn quantile(sorted: &[u64], part: f64) -> u64 {
     let place = (sorted.len() as f64 * part).ceil() as usize;
     sorted.get(place.max(1) - 1).or(sorted.last()).copied().unwrap_or_default()
 }
 
-/// What some runs said, a number each.
+/// The results of several runs, one number each.
 #[derive(Clone, Debug, Default)]
 pub struct Runs(pub Vec<f64>);
 
 impl Runs {
-    /// Of all runs.
+    /// Returns the mean of all runs.
     pub fn mean(&self) -> f64 {
         self.0.iter().sum::<f64>() / self.0.len().max(1) as f64
     }
@@ -90,8 +90,8 @@ impl Runs {
         (self.0.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / many).sqrt()
     }
 
-    /// As the paper's tables have it: the mean and the standard deviation over runs, of which one
-    /// alone has none.
+    /// Renders the result as in the paper's tables: the mean, and the standard deviation if there
+    /// are several runs.
     pub fn told(&self) -> String {
         match self.0.len() {
             0 | 1 => mean_told(self.mean(), 0.0).0,
@@ -105,7 +105,7 @@ pub fn told(mean: f64, deviation: f64) -> String {
     format!("{mean} ±{deviation:.digits$}")
 }
 
-/// A mean, and with how many digits it is told.
+/// Renders a mean, and returns the number of its decimals.
 fn mean_told(mean: f64, deviation: f64) -> (String, usize) {
     let digits = if mean < 10.0 && deviation < 0.1 { 2 } else { 1 };
     (format!("{mean:.digits$}"), digits)

@@ -1,4 +1,4 @@
-//! Plots: panels of series, ours in full lines and the paper's in open marks.
+//! Plots: panels of series, the measured ones in full lines and the paper's in open marks.
 
 use plotters::coord::combinators::IntoLogRange;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
@@ -8,55 +8,55 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 const WIDTH: u32 = 900;
 const HEIGHT: u32 = 420;
 const TITLE: u32 = 40;
-/// Readable on white, and told apart by those who do not see red and green apart.
+/// Readable on white, and distinguishable with red-green colour blindness.
 const COLORS: [RGBColor; 4] =
     [RGBColor(0, 90, 160), RGBColor(200, 80, 0), RGBColor(0, 120, 90), RGBColor(130, 60, 130)];
 
-/// One direction of a panel.
+/// An axis of a panel.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What, and in which unit.
+    /// The quantity, with its unit.
     pub label: &'static str,
-    /// From where to where.
+    /// The range of the axis.
     pub from: f64,
     /// See [`from`](Self::from).
     pub to: f64,
 }
 
-/// Whose a series is.
+/// The origin of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// Measured here: a line.
+    /// Measured: a line.
     Ours,
-    /// The same, with a mark at each point.
+    /// Measured: a line with a mark at each point.
     OursMarked,
     /// The paper's: open marks.
     Papers,
 }
 
-/// What was measured, or printed.
+/// A series of points.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// As in the legend.
+    /// The name in the legend.
     pub name: String,
-    /// Whose.
+    /// The origin.
     pub style: Style,
-    /// Series of one color belong together.
+    /// The number of the colour; series of one colour belong together.
     pub color: usize,
-    /// Where.
+    /// The points.
     pub points: Vec<(f64, f64)>,
 }
 
 /// Some series on two axes.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// To the right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// The vertical axis.
     pub y: Axis,
-    /// Whether both directions are logarithmic; or upwards only; or none.
+    /// True, for each axis, if it is logarithmic.
     pub logarithmic: (bool, bool),
-    /// What is in it.
+    /// The series.
     pub series: Vec<Series>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn svg(title: &str, panels: &[Panel]) -> String {
     let size = (WIDTH, TITLE + HEIGHT * panels.len() as u32);
     {
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        // What is drawn into a string cannot fail but by a defect here.
+        // Drawing into a string can fail only by a defect here.
         root.fill(&WHITE).expect("a string takes all");
         let middle = TextStyle::from(("sans-serif", 18)).pos(Pos::new(HPos::Center, VPos::Top));
         root.draw(&Text::new(title.to_owned(), (WIDTH as i32 / 2, 10), middle))

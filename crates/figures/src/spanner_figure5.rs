@@ -1,60 +1,59 @@
-//! Spanner, Figure 5: what becomes of the throughput when a zone is killed (§5.2).
+//! Spanner, Figure 5: the throughput when a zone is killed (§5.2).
 //!
 //! **The paper** had 5 zones of 25 servers, 1250 groups that were all led in the first zone, and
 //! 100 clients that read (not snapshots) 50 thousand times a second in all. Five seconds into each
-//! of three runs all servers of a zone were killed: another than the leaders' (*non-leader*), the
-//! leaders' (*leader-hard*), and the leaders' after they were told to hand over (*leader-soft*).
-//! The figure is a drawing. Its text says: a non-leader's end «has no effect»; after a warning the
-//! drop «is around 3-4%»; without one «the rate of completion drops almost to 0», then rises «to
-//! approximately 100K reads/second», and «approximately 10 seconds after the kill time, all of the
-//! groups have leaders and throughput has recovered», because leases last for 10 s, and their ends
-//! «should be evenly distributed over the next 10 seconds».
+//! of three runs all servers of a zone were killed: a zone without leaders (*non-leader*), the
+//! leaders' zone (*leader-hard*), and the leaders' zone after a notice to hand over
+//! (*leader-soft*). The figure is a drawing. Its text says: a non-leader's end «has no effect»;
+//! after a warning the drop «is around 3-4%»; without one «the rate of completion drops almost to
+//! 0», then rises «to approximately 100K reads/second», and «approximately 10 seconds after the
+//! kill time, all of the groups have leaders and throughput has recovered», because leases last for
+//! 10 s, and their ends «should be evenly distributed over the next 10 seconds».
 //!
-//! **Ours** is a fifth of that: 5 zones of 5 servers, 250 groups (50 are led by each server of the
-//! first zone, as in the paper), 100 sessions on two nodes of their own and 10 thousand reads a
-//! second in all: a session that is late goes on without a pause until it is not. Leases last for
-//! 10 s.
+//! **This measurement** is a fifth of that: 5 zones of 5 servers, 250 groups (50 are led by each
+//! server of the first zone, as in the paper), 100 sessions on two nodes of their own and 10
+//! thousand reads a second in all: a session that is late continues without a pause until it is
+//! not. Leases last for 10 s.
 //!
-//! **In what they differ.** Here a leader prolongs its lease with whatever it sends, several times
-//! a second: the ends of leases are not distributed over the next 10 seconds, but come almost
-//! together, 10 seconds after the kill. A node with sessions does not know who has members of a
-//! group: where its leader is gone it asks one node after the other until one names the new one,
-//! for each group. That is what ours wait for after *leader-soft*; the more such nodes, the longer
-//! it takes.
+//! **Differences.** Here a leader extends its lease with every message, several times a second: the
+//! ends of leases are not distributed over the next 10 seconds, but come almost together, 10
+//! seconds after the kill. A node with sessions does not know the members of a group: if the
+//! group's leader is gone, it tries one node after the other until one names the new leader, for
+//! each group. That is the delay after *leader-soft*; the more such nodes, the longer it is.
 
 use crate::measure::{S, measure, model, scene};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
 use meridian_sim::scene::{Incident, Scene, Work};
 
-/// As in `meridian figure NAME`.
+/// The name, as in `meridian figure NAME`.
 pub const NAME: &str = "spanner_figure5";
-/// What it shows.
+/// The title.
 pub const TITLE: &str = "reads a second when a zone is killed (Spanner, Figure 5)";
 
 const ZONES: usize = 5;
 const SESSIONS: usize = 100;
-/// Nodes where they stand.
+/// The number of nodes with sessions.
 const GATEWAYS: usize = 2;
-/// One point of the drawing.
+/// The time between two points of the drawing.
 const STEP: u64 = S / 4;
 
-/// What is killed.
+/// The killed zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kill {
     /// A zone that leads nothing.
     NonLeader,
-    /// The zone that leads all, after it was told to hand over.
+    /// The zone that leads all groups, after a notice to transfer its leaderships.
     LeaderSoft,
-    /// The same, without a word.
+    /// The zone that leads all groups, without notice.
     LeaderHard,
 }
 
 impl Kill {
-    /// In the order of the table.
+    /// All kinds, in the order of the table.
     pub const ALL: [Kill; 3] = [Kill::NonLeader, Kill::LeaderSoft, Kill::LeaderHard];
 
-    /// As in the paper.
+    /// Returns the name, as in the paper.
     pub fn name(self) -> &'static str {
         match self {
             Kill::NonLeader => "non-leader",
@@ -63,7 +62,7 @@ impl Kill {
         }
     }
 
-    /// What the paper says of the lowest, the highest, and of when it has recovered.
+    /// Returns the paper's words about the lowest and the highest rate, and the recovery.
     fn printed(self) -> [&'static str; 3] {
         match self {
             Kill::NonLeader => ["no effect", "no effect", "no effect"],
@@ -73,25 +72,25 @@ impl Kill {
     }
 }
 
-/// What is the same in all runs.
+/// The parameters that all runs share.
 #[derive(Clone, Copy, Debug)]
 pub struct Course {
-    /// How long each is looked at.
+    /// The duration of each run, in seconds.
     pub seconds: u64,
-    /// When something is killed.
+    /// The time of the kill, in seconds.
     pub killed_s: u64,
-    /// Which part of the rate before the kill is a recovery.
+    /// The fraction of the rate before the kill that counts as a recovery.
     pub recovered: f64,
 }
 
-/// A run.
+/// The measurements of a run.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// What was killed.
+    /// The killed zone.
     pub kill: Kill,
-    /// When reads were answered, since the run began.
+    /// The times at which reads completed, since the start of the run.
     pub ended_ns: Vec<u64>,
-    /// How many were not.
+    /// The number of failed reads.
     pub failed: u64,
 }
 
@@ -137,7 +136,7 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
 }
 
 impl Course {
-    /// How the table is read.
+    /// Returns the note about how to read the table.
     pub fn reading(self) -> String {
         format!(
             "Lowest and highest are of {} ms each after that; recovered: from then on never below {:.0} %.",
@@ -147,7 +146,7 @@ impl Course {
     }
 }
 
-/// What was measured, beside what the paper's text says.
+/// Builds the figure of the measurements, beside the paper's text.
 pub fn figure(course: Course, measured: &[Measured], notes: Vec<String>) -> Figure {
     let columns = [
         "killed",
@@ -172,7 +171,7 @@ pub fn figure(course: Course, measured: &[Measured], notes: Vec<String>) -> Figu
         let per_second: Vec<f64> =
             steps.iter().map(|many| *many as f64 * S as f64 / STEP as f64).collect();
         let killed = (course.killed_s * S / STEP) as usize;
-        // The first step is left out: then sessions begin, one after the other.
+        // The first step is left out, since sessions begin one after the other.
         let before = per_second[1..killed].iter().sum::<f64>() / (killed - 1) as f64;
         let after = &per_second[killed..];
         let part = |value: f64| format!("{:.0} %", 100.0 * value / before);

@@ -1,65 +1,66 @@
-//! Spanner, Figure 6: how unsure clocks are, over time (§5.3).
+//! Spanner, Figure 6: the uncertainty of clocks over time (§5.3).
 //!
 //! **The paper** shows the 90th, 99th and 99.9th percentile of ε at several thousand servers, in
-//! data centres up to 2200 km apart, sampled when a daemon had just asked the time masters: «this
-//! sampling elides the sawtooth», so that what is left is the masters' own uncertainty, «generally
-//! 0», and the delay to them. The figure is a drawing, and its text has no number of ε. It says
-//! what moved it: on March 30 tail latencies fell because the network was improved; on April 13 ε
-//! rose for about an hour because 2 time masters of a data centre were shut down. §3 says that ε
+//! data centres up to 2200 km apart, sampled when a daemon had just polled the time masters: «this
+//! sampling elides the sawtooth», so that the rest is the masters' own uncertainty, «generally 0»,
+//! and the delay to them. The figure is a drawing, and its text has no number of ε. It gives the
+//! causes of changes: on March 30 tail latencies fell because the network was improved; on April 13
+//! ε rose for about an hour because 2 time masters of a data centre were shut down. §3 says that ε
 //! varies «from about 1 to 7 ms over each poll interval» of 30 s, and that the delay to the masters
 //! is 1 ms of it.
 //!
-//! **Ours** are the daemons of `clock` (Marzullo's algorithm over all masters' answers), with five
-//! time masters whose references are sure to 10 µs, in two settings: all nodes in data centres less
-//! than a millisecond apart; and in five cities (K2's: 27 to 78 ms apart, there and back; 0.2 ms
-//! within one), with a master in each. Of the messages of the first part one in three takes up to
-//! two seconds longer, then none: the improved network. Later two masters are away for a while.
+//! **This measurement** uses the daemons of `clock` (Marzullo's algorithm over all masters'
+//! answers), with five time masters whose references have a bound of 10 µs, in two settings: all
+//! nodes in data centres less than a millisecond apart; and in five cities (K2's: round trips of 27
+//! to 78 ms; 0.2 ms within one), with a master in each. In the first part one message in three
+//! takes up to two seconds longer, then none: the improved network. Later two masters are down for
+//! a while.
 //!
-//! **In what they differ.** Weeks are seconds here. Our daemons ask every 0.2 s and not every 30,
-//! and keep the narrowest answer of two seconds: a late answer alone hardly makes them unsure. And
-//! they believe what most masters agree on, so that they are as unsure as the way to the nearest
-//! majority is long: a near master alone does not help.
+//! **Differences.** Weeks are seconds here. These daemons poll every 0.2 s instead of every 30, and
+//! keep the narrowest answer of two seconds: a late answer alone hardly affects ε. And they accept
+//! the intersection of most masters' answers, so that ε depends on the distance to the nearest
+//! majority: a near master alone does not help.
 
 use crate::measure::{S, measure, quantile, scene};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
 use meridian_sim::scene::{Incident, Scene, Work};
 
-/// As in `meridian figure NAME`.
+/// The name, as in `meridian figure NAME`.
 pub const NAME: &str = "spanner_figure6";
-/// What it shows.
+/// The title.
 pub const TITLE: &str = "how unsure clocks are, over time (Spanner, Figure 6)";
 
-/// Zones, each with a master.
+/// The number of zones, each with a master.
 const ZONES: usize = 5;
-/// One in so many messages is late at first.
+/// One message in this many is late in the first part.
 const LATE: u32 = 3;
 const SETTINGS: [(&str, Regions); 2] = [("near", Regions::Spanner), ("five cities", Regions::K2)];
 const PARTS: [(&str, f64); 3] = [("90th", 0.9), ("99th", 0.99), ("99.9th", 0.999)];
 
-/// A time in which one thing happens.
+/// A part of the run in which one thing happens.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Since the run began.
+    /// The range of time, since the start of the run.
     pub from_ns: u64,
     /// See [`from_ns`](Self::from_ns).
     pub to_ns: u64,
-    /// What happens.
+    /// The name of the part.
     pub what: String,
 }
 
-/// A run.
+/// The measurements of a run.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Where the time masters are.
+    /// The name of the setting.
     pub setting: &'static str,
-    /// When somebody looked, since the run began, and ε then, in nanoseconds.
+    /// The times of the samples since the start of the run, and ε then, in nanoseconds.
     pub unsure_ns: Vec<(u64, u64)>,
 }
 
 pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     let (servers, seconds) = effort.pick((20, 60), (4, 15));
-    // A third of the time each: a bad network, a good one, and then one in which masters are away
+    // A third of the time each: a bad network, a good one, and one in which two masters are down
     // for half of it.
     let (late_until, away_at, away_for) = (seconds * S / 3, seconds * S * 2 / 3, seconds * S / 6);
     let back = away_at + away_for;
@@ -92,20 +93,21 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     let all = SETTINGS.map(run);
     let notes = vec![
         format!(
-            "Here: {} daemons and five time masters, whose references are sure to 10 µs; clocks drift by up to 150 ppm and are trusted to drift by no more than 200. Near: 0.9 to 1 ms there \
-             and back between any two nodes. Five cities: a master in each, 27 to 78 ms apart. ε is half of what a reading leaves open, looked at after the last answer to each question. \
+            "Here: {} daemons and five time masters, whose references have a bound of 10 µs; clocks drift by up to 150 ppm, with a bound of 200. Near: round trips of 0.9 to 1 ms \
+             between any two nodes. Five cities: a master in each, 27 to 78 ms apart. ε is half the width of a reading's interval, sampled after the last answer of each poll. \
              The paper: several thousand servers, over weeks.",
             ZONES * servers - ZONES
         ),
-        "The paper's figure is a drawing, and its text has no number of ε; §3 says that the delay to the masters is 1 ms of it. What compares is what moves it. Here a daemon believes what \
-         most masters agree on, and is as unsure as the way to the nearest majority is long."
+        "The paper's figure is a drawing, and its text has no number of ε; §3 says that the delay to the masters is 1 ms of it. The comparison is of the causes of changes. Here a daemon accepts the intersection of most \
+         masters' answers, so that ε depends on the distance to the nearest majority."
             .to_owned(),
-        "No session runs, and nothing costs anything here but messages their time: the cost model has no part in it.".to_owned(),
+        "No session runs, and only message delays take time: the cost model is not used.".to_owned(),
     ];
     figure(&parts, &all, "ε when masters have answered, ms", notes)
 }
 
-/// What was measured, by whoever looked when `label` says, and what the paper's text says of it.
+/// Builds the figure of the measurements, which were sampled at the times that `label` names,
+/// beside the paper's text.
 pub fn figure(
     parts: &[Part],
     measured: &[Measured],

@@ -1,50 +1,51 @@
-//! Spanner, Table 3: what a write, a read-only transaction and a snapshot read cost with 1, 3 and 5
-//! replicas (§5.1).
+//! Spanner, Table 3: the cost of a write, a read-only transaction and a snapshot read with 1, 3 and
+//! 5 replicas (§5.1).
 //!
 //! **The paper** had one server in each zone, zones and clients less than a millisecond apart, 50
 //! groups, and standalone operations of 4 KB from memory; it prints means and standard deviations
-//! over 10 runs. Latency with so few operations that nothing queues; throughput with as many as
-//! keep the servers' CPUs busy. «1D means one replica with commit wait disabled.» «From the
-//! 1-replica experiments, commit wait is about 5ms, and Paxos latency is about 9ms.» Snapshot reads
-//! grow almost linearly with replicas; read-only transactions too, because leaders are spread over
-//! more servers; what a write costs grows with the replicas, so that its throughput first falls.
+//! over 10 runs. Latency was measured with so few operations that nothing queues; throughput with
+//! as many as keep the servers' CPUs busy. «1D means one replica with commit wait disabled.» «From
+//! the 1-replica experiments, commit wait is about 5ms, and Paxos latency is about 9ms.» The
+//! throughput of snapshot reads grows almost linearly with replicas; that of read-only transactions
+//! too, because leaders are spread over more servers; the cost of a write grows with the replicas,
+//! so that its throughput first falls.
 //!
-//! **Ours** has as many servers as replicas, 50 groups led by all alike, and sessions on nodes of
-//! their own (for snapshot reads on the servers: here a snapshot is read at a replica by the
-//! sessions of its own node). The clocks are sure to 2.5 ms, so that commit wait is 5 ms; in 1D to
-//! nothing.
+//! **This measurement** has as many servers as replicas, 50 groups whose leaders are spread over
+//! them, and sessions on nodes of their own (for snapshot reads on the servers: a snapshot is read
+//! at a replica by the sessions of its own node). The clocks' uncertainty is 2.5 ms, so that commit
+//! wait is 5 ms; in 1D it is zero.
 //!
-//! **In what they differ.** Commit wait and agreement overlap, and our disks sync in under a tenth
-//! of a millisecond: what is left of a write's latency is the wait and the trips. Servers of the
-//! paper had four cores, ours one.
+//! **Differences.** Commit wait and agreement overlap, and the disks sync in under a tenth of a
+//! millisecond: the rest of a write's latency is the wait and the round trips. The paper's servers
+//! had four cores, these have one.
 
 use crate::measure::{Runs, S, mean_ms, measure, model, scene, told};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
 use meridian_sim::scene::{Scene, Work};
 
-/// As in `meridian figure NAME`.
+/// The name, as in `meridian figure NAME`.
 pub const NAME: &str = "spanner_table3";
-/// What it shows.
+/// The title.
 pub const TITLE: &str = "operations with 1, 3 and 5 replicas (Spanner, Table 3)";
 
 type Printed = Option<(f64, f64)>;
 
-/// What is done.
+/// The measured operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// One value.
+    /// A write of one value.
     Write,
-    /// Of the present.
+    /// A read-only transaction at the present time.
     ReadOnly,
-    /// Of what is at hand.
+    /// A snapshot read at a local replica.
     Snapshot,
 }
 
 impl Operation {
     const ALL: [Operation; 3] = [Operation::Write, Operation::ReadOnly, Operation::Snapshot];
 
-    /// As in the table.
+    /// Returns the name, as in the table.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Write => "write",
@@ -65,34 +66,34 @@ impl Operation {
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// How many replicas each group has.
+    /// The number of replicas of each group.
     pub replicas: usize,
-    /// Whether there is a commit wait.
+    /// True if there is a commit wait.
     pub waits: bool,
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
 }
 
 impl Setting {
-    /// As in the table.
+    /// Returns the name, as in the table.
     pub fn name(self) -> String {
         format!("{}{}", self.replicas, if self.waits { "" } else { "D" })
     }
 }
 
-/// What some runs in a setting said.
+/// The results of several runs of a setting.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Which.
+    /// The setting.
     pub setting: Setting,
-    /// Milliseconds, with so few operations that nothing waits for another.
+    /// The latency in milliseconds, with so few operations that none waits for another.
     pub latency: Runs,
-    /// Thousands a second, with as many as can be done.
+    /// The throughput in thousands per second, under full load.
     pub throughput: Runs,
 }
 
-/// Replicas, whether there is a commit wait, latencies in milliseconds and throughputs in thousands
-/// a second, each with its deviation.
+/// The paper's values: replicas, true if there is a commit wait, latencies in milliseconds and
+/// throughputs in thousands per second, each with its deviation.
 const PAPER: [(usize, bool, [Printed; 3], [Printed; 3]); 4] = [
     (1, false, [Some((9.4, 0.6)), None, None], [Some((4.0, 0.3)), None, None]),
     (
@@ -115,7 +116,7 @@ const PAPER: [(usize, bool, [Printed; 3], [Printed; 3]); 4] = [
     ),
 ];
 
-/// The rows that the paper prints, and what it prints: latency and throughput.
+/// Returns the paper's rows, with latency and throughput.
 fn printed() -> impl Iterator<Item = (Setting, (f64, f64), (f64, f64))> {
     PAPER.into_iter().flat_map(|(replicas, waits, latencies, throughputs)| {
         let row = move |(kind, operation)| {
@@ -125,26 +126,26 @@ fn printed() -> impl Iterator<Item = (Setting, (f64, f64), (f64, f64))> {
     })
 }
 
-/// The rows that the paper prints: those of the same replicas come together.
+/// Returns the settings of the paper's rows, ordered by replicas.
 pub fn settings() -> impl Iterator<Item = Setting> {
     printed().map(|(setting, ..)| setting)
 }
 
-/// As many servers as replicas.
+/// Returns the scenario with as many servers as replicas.
 fn on(replicas: usize, waits: bool, groups: u32, work: Work) -> Scene {
     let scene = scene(replicas, 1, groups, replicas, work);
     let gateways = if work == Work::Snapshot { 0 } else { 4 * replicas };
     Scene { gateways, half_width_ns: if waits { scene.half_width_ns } else { 0 }, ..scene }
 }
 
-/// What an operation takes when nobody else wants anything: four sessions, each of which begins one
+/// Returns the latency of an operation without contention: four sessions, each of which begins one
 /// every 20 ms.
 fn latency(scene: Scene, seed: u64) -> f64 {
     let profile = measure(Scene { every_ns: Some(S / 50), ..scene }, seed, 4, Regions::Spanner);
     mean_ms(if scene.work == Work::Write(1) { &profile.writes_ns } else { &profile.reads_ns })
 }
 
-/// How many thousand a second there are when as many are asked for as can be done.
+/// Returns the throughput under full load, in thousands per second.
 pub(crate) fn throughput(scene: Scene, seed: u64, sessions: usize) -> f64 {
     let profile = measure(scene, seed, sessions, Regions::Spanner);
     profile.ended_ns.len() as f64 / (profile.window_ns as f64 / S as f64) / 1e3
@@ -169,19 +170,19 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     }
     let notes = vec![
         format!(
-            "Here: as many servers as replicas, {groups} groups led by all alike, 0.9 to 1 ms there and back between any two nodes, clocks that are sure to 2.5 ms (1D: \
-             exact clocks, so that nobody waits); {runs} runs of a second. Latency: four sessions, each of which begins an operation every 20 ms. Throughput: {many} sessions \
+            "Here: as many servers as replicas, {groups} groups with leaders spread over them, round trips of 0.9 to 1 ms between any two nodes, clocks with a bound of 2.5 ms (1D: \
+             exact clocks, without commit wait); {runs} runs of a second. Latency: four sessions, each of which begins an operation every 20 ms. Throughput: {many} sessions \
              for each server, on nodes of their own; for snapshot reads 4, on the server itself."
         ),
         "A snapshot is read here by sessions of a node that has a replica, without any message; the paper's clients were on machines of their own. The paper's servers had four \
-         cores, ours have one."
+         cores, these have one."
             .to_owned(),
         model(),
     ];
     figure(&all, notes)
 }
 
-/// What was measured, beside what the paper prints.
+/// Builds the figure of the measurements, beside the paper's numbers.
 pub fn figure(measured: &[Measured], notes: Vec<String>) -> Figure {
     let columns = ["replicas", "operation", "latency ms", "paper's", "Kops/s", "paper's"];
     let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };

@@ -3,28 +3,29 @@
 //! **The paper** ran across 3 zones of 25 servers each, and prints the mean and the 99th percentile
 //! of a commit's latency, with standard deviations over 10 runs. «Scaling up to 50 participants is
 //! reasonable in both mean and 99th-percentile, and latencies start to rise noticeably at 100
-//! participants.» It does not say how many clients there were, what they wrote, or how groups and
-//! leaders were placed.
+//! participants.» It does not give the number of clients, their writes, or the placement of groups
+//! and leaders.
 //!
-//! **Ours** has 3 zones of 25 servers and 200 groups of three, led in all zones alike, so that a
-//! server leads two or three. Four sessions on four nodes that are no servers begin a transaction
-//! when the last has ended; each writes one key in each of so many groups, none of which it has
-//! read.
+//! **This measurement** has 3 zones of 25 servers and 200 groups of three, with leaders spread over
+//! all zones, so that a server leads two or three. Four sessions on four nodes that are no servers
+//! begin a transaction when the previous one has ended; each writes one key in each of the
+//! participant groups, none of which it has read.
 //!
-//! **In what they differ.** In nothing that is known: as in the paper all participants are asked at
-//! once, without having been asked anything before (`txn/src/locking/committing.rs`).
+//! **Differences.** None are known: as in the paper, the coordinator sends to all participants at
+//! once, without any earlier request (`txn/src/locking/committing.rs`).
 
 use crate::measure::{MS, Runs, S, mean_ms, measure, model, quantile, scene, told};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
 use meridian_sim::scene::{Scene, Work};
 
-/// As in `meridian figure NAME`.
+/// The name, as in `meridian figure NAME`.
 pub const NAME: &str = "spanner_table4";
-/// What it shows.
+/// The title.
 pub const TITLE: &str = "two-phase commit with 1 to 200 participants (Spanner, Table 4)";
 
-/// Participants; mean and its deviation, 99th percentile and its deviation, in milliseconds.
+/// The paper's values: participants; mean and its deviation, 99th percentile and its deviation, in
+/// milliseconds.
 const PAPER: [(u32, (f64, f64), (f64, f64)); 8] = [
     (1, (17.0, 1.4), (75.0, 34.9)),
     (2, (24.5, 2.5), (87.6, 35.9)),
@@ -37,29 +38,29 @@ const PAPER: [(u32, (f64, f64), (f64, f64)); 8] = [
 ];
 const SESSIONS: usize = 4;
 
-/// How many participants the paper's transactions had.
+/// Returns the numbers of participants of the paper's transactions.
 pub fn participants() -> impl Iterator<Item = u32> {
     PAPER.iter().map(|(participants, ..)| *participants)
 }
 
-/// What some runs with so many participants said.
+/// The results of several runs with this many participants.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// How many.
+    /// The number of participants.
     pub participants: u32,
-    /// Of each run.
+    /// The results of each run.
     means_ms: Runs,
     p99s_ms: Runs,
     transactions: usize,
 }
 
 impl Measured {
-    /// No run yet.
+    /// Creates the results without a run.
     pub fn with(participants: u32) -> Measured {
         Measured { participants, ..Measured::default() }
     }
 
-    /// A run: what its commits took, sorted.
+    /// Adds a run, given the sorted latencies of its commits.
     pub fn add(&mut self, took_ns: &[u64]) {
         self.means_ms.0.push(mean_ms(took_ns));
         self.p99s_ms.0.push(quantile(took_ns, 0.99) as f64 / MS as f64);
@@ -86,16 +87,16 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     }
     let notes = vec![
         format!(
-            "Here: 3 zones of {servers} servers, {groups} groups of three, {SESSIONS} sessions on nodes of their own, 0.9 to 1 ms there and back between any two \
-             nodes, clocks that are sure to 2.5 ms; {runs} runs. The paper: 3 zones of 25 servers, 10 runs."
+            "Here: 3 zones of {servers} servers, {groups} groups of three, {SESSIONS} sessions on nodes of their own, round trips of 0.9 to 1 ms between any two \
+             nodes, clocks with a bound of 2.5 ms; {runs} runs. The paper: 3 zones of 25 servers, 10 runs."
         ),
-        "As in the paper's client, prepare and commit go to all at once.".to_owned(),
+        "As in the paper, prepare and commit are sent to all participants at once.".to_owned(),
         model(),
     ];
     figure(&all, notes)
 }
 
-/// What was measured, beside what the paper prints.
+/// Builds the figure of the measurements, beside the paper's numbers.
 pub fn figure(measured: &[Measured], notes: Vec<String>) -> Figure {
     let columns = ["participants", "mean ms", "paper's", "p99 ms", "paper's", "transactions"];
     let mut table = Table { head: columns.map(str::to_owned).to_vec(), rows: Vec::new() };

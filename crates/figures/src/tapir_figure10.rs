@@ -1,26 +1,25 @@
-//! TAPIR, Figure 10: what Retwis' FollowUser takes over three continents, where the client is in
+//! TAPIR, Figure 10: the latency of Retwis' FollowUser over three continents, with the client in
 //! the US, in Europe or in Asia (§7.4.2).
 //!
 //! **The paper** had one replica of each of five shards in each of Google Compute Engine's three
-//! regions, and the leaders of those systems that have some in the US. The transaction reads two
-//! keys and writes two, drawn by Zipf's law with 0.6 of a million. The figure is a drawing. Its
-//! text says: «When the client shares a datacenter with the leader, the latency of the other
-//! transactional systems is better than TAPIR-KV», for they «commit with a round-trip to the leader
-//! and another replica in the closest geographic region, while TAPIR-KV must contact all replicas
-//! to commit in the fast path». «When the client is in a different datacenter from the leader,
-//! TAPIR-KV provides the best performance of all of the comparison systems. The locking-based
-//! transactional systems suffer because they must go to the leader for read locks.»
+//! regions; the leaders of systems with leaders were in the US. The transaction reads two keys and
+//! writes two, drawn by Zipf's law with 0.6 of a million. The figure is a drawing. Its text says:
+//! «When the client shares a datacenter with the leader, the latency of the other transactional
+//! systems is better than TAPIR-KV», for they «commit with a round-trip to the leader and another
+//! replica in the closest geographic region, while TAPIR-KV must contact all replicas to commit in
+//! the fast path». «When the client is in a different datacenter from the leader, TAPIR-KV provides
+//! the best performance of all of the comparison systems. The locking-based transactional systems
+//! suffer because they must go to the leader for read locks.»
 //!
-//! **Ours** has two shards, and the client on a node of its own in its region. Round trips are
-//! those of the paper's Table 1, and no message takes longer; so the numbers are sums of trips, and
-//! some tenths of a millisecond of work. With one session: both keys in one shard, or one in each.
-//! With many: by Zipf's law, in whichever shard they are.
+//! **This measurement** has two shards, and the client on a node of its own in its region. Round
+//! trips are those of the paper's Table 1, and no message takes longer; so the numbers are sums of
+//! trips, and some tenths of a millisecond of work. With one session: both keys in one shard, or
+//! one in each. With many: by Zipf's law, in whichever shard they are.
 //!
-//! **In what they differ.** Of the paper's locking systems (TXN-LOCK, SPAN-LOCK) none is here;
-//! `spanner` locks at the leader as they do. Where it has two groups to commit in, the
-//! coordinator's group agrees on the decision after both have agreed to prepare: another trip to
-//! Europe, so that it is slower than TAPIR also from the US. The paper's text knows of one such
-//! trip.
+//! **Differences.** None of the paper's locking systems (TXN-LOCK, SPAN-LOCK) is here; `spanner`
+//! locks at the leader as they do. With two groups to commit in, the coordinator's group agrees on
+//! the decision after both have agreed to prepare: another trip to Europe, so that it is slower
+//! than TAPIR even from the US. The paper's text has only one such trip.
 
 use crate::measure::{S, mean_ms, measure_of, quantile, scene};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
@@ -28,30 +27,29 @@ use meridian_sim::profile::Profile;
 use meridian_sim::scene::{Scene, Work};
 use meridian_sim::{Regions, SimulatedProtocol, protocols};
 
-/// As in `meridian figure NAME`.
+/// The name, as in `meridian figure NAME`.
 pub const NAME: &str = "tapir_figure10";
-/// What it shows.
+/// The title.
 pub const TITLE: &str = "FollowUser over three continents (TAPIR, Figure 10)";
 
-/// Where the client is, and what the paper's text says then: of systems that have leaders, and of
-/// TAPIR.
+/// The client's region, and the paper's words about systems with leaders and about TAPIR.
 const CLIENTS: [(&str, [&str; 2]); 3] = [
     ("US", ["faster", "slower"]),
     ("Europe", ["slower", "fastest"]),
     ("Asia", ["slower", "fastest"]),
 ];
 
-/// The protocols that are compared.
+/// The compared protocols.
 const COMPARED: [&SimulatedProtocol; 3] =
     [&protocols::SPANNER, &protocols::TAPIR, &protocols::TAPIR_SERIALIZABLE];
 
-/// A protocol, with the client in one region.
+/// The measurements of a protocol, with the client in one region.
 struct Measured {
     client: usize,
     protocol: &'static SimulatedProtocol,
-    /// One session: both keys in one shard; one in each of two.
+    /// One session: both keys in one shard; one key in each of two.
     alone: [f64; 2],
-    /// Many, by Zipf's law.
+    /// Many sessions, by Zipf's law.
     zipf: Profile,
 }
 
@@ -84,19 +82,19 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
              US-Asia 166.5, Europe-Asia 261.8, within Asia 10.8, elsewhere about 1; no message takes longer. One session: means of {seconds} s. Zipf 0.6 of a million keys: {sessions} \
              sessions, {seconds} s; who is aborted is not tried again, and not in the latencies."
         ),
-        "The paper's figure is a drawing; what stands here is what its text says: with the client beside the leader the other transactional systems are better than TAPIR, which must hear all \
-         replicas; elsewhere TAPIR is best, for locks are taken at the leader."
+        "The paper's figure is a drawing; its column here is from the text: with the client beside the leader the other transactional systems are better than TAPIR, which needs responses of all \
+         replicas; elsewhere TAPIR is best, because locks are taken at the leader."
             .to_owned(),
-        "What tapir waits for: two reads at the replica of the client's region, and one trip there and back to the farthest. What spanner waits for: two reads under locks at the leader, a trip there \
-         and back, and there one to Europe and back for one group, two for two."
+        "tapir: two reads at the replica of the client's region, and one round trip to the farthest replica. spanner: two reads under locks at the leader, a round trip \
+         to it, and from there one round trip to Europe for one group, two for two."
             .to_owned(),
-        "Predicted, not timed: what work costs by the model of crates/sim/src/costs.txt, which adds half a millisecond at most. Not in it: bytes, SQL and its wire, other work on the machines."
+        "Predicted, not timed: the work by the cost model of crates/sim/src/costs.txt, which adds half a millisecond at most. Not modelled: sizes, SQL and its wire protocol, other work on the machines."
             .to_owned(),
     ];
     figure(&all, notes)
 }
 
-/// What was measured, beside what the paper's text says.
+/// Builds the figure of the measurements, beside the paper's text.
 fn figure(measured: &[Measured], notes: Vec<String>) -> Figure {
     let columns =
         ["client", "recipe", "1 shard ms", "2 shards ms", "Zipf p50", "p99", "aborted", "paper's"];

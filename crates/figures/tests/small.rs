@@ -1,5 +1,5 @@
-//! Each figure, with less of everything: that it can be drawn, and that what it shows behaves as
-//! the protocol must.
+//! Tests that each figure can be drawn, at small scale, and that the results behave as the protocol
+//! requires.
 
 use meridian_figures::{Effort, Figure, Style, all, draw};
 
@@ -18,7 +18,8 @@ fn small(name: &str) -> Figure {
     figure
 }
 
-/// The plot is XML; every series is in its legend, and the paper's in open triangles.
+/// Checks that the plot is XML, and that every series is in its legend, the paper's in open
+/// triangles.
 fn is_drawn(figure: &Figure) {
     let svg = figure.svg();
     let document = roxmltree::Document::parse(&svg).expect("XML");
@@ -45,7 +46,7 @@ fn is_drawn(figure: &Figure) {
     }
 }
 
-/// What was measured of a series, in the order of its points.
+/// Returns the values of a measured series, in the order of its points.
 fn points(figure: &Figure, panel: usize, name: &str) -> Vec<f64> {
     let series =
         figure.panels[panel].series.iter().find(|series| series.name == name).expect("it is there");
@@ -60,7 +61,7 @@ fn more_participants_never_make_a_commit_faster() {
     assert!(means.is_sorted(), "{means:?}");
     let worst = points(&figure, 0, "99th percentile, here");
     assert!(means.iter().zip(&worst).all(|(mean, worst)| mean <= worst), "{means:?} {worst:?}");
-    // Nobody is told before commit wait is over.
+    // No commit returns before its commit wait is over.
     assert!(means[0] >= 5.0, "{means:?}");
 }
 
@@ -71,14 +72,14 @@ fn replicas_cost_throughput_and_give_snapshot_reads() {
     assert!(took.iter().all(|ms| *ms >= 5.0), "commit wait: {took:?}");
     let (least, most) =
         (took.iter().copied().fold(f64::MAX, f64::min), took.iter().copied().fold(0.0, f64::max));
-    assert!(most < 1.5 * least, "replicas agree at the same time: {took:?}");
+    assert!(most < 1.5 * least, "replicas do not agree in parallel: {took:?}");
     let exact: f64 = figure.table.rows[0][2]
         .split(' ')
         .next()
         .and_then(|mean| mean.parse().ok())
         .expect("a number");
     assert_eq!(figure.table.rows[0][0], "1D");
-    assert!(exact + 2.0 < took[0], "exact clocks wait for nothing: {exact} {took:?}");
+    assert!(exact + 2.0 < took[0], "exact clocks must have no commit wait: {exact} {took:?}");
     let snapshots = points(&figure, 1, "snapshot read, here");
     assert!(
         snapshots[1] > 2.5 * snapshots[0] && snapshots[2] > 4.0 * snapshots[0],
@@ -99,10 +100,13 @@ fn only_the_leaders_end_is_felt() {
     // The zone is killed after two seconds, and leases last for three: steps are of a quarter of a
     // second.
     let hard = at("leader-hard, here");
-    assert!(hard[8 + 1..8 + 11].iter().all(|part| *part == 0.0), "nobody leads: {hard:?}");
-    assert!(hard.iter().any(|part| *part > 150.0), "what waited is done: {hard:?}");
+    assert!(
+        hard[8 + 1..8 + 11].iter().all(|part| *part == 0.0),
+        "reads without a leader: {hard:?}"
+    );
+    assert!(hard.iter().any(|part| *part > 150.0), "late reads are not caught up: {hard:?}");
     let soft = at("leader-soft, here");
-    assert!(soft[8..8 + 20].iter().any(|part| *part > 0.0), "somebody leads: {soft:?}");
+    assert!(soft[8..8 + 20].iter().any(|part| *part > 0.0), "no leader after a handover: {soft:?}");
     let rest = |parts: &[f64]| parts[parts.len() - 4..].iter().sum::<f64>() / 4.0;
     assert!(rest(&soft) > 90.0 && rest(&hard) > 50.0, "{soft:?} {hard:?}");
 }
@@ -112,7 +116,7 @@ fn masters_that_are_far_away_make_clocks_unsure() {
     let figure = small("spanner_figure6");
     let near = points(&figure, 0, "90th percentile, near");
     let far = points(&figure, 1, "90th percentile, five cities");
-    // Half of the way there and back to a majority, and the sawtooth of a fifth of a second.
+    // Half of the round trip to a majority, and the sawtooth of a fifth of a second.
     assert!(near[12..].iter().all(|ms| (0.3..1.0).contains(ms)), "{near:?}");
     assert!(far[12..].iter().all(|ms| (10.0..40.0).contains(ms)), "{far:?}");
     assert_eq!(small("spanner_figure6").text(), figure.text(), "the same figure is the same");
@@ -122,7 +126,7 @@ fn masters_that_are_far_away_make_clocks_unsure() {
 fn over_continents_tapir_pays_for_the_farthest_replica_and_locks_for_each_trip_to_the_leader() {
     let figure = small("tapir_figure10");
     let at = |name: &str| points(&figure, 0, name);
-    // Table 1, both ways: to the farthest replica and back, and two reads in the client's own
+    // Table 1, both ways: the round trip to the farthest replica, and two reads in the client's own
     // region.
     let [us, europe, asia] = [166.6 + 2.0 * 1.2, 262.5 + 2.0 * 0.8, 262.5 + 2.0 * 10.8];
     for name in ["tapir", "tapir-serializable"] {
@@ -137,13 +141,13 @@ fn over_continents_tapir_pays_for_the_farthest_replica_and_locks_for_each_trip_t
             }
         }
     }
-    // Two reads and the commit at the leader, and from there to Europe and back.
+    // Two reads and the commit at the leader, and the round trip from there to Europe.
     let one = at("spanner, 1 shard, here");
     for (ours, trip) in one.iter().zip([1.2, 111.15, 166.6]) {
         let trips = 3.0 * trip + 111.15;
         assert!((trips..trips + 1.0).contains(ours), "{ours} and not {trips}");
     }
-    // As the paper says: beside the leader locks are faster, from elsewhere TAPIR.
+    // As in the paper: beside the leader locks are faster, elsewhere TAPIR is.
     let (tapir, two) = (at("tapir, 1 shard, here"), at("spanner, 2 shards, here"));
     assert!(one[0] < tapir[0]);
     assert!(one[1] > 1.6 * tapir[1] && two[1] > 2.0 * tapir[1], "{one:?} {two:?} {tapir:?}");

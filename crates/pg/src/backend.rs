@@ -1,35 +1,35 @@
-//! What the server says: messages appended to one buffer, which leaves in one write.
+//! The server's messages, appended to one buffer, which is sent in one write.
 //!
-//! Every message is a tag, a length that counts itself, and a body. The length is patched in when
+//! Every message is a tag, a length that includes itself, and a body. The length is patched in when
 //! the body is complete.
 
-/// Answers not yet sent.
+/// Messages that have not been sent.
 #[derive(Default)]
 pub(crate) struct Answers {
     bytes: Vec<u8>,
-    /// Up to here every message is complete.
+    /// The end of the last complete message.
     complete: usize,
 }
 
-/// ErrorResponse and NoticeResponse have the same fields.
+/// The fields of ErrorResponse and NoticeResponse.
 pub(crate) struct Report<'a> {
     pub(crate) severity: &'a str,
     pub(crate) code: &'a str,
     pub(crate) message: &'a str,
     pub(crate) detail: Option<&'a str>,
     pub(crate) hint: Option<&'a str>,
-    /// One-based, in characters of the statement's text.
+    /// The position in the statement's text, in characters counted from 1.
     pub(crate) position: Option<usize>,
 }
 
-/// One column of a RowDescription.
+/// A column of a RowDescription.
 pub(crate) struct Field<'a> {
     pub(crate) name: &'a str,
-    /// The table it comes from and its number there, 0 when it is computed.
+    /// The table that the column comes from, and its number there; 0 if it is computed.
     pub(crate) table: u32,
     pub(crate) number: i16,
     pub(crate) oid: u32,
-    /// Bytes of a value, or -1 when they vary.
+    /// The size of a value in bytes, or -1 if it varies.
     pub(crate) size: i16,
     pub(crate) modifier: i32,
     pub(crate) format: i16,
@@ -44,7 +44,7 @@ impl Answers {
         self.bytes.len()
     }
 
-    /// Forgets what was sent; keeps the room unless it became unusually large.
+    /// Forgets the sent messages; keeps the allocation unless it has become unusually large.
     pub(crate) fn clear(&mut self) {
         if self.bytes.capacity() > 1 << 20 {
             self.bytes = Vec::new();
@@ -53,12 +53,12 @@ impl Answers {
         self.complete = 0;
     }
 
-    /// Takes back a message whose encoding panicked half-way.
+    /// Removes a message whose encoding panicked half-way.
     pub(crate) fn drop_unfinished(&mut self) {
         self.bytes.truncate(self.complete);
     }
 
-    /// Appends one message whose body `write` makes.
+    /// Appends one message, whose body `write` writes.
     pub(crate) fn message(&mut self, tag: u8, write: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.push(tag);
         let start = self.bytes.len();
@@ -75,7 +75,7 @@ impl Answers {
         self.complete = self.bytes.len();
     }
 
-    /// `N`: no encryption here. The only answer that is no message.
+    /// Appends `N`: encryption is not supported. The only response that is not a message.
     pub(crate) fn no_encryption(&mut self) {
         self.bytes.push(b'N');
         self.complete = self.bytes.len();
@@ -85,7 +85,7 @@ impl Answers {
         self.message(b'R', |body| body.extend_from_slice(&0u32.to_be_bytes()));
     }
 
-    /// This server speaks 3.0 and knows none of these options.
+    /// Appends NegotiateProtocolVersion: the server speaks 3.0, and knows none of these options.
     pub(crate) fn negotiate_version(&mut self, unknown_options: &[&str]) {
         self.message(b'v', |body| {
             body.extend_from_slice(&196_608u32.to_be_bytes());
@@ -110,7 +110,7 @@ impl Answers {
         });
     }
 
-    /// `I` idle, `T` in a transaction block, `E` in a failed one.
+    /// Appends ReadyForQuery: `I` idle, `T` in a transaction block, `E` in a failed one.
     pub(crate) fn ready(&mut self, status: u8) {
         self.message(b'Z', |body| body.push(status));
     }
@@ -167,7 +167,7 @@ impl Answers {
         });
     }
 
-    /// The client may send COPY data now, as text.
+    /// Appends CopyInResponse: the client may send COPY data, as text.
     pub(crate) fn copy_in(&mut self, columns: usize) {
         self.message(b'G', |body| {
             body.push(0);
@@ -208,7 +208,8 @@ impl Answers {
     }
 }
 
-/// A string with its end. A zero inside would end it early, so what follows one is left out.
+/// Appends a string with its terminator. The part after a zero byte is left out, since the zero
+/// would end the string.
 fn cstring(body: &mut Vec<u8>, text: &str) {
     let text = text.split('\0').next().unwrap_or_default();
     body.extend_from_slice(text.as_bytes());

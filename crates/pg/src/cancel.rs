@@ -1,7 +1,8 @@
-//! Cancel requests: whoever knows a connection's number and secret may stop what it runs.
+//! Cancel requests, which stop the running statement of a connection by its process number and
+//! secret.
 //!
-//! A request arrives on a connection of its own and gets no answer, so a guess learns nothing. The
-//! secret is compared without an early exit. A request that arrives between statements stops
+//! A request arrives on a connection of its own and gets no response, so a guess reveals nothing.
+//! The secret is compared without an early exit. A request that arrives between statements stops
 //! nothing: only a running statement listens.
 
 use parking_lot::Mutex;
@@ -10,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use tokio::sync::Notify;
 
-/// Every open session by its process number.
+/// The open sessions by process number.
 pub(crate) struct Registry {
     next: AtomicI32,
     sessions: Mutex<HashMap<i32, (i32, Arc<Notify>)>>,
 }
 
-/// A session's entry; it leaves the registry when dropped.
+/// The registration of a session, which ends when it is dropped.
 pub(crate) struct Entry {
     registry: Arc<Registry>,
     pub(crate) process: i32,
@@ -25,8 +26,8 @@ pub(crate) struct Entry {
 }
 
 impl Registry {
-    /// `first` should differ between nodes, so that a number names one connection of the cluster as
-    /// far as possible.
+    /// Creates a registry. `first` should differ between nodes, so that process numbers are unique
+    /// in the cluster as far as possible.
     pub(crate) fn new(first: i32) -> Arc<Registry> {
         Arc::new(Registry { next: AtomicI32::new(first.max(1)), sessions: Mutex::default() })
     }
@@ -44,11 +45,11 @@ impl Registry {
         Entry { registry: self.clone(), process, secret, cancelled }
     }
 
-    /// Stops the statement that this session runs now; false when there is no such session, or the
-    /// secret is not its own.
+    /// Stops the running statement of a session. Returns false if there is no such session, or the
+    /// secret is wrong.
     pub(crate) fn cancel(&self, process: i32, secret: i32) -> bool {
         let sessions = self.sessions.lock();
-        // An unknown number is compared too, so that both answers take the same time.
+        // The secret is compared even for an unknown number, so that both cases take the same time.
         let (expected, session) = match sessions.get(&process) {
             Some((secret, session)) => (*secret, Some(session)),
             None => (!secret, None),

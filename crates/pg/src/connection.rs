@@ -1,4 +1,4 @@
-//! One connection from its first byte to its last: the opening, then the session's loop.
+//! A client's connection from its first byte to its last: the startup, then the session's loop.
 
 use crate::counters::count;
 use crate::frontend::{self, Opening};
@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::net::TcpStream;
 
-/// Who may come in without a password, from loopback.
+/// The users that may connect without a password, from loopback.
 const USERS: [&str; 2] = ["root", "postgres"];
 
 /// Serves one client until either side ends the connection. Never panics: a panic of the session is
-/// answered XX000.
+/// reported as XX000.
 pub(crate) async fn run(stream: TcpStream, house: Arc<House>) {
     house.counters.connections_open.fetch_add(1, Relaxed);
     let mut link = Link::new(stream, house.counters.clone());
@@ -32,7 +32,7 @@ pub(crate) async fn run(stream: TcpStream, house: Arc<House>) {
                     detail: Some(
                         "Only this session is affected; its transaction is rolled back.".into(),
                     ),
-                    hint: Some("This is a bug in Meridian. The server's log tells where.".into()),
+                    hint: Some("This is a bug in Meridian. See the server's log.".into()),
                 },
                 Some(why) => End::Fatal {
                     code: "57P02",
@@ -61,25 +61,26 @@ async fn converse(link: &mut Link, house: &Arc<House>) -> End {
         },
         Ok(Ok(None)) => return End::Closed,
         Ok(Err(end)) => end,
-        Err(_) => End::fatal("08P01", "the client did not introduce itself in time"),
+        Err(_) => End::fatal("08P01", "the client did not send its startup packet in time"),
     };
     count(&house.counters.connections_refused);
     refused
 }
 
-/// What a startup packet asks for.
+/// The contents of a startup packet.
 struct Startup {
     user: String,
     database: Option<String>,
     settings: Vec<(String, String)>,
-    /// Protocol options this server does not know, and whether a newer minor version was asked for.
+    /// Protocol options that this server does not know; `newer` is true if a newer minor version
+    /// was requested.
     unknown_options: Vec<String>,
     newer: bool,
 }
 
-/// Reads until there is a startup packet. `None`: it was a cancel request, which gets no answer.
+/// Reads until the startup packet. Returns `None` for a cancel request, which gets no response.
 async fn open(link: &mut Link, house: &House) -> Result<Option<Startup>, End> {
-    // Encryption is asked for once per kind.
+    // A client may request each kind of encryption once.
     let mut refusals_left = 2;
     let mut stopping = house.stopping.clone();
     loop {
@@ -140,7 +141,7 @@ fn startup(minor: u16, parameters: Vec<(String, String)>) -> Result<Startup, End
     Ok(startup)
 }
 
-/// The settings in `-c name=value --name=value`.
+/// Parses the settings in `-c name=value --name=value`.
 fn command_line(options: &str) -> Result<Vec<(String, String)>, End> {
     let mut settings = Vec::new();
     let mut words = options.split_ascii_whitespace();
@@ -167,7 +168,7 @@ fn command_line(options: &str) -> Result<Vec<(String, String)>, End> {
 }
 
 impl Startup {
-    /// Checks who and where, and greets.
+    /// Checks the user and the database, and opens the session.
     async fn enter(self, link: &mut Link, house: &Arc<House>) -> Result<Wire, End> {
         if *house.stopping.borrow() {
             return Err(shutting_down());
@@ -215,8 +216,8 @@ impl Startup {
     }
 
     async fn engine(&self, house: &House) -> Result<Arc<Engine>, End> {
-        // A client that names no database means the one of its own name; most have none, so
-        // `postgres` is next.
+        // Without a database name, the client's database is the one with the user's name; most
+        // users have none, so `postgres` is next.
         let asked = self.database.as_deref().unwrap_or(&self.user);
         let names = [Some(asked), self.database.is_none().then_some("postgres")];
         let mut engine = None;
@@ -226,7 +227,7 @@ impl Startup {
             }
             engine = house.databases.engine(name).await.map_err(|why| End::Fatal {
                 code: "57P03",
-                message: format!("whether there is a database \"{name}\" cannot be told now"),
+                message: format!("cannot determine now whether database \"{name}\" exists"),
                 detail: Some(why),
                 hint: Some("Try again when a majority of the nodes is up.".into()),
             })?;
@@ -249,7 +250,7 @@ impl Startup {
     }
 }
 
-/// The wall clock, in microseconds since 2000-01-01 UTC.
+/// Returns the wall clock, in microseconds since 2000-01-01 UTC.
 fn now_us() -> i64 {
     const TO_2000_US: i64 = 946_684_800_000_000;
     let since_1970 =
@@ -261,7 +262,7 @@ pub(crate) fn shutting_down() -> End {
     End::fatal("57P01", "terminating connection due to administrator command")
 }
 
-/// The name that differs least, if it differs in at most a third of its letters.
+/// Returns the most similar name, if it differs in at most a third of its letters.
 fn closest<'a>(asked: &str, names: &'a [String]) -> Option<&'a str> {
     let asked: Vec<char> = asked.to_lowercase().chars().take(64).collect();
     let distance = |name: &str| {

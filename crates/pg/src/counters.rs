@@ -1,8 +1,8 @@
-//! What the wire counts, for `/metrics`.
+//! The counters of the wire protocol, for `/metrics`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Plain counters: each is read on its own, no two belong to one instant.
+/// The counters. Each is read on its own, so that they need not be of one instant.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Connections accepted since the start.
@@ -15,9 +15,9 @@ pub struct Counters {
     pub protocol_errors: AtomicU64,
     /// Statements run: one per simple query or Execute.
     pub statements_total: AtomicU64,
-    /// Errors answered.
+    /// Errors sent.
     pub errors_total: AtomicU64,
-    /// Sessions that panicked; each was answered XX000 and closed.
+    /// Sessions that panicked; each was sent XX000 and closed.
     pub panics_total: AtomicU64,
     /// Cancel requests that named a connection and its secret.
     pub cancels_total: AtomicU64,
@@ -30,7 +30,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Every counter with its name, for an exporter.
+    /// Returns every counter with its name, for an exporter.
     pub fn read(&self) -> [(&'static str, u64); 11] {
         [
             ("pg_connections_total", self.connections_total.load(Relaxed)),

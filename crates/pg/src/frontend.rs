@@ -1,16 +1,16 @@
-//! What a client says: bytes into messages, checked before anything is believed.
+//! The client's messages: parses bytes into messages, with all lengths checked.
 //!
-//! A message after the startup packet is a tag, a length that counts itself, and a body. A frame is
-//! cut off the receive buffer only when it is there in full; the buffer grows with the bytes that
-//! arrive and never by what a client announces. Inside a frame every count and length is checked
-//! against what is left. Whatever does not fit is a [`Malformed`]: the stream cannot be trusted any
-//! more, so the connection ends with FATAL 08P01.
+//! A message after the startup packet is a tag, a length that includes itself, and a body. A frame
+//! is removed from the receive buffer only when it is complete; the buffer grows with the bytes
+//! that arrive, and never by an announced length. Inside a frame every count and length is checked
+//! against the rest of the frame. An invalid message is [`Malformed`]: the stream cannot be trusted
+//! any more, so the connection ends with FATAL 08P01.
 
 use bytes::{Buf, Bytes, BytesMut};
 use std::fmt;
 use std::str;
 
-/// The longest startup packet that is read, as in PostgreSQL.
+/// The longest accepted startup packet, in bytes, as in PostgreSQL.
 pub(crate) const STARTUP_LIMIT_BYTES: usize = 10_000;
 
 const PROTOCOL_3_0: u32 = 196_608;
@@ -18,7 +18,7 @@ const CANCEL_REQUEST: u32 = 80_877_102;
 const SSL_REQUEST: u32 = 80_877_103;
 const GSSENC_REQUEST: u32 = 80_877_104;
 
-/// Bytes that are no message of the protocol; says which rule they break.
+/// Bytes that are no message of the protocol, with the violated rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) String);
 
@@ -35,15 +35,16 @@ fn malformed<T>(what: impl Into<String>) -> Result<T, Malformed> {
 /// The first packet of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// May we speak TLS, or GSSAPI? Answered with `N`, after which the client opens again.
+    /// A request for TLS or GSSAPI encryption, which is answered with `N`; the client then sends
+    /// another opening packet.
     Encryption,
-    /// Stop what another connection runs.
+    /// A request to stop the running statement of another connection.
     Cancel { process: i32, secret: i32 },
-    /// A session begins.
+    /// The start of a session.
     Startup { minor: u16, parameters: Vec<(String, String)> },
 }
 
-/// Cuts the opening packet off the buffer; `None` while it is not there in full.
+/// Removes the opening packet from the buffer; `None` while it is incomplete.
 pub(crate) fn opening(buffer: &mut BytesMut) -> Result<Option<Opening>, Malformed> {
     let Some(length) = announced(buffer, 0) else { return Ok(None) };
     if !(8..=STARTUP_LIMIT_BYTES).contains(&length) {
@@ -82,34 +83,35 @@ pub(crate) fn opening(buffer: &mut BytesMut) -> Result<Option<Opening>, Malforme
     }
 }
 
-/// One message of a running session.
+/// A message of a running session.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Frontend {
-    /// One or several statements as text, answered at once.
+    /// Runs one or several statements, given as text.
     Query(Text),
-    /// Prepare a statement; `types` names what the client knows of the parameters, 0 for the rest.
+    /// Prepares a statement; `types` are the types that the client knows of the parameters, 0 for
+    /// the rest.
     Parse { name: Text, query: Text, types: Vec<u32> },
-    /// Make a portal of a statement and values.
+    /// Creates a portal of a statement and values.
     Bind(Bind),
-    /// What does this statement, or portal, take and give?
+    /// Requests the parameters and columns of a statement or portal.
     Describe(Target),
-    /// Run a portal, at most so many rows; 0 for all.
+    /// Runs a portal, for at most this many rows; 0 for all.
     Execute { portal: Text, limit: u32 },
-    /// Forget a statement or portal.
+    /// Removes a statement or portal.
     Close(Target),
-    /// Send what has been answered so far.
+    /// Requests the responses so far.
     Flush,
-    /// The end of a pipeline: errors are skipped up to here.
+    /// Ends a pipeline: after an error, messages up to here are skipped.
     Sync,
-    /// A piece of COPY FROM STDIN.
+    /// A part of the data of COPY FROM STDIN.
     CopyData(Bytes),
-    /// The last piece was sent.
+    /// The end of the data.
     CopyDone,
-    /// The client gives up its COPY, and says why.
+    /// Aborts the client's COPY, with a reason.
     CopyFail(Text),
-    /// Farewell.
+    /// Ends the connection.
     Terminate,
-    /// A well-framed message whose text is not UTF-8: an error of that statement only.
+    /// A well-framed message whose text is not UTF-8, which is an error of that statement only.
     NotText { what: &'static str, in_query: bool },
 }
 
@@ -122,15 +124,15 @@ pub(crate) enum Target {
     Portal(Text),
 }
 
-/// The body of Bind.
+/// The contents of Bind.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Bind {
     pub(crate) portal: Text,
     pub(crate) statement: Text,
-    /// None: all text; one: for all; else one per parameter.
+    /// The formats of the parameters. None: all text; one: for all; else one per parameter.
     pub(crate) parameter_formats: Vec<i16>,
     pub(crate) parameters: Vec<Option<Bytes>>,
-    /// As above, for the columns of the result.
+    /// The formats of the columns of the result, as above.
     pub(crate) result_formats: Vec<i16>,
 }
 
@@ -154,7 +156,7 @@ impl fmt::Debug for Text {
     }
 }
 
-/// Cuts the next message off the buffer; `None` while it is not there in full.
+/// Removes the next message from the buffer; `None` while it is incomplete.
 pub(crate) fn message(
     buffer: &mut BytesMut,
     limit_bytes: usize,
@@ -188,7 +190,7 @@ pub(crate) fn message(
 
 fn announced(buffer: &[u8], at: usize) -> Option<usize> {
     let bytes = buffer.get(at..at + 4)?;
-    // A length with the sign bit becomes enormous here, and is refused by the limit.
+    // A length with the sign bit becomes enormous here, and exceeds the limit.
     Some(u32::from_be_bytes(bytes.try_into().expect("invariant: four bytes")) as usize)
 }
 
@@ -249,10 +251,10 @@ fn decode(tag: u8, body: &mut Reader) -> Result<Frontend, Malformed> {
     })
 }
 
-/// A cursor over one frame; nothing is read past its end.
+/// A cursor over one frame, which never reads past its end.
 struct Reader {
     rest: Bytes,
-    /// The first string that is not UTF-8.
+    /// The name of the first string that is not UTF-8.
     not_text: Option<&'static str>,
 }
 
@@ -283,7 +285,8 @@ impl Reader {
         Ok(self.rest.get_i32())
     }
 
-    /// A count of things of at least `each` bytes: refused before anything is allocated for it.
+    /// Reads a count of items of at least `each` bytes. A count beyond the frame fails before
+    /// anything is allocated for it.
     fn count(&mut self, each: usize, what: &str) -> Result<usize, Malformed> {
         let count = usize::from(self.u16(what)?);
         self.need(count * each, what)?;

@@ -1,4 +1,4 @@
-//! The PostgreSQL wire: any PostgreSQL client is a client of Meridian.
+//! PostgreSQL's wire protocol: any PostgreSQL client is a client of Meridian.
 //!
 //! ```text
 //!   socket ─▶ link (two buffers) ─▶ frontend (bytes → messages) ─▶ wire ─▶ sql::Session
@@ -8,19 +8,18 @@
 //! One task per connection, one loop, no handler framework
 //! (`docs/decisions/2026-11-21-wire-loop.md`). Invariants:
 //!
-//! 1. What a client sends is checked before it is believed, and allocated as it arrives. Bytes that
-//!    are no message end that connection with FATAL 08P01; nothing else notices.
-//! 2. After an error in the extended protocol nothing is run, and nothing answered, up to the next
-//!    Sync.
-//! 3. Every Query, and every Sync, is answered by exactly one ReadyForQuery, with the session's
-//!    true status.
-//! 4. Answers leave when the client waits for them (Sync, Flush, the end of a simple query), or
-//!    when they exceed 64 kB; then a client that does not read pauses its own statement.
+//! 1. A client's data are checked before use, and allocated as they arrive. Bytes that are no
+//!    message end that connection with FATAL 08P01, and affect no other.
+//! 2. After an error in the extended protocol nothing is run, and no response is sent, up to the
+//!    next Sync.
+//! 3. Every Query and every Sync gets exactly one ReadyForQuery, with the session's true status.
+//! 4. Responses are sent when the client waits for them (Sync, Flush, the end of a simple query),
+//!    or when they exceed 64 kB. A client that does not read then pauses its own statement.
 //! 5. A statement is interrupted (cancel, `statement_timeout`) by dropping its future. If its
-//!    commit was under way the answer is 40003, not 57014: it may have happened.
+//!    commit was in progress the error is 40003, not 57014: the commit may have happened.
 //!
-//! Not here: authentication and TLS (so only loopback is served), COPY TO STDOUT, the function call
-//! protocol.
+//! Not supported: authentication and TLS (so only loopback is served), COPY TO STDOUT, the function
+//! call protocol.
 
 mod backend;
 mod cancel;

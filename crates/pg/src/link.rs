@@ -1,9 +1,9 @@
 //! A client's socket with its two buffers.
 //!
-//! Input: one read brings as many messages as have arrived. Output: answers collect and leave in
-//! one write when the client waits for them. The output is bounded: past [`OUTPUT_BYTES`] the
-//! session writes before it goes on, so a client that does not read pauses its own statement and
-//! nothing else.
+//! Input: one read takes as many messages as have arrived. Output: responses are collected, and
+//! sent in one write when the client waits for them. The output is bounded: past [`OUTPUT_BYTES`]
+//! the session writes before it continues, so a client that does not read pauses its own statement
+//! and nothing else.
 
 use crate::backend::{Answers, Report};
 use crate::counters::{Counters, count};
@@ -16,21 +16,21 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Answers beyond this many bytes are sent before the statement goes on.
+/// The size of the output, in bytes, beyond which it is sent before the statement continues.
 pub(crate) const OUTPUT_BYTES: usize = 64 << 10;
-/// Room for one read.
+/// The capacity for one read, in bytes.
 const INPUT_BYTES: usize = 16 << 10;
-/// Buffers above this size are given back when they are empty.
+/// The capacity, in bytes, above which an empty buffer is freed.
 const KEEP_BYTES: usize = 1 << 20;
-/// How long a client whose connection ends may take to read its last message.
+/// The time that a client has to read its last message before the connection is closed.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Why a connection ends.
+/// The reason why a connection ends.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The client said farewell or went away.
+    /// The client ended the connection.
     Closed,
-    /// The server ends it, and says why.
+    /// The server ends the connection, with an error.
     Fatal { code: &'static str, message: String, detail: Option<String>, hint: Option<String> },
 }
 
@@ -56,21 +56,22 @@ pub(crate) struct Link {
     stream: TcpStream,
     pub(crate) input: BytesMut,
     pub(crate) answers: Answers,
-    /// How much of the answers left already.
+    /// The number of bytes of `answers` that have been sent.
     sent: usize,
-    /// The client waits for what is in `answers`.
+    /// True if the client waits for the contents of `answers`.
     pub(crate) due: bool,
     counters: Arc<Counters>,
 }
 
 impl Link {
-    /// Where the client is.
+    /// Returns the client's address and port.
     pub(crate) fn peer(&self) -> Option<(String, u16)> {
         self.stream.peer_addr().ok().map(|address| (address.ip().to_string(), address.port()))
     }
 
     pub(crate) fn new(stream: TcpStream, counters: Arc<Counters>) -> Link {
-        // Answers leave in whole batches already; waiting for more only delays them.
+        // Responses are sent in whole batches already, so that Nagle's algorithm would only delay
+        // them.
         let _ = stream.set_nodelay(true);
         Link {
             stream,
@@ -82,7 +83,7 @@ impl Link {
         }
     }
 
-    /// Waits for more bytes. Losing this future loses no byte.
+    /// Waits for more bytes. Cancel-safe: dropping the future loses no byte.
     pub(crate) async fn receive(&mut self) -> Result<(), End> {
         if self.input.is_empty() && self.input.capacity() > KEEP_BYTES {
             self.input = BytesMut::new();
@@ -102,9 +103,9 @@ impl Link {
         }
     }
 
-    /// Ready when the client has closed the connection while its statement runs. What it sends
-    /// meanwhile is kept for later; a client that sends more than [`KEEP_BYTES`] ahead is not
-    /// watched any longer. Losing this future loses no byte.
+    /// Waits until the client closes the connection while its statement runs. Input is kept for
+    /// later; a client that sends more than [`KEEP_BYTES`] ahead is not watched any longer.
+    /// Cancel-safe.
     pub(crate) async fn gone(&mut self) -> End {
         while self.input.len() < KEEP_BYTES {
             if let Err(end) = self.receive().await {
@@ -114,7 +115,7 @@ impl Link {
         std::future::pending().await
     }
 
-    /// Sends what has been answered. Losing this future loses no byte.
+    /// Sends all responses. Cancel-safe: dropping the future loses no byte.
     pub(crate) async fn flush(&mut self) -> Result<(), End> {
         while self.sent < self.answers.len() {
             match self.stream.write(&self.answers.bytes()[self.sent..]).await? {
@@ -131,8 +132,8 @@ impl Link {
         Ok(())
     }
 
-    /// Tells the client why, and closes. What it still sends is read and dropped for a moment:
-    /// closing over unread bytes would reset the connection and destroy the message.
+    /// Sends the reason to the client, and closes the connection. Input is read and dropped for a
+    /// moment: closing over unread bytes would reset the connection and destroy the message.
     pub(crate) async fn end(mut self, end: End) {
         if let End::Fatal { code, message, detail, hint } = end {
             count(&self.counters.errors_total);

@@ -1,11 +1,11 @@
-//! How a result leaves: its heading, its rows in the formats that were asked for, and what is
-//! reported about it.
+//! The messages of a result: its description, its rows in the requested formats, and its errors and
+//! notices.
 
 use crate::backend::{Field, Report};
 use crate::link::Link;
 use meridian_sql::{Column, Datum, SqlError};
 
-/// The formats in which a portal's columns leave.
+/// The formats in which a portal's columns are sent.
 #[derive(Clone, Debug)]
 pub(crate) enum Formats {
     Text,
@@ -31,7 +31,7 @@ impl Formats {
     }
 }
 
-/// An error as the fields of its message.
+/// Returns an error as the fields of its message.
 pub(crate) fn as_report<'a>(severity: &'a str, error: &'a SqlError) -> Report<'a> {
     Report {
         severity,
@@ -43,13 +43,13 @@ pub(crate) fn as_report<'a>(severity: &'a str, error: &'a SqlError) -> Report<'a
     }
 }
 
-/// A notice or warning, by its SQLSTATE.
+/// Sends a notice or warning, by its SQLSTATE.
 pub(crate) fn notice(link: &mut Link, error: &SqlError) {
     let severity = if error.sqlstate.starts_with("00") { "NOTICE" } else { "WARNING" };
     link.answers.notice(&as_report(severity, error));
 }
 
-/// RowDescription, or NoData.
+/// Sends RowDescription, or NoData.
 pub(crate) fn describe_columns(link: &mut Link, columns: Option<&[Column]>, formats: &Formats) {
     match columns {
         None => link.answers.no_data(),
@@ -67,7 +67,7 @@ pub(crate) fn describe_columns(link: &mut Link, columns: Option<&[Column]>, form
     }
 }
 
-/// DataRow. `text` is scratch space.
+/// Sends DataRow. `text` is scratch space.
 pub(crate) fn send_row(
     link: &mut Link,
     text: &mut String,

@@ -1,8 +1,8 @@
-//! Running a statement's future under its limits: a cancel request, a deadline, and the client's
+//! Runs a statement's future under its limits: a cancel request, a deadline, and the client's
 //! presence.
 //!
-//! Most statements are ready at the first poll and pay for none of this. One that waits first sends
-//! what earlier statements answered, and then listens for whoever may stop it.
+//! Most statements are ready at the first poll, at no extra cost. A statement that waits first
+//! sends the responses of earlier statements, and then listens for interruptions.
 
 use crate::cancel::Entry;
 use crate::link::{End, Link};
@@ -14,7 +14,7 @@ use std::task::Poll;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Who stopped a statement.
+/// The cause of an interruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interruption {
     /// A cancel request.
@@ -23,7 +23,7 @@ pub(crate) enum Interruption {
     TimedOut,
 }
 
-/// What may stop a statement.
+/// The interruptions that a statement listens for.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits<'a> {
     cancelled: &'a Notify,
@@ -35,7 +35,7 @@ impl<'a> Limits<'a> {
         Limits { cancelled: &entry.cancelled, deadline }
     }
 
-    /// Ready when something stops it.
+    /// Waits for an interruption.
     pub(crate) async fn interrupted(self) -> Interruption {
         tokio::select! {
             () = self.cancelled.notified() => Interruption::Cancelled,
@@ -51,7 +51,7 @@ impl<'a> Limits<'a> {
     }
 }
 
-/// Polls once.
+/// Polls a future once.
 async fn once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     poll_fn(|context| match future.as_mut().poll(context) {
         Poll::Ready(output) => Poll::Ready(Some(output)),
@@ -60,8 +60,8 @@ async fn once<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> {
     .await
 }
 
-/// Runs a statement. The outer error ends the connection: the statement of a client that has gone
-/// is not finished.
+/// Runs a statement. The outer error ends the connection: the statement of a disconnected client is
+/// dropped.
 pub(crate) async fn statement<T>(
     link: &mut Link,
     entry: &Entry,
@@ -69,7 +69,7 @@ pub(crate) async fn statement<T>(
     future: impl Future<Output = Result<T, SqlError>>,
 ) -> Result<Came<T>, End> {
     let limits = Limits::of(entry, deadline);
-    // Listens from here on: a request that comes between the polls is not lost.
+    // Listens from here on, so that a request between the polls is not lost.
     let cancelled = limits.cancelled.notified();
     let mut future = pin!(future);
     if let Some(answer) = once(future.as_mut()).await {
@@ -87,7 +87,7 @@ pub(crate) async fn statement<T>(
     })
 }
 
-/// Runs what must not be stopped.
+/// Runs a future that must not be interrupted.
 pub(crate) async fn uninterrupted<T>(
     link: &mut Link,
     future: impl Future<Output = T>,
@@ -102,8 +102,8 @@ pub(crate) async fn uninterrupted<T>(
     Ok(future.await)
 }
 
-/// Sends answers of a running statement: a client that does not read makes it wait, within its
-/// limits.
+/// Sends the responses of a running statement, within its limits: a client that does not read makes
+/// it wait.
 pub(crate) async fn flush(
     link: &mut Link,
     limits: Limits<'_>,

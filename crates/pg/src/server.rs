@@ -1,4 +1,4 @@
-//! The door: who may come in, and how the house closes.
+//! The listener: admission of connections, and shutdown.
 
 use crate::cancel::Registry;
 use crate::connection;
@@ -17,26 +17,26 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-/// How many connections may be between accept and the end of their handshake, beyond the limit of
-/// sessions: room for cancel requests.
+/// The number of connections that may be between accept and the end of their handshake, beyond the
+/// limit of sessions: room for cancel requests.
 const HANDSHAKES: usize = 64;
 
-/// What the server is told at birth.
+/// The server's options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to listen. Port 0 takes a free one.
+    /// The address to listen on. Port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Listens beyond loopback although nobody is asked for a password.
+    /// True to listen beyond loopback although there is no authentication.
     pub trust_the_network: bool,
     /// The version of Meridian, for `server_version`.
     pub version: String,
-    /// The longest message that is read.
+    /// The longest accepted message, in bytes.
     pub message_limit_bytes: usize,
-    /// How many sessions may be open at once; more are answered 53300.
+    /// The number of sessions that may be open at once; more are rejected with 53300.
     pub connections_limit: usize,
-    /// How long a client may take to introduce itself.
+    /// The time that a client has to send its startup packet.
     pub opening_timeout: Duration,
-    /// How long running statements may take to finish when the server shuts down.
+    /// The time that running statements have to finish when the server shuts down.
     pub shutdown_grace: Duration,
     /// The first process number given to a session; should differ from node to node.
     pub first_process: i32,
@@ -57,32 +57,32 @@ impl Default for Options {
     }
 }
 
-/// The databases that clients may name.
+/// The databases that clients may connect to.
 pub trait Databases: Send + Sync + 'static {
-    /// The engine of this database, if there is one; or why that cannot be told now, for the client
-    /// to read. It may have to ask other nodes.
+    /// Returns the engine of a database, if it exists. An error, for the client to read, means that
+    /// this cannot be determined now. May have to query other nodes.
     fn engine<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Arc<Engine>>, String>>;
     /// The names of all databases, for the hint of an error.
     fn names(&self) -> Vec<String>;
-    /// Why what serves the databases has ended, if it has, although this process goes on: then a
-    /// panic is no single session's.
+    /// Returns the reason if the node behind the databases has failed while this process still
+    /// runs: then a panic concerns more than its session.
     fn ended(&self) -> Option<String> {
         None
     }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 pub(crate) struct House {
     pub(crate) options: Options,
     pub(crate) databases: Arc<dyn Databases>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) stopping: watch::Receiver<bool>,
-    /// One per session that may be open.
+    /// A permit for each session that may be open.
     pub(crate) places: Arc<Semaphore>,
 }
 
-/// Ready when the server shuts down.
+/// Waits until the server shuts down.
 pub(crate) async fn stops(stopping: &mut watch::Receiver<bool>) {
     if stopping.wait_for(|&stopping| stopping).await.is_err() {
         // The server was dropped without a shutdown; its sessions are dropped with it.
@@ -90,7 +90,7 @@ pub(crate) async fn stops(stopping: &mut watch::Receiver<bool>) {
     }
 }
 
-/// A bound server that does not serve yet.
+/// A bound server that does not accept connections yet.
 pub struct Server {
     listener: TcpListener,
     house: House,
@@ -98,7 +98,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Binds the port. Refuses an address beyond loopback: nobody is asked for a password yet.
+    /// Binds the port. Rejects an address beyond loopback, since there is no authentication yet.
     pub async fn bind(options: Options, databases: Arc<dyn Databases>) -> io::Result<Server> {
         if !options.listen.ip().is_loopback() && !options.trust_the_network {
             return Err(io::Error::new(
@@ -130,18 +130,18 @@ impl Server {
         Ok(Server { listener, house, stop })
     }
 
-    /// Where the server listens.
+    /// Returns the address of the server.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// What the server counts, for `/metrics`.
+    /// Returns the server's counters, for `/metrics`.
     pub fn counters(&self) -> Arc<Counters> {
         self.house.counters.clone()
     }
 
-    /// Serves until `shutdown` is ready. Then no connection is accepted any more, idle ones are
-    /// told 57P01, running statements finish within the grace period, and what is left after it is
+    /// Serves until `shutdown` is ready. Then no connection is accepted any more, idle ones receive
+    /// 57P01, running statements finish within the grace period, and sessions that still run are
     /// dropped (and so aborted).
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
         let Server { listener, house, stop } = self;
@@ -160,8 +160,8 @@ impl Server {
                     }
                     Ok(_) => count(&house.counters.connections_refused),
                     Err(error) => {
-                        // Out of file descriptors, or the client is gone already; neither is a
-                        // reason to stop.
+                        // Out of file descriptors, or the client has disconnected already; neither
+                        // is a reason to stop.
                         tracing::warn!(%error, "cannot accept a SQL connection");
                         tokio::time::sleep(Duration::from_millis(20)).await;
                     }
@@ -179,7 +179,7 @@ impl Server {
     }
 }
 
-/// A secret that cannot be guessed: random bits from the operating system.
+/// Returns an unpredictable secret: random bits from the operating system.
 pub(crate) fn secret() -> i32 {
     let bytes = Uuid::new_v4().into_bytes();
     i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])

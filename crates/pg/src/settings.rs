@@ -1,10 +1,10 @@
-//! The settings that the wire itself acts on or reports.
+//! The settings that the wire protocol itself uses or reports.
 
 use meridian_sql::Session;
 use std::time::Duration;
 
-/// What a client is told at the start, and again when it changes: PostgreSQL's reported settings
-/// and what they are here when the session does not say.
+/// PostgreSQL's reported settings, which are sent at the start and after each change, with their
+/// values if the session has none.
 const REPORTED: [(&str, &str); 13] = [
     ("server_encoding", "UTF8"),
     ("client_encoding", "UTF8"),
@@ -21,19 +21,19 @@ const REPORTED: [(&str, &str); 13] = [
     ("scram_iterations", "4096"),
 ];
 
-/// A session's settings as of the last look.
+/// A session's settings at the last refresh.
 #[derive(Default)]
 pub(crate) struct Settings {
     reported: Vec<String>,
-    /// How long a statement may run.
+    /// The time limit of a statement.
     pub(crate) statement_timeout: Option<Duration>,
-    /// How long a transaction block may wait for its client.
+    /// The time for which a transaction block may wait for its client.
     pub(crate) idle_in_transaction_timeout: Option<Duration>,
 }
 
 impl Settings {
-    /// Looks again; `changed` hears of every reported setting that differs from before, at first
-    /// all of them.
+    /// Reads the settings again; calls `changed` for every reported setting that differs from
+    /// before, and for all of them the first time.
     pub(crate) fn refresh(&mut self, session: &Session, mut changed: impl FnMut(&str, &str)) {
         self.statement_timeout = session.timeout("statement_timeout");
         self.idle_in_transaction_timeout = session.timeout("idle_in_transaction_session_timeout");

@@ -1,4 +1,4 @@
-//! A session on the wire: one loop over the client's messages.
+//! A session on the wire protocol: one loop over the client's messages.
 
 use crate::cancel::Entry;
 use crate::connection::shutting_down;
@@ -16,20 +16,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 
-/// How many rows are asked of a portal at once, whatever the client asks for: what a session holds
-/// of a large result.
+/// The number of rows that are requested from a portal at once, whatever the client's limit: the
+/// part of a large result that a session holds.
 const ROWS_AT_ONCE: usize = 1024;
 
-/// What the next message means.
+/// The messages that the session accepts next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expecting {
-    /// Anything.
+    /// Any message.
     Messages,
-    /// Sync: an error happened in the extended protocol.
+    /// Sync, after an error in the extended protocol.
     Sync,
-    /// Rows of a COPY that a simple query began.
+    /// Data of a COPY that a simple query began.
     CopyOfQuery,
-    /// Rows of a COPY that an Execute began.
+    /// Data of a COPY that an Execute began.
     CopyOfPortal,
 }
 
@@ -38,24 +38,25 @@ pub(crate) struct Wire {
     house: Arc<House>,
     entry: Entry,
     settings: Settings,
-    /// A SET was seen since the session was last idle: its end may take settings back.
+    /// True if a SET ran since the session was last idle: the end of its transaction may undo
+    /// settings.
     settings_touched: bool,
     expecting: Expecting,
     /// The formats of the unnamed portal, and of named ones.
     unnamed: Formats,
     named: HashMap<String, Formats>,
-    /// Ready was said, and nothing came since.
+    /// True if ReadyForQuery was sent, and no message has arrived since.
     at_rest: bool,
     stopping: watch::Receiver<bool>,
-    /// When the running statement has to be over.
+    /// The deadline of the running statement.
     deadline: Option<Instant>,
     text: String,
-    /// A session holds its place until it ends.
+    /// The session's permit, held until it ends.
     _place: OwnedSemaphorePermit,
 }
 
-/// Why a statement gave no answer: its own error (the connection goes on), or the end of the
-/// connection.
+/// The reason why a statement has no result: its own error (the connection continues), or the end
+/// of the connection.
 enum Stop {
     Error(SqlError),
     End(End),
@@ -97,8 +98,8 @@ impl Wire {
         }
     }
 
-    /// What follows AuthenticationOk. `refused` are startup settings that this server does not
-    /// take: a warning each.
+    /// Sends the messages that follow AuthenticationOk. `refused` are startup settings that this
+    /// server rejects, each with a warning.
     pub(crate) fn greet(&mut self, link: &mut Link, refused: &[SqlError]) {
         let version = format!("16.0 (Meridian {})", self.house.options.version);
         link.answers.parameter_status("server_version", &version);
@@ -125,14 +126,14 @@ impl Wire {
                 Err(Stop::End(end)) => return end,
                 Err(Stop::Error(error)) => {
                     self.fail(link, &error);
-                    // A COPY that breaks inside a simple query ends it; elsewhere the client is
-                    // expected to Sync.
+                    // An error in a COPY inside a simple query ends the query; otherwise the client
+                    // has to send Sync.
                     if self.expecting == Expecting::CopyOfQuery {
                         self.expecting = Expecting::Messages;
                         self.ready(link);
                     } else {
                         self.expecting = Expecting::Sync;
-                        // The client of a COPY may wait for this before it says Sync.
+                        // The client of a COPY may wait for this before it sends Sync.
                         link.due = true;
                     }
                 }
@@ -145,13 +146,13 @@ impl Wire {
         }
     }
 
-    /// Sends what the client waits for, then waits for the client.
+    /// Sends the responses that the client waits for, then waits for the client.
     async fn wait(&mut self, link: &mut Link) -> Result<(), Stop> {
         if link.due {
             link.flush().await?;
         }
-        // Between statements a block may idle for so long; inside a COPY the statement itself is
-        // waiting.
+        // Between statements a block may be idle up to the timeout; inside a COPY the statement
+        // itself waits.
         let copying = matches!(self.expecting, Expecting::CopyOfQuery | Expecting::CopyOfPortal);
         let idle_timeout = self.settings.idle_in_transaction_timeout;
         let idle_timeout =
@@ -235,7 +236,7 @@ impl Wire {
                 Ok(())
             }
             Frontend::Sync => self.on_sync(link).await,
-            // Rows of a COPY that has failed already.
+            // Data of a COPY that has failed already.
             Frontend::CopyData(_) | Frontend::CopyDone | Frontend::CopyFail(_) => Ok(()),
             Frontend::Terminate => Err(End::Closed.into()),
             Frontend::NotText { what, in_query } => {
@@ -261,9 +262,9 @@ impl Wire {
         self.go_on_with_query(link).await
     }
 
-    /// Answers of a simple query up to its end, or to a COPY that wants rows.
+    /// Sends the responses of a simple query up to its end, or to a COPY that needs data.
     async fn go_on_with_query(&mut self, link: &mut Link) -> Result<(), Stop> {
-        // A result comes in chunks; its heading goes before the first, its tag after the last.
+        // A result comes in chunks: its description goes before the first, its tag after the last.
         let mut inside_result = false;
         loop {
             let next = run::statement(link, &self.entry, self.deadline, async {
@@ -416,7 +417,7 @@ impl Wire {
                     self.send_rows(link, &columns, &rows, &formats).await?;
                     sent += rows.len();
                     match done {
-                        // The tag counts the rows of this Execute, not those of the whole portal.
+                        // The tag counts the rows of this Execute, not of the whole portal.
                         Some(tag)
                             if tag
                                 .strip_prefix("SELECT ")
@@ -480,7 +481,7 @@ impl Wire {
                     Response::Failed(error) => return Err(error.into()),
                     other => tracing::error!(
                         ?other,
-                        "a COPY ended with an answer that is no command tag"
+                        "a COPY ended with a response that is no command tag"
                     ),
                 }
                 let of_query = self.expecting == Expecting::CopyOfQuery;
@@ -506,7 +507,7 @@ impl Wire {
         }
     }
 
-    /// The clock of `statement_timeout` starts.
+    /// Starts the statement timeout.
     fn begin_statement(&mut self) {
         self.deadline = self.settings.statement_timeout.map(|timeout| Instant::now() + timeout);
     }
@@ -530,7 +531,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Notices of the extended protocol; a simple query brings them among its answers.
+    /// Sends the notices of the extended protocol; in a simple query they are among the responses.
     fn send_notices(&mut self, link: &mut Link) {
         for error in self.session.take_notices() {
             notice(link, &error);
@@ -546,8 +547,7 @@ impl Wire {
         }
     }
 
-    /// An error of the wire, or one that the session answered to the wire: the transaction takes
-    /// part in it.
+    /// Reports an error of the wire protocol, which also fails the transaction.
     fn fail(&mut self, link: &mut Link, error: &SqlError) {
         self.session.interrupt();
         self.report(link, error);
@@ -577,12 +577,12 @@ impl Wire {
 }
 
 impl Interruption {
-    /// Tells the session, and makes the error of it.
+    /// Interrupts the session, and returns the error.
     fn settle(self, session: &mut Session, house: &House) -> SqlError {
         let mut error = session.interrupt();
         if self == Interruption::TimedOut {
             count(&house.counters.timeouts_total);
-            // Anything else than 57014 says more than who interrupted: the outcome may be unknown.
+            // An SQLSTATE other than 57014 takes precedence: the outcome may be unknown.
             if error.sqlstate == "57014" {
                 error.message = "canceling statement due to statement timeout".into();
             }
@@ -591,10 +591,10 @@ impl Interruption {
     }
 }
 
-/// What came of a statement: its own answer, or an interruption.
+/// The result of a statement, or its interruption.
 pub(crate) type Came<T> = Result<Result<T, SqlError>, Interruption>;
 
-/// Settles what came of a statement with its session.
+/// Reports a statement's interruption to its session.
 trait Settle<T> {
     fn settle(self, session: &mut Session, house: &House) -> Result<T, SqlError>;
 }

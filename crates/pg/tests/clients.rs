@@ -1,4 +1,4 @@
-//! psql as it comes from the distribution. Where it is not installed, a line says so.
+//! Tests psql of the distribution. If it is not installed, the test prints that it is skipped.
 
 mod common;
 

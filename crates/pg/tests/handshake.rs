@@ -1,4 +1,4 @@
-//! The opening: who may come in, where to, and what they are told.
+//! Tests of the startup: admission of clients, and their error messages.
 
 mod common;
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 async fn a_session_opens_with_settings_a_key_and_ready() {
     let server = start().await;
     let mut raw = server.raw().await;
-    // TLS, then GSSAPI: both declined, and the connection goes on in the clear.
+    // TLS, then GSSAPI: both are declined, and the connection continues unencrypted.
     for request in [b"\0\0\0\x08\x04\xd2\x16\x2f", b"\0\0\0\x08\x04\xd2\x16\x30"] {
         raw.send(request).await;
         let mut answer = [0];

@@ -1,15 +1,15 @@
-//! Clients that do not speak the protocol: each loses its own connection, with the reason, and
-//! nobody else notices.
+//! Tests of clients that do not speak the protocol: each loses its own connection, with the reason,
+//! and affects no other.
 
 mod common;
 
 use common::{Raw, message, query, start, start_with};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Says the bytes, ends its side, and returns the last error's severity, code and message.
+/// Sends the bytes, ends its side, and returns the last error's severity, code and message.
 async fn last_words(mut raw: Raw, bytes: &[u8]) -> (String, String, String) {
     raw.send(bytes).await;
-    // Half frames show only when no more bytes can come.
+    // Incomplete frames are detected only when no more bytes can come.
     let _ = tokio::io::AsyncWriteExt::shutdown(&mut raw.stream).await;
     let messages = raw.rest().await;
     let error = messages
@@ -121,12 +121,12 @@ async fn a_flood_of_half_open_connections_leaves_room() {
     let mut half_open = Vec::new();
     for _ in 0..200 {
         let mut raw = server.raw().await;
-        // Beyond the room for handshakes the server hangs up, perhaps before it is spoken to.
+        // Beyond the limit of handshakes the server disconnects, perhaps before the first byte.
         let _ = tokio::io::AsyncWriteExt::write_all(&mut raw.stream, b"\0\0\0\x20").await;
         half_open.push(raw);
     }
     drop(half_open);
-    // The places come back as soon as the server has read the ends.
+    // The permits are released as soon as the server has read the ends.
     for _ in 0..100 {
         if server.counters.connections_open.load(Relaxed) == 0 {
             break;

@@ -1,5 +1,5 @@
-//! Statements and sessions that are stopped: by a cancel request, by a timeout, by the server's
-//! shutdown.
+//! Tests of statements and sessions that are stopped by a cancel request, a timeout, or the
+//! server's shutdown.
 
 mod common;
 
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
 
-/// A table, and a client whose open block makes everybody else who wants it wait.
+/// Creates a table, and a client whose open transaction makes all other writers of the table wait.
 async fn held(server: &common::Running) -> tokio_postgres::Client {
     let holder = server.client().await;
     holder
@@ -27,7 +27,7 @@ async fn a_cancel_request_stops_the_running_statement_only() {
     let holder = held(&server).await;
     let waiter = server.client().await;
     let token = waiter.cancel_token();
-    // The first request may come before the statement runs, and then stops nothing.
+    // The first request may arrive before the statement runs, and then stops nothing.
     let stop = async {
         loop {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -42,7 +42,7 @@ async fn a_cancel_request_stops_the_running_statement_only() {
     let error = error.expect_err("is cancelled");
     assert_eq!(error.code(), Some(&SqlState::QUERY_CANCELED), "{error}");
     holder.batch_execute("COMMIT").await.expect("commits");
-    // A request that comes when nothing runs stops nothing later.
+    // A request that arrives between statements stops no later one.
     token.cancel_query(NoTls).await.expect("is sent");
     tokio::time::sleep(Duration::from_millis(20)).await;
     let row = waiter.query_one("SELECT n FROM t WHERE id = 1", &[]).await.expect("runs");
@@ -91,7 +91,7 @@ async fn a_statement_timeout_fails_the_statement_and_its_block() {
     waiter
         .batch_execute("UPDATE t SET n = 5 WHERE id = 1")
         .await
-        .expect("nobody holds it any more");
+        .expect("no transaction holds the row any more");
     assert!(server.counters.timeouts_total.load(Relaxed) >= 2);
 }
 
@@ -104,7 +104,7 @@ async fn an_idle_block_is_ended_and_lets_go() {
     ))
     .await;
     assert!(!tags(&raw.until(b'Z').await).contains('E'));
-    // Idle without a block is no offence.
+    // An idle session without a transaction block has no timeout.
     tokio::time::sleep(Duration::from_millis(120)).await;
     raw.send(query("BEGIN; INSERT INTO t VALUES (1)")).await;
     assert_eq!(raw.until(b'Z').await.last().expect("ready").body, b"T");
@@ -137,15 +137,15 @@ async fn shutdown_tells_idle_sessions_and_lets_statements_finish() {
     let release = async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         server.begin_stop();
-        // The holder idles in its block: it is told to go, and the waiter's statement can finish.
+        // The holder idles in its block: its session ends, and the waiter's statement can finish.
         assert_eq!(idle.rest().await[0].field(b'C').as_deref(), Some("57P01"));
         assert_eq!(half_open.rest().await[0].field(b'C').as_deref(), Some("57P01"));
     };
     let (updated, ()) =
         tokio::join!(waiter.execute("UPDATE t SET n = 9 WHERE id = 1", &[]), release);
     assert_eq!(updated.expect("finishes"), 1);
-    assert!(holder.batch_execute("COMMIT").await.is_err(), "it was told to go");
+    assert!(holder.batch_execute("COMMIT").await.is_err(), "the session was ended");
     let address = server.address;
     server.stopped().await;
-    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "the port is still open");
 }

@@ -1,4 +1,4 @@
-//! A panic inside a session is answered, counted, and stays there.
+//! Tests that a panic inside a session is reported, counted, and confined to the session.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! The messages of a session, in order: simple and extended queries, errors, portals, status.
+//! Tests of the message order of a session: simple and extended queries, errors, portals, status.
 
 mod common;
 
@@ -158,7 +158,7 @@ async fn a_bad_bind_is_an_error_of_the_statement_not_of_the_connection() {
     ];
     let answer = say(&mut raw, wrong.concat()).await;
     assert_eq!((tags(&answer).as_str(), codes(&answer)), ("1EZ", vec!["22P02".to_owned()]));
-    assert_eq!(status(&answer), b'E', "an error fails the block, whoever found it");
+    assert_eq!(status(&answer), b'E', "an error fails the block, whichever layer reports it");
     ok(&mut raw, "ROLLBACK").await;
     for (values, code) in [(&[][..], "08P01"), (&["1", "2"], "08P01"), (&["99999999999"], "22003")]
     {
@@ -222,7 +222,7 @@ async fn a_large_result_streams_past_a_slow_client() {
         ok(&mut raw, &format!("INSERT INTO big VALUES {}", rows.join(", "))).await;
     }
     raw.send(query("SELECT * FROM big")).await;
-    // Three megabytes wait for a client that does not read yet.
+    // Three megabytes of rows wait for a client that does not read yet.
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     let answer = raw.until(b'Z').await;
     assert_eq!(answer.iter().filter(|message| message.tag == b'D').count(), 3000);
@@ -265,7 +265,7 @@ async fn a_copy_that_fails_leaves_nothing_and_the_connection_goes_on() {
     assert_eq!((tags(&answer).as_str(), codes(&answer)), ("GEZ", vec!["57014".to_owned()]));
     assert_eq!(status(&answer), b'I');
 
-    // Rows that do not fit; what the client sends after the error is dropped.
+    // Invalid rows; the data after the error are dropped.
     let bad = [
         query("COPY n FROM STDIN"),
         message(b'd', b"21\tx\nno number\ty\n"),

@@ -1,4 +1,4 @@
-//! `SELECT … FOR UPDATE` with NOWAIT and SKIP LOCKED, by two sessions.
+//! Tests `SELECT … FOR UPDATE` with NOWAIT and SKIP LOCKED, in two sessions.
 
 mod common;
 
@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-/// The first column of a statement's rows, or its SQLSTATE; an answer that does not come at once is
-/// no answer.
+/// Returns the first column of a statement's rows, or its SQLSTATE; fails if the statement waits.
 async fn first(client: &Client, sql: &str) -> Vec<String> {
     let answer = timeout(PATIENCE, client.simple_query(sql)).await.expect("does not wait");
     match answer {
@@ -46,7 +45,7 @@ async fn nowait_fails_where_for_update_waits() {
     assert_eq!(first(&other, "SELECT id FROM job WHERE id = 1 FOR UPDATE NOWAIT").await, ["55P03"]);
     assert_eq!(first(&other, "SELECT id FROM job WHERE id = 1 FOR SHARE NOWAIT").await, ["55P03"]);
     assert_eq!(first(&other, "SELECT id FROM job WHERE id = 2 FOR UPDATE NOWAIT").await, ["2"]);
-    // In a block the lock that was had stays, and the next statement waits again as it does.
+    // In a block the acquired lock is kept, and a later statement without NOWAIT waits as usual.
     other.batch_execute("BEGIN").await.expect("begins");
     assert_eq!(first(&other, "SELECT id FROM job WHERE id = 2 FOR UPDATE NOWAIT").await, ["2"]);
     assert_eq!(first(&one, "SELECT id FROM job WHERE id = 2 FOR UPDATE NOWAIT").await, ["55P03"]);
@@ -68,10 +67,10 @@ async fn skip_locked_hands_each_worker_another_row() {
     assert_eq!(first(&one, next).await, ["1"]);
     assert_eq!(first(&other, next).await, ["2"]);
     assert_eq!(first(&third, next).await, ["4"]);
-    // What one holds itself is not skipped; nothing but what was returned is locked.
+    // A transaction's own locks are not skipped, and only the returned rows are locked.
     assert_eq!(first(&one, next).await, ["1"]);
     assert_eq!(first(&one, "SELECT id FROM job WHERE id = 3 FOR UPDATE NOWAIT").await, ["3"]);
-    // In another order, through an index, and with what the transaction itself has written.
+    // The same in another order, through an index, and with rows that the transaction itself wrote.
     one.batch_execute("INSERT INTO job VALUES (6, 'new', 0)").await.expect("runs");
     let by_rank = "SELECT id FROM job WHERE state = 'new' ORDER BY rank FOR UPDATE SKIP LOCKED";
     assert_eq!(first(&one, by_rank).await, ["6", "5", "1"]);
@@ -122,8 +121,8 @@ async fn many_workers_empty_a_queue_once() {
         all.extend(worker.await.expect("ends"));
     }
     all.sort_unstable();
-    // A worker may have seen all that was left locked by others, and have gone; what it left they
-    // did.
+    // A worker may have ended while other workers had locked all remaining rows, which those
+    // workers then processed.
     assert_eq!(all, (0..40).collect::<Vec<_>>());
 }
 

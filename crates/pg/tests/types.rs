@@ -1,4 +1,4 @@
-//! Every type in both formats, as parameter and as result.
+//! Tests every type in both formats, as parameter and as result.
 
 mod common;
 
@@ -37,7 +37,7 @@ impl ToSql for Binary {
 
 const DAY_US: i64 = 86_400_000_000;
 
-/// Type, its object id, text, and bytes.
+/// Returns each type with its object id, a text, and the bytes.
 fn values() -> Vec<(&'static str, u32, &'static str, Vec<u8>)> {
     vec![
         ("bool", 16, "t", vec![1]),
@@ -47,7 +47,7 @@ fn values() -> Vec<(&'static str, u32, &'static str, Vec<u8>)> {
         ("int8", 20, "-9223372036854775808", i64::MIN.to_be_bytes().to_vec()),
         ("float8", 701, "-1.5", (-1.5f64).to_be_bytes().to_vec()),
         ("float8", 701, "Infinity", f64::INFINITY.to_be_bytes().to_vec()),
-        // Digits in base 10000: 1234, 5600 with weight 0, sign minus, two places shown.
+        // Digits in base 10000: 1234, 5600 with weight 0, sign minus, two decimal places.
         ("numeric", 1700, "-1234.56", vec![0, 2, 0, 0, 0x40, 0, 0, 2, 0x04, 0xd2, 0x15, 0xe0]),
         ("numeric", 1700, "0", vec![0, 0, 0, 0, 0, 0, 0, 0]),
         ("numeric(10,2)", 1700, "10000.10", vec![0, 3, 0, 1, 0, 0, 0, 2, 0, 1, 0, 0, 0x03, 0xe8]),
@@ -86,8 +86,8 @@ async fn values_come_back_as_they_went_in_in_both_formats() {
             .await
             .expect("is prepared");
         let oids: Vec<u32> = insert.params().iter().map(Type::oid).collect();
-        // A parameter for a varchar column is inferred as text: its limit is checked when it is
-        // stored.
+        // A parameter for a varchar column is inferred as text; its length limit is checked when
+        // the value is stored.
         assert_eq!(oids, [23, if oid == 1043 { 25 } else { oid }], "{ty}");
         client
             .execute(&insert, &[&1i32, &Binary(bytes.clone())])

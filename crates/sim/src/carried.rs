@@ -1,16 +1,16 @@
-//! What the world has to know of a protocol to carry it, and nothing else of it.
+//! The interface between the world and a protocol.
 //!
 //! ```text
 //!   the world                                                      a protocol
-//!   a node boots ────────────────── begin ────────────────────────▶ a life: replicas from what the disks have, a desk, a gateway
-//!   frames, timers, syncs ───────── the replicas' own steps ───────▶ effects ── act: what only such replicas ask for
-//!   a session is polled ─────────── wishes of its desk ────────────▶ frames and alarms
-//!   what else happens to it ─────── happen ◀─────── its own events
-//!   everybody went home ─────────── is_at_rest, holds ─────────────▶ whether something is left, and what copies have to hold
+//!   a node boots ────────────────── begin ────────────────────────▶ an incarnation: replicas as read from the disks, a request router, a gateway
+//!   frames, timers, syncs ───────── the replicas' own steps ───────▶ effects ── act: effects that only this protocol has
+//!   a session is polled ─────────── requests of its router ────────▶ frames and alarms
+//!   events of the protocol ──────── happen ◀─────── its own events
+//!   clients have stopped ────────── is_at_rest, holds ─────────────▶ the work that is left, and the keys that copies must hold
 //! ```
 //!
-//! Faults, disks, clocks, the network, clients and judges are the world's, and know none. What only
-//! some protocols do or ask for, the others leave as it stands here.
+//! Faults, disks, clocks, the network, clients and judges belong to the world and are independent
+//! of the protocol. Methods that only some protocols need have a default here.
 
 use crate::life::{Life, Member, Unfit};
 use crate::node::{Key, SimNode};
@@ -24,72 +24,73 @@ use meridian_txn::Node;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What replicas of a protocol say.
+/// The messages of a protocol's replicas.
 pub type MessageOf<R> = <<R as Carried>::Replica as Machine>::Message;
-/// What they ask for.
+/// The effects of a protocol's replicas.
 pub type EffectOf<R> = <<R as Carried>::Replica as Machine>::Effect;
-/// A node as its sessions see it, for one life.
+/// The request router of a node, for one incarnation.
 pub trait Desk: Send + Sync + 'static {
-    /// What is said.
+    /// The protocol's messages.
     type Message: Send + 'static;
 
-    /// The node.
+    /// Returns the node.
     fn node(&self) -> &SimNode<Self::Message>;
-    /// Something is said to a session of this node; what is not for sessions comes back.
+    /// Delivers a message to a session of this node; returns it if it is not for a session.
     fn hear(&self, from: NodeId, session: u64, message: Self::Message) -> Option<Self::Message>;
-    /// The time of a request is over.
+    /// Expires a waiting request.
     fn alarm(&self, key: Key);
-    /// These nodes can be spoken to; who waits for another hears nothing.
+    /// Sets the nodes that can be reached, and fails the requests that wait for any other.
     fn set_reached(&self, reached: BTreeSet<NodeId>);
-    /// The connection to a node broke: who waits for it hears nothing.
+    /// Fails the requests that wait for a node whose connection broke.
     fn lose(&self, node: NodeId);
-    /// What is damaged here, if a session has found out.
+    /// Returns the damage that a session found in local data, if any.
     fn damage(&self) -> Option<StoreError>;
-    /// Snapshots that sessions have read here by themselves since this was last asked.
+    /// Takes the snapshots that sessions have read from local data since the last call.
     fn reads(&self) -> Vec<(ShardId, KeyRange, Timestamp)>;
-    /// The node ends.
+    /// Closes the router as its node ends; fails all waiting requests.
     fn close(&self);
-    /// A session does nothing for so long.
+    /// Waits for this time, in nanoseconds, on the node's boot clock.
     fn rest(self: &Arc<Self>, for_ns: u64) -> BoxFuture<'static, ()> {
         let desk = Arc::clone(self);
         Box::pin(async move { desk.node().sleep_until(desk.node().boot_ns() + for_ns).await })
     }
 }
 
-/// A protocol, as the world carries it.
+/// A protocol as the world runs it.
 pub trait Carried: Sized + 'static {
-    /// A shard's replica.
+    /// The replica of a shard.
     type Replica: Machine<Message: Clone, Timer: Copy>;
-    /// A node as its sessions see it.
+    /// The request router of a node.
     type Desk: Desk<Message = MessageOf<Self>>;
-    /// What a life has besides what every life has.
+    /// The protocol's own state in an incarnation.
     type Own;
-    /// What happens in no other protocol's world.
+    /// The protocol's own events.
     type Happening;
-    /// What is agreed on outside of the database, in `system`, where a protocol needs that.
+    /// The state that replicas agree on outside of the database, in `system`, if the protocol has
+    /// any.
     type Catalog: Default;
 
-    /// A message as it travels.
+    /// Encodes a message for the network.
     fn write_frame(from: Address, to: Address, message: &MessageOf<Self>) -> Vec<u8>;
-    /// The inverse.
+    /// Decodes a message from the network.
     fn read_frame(bytes: &[u8]) -> Result<(Address, Address, MessageOf<Self>), String>;
-    /// A record as the log has it.
+    /// Encodes a record for the log.
     fn write_record(record: <Self::Replica as Machine>::Record) -> Vec<u8>;
 
-    /// A life begins with what a node's disks have.
+    /// Begins an incarnation with the contents of a node's disks.
     fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life<Self>, Unfit>;
-    /// It has begun.
+    /// Runs after an incarnation has begun.
     fn born(_: &mut World<Self>, _: usize) {}
-    /// A scene is set: its groups are there, and sessions know whom to ask.
+    /// Sets up the groups of a scenario and the routes to them.
     fn set(world: &mut World<Self>, scene: Scene);
-    /// So many nodes are not needed: they may be lost for good.
+    /// The number of nodes that may be lost for good.
     fn spares(world: &World<Self>) -> usize;
-    /// What happens now and then whatever else does, beside faults, is planned.
+    /// Schedules the protocol's recurring events beside faults.
     fn plan(world: &mut World<Self>);
 
-    /// A replica asks for something.
+    /// Carries out an effect of a replica.
     fn act(world: &mut World<Self>, node: usize, shard: ShardId, effect: EffectOf<Self>);
-    /// A frame has come that is no answer to a session.
+    /// Delivers a frame that is not a response for a session.
     fn hear(
         world: &mut World<Self>,
         node: usize,
@@ -97,47 +98,46 @@ pub trait Carried: Sized + 'static {
         shard: ShardId,
         message: MessageOf<Self>,
     );
-    /// A message is for a replica that is not here.
+    /// Handles a message for a replica that this node does not have.
     fn miss(_: &mut World<Self>, _: usize, _: Address, _: ShardId, _: MessageOf<Self>) {}
-    /// Something of its own happens.
+    /// Carries out an event of the protocol.
     fn happen(world: &mut World<Self>, node: usize, event: Self::Happening);
-    /// Versions are moved to the store, and the log is let go.
+    /// Flushes versions to the store; with `checkpoint`, also checkpoints it and truncates the log.
     fn settle(
         world: &mut World<Self>,
         node: usize,
         now_ns: u64,
         checkpoint: bool,
     ) -> Result<(), StoreError>;
-    /// That was done.
+    /// Runs after `settle`.
     fn settled(_: &mut World<Self>, _: usize) {}
-    /// A node is about to end in order.
+    /// Transfers the leaderships of a node that is about to shut down in order.
     fn abdicate(_: &mut World<Self>, _: usize) {}
-    /// The shards that a node leads, as far as it knows: the others would miss it if it ended now.
+    /// Returns the shards that a node leads, as far as it knows.
     fn led(_: &Life<Self>) -> BTreeSet<ShardId> {
         BTreeSet::new()
     }
 
-    /// Whether an effect rests on something that may have lapsed when it is done.
+    /// True if an effect depends on a lease that may have expired when the effect is carried out.
     fn is_leased(_: &EffectOf<Self>) -> bool {
         false
     }
-    /// Whether a core has to answer a session for that.
+    /// True if the event makes the processor serve a session.
     fn is_question(event: &Self::Happening) -> bool;
-    /// A line about what somebody hears, if a reader wants to know.
+    /// Returns the trace line of a received message, if it is worth one.
     fn line(me: NodeId, from: NodeId, role: Role, message: &MessageOf<Self>) -> Option<String>;
 
-    /// Everybody went home, and nothing is left to be done: brings about what only the end has.
+    /// Runs protocol steps that only the end of a run has, after all work has ended.
     fn conclude(_: &mut World<Self>) {}
-    /// Whether nothing is left to be done in replicas; notes shards of which that is true for good.
+    /// True if replicas have no work left; adds to `rested` the shards for which that stays true.
     fn is_at_rest(world: &World<Self>, rested: &mut BTreeSet<ShardId>) -> bool;
-    /// What is left in one.
+    /// Describes the work that a replica has left.
     fn what_is_left(member: &Member<Self::Replica>) -> String;
-    /// The keys that a replica has, and whether it holds their versions; nothing, of a replica
-    /// whose shard goes on without it.
+    /// Returns the bounds of a replica, and whether it stores their versions; `None` for a former
+    /// replica.
     fn holds(member: &Member<Self::Replica>) -> Option<(KeyRange, bool)>;
-    /// Holds what happened against what the protocol promises; what a client was not told gets the
-    /// timestamp at which it was installed. Transactions and equal copies are promised, unless a
-    /// protocol says otherwise.
+    /// Judges the run by the promises of the protocol, and gives transactions of unknown outcome
+    /// the timestamps at which they were installed. By default: transactions and equal copies.
     fn judge(world: &mut World<Self>) -> Result<(), String> {
         world.judge_transactions()
     }

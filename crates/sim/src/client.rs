@@ -1,4 +1,4 @@
-//! How clients do what they want, and what they write down of it.
+//! Clients: they run planned transactions, and record the reads, writes and outcomes.
 
 use crate::carried::Desk;
 use crate::workload::{OPENING, Plan, Scope, Step};
@@ -9,23 +9,24 @@ use meridian_txn::{Begin, Conflict, Database, Failure, Lock, Mode, Outcome, Read
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// How keys begin that say only who committed.
+/// The prefix of keys that only identify a committed transaction.
 pub const MARK: char = '~';
 
-/// What is known of a transaction so far.
+/// The observations of a transaction so far.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub ops: Vec<Op>,
-    /// From here on nobody can say any more that it did not happen.
+    /// True once the transaction may have committed.
     pub committing: bool,
     pub ended: Option<(Status, Option<Stamp>)>,
-    /// Why it failed.
+    /// The reason of its failure.
     pub why: Option<String>,
-    /// It failed because another one wanted what it had, or had it first: no fault's doing.
+    /// True if it failed because of a conflict with another transaction, and not because of a
+    /// fault.
     pub gave_way: bool,
-    /// It was of the present in its scope only, and read at this timestamp.
+    /// The timestamp of a read of the present whose scope was declared.
     pub narrow: Option<Timestamp>,
-    /// It failed because what it wanted to read is older than what is kept.
+    /// True if it failed because its snapshot is older than the versions that are kept.
     pub too_old: bool,
 }
 
@@ -33,7 +34,7 @@ pub fn stamp(at: Timestamp) -> Stamp {
     (at.nanos, at.logical, at.issuer)
 }
 
-/// The numbers in a stored value.
+/// Returns the numbers in a stored value.
 pub fn numbers(bytes: &[u8]) -> Vec<i64> {
     bytes
         .chunks_exact(8)
@@ -41,7 +42,7 @@ pub fn numbers(bytes: &[u8]) -> Vec<i64> {
         .collect()
 }
 
-/// What a stored value means.
+/// Decodes a stored value.
 pub fn value(key: &str, stored: Option<&[u8]>) -> Value {
     match stored {
         None => Value::Nothing,
@@ -60,12 +61,12 @@ fn key(name: &str) -> Key {
     Key::from(name.as_bytes().to_vec())
 }
 
-/// The range between two keys.
+/// Returns the range between two keys.
 pub fn between(low: &str, high: &str) -> KeyRange {
     KeyRange { start: key(low), end: Some(key(high)) }
 }
 
-/// Tries a transaction; what comes of it is in `seen` at every moment.
+/// Runs a transaction; records its progress in `seen`.
 pub async fn attempt<D: Desk>(
     database: Arc<dyn Database>,
     desk: Arc<D>,
@@ -103,7 +104,8 @@ pub async fn attempt<D: Desk>(
     {
         return fail(why);
     }
-    // Who only read is committed whatever is heard: that it has committed is said of what it saw.
+    // A transaction that only read counts as committed whatever the response, since only its reads
+    // are judged.
     seen.lock().committing = true;
     match transaction.commit().await {
         Outcome::Committed { at } if narrow => {
@@ -116,7 +118,7 @@ pub async fn attempt<D: Desk>(
     }
 }
 
-/// Says what a transaction of the present will read; true if that is of use.
+/// Declares the scope of a read of the present. Returns true if the transaction makes use of it.
 fn said(transaction: &mut dyn Transaction, plan: &Plan) -> bool {
     if plan.mode != Mode::ReadOnly(ReadAt::Now) || plan.scope == Scope::Open {
         return false;
@@ -143,7 +145,7 @@ async fn read(
     transaction.get(&key, lock).await
 }
 
-/// Reads a register, and writes down what it saw.
+/// Reads a register, and records the value.
 async fn look(
     transaction: &mut dyn Transaction,
     name: &str,
@@ -220,7 +222,7 @@ async fn take<D: Desk>(
             }
         }
         Step::Increment(name) => {
-            // Shared: two that read the same meet when they write.
+            // Shared: two transactions that read the same number conflict when they write.
             let number = look(transaction, &name, Lock::Shared, seen).await?.unwrap_or(0);
             write(transaction, name, Some(number + 1), seen)?;
         }

@@ -1,8 +1,10 @@
-//! Clocks of nodes: true time is the world's; each node is wrong by something, and says by how much
-//! at most. Where nodes ask for the time, their boot clocks run at rates of their own. On cluster
-//! time a node's system clock is asked once, and the rest is what nodes tell each other. With time
-//! masters every node is one: its system clock is its reference, and what it reads is what most
-//! references agree on.
+//! The nodes' clocks. The world holds true time; each node's clock is off by some amount, and
+//! states a bound of it.
+//!
+//! On cluster time and with time masters, the boot clocks run at rates of their own. On cluster
+//! time a node reads its system clock once, and otherwise depends on what the nodes tell each
+//! other. With time masters every node is a master: its system clock is its reference, and its
+//! reading is what most references agree on.
 
 use crate::faults::FAR;
 use meridian_clock::cluster::{Anchor, ClusterClock, Shown};
@@ -14,7 +16,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// True time, nanoseconds since the epoch.
+/// True time, in nanoseconds since the epoch.
 #[derive(Clone, Debug)]
 pub struct TrueTime(Arc<AtomicU64>);
 
@@ -27,18 +29,18 @@ impl TrueTime {
         self.0.load(Relaxed)
     }
 
-    /// Time passes.
+    /// Advances true time.
     pub fn advance(&self, to: u64) {
         self.0.fetch_max(to, Relaxed);
     }
 }
 
-/// What a clock does: its offset goes in a straight line from one moment to another, and stays.
+/// The course of a clock: its offset changes linearly between two moments, and then stays.
 #[derive(Debug)]
 struct Course {
     from: (u64, i64),
     to: (u64, i64),
-    /// It shows this, whatever the time.
+    /// The constant reading of a frozen clock.
     frozen: Option<u64>,
     half_width_ns: u64,
     newest: u64,
@@ -55,27 +57,27 @@ impl Course {
     }
 }
 
-/// What a node asks others with.
+/// The client that polls the other nodes' clocks.
 #[derive(Debug)]
 enum Keeper {
     Cluster(ClusterClock),
     Masters(Daemon),
 }
 
-/// What it answers.
+/// The answer to a poll.
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     Cluster(Shown),
     Master(Told),
 }
 
-/// A node that asks for the time.
+/// The state of a node that polls other nodes for the time.
 #[derive(Debug)]
 struct Asking {
     masters: bool,
-    /// It has a reference of its own.
+    /// True if the node has a reference of its own.
     refers: bool,
-    /// By how much in a billion its boot clock is fast.
+    /// The rate error of the boot clock, in parts per billion.
     ppb: i64,
     boots: u64,
     keeper: Option<Keeper>,
@@ -95,7 +97,8 @@ impl Asking {
 #[derive(Debug)]
 pub struct NodeClock {
     time: TrueTime,
-    /// When the machine booted: its boot clock compares with nobody else's.
+    /// The true time at which the machine booted. Boot clocks of different nodes cannot be
+    /// compared.
     booted: AtomicU64,
     course: Mutex<Course>,
     asking: Option<Mutex<Asking>>,
@@ -109,8 +112,8 @@ impl NodeClock {
         NodeClock { time, booted: AtomicU64::new(booted), course: Mutex::new(course), asking: None }
     }
 
-    /// On cluster time, or asking time masters, with a boot clock that is wrong by so much in a
-    /// billion.
+    /// Makes the clock poll other nodes, on cluster time or as time masters, with this rate error
+    /// of the boot clock in parts per billion.
     pub fn asking(self, masters: bool, ppb: i64) -> Self {
         let asking = Asking { masters, refers: true, ppb, boots: 0, keeper: None, anchor: None };
         NodeClock { asking: Some(Mutex::new(asking)), ..self }
@@ -123,7 +126,7 @@ impl NodeClock {
             .saturating_add_signed((i128::from(elapsed) * i128::from(ppb) / 1_000_000_000) as i64)
     }
 
-    /// The machine boots again.
+    /// Reboots the machine: its boot clock starts at zero.
     pub fn reboot(&self) {
         if let Some(asking) = &self.asking {
             self.booted.store(self.time.now(), Relaxed);
@@ -131,14 +134,14 @@ impl NodeClock {
         }
     }
 
-    /// Whether what it has shown is far ahead of the time: a process that has seen this sees
-    /// nothing earlier.
+    /// True if the clock has shown a reading far ahead of true time, below which the process will
+    /// not read.
     pub fn is_far(&self) -> bool {
         self.course.lock().newest > self.time.now() + FAR / 2
     }
 
-    /// A process begins, which asks these; with time masters, it is one of them if it has a
-    /// reference of its own. True if the time has to be asked for.
+    /// Begins a process that polls `others`. With time masters, `refers` makes the node one of
+    /// them. Returns true if the node has to poll.
     pub fn begin(&self, others: Vec<NodeId>, refers: bool) -> bool {
         self.course.lock().newest = 0;
         let now = self.time.now();
@@ -165,7 +168,7 @@ impl NodeClock {
         what(&mut self.asking.as_ref()?.lock(), boot_ns)
     }
 
-    /// What is to be asked now. What has to be durable is.
+    /// Returns the polls that are due, and persists what has to be durable.
     pub fn poll(&self) -> Vec<(NodeId, Poll)> {
         let reference = self.reference();
         let polls = self.with(|asking, boot_ns| match asking.keeper.as_mut()? {
@@ -188,7 +191,7 @@ impl NodeClock {
         polls.unwrap_or_default()
     }
 
-    /// The answer to another.
+    /// Answers another node's poll.
     pub fn answer(&self, poll: Poll) -> Option<Answer> {
         self.with(|asking, boot_ns| {
             Some(match asking.keeper.as_ref()? {
@@ -198,7 +201,7 @@ impl NodeClock {
         })
     }
 
-    /// Another's answer.
+    /// Receives another node's answer.
     pub fn hear(&self, from: NodeId, answer: Answer) {
         self.with(|asking, boot_ns| {
             match (asking.keeper.as_mut()?, answer) {
@@ -212,19 +215,19 @@ impl NodeClock {
         });
     }
 
-    /// What its system clock says, and claims.
+    /// Returns the system clock's reading and its claimed bound.
     fn reference(&self) -> Interval {
         let (now, course) = (self.time.now(), self.course.lock());
         let says = course.frozen.unwrap_or_else(|| now.saturating_add_signed(course.offset(now)));
         Interval::around(says, course.half_width_ns)
     }
 
-    /// From now on it is wrong by so much: a step.
+    /// Steps the clock to this offset from true time.
     pub fn set(&self, offset: i64) {
         self.slew(offset, 0);
     }
 
-    /// It runs too fast or too slowly until it is wrong by so much.
+    /// Changes the rate of the clock until it has this offset from true time.
     pub fn slew(&self, offset: i64, for_ns: u64) {
         let now = self.time.now();
         let mut course = self.course.lock();
@@ -232,13 +235,13 @@ impl NodeClock {
         course.frozen = None;
     }
 
-    /// It stands still, until it is set.
+    /// Stops the clock, until it is set.
     pub fn freeze(&self) {
         let mut course = self.course.lock();
         course.frozen = Some(course.newest);
     }
 
-    /// It claims to be so exact.
+    /// Sets the bound that the clock claims.
     pub fn claim(&self, half_width_ns: u64) {
         self.course.lock().half_width_ns = half_width_ns;
     }
@@ -247,7 +250,7 @@ impl NodeClock {
         self.reading_after(0)
     }
 
-    /// What it will say when nothing has happened for a while.
+    /// Returns the reading after a pause without other events.
     pub fn reading_after(&self, pause_ns: u64) -> Reading {
         let now = self.time.now() + pause_ns;
         let boot_ns = self.boot_ns(now);
@@ -268,14 +271,14 @@ impl NodeClock {
         Reading::at(boot_ns, Interval::around(says, course.half_width_ns))
     }
 
-    /// The first moment of true time at which the boot clock shows this.
+    /// Returns the first moment of true time at which the boot clock shows `boot_ns`.
     pub fn when(&self, boot_ns: u64) -> u64 {
         let ppb = self.asking.as_ref().map_or(0, |asking| asking.lock().ppb);
         let elapsed =
             (i128::from(boot_ns) * 1_000_000_000 / i128::from(1_000_000_000 + ppb)) as u64;
         let mut when = self.booted.load(Relaxed).saturating_add(elapsed);
         while self.boot_ns(when) < boot_ns {
-            when += 1; // Both are rounded.
+            when += 1; // Both conversions round.
         }
         when
     }

@@ -10,49 +10,50 @@ use rand_chacha::ChaCha8Rng;
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
-/// More kinds of faults than that strike more slowly.
+/// The number of kinds of faults above which faults are applied more slowly.
 const MANY: usize = 3;
-/// No run suffers from more kinds.
+/// The largest number of kinds of faults in a run.
 const MOST: usize = 8;
-/// How far a clock that lies may be from true time: several leases.
+/// The largest offset of a lying clock from true time: several leases.
 const LIE: u64 = 2 * S;
 
-/// How far ahead a far clock is.
+/// The offset of a far clock.
 pub const FAR: u64 = 3_600 * S;
 
-/// Kinds of faults.
+/// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// Loss, repetition, stragglers, clogs, cuts in one direction or both, broken connections.
+    /// Loss, repetition, late messages, congestion, cuts in one direction or both, broken
+    /// connections.
     pub network: bool,
     /// Offsets that step, drift and flicker within the bound; bounds that widen.
     pub clock: bool,
     /// Slow and failing syncs, full disks; torn and lost unsynced writes at each crash; and, on a
-    /// minority of the nodes, flipped bits, writes that go astray, lost files.
+    /// minority of the nodes, flipped bits, misdirected writes, lost files.
     pub disk: bool,
-    /// Crashes, power failures of everybody, restarts in a row, ends in order, pauses, leaders that
-    /// sleep, slow processors, nodes that are lost with their disks or come back with empty ones.
+    /// Crashes, power failures of all nodes, restarts in a row, orderly shutdowns, pauses, sleeping
+    /// leaders, slow processors, nodes that are lost with their disks or come back with empty ones.
     pub process: bool,
-    /// Clocks beyond their bound. What the protocol promises then is less: an order, and not that
-    /// of real time. With time masters a minority lies, and the promise is whole.
+    /// Clocks beyond their bound. The protocol then promises serializability without real-time
+    /// order. With time masters only a minority lies, and the full promise holds.
     pub lies: bool,
 }
 
 impl Faults {
-    /// Everything that a strict protocol promises to survive.
+    /// All faults that a strict protocol promises to survive.
     pub const ALL: Faults =
         Faults { network: true, clock: true, disk: true, process: true, lies: false };
-    /// Nothing.
+    /// No faults.
     pub const NONE: Faults =
         Faults { network: false, clock: false, disk: false, process: false, lies: false };
 }
 
-/// What happens to the bytes of a disk.
+/// The kinds of corruption of a disk.
 #[derive(Clone, Copy, Debug)]
 pub enum Decay {
     /// A bit flips.
     Rot,
-    /// A write of long ago went to a wrong place.
+    /// An earlier write has gone to a wrong place.
     Misplaced,
     /// The next write goes to a wrong place.
     Astray,
@@ -60,89 +61,89 @@ pub enum Decay {
     FileLost,
 }
 
-/// What stops of a node that sleeps.
+/// The part of a sleeping node that stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stops {
-    /// Its processor: what comes meanwhile waits.
+    /// The processor; messages to the node wait.
     Processor,
-    /// Its processor, and its connections break: what others say to it meanwhile is lost.
+    /// The processor and the connections; messages to the node are lost.
     ProcessorAndConnections,
-    /// Its links, in both directions: what it says meanwhile is heard late, and so is what it is
-    /// told.
+    /// The links in both directions; messages from and to the node arrive late.
     Links,
 }
 
 /// A leader that sleeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Sleep {
-    /// Which of the nodes that lead sleeps.
+    /// The number that picks one of the nodes that lead.
     pub turn: usize,
-    /// What of it.
+    /// The part of the node that stops.
     pub stops: Stops,
-    /// It wakes after so long at the latest.
+    /// The longest sleep, in nanoseconds.
     pub most_ns: u64,
-    /// What waited comes within so long after it wakes.
+    /// The time within which waiting events arrive after the node wakes, in nanoseconds.
     pub backlog_ns: u64,
-    /// The nodes that lead instead are cut off so long before it wakes, and for so long afterwards.
+    /// The times before and after the node wakes for which its successors are cut off, in
+    /// nanoseconds.
     pub successors_cut_ns: Option<(u64, u64)>,
 }
 
 /// One fault.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// These cannot be spoken to by others, or cannot speak, or both.
+    /// Messages to these nodes, from them, or both are lost.
     Cut { nodes: Vec<usize>, inward: bool, outward: bool, for_ns: u64 },
-    /// One node does not hear another, or neither hears the other; both hear everybody else.
+    /// Messages from one node to another are lost, or between the two; other links work.
     CutPair { from: usize, to: usize, both: bool, for_ns: u64 },
-    /// Everybody's messages: lost, twice, late.
+    /// Changes the rates at which all messages are lost, repeated and delayed.
     Weather { loss: f64, repeat: f64, straggle: f64 },
-    /// Everything from one to another takes so much longer.
+    /// Delays all messages from one node to another by `by_ns`.
     Clog { from: usize, to: usize, by_ns: u64, for_ns: u64 },
-    /// What is on its way between the two is lost.
+    /// Drops the messages in flight between two nodes.
     Break { a: usize, b: usize },
-    /// A clock goes to this offset, in parts of the bound: at once, or little by little.
+    /// Moves a clock to this offset, as a part of its bound: at once, or gradually.
     Drift { node: usize, part: f64, over_ns: u64 },
     /// A clock steps to and fro within its bound.
     Strobe { node: usize, for_ns: u64 },
-    /// A clock is so many times less sure than it was.
+    /// A clock's bound is this many times wider.
     Widen { node: usize, times: u64, for_ns: u64 },
-    /// A clock is wrong by so much, whatever it claims: at once, or little by little.
+    /// Moves a clock to an offset beyond its bound: at once, or gradually.
     Lie { node: usize, by_ns: i64, over_ns: u64 },
     /// A clock steps to and fro beyond its bound.
     StrobeBeyond { node: usize, for_ns: u64 },
     /// A clock stands still.
     Freeze { node: usize, for_ns: u64 },
-    /// A clock is an hour ahead. When it is set right its node begins anew: within a process time
-    /// does not go back.
+    /// A clock is an hour ahead. When it is corrected its node restarts, since time does not go
+    /// back within a process.
     FarClock { node: usize, for_ns: u64 },
-    /// Each sync takes so long.
+    /// Each sync takes up to this long.
     SlowDisk { node: usize, sync_ns: u64 },
-    /// Nothing can be added.
+    /// Nothing can be added to the disks.
     FullDisk { node: usize, for_ns: u64 },
-    /// The next sync of a node's log, or of its store, fails. Its process ends, and the page cache
-    /// stays. The power may fail so long after the fault was drawn.
+    /// The next sync of a node's log, or of its store, fails. The process ends, and the page cache
+    /// stays. The power may fail this long after the fault was drawn.
     SyncFails { node: usize, store: bool, power_after_ns: Option<u64> },
-    /// A disk does not hold what was written to it: a minority of the nodes may suffer that.
+    /// Corrupts a disk, on a minority of the nodes.
     Injury { node: usize, decay: Decay },
     /// Nodes lose power.
     Crash { nodes: Vec<usize>, for_ns: u64 },
     /// A node loses power again and again.
     Restarts { node: usize, times: u32 },
-    /// A node is cut off, and all others lose power for a moment.
+    /// A node is cut off, and all other nodes lose power for a moment.
     Alone { node: usize, for_ns: u64 },
-    /// A node ends in order.
+    /// A node shuts down in order.
     End { node: usize, for_ns: u64 },
-    /// A node does nothing for a while and does not know.
+    /// A node does nothing for a while, without knowing it.
     Pause { node: usize, for_ns: u64 },
-    /// A node that leads does nothing, or is not heard, for longer than leases last, and wakes when
-    /// another leads.
+    /// A leader stops, or its links do, for longer than leases last, and wakes when another node
+    /// leads.
     Sleep(Sleep),
-    /// Whatever a node does takes so long.
+    /// Each step of a node takes this long.
     SlowProcessor { node: usize, step_ns: u64, for_ns: u64 },
     /// A node never comes back.
     Lost { node: usize },
-    /// A node comes back with empty disks; with `forgets`, without the knowledge that it was there
-    /// before.
+    /// A node comes back with empty disks; with `forgets`, without the knowledge that it was a
+    /// member.
     Wiped { node: usize, forgets: bool, for_ns: u64 },
 }
 
@@ -188,13 +189,13 @@ impl Fault {
     }
 }
 
-/// What one run suffers from: some of the kinds, at a pace of its own. Everything at once, all the
-/// time, lets nothing happen.
+/// The faults of one run: some of the kinds, at a pace drawn from the seed. All kinds at once, all
+/// the time, would let no transaction commit.
 #[derive(Debug)]
 pub struct Nemesis {
     kinds: Vec<Kind>,
     pace_ns: u64,
-    /// Only the first so many nodes' clocks lie: with time masters, as many as may.
+    /// Only the clocks of this many nodes, the first, lie: with time masters, a minority.
     liars: usize,
 }
 
@@ -262,18 +263,18 @@ impl Nemesis {
             .filter(|(allowed, _)| *allowed)
             .flat_map(|(_, kinds)| kinds.iter().copied())
             .collect();
-        // Elsewhere nobody leads.
+        // Other protocols have no leaders.
         allowed.retain(|kind| *kind != Sleep || options.protocol.row.has_leaders);
         let some =
             if allowed.is_empty() { 0 } else { rng.random_range(1..=allowed.len().min(MOST)) };
         let kinds: Vec<Kind> =
             (0..some).map(|_| allowed.swap_remove(rng.random_range(0..allowed.len()))).collect();
         let pace_ns = [100, 300, 1_000, 3_000][rng.random_range(0..4)] * MS;
-        // Many kinds that fast, or some of them, leave nobody time to commit anything: nothing is
-        // tested then.
+        // Many kinds at that pace, or some particular ones, would let no transaction commit, and
+        // would test nothing.
         let has = |some: &[Kind]| kinds.iter().any(|kind| some.contains(kind));
         let least_ns = match () {
-            // Clocks that begin are silent for two seconds.
+            // Clocks on cluster time need two seconds after a start.
             _ if options.timebase == Timebase::Cluster
                 && has(&[CutOneWay, Crash, Blink, SyncFails, PowerFailure, Restarts, Alone]) =>
             {
@@ -292,7 +293,7 @@ impl Nemesis {
         Nemesis { kinds, pace_ns, liars: liars.max(1) }
     }
 
-    /// Draws the next fault, and how long after the last it comes.
+    /// Draws the next fault, and its delay after the previous one.
     pub fn draw(&self, rng: &mut ChaCha8Rng, nodes: usize) -> Option<(u64, Fault)> {
         if self.kinds.is_empty() {
             return None;
@@ -341,7 +342,7 @@ impl Nemesis {
             Kind::LieByDrift => Fault::Lie { node: liar, by_ns: lie, over_ns: 1 + short },
             Kind::StrobeBeyond => Fault::StrobeBeyond { node: liar, for_ns: short },
             Kind::Freeze => Fault::Freeze { node: liar, for_ns: short },
-            // One at a time: no majority may be so wrong.
+            // One node only: no majority may be that wrong.
             Kind::FarClock => Fault::FarClock { node: 0, for_ns: short },
             Kind::SlowDisk => Fault::SlowDisk { node, sync_ns: rng.random_range(MS..400 * MS) },
             Kind::FullDisk => Fault::FullDisk { node, for_ns: short },

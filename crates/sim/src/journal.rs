@@ -1,5 +1,5 @@
-//! The node's one log in one life: what its replicas want kept, what is being written, and who is
-//! told when it is durable.
+//! The log of a node in one incarnation: queued records, records being written, and the replicas to
+//! notify when they are durable.
 
 use bytes::Bytes;
 use meridian_log::{Log, LogError, Lsn, MachineKey, MemoryDisk};
@@ -7,36 +7,36 @@ use meridian_machine::{Position, ShardId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The database of every world.
+/// The id of the database of every world.
 pub const DATABASE: u32 = 1;
-/// Small, so that segments are sealed, freed and used again within a run.
+/// Small, so that segments are sealed, freed and reused within a run.
 const SEGMENT_BYTES: u64 = 32 << 10;
 
 pub fn key(shard: ShardId) -> MachineKey {
     MachineKey { database: DATABASE, shard: shard.0 }
 }
 
-/// What was written to the log means, once it is durable.
+/// The action that follows when a record is durable.
 enum Then {
     Tell(ShardId, Position),
     Release(ShardId, Lsn),
 }
 
-/// The log, and what is on its way to it.
+/// The log, and the records on their way to it.
 pub struct Journal {
     log: Log,
     queue: VecDeque<(ShardId, Bytes, Option<Position>)>,
     writing: Vec<Then>,
-    /// Shards that are no more here: the log need not keep what it has of them.
+    /// Shards that this node no longer has, whose records the log may drop.
     forgotten: Vec<ShardId>,
     pub syncing: bool,
 }
 
-/// What a log on a disk has, shard by shard.
+/// The records of a log, by shard.
 pub type Records = BTreeMap<ShardId, Vec<Bytes>>;
 
 impl Journal {
-    /// Reads what the disk has. `existed`: it must have something.
+    /// Reads the log on a disk. With `existed`, an empty disk is an error.
     pub fn open(disk: &MemoryDisk, existed: bool) -> Result<(Journal, Records), LogError> {
         let options = meridian_log::Options { segment_bytes: SEGMENT_BYTES, existed };
         let (log, recovered) = Log::open(Arc::new(disk.clone()), options)?;
@@ -48,28 +48,28 @@ impl Journal {
         Ok((Journal { log, queue, writing, forgotten, syncing: false }, records))
     }
 
-    /// Keeps a record of a shard's, and tells when it is durable.
+    /// Queues a record of a shard, and reports `position` when it is durable.
     pub fn persist(&mut self, shard: ShardId, position: Position, record: Bytes) {
         self.queue.push_back((shard, record, Some(position)));
     }
 
-    /// This stands for everything that was kept of a shard before.
+    /// Queues records that replace all earlier records of a shard.
     pub fn checkpoint(&mut self, shard: ShardId, records: Bytes) {
         self.queue.push_back((shard, records, None));
     }
 
-    /// What is kept of a shard is needed no more.
+    /// Marks all records of a shard as no longer needed.
     pub fn forget(&mut self, shard: ShardId) {
         self.forgotten.push(shard);
     }
 
-    /// The same, and what is on its way.
+    /// Drops the records of a shard, and those on their way.
     pub fn leave(&mut self, shard: ShardId) {
         self.stop(shard);
         self.forget(shard);
     }
 
-    /// What is on its way of a shard is not written any more, and its replica is not told.
+    /// Drops the records of a shard that are on their way, without notifying its replica.
     pub fn stop(&mut self, shard: ShardId) {
         self.writing.retain(|then| !matches!(then, Then::Tell(of, _) if *of == shard));
         self.queue.retain(|(of, _, _)| *of != shard);
@@ -80,7 +80,7 @@ impl Journal {
         !self.syncing && !self.queue.is_empty()
     }
 
-    /// Writes what is queued, not yet durably. False while there is no room.
+    /// Writes the queue, not yet durably. Returns false if the disk is full.
     pub fn write(&mut self) -> Result<bool, LogError> {
         for shard in std::mem::take(&mut self.forgotten) {
             self.log.release(key(shard), self.log.next_lsn())?;
@@ -98,7 +98,7 @@ impl Journal {
         }
     }
 
-    /// Makes it durable; the newest positions that are.
+    /// Syncs the log, and returns the newest durable position of each shard.
     pub fn sync(&mut self, really: bool) -> Result<BTreeMap<ShardId, Position>, LogError> {
         if really {
             self.log.sync()?;
@@ -113,16 +113,16 @@ impl Journal {
         Ok(through)
     }
 
-    /// Ends in order: what was asked for is written, and the log sealed.
+    /// Shuts down in order: writes the queue, and seals the log.
     pub fn end(self) {
         let Journal { mut log, queue, .. } = self;
         for (shard, bytes, _) in queue {
             log.append(key(shard), bytes);
         }
-        let _ = log.close(); // A full or failing disk: then it is as if the power had failed.
+        let _ = log.close(); // On a full or failing disk this equals a power failure.
     }
 
-    /// How far the open segment of the log is beyond doubt.
+    /// Returns the open segment's name, and the length up to which a later record vouches for it.
     pub fn vouched(&self) -> Option<(String, u64)> {
         self.log.vouched()
     }

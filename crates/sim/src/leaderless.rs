@@ -1,5 +1,5 @@
-//! A node as its sessions see it, where sessions speak to replicas of which none leads: what they
-//! ask is left on a desk, and answers find the question that waits for them.
+//! The simulated request router of a node of a leaderless protocol: it sends the requests of
+//! sessions to replicas, and hands each response to the request that waits for it.
 
 use crate::carried;
 use crate::clock::NodeClock;
@@ -17,14 +17,14 @@ use std::sync::Arc;
 
 /// A protocol without leaders.
 pub trait Leaderless: 'static {
-    /// What is said.
+    /// The protocol's messages.
     type Message: Clone + Send + 'static;
-    /// What sessions of a node share besides.
+    /// The state that the sessions of a node share.
     type Own: Send + Sync;
 
-    /// The question that a message answers, if it is for a session.
+    /// Returns the operation that a message responds to, if the message is for a session.
     fn answers(message: &Self::Message) -> Option<OpId>;
-    /// The damage that sessions have found on their node's disks, where they read there.
+    /// Returns the damage that sessions have found on their node's disks.
     fn damage(_: &Self::Own) -> Option<StoreError> {
         None
     }
@@ -33,14 +33,14 @@ pub trait Leaderless: 'static {
 struct State<M> {
     /// The nodes that have replicas, as far as this node knows.
     members: Members,
-    /// A node can be reached that could not be.
+    /// True if a node became reachable since `has_met` was last called.
     met: bool,
-    /// Questions, by their numbers and the nodes that were asked; each until the boot clock shows
-    /// this.
+    /// The waiting requests, by their numbers and the replicas' nodes, each with the boot time at
+    /// which it expires.
     waiting: BTreeMap<(u64, NodeId), (u64, oneshot::Sender<M>)>,
 }
 
-/// One life of one node.
+/// The request router of one incarnation of a node.
 pub struct Desk<L: Leaderless> {
     node: SimNode<L::Message>,
     pub own: L::Own,
@@ -49,7 +49,7 @@ pub struct Desk<L: Leaderless> {
 }
 
 impl<L: Leaderless> Desk<L> {
-    /// The desk of a node for one life, and the nodes that have replicas.
+    /// Creates the router of an incarnation.
     pub fn new(
         clock: Arc<NodeClock>,
         here: (NodeId, Incarnation),
@@ -62,12 +62,12 @@ impl<L: Leaderless> Desk<L> {
         Desk { node, own, distances: Mutex::default(), state: Mutex::new(state) }
     }
 
-    /// Other replicas take over.
+    /// Sets the replicas after a reconfiguration.
     pub fn reconfigure(&self, members: Members) {
         self.state.lock().members = members;
     }
 
-    /// Whether a node can be reached again, or for the first time, since this was last asked.
+    /// True if a node has become reachable since the last call.
     pub fn has_met(&self) -> bool {
         std::mem::take(&mut self.state.lock().met)
     }
@@ -92,7 +92,7 @@ impl<L: Leaderless> carried::Desk for Desk<L> {
         let Some(id) = L::answers(&message) else { return Some(message) };
         let waiting = self.state.lock().waiting.remove(&(id.number, from));
         if let Some((_, waiting)) = waiting {
-            let _ = waiting.send(message); // A session that is gone does not mind.
+            let _ = waiting.send(message); // Fails if the session has closed.
         }
         None
     }
@@ -100,7 +100,7 @@ impl<L: Leaderless> carried::Desk for Desk<L> {
     fn alarm(&self, (number, node): Key) {
         let key = (number, NodeId(u32::try_from(node).expect("a node's number")));
         let (now, mut state) = (self.node.boot_ns(), self.state.lock());
-        // The same question may have been asked again since, for longer.
+        // The request may have been repeated since, with a later expiry.
         if state.waiting.get(&key).is_some_and(|(until, _)| *until <= now) {
             state.waiting.remove(&key);
         }
@@ -121,7 +121,7 @@ impl<L: Leaderless> carried::Desk for Desk<L> {
     }
 
     fn reads(&self) -> Vec<(ShardId, KeyRange, Timestamp)> {
-        Vec::new() // Of no timestamp.
+        Vec::new() // Reads have no timestamp here.
     }
 
     fn close(&self) {
@@ -146,7 +146,8 @@ impl<L: Leaderless> Wire for Desk<L> {
         &self.distances
     }
 
-    /// What no node would answer is said, too: it may get there.
+    /// Sends the request even if the node is not reachable now, since the message may still arrive;
+    /// but waits for a response only if the node is reachable.
     async fn ask(
         &self,
         to: (ShardId, NodeId),

@@ -1,9 +1,10 @@
-//! The systems on a virtual world: one thread, one seed, and the faults that we promise to survive.
+//! The deterministic simulator: it runs the protocols on one thread, from one seed, under the
+//! faults that Meridian promises to survive.
 //!
-//! The replicas, coordinators, log and store engine are those of the host, unchanged; only what
-//! carries them is made up: time is a number, the network a queue, the disk
-//! [`MemoryDisk`](meridian_log::MemoryDisk). Same seed, same run, to the byte of every message:
-//! [`Report::trace_hash`].
+//! Replicas, coordinators, log and store engine are the server's own code, unchanged. Only their
+//! environment is simulated: time is a number, the network is a queue, and the disk is
+//! [`MemoryDisk`](meridian_log::MemoryDisk). The same seed gives the same run, to the byte of every
+//! message: [`Report::trace_hash`].
 //!
 //! ```text
 //!   client ──▶ coordinator (txn) ──▶ site ──▶ network ──▶ replica (systems) ──▶ log, store (on disks that fail)
@@ -12,24 +13,23 @@
 //!   history ──▶ judges                                                  what was installed, at which timestamp
 //! ```
 //!
-//! A run has three parts: faults, quiet (everybody must get on), and the end (no lock is left, all
-//! copies are equal). Then the history is judged by timestamps, by cycles and by what the workload
-//! promises, and against what the replicas installed.
+//! A run has three phases: faults; quiet, in which every client must make progress; and the end, at
+//! which no lock is held and all copies are equal. The history is then judged by timestamps, by
+//! cycles, by the invariants of the workload, and against the versions that the replicas installed.
 //!
-//! Which protocol a world runs ([`Options::protocol`]) it knows by one trait (`carried`): faults,
-//! disks, clocks, network, clients and judges are the same for all.
+//! The world reaches a protocol ([`Options::protocol`]) through one trait (`carried`). Faults,
+//! disks, clocks, network, clients and judges are the same for all protocols.
 //!
-//! | folder | what a life, a desk and the world's own happenings are |
+//! | folder | replicas and events of its protocol |
 //! |---|---|
-//! | `spanner`, `world/spanner` | members of groups that are led, on any number of shards, which split and move |
-//! | `tapir`, `world/tapir` | replicas without a leader, of two shards, which move to other nodes |
-//! | `qwstore`, `world/qwstore` | replicas that agree on nothing; what is promised is judged by registers, and not as transactions |
+//! | `spanner`, `world/spanner` | replication groups with leaders, on any number of shards, which split and move |
+//! | `tapir`, `world/tapir` | leaderless replicas of two shards, which move to other nodes |
+//! | `qwstore`, `world/qwstore` | replicas without agreement; a history is judged as registers, not as transactions |
 //!
-//! **Planted defects** ([`Defect`]) break the world at its seams, or the code at a rule; a judge
-//! that does not notice them is worth nothing.
+//! **Planted defects** ([`Defect`]) break the simulated environment, or a rule in the protocols'
+//! code. A judge that does not detect them is worth nothing.
 //!
-//! **Not here yet.** Which of the known kinds of faults are here, and which are not, `docs/lab.md`
-//! says.
+//! `docs/lab.md` lists the known kinds of faults that the simulator has and those that it lacks.
 
 mod carried;
 mod client;
@@ -69,79 +69,80 @@ use meridian_history::Transaction;
 use meridian_machine::{planted, sometimes, steps};
 use std::collections::BTreeMap;
 
-/// What to run.
+/// The options of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// What the nodes run.
+    /// The protocol that the nodes run.
     pub protocol: &'static SimulatedProtocol,
-    /// Where everything is drawn from.
+    /// The seed of every random choice.
     pub seed: u64,
-    /// How many nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// So many of them, the last, have no replicas where nobody leads.
+    /// The number of nodes, the last ones, that hold no replicas; used by leaderless protocols
+    /// only.
     pub gateways: usize,
-    /// How many clients.
+    /// The number of clients.
     pub clients: usize,
-    /// How many transactions that may write are begun before the faults end.
+    /// The number of transactions that may write to begin before the faults end.
     pub transactions: usize,
-    /// What may go wrong.
+    /// The kinds of faults that may occur.
     pub faults: Faults,
-    /// What the clients do.
+    /// The clients' workload.
     pub workload: Workload,
-    /// Whether they speak SQL, or read and write keys.
+    /// True if clients speak SQL; otherwise they read and write keys.
     pub sql: bool,
-    /// How nodes know the time.
+    /// The nodes' source of time.
     pub timebase: Timebase,
-    /// How far apart the nodes are.
+    /// The network distances between the nodes.
     pub regions: Regions,
-    /// The node that all clients go to; without one, that is drawn too.
+    /// The node that all clients connect to; if `None`, some seeds draw one.
     pub favourite: Option<usize>,
-    /// Only these faults strike, by their places in the order in which they are drawn, from the
-    /// first to before the second; without it, all.
+    /// Applies only the faults whose numbers, in the order in which faults are drawn, are in this
+    /// half-open range; applies all if `None`.
     pub strikes: Option<(u64, u64)>,
-    /// Everything has a price, and is measured for so many seconds of the world's own; without it
-    /// nothing but what is said takes time.
+    /// Charges these costs for CPU and disk, and measures for this many seconds of virtual time. If
+    /// `None`, only explicitly simulated delays take time.
     pub profile: Option<(profile::Costs, u64)>,
-    /// What is measured is this, and not what the workload says.
+    /// The scenario to measure, in place of the workload.
     pub scene: Option<scene::Scene>,
-    /// How often a shard is split; without it, that is drawn too.
+    /// The number of shard splits; drawn from the seed if `None`.
     pub splits: Option<u32>,
-    /// How often a shard gets other members, or other nodes get the replicas; without it, that is
-    /// drawn too.
+    /// The number of changes of a shard's members, or of the nodes that hold the replicas; drawn
+    /// from the seed if `None`.
     pub moves: Option<u32>,
-    /// Nodes end where they take this step of the protocol ([`STEPS`]), a few times, before or
-    /// after what it says to others.
+    /// The step of the protocol ([`STEPS`]) at which nodes crash, a few times per run, before or
+    /// after the messages of that step are sent.
     pub kill_at: Option<&'static str>,
-    /// What is broken on purpose.
+    /// The defect planted in this run.
     pub defect: Option<Defect>,
-    /// Hears of what happens, a line each.
+    /// Receives one line of trace per event.
     pub tell: Option<fn(&str)>,
 }
 
-/// How nodes know the time.
+/// The nodes' source of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timebase {
-    /// By a system clock that keeps a bound.
+    /// A system clock whose error bound holds, unless `Faults::lies` is on.
     #[default]
     Bound,
-    /// From each other: nobody knows the time of day.
+    /// The nodes' clocks agree on a time among themselves; no node knows UTC.
     Cluster,
-    /// From each other, as time masters of which a minority may lie.
+    /// The nodes ask each other, as time masters of which a minority may be wrong.
     Masters,
 }
 
 impl Options {
-    /// Whether clocks may lie so much that real time is lost.
+    /// True if clocks may exceed their bounds, so that real-time order is lost.
     pub fn deceives(&self) -> bool {
         self.faults.lies && self.timebase != Timebase::Masters
     }
 
-    /// Whether clients may count on the order of real time.
+    /// True if the histories must respect real-time order.
     pub fn is_strict(&self) -> bool {
         self.protocol.row.real_time_order && !self.deceives()
     }
 
-    /// A short run with everything that may go wrong.
+    /// Returns a short run with all kinds of faults.
     pub fn new(seed: u64) -> Self {
         Options {
             protocol: protocols::DEFAULT,
@@ -168,8 +169,8 @@ impl Options {
     }
 }
 
-/// A world as campaigns have it, where nothing else is asked for: every fourth has five nodes,
-/// every second does something else than the mixture.
+/// Returns the default options of a campaign's world: every fourth seed has five nodes, and every
+/// second runs another workload than the mixture.
 pub fn campaign(seed: u64) -> Options {
     let others = &Workload::ALL[1..];
     let nodes = if seed % 4 == 3 { 5 } else { 3 };
@@ -181,50 +182,50 @@ pub fn campaign(seed: u64) -> Options {
     Options { nodes, clients: 2 * nodes, workload, ..Options::new(seed) }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// What the clients saw.
+    /// The history of the clients' transactions.
     pub history: Vec<Transaction>,
-    /// What is wrong with it, if anything is.
+    /// The first violation found, if any.
     pub verdict: Result<(), String>,
-    /// How often each fault struck.
+    /// The number of times each fault was applied.
     pub faults: BTreeMap<&'static str, u64>,
-    /// How often shards were split, got other members, and were copied to who was behind: no
-    /// faults, and not without effect.
+    /// The number of shard splits, membership changes, copies sent to lagging members and similar
+    /// events, by name. They are no faults, but they do change the run.
     pub changes: BTreeMap<&'static str, u64>,
-    /// How often each state was met that a campaign should meet.
+    /// The number of times each state of `sometimes!` was reached.
     pub reached: BTreeMap<&'static str, u64>,
-    /// Of transactions begun while faults struck, how many, and how many of those were committed;
-    /// and the same of the quiet after them. Who gave way to an older one is not counted.
+    /// Transactions begun while faults were on: all, and those committed. Transactions wounded by
+    /// an older one are not counted.
     pub faulty: (u64, u64),
-    /// See [`faulty`](Self::faulty).
+    /// The counts of [`faulty`](Self::faulty), for the quiet phase.
     pub quiet: (u64, u64),
-    /// Why transactions failed, and how many.
+    /// The number of failed transactions, by reason.
     pub failures: BTreeMap<String, u64>,
-    /// What it cost, if that was asked for.
+    /// The measurements, if [`Options::profile`] is set.
     pub profile: Option<profile::Profile>,
-    /// The node that led at the end.
+    /// A node that led a shard at the end.
     pub leader: Option<usize>,
-    /// Stands for everything that happened, in order.
+    /// A hash of all events, in order.
     pub trace_hash: u64,
-    /// Events.
+    /// The number of events.
     pub events: u64,
-    /// How long it took by the world's own time, in nanoseconds.
+    /// The duration of the run in virtual time, in nanoseconds.
     pub virtual_ns: u64,
 }
 
 impl Report {
-    /// Faults left too little to see: under 20 % of the transactions begun among them were
-    /// committed, or under 90 % of those after them.
+    /// True if faults left too few commits to judge: under 20 % of the transactions begun during
+    /// faults committed, or under 90 % of those begun after them.
     pub fn is_starved(&self) -> bool {
         self.faulty.1 * 5 < self.faulty.0 || self.quiet.1 * 10 < self.quiet.0 * 9
     }
 }
 
-/// Runs a world to its end.
+/// Runs a simulation to its end.
 pub fn run(options: Options) -> Report {
     let rule = if let Some(Defect::Rule(rule)) = options.defect { Some(rule) } else { None };
     assert!(

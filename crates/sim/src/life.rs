@@ -1,5 +1,5 @@
-//! One life of a node: a replica for each shard, on a real log and a real store, both on disks that
-//! fail, and sessions.
+//! One incarnation of a node: a replica of each shard, on a real log and a real store, both on
+//! disks that may fail, and sessions.
 
 use crate::carried::Carried;
 use crate::journal::{DATABASE, Journal, Records};
@@ -17,24 +17,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const CACHE_BYTES: usize = 1 << 20;
-/// What is moved to the store at once.
+/// The bytes that are flushed to the store at once.
 pub const SETTLE_BYTES: usize = 8 << 10;
 
-/// A shard's replica at a node.
+/// Returns the address of a shard's replica on a node.
 pub fn address(node: NodeId, shard: ShardId) -> Address {
     Address::replica(node, DatabaseId(DATABASE), shard)
 }
 
-/// Why a node cannot go on.
+/// The reason why a node cannot continue.
 #[derive(Debug)]
 pub enum Unfit {
-    /// What its disks hold is not what was written to them.
+    /// Its disks do not hold what was written to them.
     Damaged(String),
-    /// There is no room for what it needs.
+    /// Its disks are full.
     Full,
-    /// Its disks do not do what they are asked for.
+    /// Its disks failed an operation.
     Refused(String),
-    /// Its code is wrong.
+    /// The code is wrong.
     Wrong(String),
 }
 
@@ -60,7 +60,7 @@ impl From<StoreError> for Unfit {
     }
 }
 
-/// Versions of one commit, and its place among what is installed.
+/// The versions of one commit, with their log position.
 pub struct Install {
     pub at: Timestamp,
     pub writes: Vec<Write>,
@@ -68,13 +68,13 @@ pub struct Install {
     pub term: u64,
 }
 
-/// A shard's replica in one life of a node.
+/// A shard's replica in one incarnation of a node.
 pub struct Member<M: Machine> {
     pub replica: M,
     pub out: Outbox<M>,
     pub alarms: Alarms<M::Timer>,
     pub space: Arc<Space>,
-    /// Agreed, and kept from readers by a planted defect.
+    /// Committed versions that a planted defect hides from readers.
     pub late: Vec<Install>,
 }
 
@@ -83,7 +83,7 @@ impl<M: Machine> Member<M> {
         Member { replica, out, alarms: Alarms::default(), space, late: Vec::new() }
     }
 
-    /// Makes what was kept from readers readable.
+    /// Installs the versions that a planted defect has hidden.
     pub fn install_late(&mut self) {
         for Install { at, writes, position, term } in std::mem::take(&mut self.late) {
             self.space.install(at, &writes, position, term);
@@ -96,18 +96,18 @@ pub struct Life<R: Carried> {
     pub members: BTreeMap<ShardId, Member<R::Replica>>,
     pub desk: Arc<R::Desk>,
     pub gateway: Arc<dyn Database>,
-    /// For clients that speak SQL.
+    /// The SQL engine, for clients that speak SQL.
     pub engine: Arc<Engine>,
     pub journal: Journal,
     pub store: Arc<RedbStore>,
-    /// What the node does by sessions of its own.
+    /// The background tasks of the node.
     pub errands: BTreeMap<u64, BoxFuture<'static, ()>>,
-    /// What only this protocol's lives have.
+    /// The protocol's own state.
     pub own: R::Own,
 }
 
 impl<R: Carried> Life<R> {
-    /// A life in which nobody lives yet, and what the log has of those who did.
+    /// Creates an incarnation without replicas, and returns the recovered log records.
     pub fn dawn(
         incarnation: Incarnation,
         (desk, gateway): (Arc<R::Desk>, Arc<dyn Database>),
@@ -125,7 +125,7 @@ impl<R: Carried> Life<R> {
     }
 }
 
-/// Whether there was no room: then it is tried again.
+/// Returns true if the disk was full, so that the operation is to be retried.
 pub fn full(result: Result<(), StoreError>) -> Result<bool, StoreError> {
     match result {
         Ok(()) => Ok(false),

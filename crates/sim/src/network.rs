@@ -1,4 +1,4 @@
-//! Links between nodes: each direction for itself can be slow, lossy, or cut.
+//! The links between nodes: each direction of a link can be slow, lossy or cut.
 
 use crate::Regions;
 use rand::Rng;
@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 
-/// All links.
+/// All links between nodes.
 #[derive(Debug)]
 pub struct Network {
     /// The shortest delay between two nodes, in one direction.
     base_ns: BTreeMap<(usize, usize), u64>,
-    /// A message takes up to so much longer than the shortest, in parts of that.
+    /// The largest extra delay of a message, as a fraction of the shortest.
     spread: f64,
-    /// Cut until then.
+    /// The time until which a direction is cut.
     cut: BTreeMap<(usize, usize), u64>,
-    /// Slower by so much, until then.
+    /// The extra delay of a direction, and the time until which it applies.
     clogged: BTreeMap<(usize, usize), (u64, u64)>,
     pub loss: f64,
     pub repeat: f64,
@@ -45,7 +45,7 @@ impl Network {
         }
     }
 
-    /// The delays after which copies of a message arrive; none if it is lost.
+    /// Returns the delays after which the copies of a message arrive; none if it is lost.
     pub fn carry(&self, now: u64, from: usize, to: usize, rng: &mut ChaCha8Rng) -> Vec<u64> {
         let lost = rng.random_bool(self.loss);
         let copies = if rng.random_bool(self.repeat) { 2 } else { 1 };
@@ -68,7 +68,7 @@ impl Network {
         if lost || !self.open(now, from, to) { Vec::new() } else { delays }
     }
 
-    /// Whether anything gets through in this direction.
+    /// True if this direction is not cut.
     pub fn open(&self, now: u64, from: usize, to: usize) -> bool {
         self.cut.get(&(from, to)).is_none_or(|until| *until <= now)
     }
@@ -78,23 +78,23 @@ impl Network {
         self.cut.insert((from, to), until);
     }
 
-    /// Everything in this direction takes so much longer.
+    /// Delays all messages in this direction by `by_ns`.
     pub fn clog(&mut self, from: usize, to: usize, by_ns: u64, until: u64) {
         self.clogged.insert((from, to), (by_ns, until));
     }
 
-    /// No message takes longer than the shortest.
+    /// Makes every message take the shortest delay.
     pub fn steady(&mut self) {
         self.spread = 0.0;
     }
 
-    /// Every message takes the same time.
+    /// Makes all messages take the same time.
     pub fn even(&mut self, one_way_ns: u64) {
         self.base_ns.values_mut().for_each(|base| *base = one_way_ns);
         self.spread = 0.0;
     }
 
-    /// Nothing is wrong any more.
+    /// Ends all faults of the network.
     pub fn heal(&mut self) {
         (self.loss, self.repeat, self.straggle) = (0.0, 0.0, 0.0);
         self.cut.clear();

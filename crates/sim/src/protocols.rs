@@ -1,5 +1,4 @@
-//! The protocols that worlds run: one row for each. What is shared asks the row, and names no
-//! protocol.
+//! The simulated protocols, one entry each. Shared code reads the entry, and names no protocol.
 
 use crate::{Defect, Faults, Options, Report, profile, scene};
 use meridian_machine::planted::Rule;
@@ -12,21 +11,21 @@ pub use crate::tapir::{SERIALIZABLE as TAPIR_SERIALIZABLE, STRICTLY_SERIALIZABLE
 
 /// A protocol in the simulator.
 pub struct SimulatedProtocol {
-    /// Its row.
+    /// The entry of the protocol in the server.
     pub row: &'static Protocol,
-    /// Runs a world to its end.
+    /// Runs a simulation to its end.
     pub run: fn(Options) -> Report,
-    /// Runs a scene to its end, at these costs.
+    /// Runs a scenario to its end, at these costs.
     pub stage: fn(Options, scene::Scene, profile::Costs) -> Report,
-    /// The states that every campaign of some hundred seeds under all faults should meet.
+    /// The states that every campaign of some hundred seeds with all faults should reach.
     pub should_meet: &'static [&'static str],
-    /// The defects at the world's seams that its worlds are to notice.
+    /// The defects of the environment that its judges must detect.
     pub seams: &'static [Defect],
-    /// The rules whose breach its worlds are to notice.
+    /// The rules whose breach its judges must detect.
     pub rules: fn() -> Vec<Rule>,
     /// The faults under which the breach of a rule shows soonest.
     pub faults: fn(Rule) -> Faults,
-    /// Whether only SQL meets a rule.
+    /// True if only SQL meets a rule.
     pub needs_sql: fn(Rule) -> bool,
     /// The message delays of each kind of transaction, without faults.
     pub delays: fn() -> Vec<(&'static str, u64)>,
@@ -35,7 +34,7 @@ pub struct SimulatedProtocol {
 /// The protocols of this version.
 pub const ALL: [&SimulatedProtocol; 4] = [&SPANNER, &TAPIR, &TAPIR_SERIALIZABLE, &QWSTORE];
 
-/// The protocol of worlds where no other one is named.
+/// The protocol of runs that name none.
 pub const DEFAULT: &SimulatedProtocol = &SPANNER;
 
 /// Finds a protocol by its name.

@@ -1,23 +1,23 @@
-//! How far apart nodes are: round trips between regions, as papers tell them.
+//! The distances between nodes: round trips between regions, from the papers.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Where nodes stand: node after node in region after region.
+/// The placement of the nodes, which are assigned to the regions in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Regions {
     /// Each link is drawn: from 0.05 to 20 ms.
     Drawn,
     /// One switch (Clock-SI, §V).
     Lan,
-    /// Data centres that are less than a millisecond apart (Spanner, §5.1).
+    /// Data centres less than a millisecond apart (Spanner, §5.1).
     Spanner,
     /// Five cities (K2, Table 1).
     K2,
     /// Three continents (TAPIR, Table 1).
     Tapir,
-    /// US West, US East, Europe (Clock-SI, §V.B, which tells the two ways from US West; the third
-    /// is taken as their mean).
+    /// US West, US East, Europe (Clock-SI, §V.B, which gives the two distances from US West; the
+    /// third is taken as their mean).
     ClockSi,
 }
 
@@ -34,7 +34,7 @@ const TAPIR: &[&[f64]] = &[&[1.2, 111.3, 166.5], &[111.0, 0.8, 261.8], &[166.7, 
 const CLOCK_SI: &[&[f64]] = &[&[0.14, 170.0, 160.0], &[170.0, 0.14, 165.0], &[160.0, 165.0, 0.14]];
 
 impl Regions {
-    /// Every one.
+    /// All placements.
     pub const ALL: [Regions; 6] = [
         Regions::Drawn,
         Regions::Lan,
@@ -44,7 +44,7 @@ impl Regions {
         Regions::ClockSi,
     ];
 
-    /// The name, as in `--regions`.
+    /// Returns the name, as in `--regions`.
     pub const fn name(self) -> &'static str {
         match self {
             Regions::Drawn => "drawn",
@@ -56,7 +56,7 @@ impl Regions {
         }
     }
 
-    /// Round trips in milliseconds, row by row; none where links are drawn.
+    /// Returns the round trips in milliseconds, row by row; `None` if links are drawn.
     pub const fn round_trips_ms(self) -> Option<&'static [&'static [f64]]> {
         match self {
             Regions::Drawn => None,
@@ -68,14 +68,14 @@ impl Regions {
         }
     }
 
-    /// From one node to another, in one direction.
+    /// Returns the delay from one node to another, in one direction, in nanoseconds.
     pub(crate) fn one_way_ns(self, from: usize, to: usize) -> Option<u64> {
         let table = self.round_trips_ms()?;
         let round_trip_ms = table[from % table.len()][to % table.len()];
         Some((round_trip_ms * 500_000.0) as u64)
     }
 
-    /// The longest of all round trips.
+    /// Returns the longest of all round trips, in nanoseconds.
     pub(crate) fn farthest_ns(self) -> u64 {
         let all =
             self.round_trips_ms().unwrap_or(&[&[20.0]]).iter().flat_map(|row| row.iter().copied());

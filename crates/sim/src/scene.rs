@@ -1,109 +1,109 @@
-//! What a figure of a paper measures: who stands where, and what sessions do all the time.
+//! The measured scenario of a figure: the placement of nodes, groups and sessions, and the
+//! sessions' transactions.
 //!
 //! ```text
-//!   node   0 … zones·servers − 1    servers: node n stands in zone n mod zones; they have the groups' members
-//!          the rest                 gateways: sessions stand there, and no members
+//!   node   0 … zones·servers − 1    servers: node n is in zone n mod zones; they have the groups' members
+//!          the rest                 gateways: they have sessions, and no members
 //! ```
 //!
-//! The groups are there from the beginning, as after splits and moves; each is led where it is
-//! said. Before anything is counted every group is written to, and every session knows who leads.
-//! Where nobody leads there are two, with a replica on each server.
+//! The groups exist from the beginning, as after splits and moves, and each is led on its intended
+//! node. Before the measurement every group is written to, and every session knows the leaders. A
+//! leaderless protocol has two shards, with a replica on each server.
 
 use crate::{Faults, Options, Regions, Timebase, profile::Costs};
 
 const S: u64 = 1_000_000_000;
 
-/// A measurement.
+/// The options of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
-    /// Zones.
+    /// The number of zones.
     pub zones: usize,
-    /// Servers in each zone.
+    /// The number of servers in each zone.
     pub servers: usize,
-    /// Nodes without members, for sessions. Without any, sessions stand at the servers.
+    /// The number of nodes without members, for sessions. With none, sessions are on the servers.
     pub gateways: usize,
-    /// The zone in whose gateway all sessions stand, where there is one in each; without it, at all
-    /// gateways alike.
+    /// The zone whose gateway has all sessions, where each zone has a gateway; if `None`, sessions
+    /// are spread over all gateways.
     pub seated_in: Option<usize>,
-    /// Groups.
+    /// The number of groups.
     pub groups: u32,
-    /// Members of each, one in a zone.
+    /// The number of members of each group, one per zone.
     pub replicas: usize,
-    /// Whether all are led in the first zone, or as many in each.
+    /// True if the leaders are all in the first zone; otherwise they are spread over the zones.
     pub led_in_first: bool,
-    /// What sessions do.
+    /// The transactions of the sessions.
     pub work: Work,
-    /// How often each session begins a transaction, also if the last one took longer than that;
-    /// without it, as soon as the last has ended.
+    /// The interval at which each session begins a transaction, even if the previous one took
+    /// longer; if `None`, the next begins as soon as the previous has ended.
     pub every_ns: Option<u64>,
-    /// The length of leases.
+    /// The duration of leases, in nanoseconds.
     pub lease_ns: u64,
-    /// How exact clocks claim to be, where nodes do not ask for the time; and time masters'
-    /// references, where they do.
+    /// The error bound that clocks claim, in nanoseconds; with time masters, the bound of their
+    /// references.
     pub half_width_ns: u64,
-    /// The first so many nodes are time masters, where nodes ask for the time.
+    /// The number of time masters, the first nodes; zero if nodes do not poll for the time.
     pub masters: usize,
-    /// For so long it is measured.
+    /// The duration of the measurement, in nanoseconds.
     pub window_ns: u64,
-    /// Whether each message takes just as long as the regions tell, or up to a tenth longer.
+    /// True if each message takes exactly the delay of the regions; otherwise up to a tenth longer.
     pub steady: bool,
-    /// What happens while it is measured.
+    /// The incident during the measurement, if any.
     pub incident: Option<Incident>,
 }
 
-/// What sessions do.
+/// The transactions of a scenario's sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Write one key in each of so many groups.
+    /// Writes one key in each of this many groups.
     Write(u32),
-    /// Read one key, as of now.
+    /// Reads one key, as of now.
     Read,
-    /// Read one key, as of a moment that is past.
+    /// Reads one key, as of a moment in the past.
     Snapshot,
-    /// Read two keys, one after the other, and write both, as Retwis' FollowUser (TAPIR §7.4): in
+    /// Reads two keys, one after the other, and writes both, as Retwis' FollowUser (TAPIR §7.4): in
     /// one group, or each in another.
     Follow(u32),
-    /// The same, where keys are drawn by Zipf's law, in whichever groups they are.
+    /// As [`Follow`](Self::Follow), with keys drawn by Zipf's law, in whichever groups they are.
     FollowByZipf,
 }
 
-/// How often keys are wanted, and of how many (TAPIR §7.4).
+/// The number of keys and the exponent of Zipf's law (TAPIR §7.4).
 pub(crate) const ZIPF: (u32, f64) = (1_000_000, 0.6);
 
-/// What happens, at so many nanoseconds after the first that is measured.
+/// An incident during the measurement; times are in nanoseconds since its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incident {
-    /// All servers of a zone lose power for good; if they are told, they end in order: whatever
-    /// they lead they hand over first.
+    /// All servers of a zone lose power for good, or shut down in order.
     Kill {
         /// The zone.
         zone: usize,
-        /// Whether they hand over.
+        /// True if the servers shut down in order, and transfer their leaderships first.
         told: bool,
-        /// When.
+        /// The time of the incident.
         at_ns: u64,
     },
-    /// Until then one message in so many takes up to two seconds longer; later, two time masters of
-    /// the first zone are away for a while.
+    /// Delays a fraction of the messages by up to two seconds until a time; later, crashes two time
+    /// masters of the first zone for a while.
     Masters {
-        /// One in so many.
+        /// One message in this many is delayed.
         late: u32,
-        /// Until then messages are late.
+        /// The time until which messages are delayed.
         late_until_ns: u64,
-        /// When the two go.
+        /// The time at which the two masters crash.
         away_at_ns: u64,
-        /// For how long.
+        /// The time for which they are down.
         away_for_ns: u64,
     },
 }
 
 impl Scene {
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn nodes(&self) -> usize {
         self.zones * self.servers + self.gateways
     }
 
-    /// The servers with a group's members; the first is to lead.
+    /// Returns the servers with a group's members; the first is the intended leader.
     pub(crate) fn members(&self, group: u32) -> Vec<usize> {
         let group = group as usize;
         let (first, server) =
@@ -113,7 +113,7 @@ impl Scene {
             .collect()
     }
 
-    /// Where a session stands.
+    /// Returns the node of a session.
     pub(crate) fn seat(&self, session: usize) -> usize {
         let servers = self.zones * self.servers;
         match self.seated_in {
@@ -123,7 +123,7 @@ impl Scene {
         }
     }
 
-    /// A world in which it is measured.
+    /// Returns the options of a world that measures the scenario.
     pub fn options(self, seed: u64, sessions: usize, regions: Regions, costs: Costs) -> Options {
         Options {
             nodes: self.nodes(),

@@ -1,20 +1,21 @@
-//! A smaller world that is wrong, too: fewer faults, in one window, and fewer transactions.
+//! The search for a smaller run that fails, too: with fewer faults, in one window, and fewer
+//! transactions.
 //!
-//! Everything is drawn as before; faults outside of the window do not strike. What a smaller world
-//! does after the first difference is another story, so that it need not be wrong in the same way:
-//! it is believed only if it is wrong.
+//! All draws stay the same, but faults outside of the window are not applied. After the first
+//! difference a smaller run diverges, so that it need not fail in the same way: it is accepted only
+//! if it fails.
 
 use crate::{Options, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Whether a world is wrong: by a verdict, or by an assertion on the way.
+/// True if a run fails: by its verdict, or by an assertion.
 pub fn is_wrong(options: Options) -> bool {
     let options = Options { tell: None, ..options };
     catch_unwind(AssertUnwindSafe(|| run(options).verdict.is_err())).unwrap_or(true)
 }
 
-/// The smallest world that `runs` runs find; the one that was given if they find none. Assertions
-/// print what they print: hooks are the caller's.
+/// Returns the smallest failing run that `runs` runs find; `options` if they find none. Failing
+/// assertions print as usual: panic hooks are up to the caller.
 pub fn shrink(options: Options, runs: usize) -> Options {
     let mut smallest = options;
     let mut left = runs;
@@ -22,8 +23,8 @@ pub fn shrink(options: Options, runs: usize) -> Options {
         left = left.saturating_sub(1);
         left > 0 && is_wrong(smaller)
     };
-    // The end of the window, then its beginning, then how many transactions: each by halves, as
-    // long as it stays wrong.
+    // Halves the end of the window, then its beginning, then the number of transactions, as long as
+    // the run fails.
     let (from, to) = smallest.strikes.unwrap_or((0, MOST_STRIKES));
     let ends = halving(to, from, |to| wrong(Options { strikes: Some((from, to)), ..smallest }));
     if ends < to {
@@ -45,10 +46,10 @@ pub fn shrink(options: Options, runs: usize) -> Options {
     smallest
 }
 
-/// More than any run draws.
+/// More than the faults of any run.
 const MOST_STRIKES: u64 = 4_096;
 
-/// The smallest number above `least` that is found to do, between it and one that does.
+/// Returns the smallest number found, between `least` and `does`, for which `does_it` is true.
 fn halving(does: u64, least: u64, mut does_it: impl FnMut(u64) -> bool) -> u64 {
     let (mut does, mut does_not) = (does, least);
     while does - does_not > 1 {

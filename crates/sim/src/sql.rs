@@ -1,13 +1,13 @@
-//! The same clients through SQL: sessions of the SQL room on the gateway of a simulated node,
-//! nothing of it made up.
+//! Clients that speak SQL, through real SQL sessions on the gateway of a simulated node.
 //!
 //! ```text
 //!   lab (k text PRIMARY KEY, v text)      lists are numbers with a space before each; a mark is a row of its own
 //! ```
 //!
-//! A plan of one step is a statement of its own half of the time: the server retries it, and
-//! replays whole transactions where the client could not tell the difference. No client hears a
-//! commit timestamp: who wrote has that of its mark, who only read is judged by cycles alone.
+//! Half of the plans with one step are sent as a statement without a transaction block: the server
+//! retries such a statement, and replays whole transactions where the client could not tell the
+//! difference. Clients receive no commit timestamps: a transaction that wrote has that of its mark,
+//! and one that only read is judged by cycles alone.
 
 use crate::carried::Desk;
 use crate::client::{MARK, Seen};
@@ -25,7 +25,7 @@ const LOOK: &str = "SELECT v FROM lab WHERE k = $1";
 
 type Rows = Vec<Vec<Datum>>;
 
-/// Tries a plan; what comes of it is in `seen` at every moment.
+/// Runs a plan; records its progress in `seen`.
 pub async fn attempt<D: Desk>(
     engine: Arc<Engine>,
     desk: Arc<D>,
@@ -44,7 +44,8 @@ pub async fn attempt<D: Desk>(
             let mut seen = seen.lock();
             seen.gave_way = error.sqlstate == state::SERIALIZATION;
             seen.why = Some(format!("{} {}", error.sqlstate, error.message));
-            // Only a commit's outcome can be unknown; whatever else failed did not happen.
+            // Only the outcome of a commit can be unknown; anything else that failed did not
+            // happen.
             let unknown = seen.committing && error.sqlstate == state::COMPLETION_UNKNOWN;
             (if unknown { Status::Info } else { Status::Fail }, None)
         }
@@ -71,7 +72,7 @@ fn value(key: &str, text: &str) -> Value {
 fn text(datum: &Datum) -> &str {
     match datum {
         Datum::Text(text) => text,
-        other => panic!("text was asked for, and {other:?} came"),
+        other => panic!("expected text, got {other:?}"),
     }
 }
 
@@ -87,7 +88,7 @@ impl Client<'_> {
                 Err(_) => sometimes!("a change of the schema gives way"),
             }
         }
-        // Planned now, run later, when the schema may be another.
+        // The statement is planned now and run later, when the schema may have changed.
         self.session.parse(LOOK, LOOK, &[]).await?;
         if let Some(pause_ns) = plan.dawdles_ns {
             desk.rest(pause_ns).await;
@@ -132,7 +133,7 @@ impl Client<'_> {
         let ended = self.session.sync().await;
         match response? {
             Response::Rows { rows, .. } => ended.map(|()| rows),
-            other => panic!("rows were asked for, and {other:?} came"),
+            other => panic!("expected rows, got {other:?}"),
         }
     }
 
@@ -171,7 +172,7 @@ impl Client<'_> {
     ) -> Result<Vec<(String, Value)>, SqlError> {
         let order = if backwards { "DESC" } else { "ASC" };
         let query = match backwards && !self.writes {
-            // By an index on v, while there is one: it tells what the table tells.
+            // Uses the index on v while there is one; both must return the same rows.
             true => "SELECT k, v FROM lab WHERE v >= ''".to_owned(),
             false => format!(
                 "SELECT k, v FROM lab WHERE k >= '{low}' AND k < '{high}' ORDER BY k {order}"
@@ -206,7 +207,7 @@ impl Client<'_> {
             Step::Scan(low, high, backwards) => drop(self.scan(low, high, *backwards).await?),
             Step::Regret(key) => {
                 if self.seen.lock().committing {
-                    return Ok(()); // Savepoints are for transactions.
+                    return Ok(()); // Savepoints need a transaction block.
                 }
                 self.run("SAVEPOINT regret").await?;
                 self.run(&format!("DELETE FROM lab WHERE k = '{key}'")).await?;

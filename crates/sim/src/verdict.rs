@@ -1,4 +1,4 @@
-//! What is held against a run: the history, and what the replicas installed.
+//! The judgement of a run: its history against the versions that the replicas installed.
 
 use crate::client::{MARK, numbers, value};
 use meridian_clock::Timestamp;
@@ -7,31 +7,31 @@ use meridian_history::{Op, Stamp, Status, Transaction, Value, timestamps};
 use meridian_mvcc::Write;
 use std::collections::BTreeMap;
 
-/// A snapshot in the past: when, and what was read.
+/// A snapshot read in the past: its timestamp, and the reads.
 pub type Past = (Timestamp, Vec<Op>);
 
-/// Everything that was agreed, by its commit timestamp.
+/// All committed writes, by commit timestamp.
 pub type Installed = BTreeMap<Timestamp, Vec<Write>>;
 
 fn name(write: &Write) -> String {
     String::from_utf8_lossy(write.key.as_ref()).into_owned()
 }
 
-/// The mark that a key is: the whole of it, or behind what SQL puts before.
+/// Returns the mark in a key: the whole key, or the part behind SQL's prefix.
 fn mark(key: &[u8]) -> Option<i64> {
     let at = key.iter().position(|byte| *byte == MARK as u8)?;
     let digits = key[at + 1..].iter().take_while(|byte| byte.is_ascii_digit());
     digits.map(|byte| char::from(*byte)).collect::<String>().parse().ok()
 }
 
-/// Which commit wrote each element (the last number of each value), and which each mark.
+/// Returns the commits that wrote each element (the last number of each value), and each mark.
 fn writers(installed: &Installed) -> (BTreeMap<i64, Stamp>, BTreeMap<i64, Stamp>) {
     let (mut elements, mut marks) = (BTreeMap::new(), BTreeMap::new());
     for (at, writes) in installed {
         for write in writes {
             let last = |stored: &meridian_mvcc::Value| numbers(stored.as_ref()).last().copied();
             match mark(write.key.as_ref()) {
-                // An index may have it again, later.
+                // An index may repeat the mark later.
                 Some(mark) => drop(marks.entry(mark).or_insert(crate::client::stamp(*at))),
                 None => {
                     let element = write.value.as_ref().and_then(last);
@@ -43,7 +43,7 @@ fn writers(installed: &Installed) -> (BTreeMap<i64, Stamp>, BTreeMap<i64, Stamp>
     (elements, marks)
 }
 
-/// What a transaction wrote last, of each key.
+/// Returns the last element that a transaction wrote to each key.
 fn elements(transaction: &Transaction) -> impl Iterator<Item = i64> + '_ {
     let mut last: BTreeMap<&String, Option<i64>> = BTreeMap::new();
     for op in &transaction.ops {
@@ -58,25 +58,27 @@ fn elements(transaction: &Transaction) -> impl Iterator<Item = i64> + '_ {
     last.into_values().flatten()
 }
 
-/// What a history is held against.
+/// The evidence against which a history is judged.
 pub struct Evidence<'a> {
-    /// The order has to be that of real time: that was promised, and clocks kept their bounds.
+    /// True if the order must respect real time: the protocol promises it, and clocks kept their
+    /// bounds.
     pub strict: bool,
-    /// Timestamps are those of true time.
+    /// True if timestamps are of true time.
     pub true_time: bool,
-    /// Clients spoke SQL: they hear no timestamps, and what has no mark cannot be found.
+    /// True if clients spoke SQL: they receive no timestamps, and transactions without a mark
+    /// cannot be found among the installed versions.
     pub sql: bool,
-    /// The mark of each transaction, if it has one: then its numbers name nobody.
+    /// The mark of each transaction, if it has one; its elements do not identify it then.
     pub marks: &'a [Option<i64>],
-    /// What was read at timestamps in the past.
+    /// The reads at timestamps in the past.
     pub past: &'a [Past],
-    /// What replicas installed.
+    /// The writes that replicas installed.
     pub installed: &'a Installed,
 }
 
-/// Gives what a client was not told the timestamp at which it was installed, and looks whether what
-/// it was told is so. With a mark, a transaction is found by it; without, by its elements, unless
-/// clients spoke SQL.
+/// Gives transactions of unknown outcome the timestamps at which they were installed, and checks
+/// known outcomes against the installed versions. A transaction is found by its mark if it has one,
+/// else by its elements, unless clients spoke SQL.
 pub fn date(
     history: &mut [Transaction],
     marks: &[Option<i64>],
@@ -96,19 +98,21 @@ pub fn date(
             Status::Ok if sql => {
                 transaction.at = found.first().copied().flatten();
                 if transaction.at.is_none() && mark.is_some() {
-                    return Err(format!("told as committed, and installed nowhere: {transaction}"));
+                    return Err(format!("reported committed, but never installed: {transaction}"));
                 }
             }
             Status::Ok => {
                 if let Some(other) = found.iter().find(|found| **found != transaction.at) {
                     return Err(format!(
-                        "told as committed, and installed at {other:?}: {transaction}"
+                        "reported committed, but installed at {other:?}: {transaction}"
                     ));
                 }
             }
             Status::Fail => {
                 if let Some(at) = found.iter().flatten().next() {
-                    return Err(format!("told as aborted, and installed at {at:?}: {transaction}"));
+                    return Err(format!(
+                        "reported aborted, but installed at {at:?}: {transaction}"
+                    ));
                 }
             }
             Status::Info => transaction.at = found.into_iter().flatten().next(),
@@ -118,7 +122,8 @@ pub fn date(
 }
 
 impl Evidence<'_> {
-    /// Judges a history; what nobody was told of gets the timestamp at which it was installed.
+    /// Judges a history, and gives transactions of unknown outcome the timestamps at which they
+    /// were installed.
     pub fn judge(&self, history: &mut [Transaction]) -> Result<(), String> {
         date(history, self.marks, self.sql, self.installed)?;
         if !self.sql {
@@ -134,23 +139,22 @@ impl Evidence<'_> {
     }
 }
 
-/// External consistency, against true time and not only against others: what is told has passed,
-/// and what was written was not committed before it was asked for (Spanner §4.1.2: start, and
-/// commit wait).
+/// Checks external consistency against true time: a reported commit timestamp has passed, and is
+/// not before the start of its transaction (Spanner §4.1.2: start, and commit wait).
 fn in_true_time(transaction: &Transaction) -> Result<(), String> {
     let (Status::Ok, Some((nanos, ..))) = (transaction.status, transaction.at) else {
         return Ok(());
     };
     if nanos >= transaction.end && transaction.writes() {
-        return Err(format!("by true time: told before its timestamp had passed: {transaction}"));
+        return Err(format!("by true time: reported before its timestamp passed: {transaction}"));
     }
     if transaction.writes() && nanos < transaction.start {
-        return Err(format!("by true time: its timestamp is older than itself: {transaction}"));
+        return Err(format!("by true time: its timestamp is before its start: {transaction}"));
     }
     Ok(())
 }
 
-/// A read at a timestamp saw exactly what had been committed up to there.
+/// Checks that a read at a timestamp returned exactly the versions committed up to it.
 fn exactly(at: Timestamp, ops: &[Op], installed: &Installed) -> Result<(), String> {
     let mut state: BTreeMap<String, Value> = BTreeMap::new();
     for write in installed.range(..=at).flat_map(|(_, writes)| writes) {

@@ -1,8 +1,8 @@
-//! What clients try to do.
+//! The clients' workloads.
 //!
-//! Keys that begin with `l` are lists, to which is appended by reading and writing; all others are
-//! registers. Every element is written once, so that it names its writer; where numbers mean
-//! something (balances, counters), a transaction also writes a key of its own, its *mark*.
+//! Keys that begin with `l` are lists, which are appended to by reading and writing; all others are
+//! registers. Every element is written once, so that it identifies its writer. Where numbers have a
+//! meaning (balances, counters), a transaction also writes a key of its own, its *mark*.
 
 use crate::client::MARK;
 use meridian_clock::Timestamp;
@@ -14,34 +14,34 @@ use rand_chacha::ChaCha8Rng;
 use std::fmt;
 use std::str::FromStr;
 
-/// What the clients of a world do. (All but the first are Jepsen's.)
+/// The workload of a run. (All but the first are Jepsen's.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// Lists and registers in one transaction: reads, appends, writes, deletes, scans both ways,
-    /// savepoints, pauses, reads of the past.
+    /// Reads and writes lists and registers in one transaction: reads, appends, writes, deletes,
+    /// scans both ways, savepoints, pauses, reads of the past.
     Mixed,
-    /// Reads of lists and appends to them.
+    /// Reads lists, and appends to them.
     ListAppend,
-    /// Reads and writes of registers.
+    /// Reads and writes registers.
     RwRegister,
-    /// Money moves between accounts; readers count all of it.
+    /// Moves money between accounts; readers sum all of it.
     Bank,
-    /// Elements are added, each once; readers look at all of them.
+    /// Adds elements, each once; readers read all of them.
     Set,
-    /// One added to a number; readers look at it.
+    /// Increments a number; readers read it.
     Counter,
-    /// Writes of single keys; readers compare several.
+    /// Writes single keys; readers compare several.
     LongFork,
-    /// The greatest number and one more.
+    /// Writes the greatest number plus one.
     Monotonic,
-    /// Writes of one key after the other; readers look whether an earlier one is missing.
+    /// Writes one key after the other; readers check that no earlier one is missing.
     CausalReverse,
-    /// Two insert where only one may: each looks at the range first.
+    /// Inserts by two clients where only one may: each reads the range first.
     Predicate,
 }
 
 impl Workload {
-    /// Every one.
+    /// All workloads.
     pub const ALL: [Workload; 10] = [
         Workload::Mixed,
         Workload::ListAppend,
@@ -55,8 +55,8 @@ impl Workload {
         Workload::Predicate,
     ];
 
-    /// Those that mean something without transactions: every value that they write is another, and
-    /// none of it counts on what was read.
+    /// The workloads that apply without transactions: every value that they write is unique, and
+    /// none depends on a read.
     pub const OF_REGISTERS: [Workload; 6] = [
         Workload::Mixed,
         Workload::ListAppend,
@@ -66,12 +66,12 @@ impl Workload {
         Workload::CausalReverse,
     ];
 
-    /// Those that a protocol can be held against.
+    /// Returns the workloads that apply to a protocol.
     pub fn of(protocol: &Protocol) -> &'static [Workload] {
         if protocol.has_transactions() { &Workload::ALL } else { &Workload::OF_REGISTERS }
     }
 
-    /// The name, as in `--workload`.
+    /// Returns the name, as in `--workload`.
     pub const fn name(self) -> &'static str {
         match self {
             Workload::Mixed => "mixed",
@@ -87,8 +87,8 @@ impl Workload {
         }
     }
 
-    /// A key in the middle of those that it uses, where so many transactions write: on both sides
-    /// of it something happens.
+    /// Returns a key in the middle of the keys of the workload, for this number of writing
+    /// transactions, so that both sides are in use.
     pub(crate) fn middle(self, keys: u32, transactions: usize) -> String {
         let (half, later) = (keys / 2, transactions / 2);
         match self {
@@ -105,7 +105,7 @@ impl Workload {
         }
     }
 
-    /// What it promises by itself; less where the order need not be that of real time.
+    /// Checks the invariants of the workload itself; fewer if the order need not respect real time.
     pub(crate) fn judge(
         self,
         history: &[Transaction],
@@ -146,64 +146,63 @@ impl FromStr for Workload {
     }
 }
 
-/// One thing to do.
+/// A step of a transaction.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Read(String, Lock),
     Append(String, i64),
     Write(String, Option<i64>),
-    /// Low, high, backwards.
+    /// The low end, the high end, and true to scan backwards.
     Scan(String, String, bool),
-    /// Writes something and takes it back.
+    /// Writes a key, and rolls back to a savepoint before it.
     Regret(String),
     Think(u64),
-    /// Money from one account to another, if there is enough.
+    /// Moves money from one account to another, if there is enough.
     Move(String, String, i64),
-    /// One more, by reading and writing.
+    /// Increments a number, by reading and writing it.
     Increment(String),
-    /// Writes one more than the greatest of a range to a new key of it.
+    /// Writes the greatest value of a range plus one to a new key of it.
     Next(String, String, String),
     /// Writes a key if a range is empty.
     InsertUnless(String, String, String, i64),
 }
 
-/// What a transaction says of what it will read (Spanner §4.2.2).
+/// The scope of reads that a transaction declares (Spanner §4.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Open,
     Said,
-    /// If it lies in several shards, they negotiate.
+    /// Declared; if it is in several shards, they negotiate the timestamp.
     Negotiated,
 }
 
-/// A transaction to be tried.
+/// The plan of a transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub mode: Mode,
     pub steps: Vec<Step>,
-    /// A number that no other transaction has, written to a key of its own.
+    /// A unique number, written to a key of its own.
     pub mark: Option<i64>,
-    /// How many rows a scan asks for at once.
+    /// The number of rows that a scan requests at once.
     pub rows: usize,
-    /// What is said of its scope.
+    /// The declared scope of reads.
     pub scope: Scope,
-    /// One statement and no transaction block around it.
+    /// True if the plan is one statement without a transaction block.
     pub alone: bool,
-    /// A change of the schema before it, in SQL.
+    /// A schema change before the transaction, in SQL.
     pub schema: Option<&'static str>,
-    /// So long a pause between planning and running, in SQL.
+    /// A pause between planning and running a statement, in SQL, in nanoseconds.
     pub dawdles_ns: Option<u64>,
 }
 
-/// What becomes of the table's schema while others use it. What a statement finds done already it
-/// leaves alone.
+/// Schema changes that run beside the workload. Each does nothing if its result exists already.
 const SCHEMA: &[&str] = &[
     "CREATE INDEX IF NOT EXISTS lab_by_v ON lab (v)",
     "DROP INDEX IF EXISTS lab_by_v",
     "ALTER TABLE lab ADD COLUMN IF NOT EXISTS extra int",
     "ALTER TABLE lab DROP COLUMN IF EXISTS extra",
-    // Rows that lack a default are written anew, to another place: who goes on at the old one loses
-    // what he wrote.
+    // Rows that lack a default are rewritten at another place: a transaction that continues at the
+    // old place loses its writes.
     "ALTER TABLE lab ADD COLUMN IF NOT EXISTS a int DEFAULT 1",
     "ALTER TABLE lab ADD COLUMN IF NOT EXISTS b int DEFAULT 1",
     "ALTER TABLE lab ADD COLUMN IF NOT EXISTS c int DEFAULT 1",
@@ -212,7 +211,7 @@ const SCHEMA: &[&str] = &[
 ];
 
 impl Plan {
-    /// The same where the past cannot be asked for.
+    /// Returns the plan with reads of the present in place of reads of the past.
     pub fn of_the_present(self) -> Plan {
         match self.mode {
             Mode::ReadOnly(_) => Plan { mode: Mode::ReadOnly(ReadAt::Now), ..self },
@@ -220,8 +219,8 @@ impl Plan {
         }
     }
 
-    /// The same for a client that speaks SQL: it hears no timestamps, so that all it writes has a
-    /// mark, and what is one statement is sometimes sent as such.
+    /// Returns the plan for a client that speaks SQL: every write has a mark, since the client
+    /// receives no timestamps, and some single statements have no transaction block.
     pub fn in_sql(mut self, drawing: &mut Drawing<'_>) -> Plan {
         self = self.of_the_present();
         let one = matches!(
@@ -242,25 +241,25 @@ impl Plan {
     }
 }
 
-/// What plans are drawn from, and what they leave behind for later ones.
+/// The state from which plans are drawn.
 pub(crate) struct Drawing<'a> {
     pub rng: &'a mut ChaCha8Rng,
-    /// Nobody goes for coffee: all are to get on.
+    /// True if there are no long pauses, since all clients must make progress.
     pub hurries: bool,
-    /// Writes nothing, and so gets on where others wait for a majority.
+    /// True if the client only reads, and so makes progress while writes wait for a majority.
     pub reader: bool,
-    /// Few keys: clients meet.
+    /// The number of keys: few, so that transactions conflict.
     pub keys: u32,
-    /// The newest number that was given out.
+    /// The highest element drawn so far.
     pub next: &'a mut i64,
-    /// Commit timestamps of late.
+    /// Recent commit timestamps.
     pub past: &'a [Timestamp],
-    /// What a clock surely shows now: above every commit, most of the time.
+    /// A time that has passed by the node's clock: mostly above every commit.
     pub present: Timestamp,
 }
 
 const ACCOUNTS: u32 = 5;
-/// What each account holds at first.
+/// The initial balance of each account.
 pub(crate) const OPENING: i64 = 100;
 const COUNTER: &str = "n";
 
@@ -282,7 +281,7 @@ impl Drawing<'_> {
         format!("{prefix}{}", self.rng.random_range(0..self.keys))
     }
 
-    /// One of the keys that were written of late, or soon will be.
+    /// Draws a key that was written recently, or will be soon.
     fn late(&mut self, prefix: char) -> String {
         format!("{prefix}{:06}", (*self.next + 2 - self.rng.random_range(0..8)).max(0))
     }
@@ -309,7 +308,7 @@ impl Drawing<'_> {
             0 if reads && !self.past.is_empty() => self.of_the_past(),
             1 if reads => Mode::ReadOnly(ReadAt::Exact(self.present)),
             2..8 if reads => Mode::ReadOnly(ReadAt::Now),
-            _ => Mode::ReadWrite, // Under locks, also if it only reads.
+            _ => Mode::ReadWrite, // Under locks, even if it only reads.
         };
         let mut steps = if reads { self.reading(workload) } else { self.writing(workload) };
         if !self.hurries && self.rng.random_bool(0.02) {
@@ -402,14 +401,14 @@ impl Drawing<'_> {
             }
             Workload::Predicate => {
                 let number = self.number();
-                let group = number / 4; // Some clients meet in each.
+                let group = number / 4; // Several clients share each group.
                 let (low, high) = (format!("p{group:06}"), format!("p{:06}", group + 1));
                 vec![Step::InsertUnless(low.clone(), high, format!("{low}.{number}"), number)]
             }
         }
     }
 
-    /// A snapshot at what was committed lately, or at that or anything later.
+    /// Draws a snapshot at a recent commit, or at that or any later time.
     fn of_the_past(&mut self) -> Mode {
         let at = self.past[self.rng.random_range(0..self.past.len())];
         Mode::ReadOnly(if self.rng.random_bool(0.5) {
@@ -454,7 +453,7 @@ impl Drawing<'_> {
             steps.push(step);
         }
         if !self.hurries && self.rng.random_bool(0.02) {
-            // Somebody who went for coffee with locks in hand.
+            // A transaction that holds its locks for three seconds.
             steps.push(Step::Think(3_000_000_000));
         }
         Plan {

@@ -1,10 +1,10 @@
-//! The world: events in the order of their time, each of which may cause others.
+//! The world: a queue of events, ordered by virtual time, each of which may schedule others.
 //!
-//! 1. Everything is drawn from one generator, and nothing depends on an address, a hash order or
+//! 1. All random choices come from one seed, and nothing depends on an address, a hash order or
 //!    real time.
-//! 2. A message is encoded when it leaves and decoded when it arrives, as between hosts.
-//! 3. What belonged to a life of a node dies with it: timers, writes on their way, sessions.
-//!    Messages do not.
+//! 2. A message is encoded when it is sent and decoded when it arrives, as between servers.
+//! 3. Timers, disk writes in progress and sessions belong to one incarnation of a node, and are
+//!    discarded when it ends. Messages in the network are not.
 
 use crate::carried::{Carried, Desk, MessageOf};
 use crate::client::Seen;
@@ -36,34 +36,33 @@ use std::task::Wake;
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
-/// When worlds begin.
+/// The virtual time at which runs begin, in nanoseconds since 1970.
 const BEGINNING: u64 = 1_700_000_000 * S;
-/// Longer than any run's faults last.
+/// An upper bound of the duration of the fault phase.
 const FAULTS_END: u64 = 120 * S;
-/// Within so long after the last fault everybody must have got on.
+/// The time after the last fault within which every client must make progress.
 const LIVENESS: u64 = 30 * S;
-/// What each client must have done by then.
+/// The number of transactions that each client must commit within [`LIVENESS`].
 const EACH: usize = 8;
-/// How far a lying clock may be from true time: several leases.
+/// The largest offset of a lying clock from true time: several leases.
 const LIE: u64 = 2 * S;
-/// How patient the world is with a node that ends in order.
+/// The time that a node has to transfer its leaderships before an orderly shutdown.
 const HAND_OVER_PATIENCE: u64 = S;
-/// So many times as many keys where nobody is to meet.
+/// The factor by which the key space grows where transactions are not to conflict.
 const MANY_KEYS: u32 = 20_000;
-/// Tells the seed of who moves from that of everything else.
+/// Derives from the seed the generator of membership changes.
 const MOVERS: u64 = 0x6d6f_7665_6d65_6e74;
-/// Tells the seed of how patient idle shards are from that of everything else.
+/// Derives from the seed the generator of the idle timeouts of shards.
 const IDLERS: u64 = 0x6964_6c65_6964_6c65;
-/// Tells the seed of how much members keep from that of everything else.
+/// Derives from the seed the generator of the members' retention.
 const KEEPERS: u64 = 0x6b65_6570_6b65_6570;
-/// How long a shard is idle before its leader closes timestamps, and before it falls silent, where
-/// that is not drawn.
+/// The default idle times after which a leader closes timestamps, and after which a shard quiesces.
 const IDLE_AFTER: (u64, u64) = (8 * S, 20 * S);
-/// Tells the seed of who ends at a step from that of everything else.
+/// Derives from the seed the generator that picks the nodes that crash at a step.
 const KILLERS: u64 = 0x6b69_6c6c_6174_6974;
-/// So many nodes end at a step, one after the other.
+/// The number of nodes that crash at a step, one after the other.
 const KILLS: u32 = 6;
-/// Old versions are kept for so long.
+/// The age up to which old versions are kept.
 const HISTORY: u64 = 4 * S;
 
 mod disks;
@@ -88,13 +87,13 @@ enum Event<R: Carried> {
     Frame {
         from: usize,
         to: usize,
-        /// The sender's.
+        /// The disk of the sender.
         disk: DiskId,
         bytes: Vec<u8>,
     },
-    /// A node greets the others.
+    /// Sends greetings to all other nodes.
     Greet,
-    /// A node asks the others what time it is.
+    /// Polls all other nodes for the time.
     AskTime,
     TimeAsked {
         from: usize,
@@ -117,43 +116,43 @@ enum Event<R: Carried> {
         to: ShardId,
         message: Box<MessageOf<R>>,
     },
-    /// A shard's member has timers that may be due.
+    /// Fires the timers of a shard's replica that are due.
     Wake(ShardId),
     Write,
     Synced,
     Settle,
-    /// Something of its protocol's own.
+    /// An event of the protocol.
     Of(R::Happening),
     Alarm(Key),
     Boot,
     Room,
     Reach,
     Fault(Fault),
-    /// A clock steps by up to so much, until then, and is right again.
+    /// Sets a clock to an offset of up to `reach_ns`, repeatedly until `until`, then corrects it.
     Strobe {
         reach_ns: u64,
         until: u64,
     },
-    /// A clock is as it should be.
+    /// Corrects a clock.
     Right,
-    /// A node ends in order: now, if it has given up what it led.
+    /// Shuts a node down in order, once it has transferred its leaderships or at `until`.
     End {
         for_ns: u64,
         until: u64,
     },
-    /// A node loses power.
+    /// Cuts the power of a node.
     Crash {
         for_ns: u64,
     },
-    /// What waits for a node's processor goes on.
+    /// Continues the work that waits for a node's processor.
     Free,
-    /// A node that sleeps may be about to wake.
+    /// Wakes a node that slept, if its sleep is over.
     Rouse,
     Begin(usize),
     Poll(Task),
 }
 
-/// Whom an event is for: a node, in one of its lives or in whichever it is.
+/// The node that an event is for; `life` restricts it to one incarnation.
 #[derive(Clone, Copy)]
 struct Whom {
     node: usize,
@@ -162,24 +161,24 @@ struct Whom {
 
 struct Node<R: Carried> {
     clock: Arc<NodeClock>,
-    /// When it was looked at last.
+    /// True if the clock had a bounded reading when it was last checked.
     knows_time: bool,
     disks: (MemoryDisk, MemoryDisk),
     incarnation: Incarnation,
-    /// Whom it has met; as durable as it says.
+    /// The peers that the node has met, as durable as it reports them.
     acquaintances: Acquaintances,
     life: Option<Life<R>>,
     paused_until: u64,
     asleep: Option<sleeping::Asleep<R>>,
     sync_ns: u64,
-    /// A slow processor: each step takes so long, until then.
+    /// A slow processor: the duration of each step, and the time until which it applies.
     slow: (u64, u64),
-    /// Its processor does something until then; what is for it waits.
+    /// The time until which the processor is busy; events for the node queue until then.
     busy_until: u64,
-    /// For how long its core was busy.
+    /// The total time for which the processor was busy.
     spent_ns: u64,
     inbox: VecDeque<(Option<Whom>, Event<R>)>,
-    /// How unsure it was when a master had answered last, where that is measured.
+    /// The clock's uncertainty after the last answer of a time master; measured in scenarios only.
     unsure_ns: Option<u64>,
 }
 
@@ -189,22 +188,22 @@ struct Client {
     seen: Arc<Mutex<Seen>>,
     mode: Mode,
     mark: Option<i64>,
-    /// Begun while faults struck.
+    /// True if the transaction began while faults were on.
     faulty: bool,
     start: u64,
-    /// In a scene: when it is to begin the next.
+    /// In a scenario, the time at which the next transaction is to begin.
     due: u64,
     committed: usize,
 }
 
-/// Who waits to go on: a client, or an errand of a node's own.
+/// A future that the world polls: a client's transaction, or a background task of a node.
 #[derive(Clone, Copy)]
 enum Task {
     Client(usize),
     Errand { node: usize, number: u64 },
 }
 
-/// Wakes somebody, who is polled after the event that woke him.
+/// A waker that enqueues its task; the world polls it after the current event.
 struct Ready {
     task: Task,
     queue: Arc<Mutex<VecDeque<Task>>>,
@@ -229,57 +228,56 @@ pub struct World<R: Carried> {
     nemesis: Nemesis,
     clients: Vec<Client>,
     ready: Arc<Mutex<VecDeque<Task>>>,
-    /// How many errands nodes have gone on.
+    /// The number of background tasks started so far.
     errands: u64,
-    /// Where all clients go, if they have a favourite.
+    /// The node that all clients connect to, if drawn or set.
     favourite: Option<usize>,
     keys: u32,
     lease_ns: u64,
-    /// When a leader that committed nothing closes timestamps, and when one that was asked nothing
-    /// falls silent.
+    /// The idle times after which a leader closes timestamps, and after which a shard quiesces.
     idle_after_ns: (u64, u64),
-    /// How much members of groups keep of what has ended.
+    /// The amount of state that group members retain after transactions end.
     retention: Retention,
-    /// How often keys are wanted, where not all are wanted alike.
+    /// The Zipf distribution of keys, in scenarios that use one.
     zipf: Option<Zipf>,
     next_element: i64,
     begun: usize,
-    /// Whether new transactions are begun, and faults strike.
+    /// True while clients begin new transactions; `faulty` is true while faults are applied.
     open: bool,
     faulty: bool,
     history: Vec<Transaction>,
-    /// The mark of each, if it has one.
+    /// The mark of each transaction of `history`, if it has one.
     marks: Vec<Option<i64>>,
     past: Vec<Past>,
     recent: VecDeque<Timestamp>,
     installed: Installed,
-    /// The newest number that a shard may have got.
+    /// The highest shard number allocated so far.
     shards_born: u32,
-    /// Draws what members shards are to have, and whether they are to have others at all: worlds
-    /// whose members stay are what they were.
+    /// Draws membership changes; `moves` is true if there are any. A separate generator, so that
+    /// runs without them draw the same as before.
     movers: ChaCha8Rng,
     moves: bool,
     catalog: R::Catalog,
-    /// Draws who ends at a step, and how many still do.
+    /// Draws the nodes that crash at a step; `kills` is the number of crashes left.
     killers: ChaCha8Rng,
     kills: u32,
     watch: watching::Watch,
-    /// What sessions see while something is measured.
+    /// The clients' measurements.
     measured: Profile,
     measured_since: u64,
-    /// When a scene's groups began to be written to, and how many of them were led then where they
-    /// were to be.
+    /// The start of a scenario's priming writes, and the number of its groups that were led on the
+    /// intended node then.
     primed_since: u64,
     well_led: u32,
-    /// Nodes whose disks may not hold what was written to them: a minority.
+    /// Nodes whose disks were corrupted: a minority.
     injured: BTreeMap<usize, injuries::Part>,
-    /// Those of them that found out, and nodes that were lost: they never come back.
+    /// Nodes that never come back: those that detected their corruption, and those lost for good.
     gone: BTreeSet<usize>,
     disks_born: u64,
-    /// How many faults were drawn.
+    /// The number of faults drawn.
     drawn: u64,
     struck: BTreeMap<&'static str, u64>,
-    /// How often shards were split, and got other members.
+    /// The number of each kind of change: splits, membership changes and others.
     changed: BTreeMap<&'static str, u64>,
     faulty_transactions: (u64, u64),
     quiet_transactions: (u64, u64),
@@ -314,7 +312,7 @@ impl<R: Carried> World<R> {
                 Timebase::Bound => {}
                 Timebase::Cluster => {
                     clock = clock.asking(false, rng.random_range(-50_000..=50_000));
-                    // Nobody has set it for long.
+                    // Long unsynchronized, and so up to half a second off.
                     clock.set(rng.random_range(-(MS as i64) * 500..MS as i64 * 500));
                 }
                 Timebase::Masters => {
@@ -369,7 +367,7 @@ impl<R: Carried> World<R> {
                 .or_else(|| rng.random_bool(0.15).then(|| rng.random_range(0..options.nodes)))
                 .filter(|_| options.profile.is_none()),
             keys: rng.random_range(2..8) * if options.profile.is_some() { MANY_KEYS } else { 1 },
-            // A lease outlives some questions and answers.
+            // A lease outlasts several round trips.
             lease_ns: (rng.random_range(400..4_000) * MS).max(10 * options.regions.farthest_ns()),
             idle_after_ns: if options.profile.is_some() { IDLE_AFTER } else { idle_after_ns },
             retention,
@@ -421,7 +419,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// All nodes are about to begin their first life.
+    /// Schedules the first boot of all nodes.
     fn raise_nodes(&mut self) {
         for node in 0..self.nodes.len() {
             self.push(0, Some(Whom { node, life: None }), Event::Boot);
@@ -442,7 +440,7 @@ impl<R: Carried> World<R> {
             self.push(client as u64 * MS, None, Event::Begin(client));
         }
         if let Some((costs, seconds)) = self.options.profile {
-            self.until(0, |_| false); // All have begun.
+            self.until(0, |_| false); // Runs all events that are due at the start.
             self.acquaint();
             self.measure(costs, seconds);
             return self.report();
@@ -467,7 +465,7 @@ impl<R: Carried> World<R> {
                 .zip(&before)
                 .position(|(client, before)| client.committed < before + EACH);
             self.fail(format!(
-                "client {stuck:?} did not get on within {} s after the last fault",
+                "client {stuck:?} did not make progress within {} s after the last fault",
                 LIVENESS / S
             ));
         }
@@ -475,14 +473,11 @@ impl<R: Carried> World<R> {
         let mut rested = BTreeSet::new();
         if !self.until(LIVENESS, |world| world.is_at_rest(&mut rested)) {
             let what = self.what_is_left();
-            self.fail(format!(
-                "something is left {} s after everybody went home: {what}",
-                LIVENESS / S
-            ));
+            self.fail(format!("work is left {} s after the clients stopped: {what}", LIVENESS / S));
         }
         R::conclude(&mut self);
-        // Also of a world that did not end well: in its history too, what no client was told has
-        // the timestamp at which it was installed.
+        // Also judges a world that failed: it gives the writes of unknown outcome in its history
+        // the timestamps at which they were installed.
         let verdict = R::judge(&mut self);
         self.violation = self.violation.take().or(verdict.err());
         self.report()
@@ -516,7 +511,7 @@ impl<R: Carried> World<R> {
         self.time.now()
     }
 
-    /// Tells whoever listens; the line is made only then.
+    /// Writes a line to the trace; builds it only if a trace is wanted.
     fn tell(&self, line: impl FnOnce() -> String) {
         if let Some(tell) = self.options.tell {
             tell(&format!("{:>12.6} s  {}", (self.now() - BEGINNING) as f64 / S as f64, line()));
@@ -540,8 +535,8 @@ impl<R: Carried> World<R> {
         Some(Whom { node, life: self.nodes[node].life.as_ref().map(|life| life.incarnation) })
     }
 
-    /// Lets things happen until something holds; false if it did not within a time, or if something
-    /// was found wrong.
+    /// Runs events until `holds` is true. Returns false if it did not become true within
+    /// `within_ns`, or if a violation was found.
     fn until(&mut self, within_ns: u64, mut holds: impl FnMut(&World<R>) -> bool) -> bool {
         let end = self.now() + within_ns;
         while self.violation.is_none() && !holds(self) {
@@ -563,7 +558,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// Whether a node still lives the life that an event is for.
+    /// True if the node is still in the incarnation that the event is for.
     fn is_there(&self, whom: Option<Whom>) -> bool {
         whom.is_none_or(|Whom { node, life }| {
             life.is_none() || life == self.nodes[node].life.as_ref().map(|life| life.incarnation)
@@ -574,7 +569,7 @@ impl<R: Carried> World<R> {
         if !self.is_there(whom) {
             return;
         }
-        // What happens to a node is not done by it.
+        // Events that act on a node from outside, and happen even while it is paused.
         let done_to = matches!(
             event,
             Event::Boot
@@ -591,8 +586,8 @@ impl<R: Carried> World<R> {
         let Some(event) = self.outsleeps(whom, event) else { return };
         let until = self.nodes[node].paused_until;
         if until > self.now() {
-            // Who wakes goes on in any order: a session may be faster than the timer that would
-            // have stopped it.
+            // A paused node resumes its events in any order: a session may run before the timer
+            // that would have stopped it.
             let after = self.rng.random_range(0..5 * MS);
             return self.push_at(until + after, whom, event);
         }

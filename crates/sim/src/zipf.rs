@@ -1,16 +1,16 @@
-//! Keys of which some are wanted more than others: by Zipf's law.
+//! Zipf's law, by which some keys are drawn more often than others.
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
-/// Ranks from 0 on, of which each is as likely as a power of its place says.
+/// A distribution of ranks from 0 on, each as likely as a power of its place.
 pub struct Zipf {
-    /// The sums of the weights up to each.
+    /// The sums of the weights up to each rank.
     sums: Vec<f64>,
 }
 
 impl Zipf {
-    /// So many.
+    /// Creates the distribution of `many` ranks.
     pub fn of(many: u32, exponent: f64) -> Zipf {
         let weigh = |sum: &mut f64, place: u32| {
             *sum += f64::from(place).powf(-exponent);
@@ -19,7 +19,7 @@ impl Zipf {
         Zipf { sums: (1..=many).scan(0.0, weigh).collect() }
     }
 
-    /// One of them.
+    /// Draws a rank.
     pub fn draw(&self, rng: &mut ChaCha8Rng) -> u32 {
         let all = self.sums.last().copied().unwrap_or_default();
         let at = rng.random_range(0.0..=all);

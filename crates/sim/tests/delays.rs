@@ -1,5 +1,5 @@
-//! What transactions wait for, in message delays, beside what the papers' protocols must wait for:
-//! `delays.txt` and `delays-tapir.txt`, of which the third column was written by hand.
+//! Compares the message delays of transactions with the delays that the papers' protocols need:
+//! `delays.txt` and `delays-tapir.txt`, whose third column was written by hand.
 
 use meridian_sim::protocols;
 

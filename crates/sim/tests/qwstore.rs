@@ -1,5 +1,5 @@
-//! QWStore under every fault, judged by what it promises; and the judge, with worlds that are
-//! broken on purpose.
+//! Tests of QWStore under every fault, judged by its promises; and tests of the judge, with planted
+//! defects.
 
 use meridian_history::Status;
 use meridian_sim::{Defect, Faults, Options, Workload, campaign, protocols, run};
@@ -10,7 +10,7 @@ fn world(seed: u64) -> Options {
     Options { protocol: &protocols::QWSTORE, transactions: 150, workload, ..campaign(seed) }
 }
 
-/// `SEEDS=1000 cargo test …` looks further.
+/// Returns the number of seeds; `SEEDS=1000 cargo test …` runs more.
 fn seeds(otherwise: u64) -> u64 {
     std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
@@ -28,7 +28,7 @@ fn an_acknowledged_write_is_never_unseen() {
     }
     println!("{committed} committed, {unknown} unknown");
     assert!(committed as u64 > 80 * seeds(40), "{committed}");
-    assert!(unknown > 0, "what is not acknowledged is the judge's hardest question");
+    assert!(unknown > 0, "no outcome is unknown, so the judge's hardest case is not tested");
 }
 
 #[test]

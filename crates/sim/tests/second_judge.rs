@@ -1,5 +1,5 @@
-//! Our judge of cycles and another one that shares nothing with it (`adya`, after Elle) say the
-//! same, of histories that are right and of spoilt ones.
+//! Compares the judge of cycles with an independent one (`adya`, after Elle), on correct and on
+//! broken histories.
 
 use adya::{History, Opts, Valid, check};
 use meridian_history::cycles::{self, Model};
@@ -10,8 +10,8 @@ use meridian_txn::locking::rules as locking_rules;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// As Jepsen writes it: an invocation and a completion for each transaction. Each has a process of
-/// its own, since its client is in its place in time.
+/// Renders a history in Jepsen's format: an invocation and a completion per transaction. Each
+/// transaction has a process of its own.
 fn jepsen(history: &[Transaction]) -> String {
     let ops = |transaction: &Transaction, done: bool| {
         let op = |op: &Op| match op {
@@ -19,7 +19,7 @@ fn jepsen(history: &[Transaction]) -> String {
             Op::Read(key, Value::List(list)) => format!("[\"r\",\"{key}\",{list:?}]"),
             Op::Read(key, _) => format!("[\"r\",\"{key}\",[]]"),
             Op::Append(key, element) => format!("[\"append\",\"{key}\",{element}]"),
-            other => panic!("lists alone: {other:?}"),
+            other => panic!("only lists are supported: {other:?}"),
         };
         transaction.ops.iter().map(op).collect::<Vec<_>>().join(",")
     };
@@ -35,7 +35,7 @@ fn jepsen(history: &[Transaction]) -> String {
             let _ = write!(line, "{{\"type\":\"{kind}\",\"process\":{process},\"value\":[{ops}]}}");
             line
         };
-        // Who begins when another ends is beside it.
+        // A transaction that begins when another ends is concurrent with it.
         lines.push((transaction.start, 0, line("invoke", ops(transaction, false))));
         lines.push((transaction.end, 1, line(kind, ops(transaction, done))));
     }
@@ -43,11 +43,11 @@ fn jepsen(history: &[Transaction]) -> String {
     lines.into_iter().map(|(_, _, line)| line + "\n").collect()
 }
 
-/// What ours and the other say: true for strictly serializable.
+/// Returns the verdicts of both judges: true for strictly serializable.
 fn verdicts(options: Options) -> (bool, bool) {
     let report = run(options);
     let ours = cycles::judge(&report.history, Model::StrictSerializable).is_ok();
-    let history = History::from_json(&jepsen(&report.history)).expect("it can be read");
+    let history = History::from_json(&jepsen(&report.history)).expect("the history parses");
     let strict = Opts { models: vec!["strict-serializable".into()], ..Opts::default() };
     let theirs = match check(&history, adya::Workload::ListAppend, &strict).valid {
         Valid::True => true,
@@ -87,7 +87,7 @@ fn two_judges_agree_on_what_is_wrong() {
                 Faults::ALL
             };
             let spoilt = Options { defect: Some(defect), faults, ..world(seed) };
-            // A world that is too broken to end tells no history.
+            // A world that is too broken to end yields no history.
             let Ok((ours, theirs)) = catch_unwind(AssertUnwindSafe(|| verdicts(spoilt))) else {
                 continue;
             };

@@ -1,4 +1,4 @@
-//! Spanner under every fault, judged; and the judges, with worlds that are broken on purpose.
+//! Tests of Spanner under every fault, judged; and tests of the judges, with planted defects.
 
 use meridian_history::cycles::{self, Model};
 use meridian_history::{Status, timestamps};
@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// What strikes many times in any campaign, and what comes of it.
+/// The faults that any campaign applies many times, and their consequences.
 const FAULTS: &[&str] = &[
     "broken connection",
     "clock drift",
@@ -59,13 +59,13 @@ fn told(report: &Report) -> String {
     )
 }
 
-/// Every fourth world has five nodes.
+/// Returns the options of a seed: every fourth has five nodes.
 fn options(seed: u64) -> Options {
     let nodes = if seed % 4 == 3 { 5 } else { 3 };
     Options { nodes, clients: 2 * nodes, ..Options::new(seed) }
 }
 
-/// How many seeds: `SEEDS=1000 cargo test …` looks further.
+/// Returns the number of seeds; `SEEDS=1000 cargo test …` runs more.
 fn seeds() -> u64 {
     std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(320)
 }
@@ -115,13 +115,13 @@ fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
         );
     }
     println!("{committed:?}, {starved} starved, {struck:?}\n{met:#?}");
-    // A campaign that has not met everything has shown nothing.
+    // A campaign that has not reached every state has shown nothing.
     assert!(
         committed.len() == 10 && committed.values().all(|count| *count as u64 > 2 * seeds()),
         "{committed:?}"
     );
-    assert!(starved as u64 <= 1 + seeds() / 100, "{starved} worlds have committed hardly anything");
-    // What is done to a minority only, and once, has few chances.
+    assert!(starved as u64 <= 1 + seeds() / 100, "{starved} worlds committed hardly anything");
+    // Faults that strike only a minority, and once, are rare.
     let of_disks =
         ["flipped bit", "misplaced write", "misdirected write", "lost file", "damage found"];
     let of_nodes = ["lost node", "wiped node", "emptied node", "stranger kept away"];
@@ -209,8 +209,8 @@ fn who_knows_no_time_of_day_asks_the_others_and_it_is_as_good() {
     assert!(committed > 3_000 && starved <= 2 && fenced > 5, "{committed} {starved} {fenced}");
 }
 
-/// As many time masters lie as may, by steps, drifts, to and fro, and standing still: nobody's
-/// readings are wrong, and nothing is lost of the promise.
+/// As many time masters lie as may, by steps, drifts, strobes and standing still: no reading is
+/// wrong, and the promise holds in full.
 #[test]
 fn a_minority_of_lying_time_masters_deceives_nobody() {
     let (mut committed, mut starved, mut lies) = (0, 0, 0);
@@ -238,19 +238,19 @@ fn a_minority_of_lying_time_masters_deceives_nobody() {
     assert!(committed > 3_000 && starved <= 2 && lies > 50, "{committed} {starved} {lies}");
 }
 
-/// What campaigns have found, and what was wrong. What a seed draws changes whenever kinds of
-/// faults or of questions are added: most of these have a transcript in `systems/tests/rules.rs`
-/// too, which does not.
+/// Seeds that campaigns found to be wrong. Every new kind of fault or request changes what a seed
+/// draws, so most of these also have a transcript in `systems/tests/rules.rs`, which stays.
 #[test]
 fn seeds_that_were_wrong_once_are_right() {
-    // an attempt that had ended, by a question of its own that came late
+    // A late request of a transaction that had ended started it again.
     let born_again = [2971, 5463, 10707, 11469];
-    // one verdict ended whom a later one of the same list grants
+    // A verdict aborted a transaction to which a later verdict of the same list granted a lock.
     let granted_to_nobody = [2604, 2873, 5548, 6961, 8686, 9714];
-    // by a leader that had not heard of its end, whose successor had agreed on the commit
+    // A leader that did not know the outcome aborted a transaction whose commit its successor had
+    // agreed on.
     let condemned = [13181];
-    // A transaction that was tried again, whose two attempts the lock table took for one because
-    // they have one age: it waited for ever.
+    // The lock table took two attempts of a retried transaction for one because they have the same
+    // age: the second waited forever.
     let retried = Options {
         workload: Workload::ListAppend,
         sql: true,
@@ -258,8 +258,8 @@ fn seeds_that_were_wrong_once_are_right() {
         ..options(1_000_021)
     };
     assert_eq!(run(retried).verdict, Ok(()));
-    // What was torn looked like a record by chance (a checksum of 32 bits), and the log was taken
-    // for damaged.
+    // A torn record looked valid by chance (its checksum has 32 bits), and the log was taken for
+    // damaged.
     let by_chance = Options { transactions: 809, strikes: Some((0, 69)), ..Options::new(15_687) };
     assert_eq!(run(by_chance).verdict, Ok(()));
     for seed in born_again.into_iter().chain(granted_to_nobody).chain(condemned) {
@@ -292,9 +292,9 @@ fn without_faults_hardly_anything_fails() {
     assert!(report.faults.is_empty(), "{:?}", report.faults);
 }
 
-/// Also where a leader forgets at once what became of a transaction: a session whose commit is
-/// under way asks once. A campaign found that one that was told of an older transaction asked
-/// again, and never heard (26000263, `--moves 6`).
+/// No outcome is unknown without faults, even where a leader forgets outcomes at once: a session
+/// sends its commit once. In a campaign, a session that was wounded during its commit sent it
+/// again, and never received the outcome (26000263, `--moves 6`).
 #[test]
 fn without_faults_no_outcome_is_unknown() {
     let unknown = |defect| {
@@ -311,8 +311,8 @@ fn without_faults_no_outcome_is_unknown() {
     assert!(unknown(Some(Defect::Rule(meridian_txn::locking::rules::WOUNDS_COMMITS))) > 0);
 }
 
-/// Not that it was rolled back: a participant refuses a transaction because an older one needs its
-/// locks, and the session has the coordinator abort it.
+/// The reported reason is not a rollback: a participant refuses a transaction because an older one
+/// needs its locks, and the session makes the coordinator abort it.
 #[test]
 fn why_a_participant_refused_is_why_the_transaction_is_aborted() {
     let workload = Workload::Monotonic;
@@ -352,9 +352,9 @@ fn leadership_follows_the_work_and_costs_no_transaction() {
     }
 }
 
-/// Worlds meet them once in thousands, or not before some hundreds: scripts hold them
-/// (`systems/tests`, `replication/tests/transcripts.rs`, `hearsay.rs`), and what the disk's readers
-/// notice (`store/tests/faults.rs`, `log/tests/recovery.rs`).
+/// Rules whose breach random worlds meet once in thousands of seeds, or not before some hundreds.
+/// Scripts test them (`systems/tests`, `replication/tests/transcripts.rs`, `hearsay.rs`), and so do
+/// tests of the disks' readers (`store/tests/faults.rs`, `log/tests/recovery.rs`).
 const RARE: [Rule; 17] = [
     store_rules::COPY_WITHOUT_HISTORY,
     shard_rules::HOLLOW_CHILD,
@@ -375,7 +375,8 @@ const RARE: [Rule; 17] = [
     replication_rules::PROMISE_NOT_LOGGED,
 ];
 
-/// `cargo xtask defects` tells how many seeds each takes, and who noticed.
+/// Every defect is detected by one of 300 seeds; `cargo xtask defects` lists the seeds and the
+/// judges that detect each.
 #[test]
 fn every_planted_defect_is_noticed() {
     let is_rare = |defect: &Defect| {
@@ -389,7 +390,7 @@ fn every_planted_defect_is_noticed() {
         while let Some(defect) = defects.get(next.fetch_add(1, Ordering::Relaxed)) {
             let noticed = |seed: &u64| {
                 let spoilt = || run(defect.world(protocols::DEFAULT, *seed)).verdict.is_err();
-                // What only an assertion sees, no judge sees.
+                // An assertion is no judge: a panic does not count as detected.
                 catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false)
             };
             let first = (0..300).find(noticed);
@@ -404,26 +405,38 @@ fn every_planted_defect_is_noticed() {
     assert!(missed.is_empty(), "not noticed by 300 seeds each: {missed:?}");
 }
 
-/// Random worlds hardly meet it since new leaders make themselves known: who wakes hears of it
-/// within milliseconds.
+/// A leader that sleeps through the end of its lease reads nothing under it. Random worlds hardly
+/// meet this, since new leaders announce themselves within milliseconds.
 #[test]
 fn who_sleeps_through_the_end_of_its_lease_reads_nothing_under_it() {
     assert_eq!(reads_after_a_pause(None), Some(2));
-    assert_eq!(reads_after_a_pause(Some(Defect::LeaseNotChecked)), Some(1), "it is noticed");
+    assert_eq!(
+        reads_after_a_pause(Some(Defect::LeaseNotChecked)),
+        Some(1),
+        "the planted defect goes undetected"
+    );
 }
 
-/// Random worlds meet it once in hundreds or thousands.
+/// A restarted node ignores responses to its previous incarnation. Random worlds meet this once in
+/// hundreds or thousands of seeds.
 #[test]
 fn who_has_come_back_hears_no_answer_that_was_asked_for_before() {
     assert_eq!(reads_in_the_next_life(None), Some(2));
-    assert_eq!(reads_in_the_next_life(Some(Defect::EarlierLifeHeard)), Some(1), "it is noticed");
+    assert_eq!(
+        reads_in_the_next_life(Some(Defect::EarlierLifeHeard)),
+        Some(1),
+        "the planted defect goes undetected"
+    );
 }
 
-/// Random worlds meet it once in thousands.
+/// Random worlds meet this once in thousands of seeds.
 #[test]
 fn a_snapshot_goes_on_where_its_member_was_replaced() {
     assert!(!finds_nothing_at_a_newcomer(None));
-    assert!(finds_nothing_at_a_newcomer(Some(store_rules::READS_NEWCOMER)), "it is noticed");
+    assert!(
+        finds_nothing_at_a_newcomer(Some(store_rules::READS_NEWCOMER)),
+        "the planted defect goes undetected"
+    );
 }
 
 #[test]
@@ -433,7 +446,7 @@ fn a_wrong_world_shrinks_to_a_smaller_one_that_is_wrong() {
     let smaller = shrink(whole, 60);
     let (from, to) = smaller.strikes.expect("fewer faults");
     println!("seed {}: faults {from}..{to}, {} transactions", whole.seed, smaller.transactions);
-    assert!(is_wrong(smaller), "it is believed only if it is wrong");
+    assert!(is_wrong(smaller), "the smaller world must fail, too");
     assert!(to - from < 20 && smaller.transactions < whole.transactions);
 }
 

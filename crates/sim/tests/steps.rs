@@ -1,19 +1,20 @@
-//! Nodes end at each step of the protocol, in each role, before and after what they say there: what
-//! was promised is kept, and it goes on.
+//! Tests that nodes may crash at each step of the protocol, in each role, before and after the
+//! step's messages: promises are kept, and clients make progress.
 
 use meridian_sim::{Faults, Options, STEPS, run};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// So many nodes end at each step, at least.
+/// The least number of crashes at each step.
 const ENDED: u64 = 6;
-/// In so many worlds, at most.
+/// The largest number of worlds per step.
 const WORLDS: u64 = 24;
 
-/// Every other world loses messages, too; all have several groups whose members change.
+/// Returns the world of a seed: every other one loses messages, too; all have several groups whose
+/// members change.
 fn world(step: &'static str, seed: u64) -> Options {
     let faults = Faults { network: seed % 2 == 1, ..Faults::NONE };
     let (splits, moves, kill_at) = (Some(3), Some(3), Some(step));
-    let sql = step.contains("schema"); // Keys have none.
+    let sql = step.contains("schema"); // Only SQL has schemas.
     Options {
         faults,
         splits,

@@ -1,5 +1,5 @@
-//! Replicas without a leader that move to other nodes while clients work, under every fault,
-//! judged; and worlds in which a rule of that is broken.
+//! Tests of leaderless replicas that move to other nodes while clients work, under every fault,
+//! judged; and tests with planted defects of the move.
 
 use meridian_machine::planted::Rule;
 use meridian_sim::{Defect, Options, Report, Workload, campaign, protocols, run};
@@ -8,19 +8,20 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many seeds: `SEEDS=1000 cargo test …` looks further, from `FIRST` on.
+/// Returns a number from the environment: `SEEDS=1000 cargo test …` runs more seeds, from `FIRST`
+/// on.
 fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Every third world promises an order, and not that of real time.
+/// Returns the options of a seed: every third promises serializability without real-time order.
 fn world(seed: u64) -> Options {
     let protocol = if seed % 3 == 2 { &protocols::TAPIR_SERIALIZABLE } else { &protocols::TAPIR };
     let workload = Workload::ALL[seed as usize % Workload::ALL.len()];
     Options { protocol, workload, transactions: 150, moves: Some(4), ..campaign(seed) }
 }
 
-/// Runs worlds on two threads; the reports, in the order in which they came.
+/// Runs worlds on two threads, and returns their reports in the order in which they end.
 fn run_all(
     seeds: std::ops::Range<u64>,
     judge: impl Fn(u64) -> Option<Report> + Sync,
@@ -73,7 +74,8 @@ fn every_history_is_what_was_promised_while_replicas_move() {
     }
 }
 
-/// Worlds meet it too seldom: a script holds it (`systems/tapir/lifecycle.rs`).
+/// Rules whose breach random worlds meet too seldom: a script tests them
+/// (`systems/tapir/lifecycle.rs`).
 const RARE: [Rule; 1] = [rules::LET_GO_FORGOTTEN];
 
 #[test]
@@ -94,9 +96,9 @@ fn broken_rules_of_taking_over_are_noticed() {
     assert!(missed.is_empty(), "not noticed by {most} seeds each: {missed:?}");
 }
 
-/// Each of these worlds was wrong once. In seed 1 a node that had let go of a replica began with an
-/// older row of the same epoch as a former one. In 0, 60, 110 and 117 a replica that was to copy
-/// began again, and asked for what had been settled since, which no former replica knows.
+/// Each of these worlds was wrong once. In seed 1 a node that had released a replica began with an
+/// older row of the same epoch, as a former replica. In seeds 0, 60, 110 and 117 a copying replica
+/// restarted, and requested what had been settled since, which no former replica has.
 #[test]
 fn worlds_that_were_wrong_are_right() {
     for seed in [0, 1, 12, 33, 60, 110, 117] {
@@ -104,9 +106,9 @@ fn worlds_that_were_wrong_are_right() {
     }
 }
 
-/// `SEED=12 cargo test … told -- --ignored --nocapture` tells what happens in a world.
+/// Prints the trace of a world: `SEED=12 cargo test … told -- --ignored --nocapture`.
 #[test]
-#[ignore = "tells a story"]
+#[ignore = "prints a trace"]
 fn told() {
     let tell = |line: &str| println!("{line}");
     let report = run(Options { tell: Some(tell), ..world(from_environment("SEED", 0)) });

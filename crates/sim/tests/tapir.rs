@@ -1,5 +1,5 @@
-//! TAPIR under every fault, judged: strictly serializable, and as its paper has it; and the judges,
-//! with worlds that are broken on purpose.
+//! Tests of TAPIR under every fault, judged as strictly serializable and as its paper has it; and
+//! tests of the judges, with planted defects.
 
 use meridian_history::Status;
 use meridian_machine::planted::Rule;
@@ -16,12 +16,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const STRICT: &SimulatedProtocol = &protocols::TAPIR;
 
-/// How many seeds: `SEEDS=1000 cargo test …` looks further, from `FIRST` on.
+/// Returns a number from the environment: `SEEDS=1000 cargo test …` runs more seeds, from `FIRST`
+/// on.
 fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Every third world promises an order, and not that of real time.
+/// Returns the options of a seed: every third promises serializability without real-time order.
 fn world(seed: u64) -> Options {
     let protocol = if seed % 3 == 2 { &protocols::TAPIR_SERIALIZABLE } else { STRICT };
     Options { protocol, transactions: 150, ..campaign(seed) }
@@ -86,7 +87,7 @@ fn every_history_is_what_was_promised() {
     }
     let missed: Vec<&&str> =
         STRICT.should_meet.iter().filter(|what| !met.contains_key(**what)).collect();
-    // Some worlds are too few for what is rare.
+    // Some rare states are not reached in a few worlds.
     assert!(missed.len() <= if seeds < 300 { 2 } else { 0 }, "never met: {missed:?}");
 }
 
@@ -103,7 +104,8 @@ fn sql_sessions_keep_what_keys_keep() {
     assert!(all > 500, "{all}");
 }
 
-/// By lies of theirs, by each other, or by masters of whom a minority lies.
+/// Orders transactions under lying clocks, on cluster time, and with time masters of which a
+/// minority lies.
 #[test]
 fn whoever_tells_the_time_an_order_is_kept() {
     let lies = Faults { lies: true, ..Faults::ALL };
@@ -137,16 +139,16 @@ fn without_faults_hardly_anything_is_unknown() {
     let unknown =
         report.history.iter().filter(|transaction| transaction.status == Status::Info).count()
             as u64;
-    // Sessions go away, though.
+    // Sessions close, though.
     let gone = report.changes.get("session gone").copied().unwrap_or(0);
     assert!(unknown <= gone, "{unknown} unknown, {gone} gone");
     assert!(report.faults.is_empty(), "{:?}", report.faults);
 }
 
-/// Three continents (TAPIR, Table 1): round trips of 111 to 263 ms. Whatever sessions, snapshots
-/// and views wait for follows from the distances that were measured. Each of these worlds once
-/// stood still, as requests were repeated under another name after 200 ms, and transactions
-/// recovered while a view was still about to begin.
+/// Three continents (TAPIR, Table 1): round trips of 111 to 263 ms. The timeouts of sessions,
+/// snapshots and views follow from measured distances. Each of these worlds once stalled: requests
+/// were repeated under another name after 200 ms, and transactions were recovered while a view was
+/// about to begin.
 #[test]
 fn over_continents_every_client_gets_on() {
     for (seed, workload) in [(8_700_006, Workload::LongFork), (8_700_012, Workload::RwRegister)] {
@@ -161,9 +163,9 @@ fn over_continents_every_client_gets_on() {
     }
 }
 
-/// Where every transaction reads a key and writes it, sessions on three continents refused one
-/// another again and again: in such worlds a client may commit fewer than eight times in 30 s. They
-/// take turns, which helps in some of them.
+/// Where every transaction reads a key and writes it, sessions on three continents used to abort
+/// one another again and again, so that a client might commit fewer than eight times in 30 s.
+/// Taking turns helps in some of these worlds.
 #[test]
 fn over_continents_contested_keys_are_taken_in_turns() {
     let (regions, workload) = (Regions::Tapir, Workload::Counter);
@@ -174,14 +176,14 @@ fn over_continents_contested_keys_are_taken_in_turns() {
     let without =
         run(Options { defect: Some(Defect::Rule(tapir_rules::TURNS_NOT_TAKEN)), ..world });
     assert!(
-        without.verdict.as_ref().is_err_and(|why| why.contains("did not get on")),
+        without.verdict.as_ref().is_err_and(|why| why.contains("did not make progress")),
         "{:?}",
         without.verdict
     );
 }
 
-/// A node loses its store when the others have forgotten what was in it: it would come back without
-/// that, and is kept away.
+/// A node loses its store after other nodes have forgotten the operations in it: it must not come
+/// back without them.
 #[test]
 fn who_has_lost_what_is_forgotten_elsewhere_does_not_come_back() {
     for seed in [504, 586] {
@@ -197,8 +199,8 @@ fn who_has_lost_what_is_forgotten_elsewhere_does_not_come_back() {
     }
 }
 
-/// Worlds meet them too seldom: where replicas are looked at alone, and in schedules, they are
-/// noticed (`replication/tests`, `systems/tests`, `txn/tests`).
+/// Rules whose breach random worlds meet too seldom. Tests of single replicas and of schedules
+/// detect them (`replication/tests`, `systems/tests`, `txn/tests`).
 const RARE: [Rule; 12] = [
     tapir_rules::FENCED_PREPARES,
     tapir_rules::ATTEMPTS_MIXED,
@@ -210,12 +212,13 @@ const RARE: [Rule; 12] = [
     tapir_rules::NAMES_FORGOTTEN,
     tapir_rules::LATE_SAID_REFUSED,
     replication_rules::VIEW_NOT_KEPT,
-    // Only worlds whose replicas move could meet them.
+    // Only worlds whose replicas move could meet these.
     replication_rules::FORMER_NOT_ASKED,
     replication_rules::EPOCH_UNCHECKED,
 ];
 
-/// `cargo xtask defects --protocol tapir` tells how many seeds each takes, and who noticed.
+/// Every defect is detected by some seed; `cargo xtask defects --protocol tapir` lists the seeds
+/// and the judges that detect each.
 #[test]
 fn planted_defects_are_noticed() {
     let most = from_environment("DEFECT_SEEDS", 120);
@@ -226,7 +229,7 @@ fn planted_defects_are_noticed() {
         while let Some(defect) = defects.get(next.fetch_add(1, Ordering::Relaxed)) {
             let noticed = |seed: &u64| {
                 let spoilt = || run(defect.world(STRICT, *seed)).verdict.is_err();
-                // What only an assertion sees, no judge sees.
+                // An assertion is no judge: a panic does not count as detected.
                 catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false)
             };
             let first = (0..most).find(noticed);

@@ -1,10 +1,10 @@
-//! The seam to an analytical engine, for queries that the own executor does not run: joins,
-//! subqueries, windows and the like.
+//! The interface to an analytical engine, for queries that this crate's executor does not run:
+//! joins, subqueries, windows and others.
 //!
-//! The engine plans against table descriptors. While a query runs, the session asks for its next
+//! The engine plans against table descriptors. While a query runs, the session requests its next
 //! rows and lends its transaction for just that call, as a [`Reader`]; the engine's own threads
-//! never hold it. So a query that is dropped leaves the transaction where it was. The engine never
-//! sees keys, locks or protocols. Without one, such a query answers 0A000.
+//! never hold it. So a dropped query leaves the transaction where it was. The engine never sees
+//! keys, locks or protocols. Without an engine, such a query fails with 0A000.
 
 use crate::bind::Binder;
 use crate::cast;
@@ -34,13 +34,13 @@ pub trait Analytic: Send + Sync {
 
 /// A planned query.
 pub trait AnalyticPlan: Send + Sync {
-    /// The types of its parameters.
+    /// Returns the types of its parameters.
     fn params(&self) -> Vec<Type>;
-    /// What each row consists of.
+    /// Returns the columns of the rows.
     fn columns(&self) -> Arc<[Column]>;
-    /// Lines for EXPLAIN.
+    /// Returns the lines of EXPLAIN.
     fn explain(&self) -> Vec<String>;
-    /// Starts it: the rows come as they are asked for.
+    /// Starts the query; rows are computed on request.
     fn start(&self, params: Vec<Datum>) -> Result<Box<dyn AnalyticRows>, SqlError>;
 }
 
@@ -54,7 +54,7 @@ pub trait AnalyticRows: Send {
     ) -> Future<'a, Result<Option<Vec<Vec<Datum>>>, SqlError>>;
 }
 
-/// The session's transaction on loan.
+/// The session's transaction, lent for one call.
 pub struct Reader<'t> {
     transaction: &'t mut dyn Transaction,
     facts: &'t Facts,
@@ -66,7 +66,7 @@ impl<'t> Reader<'t> {
         Reader { transaction, facts, now_us }
     }
 
-    /// What functions may ask about the session.
+    /// Returns the session's properties, for functions.
     pub fn facts(&self) -> &Facts {
         self.facts
     }
@@ -76,13 +76,13 @@ impl<'t> Reader<'t> {
         self.now_us
     }
 
-    /// The tables as the transaction sees them, for functions that look at them.
+    /// Loads all tables as the transaction sees them, for functions that read the catalog.
     pub async fn catalog(&mut self) -> Result<crate::system::Catalog, SqlError> {
         crate::system::load(self.transaction).await
     }
 
-    /// The next rows of a table from `position` on, at most `limit_rows`, each holding the columns
-    /// asked for in that order; `None` at the end. Start with `Position::start(table)`.
+    /// Returns the next rows of a table from `position` on, at most `limit_rows`, each with the
+    /// requested columns in that order; `None` at the end. Start with `Position::start(table)`.
     pub async fn chunk(
         &mut self,
         table: &Table,
@@ -94,12 +94,12 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The type that a cast or a declaration names.
+/// Returns the type that a cast or a declaration names.
 pub fn type_of_sql(ty: &ast::DataType) -> Result<Type, SqlError> {
     names::data_type(ty)
 }
 
-/// What PostgreSQL calls an output that has no alias.
+/// Returns PostgreSQL's name of an output without an alias.
 pub fn heading(expr: &ast::Expr) -> String {
     crate::heading::heading(expr)
 }
@@ -109,12 +109,12 @@ pub fn fold(ident: &ast::Ident) -> String {
     names::fold(ident)
 }
 
-/// A value in another type, as a cast does it.
+/// Casts a value to another type.
 pub fn convert(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlError> {
     cast::cast(datum, ty, explicit)
 }
 
-/// The value of an expression over constants.
+/// Returns the value of an expression over constants.
 pub fn constant(expr: &ast::Expr) -> Result<Option<Datum>, SqlError> {
     let mut binder = Binder::new(&[]);
     let bound = binder.bind_free(expr)?;
@@ -124,7 +124,7 @@ pub fn constant(expr: &ast::Expr) -> Result<Option<Datum>, SqlError> {
     })
 }
 
-/// A function of the own executor, for an engine to call.
+/// A function of this crate's executor, for an engine to call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scalar {
     function: crate::function::Function,
@@ -133,17 +133,17 @@ pub struct Scalar {
 }
 
 impl Scalar {
-    /// The function of a name for arguments of these types.
+    /// Finds a function by its name and the types of its arguments.
     pub fn find(name: &str, args: &[Option<Type>]) -> Option<Scalar> {
         crate::function::find(name, args).map(|(function, ty)| Scalar { function, ty })
     }
 
-    /// Whether a function of this name exists for some arguments.
+    /// True if a function of this name exists for some arguments.
     pub fn is_known(name: &str) -> bool {
         (0..4).any(|count| crate::function::find(name, &[Some(Type::Text); 4][..count]).is_some())
     }
 
-    /// Its value.
+    /// Returns its value.
     pub fn call(self, args: &[Datum], facts: &Facts) -> Result<Datum, SqlError> {
         crate::function::call(
             self.function,
@@ -153,7 +153,8 @@ impl Scalar {
     }
 }
 
-/// `left op right` in numbers of a type, as PostgreSQL computes it; `None` for other operators.
+/// Returns `left op right` in numbers of a type, as PostgreSQL computes it; `None` for other
+/// operators.
 pub fn arithmetic(
     op: &ast::BinaryOperator,
     ty: Type,

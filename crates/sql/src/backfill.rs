@@ -1,18 +1,18 @@
-//! `CREATE INDEX` on a table that is in use (Spanner §4.2.3), outside a transaction block.
+//! `CREATE INDEX` on a table in use (Spanner §4.2.3), outside a transaction block.
 //!
 //! ```text
-//!   declare   the next version names the index as one that is being built: whoever writes rows writes its entries, nobody reads it
-//!   fill      the rows that are there, two hundred at a time, each time in a transaction of its own
-//!   publish   the version after that: it is read
+//!   declare   the table's next version has the index as being built: every writer of rows writes its entries, no query reads it
+//!   fill      the existing rows, two hundred at a time, each time in a transaction of its own
+//!   publish   the version after that: queries read the index
 //! ```
 //!
-//! 1. From the declaration's timestamp on no row changes without its entry, for a version begins
-//!    everywhere at one timestamp; so one state between "not there" and "there" is enough. What
-//!    stood before is read under locks, and entered in the same transaction; what comes later
-//!    nobody has to lock.
-//! 2. Nobody waits for longer than one of those transactions takes.
-//! 3. An index that cannot be (two rows agree in a unique one) is withdrawn. Who is stopped
-//!    meanwhile leaves it as one that is being built: `DROP INDEX` takes it away.
+//! 1. From the declaration's timestamp on no row changes without its entry, because a version
+//!    begins everywhere at one timestamp. So one state between absent and present is enough.
+//!    Existing rows are read under locks, and entered in the same transaction; later rows need no
+//!    lock.
+//! 2. No other transaction waits for longer than one of those transactions takes.
+//! 3. An index that cannot be built (two rows are equal in a unique one) is withdrawn. If the
+//!    session is stopped meanwhile, the index remains as being built, and `DROP INDEX` removes it.
 
 use crate::catalog::{self, Table};
 use crate::ddl::{self, Building};
@@ -29,10 +29,10 @@ use meridian_txn::{Age, Begin, Lock, Mode, Outcome, ReadAt, SchemaVersion, Trans
 use sqlparser::ast;
 use std::sync::Arc;
 
-/// So many rows are entered in one transaction.
+/// The number of rows that one transaction enters.
 const ROWS: usize = 200;
 
-/// A change of the catalog that is a transaction by itself.
+/// A change of the catalog in a transaction of its own.
 pub(crate) enum Step<'a> {
     Declare(&'a ast::CreateIndex),
     Publish(&'a Building),
@@ -40,7 +40,7 @@ pub(crate) enum Step<'a> {
 }
 
 impl Session {
-    /// Runs CREATE INDEX so that others go on.
+    /// Runs CREATE INDEX while other transactions continue.
     pub(crate) async fn create_index(
         &mut self,
         create: &ast::CreateIndex,
@@ -48,13 +48,13 @@ impl Session {
         self.finish_implicit().await?;
         let engine = self.engine.clone();
         let Some(building) = self.change_catalog(&Step::Declare(create)).await? else {
-            return Ok(Response::Complete("CREATE INDEX".into())); // It is there, and that is well.
+            return Ok(Response::Complete("CREATE INDEX".into())); // It exists, with IF NOT EXISTS.
         };
         match self.build(&engine, building.clone()).await {
             Ok(()) => Ok(Response::Complete("CREATE INDEX".into())),
             Err(error) => {
-                // What failed first is told. If nobody knows whether it is published, it stays as
-                // it is.
+                // The first error is reported. If it is unknown whether the index is published, it
+                // stays as it is.
                 if error.sqlstate != state::COMPLETION_UNKNOWN {
                     let _ = self.change_catalog(&Step::Withdraw(&building)).await;
                 }
@@ -67,19 +67,19 @@ impl Session {
         loop {
             building = fill_index(engine, &building).await?;
             if self.change_catalog(&Step::Publish(&building)).await?.is_some() {
-                return Ok(()); // Else the table was changed in between.
+                return Ok(()); // Otherwise the table changed in between.
             }
         }
     }
 
-    /// Runs a step in a transaction of its own, and again if it has to give way.
+    /// Runs a step in a transaction of its own, and retries it after a conflict.
     async fn change_catalog(&mut self, step: &Step<'_>) -> Result<Option<Building>, SqlError> {
         let (engine, mut age) = (self.engine.clone(), None);
         for _ in 0..MOST_REPLAYS {
             let mut work = self.begin_work(Mode::ReadWrite, age, false).await?;
             age = Some(work.txn.age());
             work.txn.set_lock_timeout(self.timeout("lock_timeout"));
-            work.settled = true; // Nobody can replay what is no statement.
+            work.settled = true; // A step is no statement, and cannot be replayed.
             let done = match ddl::step(&engine, &mut work, step).await {
                 Ok(done) => {
                     self.work = Some(work);
@@ -92,11 +92,11 @@ impl Session {
                 other => return other,
             }
         }
-        Err(restart("it lost against others too often"))
+        Err(restart("the transaction lost too many conflicts"))
     }
 }
 
-/// Enters all rows into an index, as it and its table are now.
+/// Enters all rows into an index, with the current versions of both.
 async fn fill_index(engine: &Engine, building: &Building) -> Result<Building, SqlError> {
     for _ in 0..MOST_REPLAYS {
         let mut look =
@@ -127,7 +127,7 @@ async fn fill_rows(
 ) -> Result<(), SqlError> {
     let mut rest = Some(kv::prefix_range(&kv::storage_prefix(table.storage)));
     while let Some(range) = rest {
-        // Without locks: only what is there, and not what may come behind it, is locked afterwards.
+        // Without locks: afterwards only the existing rows are locked, and not the keys after them.
         let mut look =
             engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
         let found = look.scan(&range, Lock::Shared, false, ROWS).await?;
@@ -148,7 +148,7 @@ async fn fill_rows(
     Ok(())
 }
 
-/// Enters the rows of a short range in one transaction, and again if it has to give way.
+/// Enters the rows of a short range in one transaction, and retries it after a conflict.
 async fn fill_range(
     engine: &Engine,
     table: &Arc<Table>,
@@ -164,7 +164,7 @@ async fn fill_range(
             Ok(()) => match txn.commit().await {
                 Outcome::Committed { .. } => Ok(()),
                 Outcome::Aborted { why } => Err(aborted(why)),
-                Outcome::Unknown => continue, // What was entered may be entered again.
+                Outcome::Unknown => continue, // Entering rows twice has no effect.
             },
             Err(error) => Err(error),
         };
@@ -173,7 +173,7 @@ async fn fill_range(
             entered => return entered,
         }
     }
-    Err(restart("it lost against others too often"))
+    Err(restart("the transaction lost too many conflicts"))
 }
 
 /// Enters the rows of a range.

@@ -1,6 +1,6 @@
-//! Names to columns, literals and parameters to types.
+//! Binds names to columns, and literals and parameters to types.
 //!
-//! A literal in quotes and an undeclared parameter have no type until something they meet has one,
+//! A quoted literal and an undeclared parameter have no type until another operand gives them one,
 //! as in PostgreSQL.
 
 use crate::aggregate::{Aggregate, Kind};
@@ -18,7 +18,7 @@ use crate::types::Type;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
 use std::sync::Arc;
 
-/// A bound expression and its type; `None` while nothing has decided it.
+/// A bound expression and its type; `None` while the type is undetermined.
 #[derive(Clone, Debug)]
 pub(crate) struct Typed {
     pub(crate) expr: Expr,
@@ -31,28 +31,28 @@ impl Typed {
     }
 }
 
-/// A table as a statement refers to it.
+/// A table in the scope of a statement.
 #[derive(Clone)]
 pub(crate) struct Relation {
     pub(crate) table: Arc<Table>,
     pub(crate) alias: String,
-    /// Where its columns begin in the row.
+    /// The position of its first column in the row.
     pub(crate) offset: usize,
 }
 
 /// Binds the expressions of one statement.
 pub(crate) struct Binder {
     pub(crate) relations: Vec<Relation>,
-    /// The types of parameters as far as they are known.
+    /// The types of parameters, as far as they are determined.
     pub(crate) params: Vec<Option<Type>>,
     /// Set while outputs of a grouped query are bound.
     pub(crate) grouping: Option<Grouping>,
-    /// Whether rows may tell when they were committed.
+    /// True if the statement may read rows' commit timestamps.
     pub(crate) versions: bool,
 }
 
-/// A column that every table has and `*` leaves out: when the row was committed, NULL for what the
-/// transaction itself wrote. It stands behind the others.
+/// A column that every table has and `*` leaves out: the commit timestamp of the row, NULL for rows
+/// that the transaction itself wrote. It comes after the other columns.
 pub(crate) const COMMIT_TIMESTAMP: &str = "meridian_commit_timestamp";
 
 impl Binder {
@@ -66,7 +66,7 @@ impl Binder {
         self.relations.push(Relation { table, alias: alias.into(), offset });
     }
 
-    /// The parameters' types; what nothing decided is text.
+    /// Returns the parameters' types; undetermined ones are text.
     pub(crate) fn param_types(&self) -> Arc<[Type]> {
         self.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect()
     }
@@ -126,7 +126,7 @@ impl Binder {
         Err(error.at(names::position(ident)))
     }
 
-    /// Binds an expression whose type nothing outside decides; a literal is text.
+    /// Binds an expression whose context gives no type; a literal is text.
     pub(crate) fn bind_free(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {
         let bound = self.bind(expr)?;
         if bound.ty.is_some() {
@@ -176,7 +176,7 @@ impl Binder {
         self.coerce(bound, column.ty, false).map_err(|e| e.at(names::expr_position(expr)))
     }
 
-    /// Makes an expression one of a type.
+    /// Converts an expression to a type.
     pub(crate) fn coerce(
         &mut self,
         bound: Typed,
@@ -206,7 +206,7 @@ impl Binder {
         }
     }
 
-    /// The type in which several expressions meet.
+    /// Returns the common type of several expressions.
     pub(crate) fn meet(&self, all: &[Typed]) -> Result<Option<Type>, SqlError> {
         let mut met: Option<Type> = None;
         for ty in all.iter().filter_map(|typed| typed.ty) {
@@ -234,8 +234,8 @@ impl Binder {
         .hint("No operator matches the given name and argument types. You might need to add explicit type casts.")
     }
 
-    /// A comparison of two bound sides. Keys of integers of all widths, and of text of all kinds,
-    /// agree, so that those sides stay.
+    /// Compares two bound sides. The keys of integers of all widths, and of text of all kinds, are
+    /// compatible, so those sides are not converted.
     pub(crate) fn compare(
         &mut self,
         op: Compare,
@@ -283,7 +283,8 @@ impl Binder {
         })
     }
 
-    /// A literal or parameter beside a column is of the column's type, without its limit.
+    /// Converts a literal or parameter to the type of the column beside it, without its length
+    /// limit.
     fn coerce_side(&mut self, side: Typed, ty: Type) -> Result<Expr, SqlError> {
         let ty = if matches!(ty, Type::Char(_)) { Type::Char(0) } else { ty.base() };
         self.coerce(side, ty, false)

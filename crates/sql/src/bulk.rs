@@ -1,20 +1,20 @@
-//! Rows into storage that nobody can see yet, in transactions of bounded size.
+//! Writes rows into storage that no transaction can see yet, in transactions of bounded size.
 //!
-//! A storage is invisible until a committed descriptor names it. So what fills a new one (COPY into
-//! a table of the same transaction, rows moved under a new key, the entries of a new index) need
-//! not be part of the transaction that shows it: it is written before, chunk by chunk, and appears
-//! at once with the descriptor, or never.
+//! A storage is invisible until a committed descriptor names it. So the filling of a new one (COPY
+//! into a table of the same transaction, rows moved under a new key, the entries of a new index)
+//! need not be part of the transaction that publishes it: it is written before, chunk by chunk, and
+//! appears at once with the descriptor, or never.
 //!
 //! ```text
-//!   session's transaction   ids.next ─────────────────────────────────── descriptor names the storage ── commit
+//!   session's transaction   ids.next ─────────────────────────────────── descriptor names the storage
 //!   others, meanwhile            note, id   chunk   chunk   chunk  …
 //! ```
 //!
 //! Invariants:
-//! 1. Ids come from transactions of their own, and are never handed out twice: a storage that was
-//!    given up is nobody's for ever.
-//! 2. Each new storage is noted until the descriptor that names it commits. VACUUM erases what
-//!    stays noted for [`ABANDONED_NS`].
+//! 1. Ids come from transactions of their own, and are never used twice: the id of an abandoned
+//!    storage is never reused.
+//! 2. Each new storage is noted until the descriptor that names it commits. VACUUM erases a storage
+//!    that stays noted for [`ABANDONED_NS`].
 //! 3. The session's transaction has read nothing of the storage before it is filled: it would wait
 //!    for itself.
 
@@ -26,25 +26,25 @@ use meridian_mvcc::Key;
 use meridian_txn::{Begin, Conflict, Database, Lock, Mode, Outcome, Transaction};
 use std::sync::Arc;
 
-/// What one chunk holds, about.
+/// The approximate size of a chunk.
 const CHUNK_BYTES: usize = 2 << 20;
 const CHUNK_ROWS: usize = 20_000;
-/// How often handing out an id is tried.
+/// The number of attempts to allocate an id.
 const ATTEMPTS: usize = 20;
-/// A storage that is noted for longer belongs to a transaction that is gone.
+/// The age of a note, in nanoseconds, after which its transaction is known to have ended.
 pub(crate) const ABANDONED_NS: u64 = 3_600_000_000_000;
 
 const READ_WRITE: Begin = Begin { mode: Mode::ReadWrite, age: None };
 
-/// Hands out ids, which tables and indexes share.
+/// Allocates ids, which tables and indexes share.
 pub(crate) struct Ids<'a> {
     pub(crate) database: &'a dyn Database,
-    /// What this transaction was given.
+    /// The ids that this transaction was given.
     pub(crate) own: &'a mut Vec<u32>,
 }
 
 impl Ids<'_> {
-    /// The next id: storage of that number is empty, and `txn` keeps it if it commits.
+    /// Returns the next id: the storage of that number is empty, and `txn` keeps it if it commits.
     pub(crate) async fn next(&mut self, txn: &mut dyn Transaction) -> Result<u32, SqlError> {
         for _ in 0..ATTEMPTS {
             let mut own = self.database.begin(READ_WRITE).await?;
@@ -64,24 +64,24 @@ impl Ids<'_> {
                     txn.put(note, None)?;
                     return Ok(id);
                 }
-                // Whether it was handed out or not, it is not used.
+                // Whether it was allocated or not, this id is not used.
                 Outcome::Unknown | Outcome::Aborted { .. } => {}
             }
         }
         Err(SqlError::new(
             state::SERIALIZATION,
-            "no id could be had for a new table or index: too many want one",
+            "no id is available for a new table or index: too many transactions request one",
         ))
     }
 }
 
-/// Fills new storage.
+/// Fills a new storage.
 pub(crate) struct Bulk {
     database: Arc<dyn Database>,
     open: Option<Box<dyn Transaction>>,
     bytes: usize,
     rows: usize,
-    /// No row has a key above this one yet.
+    /// The highest key of the storage so far.
     pub(crate) highest: Option<Key>,
 }
 
@@ -90,7 +90,7 @@ impl Bulk {
         Bulk { database, open: None, bytes: 0, rows: 0, highest: None }
     }
 
-    /// The transaction of the chunk that is being filled, and the highest key so far.
+    /// Returns the transaction of the current chunk, and the highest key so far.
     pub(crate) async fn chunk(
         &mut self,
     ) -> Result<(&mut dyn Transaction, &mut Option<Key>), SqlError> {
@@ -101,7 +101,7 @@ impl Bulk {
         Ok((open.as_mut(), &mut self.highest))
     }
 
-    /// A row was written.
+    /// Counts a written row, and commits the chunk if it is full.
     pub(crate) async fn wrote(&mut self, row: &[Datum]) -> Result<(), SqlError> {
         const OVERHEAD_BYTES: usize = 16;
         let size = |datum: &Datum| match datum {
@@ -118,14 +118,14 @@ impl Bulk {
         }
     }
 
-    /// Commits what is open.
+    /// Commits the open chunk.
     pub(crate) async fn finish(&mut self) -> Result<(), SqlError> {
         (self.bytes, self.rows) = (0, 0);
         let Some(open) = self.open.take() else { return Ok(()) };
         match open.commit().await {
             Outcome::Committed { .. } => Ok(()),
             Outcome::Aborted { why } => Err(meridian_txn::Failure::Aborted(why).into()),
-            // Nobody sees it either way: the statement fails for certain.
+            // The chunk stays invisible either way: the statement fails for certain.
             Outcome::Unknown => Err(meridian_txn::Failure::Aborted(Conflict::LeaderChanged).into()),
         }
     }

@@ -1,10 +1,10 @@
-//! UPDATE and DELETE whose rows or values only an analytical engine can find: `UPDATE … FROM`,
+//! UPDATE and DELETE that need an analytical engine to find rows or values: `UPDATE … FROM`,
 //! `DELETE … USING`, subqueries.
 //!
 //! The engine runs `SELECT key, values FROM table, others WHERE condition` to the end. Then each
 //! row is locked by its key and changed. Both happen in one transaction, so the row is still what
-//! the query saw. A row that several others match is changed once, as the first of them says;
-//! PostgreSQL leaves open which that is. A table without a primary key has no key to select.
+//! the query saw. A row with several matches is changed once, by the first match; PostgreSQL does
+//! not specify which. A table without a primary key has no key to select.
 
 use crate::analytic::{AnalyticPlan, Reader};
 use crate::bind::Binder;
@@ -53,7 +53,7 @@ fn literal(expr: &Expr) -> bool {
 }
 
 impl Draft {
-    /// The query behind a statement that changes a table.
+    /// Builds the query for a statement that changes a table.
     pub(crate) fn of(statement: &Statement, table: &Table) -> Result<Draft, SqlError> {
         let Some(primary) = &table.primary else {
             return Err(SqlError::unsupported(
@@ -125,7 +125,7 @@ impl Draft {
             .and_then(|mut parser| parser.parse_query());
         let mut query = *template.map_err(|error| SqlError::new("XX000", error.to_string()))?;
         if let SetExpr::Select(select) = &mut *query.body {
-            // Names of their own, so that none of them is another's.
+            // Unique names.
             let item = |(at, expr)| SelectItem::ExprWithAlias {
                 expr,
                 alias: Ident::with_quote('"', format!("_{at}")),
@@ -147,7 +147,7 @@ impl Draft {
         })
     }
 
-    /// With its query planned.
+    /// Completes the change with the planned query.
     pub(crate) fn planned(
         self,
         binder: &mut Binder,
@@ -165,7 +165,7 @@ impl Draft {
     }
 }
 
-/// A new value as an output of the query. A literal in quotes and a parameter take the type of
+/// Renders a new value as an output of the query. A quoted literal and a parameter take the type of
 /// their column.
 fn assign(
     table: &Table,
@@ -203,7 +203,7 @@ fn assign(
     })
 }
 
-/// All rows of a planned query, and what they take.
+/// Returns all rows of a planned query, and the memory that they hold.
 pub(crate) async fn all_rows(
     plan: &dyn AnalyticPlan,
     txn: &mut dyn Transaction,

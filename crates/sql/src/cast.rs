@@ -8,8 +8,8 @@ use crate::types::Type;
 use rust_decimal::RoundingStrategy;
 use rust_decimal::prelude::ToPrimitive;
 
-/// Whether a value of one type can become another without being asked: number to wider number, text
-/// to text, date to timestamp.
+/// True if a value of one type is converted to another implicitly: number to wider number, text to
+/// text, date to timestamp.
 pub(crate) fn is_implicit(from: Type, to: Type) -> bool {
     let rank = |ty| match ty {
         Type::Int2 => Some(1),
@@ -45,8 +45,8 @@ pub(crate) fn exists(from: Type, to: Type) -> bool {
         || matches!((from, to), (Type::Bool, Type::Int4) | (Type::Int4, Type::Bool))
 }
 
-/// Converts a value. An implicit conversion or assignment refuses text that is too long; an
-/// explicit one cuts it.
+/// Converts a value. An implicit conversion or assignment rejects text that is too long; an
+/// explicit one truncates it.
 pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlError> {
     let cannot = |datum: &Datum| {
         let from = datum.type_of().map_or("unknown", Type::name);
@@ -141,7 +141,7 @@ pub(crate) fn cast(datum: Datum, ty: Type, explicit: bool) -> Result<Datum, SqlE
     })
 }
 
-/// The text cut to a limit; `None` when it fits. What is cut by assignment may only be blanks.
+/// Returns the text truncated to a limit; `None` if it fits. Assignment truncates only blanks.
 fn limited(text: &str, limit: u32, explicit: bool, ty: Type) -> Result<Option<&str>, SqlError> {
     if text.len() <= limit as usize {
         return Ok(None);

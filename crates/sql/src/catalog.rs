@@ -1,9 +1,9 @@
 //! Descriptors of tables and indexes: rows of the database itself, under its own protocol, so that
 //! DDL is transactional.
 //!
-//! Each table has a row that holds its version, and that DDL locks and writes. Others read it only
-//! when they plan, at a snapshot; what they do says which versions it was planned for, and whoever
-//! has the rows refuses what is outdated ([`Transaction::planned_for`]).
+//! Each table has a row with its version, which DDL locks and writes. Other transactions read it
+//! only when they plan, at a snapshot. They declare the versions that they planned for, and the
+//! shards that hold the rows reject outdated ones ([`Transaction::planned_for`]).
 
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -17,28 +17,28 @@ use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// A table as its descriptor tells it.
+/// The descriptor of a table.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Table {
-    /// Its id, for ever.
+    /// The id, which never changes.
     #[n(0)]
     pub id: u32,
-    /// Counts the changes of this descriptor.
+    /// The number of changes of this descriptor.
     #[n(1)]
     pub version: u64,
-    /// Its name.
+    /// The name.
     #[n(2)]
     pub name: String,
-    /// Where its rows lie.
+    /// The storage of its rows.
     #[n(3)]
     pub storage: u32,
-    /// Its columns.
+    /// The columns.
     #[n(4)]
     pub columns: Vec<ColumnDef>,
-    /// Its primary key; without one, rows lie under hidden ids.
+    /// The primary key; without one, rows have hidden ids as keys.
     #[n(5)]
     pub primary: Option<Index>,
-    /// Its secondary indexes.
+    /// The secondary indexes.
     #[n(6)]
     pub indexes: Vec<Index>,
     #[cbor(skip)]
@@ -48,14 +48,14 @@ pub struct Table {
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct ColumnDef {
-    /// Its name.
+    /// The name.
     #[n(0)]
     pub name: String,
-    /// Its type.
+    /// The type.
     #[n(1)]
     #[cbor(with = "type_codec")]
     pub ty: Type,
-    /// Whether it refuses NULL.
+    /// True if it rejects NULL.
     #[n(2)]
     pub not_null: bool,
     /// The text of its DEFAULT.
@@ -66,20 +66,20 @@ pub struct ColumnDef {
 /// An index, or the primary key (whose storage is the table's).
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Index {
-    /// Its id, and where its entries lie.
+    /// The id, and the storage of its entries.
     #[n(0)]
     pub id: u32,
-    /// Its name.
+    /// The name.
     #[n(1)]
     pub name: String,
-    /// What it orders by.
+    /// The columns that it is ordered by.
     #[n(2)]
     pub columns: Vec<IndexPart>,
-    /// Whether no two rows agree in it.
+    /// True if no two rows may be equal in it.
     #[n(3)]
     pub unique: bool,
-    /// Its entries are written, and nobody reads it yet: rows that were there before it may be
-    /// missing. The number tells who builds it.
+    /// Set while the index is built: its entries are written, but no query reads it, since entries
+    /// of older rows may be missing. The number identifies the build.
     #[n(4)]
     pub building: Option<u32>,
 }
@@ -90,7 +90,7 @@ pub struct IndexPart {
     /// The number of the column, from 0.
     #[n(0)]
     pub column: u32,
-    /// Largest first.
+    /// True if the largest value comes first.
     #[n(1)]
     pub descending: bool,
 }
@@ -117,8 +117,7 @@ mod type_codec {
 }
 
 impl Table {
-    /// Fills what is derived from the rest. To be called after every change of columns or primary
-    /// key.
+    /// Derives the other fields. Must be called after every change of columns or primary key.
     pub(crate) fn settle(&mut self) {
         let in_key = |column: usize| {
             key::is_exact(self.columns[column].ty)
@@ -145,25 +144,25 @@ impl Table {
         table
     }
 
-    /// The columns that the stored value holds.
+    /// Returns the columns that the stored value holds.
     pub(crate) fn stored(&self) -> &[usize] {
         &self.stored
     }
 
-    /// The number of a column.
+    /// Returns the number of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// All keys of its rows and of its indexes' entries, but those in storage that only this
-    /// transaction knows.
+    /// Returns the key ranges of its rows and of its indexes' entries, except in storages that only
+    /// this transaction sees.
     pub(crate) fn ranges(&self, own: &[u32]) -> Vec<KeyRange> {
         let storages = [self.storage].into_iter().chain(self.indexes.iter().map(|index| index.id));
         let known = storages.filter(|storage| !own.contains(storage));
         known.map(|storage| kv::prefix_range(&kv::storage_prefix(storage))).collect()
     }
 
-    /// From the commit on nobody is served who planned for this version of it or an older one.
+    /// From the commit on, rejects transactions that planned for this version or an older one.
     pub(crate) fn outdate(
         &self,
         txn: &mut dyn Transaction,
@@ -177,8 +176,8 @@ impl Table {
         Ok(())
     }
 
-    /// The key of a row under the primary key, with the storage's prefix. Without a primary key the
-    /// caller makes an id.
+    /// Returns the key of a row under the primary key, with the storage's prefix. Without a primary
+    /// key the caller allocates an id.
     pub(crate) fn row_key(&self, row: &[Datum]) -> Option<Vec<u8>> {
         let primary = self.primary.as_ref()?;
         let mut out = kv::storage_prefix(self.storage);
@@ -203,8 +202,8 @@ impl Table {
 }
 
 impl Index {
-    /// The entry of a row: its key, and whether that alone must be unique. The value of every entry
-    /// is the row's key without prefix.
+    /// Returns the index entry of a row: its key, and true if the key alone must be unique. The
+    /// value of every entry is the row's key without prefix.
     pub(crate) fn entry(&self, row: &[Datum], row_key: &[u8]) -> (Vec<u8>, bool) {
         let mut out = kv::storage_prefix(self.id);
         let mut nulls = false;
@@ -221,7 +220,7 @@ impl Index {
     }
 }
 
-/// What a name stands for.
+/// The relation of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Encode, Decode)]
 pub(crate) struct Relation {
     #[n(0)]
@@ -231,8 +230,8 @@ pub(crate) struct Relation {
     pub(crate) table: u32,
 }
 
-/// Descriptors by id, shared by all sessions of a database. Only committed ones enter; they may be
-/// outdated.
+/// Descriptors by id, shared by all sessions of a database. Only committed ones are cached; they
+/// may be outdated.
 #[derive(Default)]
 pub(crate) struct Cache {
     tables: Mutex<BTreeMap<u32, Known>>,
@@ -240,7 +239,7 @@ pub(crate) struct Cache {
 
 struct Known {
     table: Arc<Table>,
-    /// A snapshot in which it was so.
+    /// The oldest snapshot at which the descriptor is known to be valid.
     since: Timestamp,
 }
 
@@ -256,24 +255,23 @@ impl Cache {
             .map(|known| known.table.clone())
     }
 
-    /// The newest version of a table that is known, if it held already at a snapshot.
+    /// Returns the newest known version of a table, if it was valid at the snapshot.
     pub(crate) fn version(&self, id: u32, at: Option<Timestamp>) -> Option<u64> {
         let held = |known: &&Known| at.is_none_or(|at| known.since <= at);
         self.tables().get(&id).filter(held).map(|known| known.table.version)
     }
 
-    /// A table changed: what is known of it is outdated.
+    /// Forgets a table that has changed.
     pub(crate) fn forget(&self, id: u32) {
         self.tables().remove(&id);
     }
 
-    /// Some tables changed.
+    /// Forgets all tables.
     pub(crate) fn clear(&self) {
         self.tables().clear();
     }
 
-    /// A table by the storage of its rows or of one of its indexes, or by its own id, as far as it
-    /// is known here.
+    /// Finds a cached table.
     pub(crate) fn find(&self, which: impl Fn(&Table) -> bool) -> Option<Arc<Table>> {
         self.tables().values().find(|known| which(&known.table)).map(|known| known.table.clone())
     }
@@ -290,7 +288,7 @@ impl Cache {
     }
 }
 
-/// The version of a table, as a transaction sees it; `None` when the table is gone.
+/// Returns the version of a table, as a transaction sees it; `None` if the table does not exist.
 pub(crate) async fn version(
     txn: &mut dyn Transaction,
     id: u32,
@@ -299,7 +297,7 @@ pub(crate) async fn version(
     Ok(version_since(txn, id, lock).await?.map(|(version, _)| version))
 }
 
-/// The same, and when it was committed, if the transaction tells that.
+/// Returns the version of a table, and its commit timestamp, if the transaction reports those.
 async fn version_since(
     txn: &mut dyn Transaction,
     id: u32,
@@ -318,7 +316,7 @@ fn read_u64(bytes: &[u8]) -> Result<u64, SqlError> {
         .map_err(|_| SqlError::corrupted("a number in the catalog"))
 }
 
-/// What a name stands for, if anything.
+/// Returns the relation of a name, if there is one.
 pub(crate) async fn relation(
     txn: &mut dyn Transaction,
     name: &str,
@@ -330,8 +328,8 @@ pub(crate) async fn relation(
         .map_err(|e| SqlError::corrupted(format!("a name in the catalog: {e}")))
 }
 
-/// The table of an id. `clean`: the transaction has changed no descriptor, so what it reads is
-/// committed.
+/// Returns the table of an id. `clean`: the transaction has changed no descriptor, so that its
+/// reads are committed.
 pub(crate) async fn table_by_id(
     txn: &mut dyn Transaction,
     cache: &Cache,
@@ -358,7 +356,7 @@ pub(crate) async fn table_by_id(
     Ok(Some(table))
 }
 
-/// The table of a name.
+/// Returns the table of a name.
 pub(crate) async fn table_by_name(
     txn: &mut dyn Transaction,
     cache: &Cache,
@@ -375,7 +373,7 @@ pub(crate) async fn table_by_name(
     }
 }
 
-/// Every name of the database, for "did you mean" and the catalog's own tables.
+/// Returns all names of the database, for "did you mean" and the catalog's own tables.
 pub(crate) async fn names(txn: &mut dyn Transaction) -> Result<Vec<(String, Relation)>, SqlError> {
     let mut names = Vec::new();
     let mut rest = Some(kv::prefix_range(&kv::NAMES));
@@ -392,8 +390,8 @@ pub(crate) async fn names(txn: &mut dyn Transaction) -> Result<Vec<(String, Rela
     Ok(names)
 }
 
-/// The next id, which tables and indexes share, for [`crate::bulk::Ids`]. User objects begin where
-/// PostgreSQL's do.
+/// Allocates the next id, which tables and indexes share, for [`crate::bulk::Ids`]. User objects
+/// begin at PostgreSQL's first id.
 pub(crate) async fn next_id(txn: &mut dyn Transaction) -> Result<u32, SqlError> {
     let key: Key = kv::to_key(kv::NEXT_ID.to_vec());
     let next = txn
@@ -406,7 +404,7 @@ pub(crate) async fn next_id(txn: &mut dyn Transaction) -> Result<u32, SqlError> 
     u32::try_from(next).map_err(|_| SqlError::new(state::TOO_LARGE, "all object ids are used up"))
 }
 
-/// Gives a name to a relation.
+/// Writes the name of a relation.
 pub(crate) fn put_name(
     txn: &mut dyn Transaction,
     name: &str,
@@ -426,7 +424,7 @@ pub(crate) fn put_table(txn: &mut dyn Transaction, table: &Table) -> Result<(), 
         .put(kv::version_key(table.id), Some(kv::to_value(table.version.to_be_bytes().to_vec())))?)
 }
 
-/// Marks a storage as nobody's.
+/// Marks a storage as unused, for VACUUM.
 pub(crate) fn drop_storage(txn: &mut dyn Transaction, storage: u32) -> Result<(), SqlError> {
     Ok(txn.put(kv::dropped_key(storage), Some(kv::to_value(Vec::new())))?)
 }

@@ -1,9 +1,9 @@
-//! Clauses of CREATE and ALTER that the parser knows and Meridian does not: refused by name, never
+//! Rejects clauses of CREATE and ALTER that the parser knows and Meridian does not: by name, never
 //! ignored.
 //!
-//! Each syntax node is taken apart field by field, so that a field that comes with a newer parser
-//! does not compile until it is handled or refused. What describes how things are anyway
-//! (`USING btree`, `NOT DEFERRABLE`, `COLLATE "C"`) is accepted.
+//! Each syntax node is destructured field by field, so that a field of a newer parser does not
+//! compile until it is handled or rejected. Clauses that describe the existing behaviour (`USING
+//! btree`, `NOT DEFERRABLE`, `COLLATE "C"`) are accepted.
 
 use crate::error::{SqlError, state};
 use crate::limits;
@@ -15,7 +15,7 @@ use sqlparser::ast::{
     UniqueConstraint,
 };
 
-/// Operator classes whose order is the order of Meridian's keys.
+/// Operator classes whose order equals the order of Meridian's keys.
 const KEY_ORDERS: [&str; 16] = [
     "bool_ops",
     "bpchar_ops",
@@ -35,7 +35,7 @@ const KEY_ORDERS: [&str; 16] = [
     "varchar_pattern_ops",
 ];
 
-/// 0A000 for the first clause that is there.
+/// Fails with 0A000 for the first clause that is present.
 fn refuse(clauses: &[(bool, &str)]) -> Result<(), SqlError> {
     match clauses.iter().find(|(is_there, _)| *is_there) {
         Some((_, clause)) => Err(SqlError::unsupported(clause)),
@@ -43,7 +43,7 @@ fn refuse(clauses: &[(bool, &str)]) -> Result<(), SqlError> {
     }
 }
 
-/// Refuses what CREATE TABLE asks for beyond columns, primary key and UNIQUE.
+/// Rejects clauses of CREATE TABLE other than columns, primary key and UNIQUE.
 pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
     let CreateTable {
         or_replace,
@@ -152,7 +152,7 @@ pub(crate) fn create_table(create: &CreateTable) -> Result<(), SqlError> {
     constraints.iter().try_for_each(constraint)
 }
 
-/// 54011 for a table that is too wide.
+/// Fails with 54011 for a table with too many columns.
 pub(crate) fn check_columns(count: usize) -> Result<(), SqlError> {
     if count <= limits::MOST_COLUMNS {
         return Ok(());
@@ -171,8 +171,8 @@ fn table_storage(options: &CreateTableOptions) -> Result<(), SqlError> {
     };
     for option in options {
         match option {
-            // How full a page is made, and that rows have no hidden numbers: there are no pages,
-            // nor such numbers.
+            // `fillfactor`, and the absence of hidden row numbers: there are no pages, nor such
+            // numbers.
             SqlOption::KeyValue { key, .. }
                 if clause == "WITH" && names::fold(key) == "fillfactor" => {}
             SqlOption::KeyValue { key, value }
@@ -186,7 +186,7 @@ fn table_storage(options: &CreateTableOptions) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Refuses what a column's definition asks for; its default and its NULLs are the caller's.
+/// Rejects options of a column's definition; the caller handles its default and its NULLs.
 pub(crate) fn column(def: &ColumnDef) -> Result<(), SqlError> {
     let ColumnDef { name: _, data_type: _, options } = def;
     for ast::ColumnOptionDef { name: _, option } in options {
@@ -201,7 +201,7 @@ pub(crate) fn column(def: &ColumnDef) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Refuses constraints other than keys, and what keys say beyond their columns.
+/// Rejects constraints other than keys, and options of keys other than their columns.
 pub(crate) fn constraint(constraint: &TableConstraint) -> Result<(), SqlError> {
     match constraint {
         TableConstraint::PrimaryKey(key) => primary_key(key),
@@ -284,7 +284,7 @@ fn key_column(column: &IndexColumn) -> Result<(), SqlError> {
     }
 }
 
-/// Refuses a collation that does not exist here, with 42704: text is ordered by its bytes.
+/// Rejects a collation other than "C", with 42704: text is ordered by its bytes.
 pub fn collation(name: &ast::ObjectName) -> Result<(), SqlError> {
     let last = name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.as_str());
     match last {
@@ -298,7 +298,7 @@ pub fn collation(name: &ast::ObjectName) -> Result<(), SqlError> {
     }
 }
 
-/// Refuses what CREATE INDEX asks for beyond columns, their order, and UNIQUE.
+/// Rejects clauses of CREATE INDEX other than columns, their order, and UNIQUE.
 pub(crate) fn create_index(create: &CreateIndex) -> Result<(), SqlError> {
     let CreateIndex {
         name: _,
@@ -306,7 +306,7 @@ pub(crate) fn create_index(create: &CreateIndex) -> Result<(), SqlError> {
         using,
         columns,
         unique: _,
-        // Every index is built while others read and write.
+        // Every index is built concurrently with reads and writes.
         concurrently: _,
         if_not_exists: _,
         include,
@@ -331,9 +331,9 @@ pub(crate) fn create_index(create: &CreateIndex) -> Result<(), SqlError> {
     columns.iter().try_for_each(key_column)
 }
 
-/// Refuses what ALTER TABLE asks for beside its operations.
+/// Rejects clauses of ALTER TABLE other than its operations.
 pub(crate) fn alter_table(alter: &AlterTable) -> Result<(), SqlError> {
-    // There is no inheritance: ONLY is what is done anyway.
+    // There is no inheritance, so ONLY has no effect.
     let AlterTable {
         name: _,
         if_exists,
@@ -380,8 +380,8 @@ pub(crate) fn alter_table(alter: &AlterTable) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Refuses what TRUNCATE asks for beside its tables. No sequence belongs to a table, and nothing
-/// refers to it.
+/// Rejects clauses of TRUNCATE other than its tables. No sequence belongs to a table, and no
+/// foreign key refers to it.
 pub(crate) fn truncate(truncate: &Truncate) -> Result<(), SqlError> {
     let Truncate {
         table_names: _,

@@ -1,4 +1,4 @@
-//! A parsed statement to a plan, against the catalog as a transaction sees it.
+//! Compiles a parsed statement to a plan, against the catalog as a transaction sees it.
 
 use crate::analytic::AnalyticPlan;
 use crate::bind::Binder;
@@ -22,7 +22,7 @@ use sqlparser::ast::{self, FromTable, Statement, TableFactor, TableObject, Visit
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Errors of what the own executor does not know.
+/// The errors after which an analytical engine is tried.
 const OTHERS_MAY_KNOW: [&str; 4] = [
     state::FEATURE_NOT_SUPPORTED,
     state::UNDEFINED_FUNCTION,
@@ -34,24 +34,25 @@ fn others_may_know(engine: &Engine, error: &SqlError) -> bool {
     engine.analytic().is_some() && OTHERS_MAY_KNOW.contains(&error.sqlstate)
 }
 
-/// Which of two errors to answer: our own unless it only says that we do not know.
+/// Returns the error to report: this executor's, unless it only means that the feature is missing
+/// here.
 fn better(own: SqlError, theirs: SqlError) -> SqlError {
     if own.sqlstate == state::FEATURE_NOT_SUPPORTED { theirs } else { own }
 }
 
-/// What a statement does.
+/// The plan of a statement.
 pub(crate) enum Plan {
     Select(Select),
     Insert(Insert),
     Change(Change),
-    /// A change that takes an analytical engine.
+    /// A change that needs an analytical engine.
     ByQuery(ByQuery),
     Analytic(Arc<dyn AnalyticPlan>),
-    /// The lines, and what EXPLAIN ANALYZE runs.
+    /// The lines, and true for EXPLAIN ANALYZE, which runs the plan.
     Explain(Box<Plan>, bool),
-    /// Changes the catalog, or empties or fills tables: runs from the statement itself.
+    /// A change of the catalog, or TRUNCATE or COPY: runs from the statement itself.
     Schema,
-    /// Of the session: transaction control and settings.
+    /// A statement of the session: transaction control and settings.
     Control,
 }
 
@@ -60,17 +61,17 @@ pub(crate) struct Compiled {
     pub(crate) source: Arc<Parsed>,
     pub(crate) declared: Arc<[Option<Type>]>,
     pub(crate) plan: Plan,
-    /// The tables it was planned for and their versions.
+    /// The tables that it was planned for, with their versions.
     pub(crate) tables: Vec<(u32, u64)>,
-    /// A transaction that had changed the catalog made it: what it was planned for may never be, or
-    /// be something else of the same version.
+    /// True if the transaction had changed the catalog: the versions of the plan may never commit,
+    /// or may be used again by another change.
     pub(crate) provisional: bool,
     pub(crate) params: Arc<[Type]>,
     pub(crate) columns: Option<Arc<[Column]>>,
 }
 
 impl Compiled {
-    /// The range that is all a query reads, if there is one.
+    /// Returns the range that contains all reads of a query, if there is one.
     pub(crate) fn scope(&self, scope: &Scope<'_>) -> Result<Option<KeyRange>, SqlError> {
         match &self.plan {
             Plan::Select(select) => select.scope(scope),
@@ -78,7 +79,7 @@ impl Compiled {
         }
     }
 
-    /// Whether a transaction that only reads can run it.
+    /// True if a read-only transaction can run it.
     pub(crate) fn only_reads(&self) -> bool {
         only_reads(&self.plan)
     }
@@ -114,12 +115,12 @@ pub(crate) fn explain(plan: &Plan) -> Vec<String> {
     }
 }
 
-/// A time as EXPLAIN ANALYZE shows it.
+/// Renders a duration for EXPLAIN ANALYZE.
 pub(crate) fn milliseconds(nanoseconds: u64) -> String {
     format!("{:.3} ms", nanoseconds as f64 / 1e6)
 }
 
-/// The table of a name, or 42P01.
+/// Finds a table by its name; fails with 42P01.
 pub(crate) async fn table(
     engine: &Engine,
     txn: &mut dyn Transaction,
@@ -144,15 +145,15 @@ pub(crate) async fn table(
     Err(error.at(name.0.last().and_then(|part| part.as_ident()).and_then(names::position)))
 }
 
-/// Begins a look at the catalog that is no part of anybody's transaction.
+/// Begins a read of the catalog in a transaction of its own.
 async fn look(engine: &Engine) -> Result<Box<dyn Transaction>, SqlError> {
     let mut txn =
         engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
-    txn.show_versions(); // Since when is a table as it is?
+    txn.show_versions(); // For the commit timestamps of table versions.
     Ok(txn)
 }
 
-/// The table of a name, for a transaction that is to use it.
+/// Finds a table by its name, for a transaction that is to use it.
 pub(crate) async fn table_for(
     engine: &Engine,
     work: &mut Work,
@@ -172,7 +173,7 @@ pub(crate) async fn compile_for(
     declared: Arc<[Option<Type>]>,
 ) -> Result<Compiled, SqlError> {
     match work {
-        // A block is of one snapshot, its catalog too.
+        // A transaction block has one snapshot, also for the catalog.
         Some(work) if work.sees_catalog() || (work.reads_only() && work.explicit) => {
             compile(engine, work.txn.as_mut(), work.clean, source, declared).await
         }
@@ -180,7 +181,7 @@ pub(crate) async fn compile_for(
     }
 }
 
-/// A table that statements may change.
+/// Returns the table if statements may change it.
 fn changeable(table: Arc<Table>) -> Result<Arc<Table>, SqlError> {
     if system::is_system(table.id) {
         let message = format!("permission denied: \"{}\" is a system catalog", table.name);
@@ -235,7 +236,7 @@ async fn compile(
                         let columns = select.columns.clone();
                         (Plan::Select(select), binder.param_types(), Some(columns))
                     }
-                    // Another engine knows more functions, aggregates among them.
+                    // The analytical engine has more functions, aggregates among them.
                     Err(error) if others_may_know(engine, &error) => {
                         let planned =
                             analytic(engine, txn, clean, query, &declared, &mut tables).await;
@@ -348,7 +349,7 @@ async fn compile(
     Ok(Compiled { source, declared, plan, tables, provisional: !clean, params, columns })
 }
 
-/// The tables that a query names, and the names that its WITH clauses give.
+/// The tables that a query names, and the names of its WITH clauses.
 #[derive(Default)]
 struct Named {
     tables: Vec<ast::ObjectName>,
@@ -399,7 +400,7 @@ async fn analytic(
             continue;
         }
         let table = match table(engine, txn, clean, &name).await {
-            // What WITH names may hide a table in one place and not in another.
+            // A name of WITH may hide a table in one place and not in another.
             Err(error)
                 if error.sqlstate == state::UNDEFINED_TABLE && named.hidden.contains(&folded) =>
             {
@@ -415,7 +416,7 @@ async fn analytic(
     Ok((Plan::Analytic(plan), params, Some(columns)))
 }
 
-/// Whether a statement concerns the session only and needs no catalog.
+/// True if a statement concerns only the session, and needs no catalog.
 pub(crate) fn is_control(statement: &Statement) -> bool {
     matches!(
         statement,

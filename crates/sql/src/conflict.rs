@@ -1,11 +1,11 @@
-//! What a person is told who lost against another transaction: over what, and against whom.
+//! The error detail of a transaction that lost a conflict: the object, and the other transaction.
 
 use crate::catalog::{Cache, Table};
 use crate::error::SqlError;
 use crate::{key, kv};
 use meridian_txn::{Age, Conflict};
 
-/// Says in words what an error knows of a conflict; `age` is that of the transaction that lost.
+/// Adds the detail of a conflict to an error; `age` is that of the transaction that lost.
 pub(crate) fn explain(mut error: SqlError, cache: &Cache, age: Option<Age>) -> SqlError {
     let Some(conflict) = error.conflict.take() else { return error };
     let (by, key, application) = match *conflict {
@@ -27,12 +27,12 @@ pub(crate) fn explain(mut error: SqlError, cache: &Cache, age: Option<Age>) -> S
     let since =
         earlier.map_or(String::new(), |ns| format!(", {:.1} ms before this one", ns as f64 / 1e6));
     error.detail(format!(
-        "Nothing of the transaction happened: it met{over} a transaction{who} that began earlier, at node {}{since}.",
+        "Nothing of the transaction happened: it conflicted{over} with a transaction{who} that began earlier, on node {}{since}.",
         by.node
     ))
 }
 
-/// The row, or the table, that a key stands for.
+/// Describes the row or the table of a key.
 fn place(cache: &Cache, key: &[u8]) -> Option<String> {
     let id = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
     if let Some(rest) = key.strip_prefix(&kv::VERSIONS) {

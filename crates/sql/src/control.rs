@@ -20,7 +20,8 @@ use sqlparser::ast::{
 };
 use std::sync::Arc;
 
-/// What databases are made in; a statement that makes one is no part of a transaction.
+/// Returns the server information for a statement on databases, which cannot be part of a
+/// transaction.
 pub(crate) async fn outside(
     session: &mut Session,
     what: &str,
@@ -63,7 +64,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             session.work = Some(work);
             done(tag)
         }
-        // Copied out first: a reference to the work must not live across the wait.
+        // Copied out first, since a reference to the work must not be held across an await.
         Statement::Commit { .. } => match session.status() {
             Status::Failed => {
                 session.work = None;
@@ -195,7 +196,7 @@ fn reads_only(modes: &[TransactionMode], otherwise: bool) -> bool {
     })
 }
 
-/// 0A000 if a transaction is to have a stronger isolation level than the database's.
+/// Fails with 0A000 if a transaction requests a stronger isolation level than the database's.
 fn accept_isolation(session: &Session, modes: &[TransactionMode]) -> Result<(), SqlError> {
     modes.iter().try_for_each(|mode| match mode {
         TransactionMode::IsolationLevel(level) => {
@@ -235,7 +236,7 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
             }
             session.set(&name, &value)
         }
-        // There is one role, and each user is the one it came as.
+        // There is one role, and each session has its user's.
         Set::SetRole { role_name: None, .. } => Ok(()),
         Set::SetRole { role_name: Some(role), .. } => itself(session, &role.value, "SET ROLE"),
         Set::SetSessionAuthorization(param) => match &param.kind {
@@ -276,7 +277,7 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
     }
 }
 
-/// Gives a setting of a database a value. Refuses a setting of sessions: in PostgreSQL a database
+/// Sets a setting of a database. Rejects a setting of sessions, although in PostgreSQL a database
 /// can have its own defaults of those.
 async fn set(
     around: &dyn Surroundings,
@@ -291,7 +292,7 @@ async fn set(
     around.set(database, name, value).await
 }
 
-/// 0A000 unless a session is to be of the user that it is of.
+/// Fails with 0A000 unless `name` is the session's own user.
 fn itself(session: &Session, name: &str, what: &str) -> Result<(), SqlError> {
     if name == session.user() || name.eq_ignore_ascii_case("none") {
         return Ok(());
@@ -299,10 +300,11 @@ fn itself(session: &Session, name: &str, what: &str) -> Result<(), SqlError> {
     Err(SqlError::unsupported(format!("{what} {name}")))
 }
 
-/// As in Cloud Spanner: when this session's newest transaction that wrote was committed.
+/// The setting that shows the commit timestamp of the session's newest transaction that wrote, as
+/// in Cloud Spanner.
 const COMMIT_TIMESTAMP: &str = "meridian.commit_timestamp";
 
-/// A commit's timestamp as text.
+/// Renders a commit's timestamp as text.
 fn shown(at: Timestamp) -> Datum {
     let mut text = String::new();
     if let Datum::TimestampTz(micros) = datetime::committed(at) {
@@ -311,18 +313,18 @@ fn shown(at: Timestamp) -> Datum {
     Datum::text(text)
 }
 
-/// What a SHOW asks for.
+/// Returns the setting's name of a SHOW.
 fn name_of_show(variable: &[ast::Ident]) -> String {
     let words: Vec<String> = variable.iter().map(|ident| ident.value.to_lowercase()).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["time", "zone"] => "timezone".to_owned(),
         ["transaction", "isolation", "level"] => "transaction_isolation".to_owned(),
-        ["spanner", own] => format!("meridian.{own}"), // As earlier versions called them.
+        ["spanner", own] => format!("meridian.{own}"), // The prefix of earlier versions.
         words => words.join("."),
     }
 }
 
-/// The columns that a SHOW answers with.
+/// Returns the columns of a SHOW.
 pub(crate) fn columns_of_show(variable: &[ast::Ident]) -> Arc<[Column]> {
     match name_of_show(variable).as_str() {
         "all" => Arc::from([Column::new("name", Type::Text), Column::new("setting", Type::Text)]),

@@ -1,4 +1,4 @@
-//! COPY … FROM STDIN in the text format: rows as they come, cut anywhere. And VACUUM.
+//! COPY … FROM STDIN in the text format: rows as they arrive, cut anywhere. And VACUUM.
 
 use crate::bulk::{ABANDONED_NS, Bulk};
 use crate::cast;
@@ -17,9 +17,9 @@ use meridian_txn::{Begin, Lock, Mode, ReadAt};
 use sqlparser::ast::{CopyOption, CopySource, CopyTarget, Statement};
 use std::sync::Arc;
 
-/// A line longer than this is refused.
+/// The longest accepted line, in bytes.
 const LONGEST_LINE_BYTES: usize = 64 << 20;
-/// How many keys one transaction of VACUUM erases.
+/// The number of keys that one transaction of VACUUM erases.
 const VACUUM_KEYS: usize = 10_000;
 
 /// A COPY in progress.
@@ -34,7 +34,7 @@ pub(crate) struct Copying {
     line: u64,
     count: u64,
     ended: bool,
-    /// The table's storage is this transaction's own.
+    /// Set if the table's storage is this transaction's own.
     bulk: Option<Bulk>,
 }
 
@@ -74,9 +74,9 @@ impl Session {
                 break table;
             }
         };
-        // Its rows are not kept, so that the transaction cannot be replayed.
+        // The rows of COPY are not kept, so that the transaction cannot be replayed.
         work.settled = true;
-        // A savepoint before it could take the rows back.
+        // An earlier savepoint could roll the rows back.
         let alone = work.own.contains(&table.storage)
             && !work.touched.contains(&table.id)
             && work.savepoints.is_empty();
@@ -109,7 +109,7 @@ impl Session {
         Ok(response)
     }
 
-    /// Rows of COPY FROM STDIN, cut anywhere.
+    /// Takes data of COPY FROM STDIN, cut anywhere.
     pub async fn copy_data(&mut self, data: &[u8]) -> Result<(), SqlError> {
         let result = match (&mut self.copying, &mut self.work) {
             (Some(copying), Some(work)) => copying.take(work, data).await,
@@ -121,7 +121,7 @@ impl Session {
         result
     }
 
-    /// The end of the rows: answers with the command tag.
+    /// Ends the data, and returns the command tag.
     pub async fn copy_done(&mut self) -> Result<Response, SqlError> {
         let result = match (&mut self.copying, &mut self.work) {
             (Some(copying), Some(work)) => copying.finish(work).await,
@@ -143,14 +143,13 @@ impl Session {
         }
     }
 
-    /// The client gave up: the COPY fails with its message.
+    /// Fails the COPY with the client's message.
     pub async fn copy_fail(&mut self, message: &str) -> SqlError {
         self.abandon_copy();
         SqlError::new(state::CANCELED, format!("COPY from stdin failed: {message}"))
     }
 
-    /// Erases the storage of what was dropped, truncated or never finished, in transactions of
-    /// bounded size.
+    /// Erases storages that were dropped, truncated or abandoned, in transactions of bounded size.
     pub(crate) async fn vacuum(&mut self) -> Result<Response, SqlError> {
         if self.work.as_ref().is_some_and(|work| work.explicit) {
             return Err(SqlError::new(
@@ -166,7 +165,7 @@ impl Session {
             let mut work = Work::begin(&self.engine, Mode::ReadWrite, None, false).await?;
             let txn = work.txn.as_mut();
             if txn.get(&note, Lock::Exclusive).await?.is_none() {
-                continue; // Somebody else did it.
+                continue; // Another VACUUM erased it.
             }
             let range = kv::prefix_range(&kv::storage_prefix(id));
             let chunk = txn.scan(&range, Lock::Exclusive, false, VACUUM_KEYS).await?;
@@ -179,7 +178,7 @@ impl Session {
             work.settled = true;
             self.work = Some(work);
             match self.commit().await {
-                // Somebody else is at it: what is left is for the next VACUUM.
+                // Another VACUUM is at work on it: the rest is for the next one.
                 Err(error) if error.is_restart() => break,
                 other => other?,
             }
@@ -187,8 +186,8 @@ impl Session {
         Ok(Response::Complete("VACUUM".into()))
     }
 
-    /// A note of storage that nobody uses. Looked for without locks: those who are at work are not
-    /// disturbed.
+    /// Returns the note of an unused storage. Reads without locks, so that other transactions are
+    /// not disturbed.
     async fn garbage(&mut self) -> Result<Option<Key>, SqlError> {
         let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
         let mut txn = self.engine.database().begin(begin).await?;
@@ -312,7 +311,7 @@ impl Copying {
     }
 }
 
-/// The fields of a line, still escaped.
+/// Splits a line into its fields, still escaped.
 fn fields(line: &[u8], delimiter: u8) -> Vec<&[u8]> {
     let (mut out, mut from, mut at) = (Vec::new(), 0, 0);
     while at < line.len() {

@@ -1,5 +1,5 @@
-//! Days and microseconds since 2000-01-01, PostgreSQL's epoch, to text and back (ISO style, years 1
-//! to 9999 and beyond as chrono has them).
+//! Converts days and microseconds since 2000-01-01, PostgreSQL's epoch, to text and back (ISO
+//! style, the years of chrono).
 
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -8,24 +8,23 @@ use chrono::{
 };
 use meridian_clock::Timestamp;
 
-/// Microseconds of a day.
+/// The microseconds of a day.
 pub(crate) const DAY_US: i64 = 86_400_000_000;
 /// Seconds from the Unix epoch to PostgreSQL's.
 pub(crate) const EPOCH_S: i64 = 946_684_800;
 const EPOCH_DAY: i32 = 730_120;
 
-/// When something was committed, in microseconds, rounded up: a state of that time has the commit
-/// in it.
+/// Returns a commit time in microseconds, rounded up: a snapshot at that time includes the commit.
 pub(crate) fn committed(at: Timestamp) -> Datum {
     Datum::TimestampTz(from_unix_ns(at.nanos.saturating_add(999)))
 }
 
-/// PostgreSQL microseconds of Unix nanoseconds.
+/// Converts Unix nanoseconds to PostgreSQL microseconds.
 pub(crate) fn from_unix_ns(ns: u64) -> i64 {
     (ns / 1000) as i64 - EPOCH_S * 1_000_000
 }
 
-/// Unix nanoseconds of PostgreSQL microseconds, 0 for what lies before 1970.
+/// Converts PostgreSQL microseconds to Unix nanoseconds; 0 for times before 1970.
 pub(crate) fn to_unix_ns(us: i64) -> u64 {
     let unix_us = i128::from(us) + i128::from(EPOCH_S) * 1_000_000;
     u64::try_from(unix_us * 1000).unwrap_or(if unix_us < 0 { 0 } else { u64::MAX })
@@ -55,7 +54,7 @@ pub(crate) fn from_civil(at: NaiveDateTime) -> i64 {
         + i64::from(at.nanosecond() / 1000)
 }
 
-/// `2024-05-06`, or infinity's word.
+/// Renders a date as `2024-05-06`, or infinity.
 pub(crate) fn date_to_text(days: i32, out: &mut String) {
     use std::fmt::Write;
     match (days, civil_date(days)) {
@@ -71,7 +70,7 @@ pub(crate) fn date_to_text(days: i32, out: &mut String) {
     }
 }
 
-/// `2024-05-06 07:08:09.123456`, with `+00` when it has a zone.
+/// Renders a timestamp as `2024-05-06 07:08:09.123456`, with `+00` if it has a zone.
 pub(crate) fn timestamp_to_text(us: i64, zone: bool, out: &mut String) {
     use std::fmt::Write;
     let Some(at) = civil(us) else {
@@ -106,7 +105,7 @@ fn bad(kind: &str, text: &str) -> SqlError {
     SqlError::new(state::BAD_DATETIME, format!("invalid input syntax for type {kind}: \"{text}\""))
 }
 
-/// Reads a date; a time behind it is ignored, as PostgreSQL does.
+/// Parses a date; ignores a time after it, as PostgreSQL does.
 pub(crate) fn date_from_text(text: &str) -> Result<i32, SqlError> {
     let trimmed = text.trim();
     match trimmed.to_ascii_lowercase().as_str() {
@@ -121,7 +120,7 @@ pub(crate) fn date_from_text(text: &str) -> Result<i32, SqlError> {
         .ok_or_else(|| if names_a_day(day) { no_such(text) } else { bad("date", text) })
 }
 
-/// Whether it looks like a day, of a month or year that has none such.
+/// True if the text has the form of a date, whose month or day may not exist.
 fn names_a_day(day: &str) -> bool {
     let parts: Vec<&str> = day.split(['-', '/']).collect();
     parts.len() == 3
@@ -130,7 +129,7 @@ fn names_a_day(day: &str) -> bool {
             .all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// 22008
+/// Returns the error 22008.
 fn no_such(text: &str) -> SqlError {
     SqlError::new(
         state::DATETIME_OVERFLOW,
@@ -153,8 +152,8 @@ fn parse_day(day: &str) -> Option<NaiveDate> {
     NaiveDate::from_ymd_opt(a.parse().ok()?, b.parse().ok()?, c.parse().ok()?)
 }
 
-/// Reads a timestamp, with or without a zone; the result is UTC when one is given and `zoned`, else
-/// the zone is ignored.
+/// Parses a timestamp, with or without a zone. If one is given and `zoned`, the result is UTC;
+/// otherwise the zone is ignored.
 pub(crate) fn timestamp_from_text(text: &str, zoned: bool) -> Result<i64, SqlError> {
     let kind = if zoned { "timestamp with time zone" } else { "timestamp" };
     let trimmed = text.trim();

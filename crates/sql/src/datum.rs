@@ -33,7 +33,7 @@ pub enum Datum {
     Uuid(Uuid),
     /// Days since 2000-01-01.
     Date(i32),
-    /// Microseconds since 2000-01-01 00:00:00, of no zone.
+    /// Microseconds since 2000-01-01 00:00:00, without a zone.
     Timestamp(i64),
     /// Microseconds since 2000-01-01 00:00:00 UTC.
     TimestampTz(i64),
@@ -45,12 +45,12 @@ impl Datum {
         Datum::Text(Arc::from(text.as_ref()))
     }
 
-    /// Whether it is NULL.
+    /// True if it is NULL.
     pub const fn is_null(&self) -> bool {
         matches!(self, Datum::Null)
     }
 
-    /// Its type; NULL has none.
+    /// Returns its type; NULL has none.
     pub const fn type_of(&self) -> Option<Type> {
         Some(match self {
             Datum::Null => return None,
@@ -69,7 +69,7 @@ impl Datum {
         })
     }
 
-    /// A whole number of any width.
+    /// Returns a whole number of any width.
     pub const fn as_i64(&self) -> Option<i64> {
         match self {
             Datum::Int2(n) => Some(*n as i64),
@@ -79,8 +79,8 @@ impl Datum {
         }
     }
 
-    /// The order of two values of comparable types, NULL last. Values of types that do not compare
-    /// are equal: the binder refuses such comparisons.
+    /// Orders two values of comparable types, NULL last. Values of types that do not compare are
+    /// equal: the binder rejects such comparisons.
     pub fn order(&self, other: &Datum) -> Ordering {
         use Datum::*;
         match (self, other) {
@@ -108,7 +108,7 @@ impl Datum {
         }
     }
 
-    /// A number as a float.
+    /// Returns a number as a float.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Datum::Float8(x) => Some(*x),
@@ -120,7 +120,8 @@ impl Datum {
     }
 }
 
-/// PostgreSQL's order of floats: NaN equals itself and is above everything, the zeros are equal.
+/// Orders floats as PostgreSQL does: NaN equals itself and is above everything, the zeros are
+/// equal.
 pub(crate) fn float_order(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }

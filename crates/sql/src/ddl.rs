@@ -1,7 +1,7 @@
 //! CREATE, DROP, ALTER, TRUNCATE: changes of descriptors in the transaction of the statement.
 //!
-//! Dropping and truncating take constant time: the descriptor goes, or points to new storage, and
-//! the old storage is noted; VACUUM erases it. What fills new storage is written before it is shown
+//! Dropping and truncating take constant time: the descriptor is deleted, or points to new storage,
+//! and the old storage is noted; VACUUM erases it. New storage is filled before it is published
 //! (see [`crate::bulk`]), so that no table is too large for it.
 
 use crate::backfill::Step;
@@ -31,7 +31,7 @@ pub(crate) async fn run(
     statement: &Statement,
 ) -> Result<String, SqlError> {
     let clean = work.clean;
-    // Whatever happens below, what this transaction reads of the catalog may be its own from now
+    // Whatever happens below, this transaction's reads of the catalog may be uncommitted from now
     // on.
     work.catalog_changed();
     let database = engine.database().clone();
@@ -96,7 +96,7 @@ pub(crate) async fn run(
     })
 }
 
-/// A table that is about to be changed: nobody else changes it until this transaction ends.
+/// Loads a table that is about to change, and locks its version until this transaction ends.
 async fn open(
     engine: &Engine,
     txn: &mut dyn Transaction,
@@ -110,8 +110,7 @@ async fn open(
     }
 }
 
-/// Writes a changed descriptor under a new version, which holds wherever the old one's plans have
-/// read or written.
+/// Writes a changed descriptor under a new version, and outdates the plans for the old version.
 fn change(
     txn: &mut dyn Transaction,
     ids: &Ids<'_>,
@@ -138,7 +137,7 @@ fn drop_table(txn: &mut dyn Transaction, ids: &Ids<'_>, table: &Table) -> Result
     Ok(txn.put(kv::version_key(table.id), None)?)
 }
 
-/// New, empty storage for the rows and all indexes.
+/// Allocates new, empty storage for the rows and all indexes.
 async fn renew(
     txn: &mut dyn Transaction,
     ids: &mut Ids<'_>,
@@ -207,7 +206,7 @@ fn column_def(def: &ast::ColumnDef) -> Result<ColumnDef, SqlError> {
     Ok(column)
 }
 
-/// The columns of an index, by number.
+/// Returns the columns of an index, by number.
 fn parts(table: &Table, columns: &[ast::IndexColumn]) -> Result<Vec<IndexPart>, SqlError> {
     let mut out: Vec<IndexPart> = Vec::with_capacity(columns.len());
     for column in columns {
@@ -227,7 +226,7 @@ fn parts(table: &Table, columns: &[ast::IndexColumn]) -> Result<Vec<IndexPart>, 
     Ok(out)
 }
 
-/// A name nobody has: `table_column_key`, or with a number behind.
+/// Returns an unused name: `table_column_key`, or with a number appended.
 async fn free_name(txn: &mut dyn Transaction, wanted: String) -> Result<String, SqlError> {
     let mut name = wanted.clone();
     let mut number = 1;
@@ -302,7 +301,7 @@ async fn create_table(
     catalog::put_table(txn, &table)
 }
 
-/// Declares the primary key; the rows are the caller's affair.
+/// Declares the primary key; the caller handles the rows.
 async fn set_primary(
     txn: &mut dyn Transaction,
     ids: &mut Ids<'_>,
@@ -331,7 +330,7 @@ async fn set_primary(
     Ok(())
 }
 
-/// Declares an index; its entries are the caller's affair.
+/// Declares an index; the caller writes its entries.
 async fn add_index(
     txn: &mut dyn Transaction,
     ids: &mut Ids<'_>,
@@ -355,7 +354,7 @@ async fn add_index(
     Ok(())
 }
 
-/// Writes the entries of the last index for the rows that are there.
+/// Writes the entries of the last index for the existing rows.
 async fn fill(txn: &mut dyn Transaction, engine: &Engine, table: &Table) -> Result<(), SqlError> {
     let Some(index) = table.indexes.last() else { return Ok(()) };
     let mut bulk = Bulk::new(engine.database().clone());
@@ -380,7 +379,7 @@ async fn fill(txn: &mut dyn Transaction, engine: &Engine, table: &Table) -> Resu
     }
 }
 
-/// 23502 if a row has none in a column that is to have one.
+/// Fails with 23502 if a row has NULL in a column that becomes NOT NULL.
 async fn refuse_nulls(
     txn: &mut dyn Transaction,
     table: &Table,
@@ -422,22 +421,22 @@ fn all_rows(table: &Table) -> Cursor {
 #[derive(Clone, Debug)]
 pub(crate) struct Building {
     pub(crate) table: u32,
-    /// The version of the table at which it was looked at last.
+    /// The version of the table when it was last read.
     pub(crate) version: u64,
-    /// What it is called, and what nobody else's of that name bears.
+    /// The name; `number` identifies this build of the index.
     pub(crate) name: String,
     pub(crate) number: u32,
 }
 
 impl Building {
-    /// Where the index is among a table's.
+    /// Returns the position of the index in a table.
     pub(crate) fn find(&self, table: &Table) -> Option<usize> {
         table.indexes.iter().position(|index| index.building == Some(self.number))
     }
 }
 
-/// One step of building an index on a table that is in use (see [`crate::backfill`]): none if there
-/// is nothing to do.
+/// Runs one step of building an index on a table in use (see [`crate::backfill`]); returns `None`
+/// if there is nothing to do.
 pub(crate) async fn step(
     engine: &Engine,
     work: &mut Work,
@@ -483,8 +482,8 @@ fn remove_index(txn: &mut dyn Transaction, table: &mut Table, at: usize) -> Resu
     Ok(txn.put(kv::name_key(&index.name), None)?)
 }
 
-/// A table as it is, and with the index that a statement names; none if there is one of that name,
-/// and that is well.
+/// Returns the table before and after the declaration of an index; `None` if the index exists, with
+/// IF NOT EXISTS.
 async fn declare_index(
     engine: &Engine,
     txn: &mut dyn Transaction,
@@ -565,8 +564,8 @@ async fn alter_table(
                 }
                 clauses::check_columns(table.columns.len() + 1)?;
                 if column.not_null || column.default.is_some() {
-                    // Rows that lack a column read it as NULL, so those that are there are written
-                    // anew.
+                    // Existing rows lack the column and would read it as NULL, so they are
+                    // rewritten.
                     let old = table.clone();
                     table.columns.push(column);
                     table.settle();
@@ -622,8 +621,8 @@ async fn alter_table(
     change(txn, ids, &before, table)
 }
 
-/// Writes every row of the old descriptor's storage into the new one's. Columns that are new get
-/// their default.
+/// Copies every row of the old descriptor's storage into the new one's. New columns get their
+/// default.
 async fn move_rows(
     txn: &mut dyn Transaction,
     engine: &Engine,

@@ -1,10 +1,10 @@
-//! The parser's dialect: PostgreSQL's, with a bound on the work that one statement costs.
+//! The parser's dialect: PostgreSQL's, with a bound on the work for one statement.
 //!
-//! The parser tries alternatives and goes back: an argument may be a named one, a reserved word may
-//! be a column. Alternatives inside each other double the work at each level, so that a line of 34
-//! calls takes hours. Named arguments, which double each nested call, are off. For whatever else
-//! doubles, the dialect counts the prefixes of expressions that the parser asks for and ends the
-//! statement when there are far too many for its length.
+//! The parser tries alternatives and backtracks: an argument may be a named one, a reserved word
+//! may be a column. Nested alternatives double the work at each level, so that a line of 34 calls
+//! takes hours. Named arguments, which double each nested call, are off. For the other
+//! alternatives, the dialect counts the prefixes of expressions that the parser requests, and ends
+//! the statement when there are far too many for its length.
 
 use sqlparser::ast::Expr;
 use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
@@ -13,10 +13,10 @@ use sqlparser::parser::{Parser, ParserError};
 use std::any::TypeId;
 use std::cell::Cell;
 
-/// Each token of a statement may be looked at this many times on average, as the beginning of an
+/// The average number of times that each token of a statement may be tried as the beginning of an
 /// expression.
 const LOOKS_PER_TOKEN: u64 = 20;
-/// Short statements may use this many looks.
+/// The number of tries that short statements have.
 const LEAST_LOOKS: u64 = 10_000;
 
 /// PostgreSQL's dialect for one statement.
@@ -33,7 +33,7 @@ impl Bounded {
         Bounded { postgres: PostgreSqlDialect {}, left: Cell::new(looks) }
     }
 
-    /// Whether the parser gave up because of the bound.
+    /// True if the parser stopped because of the bound.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.left.get() == 0
     }
@@ -49,14 +49,14 @@ macro_rules! as_postgres {
 }
 
 impl Dialect for Bounded {
-    // The parser asks for PostgreSQL in places; this is it.
+    // The parser compares type ids in places; this dialect counts as PostgreSQL's.
     fn dialect(&self) -> TypeId {
         TypeId::of::<PostgreSqlDialect>()
     }
 
     fn parse_prefix(&self, _: &mut Parser) -> Option<Result<Expr, ParserError>> {
         match self.left.get() {
-            // The only error that the parser does not take for a reason to try something else.
+            // The only error after which the parser does not try an alternative.
             0 => Some(Err(ParserError::RecursionLimitExceeded)),
             left => {
                 self.left.set(left - 1);

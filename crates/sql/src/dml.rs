@@ -21,16 +21,16 @@ use sqlparser::ast::{self, SetExpr};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a data-changing statement did.
+/// The effects of a data-changing statement.
 #[derive(Default)]
 pub(crate) struct Changed {
     pub(crate) count: u64,
     pub(crate) rows: Vec<Vec<Datum>>,
-    /// The rows that ON CONFLICT DO UPDATE has written: none is written twice.
+    /// The rows that ON CONFLICT DO UPDATE has written: none may be written twice.
     pub(crate) touched: BTreeSet<Key>,
 }
 
-/// 42804 if an output of a query cannot go into the column that it is meant for.
+/// Fails with 42804 if an output of a query cannot be assigned to its column.
 pub(crate) fn refuse_unassignable(
     table: &Table,
     outputs: &[Column],
@@ -87,10 +87,9 @@ impl Returning {
 
 enum Source {
     Values(Vec<Vec<Expr>>),
-    /// The outputs are already of the columns' types; each goes to the column of the same number
-    /// here.
+    /// The outputs have the columns' types already; each goes to the column of the same index here.
     Select(Box<Select>, Vec<usize>, Vec<Expr>),
-    /// The same of a query that only an analytical engine runs.
+    /// A query that only an analytical engine runs, with the same mapping.
     Analytic(Arc<dyn AnalyticPlan>, Vec<usize>, Vec<Expr>),
 }
 
@@ -109,7 +108,7 @@ pub(crate) struct Insert {
     pub(crate) returning: Option<Returning>,
 }
 
-/// The values of columns that an INSERT does not name.
+/// Returns the values of columns that an INSERT does not name.
 pub(crate) fn defaults(binder: &mut Binder, table: &Table) -> Result<Vec<Expr>, SqlError> {
     (0..table.columns.len())
         .map(|column| match &table.columns[column].default {
@@ -119,7 +118,7 @@ pub(crate) fn defaults(binder: &mut Binder, table: &Table) -> Result<Vec<Expr>, 
         .collect()
 }
 
-/// The numbers of named columns; all of them when none is named.
+/// Returns the numbers of the named columns; of all columns if none is named.
 pub(crate) fn target_columns(table: &Table, named: &[ast::Ident]) -> Result<Vec<usize>, SqlError> {
     if named.is_empty() {
         return Ok((0..table.columns.len()).collect());
@@ -285,7 +284,7 @@ impl Insert {
                 }
             }
             Source::Select(_, targets, defaults) | Source::Analytic(_, targets, defaults) => {
-                // All of them before the first is written: the query must not see what it inserts.
+                // All of them before the first is written: the query must not see its own inserts.
                 let (rows, _held) = match &self.source {
                     Source::Select(select, ..) => select.all(txn, scope).await?,
                     Source::Analytic(plan, ..) => {
@@ -367,7 +366,7 @@ impl Insert {
     }
 }
 
-/// The unique key that ON CONFLICT names: `Some(None)` is the primary key.
+/// Returns the unique key that ON CONFLICT names: `Some(None)` is the primary key.
 fn conflict_index(
     table: &Table,
     target: Option<&ast::ConflictTarget>,
@@ -442,7 +441,7 @@ fn assignments(
                 None => Expr::Const(Datum::Null),
             }
         } else if beside_excluded {
-            // A bare name means the row that is there; `excluded.` the other one.
+            // A bare name means the existing row; `excluded.` the other one.
             let excluded = binder.relations.pop();
             let bare = binder.bind_for(value, table, column);
             binder.relations.extend(excluded);
@@ -532,7 +531,7 @@ impl Change {
         let table = &*self.table;
         let wanted = vec![true; table.columns.len()];
         let mut cursor = Cursor::new(self.access.index, self.access.targets(table, scope)?, false);
-        // All rows are found before the first is written: a row that moves is not met again.
+        // All rows are found before the first is written: a row that moves is not found again.
         let mut matched: Vec<Found> = Vec::new();
         loop {
             let found = cursor.next(txn, table, &wanted, Lock::Exclusive, 4000).await?;

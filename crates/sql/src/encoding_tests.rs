@@ -1,5 +1,5 @@
-//! Keys keep the order of values, every encoding reads back, and garbage is refused without a
-//! panic.
+//! Tests that keys keep the order of values, that every encoding reads back, and that invalid bytes
+//! are rejected without a panic.
 
 use crate::catalog::{ColumnDef, Index, IndexPart, Table};
 use crate::datum::Datum;
@@ -96,7 +96,7 @@ fn rows() -> impl Strategy<Value = (Vec<Type>, Vec<Datum>)> {
     })
 }
 
-/// Equal, and of one scale: what PostgreSQL would print the same.
+/// True if two values are equal and have one scale, so that PostgreSQL prints them alike.
 fn same(a: &Datum, b: &Datum) -> bool {
     a.order(b).is_eq()
         && a.type_of() == b.type_of()
@@ -138,7 +138,7 @@ proptest! {
         for (a, b) in values.iter().zip(&back) {
             prop_assert!(same(a, b), "{a:?} {b:?}");
         }
-        // One column alone reads as it does among the others.
+        // A column decodes alone as it does among the others.
         for at in 0..types.len() {
             let mut wanted = vec![false; types.len()];
             wanted[at] = true;

@@ -1,4 +1,4 @@
-//! One database as its sessions share it.
+//! A database as its sessions share it.
 
 use crate::analytic::Analytic;
 use crate::catalog::Cache;
@@ -7,7 +7,7 @@ use crate::system::{Sessions, Surroundings};
 use meridian_txn::Database;
 use std::sync::Arc;
 
-/// A database: where its transactions begin, and what is known of its catalog.
+/// A database: its transactions, and a cache of its catalog.
 pub struct Engine {
     name: String,
     database: Arc<dyn Database>,
@@ -19,7 +19,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// A database of a name.
+    /// Creates the engine of a database.
     pub fn new(name: impl Into<String>, database: Arc<dyn Database>) -> Self {
         Engine {
             name: name.into(),
@@ -32,56 +32,56 @@ impl Engine {
         }
     }
 
-    /// The same with an engine for analytical queries.
+    /// Sets the engine for analytical queries.
     pub fn with_analytic(mut self, analytic: Arc<dyn Analytic>) -> Self {
         self.analytic = Some(analytic);
         self
     }
 
-    /// The same with whoever knows of other databases and sessions.
+    /// Sets the server information, about other databases and sessions.
     pub fn with_surroundings(mut self, around: Arc<dyn Surroundings>) -> Self {
         self.around = Some(around);
         self
     }
 
-    /// Whoever knows of other databases and sessions.
+    /// Returns the server information.
     pub fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
         self.around.as_ref()
     }
 
-    /// The same with a room that its sessions share with other databases'.
+    /// Sets the sessions of the process, which several databases share.
     pub fn with_sessions(mut self, sessions: Arc<Sessions>) -> Self {
         self.sessions = sessions;
         self
     }
 
-    /// The same with a limit to memory that its queries share with other databases'.
+    /// Sets the memory limit of queries, which several databases share.
     pub fn with_memory(mut self, memory: Arc<QueryMemory>) -> Self {
         self.memory = memory;
         self
     }
 
-    /// What its queries may hold.
+    /// Returns the memory limit of queries.
     pub fn memory(&self) -> &Arc<QueryMemory> {
         &self.memory
     }
 
-    /// The sessions of this process.
+    /// Returns the sessions of this process.
     pub fn sessions(&self) -> &Arc<Sessions> {
         &self.sessions
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where transactions begin.
+    /// Returns the database.
     pub fn database(&self) -> &Arc<dyn Database> {
         &self.database
     }
 
-    /// The engine for analytical queries.
+    /// Returns the engine for analytical queries.
     pub fn analytic(&self) -> Option<&Arc<dyn Analytic>> {
         self.analytic.as_ref()
     }

@@ -1,26 +1,26 @@
-//! What a statement answers when it fails: PostgreSQL's SQLSTATE and words.
+//! The error of a statement: PostgreSQL's SQLSTATE and words.
 
 use meridian_txn::{Conflict, Failure};
 use std::fmt;
 
-/// An error as PostgreSQL users know them.
+/// An error in PostgreSQL's form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqlError {
     /// The five characters that programs match on.
     pub sqlstate: &'static str,
     /// One line in PostgreSQL's words.
     pub message: String,
-    /// What exactly happened.
+    /// The detail.
     pub detail: Option<String>,
-    /// What to do.
+    /// The hint.
     pub hint: Option<String>,
-    /// Where in the statement's text, in characters counted from 1.
+    /// The position in the statement's text, in characters counted from 1.
     pub position: Option<usize>,
-    /// Why a transaction was aborted, until somebody says it in words.
+    /// The reason of an abort, until it is rendered as the detail.
     pub(crate) conflict: Option<Box<Conflict>>,
 }
 
-/// The SQLSTATEs that this crate answers with.
+/// The SQLSTATEs of this crate.
 pub mod state {
     #![allow(missing_docs)]
     pub const SUCCESSFUL: &str = "00000";
@@ -86,7 +86,7 @@ pub mod state {
 }
 
 impl SqlError {
-    /// An error of a state and a message.
+    /// Creates an error of a state and a message.
     pub fn new(sqlstate: &'static str, message: impl Into<String>) -> Self {
         SqlError {
             sqlstate,
@@ -98,35 +98,35 @@ impl SqlError {
         }
     }
 
-    /// The same with a detail.
+    /// Adds a detail.
     pub fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
-    /// The same with a hint.
+    /// Adds a hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same with a place, unless it has one or there is none.
+    /// Adds a position, unless the error has one or there is none.
     pub fn at(mut self, position: Option<usize>) -> Self {
         self.position = self.position.or(position);
         self
     }
 
-    /// 0A000: what is asked for does not exist here (yet).
+    /// Returns 0A000: the feature is not supported.
     pub fn unsupported(what: impl fmt::Display) -> Self {
         Self::new(state::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
     }
 
-    /// XX001: stored bytes that nothing could have written.
+    /// Returns XX001: stored bytes that no correct node could have written.
     pub fn corrupted(what: impl fmt::Display) -> Self {
         Self::new(state::CORRUPTED, format!("stored data cannot be read: {what}"))
     }
 
-    /// Whether a replay of the transaction may absorb it.
+    /// True if a replay of the transaction may resolve the error.
     pub fn is_restart(&self) -> bool {
         self.sqlstate == state::SERIALIZATION
     }
@@ -170,7 +170,7 @@ impl From<Failure> for SqlError {
 }
 
 impl SqlError {
-    /// The table whose definition changed, if that is what the error says.
+    /// Returns the table whose definition changed, if that is the cause.
     pub(crate) fn changed_schema(&self) -> Option<u32> {
         match self.conflict.as_deref() {
             Some(Conflict::SchemaChanged { table }) => Some(*table),
@@ -179,12 +179,12 @@ impl SqlError {
     }
 }
 
-/// 40001 for this reason.
+/// Returns 40001 with this reason.
 pub(crate) fn aborted(why: Conflict) -> SqlError {
     SqlError { conflict: Some(Box::new(why.clone())), ..restart(&why.to_string()) }
 }
 
-/// 40001: nothing of the transaction happened.
+/// Returns 40001: nothing of the transaction happened.
 pub(crate) fn restart(why: &str) -> SqlError {
     SqlError::new(state::SERIALIZATION, format!("could not serialize access: {why}"))
         .detail("Nothing of the transaction happened.")

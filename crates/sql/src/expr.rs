@@ -12,35 +12,35 @@ use meridian_txn::IsolationLevel;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// What an expression may refer to besides its row.
+/// The context of an expression besides its row.
 pub(crate) struct Scope<'a> {
     pub(crate) params: &'a [Datum],
-    /// When the transaction began, microseconds since PostgreSQL's epoch.
+    /// The start of the transaction, in microseconds since PostgreSQL's epoch.
     pub(crate) now_us: i64,
     pub(crate) session: &'a Facts,
 }
 
-/// What functions may ask about the session.
+/// The session's properties, for functions.
 #[derive(Clone, Default)]
 pub struct Facts {
     /// The session's user.
     pub user: String,
     /// The session's database.
     pub database: String,
-    /// Whoever knows of other sessions and databases.
+    /// The server information, about other sessions and databases.
     pub(crate) around: Option<Arc<dyn Surroundings>>,
     /// The sessions of this process.
     pub(crate) sessions: Arc<Sessions>,
-    /// What the session's client knows it by.
+    /// The session's process number, for its client.
     pub(crate) pid: i32,
     /// The isolation level of the database's transactions.
     pub(crate) isolation: IsolationLevel,
-    /// What queries may hold.
+    /// The memory limit of queries.
     pub(crate) memory: Arc<QueryMemory>,
 }
 
 impl Facts {
-    /// What a query of this session holds of the memory that queries share; nothing at first.
+    /// Returns an empty reservation of the memory that queries share.
     pub fn held(&self) -> Held {
         Held::none(&self.memory)
     }
@@ -68,7 +68,7 @@ pub(crate) enum Compare {
 }
 
 impl Compare {
-    /// The same with its sides exchanged.
+    /// Returns the comparison with its sides exchanged.
     pub(crate) fn flipped(self) -> Self {
         match self {
             Compare::Lt => Compare::Gt,
@@ -118,7 +118,7 @@ pub(crate) enum Expr {
     Not(Box<Expr>),
     /// IS [NOT] NULL
     IsNull(Box<Expr>, bool),
-    /// IS [NOT] TRUE / FALSE: the value asked for, negated.
+    /// IS [NOT] TRUE / FALSE: the tested value, and true if negated.
     IsBool(Box<Expr>, bool, bool),
     In(Box<Expr>, Vec<Expr>, bool),
     Like {
@@ -138,7 +138,7 @@ pub(crate) enum Expr {
 }
 
 impl Expr {
-    /// Its value for a row.
+    /// Returns its value for a row.
     pub(crate) fn eval(&self, row: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
         Ok(match self {
             Expr::Const(datum) => datum.clone(),
@@ -255,7 +255,7 @@ impl Expr {
         })
     }
 
-    /// Whether it is true (not false and not NULL).
+    /// True if its value is true (not false and not NULL).
     pub(crate) fn holds(&self, row: &[Datum], scope: &Scope<'_>) -> Result<bool, SqlError> {
         Ok(self.eval(row, scope)? == Datum::Bool(true))
     }
@@ -296,14 +296,14 @@ impl Expr {
         }
     }
 
-    /// Whether no column of the row is needed: the value is known when the statement starts.
+    /// True if it needs no column of the row, so that the value is known when the statement starts.
     pub(crate) fn is_row_free(&self) -> bool {
         let mut free = true;
         self.walk(&mut |part| free &= !matches!(part, Expr::Column(_)));
         free
     }
 
-    /// Marks the columns it reads.
+    /// Marks the columns that it reads.
     pub(crate) fn mark(&self, wanted: &mut [bool]) {
         self.walk(&mut |part| {
             if let Expr::Column(at) = part

@@ -9,7 +9,7 @@ use rust_decimal::Decimal;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
 
 impl Datum {
-    /// The binary format; `None` for NULL.
+    /// Returns the binary format; `None` for NULL.
     pub fn to_binary(&self, ty: Type) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         self.write_binary(ty, &mut out).then_some(out)
@@ -42,7 +42,7 @@ impl Datum {
         true
     }
 
-    /// Reads the binary format of a type.
+    /// Parses the binary format of a type.
     pub fn from_binary(ty: Type, bytes: &[u8]) -> Result<Datum, SqlError> {
         fn fixed<const N: usize>(ty: Type, bytes: &[u8]) -> Result<[u8; N], SqlError> {
             bytes.try_into().map_err(|_| incorrect(ty))
@@ -77,8 +77,7 @@ fn incorrect(ty: Type) -> SqlError {
     SqlError::new(state::BAD_BINARY, format!("incorrect binary data format for type {}", ty.name()))
 }
 
-/// Groups of four decimal digits: count, weight of the first, sign, digits behind the point,
-/// groups.
+/// Writes groups of four decimal digits: count, weight of the first, sign, decimal places, groups.
 fn write_numeric(n: Decimal, out: &mut Vec<u8>) {
     let scale = n.scale();
     let padding = (4 - scale % 4) % 4;

@@ -10,8 +10,7 @@ use std::fmt::Write;
 use std::str::FromStr;
 
 impl Datum {
-    /// The text format, as `ty` shows it (only `character(n)` needs to know its length); `None` for
-    /// NULL.
+    /// Returns the text format, in which only `character(n)` depends on the type; `None` for NULL.
     pub fn to_text(&self, ty: Type) -> Option<String> {
         let mut out = String::new();
         self.write_text(ty, &mut out).then_some(out)
@@ -50,8 +49,8 @@ impl Datum {
         true
     }
 
-    /// Reads the text format of a type. Limits of length and scale are not applied here: assignment
-    /// does.
+    /// Parses the text format of a type. Limits of length and scale are not applied here, but at
+    /// assignment.
     pub fn from_text(ty: Type, text: &str) -> Result<Datum, SqlError> {
         let trimmed = text.trim();
         let bad = || {
@@ -121,8 +120,8 @@ pub(crate) fn decimal(text: &str) -> Option<Decimal> {
     }
 }
 
-/// The shortest digits that read back as the same float, with an exponent where PostgreSQL writes
-/// one.
+/// Writes the shortest digits that read back as the same float, with an exponent where PostgreSQL
+/// writes one.
 fn write_float(x: f64, out: &mut String) {
     if x.is_nan() {
         return out.push_str("NaN");

@@ -1,4 +1,4 @@
-//! Functions of values.
+//! Scalar functions.
 
 use crate::datetime::timestamp_from_text;
 use crate::datum::Datum;
@@ -11,7 +11,7 @@ use crate::types::Type;
 use md5::Digest;
 use rust_decimal::RoundingStrategy;
 
-/// A function that the own executor computes.
+/// A function of this crate's executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Function {
     Abs,
@@ -55,7 +55,7 @@ pub(crate) enum Function {
     TtBefore,
 }
 
-/// The function of a name, with the type of its result for arguments of these types.
+/// Finds a function by its name and the types of its arguments, with the type of its result.
 pub(crate) fn find(name: &str, args: &[Option<Type>]) -> Option<(Function, Type)> {
     use Function::*;
     let first = args.first().copied().flatten();
@@ -105,7 +105,7 @@ pub(crate) fn find(name: &str, args: &[Option<Type>]) -> Option<(Function, Type)
     })
 }
 
-/// What `version()` says.
+/// The result of `version()`.
 pub(crate) const VERSION: &str =
     concat!("PostgreSQL 16.0 (Meridian ", env!("CARGO_PKG_VERSION"), ")");
 
@@ -339,8 +339,8 @@ pub(crate) fn call(
     })
 }
 
-/// LIKE: `%` is any text, `_` any character. Backtracks to the last `%` only, so it takes at most
-/// text times pattern steps.
+/// Matches LIKE: `%` is any text, `_` any character. Backtracks to the last `%` only, so it takes
+/// at most text times pattern steps.
 pub(crate) fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
     #[derive(PartialEq)]
     enum Piece {

@@ -1,15 +1,16 @@
-//! What PostgreSQL calls an output that has no alias (its `FigureColname`).
+//! PostgreSQL's name of an output without an alias (its `FigureColname`).
 
 use crate::names;
 use crate::types::Type;
 use sqlparser::ast::{self, Expr, SelectItem, SetExpr};
 
-/// The heading of an output.
+/// Returns the heading of an output.
 pub(crate) fn heading(expr: &Expr) -> String {
     named(expr).map_or_else(|| "?column?".into(), |(name, _)| name)
 }
 
-/// A name, and whether it is strong: a cast or a CASE gives way to a strong name inside it.
+/// Returns a name, and true if it is strong: a strong name inside replaces that of a cast or a
+/// CASE.
 fn named(expr: &Expr) -> Option<(String, bool)> {
     let strong = |name: &str| Some((name.to_owned(), true));
     let weak_type = |ty: &ast::DataType| type_name(ty).map(|name| (name, false));
@@ -49,7 +50,7 @@ fn named(expr: &Expr) -> Option<(String, bool)> {
     }
 }
 
-/// The name of a subquery's first output.
+/// Returns the name of a subquery's first output.
 fn output(query: &ast::Query) -> Option<(String, bool)> {
     let SetExpr::Select(select) = &*query.body else { return None };
     match select.projection.first()? {
@@ -59,7 +60,7 @@ fn output(query: &ast::Query) -> Option<(String, bool)> {
     }
 }
 
-/// A type as `pg_type` calls it.
+/// Returns `pg_type`'s name of a type.
 fn type_name(ty: &ast::DataType) -> Option<String> {
     if let Ok(ty) = names::data_type(ty) {
         return Some(

@@ -1,5 +1,5 @@
-//! Memcomparable keys: the order of the bytes is the order of the values, and each value tells
-//! where it ends.
+//! Memcomparable keys: the order of the bytes is the order of the values, and each value marks its
+//! end.
 //!
 //! A value is a tag and its bytes. NULL's tag is above all others, so that NULLs come last as in
 //! PostgreSQL; a descending value has every byte inverted. Whole numbers of all widths share one
@@ -63,7 +63,7 @@ pub(crate) fn write(datum: &Datum, descending: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// The sign and the length in the tag, then the bytes without leading zeros (or ones).
+/// Writes the sign and the length in the tag, then the bytes without leading zeros (or ones).
 fn write_integer(n: i64, out: &mut Vec<u8>) {
     let magnitude = if n < 0 { !n } else { n } as u64;
     let length = 8 - magnitude.leading_zeros() as usize / 8;
@@ -71,7 +71,7 @@ fn write_integer(n: i64, out: &mut Vec<u8>) {
     out.extend(&n.to_be_bytes()[8 - length..]);
 }
 
-/// IEEE bits in an order that compares like numbers; NaN is largest, -0 is 0.
+/// Returns IEEE bits in an order that compares like numbers; NaN is largest, -0 is 0.
 fn float_bits(x: f64) -> u64 {
     let bits = if x.is_nan() {
         f64::NAN.to_bits() & !(1 << 63)
@@ -81,7 +81,7 @@ fn float_bits(x: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
 }
 
-/// The whole part (96 bits and the sign), then the fraction as 28 digits: equal numbers of
+/// Writes the whole part (96 bits and the sign), then the fraction as 28 digits: equal numbers of
 /// different scale have one key.
 fn write_decimal(n: Decimal, out: &mut Vec<u8>) {
     let whole = n.floor();
@@ -102,13 +102,13 @@ fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend([0, 1]);
 }
 
-/// Whether a key of this type tells the whole value. A number's scale, and the sign of a zero, are
-/// lost.
+/// True if a key of this type determines the whole value. A number's scale, and the sign of a zero,
+/// are lost.
 pub(crate) const fn is_exact(ty: Type) -> bool {
     !matches!(ty, Type::Numeric(_) | Type::Float8)
 }
 
-/// Reads keys back, value by value.
+/// Decodes keys, value by value.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads a value of a type whose keys are exact.
+    /// Decodes a value of a type whose keys are exact.
     pub(crate) fn read(&mut self, ty: Type, descending: bool) -> Result<Datum, SqlError> {
         let invert = if descending { 0xFF } else { 0 };
         let wrong = || SqlError::corrupted("a key holds a value of another type");
@@ -216,7 +216,7 @@ const fn integer_length(tag: u8) -> usize {
     }
 }
 
-/// The first key behind every key that begins with these bytes; `None` when there is none.
+/// Returns the first key after every key with this prefix; `None` if there is none.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xFF)?;
     let mut end = prefix[..=last].to_vec();

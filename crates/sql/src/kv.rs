@@ -1,13 +1,12 @@
-//! The keys of a database: where the catalog and the rows lie, and the nouns of the transaction
-//! trait.
+//! The key layout of a database's catalog and rows.
 //!
 //! ```text
 //!   01 01 name            relation of a name: id, table, kind
 //!   01 02 id              descriptor of a table
 //!   01 03                 next id
 //!   01 04 id              version of a table
-//!   01 05 storage         storage that nobody refers to any more, to be erased by VACUUM
-//!   01 06 storage         when an id was handed out to a transaction that has not committed yet
+//!   01 05 storage         storage that is unused, to be erased by VACUUM
+//!   01 06 storage         when an id was allocated to a transaction that has not committed yet
 //!   02 storage key...     rows of a table, or entries of an index
 //! ```
 
@@ -43,13 +42,13 @@ pub(crate) fn pending_key(storage: u32) -> Key {
     to_key([&PENDING, &storage.to_be_bytes()[..]].concat())
 }
 
-/// What the keys of all storages begin with.
+/// The first byte of the keys of all storages.
 pub(crate) const ROWS: u8 = 2;
 
-/// How long the prefix of a storage is.
+/// The length of a storage's prefix.
 pub(crate) const PREFIX: usize = 5;
 
-/// What every key of a storage begins with.
+/// Returns the prefix of a storage's keys.
 pub(crate) fn storage_prefix(storage: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(32);
     out.push(ROWS);
@@ -57,7 +56,7 @@ pub(crate) fn storage_prefix(storage: u32) -> Vec<u8> {
     out
 }
 
-/// Every key that begins with these bytes.
+/// Returns the range of all keys with this prefix.
 pub(crate) fn prefix_range(prefix: &[u8]) -> KeyRange {
     range(prefix.to_vec(), key::after_prefix(prefix))
 }

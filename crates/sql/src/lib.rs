@@ -1,7 +1,7 @@
-//! Names to keys, rows to values, statements to reads and writes.
+//! The SQL layer: names to keys, rows to values, statements to reads and writes.
 //!
-//! A [`Session`] turns text into reads and writes of a [`meridian_txn::Transaction`] and never
-//! knows which protocol runs it. It spawns nothing, reads no clock, and runs on any executor.
+//! A [`Session`] turns text into reads and writes of a [`meridian_txn::Transaction`], independently
+//! of the protocol that runs it. It spawns nothing, reads no clock, and runs on any executor.
 //!
 //! ```text
 //!   text ── parse ── compile (bind, plan) ── run (select, dml, ddl, copy) ── Transaction
@@ -10,20 +10,20 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A plan is used only at the table versions it was made for: each transaction says which these
-//!    are, and is refused where others hold.
-//! 2. The cache of descriptors holds committed ones only: a transaction that changed the catalog
-//!    goes around it.
-//! 3. A transaction is replayed only while nothing the client saw would change; an unknown outcome
-//!    is never replayed.
-//! 4. No text ends, freezes or swells the process: a statement is bounded before each pass over it
-//!    (`limits`), and what no clause does is refused by name (`clauses`).
+//! 1. A plan is used only at the table versions that it was made for: each transaction declares
+//!    these, and shards with other versions reject it.
+//! 2. The cache of descriptors holds only committed ones: a transaction that changed the catalog
+//!    does not use it.
+//! 3. A transaction is replayed only if the client's results stay the same; an unknown outcome is
+//!    never replayed.
+//! 4. No text can end, freeze or exhaust the process: a statement is bounded before each pass over
+//!    it (`limits`), and unsupported clauses are rejected by name (`clauses`).
 //!
-//! Not done: joins, subqueries, windows, set operations and WITH in the own executor (an
-//! [`Analytic`] engine runs them, without one they answer 0A000); intervals; CHECK and foreign
-//! keys; DROP COLUMN and changes of a column's type; `statement_timeout` and
-//! `idle_in_transaction_session_timeout` are kept as settings, and whoever has a clock enforces
-//! them with [`Session::interrupt`]; `lock_timeout` goes to the transaction.
+//! Not done: joins, subqueries, windows, set operations and WITH in this crate's executor (an
+//! [`Analytic`] engine runs them; without one they fail with 0A000); intervals; CHECK and foreign
+//! keys; DROP COLUMN and changes of a column's type. `statement_timeout` and
+//! `idle_in_transaction_session_timeout` are only settings here: a caller with a clock enforces
+//! them with [`Session::interrupt`]. `lock_timeout` goes to the transaction.
 
 mod aggregate;
 mod analytic;

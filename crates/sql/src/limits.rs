@@ -1,4 +1,4 @@
-//! Limits of one statement: no text ends, freezes or swells the process.
+//! The limits of one statement, so that no text can end, freeze or exhaust the process.
 //!
 //! ```text
 //!   text ── scan ── tokens ── refuse_chains ── parser (dialect) ── settle ── a tree that recursion may walk
@@ -6,9 +6,9 @@
 //!        become tokens   one chain                                 size measured
 //! ```
 //!
-//! What is beyond a limit answers an error of class 54 that names it. The limits leave room for
-//! what clients send: lists of thousands of values, hundreds of terms of OR or UNION ALL, dozens of
-//! nested calls.
+//! A statement beyond a limit fails with an error of class 54 that names the limit. The limits
+//! leave room for real statements: lists of thousands of values, hundreds of terms of OR or UNION
+//! ALL, dozens of nested calls.
 
 use crate::error::{SqlError, state};
 use crate::names;
@@ -21,44 +21,44 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
-/// A query text may have this many tokens; each space between them is one.
+/// The most tokens of a query text; each space between them counts as one.
 pub(crate) const MOST_TOKENS: usize = 2_000_000;
-/// Parentheses may stand inside each other this deep.
+/// The deepest nesting of parentheses.
 pub(crate) const DEEPEST_PARENTHESES: usize = 200;
-/// Calls, parentheses and subqueries may stand inside each other this deep: the parser's recursion.
+/// The deepest nesting of calls, parentheses and subqueries: the parser's recursion.
 pub(crate) const DEEPEST_NESTING: usize = 40;
-/// This many operators may follow each other without a comma between them.
+/// The longest chain of operators without a comma between them.
 pub(crate) const LONGEST_CHAIN: usize = 5_000;
-/// Expressions and subqueries may stand inside each other this deep, once chains of AND, OR and
-/// UNION are balanced.
+/// The deepest nesting of expressions and subqueries, after chains of AND, OR and UNION are
+/// balanced.
 pub(crate) const DEEPEST_EXPRESSION: usize = 120;
-/// Operators that repeat an operand (BETWEEN, CASE with an operand, IN, COALESCE) may add this many
-/// expressions.
+/// The most expressions that operators with a repeated operand (BETWEEN, CASE with an operand, IN,
+/// COALESCE) may add.
 pub(crate) const MOST_REPEATED: u64 = 50_000;
-/// A statement may read this many relations; a query of WITH counts each time that it is named.
+/// The most relations that a statement may read; a query of WITH counts each time that it is named.
 pub(crate) const MOST_RELATIONS: u64 = 1_000;
-/// A query may have this many output columns, as in PostgreSQL.
+/// The most output columns of a query, as in PostgreSQL.
 pub(crate) const MOST_OUTPUTS: usize = 1664;
-/// A table may have this many columns, as in PostgreSQL.
+/// The most columns of a table, as in PostgreSQL.
 pub(crate) const MOST_COLUMNS: usize = 1600;
-/// CUBE may have this many elements, as in PostgreSQL.
+/// The most elements of CUBE, as in PostgreSQL.
 pub(crate) const WIDEST_CUBE: usize = 12;
-/// A query may have this many grouping sets, as in PostgreSQL.
+/// The most grouping sets of a query, as in PostgreSQL.
 pub(crate) const MOST_GROUPING_SETS: usize = 4096;
-/// A value that a function makes may have this many bytes.
+/// The largest value that a function may return, in bytes.
 pub(crate) const LONGEST_VALUE_BYTES: usize = 64 << 20;
-/// Longer lists of IN keep their operand once.
+/// The length above which an IN list does not repeat its operand.
 const LONGEST_REPEATING_LIST: usize = 100;
-/// Shorter chains stay as they were written.
+/// The length below which a chain is not balanced.
 const SHORT_CHAIN: usize = 16;
 
-/// 54001
+/// Returns the error 54001.
 pub(crate) fn too_deep(what: &str, limit: usize) -> SqlError {
     SqlError::new(state::TOO_COMPLEX, "stack depth limit exceeded")
         .detail(format!("{what}: the limit is {limit}."))
 }
 
-/// 54001 for what the parser gave up.
+/// Returns the error 54001 of a statement at which the parser gave up.
 pub(crate) fn nested(exhausted: bool) -> SqlError {
     if exhausted {
         let message = "the statement is too complex";
@@ -68,7 +68,7 @@ pub(crate) fn nested(exhausted: bool) -> SqlError {
     too_deep("Calls, parentheses and subqueries inside each other", DEEPEST_NESTING)
 }
 
-/// 54011 for a list of outputs that is too long.
+/// Fails with 54011 for too many outputs.
 pub(crate) fn check_outputs(count: usize) -> Result<(), SqlError> {
     if count <= MOST_OUTPUTS {
         return Ok(());
@@ -77,7 +77,7 @@ pub(crate) fn check_outputs(count: usize) -> Result<(), SqlError> {
     Err(SqlError::new(state::TOO_MANY_COLUMNS, message))
 }
 
-/// Refuses a value that a function would make too long, with 54000.
+/// Fails with 54000 if a function would return too large a value.
 pub fn check_value(bytes: usize) -> Result<(), SqlError> {
     if bytes <= LONGEST_VALUE_BYTES {
         return Ok(());
@@ -86,7 +86,7 @@ pub fn check_value(bytes: usize) -> Result<(), SqlError> {
     Err(SqlError::new(state::TOO_LARGE, "requested length too large").detail(detail))
 }
 
-/// Looks at a text before it becomes tokens, each of which is far larger than its characters.
+/// Checks a text before it is tokenized, since a token is far larger than its characters.
 pub(crate) fn scan(text: &str) -> Result<(), SqlError> {
     let scan = Scan::of(text);
     if scan.tokens > MOST_TOKENS {
@@ -100,17 +100,17 @@ pub(crate) fn scan(text: &str) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// What a text consists of.
+/// The measurements of a text.
 #[derive(Default)]
 struct Scan {
-    /// At least as many as the tokenizer makes of it.
+    /// The number of tokens, or an upper bound of it.
     tokens: usize,
-    /// The most parentheses inside each other.
+    /// The deepest nesting of parentheses.
     deepest: usize,
 }
 
 impl Scan {
-    /// Counts up to the limits: what lies behind them does not matter.
+    /// Counts up to the limits, beyond which the rest does not matter.
     fn of(sql: &str) -> Scan {
         let text = sql.as_bytes();
         let is_part =
@@ -123,8 +123,8 @@ impl Scan {
             let is_operator = b"+-*/<>=~!@#%^&|`?:".contains(&rest[0]);
             let operator_before = std::mem::replace(&mut behind_operator, is_operator);
             at += match rest {
-                // Some operators take these characters for more of them, others leave them to a
-                // comment. Where that is unknown, each byte may be a token.
+                // Some operators include these characters, others leave them to a comment. If that
+                // is ambiguous, each byte may be a token.
                 [b'-', b'-', ..] | [b'/', b'*', ..] if operator_before => {
                     scan.tokens += rest.len();
                     break;
@@ -153,15 +153,15 @@ impl Scan {
                     1
                 }
                 [b'0'..=b'9', ..] => {
-                    // A name may follow a number at once: `1a` may be two tokens.
+                    // A name may directly follow a number: `1a` may be two tokens.
                     let digits =
                         rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
                     let parts = rest.iter().position(|byte| !is_part(*byte)).unwrap_or(rest.len());
                     let quote =
                         rest.get(parts) == Some(&b'\'') || rest[digits..parts].contains(&b'$');
                     if digits < parts && quote {
-                        // Whether the quote has a prefix of its own is unknown, and where a dollar
-                        // begins one: `0x'`, `1e5$a$`.
+                        // It is ambiguous whether the quote has a prefix of its own, and where a
+                        // dollar quote begins: `0x'`, `1e5$a$`.
                         scan.tokens += rest.len();
                         break;
                     }
@@ -177,7 +177,7 @@ impl Scan {
     }
 }
 
-/// How many bytes a quoted text takes; a doubled quote is part of it.
+/// Returns the length of a quoted text in bytes; a doubled quote is part of it.
 fn quoted(text: &[u8], quote: u8, escapes: bool) -> usize {
     let mut at = 1;
     while at < text.len() {
@@ -195,7 +195,7 @@ fn quoted(text: &[u8], quote: u8, escapes: bool) -> usize {
     text.len()
 }
 
-/// How many bytes a comment takes, with the comments inside.
+/// Returns the length of a comment in bytes, with nested comments.
 fn comment(text: &[u8]) -> usize {
     let (mut at, mut depth) = (2, 1);
     while at < text.len() && depth > 0 {
@@ -208,7 +208,7 @@ fn comment(text: &[u8]) -> usize {
     at.min(text.len())
 }
 
-/// How many bytes a text between dollars takes, or a placeholder: a dollar and a name.
+/// Returns the length of a dollar-quoted text, or of a placeholder (a dollar and a name), in bytes.
 fn dollar_quoted(text: &str) -> usize {
     let rest = &text[1..];
     let tag = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
@@ -216,13 +216,13 @@ fn dollar_quoted(text: &str) -> usize {
         return 1 + tag;
     }
     let (mark, body) = text.as_bytes().split_at(tag + 2);
-    // An unfinished one is an error for the tokenizer, too.
+    // The tokenizer rejects an unfinished one, too.
     body.windows(mark.len())
         .position(|window| window == mark)
         .map_or(text.len(), |end| end + 2 * mark.len())
 }
 
-/// Whether a token makes the tree of an expression or of a type one level deeper.
+/// True if a token makes the tree of an expression or of a type one level deeper.
 fn deepens(token: &Token) -> bool {
     use Keyword::*;
     match token {
@@ -259,7 +259,7 @@ fn deepens(token: &Token) -> bool {
     }
 }
 
-/// How deep the tree is at a place of the text, within one pair of brackets.
+/// The depth of the tree at a place of the text, within one pair of brackets.
 #[derive(Clone, Copy, Default)]
 struct Level {
     /// The operators since the last comma.
@@ -268,8 +268,8 @@ struct Level {
     sets: usize,
 }
 
-/// Refuses chains of operators so long that what the parser's loops make of them could not be
-/// walked, nor dropped.
+/// Rejects chains of operators so long that the parser's resulting tree could be neither walked nor
+/// dropped.
 pub(crate) fn refuse_chains(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     match deepest(tokens, LONGEST_CHAIN) {
         (depth, Some(token)) if depth > LONGEST_CHAIN => {
@@ -281,7 +281,8 @@ pub(crate) fn refuse_chains(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     }
 }
 
-/// The longest chain of operators, and the token that makes it longer than the limit.
+/// Returns the length of the longest chain of operators, and the token at which it exceeds the
+/// limit.
 fn deepest(tokens: &[TokenWithSpan], limit: usize) -> (usize, Option<&TokenWithSpan>) {
     use Keyword::{EXCEPT, INTERSECT, MINUS, UNION};
     let (mut levels, mut depth, mut deepest) = (vec![Level::default()], 0usize, 0usize);
@@ -320,7 +321,7 @@ pub(crate) fn tokens_at_most(text: &str) -> usize {
     Scan::of(text).tokens
 }
 
-/// Makes a parsed statement or query one that recursion may walk, or refuses it.
+/// Turns a parsed statement or query into one that recursion may walk, or rejects it.
 pub(crate) fn settle(tree: &mut (impl Visit + VisitMut)) -> Result<(), SqlError> {
     let balanced = VisitMut::visit(tree, &mut Balance);
     let measured = match balanced {
@@ -333,7 +334,7 @@ pub(crate) fn settle(tree: &mut (impl Visit + VisitMut)) -> Result<(), SqlError>
     }
 }
 
-/// Turns long chains of AND, OR and UNION, which the parser leaves as deep as they are long, into
+/// Turns long chains of AND, OR and UNION, which the parser nests as deep as they are long, into
 /// balanced trees. All of them are associative.
 struct Balance;
 
@@ -363,7 +364,7 @@ impl VisitorMut for Balance {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         let (mut body, mut depth) = (&mut *query.body, 0);
-        // Runs of one operation, along the chain.
+        // Runs of one operation along the chain.
         while let SetExpr::SetOperation { op, set_quantifier, .. } = body {
             let (wanted, quantifier) = (*op, *set_quantifier);
             let same = |set: &SetExpr| matches!(set, SetExpr::SetOperation { op, set_quantifier, .. } if (*op, *set_quantifier) == (wanted, quantifier));
@@ -405,7 +406,7 @@ impl VisitorMut for Balance {
                     },
                 );
             }
-            // The first operand of the run is where the next one is.
+            // The first operand of the run contains the next run.
             let mut next = body;
             while same(next) {
                 let SetExpr::SetOperation { left, .. } = next else { break };
@@ -417,7 +418,7 @@ impl VisitorMut for Balance {
     }
 }
 
-/// Balances a chain that hangs on its left sides.
+/// Balances a left-deep chain.
 fn balance<T>(
     root: &mut T,
     continues: impl Fn(&T) -> bool,
@@ -452,8 +453,8 @@ fn balance<T>(
     *root = parts.pop().unwrap_or_else(nothing);
 }
 
-/// What a tree amounts to once each operator that repeats an operand, and each reference to a query
-/// of WITH, stands for what it means.
+/// The size of a tree after each operator that repeats an operand, and each reference to a query of
+/// WITH, is expanded.
 #[derive(Default)]
 struct Measure {
     frames: Vec<Frame>,
@@ -464,14 +465,14 @@ struct Measure {
 
 #[derive(Default)]
 struct Frame {
-    /// Of the first child, which is the operand that is repeated.
+    /// The size of the first child, which is the repeated operand.
     first: Option<u64>,
-    /// Of all children.
+    /// The size of all children.
     sum: u64,
     /// The relations that are read.
     relations: u64,
-    /// Of a query: the names of its WITH clause whose queries come next, and how many names there
-    /// were before.
+    /// For a query: the names of its WITH clause whose queries come next, and the number of earlier
+    /// names.
     with: VecDeque<String>,
     named_before: usize,
 }
@@ -517,7 +518,7 @@ impl Measure {
     }
 }
 
-/// How large an expression becomes, of the sizes of its parts.
+/// Returns the size of an expression, from the sizes of its parts.
 fn repeated(expr: &Expr, frame: &Frame) -> u64 {
     let first = frame.first.unwrap_or(0);
     let more = |times: usize| frame.sum.saturating_add(first.saturating_mul(times as u64));
@@ -589,7 +590,7 @@ impl Visitor for Measure {
     }
 }
 
-/// 54011 or 54001 if GROUP BY means too many grouping sets.
+/// Fails with 54011 or 54001 if GROUP BY has too many grouping sets.
 fn check_groups(group_by: &GroupByExpr) -> Result<(), SqlError> {
     let GroupByExpr::Expressions(all, _) = group_by else { return Ok(()) };
     let mut sets = 1usize;

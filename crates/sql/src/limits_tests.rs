@@ -1,5 +1,5 @@
-//! Lines of SQL that once ended, froze or swelled the process, and lines of clients that stay
-//! welcome.
+//! Tests with SQL texts that once ended, froze or exhausted the process, and with long texts of
+//! clients that must work.
 
 use crate::error::SqlError;
 use crate::limits;
@@ -11,12 +11,12 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::tokenizer::{Token, Tokenizer};
 use std::time::{Duration, Instant};
 
-/// Threads that run sessions have stacks of this size.
+/// The stack size of threads that run sessions.
 const STACK_BYTES: usize = 2 << 20;
-/// No statement is parsed for longer, built without optimisation on a busy machine.
+/// The time limit for parsing a statement, in a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Parses on a stack like a session's, and drops what came of it there.
+/// Parses on a stack of a session's size, and drops the result there.
 fn on_small_stack<T: Send + 'static>(
     sql: String,
     then: impl FnOnce(Result<Vec<Parsed>, SqlError>) -> T + Send + 'static,
@@ -35,7 +35,7 @@ fn on_small_stack<T: Send + 'static>(
         .expect("no overflow")
 }
 
-/// The error of a statement that is refused; empty for one that is parsed.
+/// Returns the error of a rejected statement; empty for one that is parsed.
 fn refused(sql: String) -> String {
     on_small_stack(sql, |parsed| parsed.map_or_else(|error| error.to_string(), |_| String::new()))
 }
@@ -90,10 +90,11 @@ fn nested_calls_do_not_double_the_work() {
         ("case when ", "true", " then 1 end = 1"),
         ("not (", "true", ")"),
     ] {
-        // What is too deep, or repeats its operands too often, says so; nothing takes long.
+        // A statement that is too deep, or repeats its operands too often, is rejected as such;
+        // none takes long.
         let error = refused(nested(open, inner, close, 34));
         assert!(error.is_empty() || error.starts_with("54001"), "{open}: {error}");
-        // An error in the middle makes the parser try everything else.
+        // An error in the middle makes the parser try all alternatives.
         let error = refused(nested(open, "1 1 1 from from", close, 34));
         assert!(error.starts_with("54001") || error.starts_with("42601"), "{open}: {error}");
     }
@@ -162,7 +163,7 @@ fn a_text_is_refused_before_its_tokens_fill_the_memory() {
             "{filler}: {error}"
         );
     }
-    // One value may be as long as a message.
+    // A single value may be as long as a message.
     assert_eq!(refused(format!("insert into t values ('{}')", "a b (".repeat(4 << 20))), "");
 }
 
@@ -208,7 +209,7 @@ fn balanced_chains_keep_their_order() {
         on_small_stack(sql.clone(), |parsed| parsed.expect("parses")[0].statement.to_string()),
         sql
     );
-    // Other operations in the chain stay where they were.
+    // Other operations in the chain are not moved.
     let sql = format!("{sql} EXCEPT SELECT 1 EXCEPT {}", sql.replace("SELECT 0", "SELECT 7"));
     assert_eq!(
         on_small_stack(sql.clone(), |parsed| parsed.expect("parses")[0].statement.to_string()),
@@ -216,8 +217,7 @@ fn balanced_chains_keep_their_order() {
     );
 }
 
-/// How deep a statement's first output and its set operations hang on their left sides, whatever
-/// the expressions are.
+/// Returns the left depth of a statement's first output and of its set operations.
 fn spine(statement: &Statement) -> usize {
     let Statement::Query(query) = statement else { return 0 };
     let (mut body, mut depth) = (&*query.body, 0);
@@ -256,7 +256,7 @@ fn height(expr: &Expr) -> usize {
     deepest.1
 }
 
-/// Nothing that is repeated builds a deeper tree than the operators that were counted.
+/// No repeated word builds a deeper tree than the operators that were counted.
 #[test]
 fn whatever_deepens_the_tree_is_counted() {
     const WORDS: &[&str] = &[
@@ -365,11 +365,11 @@ fn whatever_deepens_the_tree_is_counted() {
         let mut parser = parser.with_tokens_with_locations(tokens.clone());
         if let Ok(statement) = parser.parse_statement() {
             let (spine, counted) = (spine(&statement), limits::longest_chain(&tokens));
-            // The parser's own recursion adds what it may.
+            // The parser's own recursion adds what its limit allows.
             assert!(spine <= counted + REPEATS / 2, "{text}: {spine} levels, {counted} counted");
         }
     };
-    // On a large stack: trees that fail here may be deep.
+    // On a large stack, since trees that fail here may be deep.
     let all = move || {
         for first in WORDS {
             check(&[first]);

@@ -1,15 +1,14 @@
-//! What running queries hold in memory, and how much of it they may hold together.
+//! The memory of running queries, and its common limit.
 
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// So much is reserved at once: few look at the shared counter.
+/// The size of a reservation, so that few queries access the shared counter.
 const STEP_BYTES: usize = 64 << 10;
 
-/// What all queries of a process may hold together: joins, sorts, groups, rows that are written
-/// back.
+/// The memory limit of all queries of a process: joins, sorts, groups, rows that are written back.
 #[derive(Debug)]
 pub struct QueryMemory {
     limit_bytes: usize,
@@ -17,27 +16,27 @@ pub struct QueryMemory {
 }
 
 impl QueryMemory {
-    /// A limit in bytes.
+    /// Creates a limit in bytes.
     pub fn of(limit_bytes: usize) -> Self {
         QueryMemory { limit_bytes, held_bytes: AtomicUsize::new(0) }
     }
 
-    /// The limit.
+    /// Returns the limit.
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes
     }
 
-    /// What is held now.
+    /// Returns the memory in use.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// Holds more, whatever the limit.
+    /// Takes memory, regardless of the limit.
     pub fn take(&self, bytes: usize) {
         self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Holds more, unless that would be too much.
+    /// Takes memory; fails with 53200 beyond the limit.
     pub fn try_take(&self, bytes: usize) -> Result<(), SqlError> {
         let more = |held: usize| held.checked_add(bytes).filter(|held| *held <= self.limit_bytes);
         let taken = self.held_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
@@ -49,7 +48,7 @@ impl QueryMemory {
         })
     }
 
-    /// Holds less.
+    /// Returns memory.
     pub fn give_back(&self, bytes: usize) {
         self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -61,7 +60,7 @@ impl Default for QueryMemory {
     }
 }
 
-/// What one query holds of it; given back when it is dropped.
+/// The memory of one query; returned when it is dropped.
 #[derive(Debug)]
 pub struct Held {
     memory: Arc<QueryMemory>,
@@ -70,12 +69,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// Nothing yet.
+    /// Creates an empty reservation.
     pub fn none(memory: &Arc<QueryMemory>) -> Self {
         Held { memory: Arc::clone(memory), reserved: 0, used: 0 }
     }
 
-    /// Holds more, or fails with 53200.
+    /// Takes memory; fails with 53200 beyond the limit.
     pub fn add(&mut self, bytes: usize) -> Result<(), SqlError> {
         self.used += bytes;
         if self.used > self.reserved {
@@ -86,7 +85,7 @@ impl Held {
         Ok(())
     }
 
-    /// Holds less.
+    /// Returns memory.
     pub fn free(&mut self, bytes: usize) {
         self.used = self.used.saturating_sub(bytes);
     }
@@ -98,7 +97,7 @@ impl Drop for Held {
     }
 }
 
-/// About how many bytes a row takes.
+/// Returns the approximate size of a row, in bytes.
 pub(crate) fn weight(row: &[Datum]) -> usize {
     let behind = |datum: &Datum| match datum {
         Datum::Text(text) => text.len() + 32,

@@ -1,16 +1,17 @@
-//! Names of the syntax tree as the catalog knows them, and places in a statement's text.
+//! Converts names of the syntax tree to names of the catalog, and places to positions in a
+//! statement's text.
 
 use crate::error::{SqlError, state};
 use crate::types::Type;
 use sqlparser::ast::{self, DataType, Spanned};
 
-/// A name as PostgreSQL folds it: small letters unless quoted.
+/// Folds a name as PostgreSQL does: lower case unless quoted.
 pub(crate) fn fold(ident: &ast::Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
 
-/// Where a name stands: line and column as one number; [`crate::parse`] turns it into a character's
-/// position.
+/// Returns the place of a name, line and column as one number; [`crate::parse`] converts it to a
+/// character position.
 pub(crate) fn position(ident: &ast::Ident) -> Option<usize> {
     place(ident.span.start)
 }
@@ -19,12 +20,12 @@ pub(crate) fn expr_position(expr: &ast::Expr) -> Option<usize> {
     place(expr.span().start)
 }
 
-/// A line and a column in one number, the line above bit 32.
+/// Encodes a line and a column as one number, the line above bit 32.
 pub(crate) fn place(at: sqlparser::tokenizer::Location) -> Option<usize> {
     (at.line > 0).then_some((at.line as usize) << 32 | at.column as usize)
 }
 
-/// Turns a place into a position in the text, counted in characters from 1.
+/// Converts a place to a position in the text, in characters counted from 1.
 pub(crate) fn settle_position(mut error: SqlError, sql: &str) -> SqlError {
     if let Some(place) = error.position.filter(|place| place >> 32 > 0) {
         let (line, column) = (place >> 32, place & 0xFFFF_FFFF);
@@ -35,7 +36,8 @@ pub(crate) fn settle_position(mut error: SqlError, sql: &str) -> SqlError {
     error
 }
 
-/// The schema (if given) and the name of a relation; only `public` holds tables of the user.
+/// Returns the name of a relation, with its schema unless that is `public`, which holds users'
+/// tables.
 pub(crate) fn relation(name: &ast::ObjectName) -> Result<String, SqlError> {
     let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident().map(fold)).collect();
     match parts.as_slice() {
@@ -47,12 +49,12 @@ pub(crate) fn relation(name: &ast::ObjectName) -> Result<String, SqlError> {
     }
 }
 
-/// A function's name, without `pg_catalog.`.
+/// Returns a function's name, without `pg_catalog.`.
 pub(crate) fn function_name(name: &ast::ObjectName) -> String {
     name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default()
 }
 
-/// The arguments of a call, none of them a wildcard.
+/// Returns the arguments of a call, none of which may be a wildcard.
 pub(crate) fn arguments(call: &ast::Function) -> Result<Vec<&ast::Expr>, SqlError> {
     match &call.args {
         ast::FunctionArguments::None => Ok(Vec::new()),
@@ -68,7 +70,7 @@ pub(crate) fn arguments(call: &ast::Function) -> Result<Vec<&ast::Expr>, SqlErro
     }
 }
 
-/// A type as SQL writes it.
+/// Returns the type of a type name.
 pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
     use ast::{CharacterLength, ExactNumberInfo, TimezoneInfo};
     let length = |length: &Option<CharacterLength>| match length {
@@ -130,7 +132,7 @@ pub(crate) fn data_type(ty: &DataType) -> Result<Type, SqlError> {
     })
 }
 
-/// The nearest of some names, if one is near enough to be meant.
+/// Returns the most similar name, if one is similar enough to be meant.
 pub(crate) fn nearest<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = |other: &str| {
         let (a, b): (Vec<char>, Vec<char>) =

@@ -1,5 +1,5 @@
-//! Arithmetic as PostgreSQL does it: overflow and division by zero are errors, numerics keep
-//! PostgreSQL's scales.
+//! PostgreSQL's arithmetic: overflow and division by zero are errors, numerics keep PostgreSQL's
+//! scales.
 
 use crate::datetime::DAY_US;
 use crate::datum::Datum;
@@ -21,7 +21,7 @@ pub(crate) fn by_zero() -> SqlError {
     SqlError::new(state::DIVISION_BY_ZERO, "division by zero")
 }
 
-/// An integer of a width.
+/// Returns an integer of a width.
 pub(crate) fn integer(ty: Type, n: i128) -> Result<Datum, SqlError> {
     let wide = |_| overflow(ty);
     Ok(match ty {
@@ -103,8 +103,8 @@ pub(crate) fn arith(op: Arith, ty: Type, left: &Datum, right: &Datum) -> Result<
     }
 }
 
-/// Division to PostgreSQL's scale: at least sixteen significant digits, and no fewer behind the
-/// point than either side has.
+/// Divides to PostgreSQL's scale: at least sixteen significant digits, and no fewer decimal places
+/// than either side.
 pub(crate) fn divide(a: Decimal, b: Decimal) -> Result<Decimal, SqlError> {
     let (weight_a, first_a) = weight(a);
     let (weight_b, first_b) = weight(b);
@@ -118,7 +118,7 @@ pub(crate) fn divide(a: Decimal, b: Decimal) -> Result<Decimal, SqlError> {
     Ok(rounded)
 }
 
-/// The weight of the first group of four digits, and that group.
+/// Returns the weight of the first group of four digits, and that group.
 fn weight(n: Decimal) -> (i32, u128) {
     let padding = (4 - n.scale() % 4) % 4;
     let mut rest = n.mantissa().unsigned_abs() * 10u128.pow(padding);
@@ -130,7 +130,7 @@ fn weight(n: Decimal) -> (i32, u128) {
     if rest == 0 { (0, 0) } else { (groups - ((n.scale() + padding) / 4) as i32, rest) }
 }
 
-/// Midnight of a day.
+/// Returns midnight of a day.
 pub(crate) fn midnight(days: i32) -> i64 {
     i64::from(days).saturating_mul(DAY_US)
 }

@@ -1,4 +1,5 @@
-//! Text to statements: split at semicolons, AS OF SYSTEM TIME cut off, the rest to the parser.
+//! Parses text to statements: splits it at semicolons, cuts off clauses that the parser does not
+//! know, and parses the rest.
 
 use crate::datetime;
 use crate::dialect::Bounded;
@@ -16,59 +17,59 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 #[derive(Clone, Debug)]
 pub(crate) struct Parsed {
     pub(crate) statement: Statement,
-    /// What stands behind AS OF SYSTEM TIME.
+    /// The time after AS OF SYSTEM TIME.
     pub(crate) as_of: Option<AsOf>,
-    /// What CREATE DATABASE says behind PROTOCOL.
+    /// The protocol after PROTOCOL in CREATE DATABASE.
     pub(crate) protocol: Option<ChosenProtocol>,
-    /// What ALTER TABLE says behind SPLIT AT VALUES; then it says nothing else.
+    /// The rows after SPLIT AT VALUES in ALTER TABLE, which has no other clause then.
     pub(crate) split: Option<Vec<Vec<ast::Expr>>>,
-    /// What ALTER DATABASE says behind its name; the statement is a stand-in then.
+    /// The clause after the name in ALTER DATABASE; `statement` is a stand-in then.
     pub(crate) alter_database: Option<AlterDatabase>,
 }
 
-/// By which protocol a database is to run.
+/// The protocol of a new database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenProtocol {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The nodes that have replicas from the beginning; none: whatever is usual.
+    /// The nodes that have replicas from the beginning; empty for the default.
     pub members: Vec<u32>,
 }
 
-/// What is to be different of a database.
+/// A change of a database.
 #[derive(Clone, Debug)]
 pub(crate) enum AlterDatabase {
-    /// Who is in its groups.
+    /// The members of its groups.
     Members(GroupMembers),
-    /// The value of a setting; none: its default.
+    /// A setting and its value; `None` for its default.
     Set(String, Option<String>),
 }
 
-/// Which nodes are to be in a database's groups.
+/// The members of a database's groups, by node number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupMembers {
-    /// Whose votes count.
+    /// The nodes that vote.
     pub voters: Vec<u32>,
-    /// Who is sent everything and has no vote.
+    /// The nodes that receive the log and do not vote.
     pub learners: Vec<u32>,
-    /// Voters that keep the log and no versions.
+    /// The voters that keep the log and no versions.
     pub witnesses: Vec<u32>,
 }
 
-/// Which state a query is to see.
+/// The state that a query reads.
 #[derive(Clone, Debug)]
 pub(crate) enum AsOf {
-    /// That of this time.
+    /// The state at this time.
     Exactly(String),
-    /// That of this time, or of any later one.
+    /// The state at this time, or at any later one.
     AtLeast(String),
-    /// Any that is not older than this.
+    /// Any state that is not older than this.
     AtMostOld(String),
 }
 
 impl AsOf {
-    /// What `meridian.read_only_staleness` says, as in Cloud Spanner: the present, or another
-    /// state; nothing, if it says nothing.
+    /// Parses `meridian.read_only_staleness`, as in Cloud Spanner: `Some(None)` for the present,
+    /// `None` if the text is invalid.
     pub(crate) fn of_setting(text: &str) -> Option<Option<AsOf>> {
         let (kind, time) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         let time = time.trim().to_owned();
@@ -84,12 +85,12 @@ impl AsOf {
         Some(Some(as_of))
     }
 
-    /// Which timestamps it means, at a time that lies in this interval.
+    /// Returns the timestamps to read at, given the interval of the current time.
     pub(crate) fn read_at(&self, now: Interval) -> Result<ReadAt, SqlError> {
         Ok(match self {
             AsOf::Exactly(text) => ReadAt::Exact(Timestamp::end_of(moment(text, now.earliest)?)),
             AsOf::AtLeast(text) => ReadAt::AtLeast(Timestamp::end_of(moment(text, now.earliest)?)),
-            // No older than that, whatever the time may be.
+            // Not older than that, wherever in the interval the time is.
             AsOf::AtMostOld(text) => ReadAt::AtLeast(Timestamp::end_of(moment(
                 &format!("-{}", text.trim()),
                 now.latest,
@@ -98,7 +99,7 @@ impl AsOf {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Parses a time to nanoseconds since 1970.
 fn moment(text: &str, now_ns: u64) -> Result<u64, SqlError> {
     let bad = || {
         SqlError::new(
@@ -140,7 +141,7 @@ fn is_word(token: &TokenWithSpan, word: &str) -> bool {
     matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
 }
 
-/// The statements of a text; none for an empty one. Nothing is returned unless all of them parse.
+/// Parses the statements of a text; none if it is empty. Fails unless all of them parse.
 pub(crate) fn statements(sql: &str) -> Result<Vec<Parsed>, SqlError> {
     limits::scan(sql)?;
     let mut out = Vec::new();
@@ -171,7 +172,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     }
     if first.as_ref().is_some_and(|token| is_word(token, "copy")) {
         tokens.push(TokenWithSpan::wrap(Token::SemiColon));
-        // The parser knows `freeze true` only.
+        // The parser knows only `freeze true`.
         for at in 1..tokens.len() {
             if is_word(&tokens[at - 1], "freeze") || is_word(&tokens[at - 1], "header") {
                 let word = ["on", "off"].iter().position(|word| is_word(&tokens[at], word));
@@ -201,7 +202,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
         } else {
             names::place(at.span.start)
         };
-        // The parser names the place it found wrong better than the token it stopped before.
+        // The parser reports the wrong place more precisely than the token before which it stopped.
         let (place, message) = match parser_place(&error) {
             Some((place, near)) if at.token != Token::EOF => (
                 Some(place),
@@ -230,7 +231,7 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
     Ok(Parsed { statement, as_of, protocol, split, alter_database })
 }
 
-/// `…, found: x at Line: 1, Column: 8`
+/// Parses the place in `…, found: x at Line: 1, Column: 8`.
 fn parser_place(error: &ParserError) -> Option<(usize, Option<String>)> {
     let ParserError::ParserError(text) = error else { return None };
     let (before, at) = text.rsplit_once(" at Line: ")?;
@@ -284,8 +285,8 @@ fn cut_protocol(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<ChosenProtocol
     Ok(Some(ChosenProtocol { name, members }))
 }
 
-/// `SET CONSTRAINTS ALL …`, which the parser does not know: no constraint is deferrable, so that
-/// nothing changes.
+/// Replaces `SET CONSTRAINTS ALL …`, which the parser does not know: no constraint is deferrable,
+/// so that it has no effect.
 fn replace_set_constraints(tokens: &mut Vec<TokenWithSpan>) {
     let [set, constraints, all, when] = tokens.as_slice() else { return };
     let is_all = is_word(set, "set") && is_word(constraints, "constraints") && is_word(all, "all");
@@ -295,8 +296,8 @@ fn replace_set_constraints(tokens: &mut Vec<TokenWithSpan>) {
     }
 }
 
-/// Cuts `SPLIT AT VALUES (…), …` from ALTER TABLE, and leaves something in its place that the
-/// parser knows.
+/// Cuts `SPLIT AT VALUES (…), …` from ALTER TABLE, and leaves a clause in its place that the parser
+/// knows.
 fn cut_split(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Vec<Vec<ast::Expr>>>, SqlError> {
     let begins =
         |token: Option<&TokenWithSpan>, word| token.is_some_and(|token| is_word(token, word));
@@ -332,8 +333,8 @@ fn cut_split(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<Vec<Vec<ast::Expr
     Ok(Some(rows.into_iter().map(|row| row.content).collect()))
 }
 
-/// Cuts what ALTER DATABASE says, which the parser does not know, and leaves the database's name in
-/// a statement that it knows.
+/// Cuts the clause of ALTER DATABASE, which the parser does not know, and leaves the database's
+/// name in a statement that it knows.
 fn cut_alter_database(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AlterDatabase>, SqlError> {
     let begins = |at: usize, word| tokens.get(at).is_some_and(|token| is_word(token, word));
     if !begins(0, "alter") || !begins(1, "database") {
@@ -352,8 +353,8 @@ fn cut_alter_database(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AlterDat
     Ok(Some(alter))
 }
 
-/// The name and the value of `SET name = value`, or `TO value`; without a value `TO DEFAULT` and
-/// `RESET name`. None if it is neither SET nor RESET.
+/// Parses the name and the value of `SET name = value`, or `TO value`; `TO DEFAULT` and `RESET
+/// name` have no value. Returns `None` if it is neither SET nor RESET.
 fn setting(tokens: &[TokenWithSpan]) -> Result<Option<(String, Option<String>)>, SqlError> {
     let [verb, rest @ ..] = tokens else { return Ok(None) };
     let (sets, resets) = (is_word(verb, "set"), is_word(verb, "reset"));
@@ -395,7 +396,7 @@ fn setting(tokens: &[TokenWithSpan]) -> Result<Option<(String, Option<String>)>,
     }
 }
 
-/// `MEMBERS (…) LEARNERS (…) WITNESSES (…)`.
+/// Parses `MEMBERS (…) LEARNERS (…) WITNESSES (…)`.
 fn members(tokens: &[TokenWithSpan]) -> Result<GroupMembers, SqlError> {
     let place = names::place(tokens[0].span.start);
     let wrong = || {
@@ -468,7 +469,7 @@ fn cut_as_of(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<AsOf>, SqlError> 
     Ok(Some(value))
 }
 
-/// An expression's text, as a descriptor keeps it.
+/// Parses an expression that a descriptor stores as text.
 pub(crate) fn expression(text: &str) -> Result<ast::Expr, SqlError> {
     Parser::new(&Bounded::for_tokens(text.len()))
         .with_recursion_limit(limits::DEEPEST_NESTING)
@@ -477,7 +478,7 @@ pub(crate) fn expression(text: &str) -> Result<ast::Expr, SqlError> {
         .map_err(|e| SqlError::corrupted(format!("the default {text}: {e}")))
 }
 
-/// Whether a statement runs even in a failed transaction.
+/// True if a statement runs even in a failed transaction.
 pub(crate) fn ends_transaction(statement: &Statement) -> bool {
     matches!(statement, Statement::Commit { .. } | Statement::Rollback { .. })
 }

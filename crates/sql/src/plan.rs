@@ -1,8 +1,9 @@
-//! Which keys a condition needs: points and ranges of the primary key or of a secondary index.
+//! Derives the keys to read from a condition: points and ranges of the primary key or of a
+//! secondary index.
 //!
 //! For each key its leading columns are matched with equalities (`=`, `IN`, row `IN`) and the next
-//! one with a range. The key with most matched columns wins, the primary key on a tie. What the
-//! spans do not express is filtered afterwards.
+//! one with a range. The key with most matched columns wins, the primary key on a tie. The rest of
+//! the condition is applied as a filter afterwards.
 
 use crate::catalog::{IndexPart, Table};
 use crate::datum::Datum;
@@ -12,15 +13,15 @@ use crate::key;
 use crate::kv;
 use meridian_mvcc::{Key, KeyRange};
 
-/// More spans than this from lists, and the list is a filter only.
+/// The number of spans above which a list is only a filter.
 const MOST_SPANS: usize = 20_000;
 
-/// How a table's rows are reached.
+/// The access path to a table's rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Access {
     /// The secondary index, or the primary key.
     pub(crate) index: Option<usize>,
-    /// No span: nothing but a full scan helps.
+    /// The spans; none means a full scan.
     pub(crate) spans: Vec<Span>,
 }
 
@@ -32,14 +33,14 @@ pub(crate) struct Span {
     high: Option<(Expr, bool)>,
 }
 
-/// What to read.
+/// A point or a range to read.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     Point(Key),
     Range(KeyRange),
 }
 
-/// The conjuncts of a condition.
+/// Collects the conjuncts of a condition.
 pub(crate) fn conjuncts<'a>(filter: &'a Expr, out: &mut Vec<&'a Expr>) {
     match filter {
         Expr::And(all) => all.iter().for_each(|part| conjuncts(part, out)),
@@ -48,7 +49,7 @@ pub(crate) fn conjuncts<'a>(filter: &'a Expr, out: &mut Vec<&'a Expr>) {
 }
 
 impl Access {
-    /// The best access for a condition.
+    /// Returns the best access path for a condition.
     pub(crate) fn choose(table: &Table, filter: Option<&Expr>) -> Access {
         let mut all = Vec::new();
         if let Some(filter) = filter {
@@ -76,7 +77,7 @@ impl Access {
         best.1
     }
 
-    /// The columns of the key it uses.
+    /// Returns the columns of the key that it uses.
     pub(crate) fn parts<'a>(&self, table: &'a Table) -> &'a [IndexPart] {
         match self.index {
             Some(at) => &table.indexes[at].columns,
@@ -84,7 +85,7 @@ impl Access {
         }
     }
 
-    /// The keys to read, in key order, without overlaps.
+    /// Returns the keys to read, in key order, without overlaps.
     pub(crate) fn targets(
         &self,
         table: &Table,
@@ -109,7 +110,7 @@ impl Access {
         Ok(targets)
     }
 
-    /// A line for EXPLAIN.
+    /// Returns a line for EXPLAIN.
     pub(crate) fn explain(&self, table: &Table) -> String {
         let Some(span) = self.spans.first() else { return format!("Full scan of {}", table.name) };
         let parts = self.parts(table);
@@ -176,7 +177,7 @@ fn merge(targets: Vec<Target>) -> Vec<Target> {
     merged
 }
 
-/// The side of a comparison that is the column, and the other.
+/// Returns the comparison of a column with another expression, which it returns, too.
 fn about(conjunct: &Expr, column: usize) -> Option<(Compare, &Expr)> {
     let Expr::Compare(op, sides) = conjunct else { return None };
     match (&sides.0, &sides.1) {
@@ -314,7 +315,7 @@ impl Span {
         let start = match first {
             Some((bytes, true)) => bytes,
             Some((bytes, false)) => after(&bytes),
-            // NULLs stand at one end, and no comparison finds them.
+            // NULLs are at one end, and no comparison matches them.
             None if descending => after(&null),
             None => prefix.clone(),
         };

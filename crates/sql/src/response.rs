@@ -1,4 +1,4 @@
-//! What a session answers.
+//! The responses of a session.
 
 use crate::datum::Datum;
 use crate::error::SqlError;
@@ -10,40 +10,40 @@ use std::sync::Arc;
 pub struct Column {
     /// The heading.
     pub name: String,
-    /// Its type.
+    /// The type.
     pub ty: Type,
-    /// The table it comes from, 0 when it is computed.
+    /// The table that the column comes from; 0 if it is computed.
     pub table: u32,
-    /// Its number in that table counted from 1, 0 when it is computed.
+    /// The number in that table, counted from 1; 0 if it is computed.
     pub number: i16,
 }
 
 impl Column {
-    /// A computed column.
+    /// Returns a computed column.
     pub fn new(name: impl Into<String>, ty: Type) -> Self {
         Column { name: name.into(), ty, table: 0, number: 0 }
     }
 }
 
-/// One message, or chunk of rows, for the client.
+/// A message, or a chunk of rows, for the client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Response {
-    /// Some rows of a result. The first chunk of a result is preceded by no other of it; the last
-    /// carries the command tag.
+    /// Some rows of a result. The chunks of a result follow one another; the last one carries the
+    /// command tag.
     Rows {
-        /// What each row consists of.
+        /// The columns of the rows.
         columns: Arc<[Column]>,
         /// The rows.
         rows: Vec<Vec<Datum>>,
-        /// The command tag when these are the last; `None` when there are more (or the portal is
+        /// The command tag if these rows are the last; `None` if there are more (or the portal is
         /// suspended).
         done: Option<String>,
     },
-    /// A statement without rows is done: its command tag.
+    /// The command tag of a statement without rows.
     Complete(String),
-    /// The client shall send the rows of COPY FROM STDIN.
+    /// The client must send the data of COPY FROM STDIN.
     CopyIn {
-        /// How many columns each line has.
+        /// The number of columns of each line.
         columns: usize,
     },
     /// The text was empty.
@@ -54,12 +54,12 @@ pub enum Response {
     Failed(SqlError),
 }
 
-/// What a prepared statement takes and returns.
+/// The parameters and columns of a prepared statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// The types of its parameters.
+    /// The types of the parameters.
     pub params: Arc<[Type]>,
-    /// Its columns; `None` when it returns no rows.
+    /// The columns; `None` if it returns no rows.
     pub columns: Option<Arc<[Column]>>,
 }
 
@@ -75,7 +75,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// The byte on the wire.
+    /// Returns the byte on the wire.
     pub const fn byte(self) -> u8 {
         match self {
             Status::Idle => b'I',

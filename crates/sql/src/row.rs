@@ -1,8 +1,8 @@
-//! Rows as stored values: a version byte, the number of stored columns, a bitmap of NULLs, the
-//! values.
+//! Encodes rows as stored values: a version byte, the number of stored columns, a bitmap of NULLs,
+//! the values.
 //!
-//! Columns whose value the key tells exactly are not stored again. A row with fewer columns than
-//! its table was written before the others were added: those read as NULL.
+//! Columns whose value the key determines exactly are not stored again. A row with fewer columns
+//! than its table was written before the others were added: those read as NULL.
 
 use crate::catalog::Table;
 use crate::datum::Datum;
@@ -14,7 +14,7 @@ use rust_decimal::Decimal;
 
 const VERSION: u8 = 1;
 
-/// Encodes the columns of a row that its key does not tell.
+/// Encodes the columns of a row that its key does not determine.
 pub(crate) fn encode(table: &Table, row: &[Datum]) -> Vec<u8> {
     let stored = table.stored();
     let mut out = Vec::with_capacity(16 + stored.len() * 6);

@@ -1,5 +1,5 @@
-//! Running a compiled statement in the session's transaction, and replaying the transaction when
-//! the protocol aborts it.
+//! Runs a compiled statement in the session's transaction, and replays the transaction when the
+//! protocol aborts it.
 
 use crate::analytic::{AnalyticRows, Reader};
 use crate::compile::{self, Compiled, Plan};
@@ -19,23 +19,23 @@ use meridian_txn::{Age, Begin, Conflict, Locking, Mode, Outcome, ReadAt, Times, 
 use sqlparser::ast::Statement;
 use std::sync::Arc;
 
-/// How often a transaction is replayed before the client is told. It keeps its age, so it grows old
-/// and wins.
+/// The number of replays before the client receives the error. A replay keeps the age, so that the
+/// transaction grows old and wins.
 pub(crate) const MOST_REPLAYS: usize = 50;
 
-/// What EXPLAIN ANALYZE takes at a time.
+/// The number of rows that EXPLAIN ANALYZE reads at a time.
 const EXPLAINED_ROWS: usize = 1000;
 
-/// A statement with its parameters, and where its result is.
+/// A statement with its parameters, and the progress of its result.
 pub(crate) struct Portal {
     pub(crate) compiled: Option<Arc<Compiled>>,
     pub(crate) statement: String,
     params: Arc<[Datum]>,
     rows: Option<Rows>,
     count: u64,
-    /// The client may know what columns it returns.
+    /// True if the client may know the columns.
     described: bool,
-    /// Of EXPLAIN ANALYZE.
+    /// The timings of EXPLAIN ANALYZE.
     timings: Option<Arc<Timings>>,
 }
 
@@ -75,7 +75,7 @@ impl Portal {
         }
     }
 
-    /// A portal of a prepared statement.
+    /// Creates a portal of a prepared statement.
     pub(crate) fn of_statement(
         name: &str,
         compiled: Option<Arc<Compiled>>,
@@ -94,7 +94,7 @@ impl Portal {
     }
 }
 
-/// A chunk of a result: rows, whether they are the last, the tag.
+/// A chunk of a result: rows, true if they are the last, the tag.
 struct Chunk {
     rows: Vec<Vec<Datum>>,
     done: bool,
@@ -102,7 +102,7 @@ struct Chunk {
 }
 
 impl Session {
-    /// Compiles a statement in the open transaction, or in one that only reads.
+    /// Compiles a statement in the open transaction, or in a read-only one.
     pub(crate) async fn compile(
         &mut self,
         parsed: Arc<Parsed>,
@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Runs a portal, or goes on with it.
+    /// Runs a portal, or continues it.
     pub(crate) async fn run(
         &mut self,
         portal: &mut Portal,
@@ -177,7 +177,7 @@ impl Session {
                         let sum = checksum_of(compiled, &chunk);
                         work.record(compiled, &portal.params, sum);
                     } else {
-                        // Results in parts are not kept, so that they cannot be compared.
+                        // Results in parts are not kept, so that a replay could not compare them.
                         work.settled = true;
                     }
                     let compiled = compiled.clone();
@@ -197,11 +197,11 @@ impl Session {
                 }
             }
         }
-        Err(restart("it lost against others too often"))
+        Err(restart("the transaction lost too many conflicts"))
     }
 
-    /// The line of EXPLAIN ANALYZE about the commit. A statement that is a transaction by itself is
-    /// committed first, so that there is one to tell of.
+    /// Returns the line of EXPLAIN ANALYZE about the commit. A statement that is a transaction by
+    /// itself is committed first, so that there are times to report.
     async fn commit_explained(
         &mut self,
         compiled: &Compiled,
@@ -223,8 +223,8 @@ impl Session {
         Ok(format!("Commit: {all}, of which replication {replication}, then commit wait {wait}"))
     }
 
-    /// Begins the implicit transaction that a statement needs, if none is open that will do.
-    /// Whether it did.
+    /// Begins the implicit transaction that a statement needs, unless a suitable one is open.
+    /// Returns true if it began one.
     async fn ensure_work(&mut self, compiled: &Compiled) -> Result<bool, SqlError> {
         let as_of = &compiled.source.as_of;
         if as_of.is_some() && !compiled.only_reads() {
@@ -260,7 +260,7 @@ impl Session {
         Ok(true)
     }
 
-    /// How to read: as the statement says, or else as the session does.
+    /// Returns the read mode of the statement, or else of the session.
     pub(crate) async fn reading(&mut self, as_of: Option<AsOf>) -> Result<Mode, SqlError> {
         let Some(as_of) = as_of.or_else(|| self.settings.staleness()) else {
             return Ok(Mode::ReadOnly(ReadAt::Now));
@@ -273,7 +273,7 @@ impl Session {
         Ok(Mode::ReadOnly(as_of.read_at(clock.began())?))
     }
 
-    /// One attempt at a portal's next rows.
+    /// Attempts a portal's next rows once.
     async fn attempt(&mut self, portal: &mut Portal, max: usize) -> Result<Chunk, SqlError> {
         let lock_timeout = self.settings.timeout("lock_timeout");
         let negotiates = self.settings.is_on("meridian.negotiate_timestamps");
@@ -285,8 +285,8 @@ impl Session {
         self.stands(result).await
     }
 
-    /// An error is told only if what the transaction has read stands: otherwise it may come of what
-    /// nobody has ever committed together.
+    /// Validates the transaction's reads before an error is reported: without that, the error may
+    /// come from a combination of reads that was never committed together.
     async fn stands<T>(&mut self, result: Result<T, SqlError>) -> Result<T, SqlError> {
         if result.as_ref().is_err_and(|error| !error.is_restart())
             && let Some(work) = self.work.as_mut().filter(|work| !work.failed && !work.reads_only())
@@ -296,7 +296,7 @@ impl Session {
         result
     }
 
-    /// A transaction that bears this session's name.
+    /// Begins a transaction with this session's application name.
     pub(crate) async fn begin_work(
         &mut self,
         mode: Mode,
@@ -308,9 +308,9 @@ impl Session {
         Ok(work)
     }
 
-    /// Gives a transaction that only reads another beginning, if that helps. What was planned for a
-    /// schema that does not hold at its snapshot goes on at that snapshot, and looks there how the
-    /// catalog was; one that is of the present of one shard begins again.
+    /// Restarts a read-only transaction, if that helps. If its plan was for a schema that does not
+    /// hold at its snapshot, it continues at that snapshot, and reads the catalog there. A
+    /// single-shard read of the present begins again.
     async fn begins_anew(&mut self, error: &SqlError) -> Result<bool, SqlError> {
         if let Some(table) = error.changed_schema() {
             self.engine.cache.forget(table);
@@ -338,7 +338,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Replays the transaction, as long as the client cannot tell.
+    /// Replays the transaction, unless the client could tell the difference.
     pub(crate) async fn replay(&mut self, mut error: SqlError) -> Result<(), SqlError> {
         for _ in 0..MOST_REPLAYS {
             if let Some(table) = error.changed_schema() {
@@ -350,7 +350,7 @@ impl Session {
                 return Err(conflict::explain(error, &self.engine.cache, age));
             };
             let fresh = self.begin_work(Mode::ReadWrite, Some(age), explicit).await?;
-            // The old transaction is dropped, and with it whatever it still held.
+            // Drops the old transaction first, with the locks that it still held.
             let old = self.work.replace(fresh).expect("invariant: it was there above");
             let journal = old.journal;
             drop(old.txn);
@@ -402,7 +402,7 @@ impl Session {
 
     /// Commits the implicit transaction, if one is open.
     pub(crate) async fn finish_implicit(&mut self) -> Result<(), SqlError> {
-        // Not a match on the work itself: a reference to it must not live across the wait.
+        // Not a match on the work itself, since a reference to it must not be held across an await.
         let implicit = self.work.as_ref().is_some_and(|work| !work.explicit);
         if implicit { self.commit().await } else { Ok(()) }
     }
@@ -430,7 +430,7 @@ impl Session {
                     return Ok(());
                 }
                 Outcome::Unknown => {
-                    let why = "Too few nodes answered in time: the transaction may have happened, or may yet.";
+                    let why = "Too few nodes responded in time: the transaction may have happened, or may yet.";
                     return Err(unknown().detail(why));
                 }
                 Outcome::Aborted { why } => {
@@ -449,11 +449,12 @@ impl Session {
             }
         }
         self.work = None;
-        Err(restart("it lost against others too often"))
+        Err(restart("the transaction lost too many conflicts"))
     }
 }
 
-/// What a replay must show again. The times of EXPLAIN ANALYZE are never the same.
+/// Returns the checksum that a replay must reproduce. The times of EXPLAIN ANALYZE are never the
+/// same.
 fn checksum_of(compiled: &Compiled, chunk: &Chunk) -> u64 {
     match compiled.plan {
         Plan::Explain(..) => work::checksum(&[], &chunk.tag),
@@ -461,14 +462,14 @@ fn checksum_of(compiled: &Compiled, chunk: &Chunk) -> u64 {
     }
 }
 
-/// 40003
+/// Returns the error 40003.
 pub(crate) fn unknown() -> SqlError {
     SqlError::new(state::COMPLETION_UNKNOWN, "the outcome of the commit is unknown")
         .hint("Read what it wrote before trying again.")
 }
 
-/// Says what the only statement of a transaction will read, if that is to be said. False if it has
-/// to be planned anew for what it reads then.
+/// Declares the reads of a transaction's only statement, if that is wanted. Returns false if the
+/// plan has to be checked again.
 fn narrow(
     facts: &Facts,
     work: &mut Work,
@@ -485,7 +486,7 @@ fn narrow(
         work.scope = work::Scope::Narrow;
         return Ok(true);
     }
-    // It is of the present of all, which may be older than what it was planned for.
+    // The transaction reads the present of all shards, which may be older than the plan's versions.
     Ok(false)
 }
 
@@ -503,8 +504,7 @@ async fn attempt(
         planned = !(compiled.provisional && looks == 0)
             && work.is_current(&engine.cache, &compiled.tables).await?;
         if planned {
-            // The catalog is read by then, by somebody else: what is left to read is the
-            // statement's.
+            // Other reads of the catalog are over by then: only the statement's own reads are left.
             planned = narrow(facts, work, portal, &compiled)?;
             continue;
         }
@@ -537,7 +537,8 @@ async fn attempt(
             if *analyze {
                 work.touched.extend(compiled.tables.iter().map(|(id, _)| *id));
                 let timings = work.txn.measure();
-                // In parts, of which each is forgotten before the next: only their number is told.
+                // In parts, each of which is dropped before the next: only their number is
+                // reported.
                 while !run_plan(inner, work, portal, &scope, EXPLAINED_ROWS).await?.1 {}
                 portal.rows = None;
                 lines.push(format!("Actual rows: {}", portal.count));

@@ -1,4 +1,4 @@
-//! Rows of one table, chunk by chunk, through a primary key or a secondary index.
+//! Reads the rows of one table, chunk by chunk, through a primary key or a secondary index.
 
 use crate::catalog::Table;
 use crate::datetime;
@@ -20,13 +20,13 @@ pub(crate) struct Found {
     pub(crate) row: Vec<Datum>,
 }
 
-/// Where a scan is.
+/// The position of a scan.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     index: Option<usize>,
     targets: VecDeque<Target>,
     reverse: bool,
-    /// Of a system table: what its rows are made from, then the rows that are left.
+    /// For a system table: the source of its rows, then the rows that are left.
     facts: Option<Facts>,
     made: VecDeque<Vec<Datum>>,
 }
@@ -39,7 +39,7 @@ impl Cursor {
         Cursor { index, targets: targets.into(), reverse, facts: None, made: VecDeque::new() }
     }
 
-    /// The rows of a system table.
+    /// Creates a scan of a system table.
     pub(crate) fn made(facts: Facts) -> Self {
         Cursor {
             index: None,
@@ -50,7 +50,7 @@ impl Cursor {
         }
     }
 
-    /// The next rows, at most `limit_rows` (about a megabyte); none at the end only.
+    /// Returns the next rows, at most `limit_rows` (about a megabyte); none only at the end.
     pub(crate) async fn next(
         &mut self,
         txn: &mut dyn Transaction,
@@ -76,7 +76,7 @@ impl Cursor {
             let Some(target) = self.targets.pop_front() else { break };
             let entries = match target {
                 Target::Point(key) => {
-                    // Many points make one chunk.
+                    // Many points are one chunk.
                     let mut keys = vec![key];
                     while keys.len() < limit_rows
                         && let Some(Target::Point(_)) = self.targets.front()
@@ -117,10 +117,10 @@ impl Cursor {
     }
 }
 
-/// A key, its value, and when that was committed, if it is to be shown.
+/// A key, its value, and its commit timestamp, if that is requested.
 type Entry = (Key, Value, Option<Timestamp>);
 
-/// The rows that entries of an index name.
+/// Returns the rows that index entries refer to.
 async fn rows_of(
     txn: &mut dyn Transaction,
     table: &Table,
@@ -145,12 +145,12 @@ async fn rows_of(
     keys.into_iter().zip(found).map(row).collect()
 }
 
-/// Whether rows are to tell, behind their columns, when they were committed.
+/// True if the rows' commit timestamps are requested.
 fn shows_versions(table: &Table, wanted: &[bool]) -> bool {
     wanted.get(table.columns.len()) == Some(&true)
 }
 
-/// The values of keys, and when they were committed if that is to be shown.
+/// Returns the values of keys, and their commit timestamps if requested.
 async fn get_many(
     txn: &mut dyn Transaction,
     keys: &[Key],
@@ -170,24 +170,24 @@ async fn get_many(
     Ok(found)
 }
 
-/// A column compared with constants, for an analytical engine's scan. The constants order as the
-/// column's values do.
+/// A column compared with constants, for an analytical engine's scan. The constants have the order
+/// of the column's values.
 #[derive(Clone, Debug)]
 pub struct Condition {
     /// The number of the column, from 0.
     pub column: usize,
     /// `=`, `<`, `<=`, `>` or `>=`
     pub op: &'static str,
-    /// One constant; several for `=` any of them.
+    /// One constant; for `=`, any of several.
     pub values: Vec<Datum>,
 }
 
-/// Where an analytical engine's scan of a table is.
+/// The position of an analytical engine's scan of a table.
 #[derive(Debug)]
 pub struct Position(Cursor);
 
 impl Position {
-    /// The first row.
+    /// Returns the position of the first row.
     pub fn start(table: &Table, facts: &Facts) -> Self {
         if system::is_system(table.id) {
             return Position(Cursor::made(facts.clone()));
@@ -196,8 +196,8 @@ impl Position {
         Position(Cursor::new(None, vec![Target::Range(all)], false))
     }
 
-    /// The first row that may satisfy all conditions: those that a key helps with narrow the scan,
-    /// the others do not.
+    /// Returns the position of the first row that may satisfy all conditions. Conditions on keys
+    /// narrow the scan; others do not.
     pub fn matching(
         table: &Table,
         facts: &Facts,
@@ -230,7 +230,7 @@ impl Position {
     }
 }
 
-/// The next rows for an analytical engine.
+/// Returns the next rows for an analytical engine.
 pub(crate) async fn chunk(
     txn: &mut dyn Transaction,
     table: &Table,

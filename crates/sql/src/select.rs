@@ -23,7 +23,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// A chunk of a result ends with the row that makes it this large.
+/// The size at which a chunk of a result ends, in bytes.
 const CHUNK_BYTES: usize = 4 << 20;
 
 /// A compiled SELECT.
@@ -34,7 +34,7 @@ pub(crate) struct Select {
     filter: Option<Expr>,
     wanted: Vec<bool>,
     pub(crate) lock: Lock,
-    /// What FOR UPDATE and FOR SHARE do about rows that are locked.
+    /// The action of FOR UPDATE and FOR SHARE at locked rows.
     on_locked: OnLocked,
     groups: Option<(Vec<Expr>, Vec<Aggregate>)>,
     having: Option<Expr>,
@@ -54,8 +54,8 @@ pub(crate) struct Sort {
     nulls_first: bool,
 }
 
-/// The one table that a query reads, if the own executor can run it at all: `None` sends it to the
-/// analytical engine.
+/// Returns the one table that a query reads, if this crate's executor can run it at all: `None`
+/// sends it to the analytical engine.
 pub(crate) fn source(
     query: &ast::Query,
 ) -> Option<Option<(&ast::ObjectName, Option<&ast::TableAlias>)>> {
@@ -81,7 +81,7 @@ pub(crate) fn source(
     }
 }
 
-/// What the outputs are called and computed from.
+/// Binds the outputs, with their names.
 pub(crate) fn bind_items(
     binder: &mut Binder,
     items: &[SelectItem],
@@ -216,7 +216,7 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
         )
     });
 
-    // Behind the columns: when the row was committed.
+    // The last place is for the row's commit timestamp.
     let mut wanted = vec![false; table.as_ref().map_or(0, |table| table.columns.len() + 1)];
     filter.iter().for_each(|expr| expr.mark(&mut wanted));
     match &groups {
@@ -256,7 +256,7 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
         return Err(SqlError::unsupported("SKIP LOCKED with meridian_commit_timestamp"));
     }
     if on_locked == OnLocked::Skip {
-        // Each row is read again under its lock, and filtered and shown by what it is then.
+        // Each row is read again under its lock, and the filter and the outputs use its new values.
         let columns = table.as_ref().map_or(0, |table| table.columns.len());
         wanted[..columns].fill(true);
     }
@@ -279,7 +279,7 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
     })
 }
 
-/// `ORDER BY 2`: the output's index.
+/// Returns the output's index in `ORDER BY 2`.
 fn position(expr: &ast::Expr, outputs: usize) -> Result<Option<usize>, SqlError> {
     let ast::Expr::Value(value) = expr else { return Ok(None) };
     let ast::Value::Number(digits, _) = &value.value else { return Ok(None) };
@@ -293,7 +293,7 @@ fn position(expr: &ast::Expr, outputs: usize) -> Result<Option<usize>, SqlError>
     }
 }
 
-/// `GROUP BY 2` or by an output's name: the output's expression.
+/// Returns the output's expression in `GROUP BY 2` or by an output's name.
 fn ordinal<'a>(
     expr: &ast::Expr,
     items: &'a [SelectItem],
@@ -310,8 +310,9 @@ fn ordinal<'a>(
     })
 }
 
-/// Whether the rows come in the wanted order anyway, and if so whether to walk backwards. A
-/// secondary index and the primary key put NULLs last when ascending, as PostgreSQL's default is.
+/// Returns `Some` if the access path returns rows in the requested order; true if it must run
+/// backwards. A secondary index and the primary key put NULLs last when ascending, as PostgreSQL's
+/// default is.
 fn order_of_access(access: &Access, table: &Table, sort: &[Sort]) -> Option<bool> {
     if sort.is_empty() {
         return Some(false);
@@ -341,7 +342,7 @@ fn order_of_access(access: &Access, table: &Table, sort: &[Sort]) -> Option<bool
     Some(backwards.unwrap_or(false))
 }
 
-/// What a grouped query's outputs may refer to.
+/// The expressions that a grouped query's outputs may use.
 pub(crate) struct Grouping {
     pub(crate) keys: Vec<(ast::Expr, Typed)>,
     pub(crate) aggregates: Vec<Aggregate>,
@@ -351,16 +352,16 @@ pub(crate) struct Grouping {
 pub(crate) struct Running {
     cursor: Option<Cursor>,
     ready: VecDeque<Vec<Datum>>,
-    /// Rows as they were read, neither filtered nor computed.
+    /// Rows as they were read, before filter and outputs.
     found: VecDeque<Found>,
     skip: u64,
     left: u64,
     done: bool,
-    /// What was gathered takes so much.
+    /// The memory that gathered rows hold.
     held: Option<Box<Held>>,
 }
 
-/// Orders rows by what they are sorted by.
+/// Compares rows by their sort keys.
 fn compare(sort: &[Sort], a: &[Datum], b: &[Datum]) -> Ordering {
     for (sort, (a, b)) in sort.iter().zip(a.iter().zip(b)) {
         let order = match (a.is_null(), b.is_null()) {
@@ -428,8 +429,8 @@ impl Select {
         })
     }
 
-    /// The range of a table's rows that is all it reads; none if there are several, or what it
-    /// reads by an index leads anywhere.
+    /// Returns the range of a table's rows that contains all its reads; `None` if there are
+    /// several, or if it reads through an index.
     pub(crate) fn scope(&self, scope: &Scope<'_>) -> Result<Option<KeyRange>, SqlError> {
         let table = self
             .table
@@ -444,7 +445,7 @@ impl Select {
         })
     }
 
-    /// Whether a transaction that only reads can run it.
+    /// True if a read-only transaction can run it.
     pub(crate) fn only_reads(&self) -> bool {
         self.lock == Lock::Shared && self.on_locked == OnLocked::Wait
     }
@@ -457,7 +458,7 @@ impl Select {
         self.outputs.iter().map(|expr| expr.eval(row, scope)).collect()
     }
 
-    /// The next rows, at most `max`, and whether they were the last.
+    /// Returns the next rows, at most `max`, and true if they are the last.
     pub(crate) async fn fetch(
         &self,
         running: &mut Running,
@@ -482,7 +483,7 @@ impl Select {
         }
         let (mut rows, mut bytes) = (Vec::new(), 0);
         while rows.len() < max && running.left > 0 && bytes < CHUNK_BYTES {
-            // What is computed is of the rows that are returned, so that wide ones do not pile up.
+            // Outputs are computed only for returned rows, so that wide ones do not accumulate.
             let row = match running.ready.pop_front() {
                 Some(row) => Some(row),
                 None => match running.found.pop_front() {
@@ -507,7 +508,7 @@ impl Select {
                 break;
             };
             let need = running.skip.saturating_add(running.left).min((max - rows.len()) as u64);
-            // A filter may refuse rows: without one, no more are read than are needed.
+            // A filter may reject rows; without one, no more rows are read than needed.
             let limit = if self.filter.is_some() && self.access.spans.is_empty() {
                 1000
             } else {
@@ -522,7 +523,7 @@ impl Select {
         Ok((rows, over))
     }
 
-    /// All rows, and what they take.
+    /// Returns all rows, and the memory that they hold.
     pub(crate) async fn all(
         &self,
         txn: &mut dyn Transaction,
@@ -540,7 +541,7 @@ impl Select {
         }
     }
 
-    /// Everything at once, for what must see all rows before it answers.
+    /// Reads all rows at once, if the result depends on all of them.
     async fn gather(
         &self,
         running: &mut Running,
@@ -579,14 +580,14 @@ impl Select {
     }
 }
 
-/// What FOR UPDATE and FOR SHARE do about rows that are locked.
+/// The action of FOR UPDATE and FOR SHARE at locked rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnLocked {
-    /// They wait.
+    /// Wait for the lock.
     Wait,
-    /// NOWAIT: they fail.
+    /// NOWAIT: fail.
     Fail,
-    /// SKIP LOCKED: they leave them out.
+    /// SKIP LOCKED: leave the row out.
     Skip,
 }
 
@@ -613,9 +614,9 @@ impl OnLocked {
     }
 }
 
-/// `FOR UPDATE SKIP LOCKED`: rows are found without locks, then locked one by one, in order, until
-/// there are enough. So nothing is locked but what is returned, and what is returned is as it is
-/// under its lock. Rows that come meanwhile are not seen.
+/// `FOR UPDATE SKIP LOCKED`: finds rows without locks, then locks them one by one, in order, until
+/// there are enough. So only returned rows are locked, with their values under the lock. Rows that
+/// are inserted meanwhile are not seen.
 impl Select {
     async fn lock_free_rows(
         &self,
@@ -651,7 +652,7 @@ impl Select {
                 let row = match txn.get(&candidate.key, self.lock).await {
                     Err(Failure::Locked) => continue,
                     Err(error) => return Err(error.into()),
-                    // It is gone since.
+                    // It has been deleted since.
                     Ok(None) => continue,
                     Ok(Some(value)) => crate::row::decode(
                         table,
@@ -673,7 +674,7 @@ impl Select {
         Ok(rows)
     }
 
-    /// All candidates, in order.
+    /// Returns all candidates, in order.
     async fn sorted(
         &self,
         first: Vec<Found>,
@@ -704,19 +705,19 @@ impl Select {
     }
 }
 
-/// Rows of a result on their way into its order.
+/// Rows of a result that are being sorted.
 struct Sorting<'a> {
     select: &'a Select,
-    /// What they are ordered by, and what they show.
+    /// The sort keys and the outputs of each row.
     rows: Vec<(Vec<Datum>, Vec<Datum>)>,
-    /// So many of them, the first, are wanted.
+    /// The number of rows that are wanted, from the first.
     most: usize,
-    /// Of DISTINCT: what is there already.
+    /// For DISTINCT: the rows seen so far.
     seen: BTreeSet<Vec<u8>>,
 }
 
 impl<'a> Sorting<'a> {
-    /// Fewer rows are not worth looking for the last of them.
+    /// The number of rows below which rows are not dropped.
     const FEW: usize = 100;
 
     fn new(select: &'a Select, most: u64) -> Self {
@@ -742,7 +743,7 @@ impl<'a> Sorting<'a> {
             .collect::<Result<Vec<_>, _>>()?;
         held.add(weight(&by) + weight(&shown))?;
         self.rows.push((by, shown));
-        // Twice as many as are wanted: half of them are let go.
+        // At twice the wanted number, half of the rows are dropped.
         if self.rows.len() >= self.most.max(Self::FEW).saturating_mul(2) {
             self.sort();
             for (by, shown) in self.rows.drain(self.most..) {

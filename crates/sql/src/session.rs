@@ -23,7 +23,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many rows of a simple query's result are answered at once.
+/// The number of rows of a simple query's result in one response.
 const CHUNK_ROWS: usize = 1000;
 
 pub(crate) struct Prepared {
@@ -37,7 +37,8 @@ pub struct Session {
     pub(crate) engine: Arc<Engine>,
     pub(crate) facts: Facts,
     pub(crate) settings: Settings,
-    /// What SET LOCAL has changed, as it was: restored when the transaction has ended.
+    /// The previous values of settings that SET LOCAL has changed: restored when the transaction
+    /// has ended.
     local: Vec<(String, String)>,
     pub(crate) work: Option<Work>,
     pub(crate) prepared: HashMap<String, Prepared>,
@@ -48,18 +49,18 @@ pub struct Session {
     waiting: VecDeque<Response>,
     running: Option<Portal>,
     simple: bool,
-    /// What is run next is the last before the transaction ends.
+    /// True if the next statement is the last before the transaction ends.
     pub(crate) ends_next: bool,
-    /// A commit was sent, and its outcome not heard.
+    /// True if a commit was sent, and its outcome is not known yet.
     pub(crate) committing: bool,
-    /// When its newest transaction that wrote was committed.
+    /// The commit timestamp of its newest transaction that wrote.
     pub(crate) committed_at: Option<Timestamp>,
     sql: Arc<str>,
     pub(crate) seat: Seat,
 }
 
 impl Session {
-    /// A session of a user on a database.
+    /// Opens a session of a user on a database.
     pub fn new(engine: Arc<Engine>, user: impl Into<String>) -> Self {
         let user = user.into();
         let seat = engine.sessions().enter(engine.name(), &user);
@@ -95,17 +96,17 @@ impl Session {
         }
     }
 
-    /// The database.
+    /// Returns the database.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// The user.
+    /// Returns the user.
     pub fn user(&self) -> &str {
         &self.facts.user
     }
 
-    /// For ReadyForQuery.
+    /// Returns the transaction status, for ReadyForQuery.
     pub fn status(&self) -> Status {
         match &self.work {
             Some(work) if work.explicit && work.failed => Status::Failed,
@@ -114,12 +115,12 @@ impl Session {
         }
     }
 
-    /// A setting's value as SHOW prints it.
+    /// Returns a setting's value as SHOW prints it.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.settings.get(name).map(Into::into)
     }
 
-    /// A setting that is a time; none when it is 0, which stands for no limit.
+    /// Returns a setting that is a duration; `None` if it is 0, which means no limit.
     pub fn timeout(&self, name: &str) -> Option<Duration> {
         self.settings.timeout(name)
     }
@@ -133,14 +134,14 @@ impl Session {
         Ok(())
     }
 
-    /// A setting is changed for this transaction only.
+    /// Remembers a setting that is changed for this transaction only.
     pub(crate) fn remember_setting(&mut self, name: &str) {
         if let Some(value) = self.settings.get(name) {
             self.local.push((name.to_owned(), value.to_owned()));
         }
     }
 
-    /// Takes SET LOCAL back once no transaction is open.
+    /// Restores the settings that SET LOCAL changed, once no transaction is open.
     fn restore_settings(&mut self) {
         if self.status() == Status::Idle {
             for (name, value) in std::mem::take(&mut self.local).into_iter().rev() {
@@ -149,14 +150,15 @@ impl Session {
         }
     }
 
-    /// For `pg_stat_activity`: what the client knows the session by, where the client is, and when
-    /// the session began, in microseconds since 2000-01-01 UTC.
+    /// Sets the session's properties for `pg_stat_activity`: its process number, the client's
+    /// address, and the start of the session, in microseconds since 2000-01-01 UTC.
     pub fn introduce(&mut self, pid: i32, client: Option<(String, u16)>, began_us: i64) {
         self.seat.introduce(pid, client, began_us);
         self.facts.pid = pid;
     }
 
-    /// Starts a simple query, of any number of statements; its answers come from [`Session::next`].
+    /// Starts a simple query, of any number of statements; its responses come from
+    /// [`Session::next`].
     pub fn start(&mut self, sql: &str) {
         self.sql = Arc::from(sql);
         self.seat.runs(self.sql.clone());
@@ -174,8 +176,9 @@ impl Session {
         }
     }
 
-    /// The next answer of a simple query; `None` when it is over, and then its implicit transaction
-    /// is, too. After [`Response::CopyIn`], copy data are to be sent before asking again.
+    /// Returns the next response of a simple query; `None` when it is over, and then its implicit
+    /// transaction is, too. After [`Response::CopyIn`], the caller must send the copy data before
+    /// the next call.
     pub async fn next(&mut self) -> Option<Response> {
         let response = self.next_inner().await;
         if response.is_none() {
@@ -242,8 +245,8 @@ impl Session {
         self.go_on_last(portal, last).await
     }
 
-    /// Runs a statement of a simple query. When it is the last one, the implicit transaction ends
-    /// before its answer is given, so that no success is claimed before it is durable.
+    /// Runs a statement of a simple query. If it is the last one, the implicit transaction ends
+    /// before its response is returned, so that success is not reported before it is durable.
     async fn go_on_last(&mut self, mut portal: Portal, last: bool) -> Result<Response, SqlError> {
         let response = self.run(&mut portal, CHUNK_ROWS).await?;
         match &response {
@@ -255,7 +258,7 @@ impl Session {
         Ok(response)
     }
 
-    /// Runs a simple query and collects its answers, up to the point where COPY wants data.
+    /// Runs a simple query and collects its responses, up to the point where COPY needs data.
     pub async fn simple(&mut self, sql: &str) -> Vec<Response> {
         self.start(sql);
         let mut responses = Vec::new();
@@ -277,8 +280,8 @@ impl Session {
         Ok(())
     }
 
-    /// Prepares a statement under a name ("" is overwritten freely). `params` are declared type
-    /// ids, 0 where not declared.
+    /// Prepares a statement under a name (the name "" may be overwritten). `params` are declared
+    /// type ids, 0 if not declared.
     pub async fn parse(&mut self, name: &str, sql: &str, params: &[u32]) -> Result<(), SqlError> {
         let result = self.parse_inner(name, sql, params).await;
         result.map_err(|error| {
@@ -323,7 +326,7 @@ impl Session {
         })
     }
 
-    /// What a prepared statement takes and returns.
+    /// Returns the parameters and columns of a prepared statement.
     pub fn describe_statement(&self, name: &str) -> Result<Description, SqlError> {
         Ok(match &self.find(name)?.compiled {
             Some(compiled) => {
@@ -333,15 +336,15 @@ impl Session {
         })
     }
 
-    /// The columns of a portal, `None` when it returns no rows.
+    /// Returns the columns of a portal; `None` if it returns no rows.
     pub fn describe_portal(&self, name: &str) -> Result<Option<Arc<[Column]>>, SqlError> {
         let missing =
             || SqlError::new(state::NO_PORTAL, format!("portal \"{name}\" does not exist"));
         Ok(self.portals.get(name).ok_or_else(missing)?.columns())
     }
 
-    /// Binds parameters, already of the types that [`Session::describe_statement`] says, to a
-    /// prepared statement.
+    /// Binds parameters, already of the types of [`Session::describe_statement`], to a prepared
+    /// statement.
     pub fn bind(
         &mut self,
         portal: &str,
@@ -363,14 +366,15 @@ impl Session {
         Ok(())
     }
 
-    /// Whether what is executed next is followed by Sync: a query that is a transaction by itself
-    /// may read less than the present of everything.
+    /// Sets whether the next statement is followed by Sync: a query that is a transaction by itself
+    /// may read at a timestamp of its own shard only.
     pub fn ends_next(&mut self, yes: bool) {
         self.ends_next = yes;
     }
 
-    /// Runs a portal, or goes on with it: at most `max_rows` rows, 0 for all. One answer; its
-    /// `done` tells whether there are more. After an error, the caller skips messages until Sync.
+    /// Runs a portal, or continues it: at most `max_rows` rows, 0 for all. Returns one response,
+    /// whose `done` is `None` if there are more rows. After an error, the caller skips messages
+    /// until Sync.
     pub async fn execute(&mut self, portal: &str, max_rows: usize) -> Result<Response, SqlError> {
         let Some(mut running) = self.portals.remove(portal) else {
             return Err(SqlError::new(
@@ -392,8 +396,8 @@ impl Session {
         self.seat.rests(self.status());
         match result {
             Ok(response) => {
-                // What was compiled anew because the catalog changed serves the next execution,
-                // too.
+                // A statement that was recompiled because the catalog changed serves the next
+                // execution, too.
                 if let (Some(prepared), Some(compiled)) =
                     (self.prepared.get_mut(&running.statement), &running.compiled)
                     && prepared.compiled.as_ref().is_some_and(|old| !Arc::ptr_eq(old, compiled))
@@ -414,23 +418,23 @@ impl Session {
         }
     }
 
-    /// The notices since the last call, for the extended protocol; a simple query answers them
-    /// itself.
+    /// Takes the notices since the last call, for the extended protocol; a simple query returns
+    /// them among its responses.
     pub fn take_notices(&mut self) -> Vec<SqlError> {
         self.notices.drain(..).collect()
     }
 
-    /// Forgets a prepared statement.
+    /// Removes a prepared statement.
     pub fn close_statement(&mut self, name: &str) {
         self.prepared.remove(name);
     }
 
-    /// Forgets a portal.
+    /// Removes a portal.
     pub fn close_portal(&mut self, name: &str) {
         self.portals.remove(name);
     }
 
-    /// Sync: commits what ran outside a transaction block, or rolls it back after an error.
+    /// Handles Sync: commits the implicit transaction, or rolls it back after an error.
     pub async fn sync(&mut self) -> Result<(), SqlError> {
         if self.work.as_ref().is_some_and(|work| work.explicit) {
             return Ok(());
@@ -441,9 +445,9 @@ impl Session {
         finished
     }
 
-    /// A statement was cancelled, its future dropped: the transaction is in its failed state. The
-    /// answer for the client: 57014, or 40003 if the commit was under way, which nobody can take
-    /// back.
+    /// Fails the transaction after a statement was cancelled by dropping its future. Returns the
+    /// error for the client: 57014, or 40003 if the commit was in progress and can no longer be
+    /// undone.
     pub fn interrupt(&mut self) -> SqlError {
         self.fail();
         self.queue.clear();
@@ -459,7 +463,7 @@ impl Session {
         SqlError::new(state::CANCELED, "canceling statement due to user request")
     }
 
-    /// An implicit transaction is rolled back, an explicit one waits for ROLLBACK.
+    /// Rolls an implicit transaction back; an explicit one waits for ROLLBACK.
     pub(crate) fn fail(&mut self) {
         self.copying = None;
         match &mut self.work {
@@ -468,20 +472,20 @@ impl Session {
         }
     }
 
-    /// A COPY failed: nothing of the simple query goes on.
+    /// Ends the simple query after a failed COPY.
     pub(crate) fn abandon_copy(&mut self) {
         self.fail();
         self.queue.clear();
         self.simple = false;
     }
 
-    /// Whether nothing else shares the statement's implicit transaction: the only one of a simple
-    /// query, or of what comes before Sync.
+    /// True if no other statement shares the statement's implicit transaction: it is the only one
+    /// of a simple query, or before Sync.
     pub(crate) fn is_alone(&self) -> bool {
         !self.simple || self.queue.is_empty()
     }
 
-    /// Whether no statement of the simple query is left.
+    /// True if no statement of the simple query is left.
     pub(crate) fn is_last(&self) -> bool {
         self.simple && self.queue.is_empty()
     }

@@ -1,4 +1,4 @@
-//! SET and SHOW.
+//! The settings of a session, for SET and SHOW.
 
 use crate::error::{SqlError, state};
 use crate::parse::AsOf;
@@ -7,14 +7,14 @@ use meridian_txn::IsolationLevel;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A session's settings. Names in small letters.
+/// A session's settings. Names are in lower case.
 pub(crate) struct Settings {
     values: BTreeMap<String, String>,
-    /// The level of the database's transactions.
+    /// The isolation level of the database's transactions.
     isolation: IsolationLevel,
 }
 
-/// The settings of sessions and their defaults, besides the isolation level, whose default is the
+/// The settings of sessions and their defaults, except the isolation level, whose default is the
 /// database's.
 const DEFAULTS: [(&str, &str); 41] = [
     ("application_name", ""),
@@ -60,19 +60,19 @@ const DEFAULTS: [(&str, &str); 41] = [
     ("xmloption", "content"),
 ];
 
-/// Settings of PostgreSQL that change nothing here, and the values that describe how things are
-/// anyway. Other values are refused.
+/// PostgreSQL's settings that have no effect here, with the values that describe the existing
+/// behaviour. Other values are rejected.
 const DESCRIBED: [(&str, &[&str]); 24] = [
     ("array_nulls", &["on"]),
     ("bytea_output", &["hex"]),
-    // There are no function bodies, and no row security: both ways are true.
+    // There are no function bodies, and no row security: both values are true.
     ("check_function_bodies", &["on", "off"]),
     ("default_table_access_method", &["heap"]),
     ("default_tablespace", &[""]),
     ("default_transaction_deferrable", &["off"]),
     ("default_with_oids", &["off"]),
     ("escape_string_warning", &["off"]),
-    // The shortest digits that mean the number, as PostgreSQL has it for all of these.
+    // The shortest digits that identify the number, as PostgreSQL prints for all of these.
     ("extra_float_digits", &["1", "2", "3"]),
     ("idle_session_timeout", &["0"]),
     ("intervalstyle", &["postgres"]),
@@ -83,7 +83,7 @@ const DESCRIBED: [(&str, &[&str]); 24] = [
     ("session_replication_role", &["origin"]),
     ("standard_conforming_strings", &["on"]),
     ("synchronize_seqscans", &["off"]),
-    // Each commit is on the disks of a quorum, which is at least what these ask for.
+    // Each commit is on the disks of a quorum, which is at least as strong as these values.
     ("synchronous_commit", &["on", "remote_apply", "remote_write", "local"]),
     ("timezone", &["utc", "gmt", "etc/utc", "z", "0", "universal"]),
     ("client_encoding", &["utf8", "utf-8", "unicode"]),
@@ -95,13 +95,13 @@ const DESCRIBED: [(&str, &[&str]); 24] = [
 /// The settings that show the isolation level.
 const OF_ISOLATION: [&str; 2] = ["default_transaction_isolation", "transaction_isolation"];
 
-/// The words of a list, without quotes.
+/// Returns the words of a list, without quotes.
 fn words(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(|word| word.trim().trim_matches('"'))
 }
 
-/// Whether a value of a setting describes how things are; none for a setting that takes other
-/// values.
+/// Returns true if a value describes the existing behaviour, and the list of such values; `None`
+/// for a setting that accepts other values.
 fn describes(name: &str, folded: &str) -> Option<(bool, String)> {
     let listed = |values: &[&str]| {
         values.iter().map(|value| format!("'{value}'")).collect::<Vec<_>>().join(", ")
@@ -142,12 +142,12 @@ pub(crate) const FIXED: [&str; 7] = [
     "server_version_num",
 ];
 
-/// How the names of settings begin that only this system has.
+/// The prefix of the names of Meridian's own settings.
 const OWN: &str = "meridian.";
-/// The same in earlier versions: an alias.
+/// The prefix in earlier versions, which remains as an alias.
 const OWN_BEFORE: &str = "spanner.";
 
-/// What PostgreSQL takes for a switch.
+/// Parses a boolean as PostgreSQL does.
 fn switch(folded: &str) -> Option<bool> {
     match folded {
         "on" | "true" | "yes" | "1" => Some(true),
@@ -156,15 +156,15 @@ fn switch(folded: &str) -> Option<bool> {
     }
 }
 
-/// The settings of a session and their values at first, on a database whose transactions have an
-/// isolation level.
+/// Returns the settings of a session and their initial values, on a database with this isolation
+/// level.
 pub(crate) fn defaults(
     isolation: IsolationLevel,
 ) -> impl Iterator<Item = (&'static str, &'static str)> {
     DEFAULTS.into_iter().chain(OF_ISOLATION.map(|name| (name, isolation.name())))
 }
 
-/// Whether sessions have a setting of this name.
+/// True if sessions have a setting of this name.
 pub(crate) fn is_of_sessions(name: &str) -> bool {
     let name = Settings::canonical(name);
     DEFAULTS
@@ -175,7 +175,7 @@ pub(crate) fn is_of_sessions(name: &str) -> bool {
 }
 
 impl Settings {
-    /// The settings of a new session on a database whose transactions have this isolation level.
+    /// Creates the settings of a new session on a database with this isolation level.
     pub(crate) fn of(isolation: IsolationLevel) -> Self {
         let values = defaults(isolation).map(|(name, value)| (name.into(), value.into())).collect();
         Settings { values, isolation }
@@ -193,8 +193,7 @@ impl Settings {
         }
     }
 
-    /// Accepts an isolation level for which the database's stands: the same, or a weaker one. 0A000
-    /// for a stronger one.
+    /// Accepts the database's isolation level or a weaker one; fails with 0A000 for a stronger one.
     pub(crate) fn accept_isolation(&self, asked: IsolationLevel) -> Result<(), SqlError> {
         if asked <= self.isolation {
             return Ok(());
@@ -209,17 +208,17 @@ impl Settings {
         self.values.get(&Self::canonical(name)).map(String::as_str)
     }
 
-    /// A setting that is a time; none when it is 0.
+    /// Returns a setting that is a duration; `None` if it is 0.
     pub(crate) fn timeout(&self, name: &str) -> Option<Duration> {
         self.get(name).and_then(duration::parse).filter(|timeout| !timeout.is_zero())
     }
 
-    /// Whether a switch is on.
+    /// True if a boolean setting is on.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.get(name) == Some("on")
     }
 
-    /// Which state read-only transactions are to see; none: the present.
+    /// Returns the state that read-only transactions read; `None` for the present.
     pub(crate) fn staleness(&self) -> Option<AsOf> {
         AsOf::of_setting(self.get("meridian.read_only_staleness")?).flatten()
     }
@@ -238,7 +237,7 @@ impl Settings {
         }
         let folded = value.to_lowercase();
         match name.as_str() {
-            // A switch that is acted on.
+            // A boolean setting that has an effect.
             "default_transaction_read_only" if folded != "default" => {
                 let Some(on) = switch(&folded) else { return refused("It is on or off.") };
                 self.values.insert(name, if on { "on" } else { "off" }.into());
@@ -284,8 +283,8 @@ impl Settings {
             .hint(format!("There are {}.", own.collect::<Vec<_>>().join(" and "))));
         }
         if !self.values.contains_key(&name) && !name.contains('.') {
-            // Unknown settings of PostgreSQL's own change nothing here; a misspelt one should not
-            // look accepted.
+            // Unknown settings of PostgreSQL would have no effect here; a misspelt one must not
+            // appear accepted.
             return Err(SqlError::new(
                 state::UNDEFINED_OBJECT,
                 format!("unrecognized configuration parameter \"{name}\""),
@@ -307,7 +306,7 @@ impl Settings {
         Ok(())
     }
 
-    /// A value that was there before.
+    /// Restores a previous value.
     pub(crate) fn restore(&mut self, name: &str, value: String) {
         self.values.insert(Self::canonical(name), value);
     }

@@ -1,8 +1,7 @@
-//! `ALTER TABLE … SPLIT AT VALUES (…), (…)`: from each of these primary keys on, the table's rows
-//! are another group's.
+//! `ALTER TABLE … SPLIT AT VALUES (…), (…)`: splits the table's shard at these primary keys.
 //!
-//! It is no part of a transaction: it waits until nothing is under way in the group, and nothing
-//! that anybody reads is changed by it.
+//! It is not part of a transaction: it waits until no transaction is in progress in the group, and
+//! it changes no query's result.
 
 use crate::cast;
 use crate::catalog::{self, Table};
@@ -15,7 +14,7 @@ use crate::{analytic, key, kv};
 use meridian_txn::{Begin, Lock, Mode, ReadAt};
 use sqlparser::ast;
 
-/// Splits a table's group at each of these rows' keys.
+/// Splits a table's shard at each of these rows' keys.
 pub(crate) async fn run(
     session: &mut Session,
     name: &ast::ObjectName,
@@ -37,7 +36,7 @@ pub(crate) async fn run(
     Ok(Response::Complete("ALTER TABLE".into()))
 }
 
-/// The key at which these values of the primary key's first columns begin.
+/// Returns the key at which these values of the primary key's first columns begin.
 fn split_key(table: &Table, values: &[ast::Expr]) -> Result<Vec<u8>, SqlError> {
     let Some(primary) = &table.primary else {
         let message = format!("table \"{}\" has no primary key to split at", table.name);

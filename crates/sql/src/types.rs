@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A type as a column declares it.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
     /// `boolean`
@@ -36,7 +36,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// PostgreSQL's object id of the type.
+    /// Returns PostgreSQL's object id of the type.
     pub const fn oid(self) -> u32 {
         match self {
             Type::Bool => 16,
@@ -56,7 +56,8 @@ impl Type {
         }
     }
 
-    /// The type of an object id; `None` for unknown ones, and for 0 and 705 (not specified).
+    /// Returns the type of an object id; `None` for unknown ones, and for 0 and 705 (not
+    /// specified).
     pub const fn from_oid(oid: u32) -> Option<Type> {
         Some(match oid {
             16 => Type::Bool,
@@ -77,7 +78,7 @@ impl Type {
         })
     }
 
-    /// The type of an object id and a modifier.
+    /// Returns the type of an object id and a modifier.
     pub const fn with_modifier(oid: u32, modifier: i32) -> Option<Type> {
         Some(match (Type::from_oid(oid), modifier) {
             (None, _) => return None,
@@ -91,7 +92,7 @@ impl Type {
         })
     }
 
-    /// The SQL name without modifiers.
+    /// Returns the SQL name without modifiers.
     pub const fn name(self) -> &'static str {
         match self {
             Type::Bool => "boolean",
@@ -111,7 +112,7 @@ impl Type {
         }
     }
 
-    /// The size on the wire in bytes, -1 when it varies: `typlen`.
+    /// Returns the size on the wire in bytes, -1 if it varies: `typlen`.
     pub const fn length(self) -> i16 {
         match self {
             Type::Bool => 1,
@@ -123,7 +124,7 @@ impl Type {
         }
     }
 
-    /// The modifier on the wire, -1 without one: `atttypmod`.
+    /// Returns the modifier on the wire, -1 without one: `atttypmod`.
     pub const fn modifier(self) -> i32 {
         match self {
             Type::Varchar(Some(n)) => n as i32 + 4,
@@ -135,22 +136,22 @@ impl Type {
         }
     }
 
-    /// Whether it is text of any kind.
+    /// True if it is text of any kind.
     pub const fn is_text(self) -> bool {
         matches!(self, Type::Text | Type::Varchar(_) | Type::Char(_))
     }
 
-    /// Whether it is a whole number.
+    /// True if it is a whole number.
     pub const fn is_integer(self) -> bool {
         matches!(self, Type::Int2 | Type::Int4 | Type::Int8)
     }
 
-    /// Whether arithmetic is defined on it.
+    /// True if arithmetic is defined on it.
     pub const fn is_number(self) -> bool {
         matches!(self, Type::Int2 | Type::Int4 | Type::Int8 | Type::Float8 | Type::Numeric(_))
     }
 
-    /// The type without its modifier: what expressions compute with.
+    /// Returns the type without its modifier, in which expressions are computed.
     pub const fn base(self) -> Type {
         match self {
             Type::Numeric(_) => Type::Numeric(None),

@@ -1,9 +1,9 @@
-//! A session's open transaction, and how the server replays it.
+//! A session's open transaction, and its replay by the server.
 //!
 //! When the protocol aborts a transaction, all its statements run again in a new one of the same
-//! age. As long as each returns what it returned before (by checksum), the client cannot tell, and
-//! its transaction goes on. Otherwise, or when a result was handed out in parts, the client
-//! gets 40001.
+//! age. If each returns the same result as before (by checksum), the client cannot tell the
+//! difference, and its transaction continues. Otherwise, or when a result was returned in parts,
+//! the client gets 40001.
 
 use crate::catalog::{self, Cache};
 use crate::compile::Compiled;
@@ -17,7 +17,7 @@ use meridian_txn::{Age, Begin, Lock, Mode, Savepoint, SchemaVersion, Transaction
 use std::hash::Hasher;
 use std::sync::Arc;
 
-/// A statement that ran, and what it returned.
+/// A statement that ran, with the checksum of its result.
 pub(crate) enum Step {
     Ran { compiled: Arc<Compiled>, params: Arc<[Datum]>, checksum: u64 },
     Savepoint(String),
@@ -25,43 +25,43 @@ pub(crate) enum Step {
     RollbackTo(String),
 }
 
-/// What is known of what a transaction will read (Spanner §4.2.2).
+/// The declared reads of a transaction (Spanner §4.2.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Nothing.
+    /// None are declared.
     Open,
-    /// Its only statement may say.
+    /// Its only statement may declare them.
     Wanted,
-    /// It has said it: nothing else may be read.
+    /// They are declared, and the transaction may read nothing else.
     Narrow,
 }
 
 /// An open transaction.
 pub(crate) struct Work {
     pub(crate) txn: Box<dyn Transaction>,
-    /// Begun by BEGIN.
+    /// True if it was begun by BEGIN.
     pub(crate) explicit: bool,
-    /// A statement failed: only ROLLBACK helps.
+    /// True after a failed statement: only ROLLBACK helps.
     pub(crate) failed: bool,
-    /// The catalog is as committed.
+    /// True if the transaction has not changed the catalog.
     pub(crate) clean: bool,
-    /// What is known of the catalog here may not hold at its snapshot: it reads the catalog itself.
+    /// True if the node's cached catalog may not hold at its snapshot, so that it reads the catalog
+    /// itself.
     pub(crate) exact: bool,
-    /// Something of it reached the client that a replay could not take back.
+    /// True if a result has reached the client that a replay could not reproduce.
     pub(crate) settled: bool,
-    /// It is for one statement, which may say what it will read; it has said so, and nothing else
-    /// is read in it.
+    /// The declared reads of a transaction with a single statement.
     pub(crate) scope: Scope,
-    /// Where that lies in several shards, they are asked first at which timestamp it is to be read.
+    /// True if the shards of declared reads negotiate the timestamp first.
     pub(crate) negotiates: bool,
     pub(crate) sequence: u64,
     pub(crate) savepoints: Vec<(String, Savepoint)>,
     pub(crate) journal: Vec<Step>,
-    /// Ids that were handed out to it: nobody else sees what lies there.
+    /// The ids that were allocated to it: no other transaction sees those storages.
     pub(crate) own: Vec<u32>,
     /// The tables of which it has read or written rows, by id.
     pub(crate) touched: Vec<u32>,
-    /// What it has read itself: tables and their versions.
+    /// The versions of tables that it has read itself.
     versions: Vec<(u32, u64)>,
 }
 
@@ -95,19 +95,19 @@ impl Work {
         matches!(self.txn.mode(), Mode::ReadOnly(_))
     }
 
-    /// CURRENT_TIMESTAMP.
+    /// Returns CURRENT_TIMESTAMP.
     pub(crate) fn now_us(&self) -> i64 {
         datetime::from_unix_ns(self.txn.began().earliest)
     }
 
-    /// Whether its statements are planned for the catalog as it sees it itself; else for the newest
-    /// that is known here, which whoever has the rows refuses if it is outdated.
+    /// True if its statements are planned for the catalog as the transaction itself reads it;
+    /// otherwise for the newest cached one, which the shards reject if it is outdated.
     pub(crate) fn sees_catalog(&self) -> bool {
         self.exact || !self.clean
     }
 
-    /// Whether the tables are those that a plan was made for, as far as is known; if so, what comes
-    /// next is said to be planned for them.
+    /// True if the tables are at the versions of a plan, as far as is known; if so, declares that
+    /// the next reads and writes are planned for them.
     pub(crate) async fn is_current(
         &mut self,
         cache: &Cache,
@@ -115,7 +115,7 @@ impl Work {
     ) -> Result<bool, SqlError> {
         let tables = || tables.iter().copied().filter(|(id, _)| !system::is_system(*id));
         for (id, version) in tables() {
-            // What is read in one shard only is of the present, whatever its timestamp: the shard
+            // Reads in one shard only are of the present, whatever their timestamp, since the shard
             // has nothing newer.
             let at = self.txn.read_at().filter(|_| self.scope == Scope::Open);
             let now =
@@ -132,7 +132,7 @@ impl Work {
         Ok(true)
     }
 
-    /// The version of a table as the transaction sees it; read once.
+    /// Returns the version of a table as the transaction sees it; reads it once.
     async fn version(&mut self, id: u32) -> Result<Option<u64>, SqlError> {
         let known =
             self.versions.iter().find(|(other, _)| *other == id).map(|(_, version)| *version);
@@ -144,7 +144,7 @@ impl Work {
         Ok(now)
     }
 
-    /// After a change of the catalog: nothing that was known of it holds.
+    /// Forgets all knowledge of the catalog after a change of it.
     pub(crate) fn catalog_changed(&mut self) {
         self.clean = false;
         self.versions.clear();
@@ -183,7 +183,7 @@ impl Work {
         Ok(())
     }
 
-    /// Remembers a statement for a replay.
+    /// Records a statement for a replay.
     pub(crate) fn record(
         &mut self,
         compiled: &Arc<Compiled>,
@@ -200,7 +200,7 @@ impl Work {
     }
 }
 
-/// What a client saw of a result.
+/// Returns the checksum of a result, as the client saw it.
 pub(crate) fn checksum(rows: &[Vec<Datum>], tag: &str) -> u64 {
     let mut hasher = std::hash::DefaultHasher::new();
     hasher.write(tag.as_bytes());

@@ -1,4 +1,4 @@
-//! Writing rows: constraints, the row, the entries of its indexes.
+//! Writes rows: constraints, the row, the entries of its indexes.
 
 use crate::catalog::{Index, Table};
 use crate::datum::Datum;
@@ -9,16 +9,16 @@ use crate::row;
 use meridian_mvcc::Key;
 use meridian_txn::{Lock, Transaction};
 
-/// Why a row could not be inserted as it is.
+/// The conflict that prevents the insertion of a row.
 pub(crate) struct Clash {
     /// The secondary index, or the primary key.
     pub(crate) index: Option<usize>,
-    /// The key of the row that is there already.
+    /// The key of the existing row.
     pub(crate) key: Key,
 }
 
-/// A key for a row of a table without a primary key: the transaction's age is unique, so nobody
-/// counts.
+/// Returns a key for a row of a table without a primary key. The transaction's age is unique, so
+/// that no shared counter is needed.
 pub(crate) fn hidden_key(table: &Table, txn: &dyn Transaction, sequence: &mut u64) -> Vec<u8> {
     let age = txn.age();
     let mut out = kv::storage_prefix(table.storage);
@@ -50,7 +50,7 @@ fn shown(table: &Table, row: &[Datum], columns: impl IntoIterator<Item = usize>)
     columns.into_iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// 23505 in PostgreSQL's words.
+/// Returns 23505 in PostgreSQL's words.
 pub(crate) fn duplicate(table: &Table, index: Option<usize>, row: &[Datum]) -> SqlError {
     let Some(index) = index.map(|at| &table.indexes[at]).or(table.primary.as_ref()) else {
         return SqlError::new(state::UNIQUE, "duplicate key value");
@@ -68,7 +68,7 @@ pub(crate) fn duplicate_of(table: &Table, index: &Index, row: &[Datum]) -> SqlEr
         .detail(format!("Key ({})=({values}) already exists.", names.join(", ")))
 }
 
-/// Inserts a row, or tells which row is in the way.
+/// Inserts a row, or returns the conflicting row.
 pub(crate) async fn insert(
     txn: &mut dyn Transaction,
     table: &Table,
@@ -78,8 +78,8 @@ pub(crate) async fn insert(
     insert_above(txn, table, row, sequence, None).await
 }
 
-/// The same into storage that has no key above `highest`: rows that come in the order of their key
-/// need no look.
+/// Inserts a row into storage that has no key above `highest`: rows in the order of their keys need
+/// no check.
 pub(crate) async fn insert_above(
     txn: &mut dyn Transaction,
     table: &Table,
@@ -173,8 +173,8 @@ pub(crate) async fn delete(
     Ok(txn.put(key.clone(), None)?)
 }
 
-/// Takes a row's entry away. In a unique index that is being built it may be another row's: this
-/// one, which is older, has none yet.
+/// Removes a row's index entry. In a unique index that is being built the entry may be another
+/// row's: this row, which is older, has none yet.
 async fn remove_entry(
     txn: &mut dyn Transaction,
     index: &Index,

@@ -1,5 +1,5 @@
-//! What a prepared point statement costs above the transaction: printed, and bounded very
-//! generously.
+//! Measures the cost of a prepared point statement above the transaction's: prints it, and checks a
+//! generous limit.
 
 mod common;
 

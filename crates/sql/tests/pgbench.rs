@@ -1,4 +1,4 @@
-//! What pgbench sends, from `-i` to TPC-B.
+//! Tests the statements of pgbench, from `-i` to TPC-B.
 
 mod common;
 

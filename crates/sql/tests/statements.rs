@@ -1,4 +1,4 @@
-//! Each kind of statement, through simple queries.
+//! Tests each kind of statement, through simple queries.
 
 mod common;
 
@@ -92,7 +92,7 @@ fn what_must_be_held_at_once_has_a_limit_and_the_first_rows_need_little() {
         assert!(said[0].contains("53200") && said[0].contains("out of memory"), "{all}: {said:?}");
         assert_eq!(limit.held_bytes(), 0, "{all}");
     }
-    // The least of many, and what is streamed, fit.
+    // The least of many rows, and streamed rows, fit.
     assert_eq!(run(s, "select n from t order by n limit 2 offset 3"), ["3", "4", "SELECT 2"]);
     assert_eq!(run(s, "select n from t order by n desc limit 1"), ["1999", "SELECT 1"]);
     assert_eq!(
@@ -260,8 +260,8 @@ fn a_replay_that_would_show_other_results_is_refused() {
     assert_eq!(run(s, "select name, age from people where id = 1"), ["ann|99", "SELECT 1"]);
 }
 
-/// A table that is made anew twice in one transaction is another each time, whatever the number of
-/// its version.
+/// A table that is created anew twice in one transaction is another each time, even with the same
+/// version number.
 #[test]
 fn what_was_planned_for_a_table_that_was_taken_back_is_planned_anew() {
     let (mut session, memory) = with_people();
@@ -274,7 +274,7 @@ fn what_was_planned_for_a_table_that_was_taken_back_is_planned_anew() {
     assert_eq!(
         run(s, "select id, name from people"),
         ["7|eve", "SELECT 1"],
-        "also when it was replayed"
+        "the replay has other rows"
     );
     assert_eq!(run(s, "begin; savepoint a; truncate people").len(), 3);
     block_on(s.parse("ins", "insert into people values (8, 'bob', 2)", &[])).unwrap();
@@ -287,7 +287,7 @@ fn what_was_planned_for_a_table_that_was_taken_back_is_planned_anew() {
     block_on(s.execute("", 0)).unwrap();
     assert_eq!(run(s, "commit"), ["COMMIT"]);
     assert_eq!(run(s, "select id, name from people"), ["8|bob", "SELECT 1"]);
-    // Nor does it hold for what somebody else made meanwhile.
+    // Nor is the plan valid for a table that another session created meanwhile.
     assert_eq!(run(s, "begin; truncate people").len(), 2);
     block_on(s.parse("late", "insert into people values (9, 'joe', 3)", &[])).unwrap();
     assert_eq!(run(s, "rollback; truncate people").len(), 2);
@@ -343,7 +343,7 @@ fn the_past_can_be_read() {
     let s = &mut session;
     let before = memory.now();
     assert_eq!(run(s, "delete from people where id < 3"), ["DELETE 2"]);
-    // In microseconds, rounded up: this engine's clock has not come far.
+    // In microseconds, rounded up: this test database's clock has not advanced far.
     let committed = run(s, "show meridian.commit_timestamp")[0].clone();
     assert!(committed.ends_with("+00") && committed.contains(":"), "{committed}");
     assert_eq!(
@@ -352,7 +352,7 @@ fn the_past_can_be_read() {
     );
     assert_eq!(run(s, "select count(*) from people"), ["1", "SELECT 1"]);
     assert!(run(s, "select 1 as of system time 'soon'")[0].starts_with("22007"));
-    // Not older than this, or than so long ago.
+    // Not older than this timestamp, or than this duration.
     let least =
         format!("select count(*) from people as of system time with_min_timestamp('{before}')");
     assert_eq!(run(s, &least), ["3", "SELECT 1"]);
@@ -364,7 +364,7 @@ fn the_past_can_be_read() {
         run(s, "select 1 as of system time with_max_staleness('a while')")[0].starts_with("22007")
     );
     assert!(run(s, "select 1 as of system time with_luck('1s')")[0].starts_with("42601"));
-    // The same for all that a session reads, and never for what it writes.
+    // The setting applies to all reads of a session, and never to its writes.
     run(s, &format!("set meridian.read_only_staleness = 'READ_TIMESTAMP {before}'"));
     assert_eq!(run(s, "select count(*) from people"), ["3", "SELECT 1"]);
     assert_eq!(run(s, "begin read only; select count(*) from people; commit")[1], "3");
@@ -475,12 +475,12 @@ fn what_fills_new_storage_is_seen_with_the_commit_or_never() {
     let before = memory.commits();
     run(s, "begin; truncate t");
     copy(s, "1\tx\n2\ty\n").unwrap();
-    assert!(memory.commits() > before, "its rows go ahead of it");
+    assert!(memory.commits() > before, "the rows are not written before the commit");
     assert_eq!(run(&mut other, all), ["1|old", "SELECT 1"]);
     assert_eq!(run(s, all), ["1|x", "2|y", "SELECT 2"]);
     run(s, "rollback");
     assert_eq!(run(s, all), ["1|old", "SELECT 1"]);
-    // A savepoint takes back what came after it, so that its rows wait for the commit.
+    // A savepoint can roll later rows back, so that they wait for the commit.
     run(s, "begin; truncate t; savepoint p");
     copy(s, "3\tz\n").unwrap();
     assert_eq!(
@@ -520,8 +520,8 @@ fn who_interrupts_a_commit_hears_that_its_outcome_is_unknown() {
     assert_eq!(s.interrupt().sqlstate, "57014");
 }
 
-/// A session that asks for a weaker level than the database's gets the database's; a stronger one
-/// is refused.
+/// A session that requests a weaker level than the database's gets the database's; a stronger one
+/// is rejected.
 #[test]
 fn transactions_have_the_isolation_level_of_their_database() {
     for (given, refused) in [

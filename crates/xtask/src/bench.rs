@@ -1,10 +1,10 @@
-//! `cargo xtask bench`: Meridian beside PostgreSQL, row by row, in the same minutes on the same
-//! machine.
+//! `cargo xtask bench`: measures Meridian beside PostgreSQL, row by row, in the same minutes on the
+//! same machine.
 //!
-//! Each row runs one after the other on both, so that a machine that is busy is busy for both; the
-//! CPU that others burnt meanwhile stands in the row, and a row is run again where that was much
-//! (but `put`, in which three take turns). Both sync every commit to the same disk. Nothing is
-//! cached between rows but what the servers cache.
+//! Each row runs on one server after the other, so that background load affects both. A row prints
+//! the CPU time of other processes, and is repeated if that was high (except `put`, in which three
+//! servers take turns). Both servers sync every commit to the same disk. Nothing is cached between
+//! rows except by the servers.
 
 use crate::etcd::Etcd;
 use crate::machine::{Used, busy_seconds, disk_bytes, folder_bytes, sync_latency};
@@ -15,47 +15,47 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// More CPU than this burnt by others makes a row say little.
+/// The CPU load of other processes, in cores, above which a row is repeated.
 const NOISE_CORES: f64 = 0.2;
 const MOST_TRIES: usize = 3;
-/// Longer than a new leader stays.
+/// Longer than a leadership takes to move to the clients' node.
 const WARM_UP_SECONDS: u32 = 20;
 
-/// What to measure.
+/// The options of a benchmark.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     /// The scale of pgbench: 100 000 accounts each.
     #[arg(long, default_value_t = 50)]
     scale: u32,
-    /// How long each run takes.
+    /// The duration of each run, in seconds.
     #[arg(long, default_value_t = 20)]
     seconds: u32,
-    /// How many clients.
+    /// The numbers of clients.
     #[arg(long, value_delimiter = ',', default_value = "1,8,32")]
     clients: Vec<u32>,
-    /// Which: single (one node), replicated (three replicas), put (three replicas, beside etcd as
-    /// well), idle, groups (idle ones), flat.
+    /// The rows: single (one node), replicated (three replicas), put (three replicas, also beside
+    /// etcd), idle, groups (idle ones), flat.
     #[arg(long, value_delimiter = ',', default_value = "single,replicated,idle")]
     rows: Vec<String>,
     /// Minutes of `flat`: TPC-B at 8 clients, with memory, disk and latency by the minute.
     #[arg(long, default_value_t = 30)]
     minutes: u32,
-    /// How many groups `groups` makes on each of three nodes.
+    /// The number of groups that `groups` creates on each of three nodes.
     #[arg(long, default_value_t = 1_000)]
     groups: u32,
     /// The command; built in release if this is not given.
     #[arg(long)]
     binary: Option<PathBuf>,
-    /// Where the servers keep their data; deleted at the end.
+    /// The folder of the servers' data; deleted at the end.
     #[arg(long)]
     folder: Option<PathBuf>,
-    /// Print to this file, too.
+    /// Also print to this file.
     #[arg(long)]
     out: Option<PathBuf>,
 }
 
 struct Report {
-    /// Each line is there as soon as it is known.
+    /// The output file, to which each line is written at once.
     out: Option<std::fs::File>,
 }
 
@@ -68,7 +68,7 @@ impl Report {
     }
 }
 
-/// One server's part of a row.
+/// The measurements of one server in a row.
 struct Measured {
     outcome: Outcome,
     cpu_us: f64,
@@ -77,7 +77,7 @@ struct Measured {
     others_cores: f64,
 }
 
-/// Runs what was asked for.
+/// Runs the benchmark.
 pub fn run(options: &Options) -> Result<(), String> {
     let binary = match &options.binary {
         Some(binary) => binary.clone(),
@@ -86,7 +86,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let parent = options.folder.clone().unwrap_or_else(std::env::temp_dir);
     let folder = tempfile::Builder::new().prefix("meridian-bench-").tempdir_in(&parent);
     let folder = folder.map_err(|error| format!("{}: {error}", parent.display()))?;
-    // PostgreSQL runs as another user, who has to get through.
+    // PostgreSQL runs as another user, which needs access to the folder.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), open).map_err(|error| error.to_string())?;
     let create = |out: &PathBuf| {
@@ -153,7 +153,7 @@ fn version(binary: &std::path::Path) -> String {
         .unwrap_or_default()
 }
 
-/// What is measured beside.
+/// Finds the PostgreSQL to compare with.
 fn peer(report: &mut Report) -> Result<Postgres, String> {
     let postgres = Postgres::find()?;
     report.line(&format!("beside {}, fsync on in both", postgres.version()));
@@ -178,7 +178,7 @@ fn compare(
     report.line("|---|---|---|---|---|---|---|---|---|---|---|---|");
     for script in scripts {
         for server in servers {
-            // Caches fill, and leadership comes to where the clients are.
+            // Caches fill, and leadership moves to the clients' node.
             eprintln!("{}: {} to warm up …", server.name, script.name());
             pgbench::run(&server.target, *script, 8, WARM_UP_SECONDS, folder)?;
         }
@@ -193,7 +193,7 @@ fn compare(
                 if !noisy || tries == MOST_TRIES {
                     break pair;
                 }
-                eprintln!("others burnt CPU: once more …");
+                eprintln!("other processes used CPU time: repeating the row …");
             };
             let peer = measured[1].outcome.tps;
             for (server, measured) in servers.iter().zip(&measured) {
@@ -211,8 +211,8 @@ fn compare(
     Ok(())
 }
 
-/// A put with each commit on two of three disks: Meridian, PostgreSQL with standbys, and etcd. The
-/// ratio is Meridian's to the one in the row.
+/// Measures a put with each commit on two of three disks: Meridian, PostgreSQL with standbys, and
+/// etcd. The ratio is Meridian's to the server in the row.
 fn put(
     report: &mut Report,
     options: &Options,
@@ -296,8 +296,8 @@ fn measure(
     Ok(measured)
 }
 
-/// What a run cost the servers, and what others burnt meanwhile. The clients are this process, or
-/// its children that have been waited for.
+/// Returns the CPU time of the servers during a run, and that of other processes. The clients are
+/// this process, or its children that have been waited for.
 fn watch(
     used: impl Fn() -> Used,
     clients: i32,
@@ -340,14 +340,14 @@ fn idle(report: &mut Report, server: Server) {
     ));
 }
 
-/// What nodes with many groups cost that nobody asks.
+/// Measures the cost of nodes with many idle groups.
 fn groups(report: &mut Report, groups: u32, server: Server) -> Result<(), String> {
     const AT_ONCE: u32 = 500;
     const SILENT_AFTER: Duration = Duration::from_secs(45);
     const WATCHED: Duration = Duration::from_secs(20);
     pgbench::sql(&server.target, "CREATE TABLE many (id int PRIMARY KEY)")?;
     let began = Instant::now();
-    // From the end, so that all are split off from the same one.
+    // From the end, so that all groups are split off from the same one.
     for first in (1..groups).step_by(AT_ONCE as usize).collect::<Vec<_>>().into_iter().rev() {
         let values: Vec<String> =
             (first..groups.min(first + AT_ONCE)).map(|id| format!("({id})")).collect();

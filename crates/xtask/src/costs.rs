@@ -1,21 +1,22 @@
-//! What things cost a core: the lab's cost model, measured on this machine.
+//! `cargo xtask costs`: measures the CPU costs of the simulator's cost model on this machine.
 //!
 //! `commits`, an example of the host, runs with one session on one node, and on three in one
-//! process. Which threads burn how much is asked of the kernel (`/proc/PID/task/*/schedstat`); what
-//! they are for, their names say:
+//! process. The kernel reports the CPU time of each thread (`/proc/PID/task/*/schedstat`); the
+//! threads' names give their purpose:
 //!
-//! | | alone | three nodes, per commit |
+//! | | one node | three nodes, per commit |
 //! |---|---|---|
-//! | `commits`: the session, and the leader that it steps | 5 times a question or an answer | and it hands 2 frames to the network |
+//! | `commits`: the session, and the leader that it steps | 5 times a request or a response | and it hands 2 frames to the network |
 //! | `log` | one sync | three, some of which are one (three nodes share a disk here), and followers hand 2 frames to the network |
 //! | `peer` | | 4 frames are received |
 //!
-//! A sync's wait for the disk is what is left of a transaction's time, alone: the median without
-//! what cores do. It is taken as the middle between a tenth of the most and the most.
+//! The wait of a sync for the disk is the rest of a transaction's time on one node: the median
+//! without the CPU time. It is taken as the middle between a tenth of the longest wait and the
+//! longest.
 //!
-//! The machine may do other things meanwhile: of several runs that one counts in which a commit
-//! took the least CPU. A run of three nodes counts only if the session's node leads in the end;
-//! leadership takes some seconds to come to it.
+//! The machine may have background load: of several runs the one counts in which a commit took the
+//! least CPU time. A run of three nodes counts only if the session's node leads in the end;
+//! leadership takes some seconds to move there.
 
 use clap::Args;
 use std::collections::BTreeMap;
@@ -23,27 +24,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Where the lab reads them.
+/// The file that the simulator reads.
 const FILE: &str = "crates/sim/src/costs.txt";
-/// Runs are so long, in seconds; three nodes' leader moves within that.
+/// The durations of the runs, in seconds; the leader of three nodes moves within its run.
 const ALONE: u64 = 10;
 const THREE: u64 = 26;
-/// What is looked at is the end of a run, in seconds.
+/// The measured part at the end of a run, in seconds.
 const LOOK: u64 = 6;
 
 /// `cargo xtask costs`
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Runs of each kind.
+    /// The number of runs of each kind.
     #[arg(long, default_value_t = 5)]
     runs: u32,
 }
 
-/// One run: what a commit took.
+/// The measurements of a run, per commit.
 struct Run {
     per_second: f64,
     p50_us: f64,
-    /// CPU by names of threads, in microseconds.
+    /// CPU time by thread name, in microseconds.
     cpu_us: BTreeMap<String, f64>,
 }
 
@@ -71,7 +72,7 @@ impl Run {
     }
 }
 
-/// What threads of each name have burnt so far, in nanoseconds.
+/// Returns the CPU time of the threads of each name so far, in nanoseconds.
 fn burnt(child: &Child) -> Result<BTreeMap<String, u64>, String> {
     let mut burnt = BTreeMap::new();
     let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id()))
@@ -85,7 +86,7 @@ fn burnt(child: &Child) -> Result<BTreeMap<String, u64>, String> {
     Ok(burnt)
 }
 
-/// `148.2µs` or `1.4ms`, in microseconds.
+/// Parses `148.2µs` or `1.4ms` into microseconds.
 fn micros(text: &str) -> Option<f64> {
     let number = |unit: &str| text.strip_suffix(unit)?.parse::<f64>().ok();
     number("µs").or_else(|| Some(number("ms")? * 1e3)).or_else(|| Some(number("ns")? / 1e3))
@@ -115,7 +116,7 @@ fn run_one(example: &Path, nodes: u32, seconds: u64) -> Result<Run, String> {
     Ok(Run { per_second, p50_us, cpu_us: cpu_us.collect() })
 }
 
-/// Measures, and writes the file.
+/// Measures the costs, and writes the file.
 pub fn run(options: &Options) -> Result<(), String> {
     let mut build = Command::new("cargo");
     let build = build.args(["build", "--release", "-p", "meridian-host", "--example", "commits"]);
@@ -136,7 +137,7 @@ fn measure(example: &Path, runs: u32) -> Result<String, String> {
         for _ in 0..runs {
             let run = run_one(example, nodes, seconds)?;
             eprintln!("{}", run.told(nodes));
-            // Whoever leads elsewhere reads for the session there.
+            // A leader on another node would read for the session there.
             let counts = run.of("read") < 0.1;
             if counts && best.as_ref().is_none_or(|best| run.all() < best.all()) {
                 best = Some(run);

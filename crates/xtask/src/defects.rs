@@ -1,4 +1,5 @@
-//! `cargo xtask defects`: how many seeds each planted defect takes to be noticed, and who notices.
+//! `cargo xtask defects`: counts the seeds until each planted defect is detected, and names the
+//! judge.
 
 use clap::Args;
 use meridian_sim::{Defect, SimulatedProtocol, protocols, run};
@@ -7,24 +8,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// What to look at.
+/// The options of the command.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Give up after so many seeds.
+    /// The number of seeds after which to give up.
     #[arg(long, default_value_t = 2_000)]
     seeds: u64,
-    /// Begin with this one.
+    /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// In worlds of this protocol.
+    /// The protocol of the runs.
     #[arg(long, default_value = protocols::DEFAULT.row.name, value_parser = protocol)]
     protocol: &'static SimulatedProtocol,
-    /// Only these, by the beginning of their names.
+    /// Only the defects whose names begin with one of these.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
 
-/// What became of one seed.
+/// The result of one seed.
 enum Noticed {
     Not,
     ByJudge(String),
@@ -45,9 +46,9 @@ fn look(defect: Defect, seed: u64, protocol: &'static SimulatedProtocol) -> Noti
     }
 }
 
-/// Prints a line for each; fails if one was not noticed.
+/// Prints a line for each defect; fails if one was not detected.
 pub fn run_all(options: &Options) -> Result<(), String> {
-    std::panic::set_hook(Box::new(|_| {})); // What an assertion says is told in the table.
+    std::panic::set_hook(Box::new(|_| {})); // The table has the messages of assertions.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     println!(
         "{:<22} {:>10} {:>9} {:>7}  first verdict",
@@ -62,8 +63,8 @@ pub fn run_all(options: &Options) -> Result<(), String> {
         }
         let (began, next, asserted) =
             (Instant::now(), AtomicU64::new(options.from), AtomicU64::new(0));
-        // Caught is what a judge of the clients' histories or of the copies catches; assertions of
-        // the code itself are counted apart.
+        // A defect counts as caught if a judge of the clients' histories or of the copies detects
+        // it; assertions of the code itself are counted separately.
         let found: Mutex<Option<(u64, String)>> = Mutex::new(None);
         let locked = || found.lock().unwrap_or_else(PoisonError::into_inner);
         std::thread::scope(|scope| {
@@ -104,6 +105,6 @@ pub fn run_all(options: &Options) -> Result<(), String> {
     }
     match missed.is_empty() {
         true => Ok(()),
-        false => Err(format!("nobody noticed {}: a test is missing", missed.join(", "))),
+        false => Err(format!("no judge detected {}: a test is missing", missed.join(", "))),
     }
 }

@@ -1,7 +1,8 @@
-//! etcd, which many take for what a replicated write costs: three members, and clients that put.
+//! etcd, the common reference for the cost of a replicated write: three members, and clients that
+//! put.
 //!
-//! Spoken to as its own clients do, by gRPC over HTTP/2: its JSON gateway is a detour. Of gRPC and
-//! protobuf there is as much here as a put needs.
+//! It is called by gRPC over HTTP/2, as by its own clients: its JSON gateway is slower. This file
+//! has as much of gRPC and protobuf as a put needs.
 
 use crate::machine::{Used, used};
 use crate::pgbench::{Outcome, percentile};
@@ -33,7 +34,7 @@ impl Drop for Etcd {
 }
 
 impl Etcd {
-    /// What it calls itself; an error that says what to install, if it is not there.
+    /// Returns the version; fails with the package to install, if etcd is missing.
     pub fn version() -> Result<String, String> {
         let output = Command::new("etcd").arg("--version").output();
         let output =
@@ -41,7 +42,7 @@ impl Etcd {
         Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
     }
 
-    /// Starts them with their defaults, which sync each entry of the log.
+    /// Starts the members with their defaults, which sync each entry of the log.
     pub fn start(folder: &Path) -> Result<Etcd, String> {
         let url = |port: &u16| format!("http://127.0.0.1:{port}");
         let ports = |_| Ok((free_port()?, free_port()?));
@@ -74,13 +75,13 @@ impl Etcd {
         Ok(etcd)
     }
 
-    /// What its processes have used.
+    /// Returns the resources that its processes have used.
     pub fn used(&self) -> Used {
         used(&self.members.iter().map(Child::id).collect::<Vec<_>>())
     }
 
-    /// Puts values of so many bytes at random keys below `keys`, each client one after the other,
-    /// over a connection of its own to the leader.
+    /// Puts values of `bytes` bytes at random keys below `keys`; each client runs one put after the
+    /// other, over a connection of its own to the leader.
     pub fn put(
         &self,
         clients: u32,
@@ -113,7 +114,7 @@ impl Etcd {
         })
     }
 
-    /// The port of the member that leads, as soon as one does.
+    /// Returns the port of the leader, as soon as there is one.
     async fn leader(&self) -> Result<u16, String> {
         let end = Instant::now() + READY_WITHIN;
         let mut why = String::new();
@@ -153,7 +154,7 @@ async fn client(
     Ok(latencies)
 }
 
-/// The member that answers, and the one that leads.
+/// Returns the ids of the responding member and of the leader.
 async fn status(port: u16) -> Result<(u64, u64), String> {
     let answer = call(&mut connect(port).await?, STATUS, &[]).await?;
     let header =
@@ -171,12 +172,12 @@ async fn connect(port: u16) -> Result<SendRequest<Bytes>, String> {
     socket.set_nodelay(true).map_err(|error| wrong(&error))?;
     let (sender, connection) =
         h2::client::handshake(socket).await.map_err(|error| wrong(&error))?;
-    // It ends with its sender; errors come to who waits for an answer.
+    // It ends with its sender; the caller of a request receives the errors.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }
 
-/// One call of gRPC: a message there, a message back.
+/// Makes one unary gRPC call.
 async fn call(
     connection: &mut SendRequest<Bytes>,
     path: &str,
@@ -201,7 +202,7 @@ async fn call(
     while let Some(part) = body.data().await {
         let part = part.map_err(|error| wrong(&error))?;
         bytes.extend_from_slice(&part);
-        // It fails only with the stream, which says so next.
+        // It fails only with the stream, whose error the next read returns.
         let _ = body.flow_control().release_capacity(part.len());
     }
     let trailers = body.trailers().await.map_err(|error| wrong(&error))?.unwrap_or_default();
@@ -222,7 +223,7 @@ fn varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// A field of bytes.
+/// Appends a length-delimited field.
 fn field(out: &mut Vec<u8>, number: u64, bytes: &[u8]) {
     varint(out, number << 3 | 2);
     varint(out, bytes.len() as u64);
@@ -258,7 +259,7 @@ fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The numbers and bytes of a message, up to the first of another kind.
+/// Iterates over the number and bytes fields of a message, up to the first of another kind.
 fn fields(mut bytes: &[u8]) -> impl Iterator<Item = (u64, Field<'_>)> {
     std::iter::from_fn(move || {
         let tag = take_varint(&mut bytes)?;
@@ -289,7 +290,7 @@ mod tests {
         let read: Vec<_> = fields(&message).collect();
         assert_eq!(read, [(1, Field::Bytes(b"key")), (4, Field::Number(1 << 40))]);
         assert_eq!(fields(&[0xff; 30]).count(), 0);
-        assert_eq!(fields(&[0x0a, 0x09, b'x']).count(), 0, "longer than there is");
+        assert_eq!(fields(&[0x0a, 0x09, b'x']).count(), 0, "a field longer than the message");
         assert_eq!(fields(&message[..message.len() - 1]).count(), 1, "cut off");
     }
 }

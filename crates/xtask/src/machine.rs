@@ -1,24 +1,23 @@
-//! What the kernel knows of processes and of the machine. Linux only: elsewhere there is nothing to
-//! read, and all is zero.
+//! Statistics of processes and of the machine from the kernel, on Linux; zero elsewhere.
 
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Clock ticks for a second of CPU time; 100 on every Linux that Rust runs on.
+/// The clock ticks per second of CPU time; 100 on every Linux that Rust runs on.
 const TICKS: f64 = 100.0;
 
-/// What some processes have used since they began.
+/// The resources of some processes since their start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
-    /// Seconds of CPU.
+    /// The CPU time, in seconds.
     pub cpu_seconds: f64,
-    /// Memory now.
+    /// The current memory, in bytes.
     pub resident_bytes: u64,
 }
 
-/// A process and all that came from it.
+/// Returns a process and all its descendants.
 fn family(root: u32) -> Vec<u32> {
     let mut family = vec![root];
     let parents: Vec<(u32, u32)> = fs::read_dir("/proc")
@@ -40,12 +39,12 @@ fn family(root: u32) -> Vec<u32> {
     family
 }
 
-/// A number of /proc/PID/stat, counted from behind the name (which may hold anything).
+/// Returns a field of /proc/PID/stat, counted from after the name (which may hold any character).
 fn field(stat: &str, at: usize) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(at)?.parse().ok()
 }
 
-/// What processes and their children have used.
+/// Returns the resources that processes and their descendants have used.
 pub fn used(roots: &[u32]) -> Used {
     let mut used = Used::default();
     for process in roots.iter().flat_map(|root| family(*root)) {
@@ -63,7 +62,7 @@ pub fn used(roots: &[u32]) -> Used {
     used
 }
 
-/// Seconds of CPU that the whole machine has been busy.
+/// Returns the CPU time of the whole machine, in seconds.
 pub fn busy_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let numbers = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
@@ -72,14 +71,14 @@ pub fn busy_seconds() -> f64 {
     [0, 1, 2, 5, 6].iter().filter_map(|at| numbers.get(*at)).sum::<u64>() as f64 / TICKS
 }
 
-/// Bytes that all disks of the machine have written. What the kernel counts for a process is what
-/// it made dirty, and where files are cached in large pieces that is a thousand times more.
+/// Returns the bytes that all disks of the machine have written. The kernel's count for a process
+/// is of dirtied pages, which is a thousand times more where files are cached in large pieces.
 pub fn disk_bytes() -> u64 {
     const SECTOR: u64 = 512;
     let written = |line: &str| {
         let mut words = line.split_whitespace().skip(2);
         let name = words.next()?;
-        // Whole disks, not their partitions too.
+        // Whole disks, without their partitions.
         let whole = Path::new("/sys/block").join(name).exists();
         words.nth(6)?.parse::<u64>().ok().filter(|_| whole)
     };
@@ -87,7 +86,7 @@ pub fn disk_bytes() -> u64 {
     stats.lines().filter_map(written).sum::<u64>() * SECTOR
 }
 
-/// How long the disk under a folder takes to sync a small write, on average.
+/// Returns the average time in which the disk under a folder syncs a small write.
 pub fn sync_latency(folder: &Path) -> std::io::Result<Duration> {
     const SYNCS: u32 = 200;
     let mut file = fs::File::create(folder.join("probe"))?;
@@ -99,7 +98,7 @@ pub fn sync_latency(folder: &Path) -> std::io::Result<Duration> {
     Ok(began.elapsed() / SYNCS)
 }
 
-/// Bytes of all files under a folder.
+/// Returns the size of all files under a folder, in bytes.
 pub fn folder_bytes(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     let size = |entry: fs::DirEntry| match entry.metadata() {

@@ -1,4 +1,4 @@
-//! `cargo xtask VERB`: habits that are too long to type.
+//! `cargo xtask VERB`: the project's longer tasks.
 
 mod bench;
 mod costs;
@@ -24,15 +24,14 @@ struct Arguments {
 enum Verb {
     /// Measure beside PostgreSQL, in the same run, on this machine.
     Bench(bench::Options),
-    /// Measure what things cost a core: the lab's cost model.
+    /// Measure the CPU costs of the simulator's cost model.
     Costs(costs::Options),
-    /// Run campaigns of the simulator of every kind in turn, on new seeds, and write them down.
+    /// Run simulator campaigns of every kind in turn, on new seeds, and append them to the ledger.
     Sim(soak::Options),
-    /// Kill, stop and cut off real nodes while clients speak with them, and judge what the clients
-    /// saw.
+    /// Kill, stop and cut off real nodes while clients use them, and judge the clients' history.
     Torture(torture::Options),
-    /// Look how many seeds of the simulator each planted defect takes to be noticed. In release it
-    /// is ten times as fast.
+    /// Count the seeds until each planted defect is detected in the simulator. A release build is
+    /// ten times as fast.
     Defects(defects::Options),
 }
 

@@ -1,25 +1,25 @@
-//! PostgreSQL's own benchmark client, run and read.
+//! Runs PostgreSQL's own benchmark client, and parses its output.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Which of its scripts.
+/// The script to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
-    /// `-S`: one row by its key.
+    /// `-S`: reads one row by its key.
     SelectOnly,
     /// The TPC-B-like transaction.
     TpcB,
-    /// One row is written by its key, whatever stood there: what a key-value store calls put.
+    /// Writes one row by its key, whether or not it exists: a key-value store's put.
     Put,
 }
 
-/// How many keys [`Script::Put`] writes, and how long its values are.
+/// The number of keys that [`Script::Put`] writes, and the size of its values.
 pub const KEYS: u32 = 100_000;
 pub const VALUE_BYTES: usize = 256;
 
 impl Script {
-    /// What it is called in tables.
+    /// Returns the name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Script::SelectOnly => "select-only",
@@ -29,22 +29,22 @@ impl Script {
     }
 }
 
-/// What a run said.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Transactions a second, without the time to connect.
+    /// Transactions per second, without the time to connect.
     pub tps: f64,
-    /// All transactions.
+    /// The number of all transactions.
     pub transactions: u64,
-    /// Those that failed.
+    /// The number of failed transactions.
     pub failed: u64,
-    /// Milliseconds: the median.
+    /// The median latency, in milliseconds.
     pub p50_ms: f64,
-    /// Milliseconds: 99 of 100 were faster.
+    /// The 99th percentile of the latency, in milliseconds.
     pub p99_ms: f64,
 }
 
-/// Reads what pgbench prints.
+/// Parses the output of pgbench.
 pub fn read(shown: &str) -> Option<Outcome> {
     let after = |name: &str| shown.lines().find_map(|line| line.strip_prefix(name));
     let number =
@@ -57,7 +57,7 @@ pub fn read(shown: &str) -> Option<Outcome> {
     })
 }
 
-/// The median and the 99th percentile of a transaction log (`-l`): the third column is
+/// Returns the median and the 99th percentile of a transaction log (`-l`), whose third column is
 /// microseconds.
 pub fn percentiles(log: &str) -> Option<(f64, f64)> {
     let latency = |line: &str| line.split(' ').nth(2)?.parse::<u64>().ok();
@@ -66,16 +66,16 @@ pub fn percentiles(log: &str) -> Option<(f64, f64)> {
     Some((percentile(&latencies, 0.5)?, percentile(&latencies, 0.99)?))
 }
 
-/// Of sorted microseconds, so many milliseconds as this part of them do not exceed.
+/// Returns a quantile of sorted microseconds, in milliseconds.
 pub fn percentile(sorted_us: &[u64], part: f64) -> Option<f64> {
     let at = (sorted_us.len().saturating_sub(1) as f64 * part) as usize;
     sorted_us.get(at).map(|us| *us as f64 / 1e3)
 }
 
-/// How to reach a server.
+/// The address of a server.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Its port on this machine.
+    /// The port on this machine.
     pub port: u16,
     /// The user.
     pub user: String,
@@ -87,7 +87,7 @@ fn command(target: &Target) -> Command {
     command
 }
 
-/// Makes the tables.
+/// Creates the tables.
 pub fn init(target: &Target, scale: u32) -> Result<(), String> {
     let output = command(target).args(["-i", "-q", "-s", &scale.to_string(), "postgres"]).output();
     let output = output.map_err(|error| format!("cannot run pgbench: {error}"))?;

@@ -1,4 +1,4 @@
-//! The servers that are measured: started in folders of their own, and stopped whatever happens.
+//! The measured servers: started in folders of their own, and stopped in any case.
 
 use crate::machine::{Used, used};
 use crate::pgbench::Target;
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Some processes that serve as one database.
+/// The processes that serve one database.
 pub struct Server {
-    /// What tables call it.
+    /// The name in tables.
     pub name: String,
-    /// Where clients connect.
+    /// The address for clients.
     pub target: Target,
-    /// Where /metrics of its first process is, if it has that.
+    /// The address of /metrics of the first process, if it has that.
     pub http: Option<String>,
     children: Vec<Child>,
-    /// How a child is asked to end: PostgreSQL's "fast" is SIGINT.
+    /// The signal that ends a child: PostgreSQL's "fast" shutdown is SIGINT.
     signal: i32,
 }
 
@@ -42,12 +42,12 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// What its processes have used.
+    /// Returns the resources that its processes have used.
     pub fn used(&self) -> Used {
         used(&self.children.iter().map(Child::id).collect::<Vec<_>>())
     }
 
-    /// A counter of /metrics, of its first process.
+    /// Returns a counter of /metrics of the first process.
     pub fn counter(&self, name: &str) -> Option<u64> {
         let mut socket = TcpStream::connect(self.http.as_ref()?).ok()?;
         write!(socket, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").ok()?;
@@ -58,8 +58,8 @@ impl Server {
     }
 }
 
-/// A server that is left behind would burn CPU in every later run: it ends when this program does,
-/// however that ends.
+/// Makes a child end when this program does, in any case: a server left behind would burn CPU in
+/// every later run.
 pub fn ends_with_us(command: &mut Command, signal: i32) {
     // SAFETY: between fork and exec, one call that the kernel allows there.
     unsafe {
@@ -70,13 +70,13 @@ pub fn ends_with_us(command: &mut Command, signal: i32) {
     }
 }
 
-/// A port that nobody listens on now.
+/// Returns a port that is free now.
 pub fn free_port() -> Result<u16, String> {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     port.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
 }
 
-/// `meridian start`, once or as three nodes of a cluster.
+/// Starts `meridian start`, once or as three nodes of a cluster.
 pub fn meridian(binary: &Path, folder: &Path, nodes: usize) -> Result<Server, String> {
     let listens = (0..nodes)
         .map(|_| Ok(format!("127.0.0.1:{}", free_port()?)))
@@ -124,14 +124,14 @@ pub fn meridian(binary: &Path, folder: &Path, nodes: usize) -> Result<Server, St
     Ok(server)
 }
 
-/// PostgreSQL's programs and the user that may run them: the server refuses to run as root.
+/// PostgreSQL's programs, and the user to run them as: the server refuses to run as root.
 pub struct Postgres {
     folder: PathBuf,
     user: Option<(u32, u32)>,
 }
 
 impl Postgres {
-    /// Looks where distributions put them.
+    /// Finds PostgreSQL where distributions install it.
     pub fn find() -> Result<Postgres, String> {
         let mut folders: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
             .into_iter()
@@ -165,7 +165,7 @@ impl Postgres {
         command
     }
 
-    /// What it calls itself.
+    /// Returns the version.
     pub fn version(&self) -> String {
         let output = Command::new(self.folder.join("postgres")).arg("--version").output();
         output
@@ -173,7 +173,7 @@ impl Postgres {
             .unwrap_or_default()
     }
 
-    /// A server, and as many standbys of which any one has to have each commit.
+    /// Starts a server and `standbys` standbys, any one of which must confirm each commit.
     pub fn start(&self, folder: &Path, standbys: usize) -> Result<Server, String> {
         let user = "postgres".to_owned();
         let name =
@@ -237,7 +237,7 @@ impl Postgres {
         Ok(server)
     }
 
-    /// A folder that its user may write.
+    /// Creates a folder that the server's user may write.
     fn own(&self, folder: &Path) -> Result<(), String> {
         let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
         std::fs::create_dir_all(folder).map_err(wrong)?;
@@ -277,7 +277,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     Err(format!("{command:?} failed: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Waits until a server takes connections.
+/// Waits until a server accepts connections.
 fn answers(port: u16) -> Result<(), String> {
     let end = Instant::now() + Duration::from_secs(60);
     while Instant::now() < end {
@@ -292,7 +292,7 @@ fn answers(port: u16) -> Result<(), String> {
     Err("PostgreSQL did not take connections within a minute".into())
 }
 
-/// Builds the program that is measured or tried, with these arguments more; where it is.
+/// Builds the program in release, with these additional arguments, and returns its path.
 pub fn build(arguments: &[&str]) -> Result<PathBuf, String> {
     eprintln!("building the command in release …");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -1,7 +1,7 @@
-//! `cargo xtask sim --minutes N`: campaign after campaign, of every kind in turn, on seeds that
-//! nobody has looked at yet.
+//! `cargo xtask sim --minutes N`: runs one campaign after the other, of every kind in turn, on
+//! seeds that the ledger does not contain.
 //!
-//! Which they are the ledger tells: it has a line for each campaign that was ever run into it.
+//! The ledger has a line for each campaign that was run with it.
 
 use clap::Args;
 use std::fs;
@@ -9,24 +9,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long, and where it is written down.
+/// The options of the command.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// For so long, and until the last campaign has ended.
+    /// The duration in minutes; the last campaign runs to its end.
     #[arg(long, default_value_t = 60)]
     minutes: u64,
-    /// Seeds in each campaign.
+    /// The number of seeds in each campaign.
     #[arg(long, default_value_t = 2_000)]
     seeds: u64,
     /// The ledger.
     #[arg(long, default_value = "docs/ledger.jsonl")]
     ledger: PathBuf,
-    /// The program, if it need not be built.
+    /// The program; built if not given.
     #[arg(long)]
     binary: Option<PathBuf>,
 }
 
-/// Each kind of campaign, and how many times as long as the first it takes.
+/// Each kind of campaign, and its duration as a multiple of the first.
 const KINDS: &[(&[&str], u64)] = &[
     (&["--workload", "all"], 1),
     (&["--workload", "all", "--nodes", "5"], 4),
@@ -42,7 +42,7 @@ const KINDS: &[(&[&str], u64)] = &[
     (&["--protocol", "tapir-serializable", "--workload", "all", "--faults", "all,lies"], 2),
 ];
 
-/// The first seed after all that stand in the ledger.
+/// Returns the first seed after all seeds in the ledger.
 fn unused(ledger: &Path) -> Result<u64, String> {
     let text = match fs::read_to_string(ledger) {
         Ok(text) => text,
@@ -69,7 +69,7 @@ fn commit() -> String {
     if changed { format!("{head} and changes") } else { head }
 }
 
-/// Runs campaigns until the time is up; fails if one was wrong.
+/// Runs campaigns until the time is over; fails if one was wrong.
 pub fn run(options: &Options) -> Result<(), String> {
     let binary = match &options.binary {
         Some(binary) => binary.clone(),

@@ -1,12 +1,13 @@
-//! `cargo xtask torture --minutes N`: nodes as processes, killed, stopped, cut off, slowed down and
-//! without room, while clients speak SQL with them over the wire; what the clients saw is judged.
+//! `cargo xtask torture --minutes N`: kills, stops, cuts off and slows down nodes that are real
+//! processes, and fills their disks, while clients use SQL over the wire; the clients' history is
+//! judged.
 //!
 //! ```text
-//!   client ──(PostgreSQL's protocol)──▶ node ──▶ proxy ──▶ node        what is done to nodes is drawn from a seed; when it hits, is not
+//!   client ──(PostgreSQL's protocol)──▶ node ──▶ proxy ──▶ node        the faults are drawn from a seed; their effects are not reproducible
 //! ```
 //!
-//! At the end everything is healed, and each client must get on. A node that ends by itself is a
-//! failure, too.
+//! At the end all faults are repaired, and each client must make progress. A node that ends by
+//! itself is a failure, too.
 
 mod clients;
 mod cluster;
@@ -25,36 +26,36 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long, and with what.
+/// The options of the command.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// For so long.
+    /// The duration in minutes.
     #[arg(long, default_value_t = 5.0)]
     minutes: f64,
-    /// What is done to nodes is drawn from this.
+    /// The seed of the faults.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(3..=9))]
     nodes: u8,
-    /// Clients.
+    /// The number of clients.
     #[arg(long, default_value_t = 8)]
     clients: usize,
-    /// The nodes believe no clock, and ask each other what time it is.
+    /// The nodes trust no clock, and poll each other for the time.
     #[arg(long)]
     cluster_time: bool,
-    /// The nodes speak TLS. What is between them is left alone then.
+    /// Use TLS between the nodes. There are no network faults then.
     #[arg(long)]
     tls: bool,
-    /// The program, if it need not be built.
+    /// The program; built if not given.
     #[arg(long)]
     binary: Option<PathBuf>,
 }
 
-/// Within so long after the last fault each client must have committed again.
+/// The time after the last fault within which each client must commit again.
 const LIVENESS: Duration = Duration::from_secs(60);
 
-/// Everything goes wrong for a while, one thing after the other; how often what did.
+/// Applies one fault after the other for a while, and returns the number of each.
 fn torment(
     cluster: &mut Cluster,
     options: &Options,
@@ -142,7 +143,7 @@ fn torment(
     Ok(struck)
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(options: &Options) -> Result<(), String> {
     let binary = match &options.binary {
         Some(binary) => binary.clone(),
@@ -153,7 +154,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     if verdict.is_err() {
         let kept = folder.keep();
         eprintln!(
-            "kept: {} (history.jsonl, and for each node its data and what it said)",
+            "kept: {} (history.jsonl, and for each node its data and its output)",
             kept.display()
         );
     }
@@ -180,7 +181,7 @@ fn tortured(
     runtime.block_on(async {
         let door =
             board.doors.lock().unwrap_or_else(PoisonError::into_inner)[0].ok_or("no door")?;
-        let client = clients::connect(door).await.ok_or("nobody answers at the first node")?;
+        let client = clients::connect(door).await.ok_or("the first node does not respond")?;
         let made = client
             .batch_execute("CREATE TABLE torture (k text PRIMARY KEY, v text NOT NULL)")
             .await;
@@ -220,7 +221,7 @@ fn tortured(
         .map_err(|why| format!("not strictly serializable: {why}"))?;
     if !alive {
         return Err(format!(
-            "somebody did not get on within {} s after the last fault",
+            "a client did not commit within {} s after the last fault",
             LIVENESS.as_secs()
         ));
     }
@@ -228,7 +229,9 @@ fn tortured(
         return Err("hardly anything was committed: nothing was tested".into());
     }
     let seconds = began.elapsed().as_secs_f64();
-    println!("verdict       strictly serializable, everybody got on (judged in {seconds:.1} s)");
+    println!(
+        "verdict       strictly serializable, all clients made progress (judged in {seconds:.1} s)"
+    );
     Ok(())
 }
 

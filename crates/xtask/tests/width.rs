@@ -1,4 +1,5 @@
-//! Prose fits 100 columns: comments, and Markdown outside of tables, drawings and commands.
+//! Tests that prose fits 100 columns: comments, and Markdown outside of tables, drawings and
+//! commands.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The prose of a line, or nothing where the line is code.
+/// Returns the prose of a line, or `None` if the line is code.
 fn prose(line: &str, markdown: bool) -> Option<&str> {
     let text = line.trim_start();
     if markdown {

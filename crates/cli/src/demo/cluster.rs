@@ -26,7 +26,7 @@ pub struct Cluster {
     runtime: Handle,
     folder: PathBuf,
     members: Vec<Member>,
-    /// Where each listens for clients: the same after a restart.
+    /// The SQL and HTTP addresses of each node, which survive a restart.
     ports: Vec<(SocketAddr, SocketAddr)>,
     nodes: Mutex<Vec<Option<Living>>>,
 }
@@ -48,7 +48,7 @@ impl Cluster {
             Cluster { runtime, folder: folder.to_owned(), members, ports, nodes: Mutex::default() };
         for at in 0..NODES {
             let living = cluster.start(at)?;
-            // Port 0 takes a free one, which stays.
+            // Port 0 takes a free one, which the node keeps.
             cluster.ports[at] = (living.doors.sql, living.doors.http);
             cluster.nodes().push(Some(living));
         }
@@ -76,20 +76,20 @@ impl Cluster {
         }
     }
 
-    /// The database that users begin with, at the first node that lives.
+    /// Returns the default database, on the first running node.
     pub fn first(&self) -> Result<Arc<Engine>, String> {
         let nodes = self.nodes();
-        let living = nodes.iter().flatten().next().ok_or("no node lives")?;
+        let living = nodes.iter().flatten().next().ok_or("no node runs")?;
         Ok(living.house.first())
     }
 
-    /// Where to connect: whichever of the nodes answers.
+    /// Returns the connection URL, with the addresses of all nodes.
     pub fn url(&self) -> String {
         let hosts: Vec<String> = self.ports.iter().map(|(sql, _)| sql.to_string()).collect();
         format!("postgresql://root@{}/meridian", hosts.join(","))
     }
 
-    /// What the clock of the first living node says.
+    /// Returns the state of the clock of the first running node.
     pub fn clock(&self) -> String {
         let clock = |living: &Living| -> ClockLine { living.house.clock() };
         self.nodes()
@@ -100,7 +100,7 @@ impl Cluster {
             .map_or_else(String::new, |line| line.to_string())
     }
 
-    /// A line for each node's ports.
+    /// Returns a line for each node's ports.
     pub fn lines(&self) -> Vec<String> {
         let line = |at: usize| {
             let (sql, http) = self.ports[at];
@@ -113,7 +113,7 @@ impl Cluster {
         (0..NODES).map(line).collect()
     }
 
-    /// Ends a node as a crash would.
+    /// Kills a node, as a crash would.
     pub fn kill(&self, at: usize) -> Result<String, String> {
         let mut nodes = self.nodes();
         let living = nodes.iter().flatten().count();
@@ -125,7 +125,7 @@ impl Cluster {
         let _in_runtime = self.runtime.enter();
         killed.house.kill();
         let rest = match living - 1 {
-            2 => "The other two are a majority: go on, after a few seconds at most.",
+            2 => "The other two are a majority and continue, after a few seconds at most.",
             1 => {
                 "One of three is no majority: nothing can be committed or read until another is restarted."
             }
@@ -139,7 +139,7 @@ impl Cluster {
         ))
     }
 
-    /// Brings a killed node back.
+    /// Restarts a killed node.
     pub fn restart(&self, at: usize) -> Result<String, String> {
         if self.nodes()[at].is_some() {
             return Err(format!("node {} runs; \\demo kill {} first", at + 1, at + 1));
@@ -147,13 +147,13 @@ impl Cluster {
         let living = self.start(at)?;
         self.nodes()[at] = Some(living);
         Ok(format!(
-            "Node {} in {} goes on from its log, and catches up with what it missed.",
+            "Node {} in {} restarts from its log, and catches up with what it missed.",
             at + 1,
             ZONES[at]
         ))
     }
 
-    /// What each node says of itself.
+    /// Returns the status of each node.
     pub fn status(&self) -> String {
         let mut out = String::new();
         for (at, node) in self.nodes().iter().enumerate() {
@@ -187,18 +187,18 @@ impl Cluster {
         out
     }
 
-    /// Ends all nodes in good order.
+    /// Shuts all nodes down.
     pub fn close(&self) {
         let nodes: Vec<Living> = self.nodes().iter_mut().filter_map(Option::take).collect();
         let (houses, doors): (Vec<_>, Vec<_>) =
             nodes.into_iter().map(|living| (living.house, living.doors)).unzip();
         self.runtime.block_on(futures::future::join_all(doors.into_iter().map(Doors::close)));
-        // All at once: nobody is left to hand anything over to.
+        // Kills all nodes at once: no node is left to take over a leadership.
         houses.iter().for_each(|house| house.kill());
     }
 }
 
-/// The address after so many; port 0 stays 0.
+/// Returns the address this many ports further; port 0 stays 0.
 fn next(flag: &str, first: SocketAddr, places: usize) -> Result<SocketAddr, String> {
     let places = u16::try_from(places).expect("invariant: three nodes");
     let port = match first.port() {
@@ -211,8 +211,8 @@ fn next(flag: &str, first: SocketAddr, places: usize) -> Result<SocketAddr, Stri
     Ok(SocketAddr::new(first.ip(), port))
 }
 
-/// The members, with free ports to speak to each other; a kept folder remembers them, because they
-/// are who the cluster is.
+/// Returns the members, with free ports for their connections to each other. A kept folder stores
+/// them, because the members' addresses identify the cluster.
 fn members(folder: &Path) -> Result<Vec<Member>, String> {
     let file = folder.join("members");
     let wrong = |error: std::io::Error| format!("{}: {error}", file.display());

@@ -1,5 +1,5 @@
-//! Nodes of this program, each a process: started on ports that are free, in a folder that goes
-//! with them, and killed with whoever has started them.
+//! Nodes of this program as processes: started on free ports, in a temporary folder, and killed
+//! when the measurement ends.
 
 use crate::workload::connect;
 use std::fmt::Display;
@@ -12,17 +12,17 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio_postgres::SimpleQueryMessage;
 
-/// How long anything that is no measurement may take.
+/// The time limit for any step that is not measured.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(50);
-/// Rows of a group in the table that is worked on.
+/// The number of rows per group in the measured table.
 pub const ROWS: usize = 100;
 
-/// Nodes that know each other, or one that is alone.
+/// A cluster of nodes, or a single node.
 pub struct Cluster {
     /// First, so that they end before their folder does.
     nodes: Vec<Option<Node>>,
-    /// Sorted: node N is the Nth. None if it is alone.
+    /// The sorted addresses: node N is the Nth. Empty for a single node.
     addresses: Vec<String>,
     flags: Vec<Vec<String>>,
     folder: TempDir,
@@ -41,7 +41,7 @@ impl Drop for Node {
     }
 }
 
-/// Waits no longer than that.
+/// Waits for a future up to a time limit.
 pub async fn within<T, E: Display>(
     limit: Duration,
     what: &str,
@@ -53,8 +53,8 @@ pub async fn within<T, E: Display>(
     }
 }
 
-/// Ports below those that the system gives to outgoing connections: nobody gets one by chance
-/// between now and its use.
+/// Returns free ports below the range that the system uses for outgoing connections, so that no
+/// other program takes one by chance before its use.
 fn free_addresses(many: usize) -> Result<Vec<String>, String> {
     const FIRST: u16 = 10_000;
     const ALL: u16 = 2_000;
@@ -71,8 +71,8 @@ fn free_addresses(many: usize) -> Result<Vec<String>, String> {
 }
 
 impl Cluster {
-    /// Starts so many nodes, each with flags that may depend on its place and on all addresses, and
-    /// waits until all are ready.
+    /// Starts this many nodes, with flags that may depend on a node's place and on all addresses,
+    /// and waits until all are ready.
     pub async fn start(
         many: usize,
         flags: impl Fn(usize, &[String]) -> Vec<String>,
@@ -82,7 +82,7 @@ impl Cluster {
         let addresses = if many > 1 { free_addresses(many)? } else { Vec::new() };
         let flags = (0..many).map(|at| flags(at, &addresses)).collect();
         let mut cluster = Cluster { nodes: Vec::new(), addresses, flags, folder };
-        // All at once: a new cluster begins when all have met.
+        // All at once: a new cluster begins when all its members have met.
         let starting = (0..many).map(|at| cluster.spawn(at)).collect::<Result<Vec<_>, _>>()?;
         for (at, starting) in starting.into_iter().enumerate() {
             let node = cluster.ready(at, starting).await?;
@@ -115,7 +115,7 @@ impl Cluster {
         let (send, receive) = oneshot::channel();
         std::thread::spawn(move || {
             let (mut send, mut url) = (Some(send), String::new());
-            // To the end: a node must not wait for whoever reads what it says.
+            // Reads to the end, so that the node never blocks on its output.
             for line in lines.into_iter().flatten().map_while(Result::ok) {
                 if let Some(found) = line.trim().strip_prefix("sql ") {
                     url = found.trim().to_owned();
@@ -145,23 +145,23 @@ impl Cluster {
         self.folder.path().join(format!("{}.stderr", at + 1))
     }
 
-    /// Where sessions find a node.
+    /// Returns the connection URL of a node.
     pub fn url(&self, at: usize) -> Result<String, String> {
         let node = self.nodes.get(at).and_then(Option::as_ref);
         node.map(|node| node.url.clone()).ok_or_else(|| format!("node {} does not run", at + 1))
     }
 
-    /// Where sessions find some nodes.
+    /// Returns the connection URLs of some nodes.
     pub fn urls(&self, of: impl IntoIterator<Item = usize>) -> Result<Vec<String>, String> {
         of.into_iter().map(|at| self.url(at)).collect()
     }
 
-    /// SIGKILL.
+    /// Kills a node with SIGKILL.
     pub fn kill(&mut self, at: usize) {
         self.nodes[at] = None;
     }
 
-    /// SIGTERM: it hands over what it leads, and ends by itself.
+    /// Sends SIGTERM to a node, which transfers its leaderships and shuts down.
     #[cfg(unix)]
     pub fn terminate(&mut self, at: usize) -> Result<(), String> {
         use rustix::process::{Pid, Signal, kill_process};
@@ -171,20 +171,20 @@ impl Cluster {
             .map_err(|error| format!("node {}: {error}", at + 1))
     }
 
-    /// There is no SIGTERM here.
+    /// Fails: this system has no SIGTERM.
     #[cfg(not(unix))]
     pub fn terminate(&mut self, at: usize) -> Result<(), String> {
         Err(format!("node {}: this system has no SIGTERM", at + 1))
     }
 
-    /// Starts one that was killed, on what it has kept.
+    /// Restarts a killed node on its data.
     pub async fn restart(&mut self, at: usize) -> Result<(), String> {
         let starting = self.spawn(at)?;
         self.nodes[at] = Some(self.ready(at, starting).await?);
         Ok(())
     }
 
-    /// Runs a statement at a node; its rows, if it has any.
+    /// Runs a statement on a node, and returns its rows.
     pub async fn sql(
         &self,
         at: usize,
@@ -206,7 +206,7 @@ impl Cluster {
         Ok(answers.into_iter().filter_map(row).collect())
     }
 
-    /// A table in so many groups of [`ROWS`] rows, each of which has a text of so many bytes.
+    /// Creates a table of this many groups of [`ROWS`] rows, each row with a text of `bytes` bytes.
     pub async fn fill(&self, groups: usize, bytes: usize) -> Result<(), String> {
         self.sql(0, "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, v text NOT NULL)").await?;
         let text = "x".repeat(bytes);
@@ -222,12 +222,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// Keeps everything on one node alone.
+    /// Moves all replicas to one node.
     pub async fn only_on(&self, at: usize) -> Result<(), String> {
         self.sql(at, &format!("ALTER DATABASE meridian MEMBERS ({})", at + 1)).await.map(drop)
     }
 
-    /// Has everything led by one node: it is on that one alone, and then on all others, too.
+    /// Makes one node lead all groups: the groups are moved to that node alone, and then to all
+    /// nodes.
     pub async fn led_by(&self, at: usize) -> Result<(), String> {
         self.only_on(at).await?;
         let all: Vec<String> = (1..=self.nodes.len()).map(|number| number.to_string()).collect();
@@ -236,7 +237,7 @@ impl Cluster {
             .map(drop)
     }
 
-    /// Who leads each group, as a node knows it; nobody, if it does not.
+    /// Returns the leader of each group, as a node knows it; `None` if it knows none.
     pub async fn leaders(&self, at: usize) -> Result<Vec<Option<usize>>, String> {
         let rows = self.sql(at, "SELECT leader FROM meridian.shards").await?;
         let leader = |row: &Vec<Option<String>>| {

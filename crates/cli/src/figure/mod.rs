@@ -1,10 +1,10 @@
-//! `meridian figure`: the papers' figures, measured in the lab, or in small on real processes.
+//! `meridian figure`: the papers' figures, measured in the simulator, or at small scale on real
+//! processes.
 //!
-//! On processes: nodes of this very program (`meridian start`) on this machine, in temporary
-//! folders, and sessions over PostgreSQL's wire in this process. What is known of a paper, and how
-//! it is drawn, stands in `figures`; here is only what is measured, a file for each figure. Nothing
-//! that is started here outlives the measurement, whether it ends well, with an error, or with a
-//! signal that a process can hear.
+//! On processes: nodes of this program (`meridian start`) on this machine, in temporary folders,
+//! and sessions over PostgreSQL's wire protocol in this process. The crate `figures` has the
+//! papers' values and the plots; each file here measures one figure. Every started process ends
+//! with the measurement, whether it succeeds, fails, or is ended by a signal that can be handled.
 
 mod cluster;
 mod sessions;
@@ -23,12 +23,13 @@ use tokio::runtime::Runtime;
 /// `meridian figure`
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Which; without it, all names are listed.
+    /// The figure's name; without it, all names are listed.
     name: Option<String>,
-    /// Measure in small, on real processes of this program on this machine, and not in the lab.
+    /// Measure at small scale, on real processes of this program on this machine, and not in the
+    /// lab.
     #[arg(long, requires = "name")]
     processes: bool,
-    /// Less of everything: whether it works, and not what it says.
+    /// Measure less of everything, to check that it works and not for its results.
     #[arg(long, requires = "name")]
     quick: bool,
     /// The folder that the plot is written to, as NAME.svg or NAME-processes.svg.
@@ -55,7 +56,7 @@ fn measure(runtime: &Runtime, name: &str, options: &Options) -> Result<(), Strin
         format!("{name}.svg")
     });
     let bench = Bench::of(name, options.quick)?;
-    // Minutes of measuring end in this folder: whether it takes a file is asked first.
+    // Checks that the folder is writable before minutes of measuring.
     std::fs::create_dir_all(&options.out)
         .and_then(|()| tempfile::tempfile_in(&options.out))
         .map_err(|error| format!("cannot write to {}: {error}", options.out.display()))?;
@@ -71,7 +72,7 @@ fn measure(runtime: &Runtime, name: &str, options: &Options) -> Result<(), Strin
     Ok(())
 }
 
-/// A measurement: of what, and how much of it.
+/// The name and the size of a measurement.
 #[derive(Clone, Copy, Debug)]
 struct Bench {
     name: &'static str,
@@ -90,7 +91,7 @@ impl Bench {
         if self.quick { quick } else { full }
     }
 
-    /// How far it is.
+    /// Prints the progress.
     fn say(self, line: &str) {
         eprintln!("{}: {line}", self.name);
     }
@@ -109,26 +110,26 @@ async fn on_processes(bench: Bench) -> Result<Figure, String> {
     };
     let mut figure = tokio::select! {
         figure = measured => figure?,
-        // Whatever runs ends with the measurement, which is dropped.
+        // Dropping the measurement ends all processes that it started.
         signal = stop.wait() => return Err(format!("{signal}: nothing was measured, and what was started is stopped")),
     };
     figure.title += ", on real processes";
     Ok(figure)
 }
 
-/// What has to be known of each measurement on processes.
+/// Describes the machine and the build on which processes were measured.
 fn world(nodes: &str) -> String {
     let cores = std::thread::available_parallelism()
         .map_or_else(|_| "an unknown number of".into(), |many| many.to_string());
     let build = if cfg!(debug_assertions) { ", built without optimisation" } else { "" };
     format!(
         "Measured on real processes: {nodes}. A node is a process of this program{build}. All are on one machine of {cores} cores, which the \
-         sessions share with them; between them is loopback, and what they keep is synced (fsync) to a temporary folder{}.",
+         sessions share with them; they are connected by loopback, and their logs are synced (fsync) to a temporary folder{}.",
         file_system().map_or_else(String::new, |kind| format!(" on {kind}"))
     )
 }
 
-/// What kind of file system temporary folders are on, where the system tells.
+/// Returns the type of the file system of temporary folders, if the system reports it.
 fn file_system() -> Option<String> {
     let folder = std::env::temp_dir().canonicalize().ok()?;
     let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
@@ -136,7 +137,7 @@ fn file_system() -> Option<String> {
         let mut words = line.split(' ').skip(1);
         Some((words.next()?, words.next()?))
     });
-    // The last of those with the longest path hides the others.
+    // A later mount at the longest matching path hides earlier ones.
     let (_, kind) =
         mounts.filter(|(at, _)| folder.starts_with(at)).max_by_key(|(at, _)| at.len())?;
     Some(kind.to_owned())

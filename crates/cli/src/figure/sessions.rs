@@ -1,4 +1,4 @@
-//! Sessions that do the same over and over, each on its own connection, and what became of it.
+//! Sessions that repeat one operation, each on its own connection, and their results.
 
 use super::cluster::within;
 use crate::workload::connect;
@@ -11,39 +11,39 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_postgres::{Client, Statement};
 
-/// How long an answer is waited for.
+/// The time limit for a response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What a lost connection waits before another one is opened.
+/// The pause before a lost connection is opened again.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What a session does before a COMMIT, by its number.
+/// The statements of a session before a COMMIT, by the session's number.
 pub type Before = Arc<dyn Fn(usize, &mut StdRng) -> String + Send + Sync>;
 
-/// What is done, and timed.
+/// The timed operation of a session.
 #[derive(Clone)]
 pub enum Work {
-    /// A statement by itself, for one of so many keys.
+    /// A single statement, for one of this many keys.
     Statement { sql: String, keys: usize },
-    /// The COMMIT of a transaction, and not what it does before.
+    /// The COMMIT of a transaction, without the statements before it.
     Commit(Before),
 }
 
-/// How much of it.
+/// The load of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// Each session begins one so often, and goes on without a pause while it is late; or always
-    /// goes on.
+    /// The interval at which each session begins an operation, without a pause while it is late;
+    /// `None` for a closed loop.
     pub every: Option<Duration>,
-    /// When nothing is begun any more.
+    /// The time after which no operation begins.
     pub lasts: Duration,
 }
 
-/// What failed, and how often: by SQLSTATE, where there is one, with the words of the first.
+/// The failures by SQLSTATE, if there is one, each with its count and the message of the first.
 #[derive(Clone, Debug, Default)]
 pub struct Failures(BTreeMap<String, (u64, String)>);
 
 impl Failures {
-    /// How many.
+    /// Returns the number of failures.
     pub fn count(&self) -> u64 {
         self.0.values().map(|(many, _)| many).sum()
     }
@@ -57,14 +57,14 @@ impl Failures {
         self.0.entry(kind).or_insert((0, why)).0 += many;
     }
 
-    /// Those of another measurement, too.
+    /// Adds the failures of another measurement.
     pub fn add(&mut self, others: &Failures) {
         for (many, why) in others.0.values() {
             self.note_so_many(*many, why.clone());
         }
     }
 
-    /// As a sentence.
+    /// Returns a sentence that lists the failures.
     pub fn told(&self) -> String {
         if self.0.is_empty() {
             return "No operation failed.".to_owned();
@@ -75,17 +75,17 @@ impl Failures {
     }
 }
 
-/// What became of it.
+/// The results of a measurement.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// When each was answered since all began, and what it had taken.
+    /// The time of each response since the start, and the duration of its operation.
     pub answers: Vec<(Duration, Duration)>,
-    /// What was not.
+    /// The operations that failed.
     pub failures: Failures,
 }
 
 impl Outcome {
-    /// What the answers took, sorted; an error if there are none.
+    /// Returns the durations of the operations, sorted, in nanoseconds; an error if there are none.
     pub fn took_ns(&self) -> Result<Vec<u64>, String> {
         let mut all: Vec<u64> = self.answers.iter().map(|(_, took)| nanos(*took)).collect();
         all.sort_unstable();
@@ -96,22 +96,22 @@ impl Outcome {
         }
     }
 
-    /// How many were answered each second of so long.
+    /// Returns the operations per second over this duration.
     pub fn rate(&self, lasts: Duration) -> f64 {
         self.answers.iter().filter(|(at, _)| *at <= lasts).count() as f64 / lasts.as_secs_f64()
     }
 }
 
-/// A time of a measurement, which lasts minutes.
+/// Converts a duration of a measurement, which lasts minutes at most.
 pub fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Sessions that are connected.
+/// Connected sessions.
 pub struct Sessions(Vec<Session>);
 
 impl Sessions {
-    /// Connects so many to these nodes in turn.
+    /// Connects this many sessions to the nodes in turn.
     pub async fn open(urls: &[String], many: usize, work: &Work) -> Result<Sessions, String> {
         let mut sessions = Vec::new();
         for number in 0..many {
@@ -121,10 +121,10 @@ impl Sessions {
         Ok(Sessions(sessions))
     }
 
-    /// Lets them work.
+    /// Runs the load.
     pub async fn drive(self, load: Load) -> Outcome {
         let (many, began) = (self.0.len().max(1) as u32, Instant::now());
-        // Whoever waits for them no longer ends them.
+        // Dropping the set ends the sessions.
         let mut running = JoinSet::new();
         for (place, session) in (0_u32..).zip(self.0) {
             let first = began + load.every.unwrap_or_default() * place / many;
@@ -145,7 +145,7 @@ impl Sessions {
 }
 
 struct Session {
-    /// It goes to the next one when the one that it is connected to is gone.
+    /// The nodes; the session moves to the next one when its node is gone.
     urls: Vec<String>,
     number: usize,
     work: Work,
@@ -187,7 +187,7 @@ impl Session {
                 sleep_until(due).await;
                 due += every;
             }
-            // Whoever has no answer at all yet waits for one, however slow the machine is.
+            // A session without any response yet waits for one, however slow the machine is.
             let end = if outcome.answers.is_empty() { end + PATIENCE } else { end };
             if Instant::now() >= end {
                 return outcome;
@@ -202,7 +202,7 @@ impl Session {
         }
     }
 
-    /// Does it once; what the timed part took.
+    /// Runs the operation once, and returns the duration of its timed part.
     async fn step(&mut self) -> Result<Duration, String> {
         let explain = |error: tokio_postgres::Error| connect::explain(&error);
         let began = match (&self.work, &self.prepared) {
@@ -226,7 +226,7 @@ impl Session {
         Ok(began.elapsed())
     }
 
-    /// After a failure: goes on where it is, or at the next node that lives.
+    /// After a failure, continues on the same connection, or on the next node that runs.
     async fn follow(&mut self, end: Instant, failures: &mut Failures) {
         let rolled_back = within(PATIENCE, "ROLLBACK", self.client.batch_execute("ROLLBACK")).await;
         if rolled_back.is_ok() && !self.client.is_closed() {

@@ -1,5 +1,4 @@
-//! Spanner, Figure 5, on processes: reads through two nodes while the third, or the one that leads,
-//! ends.
+//! Spanner, Figure 5, on processes: reads through two nodes while the third, or the leader, ends.
 
 use super::cluster::{Cluster, ROWS};
 use super::sessions::{Failures, Load, Sessions, Work, nanos};
@@ -9,16 +8,16 @@ use meridian_figures::spanner_figure5::{Course, Kill, Measured, figure};
 use std::time::Duration;
 
 const NODES: usize = 3;
-/// The node that ends; sessions are at the others.
+/// The node that ends; sessions are on the other nodes.
 const VICTIM: usize = 2;
 const GROUPS: usize = 10;
-/// When who leads is looked at, before a node ends.
+/// The time before a node ends at which the leaders are checked.
 const CHECKED_BEFORE: Duration = Duration::from_millis(500);
 
 pub async fn measure(bench: Bench) -> Result<Figure, String> {
     let (lease_s, rate, sessions, killed_s, seconds) =
         bench.pick((10, 1000, 40, 5, 25), (2, 200, 20, 2, 8));
-    // Processes that share cores are not as steady as the lab's.
+    // Processes that share cores are less steady than the simulator.
     let course = Course { seconds, killed_s, recovered: 0.9 };
     let every = Duration::from_secs(sessions as u64) / rate;
     let (mut all, mut failures) = (Vec::new(), Failures::default());
@@ -59,11 +58,11 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
     let notes = vec![
         world(&format!("{NODES} nodes")),
         format!(
-            "{GROUPS} groups of three, all led by one node (by meridian.shards, half a second before); {sessions} sessions at the two nodes that \
-             stay, which read by primary key, {rate} times a second in all; a session that is late goes on without a pause. After {killed_s} s a \
-             node ends, for which leaders have leases of {lease_s} s: one that leads nothing (SIGKILL), the one that leads all, with notice \
+            "{GROUPS} groups of three, all led by one node (by meridian.shards, half a second before); {sessions} sessions on the two nodes that \
+             remain, which read by primary key, {rate} times a second in all; a session that is late continues without a pause. After {killed_s} s a \
+             node ends; leases last for {lease_s} s: one that leads nothing (SIGKILL), the one that leads all, with notice \
              (SIGTERM) and without (SIGKILL). {} The paper: 5 zones of 25 servers, 1250 groups, 50 thousand reads a second, leases of 10 s. Its \
-             figure is a drawing; what stands here is what its text says.",
+             figure is a drawing; its values here are from the text.",
             course.reading()
         ),
         failures.told(),
@@ -71,7 +70,7 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
     Ok(figure(course, &all, notes))
 }
 
-/// An error names who leads instead.
+/// Fails, and names the actual leaders, unless one node leads all groups.
 async fn all_led_by(cluster: &Cluster, leader: usize) -> Result<(), String> {
     let leaders = cluster.leaders(0).await?;
     if leaders.iter().all(|found| *found == Some(leader)) {

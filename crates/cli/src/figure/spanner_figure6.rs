@@ -1,5 +1,5 @@
-//! Spanner, Figure 6, on processes: how unsure clocks are while time masters, or other nodes, come
-//! and go.
+//! Spanner, Figure 6, on processes: the clock uncertainty while time masters, or other nodes, crash
+//! and restart.
 
 use super::cluster::{Cluster, within};
 use super::sessions::nanos;
@@ -12,17 +12,17 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-/// Time masters, or members that ask each other: two of them may be away.
+/// The number of time masters, or of members that poll each other; two of them may be down.
 const MASTERS: usize = 5;
-/// Nodes that ask the masters, and are looked at.
+/// The number of measured nodes, which poll the masters.
 const DAEMONS: usize = 2;
 const AWAY: usize = 2;
-/// What a master's own clock is said to be sure to; the same as in the lab.
+/// The error bound of a master's reference, as in the simulator.
 const REFERENCE: &str = "10us";
 const EVERY: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who tells the time.
+/// The source of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Time {
     Masters,
@@ -77,16 +77,16 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
     let notes = vec![
         world(&format!("{} nodes, and then {MASTERS}", MASTERS + DAEMONS)),
         format!(
-            "First {MASTERS} time masters, whose clocks are said to be sure to 10 µs, and {DAEMONS} nodes that ask them; then {MASTERS} nodes \
-             that believe no clock and ask each other. In the middle two of the five are killed and then started again. ε is uncertainty_ns of \
-             SHOW CLOCK, which each node that only asks, or stays, is asked for every {} ms, also long after the last answer of a master. All \
-             have one machine's clock: what makes them unsure is how long messages over loopback take, and how long processes wait for a core. \
+            "First {MASTERS} time masters, whose clocks have a bound of 10 µs, and {DAEMONS} nodes that poll them; then {MASTERS} nodes \
+             that trust no clock and poll each other. In the middle two of the five are killed and then started again. ε is uncertainty_ns of \
+             SHOW CLOCK, which is read every {} ms on each node that only polls, or that is not killed, also long after the last answer of a master. All \
+             have one machine's clock: the uncertainty comes from message delays over loopback, and from the time that processes wait for a core. \
              The paper: several thousand servers, over weeks.",
             EVERY.as_millis()
         ),
         "The paper's figure is a drawing, and its text has no number of ε; §3 says that the delay to the masters is 1 ms of it."
             .to_owned(),
-        format!("Looks at a clock that knew no time, which have no number: {unknown}."),
+        format!("Samples of a clock that did not know the time: {unknown}."),
     ];
     Ok(figure(&parts, &measured, "ε at any time, ms", notes))
 }
@@ -104,7 +104,8 @@ async fn start(time: Time) -> Result<Cluster, String> {
     Cluster::start(nodes, flags).await
 }
 
-/// ε of the node's own clock, if it knows the time: the first row is its own.
+/// Returns ε of the node's own clock, or `None` if it does not know the time. The first row of SHOW
+/// CLOCK is the node's own.
 async fn half_width_ns(client: &Client) -> Result<Option<u64>, String> {
     let answers =
         client.simple_query("SHOW CLOCK").await.map_err(|error| connect::explain(&error))?;
@@ -125,7 +126,7 @@ async fn known(client: &Client) -> Result<(), String> {
 
 type Looks = Vec<(u64, Option<u64>)>;
 
-/// Looks at the clocks of all at the same times.
+/// Reads the clocks of all nodes at the same times.
 async fn look(clients: Vec<Client>, began: Instant, lasts: Duration) -> Result<Looks, String> {
     let mut looking = JoinSet::new();
     for client in clients {

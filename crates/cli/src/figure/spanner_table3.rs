@@ -1,4 +1,4 @@
-//! Spanner, Table 3, on processes: as many nodes as replicas, and sessions at all of them.
+//! Spanner, Table 3, on processes: as many nodes as replicas, with sessions on all of them.
 
 use super::cluster::{Cluster, ROWS};
 use super::sessions::{Failures, Load, Sessions, Work};
@@ -11,7 +11,7 @@ use std::time::Duration;
 const HALF_WIDTH: &str = "2500us";
 /// «Standalone read and write operations of 4KB».
 const BYTES: usize = 4096;
-/// So few, each so often, that none waits for another.
+/// The number of sessions and their interval, so that none waits for another.
 const QUIET: (usize, Duration) = (4, Duration::from_millis(20));
 
 pub async fn measure(bench: Bench) -> Result<Figure, String> {
@@ -48,14 +48,14 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
     let notes = vec![
         world("as many nodes as replicas"),
         format!(
-            "{groups} groups, led by whoever it came to; values of 4 KB; the system clock is said to be sure to 2.5 ms, so that commit wait is 5 \
-             ms (1D: a node that is alone and waits for nothing; 1: one of two nodes, the other of which has no replica). {runs} × {} s each. \
-             Latency: four sessions, each of which begins an operation every 20 ms. Throughput: {many} sessions for each node.",
+            "{groups} groups, with leaders wherever they were elected; values of 4 KB; the system clock's bound is set to 2.5 ms, so that commit wait is 5 \
+             ms (1D: a single node without commit wait; 1: one of two nodes, the other of which has no replica). {runs} × {} s each. \
+             Latency: four sessions, each of which begins an operation every 20 ms. Throughput: {many} sessions per node.",
             window.as_secs_f64()
         ),
         "A write is an UPDATE by primary key, which reads and locks first; a read-only transaction a SELECT by primary key; a snapshot read the \
-         same AS OF SYSTEM TIME with_max_staleness('10s'), at the node that the session is connected to. All nodes share the cores: their \
-         throughput does not add up as the paper's does. Its clients and servers had machines of their own."
+         same AS OF SYSTEM TIME with_max_staleness('10s'), at the node that the session is connected to. All nodes share the cores, so that their \
+         throughput does not add up as the paper's does, whose clients and servers had machines of their own."
             .to_owned(),
         failures.told(),
     ];
@@ -63,8 +63,8 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
 }
 
 async fn start(replicas: usize, waits: bool, groups: usize) -> Result<Cluster, String> {
-    // A node that is alone needs no clock but its own, and never waits: who is to wait has somebody
-    // to agree with.
+    // A single node has no commit wait, since it needs no clock but its own; with commit wait,
+    // there are two nodes at least.
     let nodes = if waits { replicas.max(2) } else { replicas };
     let flags = |_: usize, _: &[String]| match waits {
         true => ["--clock-bound", HALF_WIDTH].map(str::to_owned).to_vec(),

@@ -1,4 +1,4 @@
-//! Spanner, Table 4, on processes: what a COMMIT takes that several groups have a part in.
+//! Spanner, Table 4, on processes: the duration of a COMMIT with several participant groups.
 
 use super::cluster::{Cluster, ROWS};
 use super::sessions::{Failures, Load, Sessions, Work};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const NODES: usize = 3;
-/// Each has a row of its own in each group, so that they never want the same.
+/// Each session has a row of its own in each group, so that sessions never conflict.
 const SESSIONS: usize = 4;
 
 pub async fn measure(bench: Bench) -> Result<Figure, String> {
@@ -42,9 +42,9 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
     let notes = vec![
         world(&format!("{NODES} nodes")),
         format!(
-            "{groups} groups of three, led by whoever it came to; {SESSIONS} sessions, each at one of the nodes; the system clock is said to be \
-             sure to 2.5 ms, so that commit wait is 5 ms; {runs} × {} s for each number of participants. What is timed is COMMIT, from when the \
-             client sends it until it is answered: the locks are held by then, and what the transaction did before is not in it. The paper: 3 \
+            "{groups} groups of three, with leaders wherever they were elected; {SESSIONS} sessions, each on one of the nodes; the system clock's bound is \
+             set to 2.5 ms, so that commit wait is 5 ms; {runs} × {} s for each number of participants. COMMIT is timed, from the client's request \
+             to the response: the locks are held by then, and the statements before it are not included. The paper: 3 \
              zones of 25 servers, 10 runs; up to 200 participants.",
             window.as_secs_f64()
         ),
@@ -53,7 +53,8 @@ pub async fn measure(bench: Bench) -> Result<Figure, String> {
     Ok(figure(&all, notes))
 }
 
-/// Writes the session's own row in so many groups, from any one on.
+/// Returns the statement that updates the session's own row in `participants` groups, beginning
+/// with a random one.
 fn update(session: usize, participants: usize, groups: usize, random: &mut StdRng) -> String {
     let first = random.random_range(0..groups);
     let keys = (0..participants).map(|at| (first + at) % groups * ROWS + session);

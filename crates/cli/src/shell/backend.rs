@@ -1,37 +1,37 @@
-//! What a shell needs of a database, wherever it runs.
+//! The shell's interface to a database, embedded or remote.
 
 use super::fault::Fault;
 
 /// A column's heading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Whether it holds numbers; `None` when that is not known.
+    /// True if the column holds numbers; `None` if that is not known.
     pub number: Option<bool>,
 }
 
-/// What a statement answers.
+/// A result of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// A result. NULL is `None`.
     Rows {
-        /// Its columns.
+        /// The columns.
         headings: Vec<Heading>,
-        /// Its rows, as text.
+        /// The rows, as text.
         rows: Vec<Vec<Option<String>>>,
         /// The command tag.
         tag: String,
     },
-    /// Done without rows: the command tag.
+    /// A command tag without rows.
     Done(String),
     /// A warning or notice.
     Notice(Fault),
-    /// It failed.
+    /// An error.
     Failed(Fault),
 }
 
-/// Where the session stands, for the prompt.
+/// The transaction state of the session, for the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// No transaction block.
@@ -42,20 +42,20 @@ pub enum State {
     Failed,
 }
 
-/// A session on some database.
+/// A session on a database.
 pub trait Backend {
     /// Runs one statement to its end. Interrupting it (ctrl-C) makes it fail.
     fn run(&mut self, sql: &str) -> Vec<Answer>;
-    /// Runs a COPY … FROM STDIN with its lines.
+    /// Runs a COPY … FROM STDIN with its rows.
     fn copy(&mut self, sql: &str, data: &[u8]) -> Vec<Answer>;
-    /// The database's name.
+    /// Returns the database's name.
     fn database(&self) -> &str;
-    /// Where the session stands.
+    /// Returns the transaction state.
     fn state(&self) -> State;
-    /// Looks whether the server is still there; if not, the next statement connects again.
+    /// Checks the connection to the server; if it is lost, the next statement connects again.
     fn look(&mut self) {}
-    /// Goes to another database.
+    /// Connects to another database.
     fn connect(&mut self, database: &str) -> Result<(), String>;
-    /// One line that says what this is.
+    /// Returns a line that describes the connection.
     fn describe(&self) -> String;
 }

@@ -1,4 +1,4 @@
-//! What the shell asks the catalog: for `\d` and its family, and for completion.
+//! The shell's catalog queries, for `\d` and its family, and for completion.
 //!
 //! Only plain queries on one catalog table each, so that they run on every server and need no
 //! analytical engine.
@@ -16,7 +16,7 @@ pub const INDEXES: &str = "SELECT schemaname AS schema, indexname AS name, table
 /// `\l`
 pub const DATABASES: &str = "SELECT datname AS name FROM pg_catalog.pg_database ORDER BY datname";
 
-/// `\d NAME`: the columns.
+/// Returns the query of a table's columns, for `\d NAME`.
 pub fn columns(table: &str) -> String {
     format!(
         "SELECT column_name AS column, data_type AS type, is_nullable AS nullable, column_default AS default \
@@ -25,7 +25,7 @@ pub fn columns(table: &str) -> String {
     )
 }
 
-/// `\d NAME`: the indexes.
+/// Returns the query of a table's indexes, for `\d NAME`.
 pub fn indexes_of(table: &str) -> String {
     format!(
         "SELECT indexname, indexdef FROM pg_catalog.pg_indexes WHERE tablename = {} ORDER BY indexname",
@@ -37,7 +37,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// The name that a user typed, as the catalog has it: folded unless quoted, without its schema.
+/// Returns a typed name as the catalog has it: folded unless quoted, without its schema.
 pub fn name(typed: &str) -> String {
     let last = match typed.rfind("\".").or_else(|| typed.find('.')) {
         Some(dot) if !typed.starts_with('"') || typed[dot..].starts_with("\".") => {
@@ -72,7 +72,7 @@ pub fn query(backend: &mut dyn Backend, sql: &str) -> Result<Found, String> {
     Ok((Vec::new(), Vec::new()))
 }
 
-/// Names of tables and columns, for completion; none where the catalog does not answer.
+/// Returns the names of tables and columns, for completion; empty if the catalog query fails.
 pub fn names(backend: &mut dyn Backend) -> Vec<String> {
     let mut names = Vec::new();
     for sql in [
@@ -87,7 +87,7 @@ pub fn names(backend: &mut dyn Backend) -> Vec<String> {
     names
 }
 
-/// What completion offers besides names.
+/// The keywords that completion offers.
 pub const KEYWORDS: &[&str] = &[
     "ADD",
     "ALL",
@@ -199,7 +199,7 @@ pub const KEYWORDS: &[&str] = &[
     "WITH",
 ];
 
-/// Commands of the shell, for completion and for `\?`.
+/// The commands of the shell, for completion and for `\?`.
 pub const COMMANDS: &[(&str, &str)] = &[
     ("\\d [NAME]", "tables; or one table's columns and indexes"),
     ("\\dt", "tables"),

@@ -5,9 +5,9 @@ use super::split::Piece;
 use super::{Shell, Stop};
 use std::path::Path;
 
-/// The table with its columns, the file, and the options of `\copy`.
+/// Parses the argument of `\copy` into the table with its columns, the file, and the options.
 fn copied(argument: &str) -> Option<(&str, &str, &str)> {
-    // Lower case keeps the places of ASCII, which the word is.
+    // Lower case keeps the positions of ASCII, which the word is.
     let at = argument.to_ascii_lowercase().find(" from ")?;
     let (table, rest) = (argument[..at].trim(), argument[at + " from ".len()..].trim());
     let (file, options) = match rest.strip_prefix('\'') {
@@ -73,7 +73,7 @@ impl Shell {
                 Some(extension) => match extension(argument) {
                     Ok(text) => {
                         self.print(&format!("{}\n", text.trim_end()));
-                        self.backend.look(); // It may have killed the node that this session is on.
+                        self.backend.look(); // The command may have killed this session's node.
                         Ok(())
                     }
                     Err(error) => self.complain(&error),
@@ -84,7 +84,7 @@ impl Shell {
         }
     }
 
-    /// `\copy TABLE [(COLUMNS)] from FILE [OPTIONS]`: COPY, with the lines of a file on this side.
+    /// Runs `\copy TABLE [(COLUMNS)] from FILE [OPTIONS]`: COPY, with the rows of a local file.
     fn copy(&mut self, argument: &str) -> Result<(), Stop> {
         let Some((table, file, options)) = copied(argument) else {
             return self
@@ -145,7 +145,7 @@ impl Shell {
             return self.complain(&format!("there is no table \"{name}\"; \\dt lists them"));
         }
         self.print(&format!("Table \"{name}\"\n{}", self.style.rows(&headings, &rows, "")));
-        // Not every server shows its indexes; the columns are worth showing alone.
+        // Not every server lists its indexes; the columns are printed without them.
         if let Ok((_, indexes)) = catalog::query(self.backend.as_mut(), &catalog::indexes_of(&name))
             && !indexes.is_empty()
         {

@@ -1,4 +1,4 @@
-//! The dialogue on a terminal: editing, history, completion, colours.
+//! The interactive dialogue on a terminal: editing, history, completion, colours.
 
 use super::backend::State;
 use super::split::{self, Splitter};
@@ -18,7 +18,7 @@ const HISTORY_LINES: usize = 10_000;
 
 type Names = Arc<Mutex<Vec<String>>>;
 
-/// Reads and runs until ctrl-D or `\q`.
+/// Reads and runs statements until ctrl-D or `\q`.
 pub fn dialogue(shell: &mut Shell, options: &Options) -> ExitCode {
     let names: Names = Arc::new(Mutex::new(catalog::names(shell.backend.as_mut())));
     let mut editor = editor(names.clone(), options);
@@ -53,7 +53,7 @@ pub fn dialogue(shell: &mut Shell, options: &Options) -> ExitCode {
     }
 }
 
-/// Reads the lines of a COPY as they are typed, without history or completion.
+/// Reads the rows of a COPY as they are typed, without history or completion.
 fn lines(shell: &mut Shell, splitter: &mut Splitter) -> Result<(), Stop> {
     println!("Enter the rows, one on each line; a line \\. or ctrl-D ends them.");
     let mut line = String::new();
@@ -110,7 +110,7 @@ fn editor(names: Names, options: &Options) -> Reedline {
     editor
 }
 
-/// In the user's data folder.
+/// Returns the history file in the user's data folder.
 fn history_file() -> Option<PathBuf> {
     let folder = std::env::var_os("XDG_DATA_HOME")
         .map(PathBuf::from)
@@ -119,7 +119,7 @@ fn history_file() -> Option<PathBuf> {
     Some(folder.join("meridian").join("history"))
 }
 
-/// Enter runs what is whole and opens a new line otherwise.
+/// Enter runs a complete statement, and opens a new line otherwise.
 struct WholeStatements;
 
 impl Validator for WholeStatements {
@@ -156,7 +156,7 @@ impl Completer for Words {
     }
 }
 
-/// Where the word under the cursor begins, and what it may become.
+/// Returns the place where the word under the cursor begins, and its completions.
 fn suggestions(before: &str, names: &[String]) -> (usize, Vec<String>) {
     if before.trim_start().starts_with('\\') && !before.trim_start().contains(char::is_whitespace) {
         let typed = before.trim_start();
@@ -181,7 +181,7 @@ fn suggestions(before: &str, names: &[String]) -> (usize, Vec<String>) {
         .map(|name| quoted(name))
         .collect();
     let upper = word.to_uppercase();
-    // A keyword is written as the user writes.
+    // A keyword is completed in the case that the user types.
     let small = word.chars().next().is_some_and(char::is_lowercase);
     found.extend(
         catalog::KEYWORDS
@@ -192,14 +192,14 @@ fn suggestions(before: &str, names: &[String]) -> (usize, Vec<String>) {
     (start, found)
 }
 
-/// A name as SQL wants it.
+/// Quotes a name if SQL needs it.
 fn quoted(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// Keywords blue, texts green.
+/// Colours keywords blue and strings green.
 struct Colours;
 
 impl Highlighter for Colours {
@@ -234,7 +234,7 @@ fn is_keyword(word: &str) -> bool {
     catalog::KEYWORDS.iter().any(|keyword| keyword.split(' ').any(|part| part == upper))
 }
 
-/// `shop=> `, with `*` in a transaction and `!` in a failed one.
+/// The prompt: `shop=> `, with `*` in a transaction and `!` in a failed one.
 struct ShellPrompt {
     database: String,
     state: State,

@@ -1,4 +1,4 @@
-//! A session inside this process: no port, no copy of the rows over a wire.
+//! A session inside this process: without a port, and without a copy of the rows over a connection.
 
 use super::backend::{Answer, Backend, Heading, State};
 use super::fault::Fault;
@@ -16,7 +16,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// A session on the database that users begin with. `describe` says where the data are.
+    /// Opens a session on the default database. `describe` names the place of the data.
     pub fn new(runtime: Handle, house: Arc<House>, describe: impl Into<String>) -> Embedded {
         let session = Session::new(house.first(), "root");
         Embedded { runtime, house, session, describe: describe.into() }
@@ -53,7 +53,7 @@ async fn run(session: &mut Session, sql: &str, data: Option<&[u8]>) -> Vec<Answe
             Some(Some(response)) => response,
             Some(None) => return answers,
             None => {
-                // 57014, or 40003 when a commit was under way.
+                // 57014, or 40003 if a commit was in progress.
                 let error = session.interrupt();
                 answers.push(Answer::Failed(fault("ERROR", error)));
                 return answers;
@@ -92,7 +92,7 @@ async fn run(session: &mut Session, sql: &str, data: Option<&[u8]>) -> Vec<Answe
     }
 }
 
-/// Gives a COPY its lines; answers with its tag.
+/// Sends a COPY its rows, and returns its tag.
 async fn copied(session: &mut Session, data: Option<&[u8]>) -> Result<String, SqlError> {
     let Some(data) = data else {
         return Err(session.copy_fail("no lines follow it").await);

@@ -1,4 +1,4 @@
-//! Errors and notices as PostgreSQL's users know them, with a caret under the place.
+//! Errors and notices in PostgreSQL's format, with a caret under the position.
 
 use std::fmt::Write;
 
@@ -7,29 +7,29 @@ use std::fmt::Write;
 pub struct Fault {
     /// `ERROR`, `WARNING`, `NOTICE` …
     pub severity: String,
-    /// The five characters; empty when there are none.
+    /// The five characters of the SQLSTATE; empty if there is none.
     pub sqlstate: String,
-    /// One line.
+    /// The message, on one line.
     pub message: String,
-    /// More of it.
+    /// The detail.
     pub detail: Option<String>,
-    /// What to do.
+    /// The hint.
     pub hint: Option<String>,
-    /// Where in the statement, in characters counted from 1.
+    /// The position in the statement, in characters counted from 1.
     pub position: Option<usize>,
 }
 
-/// How much of a long line is shown around the place.
+/// The length of the part of a long line that is shown around the position.
 const WINDOW: usize = 60;
 
 impl Fault {
-    /// An error of the shell itself.
+    /// Returns an error of the shell itself.
     pub fn error(message: impl Into<String>) -> Fault {
         Fault { severity: "ERROR".into(), message: message.into(), ..Fault::default() }
     }
 
-    /// The text for a person, with the file and the number of the statement's first line where
-    /// there is one.
+    /// Returns the text for a person, with the file and the number of the statement's first line,
+    /// if known.
     pub fn show(&self, sql: &str, place: Option<(&str, usize)>) -> String {
         let mut out = String::new();
         if let Some((file, line)) = place {
@@ -52,7 +52,7 @@ impl Fault {
     }
 }
 
-/// The line that holds a position, and a caret under it; nothing if the position is outside.
+/// Returns the line that holds a position, and a caret under it; empty if the position is outside.
 fn caret(sql: &str, position: usize) -> String {
     let Some(before) = position.checked_sub(1).filter(|before| *before <= sql.chars().count())
     else {

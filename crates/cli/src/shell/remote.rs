@@ -1,4 +1,4 @@
-//! A session on a server, over the PostgreSQL wire.
+//! A session on a server, over PostgreSQL's wire protocol.
 
 use super::backend::{Answer, Backend, Heading, State};
 use super::catalog::Found;
@@ -15,10 +15,10 @@ use tokio_postgres::config::Host;
 use tokio_postgres::error::{DbError, ErrorPosition};
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls, SimpleQueryMessage};
 
-/// How much of a COPY is sent at once.
+/// The size of the chunks of a COPY, in bytes.
 const COPY_CHUNK_BYTES: usize = 64 << 10;
 
-/// What the server said besides answers.
+/// The notices that the server has sent.
 type Notices = Arc<Mutex<Vec<Fault>>>;
 
 /// A session on a server.
@@ -53,8 +53,8 @@ impl Remote {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the statement does to the transaction block, as far as the wire's library lets the
-    /// shell see it.
+    /// Tracks the transaction state from the statement, as far as the wire library lets the shell
+    /// see it.
     fn follow(&mut self, sql: &str, failed: bool) {
         let mut words = uncommented(sql)
             .split(|c: char| !c.is_ascii_alphanumeric())
@@ -117,12 +117,12 @@ fn fault_of(error: &tokio_postgres::Error) -> Fault {
     }
 }
 
-/// Gives a COPY its lines; answers how many rows they were.
+/// Sends a COPY its rows, and returns their number.
 async fn copy(client: &Client, sql: &str, data: &[u8]) -> Result<u64, tokio_postgres::Error> {
     let mut sink = pin!(client.copy_in::<_, Cursor<Vec<u8>>>(sql).await?);
     for chunk in data.chunks(COPY_CHUNK_BYTES) {
         if sink.send(Cursor::new(chunk.to_vec())).await.is_err() {
-            break; // the end tells why
+            break; // The error is in the final response.
         }
     }
     sink.finish().await
@@ -131,7 +131,7 @@ async fn copy(client: &Client, sql: &str, data: &[u8]) -> Result<u64, tokio_post
 impl Remote {
     fn answer(&mut self, sql: &str, data: Option<&[u8]>) -> Vec<Answer> {
         if self.client.is_closed() {
-            // The server went away earlier: the next statement tries again.
+            // The connection was lost earlier: the next statement reconnects.
             match connect(&self.runtime, &self.config) {
                 Ok((client, notices)) => {
                     self.client = client;
@@ -155,7 +155,7 @@ impl Remote {
             tokio::select! {
                 result = &mut query => result,
                 _ = tokio::signal::ctrl_c() => {
-                    // The server answers the statement itself with 57014.
+                    // The server fails the statement with 57014.
                     let _ = client.cancel_token().cancel_query(NoTls).await;
                     query.await
                 }
@@ -268,7 +268,7 @@ fn collect(sql: &str, messages: Vec<SimpleQueryMessage>) -> Vec<Answer> {
     answers
 }
 
-/// The command tag, which the wire's library keeps only the number of.
+/// Reconstructs the command tag, of which the wire library keeps only the number.
 fn tag(sql: &str, count: u64) -> String {
     let words: Vec<String> = uncommented(sql)
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')

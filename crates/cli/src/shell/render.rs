@@ -6,20 +6,21 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table};
 use std::fmt::Write;
 
-/// How results are shown.
+/// The style of printed results.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// The output is a terminal.
+    /// True if the output is a terminal.
     pub terminal: bool,
     /// `\x`
     pub expanded: bool,
 }
 
-/// Larger results are not laid out as a table, which would need to see all of it several times.
+/// The number of rows up to which a result is laid out as a table, which needs several passes over
+/// all of it.
 const TABLE_ROWS: usize = 2000;
 
 impl Style {
-    /// A whole result.
+    /// Renders a whole result.
     pub fn rows(&self, headings: &[Heading], rows: &[Vec<Option<String>>], tag: &str) -> String {
         let cells: Vec<Vec<String>> = rows
             .iter()
@@ -37,7 +38,7 @@ impl Style {
             aligned(headings, &numbers, &cells)
         };
         let _ = writeln!(out, "({} {})", rows.len(), if rows.len() == 1 { "row" } else { "rows" });
-        // INSERT … RETURNING and its like say what they did.
+        // Statements such as INSERT … RETURNING also print their command tag.
         if !tag.is_empty()
             && !tag.starts_with("SELECT")
             && !tag.starts_with("SHOW")
@@ -49,7 +50,7 @@ impl Style {
     }
 }
 
-/// Control characters of data do not reach the terminal.
+/// Escapes control characters in data, so that they do not reach the terminal.
 fn clean(value: Option<&str>) -> String {
     let Some(text) = value else { return "NULL".to_owned() };
     if !text.chars().any(|c| c.is_control() && c != '\n') {
@@ -67,7 +68,7 @@ fn clean(value: Option<&str>) -> String {
     })
 }
 
-/// Numbers stand at the right. Where the type is not known, the values tell.
+/// True if the column is right-aligned as a number. If its type is not known, the values decide.
 fn is_number(heading: &Heading, rows: &[Vec<Option<String>>], column: usize) -> bool {
     heading.number.unwrap_or_else(|| {
         let mut some = false;
@@ -79,8 +80,8 @@ fn is_number(heading: &Heading, rows: &[Vec<Option<String>>], column: usize) -> 
     })
 }
 
-/// How many columns of a terminal a text takes. Wide characters of East Asia count twice, combining
-/// marks nothing.
+/// Returns the number of terminal columns of a text. Wide characters of East Asia count twice,
+/// combining marks not at all.
 pub fn width(text: &str) -> usize {
     text.chars()
         .map(|c| match u32::from(c) {
@@ -99,7 +100,7 @@ pub fn width(text: &str) -> usize {
 fn boxed(headings: &[Heading], numbers: &[bool], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
-    // A terminal that does not know its width says 0, into which nothing fits.
+    // A terminal of unknown width reports 0, into which nothing fits.
     if table.width() != Some(0) {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     }
@@ -147,7 +148,7 @@ fn aligned(headings: &[Heading], numbers: &[bool], rows: &[Vec<String>]) -> Stri
                 let part = cell.get(line).copied().unwrap_or("");
                 let space =
                     " ".repeat(widths.get(n).copied().unwrap_or(0).saturating_sub(width(part)));
-                // psql marks a value that goes on in the next line.
+                // psql marks a value that continues on the next line.
                 let mark = if line + 1 < cell.len() { "+" } else { " " };
                 let (before, behind) = if numbers.get(n) == Some(&true) {
                     (space, String::new())

@@ -1,10 +1,9 @@
-//! Where one statement ends and the next begins: at a `;` outside of quotes, dollar quotes and
-//! comments.
+//! Splits a script into statements: at a `;` outside of quotes, dollar quotes and comments.
 //!
-//! Behind `COPY … FROM STDIN;` come lines that are no SQL, up to a line `\.` or the end: the
-//! statement takes them along.
+//! After `COPY … FROM STDIN;` come rows that are no SQL, up to a line `\.` or the end; they belong
+//! to the statement.
 
-/// Collects lines and gives out statements.
+/// Collects lines, and returns complete statements.
 #[derive(Debug)]
 pub struct Splitter {
     text: String,
@@ -13,7 +12,7 @@ pub struct Splitter {
     copying: Option<Copying>,
 }
 
-/// A COPY that waits for its lines.
+/// A COPY that waits for its rows.
 #[derive(Debug)]
 struct Copying {
     copy: Piece,
@@ -25,9 +24,9 @@ struct Copying {
 pub struct Piece {
     /// The number of its first line.
     pub line: usize,
-    /// Without its `;`.
+    /// The text without its `;`.
     pub sql: String,
-    /// The lines of a COPY FROM STDIN.
+    /// The rows of a COPY FROM STDIN.
     pub data: Option<String>,
 }
 
@@ -38,23 +37,23 @@ impl Default for Splitter {
 }
 
 impl Splitter {
-    /// Whether no statement has begun.
+    /// True if no statement has begun.
     pub fn is_empty(&self) -> bool {
         self.copying.is_none() && blank(&self.text)
     }
 
-    /// Whether the next lines are those of a COPY.
+    /// True if the next lines are rows of a COPY.
     pub fn wants_data(&self) -> bool {
         self.copying.as_ref().is_some_and(|copying| !copying.ended)
     }
 
-    /// A line that was not for this splitter.
+    /// Skips a line that is not part of a statement.
     pub fn skip_line(&mut self) {
         self.line += 1 + self.text.matches('\n').count();
         self.text.clear();
     }
 
-    /// Adds a line with its end.
+    /// Adds a line, with its line end.
     pub fn push(&mut self, line: &str) {
         let Some(Copying { copy: Piece { data: Some(data), .. }, ended }) = &mut self.copying
         else {
@@ -67,7 +66,7 @@ impl Splitter {
         }
     }
 
-    /// The next whole statement.
+    /// Returns the next complete statement.
     pub fn next_statement(&mut self) -> Option<Piece> {
         loop {
             match self.copying.take() {
@@ -97,7 +96,7 @@ impl Splitter {
         }
     }
 
-    /// What is left: a statement that no `;` ends, or a COPY whose lines the end of the text ends.
+    /// Returns the rest: a statement without `;`, or a COPY whose rows end with the text.
     pub fn rest(&mut self) -> Option<Piece> {
         if let Some(Copying { copy, .. }) = self.copying.take() {
             return Some(copy);
@@ -118,8 +117,7 @@ impl Splitter {
     }
 }
 
-/// Whether a text ends where a statement ends, so that it may be run. Of a COPY, the lines may
-/// follow.
+/// True if a text ends where a statement ends, so that it may run. The rows of a COPY may follow.
 pub fn complete(text: &str) -> bool {
     let mut splitter = Splitter::default();
     for line in text.split_inclusive('\n') {
@@ -132,7 +130,7 @@ pub fn complete(text: &str) -> bool {
     }
 }
 
-/// What comes after the white space and comments that a statement begins with.
+/// Returns the text after the white space and comments at the start of a statement.
 pub fn uncommented(statement: &str) -> &str {
     let mut rest = statement.trim_start();
     while let Some(end) = skip_comment(rest.as_bytes(), 0) {
@@ -141,7 +139,7 @@ pub fn uncommented(statement: &str) -> &str {
     rest
 }
 
-/// Whether lines of data follow a statement.
+/// True if rows of data follow the statement.
 fn is_copy_from_stdin(statement: &str) -> bool {
     let separates = |c: char| c.is_whitespace() || c == '(' || c == ')';
     let words: Vec<&str> =
@@ -152,7 +150,7 @@ fn is_copy_from_stdin(statement: &str) -> bool {
             .any(|two| two[0].eq_ignore_ascii_case("from") && two[1].eq_ignore_ascii_case("stdin"))
 }
 
-/// Whether there is nothing but white space and comments.
+/// True if the text has only white space and comments.
 fn blank(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -167,7 +165,7 @@ fn blank(text: &str) -> bool {
     true
 }
 
-/// The end of a comment that begins here; `Some(None)` when it does not end.
+/// Returns the end of a comment that begins here; `Some(None)` if it does not end.
 fn skip_comment(bytes: &[u8], at: usize) -> Option<Option<usize>> {
     if bytes[at..].starts_with(b"--") {
         return Some(
@@ -195,7 +193,7 @@ fn skip_comment(bytes: &[u8], at: usize) -> Option<Option<usize>> {
     Some(None)
 }
 
-/// The place behind the first `;` that ends a statement.
+/// Returns the position after the first `;` that ends a statement.
 fn end_of_statement(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -227,7 +225,7 @@ fn end_of_quote(bytes: &[u8], start: usize, escapes: bool) -> Option<usize> {
         if escapes && bytes[at] == b'\\' {
             at += 2;
         } else if bytes[at] == bytes[start] {
-            // A doubled quote opens again at once, which comes to the same.
+            // A doubled quote opens again at once, with the same effect.
             return Some(at + 1);
         } else {
             at += 1;
@@ -236,7 +234,7 @@ fn end_of_quote(bytes: &[u8], start: usize, escapes: bool) -> Option<usize> {
     None
 }
 
-/// Behind `$tag$ … $tag$`, or behind the `$` alone when it opens nothing.
+/// Returns the position after `$tag$ … $tag$`, or after the `$` alone if it opens no quote.
 fn end_of_dollar_quote(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let joined =

@@ -1,4 +1,4 @@
-//! Transfers between accounts: whatever happens, their total stays what it was.
+//! Transfers between accounts, whose total must never change.
 
 use super::{connect, drive::Step, fill, numbers};
 use rand::Rng;
@@ -22,7 +22,7 @@ pub async fn init(client: &Client, scale: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// The total is what the accounts began with.
+/// Checks that the total is what the accounts began with.
 pub async fn check(client: &Client) -> Result<(), String> {
     let found = numbers(client, "SELECT count(*), sum(balance) FROM bank_accounts").await;
     let found = found.map_err(|error| {
@@ -48,7 +48,7 @@ pub struct Bank {
 }
 
 impl Bank {
-    /// Prepares on a fresh connection.
+    /// Prepares the statements on a new connection.
     pub async fn prepare(client: &Client) -> Result<Bank, String> {
         let explain = |error: Error| {
             format!("{}; run `meridian workload bank init` first?", connect::explain(&error))

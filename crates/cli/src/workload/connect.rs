@@ -1,4 +1,4 @@
-//! Connections to any PostgreSQL-compatible server, and its errors in full.
+//! Connections to any PostgreSQL-compatible server, and complete error messages.
 
 use tokio_postgres::{Client, Config, NoTls};
 
@@ -29,7 +29,7 @@ pub async fn open(url: &str) -> Result<Client, String> {
     Ok(client)
 }
 
-/// The URL's host and port, without its password.
+/// Returns the URL's host and port, without its password.
 fn address(config: &Config) -> String {
     use tokio_postgres::config::Host;
     let host = match config.get_hosts().first() {
@@ -41,7 +41,7 @@ fn address(config: &Config) -> String {
     format!("{host}:{port}")
 }
 
-/// The server's words with their SQLSTATE, or what broke underneath.
+/// Returns the server's message with its SQLSTATE, or the underlying error of the connection.
 pub fn explain(error: &tokio_postgres::Error) -> String {
     use std::error::Error;
     if let Some(db) = error.as_db_error() {

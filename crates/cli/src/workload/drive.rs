@@ -1,4 +1,4 @@
-//! Many clients at once, each on its own connection, each counting what became of its transactions.
+//! Concurrent clients, each on its own connection, each counting the outcomes of its transactions.
 
 use super::bank::Bank;
 use super::report::{Counts, Report};
@@ -14,34 +14,33 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Error};
 
-/// How often one transaction is begun anew before it counts as failed.
+/// The number of retries before a transaction counts as failed.
 const RETRIES: usize = 100;
-/// What a lost connection waits before it is opened again.
+/// The pause before a lost connection is opened again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long after the end an answer is waited for.
+/// The time after the end within which a response still counts.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The attempt under way: whether COMMIT has been sent, from where on a lost connection leaves the
-/// outcome unknown.
+/// The current attempt. Once COMMIT has been sent, a lost connection leaves the outcome unknown.
 #[derive(Default)]
 pub struct Step {
     commit_sent: Cell<bool>,
 }
 
 impl Step {
-    /// Sends COMMIT and waits for its answer.
+    /// Sends COMMIT and waits for its response.
     pub async fn commit(&self, client: &Client) -> Result<(), Error> {
         self.commit_sent.set(true);
         client.batch_execute("COMMIT").await
     }
 }
 
-/// What to conclude from an error.
+/// The conclusion from an error.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Aborted for a conflict: begin anew.
+    /// Aborted for a conflict: the client retries.
     Again,
-    /// Surely did not happen.
+    /// Definitely did not happen.
     Failed,
     /// May have happened.
     Unknown,
@@ -50,7 +49,7 @@ enum Verdict {
 fn verdict(sqlstate: Option<&str>, commit_sent: bool) -> Verdict {
     match sqlstate {
         Some("40001" | "40P01") => Verdict::Again,
-        // The server does not know itself, or died while it committed.
+        // The server does not know the outcome, or crashed during the commit.
         Some("40003" | "08007") => Verdict::Unknown,
         Some("57P01" | "57P02") if commit_sent => Verdict::Unknown,
         Some(_) => Verdict::Failed,
@@ -86,7 +85,7 @@ pub async fn run(kind: Kind, url: &str, clients: u32, duration_s: f64) -> Result
     let counts = Arc::new(Counts::default());
     let mut opened = Vec::new();
     for _ in 0..clients {
-        // Sequentially, so that a wrong URL or a missing table is told once and at once.
+        // Sequentially, so that a wrong URL or a missing table is reported once and at once.
         let client = connect::open(url).await?;
         let prepared = Prepared::on(kind, &client).await?;
         opened.push((client, prepared));
@@ -122,7 +121,7 @@ pub async fn run(kind: Kind, url: &str, clients: u32, duration_s: f64) -> Result
     report.finish(&latency_us);
     if !answered {
         return Err(format!(
-            "some clients had no answer {} s after the end; their transactions are not counted",
+            "some clients had no response {} s after the end; their transactions are not counted",
             GRACE.as_secs()
         ));
     }
@@ -136,13 +135,13 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000, 3).expect("invariant: these bounds are valid")
 }
 
-/// Another one for every client: the random keys of the standard library's hash maps.
+/// Returns another seed for every client, from the random keys of the standard library's hash maps.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()
 }
 
-/// One client until the end.
+/// Runs one client until the end.
 async fn work(
     kind: Kind,
     url: String,

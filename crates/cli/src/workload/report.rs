@@ -1,5 +1,4 @@
-//! What a person sees of a run: a moving line on a terminal, plain lines in a pipe, a table at the
-//! end.
+//! The output of a run: a moving line on a terminal, plain lines in a pipe, a table at the end.
 
 use hdrhistogram::Histogram;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -9,14 +8,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What became of the transactions.
+/// The transactions by outcome.
 #[derive(Default)]
 pub struct Counts {
     /// COMMIT was acknowledged.
     pub ok: AtomicU64,
-    /// Begun anew after a conflict.
+    /// Retried after a conflict.
     pub retried: AtomicU64,
-    /// Surely did not happen.
+    /// Definitely did not happen.
     pub failed: AtomicU64,
     /// May have happened.
     pub unknown: AtomicU64,
@@ -41,7 +40,7 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// Begins; small tables show nothing.
+    /// Begins; small tables show no progress.
     pub fn new(table: &str, rows: u64) -> Filling {
         let show = on_terminal() && rows > 1000;
         let bar = show.then(|| {
@@ -54,14 +53,14 @@ impl Filling {
         Filling { bar }
     }
 
-    /// So many rows are in.
+    /// Shows that `rows` rows are loaded.
     pub fn at(&self, rows: u64) {
         if let Some(bar) = &self.bar {
             bar.set_position(rows);
         }
     }
 
-    /// All rows are in.
+    /// Ends the progress display.
     pub fn done(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -69,7 +68,7 @@ impl Filling {
     }
 }
 
-/// A run under way.
+/// The report of a run in progress.
 pub struct Report {
     title: String,
     began: Instant,
@@ -79,7 +78,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Begins.
+    /// Begins the report.
     pub fn begin(workload: &str, clients: u32, duration_s: f64, counts: Arc<Counts>) -> Report {
         let title = format!("{workload}, {clients} clients, {duration_s} s");
         let bar = on_terminal().then(|| {
@@ -93,7 +92,7 @@ impl Report {
         Report { title, began: Instant::now(), counts, last_ok: AtomicU64::new(0), bar }
     }
 
-    /// Called once a second.
+    /// Prints the progress; called once a second.
     pub fn progress(&self) {
         let ok = self.counts.ok.load(Relaxed);
         let since = ok - self.last_ok.swap(ok, Relaxed);
@@ -126,9 +125,9 @@ impl Report {
             "  retried  {:>10}   the server asked for it (40001, 40P01)",
             self.counts.retried.load(Relaxed)
         );
-        println!("  failed   {:>10}   surely did not happen", self.counts.failed.load(Relaxed));
+        println!("  failed   {:>10}   definitely did not happen", self.counts.failed.load(Relaxed));
         println!(
-            "  unknown  {:>10}   no answer to COMMIT: may have happened",
+            "  unknown  {:>10}   no response to COMMIT: may have happened",
             self.counts.unknown.load(Relaxed)
         );
         if !latency_us.is_empty() {

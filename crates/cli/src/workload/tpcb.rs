@@ -1,5 +1,5 @@
-//! pgbench's TPC-B transaction on pgbench's tables, so that either tool can fill, run and check
-//! what the other did.
+//! pgbench's TPC-B transaction on pgbench's tables, so that either tool can fill, run and check the
+//! other's data.
 
 use super::{connect, drive::Step, fill, numbers};
 use rand::Rng;
@@ -41,8 +41,8 @@ pub async fn init(client: &Client, scale: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Every transaction adds one delta to a branch, a teller, an account and the history: the four
-/// sums are equal.
+/// Checks that the four sums are equal: every transaction adds one delta to a branch, a teller, an
+/// account and the history.
 pub async fn check(client: &Client) -> Result<(), String> {
     let mut sums = Vec::new();
     for (table, column) in [
@@ -82,7 +82,7 @@ pub struct Tpcb {
 }
 
 impl Tpcb {
-    /// Prepares on a fresh connection.
+    /// Prepares the statements on a new connection.
     pub async fn prepare(client: &Client) -> Result<Tpcb, String> {
         let branches = numbers(client, "SELECT count(*) FROM pgbench_branches").await;
         let branches = branches
@@ -105,7 +105,7 @@ impl Tpcb {
         })
     }
 
-    /// One transaction.
+    /// Runs one transaction.
     pub async fn step(
         &self,
         client: &Client,

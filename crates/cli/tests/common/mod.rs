@@ -1,4 +1,4 @@
-//! The real binary, as a user runs it.
+//! Runs the real binary, as a user does.
 
 #![allow(dead_code)] // Each test file uses its own part.
 
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// `meridian …`, which nothing of the user's environment changes.
+/// Returns the command `meridian …`, independent of the user's environment.
 pub fn meridian() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_meridian"));
     for name in ["MERIDIAN_URL", "MERIDIAN_DATA", "MERIDIAN_LOG"] {
@@ -20,12 +20,12 @@ pub fn meridian() -> Command {
     command
 }
 
-/// Runs to the end.
+/// Runs a command to its end.
 pub fn run(arguments: &[&str]) -> Output {
     meridian().args(arguments).stdin(Stdio::null()).output().expect("the binary runs")
 }
 
-/// Runs to the end with a text on its standard input.
+/// Runs a command to its end with a text on its standard input.
 pub fn run_with_input(arguments: &[&str], input: &str) -> Output {
     let mut child = meridian()
         .args(arguments)
@@ -38,12 +38,12 @@ pub fn run_with_input(arguments: &[&str], input: &str) -> Output {
     child.wait_with_output().expect("it ends")
 }
 
-/// What it printed.
+/// Returns the standard output.
 pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
 
-/// What it complained.
+/// Returns the standard error.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("UTF-8")
 }
@@ -60,7 +60,7 @@ pub struct Started {
 }
 
 impl Started {
-    /// Starts a node on free ports and waits until it is ready.
+    /// Starts a node on free ports, and waits until it is ready.
     pub fn on(folder: &Path) -> Started {
         Started::with(folder, &[])
     }
@@ -119,18 +119,18 @@ impl Started {
         Started { child, url, sql, http }
     }
 
-    /// The port alone.
+    /// Returns the SQL port.
     pub fn port(&self) -> &str {
         self.sql.rsplit(':').next().expect("a port")
     }
 
-    /// kill -9
+    /// Kills the node (kill -9).
     pub fn kill(mut self) {
         self.child.kill().expect("it is killed");
         self.child.wait().expect("it is dead");
     }
 
-    /// SIGTERM, and its exit code.
+    /// Sends SIGTERM, and returns the exit code.
     pub fn terminate(mut self) -> Option<i32> {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
@@ -144,7 +144,7 @@ impl Started {
         panic!("it did not stop within two minutes of SIGTERM");
     }
 
-    /// GET, over a plain socket.
+    /// Sends a GET request over a plain socket.
     pub fn get(&self, path: &str) -> String {
         let mut socket = std::net::TcpStream::connect(&self.http).expect("the HTTP port answers");
         write!(socket, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -162,13 +162,13 @@ impl Drop for Started {
     }
 }
 
-/// Addresses that were free a moment ago.
+/// Returns addresses that were free a moment ago.
 pub fn free_addresses(count: usize) -> Vec<String> {
     ports::free_ports(count).into_iter().map(|port| format!("127.0.0.1:{port}")).collect()
 }
 
-/// Whether a program is installed. Where the tests gate a landing (CI is set), a missing one is a
-/// failure; elsewhere it is said.
+/// True if a program is installed. If CI is set, a missing program fails the test; otherwise the
+/// test prints that it is skipped.
 pub fn installed(program: &str) -> bool {
     let found =
         Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());

@@ -1,18 +1,18 @@
-//! A database of a node that keeps nothing: the real one, without a disk.
+//! The real database of a node, in memory, without a disk.
 
 use meridian_host::node::{Node, Options};
 use meridian_systems::Protocol;
 use meridian_txn::{Begin, Database, Failure, Future, IsolationLevel, Transaction};
 use std::sync::Arc;
 
-/// The database, and the node that it lives on.
+/// The database, and its node.
 pub struct Memory {
     database: Arc<dyn Database>,
     _node: Arc<Node>,
 }
 
 impl Memory {
-    /// One of a protocol.
+    /// Creates a database of a protocol.
     pub fn of(protocol: &'static Protocol) -> Memory {
         let node = Node::open(Options::alone()).expect("a node in memory opens");
         futures::executor::block_on(node.create_database("lab", protocol, Vec::new()))

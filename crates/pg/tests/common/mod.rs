@@ -1,4 +1,4 @@
-//! A server over a database in memory, and a client that speaks bytes.
+//! A server over a database in memory, and a client that sends bytes.
 #![allow(dead_code)]
 
 mod memory;
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 pub use memory::Memory;
 
-/// Nothing in these tests takes longer.
+/// The time limit of any step of these tests.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Two(Vec<Arc<Engine>>);
@@ -37,7 +37,7 @@ impl Databases for Two {
     }
 }
 
-/// A running server; it stops when told, or when dropped.
+/// A running server; it stops on request, or when dropped.
 pub struct Running {
     pub address: SocketAddr,
     pub counters: Arc<Counters>,
@@ -59,7 +59,7 @@ pub async fn start_with(options: Options) -> Running {
     start_over(options, Arc::new(Two(engines.into()))).await
 }
 
-/// A server over databases of a protocol.
+/// Starts a server over databases of a protocol.
 pub async fn start_by(protocol: &'static Protocol) -> Running {
     let engines = ["meridian", "postgres"]
         .map(|name| Arc::new(Engine::new(name, Arc::new(Memory::of(protocol)))));
@@ -98,13 +98,13 @@ impl Running {
         client
     }
 
-    /// A connection on which nothing was said yet.
+    /// Opens a connection, and sends nothing.
     pub async fn raw(&self) -> Raw {
         let stream = TcpStream::connect(self.address).await.expect("connects");
         Raw { stream, input: BytesMut::new() }
     }
 
-    /// A session opened by hand.
+    /// Opens a session by hand.
     pub async fn session(&self) -> Raw {
         let mut raw = self.raw().await;
         raw.open(&[("user", "root"), ("database", "meridian")]).await;
@@ -113,7 +113,7 @@ impl Running {
     }
 }
 
-/// One message of the server.
+/// A message of the server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     pub tag: u8,
@@ -127,7 +127,7 @@ impl std::fmt::Debug for Message {
 }
 
 impl Message {
-    /// A field of an error or notice.
+    /// Returns a field of an error or notice.
     pub fn field(&self, kind: u8) -> Option<String> {
         self.body
             .split(|&byte| byte == 0)
@@ -135,7 +135,7 @@ impl Message {
             .map(|field| String::from_utf8_lossy(&field[1..]).into_owned())
     }
 
-    /// The values of a row.
+    /// Returns the values of a row.
     pub fn row(&self) -> Vec<Option<Vec<u8>>> {
         let mut body = &self.body[..];
         (0..body.get_u16())
@@ -147,13 +147,13 @@ impl Message {
     }
 }
 
-/// A client that speaks bytes.
+/// A client that sends bytes.
 pub struct Raw {
     pub stream: TcpStream,
     input: BytesMut,
 }
 
-/// A message of a client.
+/// Returns a message of a client.
 pub fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![tag];
     bytes.put_u32(body.len() as u32 + 4);
@@ -169,7 +169,7 @@ pub fn parse(name: &str, text: &str) -> Vec<u8> {
     message(b'P', &[name.as_bytes(), b"\0", text.as_bytes(), b"\0\0\0"].concat())
 }
 
-/// Binds text parameters; the results come as text.
+/// Returns a Bind of text parameters; the results come as text.
 pub fn bind(portal: &str, statement: &str, values: &[&str]) -> Vec<u8> {
     let mut body = [portal.as_bytes(), b"\0", statement.as_bytes(), b"\0\0\0"].concat();
     body.put_u16(values.len() as u16);
@@ -207,7 +207,7 @@ impl Raw {
         self.send(bytes).await;
     }
 
-    /// The next message; `None` at the end of the connection.
+    /// Returns the next message; `None` at the end of the connection.
     pub async fn next(&mut self) -> Option<Message> {
         loop {
             if self.input.len() >= 5 {
@@ -228,7 +228,7 @@ impl Raw {
         }
     }
 
-    /// Messages up to the first of this kind, which is the last returned.
+    /// Returns the messages up to the first of this kind, which is the last returned.
     pub async fn until(&mut self, tag: u8) -> Vec<Message> {
         let mut messages = Vec::new();
         loop {
@@ -242,7 +242,7 @@ impl Raw {
         }
     }
 
-    /// Everything up to the end of the connection.
+    /// Returns all messages up to the end of the connection.
     pub async fn rest(&mut self) -> Vec<Message> {
         let mut messages = Vec::new();
         while let Some(message) = self.next().await {
@@ -252,7 +252,7 @@ impl Raw {
     }
 }
 
-/// The kinds of these messages as one word.
+/// Returns the kinds of these messages as one word.
 pub fn tags(messages: &[Message]) -> String {
     messages.iter().map(|message| message.tag as char).collect()
 }

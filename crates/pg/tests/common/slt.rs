@@ -1,4 +1,4 @@
-//! Files of sqllogictest, each run on a fresh database by the simple protocol.
+//! Runs files of sqllogictest, each on a fresh database, by the simple protocol.
 
 use async_trait::async_trait;
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-/// A connection as the runner sees it.
+/// A connection of the runner.
 struct Connection(Client);
 
-/// An error with its SQLSTATE and message in front.
+/// An error, displayed with its SQLSTATE and message first.
 #[derive(Debug)]
 struct Failed(tokio_postgres::Error);
 
@@ -70,7 +70,7 @@ impl AsyncDB for Connection {
     }
 }
 
-/// The files of a folder of `tests`.
+/// Returns the files of a folder of `tests`.
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests").join(folder);
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)

@@ -1,4 +1,4 @@
-//! What sessions without transactions read at their own node's replica.
+//! The reads of QWStore sessions at their own node's replica.
 
 use super::QwStore;
 use crate::leaderless::{self, Leaderless};
@@ -11,7 +11,7 @@ use meridian_txn::{Failure, Rows};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
-/// What a read finds at once.
+/// The largest result of one read, in bytes.
 const CHUNK_BYTES: usize = 1 << 16;
 
 /// The node's own replica, as its sessions read it.
@@ -22,9 +22,9 @@ pub struct Own {
 }
 
 impl Own {
-    /// The replica has begun.
+    /// Sets the store of the replica that has begun.
     pub fn set_space(&self, space: Arc<Space>) {
-        let _ = self.space.set(space); // Once in a life.
+        let _ = self.space.set(space); // Once per incarnation.
     }
 }
 
@@ -43,7 +43,7 @@ impl Leaderless for QwStore {
 
 pub type Desk = leaderless::Desk<QwStore>;
 
-/// What is newest in a range of a replica.
+/// Reads the newest versions in a range of a replica.
 pub fn find(
     space: &Space,
     range: &KeyRange,

@@ -1,5 +1,5 @@
-//! A life of a node in the qwstore protocol: a replica of the one shard, which has every write in
-//! its log and every version in its store.
+//! An incarnation of a node in the QWStore protocol: a replica of the one shard, which has every
+//! write in its log and every version in its store.
 
 use super::QwStore;
 use super::desk::{Desk, Own as OfDesk};
@@ -22,13 +22,13 @@ use std::sync::Arc;
 pub type Life = life::Life<QwStore>;
 pub type Member = life::Member<Replica>;
 
-/// What lives have besides a replica: nothing at or below this is taken any more.
+/// QWStore's own state of an incarnation: no write at or below `closed` is accepted any more.
 #[derive(Default)]
 pub struct Own {
     pub closed: Timestamp,
 }
 
-/// What a life is told.
+/// The configuration of an incarnation.
 pub struct Birth<'a> {
     pub me: (NodeId, Incarnation),
     /// The nodes that have replicas.
@@ -41,7 +41,7 @@ pub struct Birth<'a> {
 }
 
 impl Life {
-    /// Reads what the disks have, and begins a life with it.
+    /// Begins an incarnation with the contents of the disks.
     pub fn begin(birth: &Birth<'_>) -> Result<Life, Unfit> {
         let Birth { me, replicas, seed, .. } = *birth;
         let members = Members::first(replicas.iter().copied().collect());
@@ -76,8 +76,8 @@ impl Life {
         Ok(life)
     }
 
-    /// Moves versions from memory to the store, removes old ones, and lets the log go: what the
-    /// replica knows stands for all that it has written before.
+    /// Flushes versions to the store, removes old ones, and truncates the log: the replica's
+    /// checkpoint replaces all its earlier records.
     pub fn settle(
         &mut self,
         now: Reading,

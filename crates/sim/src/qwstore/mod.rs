@@ -1,4 +1,4 @@
-//! The protocol's part of a world: what a node's life is, and what its sessions see of it.
+//! QWStore in the simulator: a node's incarnation, and its request router.
 
 pub mod desk;
 pub mod life;
@@ -8,7 +8,7 @@ use crate::world::World;
 use crate::{Defect, Faults};
 use meridian_systems::baselines::qwstore;
 
-/// The protocol's row.
+/// The entry of QWStore in the list of simulated protocols.
 pub static SIMULATED: SimulatedProtocol = SimulatedProtocol {
     row: &qwstore::PROTOCOL,
     run: |options| World::<QwStore>::new(options).run(),
@@ -31,5 +31,5 @@ pub static SIMULATED: SimulatedProtocol = SimulatedProtocol {
     delays: Vec::new,
 };
 
-/// Marks worlds of the protocol.
+/// The marker type of QWStore's worlds.
 pub struct QwStore;

@@ -24,13 +24,13 @@ struct State {
     spaces: BTreeMap<ShardId, Arc<Space>>,
     waiting: PendingRequests<oneshot::Sender<Heard>>,
     read_alone: BTreeMap<ShardId, u64>,
-    /// What a session found when it read here by itself.
+    /// The damage that a session found while it read local data itself.
     damage: Option<StoreError>,
-    /// Snapshots that sessions have read here by themselves.
+    /// The snapshots that sessions have read from local data themselves.
     reads: Vec<(ShardId, KeyRange, Timestamp)>,
 }
 
-/// One life of one node.
+/// The request router of one incarnation of a node.
 pub struct Desk {
     node: SimNode<Message>,
     map: ShardMap,
@@ -68,20 +68,20 @@ impl Desk {
         self.state.lock().readable.get(&shard).copied().unwrap_or_default()
     }
 
-    /// A shard has a member here, and these keys.
+    /// Records that a shard with these bounds has a member on this node.
     pub fn learn(&self, bounds: &KeyRange, shard: ShardId, space: Arc<Space>) {
         self.map.learn_bounds(bounds, shard);
         self.state.lock().spaces.insert(shard, space);
     }
 
-    /// A shard has no member here any more.
+    /// Records that a shard has no member on this node any more.
     pub fn forget(&self, shard: ShardId) {
         let mut state = self.state.lock();
         state.spaces.remove(&shard);
         state.readable.remove(&shard);
     }
 
-    /// Says to leaders that idle sessions live on.
+    /// Sends a keep-alive to every leader that holds locks of an idle transaction.
     pub fn keep_alive(&self) {
         let held = Vec::from_iter(self.held_locks.lock().iter());
         for (seat, transaction, age) in held {
@@ -89,7 +89,7 @@ impl Desk {
         }
     }
 
-    /// How many transactions have read here by themselves since this was last asked.
+    /// Takes the number of local single-shard reads per shard since the last call.
     pub fn read_alone(&self) -> BTreeMap<ShardId, u64> {
         std::mem::take(&mut self.state.lock().read_alone)
     }
@@ -114,13 +114,13 @@ impl Desk {
         self.state.lock().readable.insert(shard, readable);
     }
 
-    /// A member begins to lead.
+    /// Records the term in which a member leads.
     pub fn set_leadership(&self, seat: Seat, term: u64) {
         self.map.set_leader(seat.shard, seat.node);
         self.map.learn_term(seat, term);
     }
 
-    /// An answer for one of its coordinators.
+    /// Delivers a reply to one of this node's coordinators.
     fn hear_reply(&self, number: u64, reply: Reply) {
         let holds = self.held_locks.lock().has(number);
         let woken = self.state.lock().waiting.respond(number, reply, holds);
@@ -179,7 +179,7 @@ impl carried::Desk for Desk {
     }
 }
 
-/// Wakes coordinators. A session that is gone does not mind.
+/// Wakes coordinators; ignores those whose session has closed.
 fn wake(woken: impl IntoIterator<Item = Woken<oneshot::Sender<Heard>>>) {
     for (sender, heard) in woken {
         if let Some(heard) = heard {

@@ -1,5 +1,5 @@
-//! Situations, played: what a copy of a shard tells of those that were split off from it, to
-//! members who have nothing of them, and to one who has it all.
+//! Tests of a copy of a parent shard that announces a child: received by members that have none of
+//! the child's data, and by a member that has all of it.
 
 use super::life::{Life, Retention, Timing};
 use crate::clock::{NodeClock, TrueTime};
@@ -38,7 +38,7 @@ fn everybody() -> Membership {
     Membership::at_birth(Roster::voters(NODES))
 }
 
-/// The first shard is split here, by its log's second entry.
+/// Splits the first shard by the second entry of its log.
 fn split(space: &Space) {
     space.install(at(1), &[a_row()], 1, 1);
     let birth = Birth { members: everybody(), index: Index(2), term: Term(1) };
@@ -51,7 +51,7 @@ fn split(space: &Space) {
     space.settle(usize::MAX).unwrap();
 }
 
-/// What the log has of that.
+/// Returns the log entries that lead to [`split`].
 fn log_of_split() -> Vec<Entry> {
     let transaction = TransactionId { node: 1, incarnation: 1, number: 1 };
     let (writes, participants, schemas, voted_in) =
@@ -68,7 +68,7 @@ fn log_of_split() -> Vec<Entry> {
     [(1, row), (2, split)].map(entry).to_vec()
 }
 
-/// A node receives a copy of a shard from who has it.
+/// Copies a shard from one store to another, as a receiver of its parts does.
 fn receive(to: &Space, shard: ShardId, from: &Space) -> Received {
     let whole = from.whole(1).unwrap().unwrap();
     let (copy, mut rest) = (to.begin_copy().unwrap(), Some(Cursor::default()));
@@ -82,7 +82,7 @@ fn receive(to: &Space, shard: ShardId, from: &Space) -> Received {
     Received { key, from: NODES[0], number: 1, copy, extent: whole.extent }
 }
 
-/// As the parent was after an entry that followed the split.
+/// Returns the parent's store after an entry that followed the split.
 fn parent() -> Space {
     let space =
         Space::open(1, FIRST_SHARD.0, Arc::new(MemoryStore::new()) as Arc<dyn Store>).unwrap();
@@ -102,7 +102,7 @@ struct Node {
     clock: Arc<NodeClock>,
     disks: (MemoryDisk, MemoryDisk),
     life: Life,
-    /// Who is to be sent a copy of the child.
+    /// The nodes to which the child's leader wants to send a copy.
     asked: Vec<NodeId>,
 }
 
@@ -113,7 +113,7 @@ impl Node {
         node
     }
 
-    /// Without a member of any shard.
+    /// Returns a node without a member of any shard.
     fn nowhere(me: NodeId) -> Node {
         let time = TrueTime::at(1_000_000 * MS);
         let clock = Arc::new(NodeClock::new(time.clone(), 0, MS));
@@ -149,7 +149,7 @@ impl Node {
         .unwrap()
     }
 
-    /// Does for the parent's member what a world does about what is agreed.
+    /// Carries out the effects of the parent's member on the store and the log.
     fn installs(&mut self) {
         let member = self.life.members.get_mut(&FIRST_SHARD).expect("every node has one");
         for effect in member.out.drain().collect::<Vec<_>>() {
@@ -172,7 +172,7 @@ impl Node {
         }
     }
 
-    /// What the child's member has to say, once what it wrote is durable.
+    /// Returns the messages of the child's member, after what it persisted is durable.
     fn says(&mut self) -> Vec<(NodeId, Message)> {
         let mut said = Vec::new();
         loop {
@@ -207,7 +207,7 @@ impl Node {
     }
 }
 
-/// Lets these talk to each other about the child; whom they speak to without an answer is away.
+/// Exchanges messages of the child between these nodes; messages to other nodes are lost.
 fn talk(nodes: &mut [Node], rounds: u32) {
     for _ in 0..rounds {
         let mut wire = VecDeque::new();
@@ -256,21 +256,21 @@ fn somebody_leads(nodes: &[Node]) -> bool {
     nodes.iter().any(leads)
 }
 
-/// Whether one of two leads after ten seconds, who have heard of the child's birth and have nothing
-/// of it; the third, who has everything, is away.
+/// True if, after ten seconds, the child has a leader among two nodes that know of its birth by a
+/// copy of the parent only and have none of its data. The third node, which has the data, is down.
 fn leads() -> bool {
     let mut nodes = [Node::new(NODES[1]), Node::new(NODES[2])];
     for node in &mut nodes {
         let now = node.clock.reading();
         let copy = copy_of_parent(&node.life);
         node.life.take_over(now, &copy).unwrap();
-        assert_eq!(node.life.bear_children().unwrap(), [CHILD], "the copy tells of it");
+        assert_eq!(node.life.bear_children().unwrap(), [CHILD], "the copy announces the child");
     }
     talk(&mut nodes, 1_000);
     somebody_leads(&nodes)
 }
 
-/// A node that acknowledged the split, and has not heard that it was agreed on.
+/// Returns a node that acknowledged the split, and does not know that it was committed.
 fn who_acknowledged_it() -> Node {
     let mut node = Node::new(NODES[2]);
     let now = node.clock.reading();
@@ -292,7 +292,8 @@ fn who_acknowledged_it() -> Node {
     node
 }
 
-/// What it has of the child when it is sent a copy.
+/// True if a node that acknowledged the split has the child's rows after it receives a copy of the
+/// parent.
 fn has_the_rows() -> bool {
     let mut node = who_acknowledged_it();
     let now = node.clock.reading();
@@ -300,7 +301,7 @@ fn has_the_rows() -> bool {
         let born = Stay { since: Index(0), witness: false };
         assert!(
             !node.life.invite(CHILD, born).unwrap(),
-            "its log has the split: who begins without cannot use it"
+            "the node must not begin an empty member: its log has the split"
         );
     }
     let copy = copy_of_parent(&node.life);
@@ -308,14 +309,15 @@ fn has_the_rows() -> bool {
         node.installs();
     }
     node.life.take_over(now, &copy).unwrap();
-    assert_eq!(node.life.bear_children().unwrap(), [CHILD], "the copy tells of it, too");
+    assert_eq!(node.life.bear_children().unwrap(), [CHILD], "the copy announces the child, too");
     let (parent, child) =
         (&node.life.members[&FIRST_SHARD].space, &node.life.members[&CHILD].space);
-    assert!(parent.get(b"a", at(9)).unwrap().is_some(), "it went on from the copy");
+    assert!(parent.get(b"a", at(9)).unwrap().is_some(), "the parent continues from the copy");
     child.get(b"z", at(9)).unwrap().is_some()
 }
 
-/// What it has of the child when it hears that it is no member of the parent any more.
+/// True if a node that acknowledged the split has the child's rows after it is removed from the
+/// parent.
 fn keeps_the_rows() -> bool {
     let mut node = who_acknowledged_it();
     let now = node.clock.reading();
@@ -330,8 +332,8 @@ fn keeps_the_rows() -> bool {
     child.is_some_and(|child| child.space.get(b"z", at(9)).unwrap().is_some())
 }
 
-/// How far a node's member of the child goes, which stores versions, where the node's member of the
-/// parent is a witness.
+/// Returns the log position of the child's store on a node whose member of the parent is a witness
+/// and whose member of the child stores versions.
 fn begins_beside_a_witness() -> u64 {
     let mut node = Node::nowhere(NODES[2]);
     let stay = Stay { since: Index(1), witness: true };
@@ -358,15 +360,14 @@ fn begins_beside_a_witness() -> u64 {
     node.life.members[&CHILD].space.extent().unwrap().position
 }
 
-/// Whether a node finds out that its store is gone, whose only shard was split off from one that it
-/// has left.
+/// True if a node detects that its store is gone after it has left the parent of its only shard.
 fn finds_out() -> bool {
     let mut node = Node::new(NODES[2]);
     split(&node.life.members[&FIRST_SHARD].space);
     assert_eq!(node.life.bear_children().unwrap(), [CHILD]);
     node.life.remove(FIRST_SHARD, Index(3)).unwrap();
     node.says();
-    // A checkpoint has covered what came before.
+    // A checkpoint of the log has covered all earlier records.
     let records = [Record::Base { index: Index(5), term: Term(1) }];
     node.life.journal.checkpoint(CHILD, envelope::write(KIND, &records.to_vec()).into());
     node.life.journal.write().unwrap();
@@ -400,12 +401,12 @@ fn a_store_that_is_gone_is_noticed_without_the_parent() {
 
 #[test]
 fn a_witness_of_the_parent_has_nothing_of_the_child() {
-    assert_eq!(begins_beside_a_witness(), 0, "it is sent a copy");
+    assert_eq!(begins_beside_a_witness(), 0, "the child must be empty, and receive a copy");
     let planted = std::thread::spawn(|| {
         plant(Some(shard_rules::HOLLOW_CHILD), true);
         begins_beside_a_witness()
     });
-    assert_eq!(planted.join().unwrap(), 1, "it is noticed");
+    assert_eq!(planted.join().unwrap(), 1, "the planted defect goes undetected");
 }
 
 #[test]
@@ -415,27 +416,27 @@ fn who_acknowledged_a_split_has_its_rows_also_when_it_is_removed_from_the_parent
         plant(Some(replication_rules::SPLIT_SKIPPED), true);
         keeps_the_rows()
     });
-    assert!(!planted.join().unwrap(), "it is noticed");
+    assert!(!planted.join().unwrap(), "the planted defect goes undetected");
 }
 
 #[test]
 fn who_acknowledged_a_split_has_its_rows_also_when_a_copy_is_faster() {
-    assert!(has_the_rows(), "the other one who acknowledged it may be gone for ever");
+    assert!(has_the_rows(), "the rows are lost, and the other node that has them may be gone");
     let planted = std::thread::spawn(|| {
         plant(Some(replication_rules::SPLIT_SKIPPED), true);
         has_the_rows()
     });
-    assert!(!planted.join().unwrap(), "it is noticed");
+    assert!(!planted.join().unwrap(), "the planted defect goes undetected");
 }
 
 #[test]
 fn who_has_only_heard_of_a_birth_leads_nobody() {
-    assert!(!leads(), "what the third has would be lost");
+    assert!(!leads(), "a node without the child's data leads it: the data are lost");
     let planted = std::thread::spawn(|| {
         plant(Some(shard_rules::HEARSAY_LEADS), true);
         leads()
     });
-    assert!(planted.join().unwrap(), "it is noticed");
+    assert!(planted.join().unwrap(), "the planted defect goes undetected");
 }
 
 #[test]
@@ -460,5 +461,5 @@ fn who_was_there_at_a_birth_and_never_heard_of_it_is_asked_for_its_vote() {
     split(&nodes[0].life.members[&FIRST_SHARD].space);
     assert_eq!(nodes[0].life.bear_children().unwrap(), [CHILD]);
     talk(&mut nodes, 10_000);
-    assert!(somebody_leads(&nodes), "two of three are there");
+    assert!(somebody_leads(&nodes), "the child has no leader, although two of three nodes run");
 }

@@ -1,5 +1,5 @@
-//! A life of a node in the spanner protocol: members of groups, whose logs are in the node's, and
-//! shards that are born, copied and left.
+//! An incarnation of a node in the Spanner protocol: members of groups, whose logs are in the
+//! node's log, and shards that are created, copied and left.
 
 use super::Spanner;
 use super::desk::Desk;
@@ -31,31 +31,31 @@ const MS: u64 = 1_000_000;
 pub type Life = life::Life<Spanner>;
 pub type Member = life::Member<Replica>;
 
-/// How patient a member is.
+/// The timeouts of a member.
 pub struct Timing {
     pub election_timeout_ns: u64,
     pub lease_ns: u64,
-    /// When a leader that committed nothing closes timestamps, and when one that was asked nothing
-    /// falls silent.
+    /// The idle time after which a leader closes timestamps; `quiesce_ns` is the idle time after
+    /// which a shard quiesces.
     pub min_next_ns: u64,
     pub quiesce_ns: u64,
 }
 
-/// How much a member keeps of what has ended: less than in a server, so that it is trimmed within a
-/// run.
+/// The amount of state that a member retains after transactions end: less than in a server, so that
+/// it is trimmed within a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
-    /// Outcomes of transactions that it remembers for requests that are repeated.
+    /// The number of outcomes that it remembers for repeated requests.
     pub outcomes: usize,
-    /// What it keeps of the log for members that are slow, of what its store has.
+    /// The bytes of the log, of entries that its store has, that it keeps for slow members.
     pub log_bytes: usize,
 }
 
 impl Retention {
-    /// Everything that a run commits is remembered.
+    /// Remembers every commit of a run.
     pub const LONG: Retention = Retention { outcomes: 10_000, log_bytes: 2 << 10 };
 
-    /// In half of the worlds few outcomes, in some none; in half little of the log.
+    /// Draws a retention: in half of the seeds few or no outcomes; in half a short log.
     pub fn draw(keepers: &mut ChaCha8Rng) -> Retention {
         let few = keepers.random_bool(0.5).then(|| keepers.random_range(0..40));
         let short = keepers.random_bool(0.5).then(|| keepers.random_range(256..1 << 10));
@@ -66,7 +66,7 @@ impl Retention {
     }
 }
 
-/// Small pages, so that a copy takes several of them, and a window is never all of it.
+/// Small pages, so that a copy takes several of them, and a window does not cover it all.
 const PACE: Pace = Pace {
     again_ns: 500 * MS,
     patience_ns: 5_000 * MS,
@@ -75,7 +75,8 @@ const PACE: Pace = Pace {
     settle_bytes: SETTLE_BYTES,
 };
 
-/// What would be found of a shard's log: the entry before the first, and the entries.
+/// Returns the log of a shard as found on a disk: the index before the first entry, and the
+/// entries.
 pub fn log_of(disk: &MemoryDisk, shard: ShardId) -> (Index, BTreeMap<Index, Entry>) {
     let Ok((_, recovered)) = Journal::open(disk, false) else { return Default::default() };
     let of_shard = recovered.get(&shard).into_iter().flatten();
@@ -85,7 +86,7 @@ pub fn log_of(disk: &MemoryDisk, shard: ShardId) -> (Index, BTreeMap<Index, Entr
     (base.0, kept)
 }
 
-/// What members of one life have in common.
+/// The configuration that the members of an incarnation share.
 struct Birth {
     me: NodeId,
     nodes: Vec<NodeId>,
@@ -96,21 +97,20 @@ struct Birth {
     clock: Arc<NodeClock>,
 }
 
-/// What lives have besides members.
+/// Spanner's own state of an incarnation.
 pub struct Own {
     birth: Birth,
-    /// What the log has of shards that have no member yet.
+    /// The recovered log records of shards that have no member yet.
     records: Records,
-    /// The spaces of some of those that are no more here: what was split off just before is born
-    /// yet.
+    /// The stores of shards that were just removed here: their children are yet to be created.
     left: Vec<Arc<Space>>,
     invitations: Invitations,
-    /// Copies of shards under way, and whether it is woken for them.
+    /// The copies of shards in progress; `ticks` is true while a timer for them is scheduled.
     pub courier: Courier,
     pub ticks: bool,
 }
 
-/// What the store has of a shard beside its versions.
+/// Returns a shard's persisted state beside its versions.
 fn kept(space: &Space, shard: ShardId, agreed: Timestamp) -> Result<Kept, Unfit> {
     let kept =
         Kept::new(shard.0, space.bounds(), space.children()?, &space.protocol_rows()?, agreed);
@@ -118,8 +118,8 @@ fn kept(space: &Space, shard: ShardId, agreed: Timestamp) -> Result<Kept, Unfit>
 }
 
 impl Life {
-    /// Reads what the disks have, and begins a life with it: with a member of the first shard,
-    /// unless somebody places members.
+    /// Begins an incarnation with the contents of the disks: with a member of the first shard,
+    /// unless a scenario places members.
     pub fn begin(
         me: NodeId,
         incarnation: Incarnation,
@@ -143,7 +143,7 @@ impl Life {
         Ok(life)
     }
 
-    /// Gives this node a member of a shard that has these from its birth on.
+    /// Creates a member of a shard whose voters are known from the start.
     pub fn place(
         &mut self,
         shard: ShardId,
@@ -155,7 +155,7 @@ impl Life {
         lifecycle::begin(self, shard, bounds, Origin::Placed(Box::new(members)), eager)
     }
 
-    /// A leader has made this node a member of a shard, by an entry. True if the member begins.
+    /// Creates a member of a shard on the invitation of its leader. Returns true if it was created.
     pub fn invite(&mut self, shard: ShardId, stay: Stay) -> Result<bool, Unfit> {
         if self.members.contains_key(&shard) || !self.own.invitations.heeds(shard, stay.since) {
             return Ok(false);
@@ -163,7 +163,7 @@ impl Life {
         Ok(lifecycle::heeds(self, shard, stay)? && lifecycle::invite(self, shard, stay)?)
     }
 
-    /// This node is no member of a shard any more.
+    /// Removes this node's member of a shard.
     pub fn remove(&mut self, shard: ShardId, since: Index) -> Result<(), StoreError> {
         let Some(member) = self.members.get(&shard) else { return Ok(()) };
         member.space.leave(since.0, |child| {
@@ -176,8 +176,8 @@ impl Life {
         Ok(())
     }
 
-    /// Shards that were split from others since this was last asked: which were not here, and are
-    /// now.
+    /// Creates the members of child shards that were split off since the last call, and returns the
+    /// shards that are new on this node.
     pub fn bear_children(&mut self) -> Result<Vec<ShardId>, Unfit> {
         let born = |(parent, member): (&ShardId, &Member)| {
             let (parent, eager) = (*parent, member.replica.is_serving());
@@ -199,7 +199,7 @@ impl Life {
         Ok(self.members.keys().copied().filter(|shard| !before.contains(shard)).collect())
     }
 
-    /// Moves versions from memory to the store, removes old ones, and lets the log go.
+    /// Flushes versions to the store, removes old ones, and with `checkpoint` truncates the log.
     pub fn settle(
         &mut self,
         now_ns: u64,
@@ -227,7 +227,7 @@ impl Life {
         if defect != Some(Defect::ForgottenTooEarly) && full(self.store.checkpoint())? {
             return Ok(());
         }
-        // Compaction asks for no time.
+        // Compaction does not depend on the time.
         let reading = meridian_clock::Reading::at(0, meridian_clock::Interval::around(0, 0));
         for (shard, applied) in applied {
             let Some(member) = self.members.get_mut(&shard) else { continue };
@@ -240,8 +240,8 @@ impl Life {
         Ok(())
     }
 
-    /// A copy tells of splits: those that the log here has are applied before. True if there is
-    /// something to perform first.
+    /// Applies the splits that a copy announces and that this node's log contains. Returns true if
+    /// there are effects to carry out first.
     pub fn learn_births(
         &mut self,
         now: meridian_clock::Reading,
@@ -254,7 +254,7 @@ impl Life {
         Ok(member.replica.learn_births(now, &rows, &mut member.out))
     }
 
-    /// Goes on from a copy, if it is still lacking what is in it. What is decided there is in the
+    /// Continues from a copy, if the member still lacks part of it. Decided transactions are in the
     /// outbox.
     pub fn take_over(
         &mut self,
@@ -268,7 +268,7 @@ impl Life {
         if member.replica.group().commit_index() >= Index(extent.position)
             || !member.replica.group().has_joined()
         {
-            return Ok(false); // The log was faster; or it is not on disk yet that this is a member.
+            return Ok(false); // The log was faster, or the membership is not durable yet.
         }
         space.use_copy(copy, extent)?;
         space.tell_children()?;

@@ -1,4 +1,4 @@
-//! The protocol's part of a world: what a node's life is, and what its sessions see of it.
+//! Spanner in the simulator: a node's incarnation, and its request router.
 
 pub mod desk;
 #[cfg(test)]
@@ -11,5 +11,5 @@ pub use protocol::{
     SIMULATED, STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life,
 };
 
-/// Marks worlds of the protocol.
+/// The marker type of Spanner's worlds.
 pub struct Spanner;

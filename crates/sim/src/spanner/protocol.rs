@@ -1,4 +1,5 @@
-//! How worlds run the protocol, and what their campaigns should meet of it.
+//! The entry of Spanner in the list of simulated protocols, and the states that its campaigns
+//! should reach.
 
 use super::{Spanner, rules};
 use crate::Defect;
@@ -7,7 +8,7 @@ use crate::world::World;
 use meridian_machine::planted::Rule;
 use meridian_systems::spanner;
 
-/// The protocol's row.
+/// The entry of Spanner.
 pub static SIMULATED: SimulatedProtocol = SimulatedProtocol {
     row: &spanner::PROTOCOL,
     run: |options| World::<Spanner>::new(options).run(),
@@ -32,7 +33,7 @@ pub static SIMULATED: SimulatedProtocol = SimulatedProtocol {
     delays: World::<Spanner>::delays,
 };
 
-/// What every campaign of some hundred seeds under all faults should meet.
+/// The states that every campaign of some hundred seeds with all faults should reach.
 const SHOULD_MEET: &[&str] = &[
     "a commit is asked for again after it was agreed",
     "a commit waits for a lock",
@@ -68,7 +69,7 @@ const SHOULD_MEET: &[&str] = &[
     "leadership is lost while a commit is being agreed on",
 ];
 
-/// The steps of the protocol, in each role, at which a node may end.
+/// The steps of the protocol, in each role, at which a node may crash.
 pub const STEPS: &[&str] = &[
     "candidate: asks for votes",
     "candidate: is elected",
@@ -104,20 +105,20 @@ pub const STEPS: &[&str] = &[
     "voter: gives its vote",
 ];
 
-/// What a session reads, of a key that was 1 when its node, the leader, fell asleep, and 2 when it
-/// woke after its lease had ended.
+/// Returns the value that a session reads of a key that was 1 when its node, the leader, fell
+/// asleep, and 2 when the node woke after its lease had expired.
 pub fn reads_after_a_pause(defect: Option<Defect>) -> Option<i64> {
     World::<Spanner>::reads_after_a_pause(defect)
 }
 
-/// What a session reads of a key that is 2, when an answer comes that an earlier life of its node
-/// has asked for, of a key that is 1.
+/// Returns the value that a session reads of a key that is 2, when a response arrives that its
+/// node's previous incarnation requested while the key was 1.
 pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
     World::<Spanner>::reads_in_the_next_life(defect)
 }
 
-/// Whether a session that goes on where its node's member was replaced finds nothing where a key
-/// has been since before its snapshot.
+/// True if a session whose node's member was replaced misses a key that has existed since before
+/// the session's snapshot.
 pub fn finds_nothing_at_a_newcomer(rule: Option<Rule>) -> bool {
     World::<Spanner>::finds_nothing_at_a_newcomer(rule)
 }

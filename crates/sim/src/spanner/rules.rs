@@ -1,4 +1,5 @@
-//! The rules whose breach worlds of the protocol are to notice, and under which faults.
+//! The rules whose breach the judges must detect in runs of Spanner, and the faults under which it
+//! shows.
 
 use crate::Faults;
 use meridian_clock::rules as clock;
@@ -12,11 +13,11 @@ use meridian_systems::shard::rules as shard;
 use meridian_systems::spanner::rules as spanner;
 use meridian_txn::locking::rules as locking;
 
-/// Every one that clients' histories or disks tell of. Of the Spanner protocol's,
-/// `READ_VOTE_NOT_RENEWED`, `FENCED_SERVES` and `SLOT_WITHDRAWN_LATE` are not among them: scripts
-/// hold those (`systems/tests/two_phase.rs`, `rules.rs`). Worlds without faults hold
-/// `WOUNDS_COMMITS` (`sim/tests/spanner.rs`). `LOG_CONTRADICTS_STORE` a transcript of the group
-/// holds, `READS_NEWCOMER` a situation that is played (`sim/tests/spanner.rs`).
+/// All rules whose breach shows in clients' histories or on disks. Of Spanner's,
+/// `READ_VOTE_NOT_RENEWED`, `FENCED_SERVES` and `SLOT_WITHDRAWN_LATE` are missing here: scripts
+/// test those (`systems/tests/two_phase.rs`, `rules.rs`). Runs without faults test `WOUNDS_COMMITS`
+/// (`sim/tests/spanner.rs`). A transcript of the group tests `LOG_CONTRADICTS_STORE`, and a
+/// scripted test `READS_NEWCOMER` (`sim/tests/spanner.rs`).
 pub const NOTICED: [Rule; 46] = [
     clock::COMMIT_WAIT,
     spanner::SAFE_TIME_IN_FLIGHT,
@@ -66,44 +67,44 @@ pub const NOTICED: [Rule; 46] = [
     placement::DISKS_NOT_REMEMBERED,
 ];
 
-/// The faults under which the breach of a rule shows soonest.
+/// Returns the faults under which the breach of a rule shows soonest.
 pub fn faults(rule: Rule) -> Faults {
     let none = Faults::NONE;
     match rule {
-        // A lease matters to a leader that was away and does not know it: many pauses.
+        // A lease matters to a leader that paused without knowing it: many pauses.
         spanner::LEASE_UNCHECKED_AT_COMMIT | replication::LEASES_OVERLAP => {
             Faults { process: true, ..none }
         }
-        // What is forgotten matters to nodes that restart.
+        // Lost state matters to nodes that restart.
         replication::STALE_LOG_ELECTED | replication::PROMISE_NOT_LOGGED => {
             Faults { process: true, network: true, ..none }
         }
-        // A leader that is deposed and does not know it was asleep, or not heard.
+        // A leader that is deposed without knowing it slept, or was unreachable.
         spanner::ENDED_UNKNOWN | spanner::DECIDES_IN_ANY_TERM => {
             Faults { process: true, network: true, ..none }
         }
         // A clock that is far ahead matters where its node leads.
         replication::FAR_CLOCKS_HEARD => Faults { lies: true, ..none },
-        // What is not on disk yet matters to slow disks that lose power.
+        // Data that are not on disk yet matter to slow disks that lose power.
         replication::ACK_BEFORE_DURABLE => {
             Faults { process: true, network: true, disk: true, ..none }
         }
-        // Clocks that are true need no log to keep an order.
+        // Clocks without error need no log to keep an order.
         shard::ISSUER_BELOW_LOG => Faults { network: true, process: true, lies: true, ..none },
-        // What is not looked at has to be wrong.
+        // An unchecked record matters if it is corrupt.
         log::LOG_CHECKSUM
         | store::STORE_CHECKSUM
         | replication::GAP_UNNOTICED
         | log::EMPTIED_LOG_UNNOTICED
         | log::TORN_TAIL
         | log::TAIL_NOT_REWRITTEN => Faults { disk: true, process: true, ..none },
-        // What waits in vain waits for a message that is lost.
+        // An endless wait needs a lost message.
         spanner::WOUND_NOT_FORWARDED => Faults { network: true, ..none },
         _ => Faults::ALL,
     }
 }
 
-/// Whether only SQL meets a rule: it has schemas.
+/// True if only SQL, which has schemas, meets a rule.
 pub fn needs_sql(rule: Rule) -> bool {
     [spanner::SCHEMA_UNCHECKED, spanner::CHANGE_NOT_HEEDED].contains(&rule)
 }

@@ -1,5 +1,5 @@
-//! What transactions over replicas of which none leads want of their node besides what every
-//! session wants: a view of where keys are, and errands of the node's own.
+//! The request router of TAPIR nodes: the routes of keys, and background tasks that recover
+//! transactions and move replicas.
 
 use super::{Halves, Tapir};
 use crate::leaderless::{self, Leaderless};
@@ -16,22 +16,22 @@ use std::sync::Arc;
 
 #[derive(Default)]
 struct State {
-    /// The epoch whose replicas are being waited for here, and the newest one whose replicas have
-    /// taken over, as far as this node has found out.
+    /// The epoch that this node waits for to take over; `taken_over` is the newest epoch whose
+    /// replicas have taken over, as far as this node knows.
     sees_to: Option<u32>,
     taken_over: u32,
-    /// The transactions whose outcomes are being found out here.
+    /// The transactions that this node is recovering.
     recovering: BTreeSet<TransactionId>,
 }
 
-/// What sessions of a node share.
+/// The state that sessions of a node share.
 pub struct Own {
     halves: Halves,
     state: Mutex<State>,
 }
 
 impl Own {
-    /// Where the keys are.
+    /// Creates the state with the routes of keys.
     pub fn new(halves: Halves) -> Own {
         Own { halves, state: Mutex::default() }
     }
@@ -49,8 +49,8 @@ impl Leaderless for Tapir {
 pub type Desk = leaderless::Desk<Tapir>;
 
 impl Desk {
-    /// Finds out what became of a transaction until the boot clock reaches `until`; nothing, if
-    /// that is being done here.
+    /// Returns a task that recovers a transaction until the boot clock reaches `until`, in
+    /// nanoseconds; `None` if this node is recovering it already.
     pub fn recovers(
         self: &Arc<Self>,
         who: TransactionId,
@@ -69,8 +69,8 @@ impl Desk {
         }))
     }
 
-    /// Waits until the replicas of an epoch have taken over, or the boot clock reaches `until`;
-    /// nothing, if that is being done here.
+    /// Returns a task that waits until the replicas of an epoch have taken over, or the boot clock
+    /// reaches `until`, in nanoseconds; `None` if this node waits already.
     pub fn sees_to(self: &Arc<Self>, epoch: u32, until: u64) -> Option<BoxFuture<'static, ()>> {
         let mut state = self.own.state.lock();
         if state.sees_to.replace(epoch) == Some(epoch) {
@@ -94,12 +94,12 @@ impl Desk {
         }))
     }
 
-    /// Whether that is being done here, of some epoch.
+    /// True if this node waits for some epoch to take over.
     pub fn is_seeing_to(&self) -> bool {
         self.own.state.lock().sees_to.is_some()
     }
 
-    /// The newest epoch whose replicas have taken over, as far as this node has found out.
+    /// Returns the newest epoch whose replicas have taken over, as far as this node knows.
     pub fn has_seen_taken_over(&self) -> u32 {
         self.own.state.lock().taken_over
     }

@@ -1,5 +1,5 @@
-//! A life of a node in the tapir protocol: a replica of each shard, whose operations are in the
-//! node's log and whose versions are in its store.
+//! An incarnation of a node in the TAPIR protocol: a replica of each shard, whose operations are in
+//! the node's log and whose versions are in its store.
 
 use super::desk::{Desk, Own as OfDesk};
 use super::{Halves, Tapir};
@@ -23,42 +23,43 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
-/// Large records come in parts, each of which takes a round trip.
+/// The size of the parts of large records, each of which takes a round trip.
 const PART_BYTES: usize = 1 << 20;
 
 pub type Life = life::Life<Tapir>;
 pub type Member = life::Member<Replica>;
 
-/// What lives have besides replicas.
+/// TAPIR's own state of an incarnation.
 pub struct Own {
     pub birth: Birth,
     lifecycles: BTreeMap<ShardId, Lifecycle>,
     progress: BTreeMap<ShardId, Progress>,
-    /// What the log has of shards whose replicas have not begun.
+    /// The recovered log records of shards whose replicas have not begun.
     records: Records,
 }
 
-/// What a life is told.
+/// The configuration of an incarnation.
 pub struct Birth {
     pub me: NodeId,
     pub incarnation: Incarnation,
     /// All nodes.
     pub all: Vec<NodeId>,
-    /// How many rows the node has seen, and what the last of them says.
+    /// The number of catalog rows that the node has received; `row` is the last of them.
     pub seen: usize,
     pub row: DatabaseRow,
     pub seed: u64,
     pub guarantee: Guarantee,
     pub halves: Halves,
     pub forgetting: Forgetting,
-    /// What is to be prepared waits so long for what has an earlier timestamp.
+    /// The time for which prepares are delayed so that earlier timestamps can arrive, in
+    /// nanoseconds.
     pub wait_ns: u64,
     pub defect: Option<Defect>,
     pub clock: Arc<NodeClock>,
 }
 
 impl Life {
-    /// Reads what the disks have, and begins a life with it.
+    /// Begins an incarnation with the contents of the disks.
     pub fn begin(
         birth: Birth,
         admitted: bool,
@@ -77,14 +78,14 @@ impl Life {
         life.own.records = records;
         for (shard, bounds) in life.shards() {
             match life.begin_replica(&row, shard, bounds) {
-                Ok(()) | Err(Unfit::Full) => {} // It is tried again when the row is learnt.
+                Ok(()) | Err(Unfit::Full) => {} // Retried when the row is received.
                 Err(why) => return Err(why),
             }
         }
         Ok(life)
     }
 
-    /// Whether the row with which the life began was heeded, in all shards.
+    /// True if the row with which the incarnation began has been applied in all shards.
     pub fn has_heeded(&self) -> bool {
         self.shards()
             .iter()
@@ -95,8 +96,8 @@ impl Life {
         self.own.birth.halves.all().map(|(shard, bounds)| (shard, bounds.clone())).collect()
     }
 
-    /// Heeds the row of the database: the replicas that are to take over, or to go. Whether
-    /// replicas of this node have begun or ended.
+    /// Applies a row of the database: starts, reconfigures or ends replicas. Returns true if any of
+    /// this node's replicas began or ended.
     pub fn heed(&mut self, row: &DatabaseRow) -> Result<bool, Unfit> {
         let (me, all) = (self.own.birth.me, self.own.birth.all.clone());
         self.desk.reconfigure(rows::members(row, &all));
@@ -126,8 +127,7 @@ impl Life {
         Ok(anew)
     }
 
-    /// A shard's replica, if the row gives this node one, with what the store and the log have of
-    /// its stay.
+    /// Begins the replica of a shard, if the row gives this node one, from the store and the log.
     fn begin_replica(
         &mut self,
         row: &DatabaseRow,
@@ -201,13 +201,13 @@ impl Life {
         Ok(())
     }
 
-    /// How far a shard's versions have come.
+    /// Returns the progress of a shard's versions.
     pub fn progress(&mut self, shard: ShardId) -> Option<&mut Progress> {
         self.own.progress.get_mut(&shard)
     }
 
-    /// Moves versions from memory to the store, removes old ones, and lets the log go: what a
-    /// replica knows stands for all that it has written before.
+    /// Flushes versions to the store, removes old ones, and truncates the log: the replica's
+    /// checkpoint replaces all its earlier records.
     pub fn settle(
         &mut self,
         now_ns: u64,

@@ -1,4 +1,4 @@
-//! The protocol's part of a world: what a node's life is, and what its sessions see of it.
+//! TAPIR in the simulator: a node's incarnation, and its request router.
 
 pub mod desk;
 pub mod life;
@@ -9,34 +9,34 @@ pub use protocol::{SERIALIZABLE, STRICTLY_SERIALIZABLE};
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange};
 
-/// Marks worlds of the protocol.
+/// The marker type of TAPIR's worlds.
 pub struct Tapir;
 
-/// Which shard has which keys: two of them, for ever.
+/// The division of the key space into two shards, which never changes.
 #[derive(Clone, Debug)]
 pub struct Halves {
     bounds: [KeyRange; 2],
 }
 
 impl Halves {
-    /// Those below a key, and the others.
+    /// Divides the key space at a key.
     pub fn at(middle: Key) -> Halves {
         let (first, second) = KeyRange::all().cut(&middle);
         Halves { bounds: [first, second] }
     }
 
-    /// Both.
+    /// Returns both shards.
     pub fn all(&self) -> impl Iterator<Item = (ShardId, &KeyRange)> {
         self.bounds.iter().enumerate().map(|(shard, bounds)| (ShardId(shard as u32), bounds))
     }
 
-    /// The one that has a key.
+    /// Returns the shard that has a key.
     pub fn of(&self, key: &Key) -> (ShardId, KeyRange) {
         let second = self.bounds[1].contains(key);
         (ShardId(second.into()), self.bounds[usize::from(second)].clone())
     }
 
-    /// The one that has the last key below one, or the last of all.
+    /// Returns the shard that has the last key below `end`, or the last shard.
     pub fn below(&self, end: Option<&Key>) -> (ShardId, KeyRange) {
         let second = end.is_none_or(|end| self.bounds[1].start < *end);
         (ShardId(second.into()), self.bounds[usize::from(second)].clone())

@@ -1,4 +1,5 @@
-//! How worlds run the protocol, and what their campaigns should meet of it.
+//! The entries of TAPIR in the list of simulated protocols, and the states that its campaigns
+//! should reach.
 
 use super::Tapir;
 use crate::protocols::SimulatedProtocol;
@@ -8,11 +9,11 @@ use meridian_clock as clock;
 use meridian_replication as replication;
 use meridian_systems::tapir;
 
-/// The row of TAPIR whose transactions are strictly serializable.
+/// The entry of TAPIR with strictly serializable transactions.
 pub static STRICTLY_SERIALIZABLE: SimulatedProtocol =
     SimulatedProtocol { row: &tapir::STRICTLY_SERIALIZABLE, ..ROW };
 
-/// The row of TAPIR as its paper has it.
+/// The entry of TAPIR as in its paper.
 pub static SERIALIZABLE: SimulatedProtocol = ROW;
 
 const ROW: SimulatedProtocol = SimulatedProtocol {
@@ -38,7 +39,7 @@ const ROW: SimulatedProtocol = SimulatedProtocol {
     delays: World::<Tapir>::delays,
 };
 
-/// What every campaign of some hundred seeds under all faults should meet.
+/// The states that every campaign of some hundred seeds with all faults should reach.
 const SHOULD_MEET: &[&str] = &[
     "a client knows of a later view than a replica",
     "a commit comes to a replica that has not heard of it",

@@ -1,4 +1,4 @@
-//! Writes and syncs that take their time.
+//! Disk writes and syncs, which take time.
 
 use super::{Event, MS, Whom, World};
 use crate::Defect;

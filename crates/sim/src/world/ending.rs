@@ -1,4 +1,4 @@
-//! What must be true when everybody went home.
+//! Checks at the end of a run, after the clients have stopped.
 
 use super::{Node, World};
 use crate::Timebase;
@@ -12,9 +12,9 @@ use meridian_mvcc::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl<R: Carried> World<R> {
-    /// All clients are done, and replicas have nothing left to do. A shard's log that has been at
-    /// rest since nothing was locked or owed anywhere stays so: its leader may still close
-    /// timestamps, each with an entry that travels.
+    /// True if all clients have ended, and replicas have no work left. A shard whose log has been
+    /// at rest since no lock was held and no commit was unresolved stays so: its leader may still
+    /// close timestamps, each by an entry.
     pub(super) fn is_at_rest(&self, rested: &mut BTreeSet<ShardId>) -> bool {
         let lives = || self.nodes.iter().filter_map(|node| node.life.as_ref());
         lives().count() + self.gone.len() == self.nodes.len()
@@ -38,8 +38,8 @@ impl<R: Carried> World<R> {
         format!("{attempts} transactions; {}", nodes.join("; "))
     }
 
-    /// Holds the history against an order of transactions, against what was installed, and against
-    /// what the workload promises.
+    /// Judges the history by an order of transactions, by the installed versions, and by the
+    /// invariants of the workload.
     pub(crate) fn judge_transactions(&mut self) -> Result<(), String> {
         let (mut history, strict) = (std::mem::take(&mut self.history), self.options.is_strict());
         let evidence = Evidence {
@@ -61,7 +61,7 @@ impl<R: Carried> World<R> {
         self.copies_are_equal().and(verdict).and_then(|()| kept())
     }
 
-    /// All copies hold what was installed, at the end of it; witnesses nothing.
+    /// Checks that all copies hold exactly the installed versions, and witnesses none.
     pub(super) fn copies_are_equal(&self) -> Result<(), String> {
         if self.installed.is_empty() {
             return Err("nothing was committed".into());

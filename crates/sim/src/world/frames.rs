@@ -1,4 +1,4 @@
-//! Messages on their way: encoded, delayed, lost, repeated, decoded.
+//! Messages in the network: encoded, delayed, lost, repeated and decoded.
 
 use super::{Event, Whom, World, index};
 use crate::Defect;
@@ -82,7 +82,7 @@ impl<R: Carried> World<R> {
         };
         let heeds = self.options.defect != Some(Defect::EarlierLifeHeard);
         if heeds && to.incarnation != Incarnation(0) && to.incarnation != life.incarnation {
-            return; // For an earlier life.
+            return; // For an earlier incarnation.
         }
         self.tell_heard(self.members[node], self.members[sender], to.role, &message);
         let mut rest = None;
@@ -97,7 +97,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// A replica hears a message.
+    /// Delivers a message to a replica.
     pub(super) fn deliver(
         &mut self,
         node: usize,
@@ -112,7 +112,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// Tells what is said, if that is worth a line.
+    /// Writes a received message to the trace, if the protocol renders it.
     pub(super) fn tell_heard(&self, me: NodeId, from: NodeId, role: Role, message: &MessageOf<R>) {
         if self.options.tell.is_some()
             && let Some(line) = R::line(me, from, role, message)

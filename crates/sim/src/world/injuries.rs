@@ -1,13 +1,14 @@
-//! Disks that do not hold what was written to them, nodes that find out, and nodes that end.
+//! Corruption of disks, and the nodes that detect it and end.
 //!
-//! 1. Only a minority of the nodes is ever injured, and an injured node is never well again.
-//! 2. Who finds damage ends, and does not come back. Who finds damage and was not injured is wrong.
-//! 3. What an injured node says is held to be as true as what any other says: it has to find out
-//!    before it says something else.
+//! 1. Only a minority of the nodes is ever corrupted, and a corrupted node never recovers.
+//! 2. A node that detects damage ends, and does not come back. A node that reports damage without
+//!    having been corrupted is a violation.
+//! 3. A corrupted node's messages are trusted as any other's: it must detect the damage before it
+//!    sends anything wrong.
 //!
-//! **Left out.** In the log, what no later record vouches for is not injured: there a flipped bit
-//! cannot be told from a torn end (see the log's rule 4). The newest segment is never lost, for the
-//! same reason.
+//! **Left out.** The part of the log that no later record vouches for is not corrupted: there a
+//! flipped bit cannot be told from a torn end (see the log's rule 4). The newest segment is never
+//! lost, for the same reason.
 
 use super::{Event, MS, Whom, World};
 use crate::carried::Carried;
@@ -18,11 +19,11 @@ use meridian_machine::sometimes;
 use rand::Rng;
 
 const BLOCK: u64 = 4096;
-/// How many bits of a store flip at once, and how far apart.
+/// The number of bits of a store that flip at once; `STRIDE` is the distance between them.
 const FLIPS: u64 = 24;
 const STRIDE: u64 = 7 * BLOCK + 611;
 
-/// What of an injured node is injured: if both were, one would mostly be found out before the other
+/// The corrupted part of a node. If both were, one would mostly be detected before the other
 /// mattered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -31,7 +32,7 @@ pub enum Part {
 }
 
 impl<R: Carried> World<R> {
-    /// Something happens to the bytes of a disk; false if there are none.
+    /// Corrupts bytes of a disk. Returns false if there are none.
     pub(super) fn injure(&mut self, node: usize, decay: Decay) -> bool {
         if let Decay::FileLost = decay {
             return self.lose_file(node);
@@ -41,14 +42,14 @@ impl<R: Carried> World<R> {
         let there = &self.nodes[node];
         let disk = if log { there.disks.0.clone() } else { there.disks.1.clone() };
         let Some((name, length)) = self.some_bytes(&disk, log, vouched) else { return false };
-        // The engine fills its file from the beginning. What stands there must not matter to what
-        // is drawn: its unused bytes are others in a debug build.
+        // The engine fills its file from the beginning. The draw must not depend on the file's
+        // contents: its unused bytes differ in a debug build.
         let part: f64 = self.rng.random_range(0.0..1.0);
         let at = (length as f64 * if log { part } else { part * part }) as u64;
         match decay {
             Decay::Rot => {
                 let mask = 1 << self.rng.random_range(0..8);
-                // Most of the store's file is no loss: many bits of it flip at once.
+                // Most of the store's file is unused, so many bits flip at once.
                 let times = if log { 1 } else { FLIPS };
                 (0..times).for_each(|time| disk.rot(&name, (at + time * STRIDE) % length, mask));
             }
@@ -70,7 +71,7 @@ impl<R: Carried> World<R> {
         true
     }
 
-    /// A file, and how many of its bytes may be injured.
+    /// Returns a random file, and the number of its bytes that may be corrupted.
     fn some_bytes(
         &mut self,
         disk: &MemoryDisk,
@@ -90,13 +91,13 @@ impl<R: Carried> World<R> {
             _ if !log => whole,
             Some((open, until)) if open == name => until,
             Some((open, _)) if name < open => whole,
-            // Nobody is there who knows, or the segment is about to be begun.
+            // The node does not run, or the segment is about to begin.
             _ => 0,
         };
         (length > 0).then_some((name, length))
     }
 
-    /// A node loses power, and a file of it is gone when it comes back.
+    /// Crashes a node, and removes one of its files.
     fn lose_file(&mut self, node: usize) -> bool {
         let for_ns = self.rng.random_range(1..500 * MS);
         let newest = self.nodes[node]
@@ -119,7 +120,7 @@ impl<R: Carried> World<R> {
         disk.remove(&name).is_ok()
     }
 
-    /// A node cannot go on.
+    /// Handles an error after which a node cannot continue.
     pub(super) fn unfit(&mut self, node: usize, doing: &str, why: Unfit) {
         let me = self.members[node];
         match why {
@@ -129,13 +130,13 @@ impl<R: Carried> World<R> {
                 self.gone.insert(node);
                 self.crash(node, 0);
             }
-            // Its store is gone, and there is no room for another: somebody makes some.
+            // Its store is gone and the disk is full: the node boots again, until there is room.
             Unfit::Full if self.injured.contains_key(&node) => {
                 self.push(100 * MS, Some(Whom { node, life: None }), Event::Boot);
             }
             Unfit::Full => self.fail(format!("{me} cannot {doing} on a full disk")),
-            // Nothing is known any more of what the disk holds: the process ends, and another reads
-            // it.
+            // The process no longer knows what the disk holds: it ends, and the next one reads the
+            // disk.
             Unfit::Refused(what) => {
                 let disks = self.nodes[node].disks.clone();
                 if !(disks.0.take_failed_sync() | disks.1.take_failed_sync()) {
@@ -147,13 +148,13 @@ impl<R: Carried> World<R> {
                 self.end_process(node);
             }
             Unfit::Damaged(what) => {
-                self.fail(format!("{me} cannot {doing}, and nobody injured it: {what}"))
+                self.fail(format!("{me} cannot {doing}, but its disks were not corrupted: {what}"))
             }
             Unfit::Wrong(what) => self.fail(format!("{me} cannot {doing}: {what}")),
         }
     }
 
-    /// A node ends in order once it leads no more.
+    /// Shuts a node down in order, once it leads no shard.
     pub(super) fn end(&mut self, node: usize, for_ns: u64, until: u64) {
         let whom = self.whom(node);
         let Some(life) = &self.nodes[node].life else { return };

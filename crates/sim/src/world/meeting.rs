@@ -1,6 +1,7 @@
-//! Nodes that meet, and those that are kept away because their disk is not the one that was met.
+//! Greetings between nodes, which keep away a node whose disk is not the one that its peers met.
 //!
-//! A node greets all others when it begins a life, and again and again until it is admitted.
+//! A node greets all other nodes when its incarnation begins, and repeats that until it is
+//! admitted.
 
 use super::{Event, MS, Whom, World};
 use crate::carried::Carried;
@@ -8,7 +9,7 @@ use meridian_machine::NodeId;
 use meridian_placement::{Acquaintances, DiskId, Greeting, Stranger};
 use rand::Rng;
 
-/// Who is not admitted greets again after so long.
+/// The interval at which a node that is not admitted repeats its greetings.
 const AGAIN: u64 = 200 * MS;
 
 impl<R: Carried> World<R> {
@@ -20,7 +21,7 @@ impl<R: Carried> World<R> {
         self.nodes[node].acquaintances.disk()
     }
 
-    /// A node greets whoever has to remember it.
+    /// Greets all other nodes, and again later if the node is not admitted by then.
     pub(super) fn greet(&mut self, node: usize) {
         (0..self.nodes.len())
             .filter(|other| *other != node)
@@ -63,12 +64,12 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// A node hears that it is not who it was, and ends for good.
+    /// Ends a node for good whose peers have met another disk under its name.
     fn keep_away(&mut self, node: usize, why: Stranger) {
         let me = self.members[node];
         if !self.injured.contains_key(&node) {
             return self
-                .fail(format!("{me} is kept away, and its disk is the one that it had: {why}"));
+                .fail(format!("{me} is kept away, although its disk is the one it had: {why}"));
         }
         self.tell(|| format!("{me} ends for good: {why}"));
         *self.struck.entry("stranger kept away").or_default() += 1;
@@ -76,8 +77,8 @@ impl<R: Carried> World<R> {
         self.crash(node, 0);
     }
 
-    /// A node comes back with nothing: with `forgets`, it does not know either that it was there
-    /// before.
+    /// Empties the disks of a node. With `forgets`, the node has also lost the knowledge that it
+    /// was a member.
     pub(super) fn wipe(&mut self, node: usize, forgets: bool, for_ns: u64) -> bool {
         let lives = self.nodes[node].life.is_some();
         if !lives || !self.may_injure(node) {
@@ -94,7 +95,7 @@ impl<R: Carried> World<R> {
         true
     }
 
-    /// Everybody has met everybody, long ago.
+    /// Makes all nodes know and admit each other.
     pub(super) fn acquaint(&mut self) {
         for node in 0..self.nodes.len() {
             for other in (0..self.nodes.len()).filter(|other| *other != node) {
@@ -111,7 +112,7 @@ impl<R: Carried> World<R> {
         self.reach();
     }
 
-    /// When a node greets for the first time in its life: not all at once.
+    /// Schedules the first greeting of an incarnation, at slightly different times per node.
     pub(super) fn greet_soon(&mut self, node: usize) {
         let after = self.rng.random_range(0..MS);
         let whom = self.whom(node);

@@ -1,4 +1,4 @@
-//! Lives of nodes: they begin, take steps whose effects are carried out, and end.
+//! Incarnations of nodes: they begin, carry out the effects of their replicas' steps, and end.
 
 use super::{BEGINNING, Event, MS, Whom, World, index};
 use crate::Timebase;
@@ -28,7 +28,7 @@ impl<R: Carried> World<R> {
                 let extents: Vec<_> =
                     life.members.values().map(|member| member.space.extent()).collect();
                 self.nodes[node].life = Some(life);
-                self.tell(|| format!("{me} comes to life with {extents:?}"));
+                self.tell(|| format!("{me} boots with {extents:?}"));
             }
             Err(why) => return self.unfit(node, "begin", why),
         }
@@ -43,12 +43,12 @@ impl<R: Carried> World<R> {
             self.greet_soon(node);
         }
         if self.now() > BEGINNING {
-            self.reach(); // At the beginning all come to life, and are told once.
+            self.reach(); // At the start of a run, one call after all nodes have booted.
         }
         self.perform_all(node);
     }
 
-    /// A life ends: what it was about to do is not done, and its sessions hear no more of it.
+    /// Ends an incarnation: discards its effects in progress, and closes its sessions.
     pub(super) fn leave(&mut self, node: usize) -> Option<Life<R>> {
         let life = self.nodes[node].life.take()?;
         life.desk.close();
@@ -64,15 +64,15 @@ impl<R: Carried> World<R> {
         Some(life)
     }
 
-    /// A node's process ends and another begins soon. The machine keeps its power, and what its
-    /// page cache holds.
+    /// Ends a node's process, and schedules the next one. The machine keeps its power and its page
+    /// cache.
     pub(super) fn end_process(&mut self, node: usize) {
         let for_ns = self.rng.random_range(1..100 * MS);
         let life = self.leave(node);
         let there = &self.nodes[node];
         there.disks.0.end_process();
         there.disks.1.end_process();
-        drop(life); // After its files: it writes no more.
+        drop(life); // After its files, so that it writes no more.
         self.push(for_ns, Some(Whom { node, life: None }), Event::Boot);
         self.reach();
     }
@@ -87,12 +87,12 @@ impl<R: Carried> World<R> {
         let there = &self.nodes[node];
         there.disks.0.crash(|| self.rng.random_bool(survives));
         there.disks.1.crash(|| self.rng.random_bool(survives));
-        drop(life); // After its disks: whatever it would still write is lost.
+        drop(life); // After its disks, so that its last writes are lost.
         self.push(for_ns, Some(Whom { node, life: None }), Event::Boot);
         self.reach();
     }
 
-    /// Tells each node whom it can speak with.
+    /// Tells each node which peers it can reach.
     pub(super) fn reach(&mut self) {
         let now = self.now();
         let heeds = |a: usize, b: usize| {
@@ -111,7 +111,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// A shard's replica at a node that lives.
+    /// Returns a shard's replica on a running node.
     pub(super) fn member(
         &mut self,
         node: usize,
@@ -138,15 +138,15 @@ impl<R: Carried> World<R> {
         shards.into_iter().for_each(|shard| self.perform(node, shard));
     }
 
-    /// Does what a member asked for, in order.
+    /// Carries out the effects of a replica, in order.
     pub(super) fn perform(&mut self, node: usize, shard: ShardId) {
         let Some(member) = self.member(node, shard) else { return };
         let effects: Vec<_> = member.out.drain().collect();
         if self.ends_at_step(node) || effects.is_empty() {
             return;
         }
-        // Now and then a node stops between a step and what it asked for: more often when it has
-        // just looked at its lease.
+        // Sometimes a node pauses between a step and its effects; more often if an effect depends
+        // on a lease.
         let mut pause_ns = 0;
         let leased = |effect: &Do<R::Replica>| match effect {
             Do::SendBefore { .. } => true,
@@ -187,7 +187,7 @@ impl<R: Carried> World<R> {
         self.write(node);
     }
 
-    /// A member's earliest timer is known to the world.
+    /// Schedules an event for the earliest timer of a replica.
     fn ask_for_wake(&mut self, node: usize, shard: ShardId) {
         let Some(at) = self.member(node, shard).and_then(|member| member.alarms.next_wake()) else {
             return;
@@ -198,7 +198,7 @@ impl<R: Carried> World<R> {
         self.push_at(when, whom, Event::Wake(shard));
     }
 
-    /// The moment has come for which a member's world was asked.
+    /// Fires the due timers of a replica.
     pub(super) fn wake_member(&mut self, node: usize, shard: ShardId) {
         let now = self.nodes[node].clock.reading();
         let Some(member) = self.member(node, shard) else { return };
@@ -208,7 +208,7 @@ impl<R: Carried> World<R> {
         {
             self.step(node, shard, |replica, now, out| replica.on_timer(now, timer, out));
             if self.is_stopped(node) {
-                break; // It stopped within that step: the others wait.
+                break; // The step stopped the node; the other timers wait.
             }
         }
         self.ask_for_wake(node, shard);

@@ -1,5 +1,5 @@
-//! One transaction after the other, on a network where each message takes the same time and nothing
-//! else takes any: how many it waits for.
+//! Runs one transaction after the other, on a network where each message takes the same time and
+//! nothing else takes any, and counts sequential message delays.
 
 use super::{Event, IDLE_AFTER, MS, S, Whom, World};
 use crate::carried::Carried;
@@ -10,16 +10,16 @@ use crate::{Defect, Faults, Options, SimulatedProtocol};
 use meridian_txn::Mode;
 use std::sync::Arc;
 
-/// What one message takes.
+/// The delay of one message.
 pub(super) const ONE: u64 = 20 * MS;
 
 impl<R: Carried> World<R> {
-    /// Three nodes that have met; where there are leaders, the first leads.
+    /// Returns a world of three nodes that have met; if there are leaders, the first node leads.
     pub(super) fn three(protocol: &'static SimulatedProtocol, defect: Option<Defect>) -> Self {
         Self::three_and(0, protocol, defect)
     }
 
-    /// The same, and so many nodes without replicas.
+    /// Returns such a world with additional nodes that have no replicas.
     pub(super) fn three_and(
         gateways: usize,
         protocol: &'static SimulatedProtocol,
@@ -49,12 +49,12 @@ impl<R: Carried> World<R> {
         world
     }
 
-    /// Runs one transaction at a node, and says what it waited for.
+    /// Runs one transaction at a node, and returns its message delays.
     pub(super) fn takes(&mut self, node: usize, mode: Mode, steps: Vec<Step>) -> u64 {
         self.takes_with(node, mode, steps, Scope::Open)
     }
 
-    /// The same, where something is said of its scope.
+    /// Runs one transaction with a declared scope, and returns its message delays.
     pub(super) fn takes_with(
         &mut self,
         node: usize,
@@ -81,9 +81,14 @@ impl<R: Carried> World<R> {
         there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, seen)));
         self.poll(0);
         let ended = self.until(10 * S, |world| world.clients[0].attempt.is_none());
-        assert!(ended, "it goes on for ever: {:?} {:?}", self.violation, self.what_is_left());
+        assert!(
+            ended,
+            "the transaction does not end: {:?} {:?}",
+            self.violation,
+            self.what_is_left()
+        );
         let took = self.now() - began;
-        self.until(ONE / 2, |_| false); // What was left behind is done.
+        self.until(ONE / 2, |_| false); // Lets background work end.
         assert_eq!(self.violation, None);
         (took + ONE / 4) / ONE
     }

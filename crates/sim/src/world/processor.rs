@@ -1,16 +1,16 @@
-//! A node's one processor: what is for a node that is busy waits, in order.
+//! The processor of each node: events for a busy node wait, in order.
 
 use super::{Event, MS, S, Whom, World};
 use crate::carried::Carried;
 use crate::profile::{Costs, Profile};
 
-/// Nothing is measured before that: somebody has to lead first.
+/// The time before measurements start, in which leaders are elected.
 const WARM: u64 = 2 * S;
-/// A clock of a data centre is as sure as this.
+/// The clock uncertainty in a data centre, in nanoseconds.
 const HALF_WIDTH: u64 = MS / 10;
 
 impl<R: Carried> World<R> {
-    /// Whether an event has to wait; then it does.
+    /// Enqueues an event if its node is busy; returns it otherwise.
     pub(super) fn queues(
         &mut self,
         node: usize,
@@ -31,7 +31,7 @@ impl<R: Carried> World<R> {
         None
     }
 
-    /// The next of those that wait has its turn.
+    /// Carries out the next waiting event of a node.
     pub(super) fn free(&mut self, node: usize) {
         let Some((whom, event)) = self.nodes[node].inbox.pop_front() else { return };
         if self.is_there(whom) {
@@ -43,7 +43,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// What a node does takes its time.
+    /// Charges a node's processor for an event.
     pub(super) fn work(&mut self, node: usize, event: &Event<R>) {
         let (now, there) = (self.now(), &mut self.nodes[node]);
         let (step_ns, until) = there.slow;
@@ -64,14 +64,14 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// A node's core is busy for so much longer.
+    /// Makes a node's processor busy for `cost_ns` longer.
     pub(super) fn spend(&mut self, node: usize, cost_ns: u64) {
         let (now, there) = (self.now(), &mut self.nodes[node]);
         there.busy_until = there.busy_until.max(now) + cost_ns;
         there.spent_ns += cost_ns;
     }
 
-    /// A session of a node asks, or a frame leaves it.
+    /// Charges a node for a frame that it sends, or for a session's local request.
     pub(super) fn pay(&mut self, node: usize, what: Price) {
         let Some((costs, _)) = self.options.profile else { return };
         match what {
@@ -83,10 +83,9 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// Lets sessions do what they do for some seconds, and says what it took.
+    /// Runs the workload for some seconds of virtual time, and measures it.
     pub(super) fn measure(&mut self, costs: Costs, seconds: u64) {
-        // Clocks of a data centre, whatever the seed says: what is asked for is what the code
-        // costs.
+        // Clocks of a data centre, whatever the seed says: the measurement is of the code's cost.
         self.even(costs, HALF_WIDTH);
         self.until(WARM, |_| false);
         self.begin_count();
@@ -94,7 +93,7 @@ impl<R: Carried> World<R> {
         self.end_count(seconds * S);
     }
 
-    /// All disks and clocks are alike, whatever the seed says.
+    /// Makes all disks and clocks alike, whatever the seed says.
     pub(super) fn even(&mut self, costs: Costs, half_width_ns: u64) {
         for node in &mut self.nodes {
             node.sync_ns = costs.disk_ns;
@@ -116,7 +115,7 @@ impl<R: Carried> World<R> {
     }
 }
 
-/// What is paid for.
+/// The kinds of charged work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Price {
     Send,

@@ -1,5 +1,5 @@
-//! A world without transactions: writes go to all replicas, reads to one, and nothing is promised
-//! but that an acknowledged write is never unseen again.
+//! The world of QWStore, without transactions: writes go to all replicas, and reads to one. The
+//! only promise is that a read never misses an acknowledged write.
 
 use super::{Event, HISTORY, MS, S, World};
 use crate::carried::{Carried, MessageOf};
@@ -19,15 +19,15 @@ use meridian_systems::envelope;
 use rand::Rng;
 use std::collections::BTreeSet;
 
-/// Sessions go away within so long.
+/// The time from the start within which all sessions that close do so.
 const WITHIN: u64 = 15 * S;
 
-/// What happens in no other world.
+/// Events that only worlds of QWStore have.
 pub enum Happening {
-    /// A session goes away in the middle of whatever it does.
+    /// A client session closes, in the middle of its transaction.
     Leave,
     Serve(Box<Serve>),
-    /// What was kept from readers is shown.
+    /// Installs the versions that a planted defect delayed.
     Late,
 }
 
@@ -63,7 +63,7 @@ impl Carried for QwStore {
         })
     }
 
-    /// The replicas are there from birth on, and none has to be found.
+    /// Checks that each server holds a replica; they exist from boot on.
     fn set(world: &mut World<Self>, scene: Scene) {
         let servers = world.nodes.len() - scene.gateways;
         assert!(
@@ -72,7 +72,8 @@ impl Carried for QwStore {
         );
     }
 
-    /// Each replica has what was acknowledged, and none is repaired from the others.
+    /// Returns zero: each replica must hold every acknowledged write, and none is repaired from
+    /// others.
     fn spares(_: &World<Self>) -> usize {
         0
     }
@@ -133,10 +134,10 @@ impl Carried for QwStore {
     }
 
     fn line(me: NodeId, from: NodeId, _: Role, message: &MessageOf<Self>) -> Option<String> {
-        Some(format!("{me} hears from {from}: {message:?}"))
+        Some(format!("{me} receives from {from}: {message:?}"))
     }
 
-    /// A replica waits for nothing but its disk.
+    /// True if no replica waits for its disk.
     fn is_at_rest(world: &World<Self>, _: &mut BTreeSet<ShardId>) -> bool {
         let mut members = world
             .nodes
@@ -154,7 +155,7 @@ impl Carried for QwStore {
         Some((member.space.bounds(), true))
     }
 
-    /// Every replica is read whole at the end, as one more session would.
+    /// Judges the history and a final read of each whole replica, as registers.
     fn judge(world: &mut World<Self>) -> Result<(), String> {
         if world.installed.is_empty() {
             return Err("nothing was written".into());
@@ -187,7 +188,7 @@ impl World<QwStore> {
         member.install_late();
     }
 
-    /// Reads what a session of another node asked for, and answers.
+    /// Serves the read of a session on another node.
     fn serve_session(&mut self, node: usize, serve: &Serve) {
         let Some(member) = self.member(node, FIRST_SHARD) else { return };
         match find(&member.space, &serve.range, serve.reverse, serve.limit_rows) {
@@ -199,7 +200,7 @@ impl World<QwStore> {
         }
     }
 
-    /// What a replica has of every key, as a transaction that has read it all now.
+    /// Returns a transaction that reads the whole of a replica at the end of the run.
     fn read_whole(&self, node: usize, member: &Member) -> Result<Transaction, String> {
         let all =
             member.space.scan(&KeyRange::all(), Timestamp::MAX, false, usize::MAX, usize::MAX);

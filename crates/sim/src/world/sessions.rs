@@ -1,4 +1,4 @@
-//! Clients and the coordinators that they speak with.
+//! Clients, and the coordinators that they use.
 
 use super::{Event, HISTORY, MS, Ready, S, Task, World};
 use crate::carried::{Carried, Desk};
@@ -55,7 +55,7 @@ impl<R: Carried> World<R> {
         self.start(client, node, plan);
     }
 
-    /// A client begins what it wants at a node.
+    /// Starts a client's transaction on a node.
     pub(super) fn start(&mut self, client: usize, node: usize, plan: Plan) {
         let Some(life) = &self.nodes[node].life else { return };
         let seen: Arc<Mutex<Seen>> = Arc::default();
@@ -80,7 +80,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// Those who were woken go on.
+    /// Polls all tasks that were woken.
     pub(super) fn poll_ready(&mut self) {
         loop {
             let next = self.ready.lock().pop_front();
@@ -96,7 +96,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// A node does something by a session of its own, for as long as it lives.
+    /// Starts a background task of a node, which ends with the incarnation at the latest.
     pub(super) fn send_out(&mut self, node: usize, errand: BoxFuture<'static, ()>) {
         self.errands += 1;
         let number = self.errands;
@@ -156,7 +156,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// What coordinators of a node have asked for.
+    /// Carries out the requests of a node's coordinators.
     pub(super) fn grant(&mut self, node: usize) {
         while let Some(life) = &self.nodes[node].life {
             let wishes = life.desk.node().wishes();
@@ -183,7 +183,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// A session goes away in the middle of whatever it does.
+    /// Closes the session of a random client, in the middle of its transaction.
     pub(super) fn leave_session(&mut self) {
         let client = self.rng.random_range(0..self.clients.len());
         if self.clients[client].attempt.take().is_some() {
@@ -192,19 +192,19 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// Writes down what became of a client's transaction, and lets it begin another.
+    /// Records the outcome of a client's transaction, and schedules the client's next one.
     pub(super) fn record(&mut self, client: usize) {
         let there = &mut self.clients[client];
         let seen = std::mem::take(&mut *there.seen.lock());
         let unknown = if seen.committing { Status::Info } else { Status::Fail };
         let (status, at) = seen.ended.unwrap_or((unknown, None));
-        // Whoever reads the present may do so for as long as versions are kept. Who believes lies
-        // knows no present.
+        // A read of the present must not fail before versions expire, except under lying clocks,
+        // where the present is not known.
         let (start, mode) = (there.start, there.mode);
         let soon = self.now() - start < HISTORY / 2;
         let keeps = !self.options.deceives();
         if seen.too_old && mode == Mode::ReadOnly(ReadAt::Now) && soon && keeps {
-            self.fail(format!("client {client} cannot read the present: {:?}", seen.why));
+            self.fail(format!("client {client} cannot read at the present time: {:?}", seen.why));
         }
         let there = &mut self.clients[client];
         if let Some(why) = seen.why {
@@ -243,7 +243,7 @@ impl<R: Carried> World<R> {
             if let Some(scene) = self.options.scene {
                 return self.go_on(scene, client, status == Status::Ok);
             }
-            // Closed loop: nothing is kept of it, and nobody rests.
+            // Closed loop: nothing is recorded, and the client begins again at once.
             return self.push(0, None, Event::Begin(client));
         }
         self.past.extend(seen.narrow.map(|at| (at, seen.ops.clone())));
@@ -257,7 +257,7 @@ impl<R: Carried> World<R> {
                 let at = Timestamp { nanos, logical, issuer };
                 if at < least {
                     self.fail(format!(
-                        "a snapshot at {at} is older than {least}, which was asked for"
+                        "a snapshot at {at} is older than {least}, the least timestamp requested"
                     ));
                 }
                 self.past.push((at, seen.ops));
@@ -277,7 +277,7 @@ impl<R: Carried> World<R> {
             }
         }
         let pace_ns = match self.is_reader(client) {
-            // Long enough to come back to a leader that was left meanwhile.
+            // Long enough to come back to a leader that was abandoned meanwhile.
             false if self.rng.random_bool(0.03) => 3 * S,
             false => 20 * MS,
             true if self.rng.random_bool(0.2) => 3 * S,
@@ -287,7 +287,7 @@ impl<R: Carried> World<R> {
         self.push(after, None, Event::Begin(client));
     }
 
-    /// One client at each node writes; the others mostly read.
+    /// True if a client mostly reads. One client per node writes.
     pub(super) fn is_reader(&self, client: usize) -> bool {
         self.options.profile.is_none() && client >= self.nodes.len()
     }

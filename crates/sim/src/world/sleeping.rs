@@ -1,16 +1,16 @@
-//! Leaders that sleep through the end of their leases, and wake when others lead.
+//! Leaders that sleep beyond the end of their leases, and wake when other nodes lead.
 //!
 //! ```text
-//!   leads ──┤ asleep: what is for it, or what it said, waits ├── awake: all of that comes, in any order
+//!   leads ──┤ asleep: its incoming or outgoing messages wait ├── awake: they all arrive, in any order
 //!           │                                                │
-//!   others: │ · · its leases end ─ another leads, commits ── may be cut off: the sleeper is heard first ──▶
+//!   others: │ · · its leases end ─ another leads, commits ── may be cut off: the sleeper's messages arrive first ──▶
 //! ```
 //!
-//! 1. A node sleeps for longer than a lease, until another leads every shard that it led, or for as
-//!    long as was drawn.
-//! 2. Nothing is lost of what waits, unless the sleeper's connections broke: then what others said
-//!    to it is.
-//! 3. A minority sleeps at a time: the others can elect.
+//! 1. A node sleeps for longer than a lease, until other nodes lead every shard that it led, or for
+//!    as long as was drawn.
+//! 2. Nothing that waits is lost, unless the sleeper's connections broke: then messages to it are
+//!    lost.
+//! 3. Only a minority sleeps at a time, so that the other nodes can elect leaders.
 
 use super::{Event, MS, Task, Whom, World};
 use crate::carried::Carried;
@@ -19,25 +19,25 @@ use meridian_machine::ShardId;
 use rand::Rng;
 use std::collections::BTreeSet;
 
-/// How often it is looked whether another leads.
+/// The interval at which the world checks whether another node leads.
 const LOOK: u64 = 100 * MS;
-/// How much longer than a lease every sleep is.
+/// The time by which every sleep exceeds a lease.
 const AFTER_LEASE: u64 = 500 * MS;
 
-/// A node that sleeps.
+/// The state of a sleeping node.
 pub(super) struct Asleep<R: Carried> {
     sleep: Sleep,
-    /// What it led when it fell asleep.
+    /// The shards that it led when it fell asleep.
     led: BTreeSet<ShardId>,
     since: u64,
-    /// Its successors are cut off already.
+    /// True if its successors have been cut off.
     alone: bool,
-    /// What waits until it wakes.
+    /// The events that wait until it wakes.
     waits: Vec<(Option<Whom>, Event<R>)>,
 }
 
 impl<R: Carried> World<R> {
-    /// A node that leads falls asleep. False if none does that may.
+    /// Puts a leader to sleep. Returns false if no leader may sleep.
     pub(super) fn fall_asleep(&mut self, sleep: Sleep) -> bool {
         let asleep = self.nodes.iter().filter(|node| node.asleep.is_some()).count();
         let leads =
@@ -59,7 +59,7 @@ impl<R: Carried> World<R> {
         self.nodes[node].life.as_ref().map(R::led).unwrap_or_default()
     }
 
-    /// Whether a node's processor is stopped.
+    /// True if a node's processor is stopped.
     pub(super) fn is_stopped(&self, node: usize) -> bool {
         let there = &self.nodes[node];
         let stopped =
@@ -67,7 +67,7 @@ impl<R: Carried> World<R> {
         stopped || there.paused_until > self.now()
     }
 
-    /// Keeps an event for which a sleeping node has to wake; gives back any other.
+    /// Defers an event until the sleeping node wakes; returns the event if it is not affected.
     pub(super) fn outsleeps(&mut self, whom: Option<Whom>, event: Event<R>) -> Option<Event<R>> {
         let from = match &event {
             Event::Frame { from, .. }
@@ -92,7 +92,7 @@ impl<R: Carried> World<R> {
         None
     }
 
-    /// Whether a task of a node has to wait for the node to wake; it goes on then.
+    /// Defers a task if its node sleeps; returns true if so.
     pub(super) fn sleeps(&mut self, node: usize, task: Task) -> bool {
         match &mut self.nodes[node].asleep {
             Some(asleep) if asleep.sleep.stops != Stops::Links => {
@@ -103,7 +103,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// Wakes a node whose time has come.
+    /// Wakes a node if its sleep is over; otherwise checks again later.
     pub(super) fn rouse(&mut self, node: usize) {
         let Some(Asleep { sleep, led, since, alone, .. }) = &self.nodes[node].asleep else {
             return;
@@ -135,7 +135,7 @@ impl<R: Carried> World<R> {
         self.wake(node);
     }
 
-    /// A node does not sleep any more: what waited for it comes.
+    /// Wakes a node, and schedules the events that waited for it.
     pub(super) fn wake(&mut self, node: usize) {
         let Some(Asleep { sleep, waits, .. }) = self.nodes[node].asleep.take() else { return };
         for (whom, event) in waits {

@@ -1,5 +1,5 @@
-//! A scene: groups that are where a figure wants them, sessions that do one thing, and what is
-//! counted of it.
+//! Scenarios: groups placed as a figure needs them, sessions that run one kind of transaction, and
+//! the measurements.
 
 use super::{Event, MS, S, World};
 use crate::Report;
@@ -17,29 +17,29 @@ use meridian_txn::{Lock, Mode, ReadAt};
 use rand::Rng;
 use std::collections::BTreeSet;
 
-/// Within so long somebody leads everywhere.
+/// The time within which every group elects a leader.
 const ELECTED: u64 = S;
-/// Whoever is to lead is there for so long before the others: less than a message takes, so that
-/// they are there when it asks for their votes.
+/// The head start of the intended leaders: less than a message delay, so that the other members
+/// exist when they receive the request for votes.
 const FIRST: u64 = 400_000;
-/// Every group is written to for so long, and then nothing happens for as long.
+/// The duration of the priming writes to every group, and of the silence after them.
 const PRIMED: u64 = S / 2;
-/// The last to do what was begun before the measurement.
+/// The time limit for transactions that began before the measurement.
 const LAST: u64 = 20 * S;
 
-/// Where a group's keys begin.
+/// Returns the first key of a group.
 pub(super) fn start_of(group: u32) -> Key {
     if group == 0 { Key::default() } else { Key::from(format!("r{group:05}").into_bytes()) }
 }
 
-/// Reads two keys, and writes both.
+/// Returns the steps of a transaction that reads two keys and writes both.
 fn follow(keys: [String; 2]) -> Vec<Step> {
     let reads = keys.clone().map(|key| Step::Read(key, Lock::Exclusive));
     reads.into_iter().chain(keys.map(|key| Step::Write(key, Some(1)))).collect()
 }
 
 impl<R: Carried> World<R> {
-    /// Sets the scene, and counts.
+    /// Sets up the scenario, runs it, and measures.
     pub fn stage(mut self, scene: Scene, costs: Costs) -> Report {
         self.raise_nodes();
         self.lease_ns = scene.lease_ns;
@@ -102,7 +102,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// A session does the next thing. That alone costs its node something.
+    /// Runs a session's next transaction, and charges its node for it.
     pub(super) fn play(&mut self, scene: Scene, client: usize) {
         let node = scene.seat(client);
         if self.nodes[node].life.is_none() || scene.groups == 0 {
@@ -162,7 +162,7 @@ impl<R: Carried> World<R> {
         );
     }
 
-    /// What became of it is counted, and the session goes on.
+    /// Counts the outcome of a transaction, and schedules the session's next one.
     pub(super) fn go_on(&mut self, scene: Scene, client: usize, committed: bool) {
         let now = self.now();
         if committed {
@@ -178,14 +178,14 @@ impl<R: Carried> World<R> {
 }
 
 impl World<Spanner> {
-    /// Sets the scene for groups that are led.
+    /// Sets up a scenario for groups with leaders.
     pub(super) fn set(&mut self, scene: Scene) {
         self.populate(scene);
         self.until(ELECTED.max(8 * self.options.regions.farthest_ns()), |_| false);
         self.introduce(scene);
     }
 
-    /// Every group's members come to life; whoever is to lead first.
+    /// Creates every group's members, the intended leader first.
     fn populate(&mut self, scene: Scene) {
         for leads in [true, false] {
             for group in 0..scene.groups {
@@ -213,7 +213,7 @@ impl World<Spanner> {
         }
     }
 
-    /// Every session knows who leads.
+    /// Tells every node's sessions the current leaders.
     fn introduce(&mut self, scene: Scene) {
         let mut well_led = BTreeSet::new();
         for group in 0..scene.groups {

@@ -1,4 +1,4 @@
-//! What each fault does to the world, and the quiet after the last.
+//! Applies faults to the world, and repairs them for the quiet phase.
 
 use super::{Event, HAND_OVER_PATIENCE, LIE, MS, Whom, World};
 use crate::Defect;
@@ -23,7 +23,8 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// False if it has no effect: there is nobody to suffer it, or too many do.
+    /// Applies a fault. Returns false if it has no effect: its target does not run, or too many
+    /// nodes suffer already.
     fn befall(&mut self, fault: Fault) -> bool {
         let now = self.now();
         match fault {
@@ -159,9 +160,10 @@ impl<R: Carried> World<R> {
         self.reach();
     }
 
-    /// Whether the protocol survives an injury of this node: then it is one of the injured.
+    /// True if the protocol survives the corruption or loss of this node; records the node as
+    /// corrupted.
     pub(super) fn may_injure(&mut self, node: usize) -> bool {
-        // Until all have met, nobody can be spared.
+        // No node can be spared until all have met.
         let begun = self.nodes.iter().all(|node| node.acquaintances.admitted());
         let room = begun && self.injured.len() < R::spares(self);
         if room && !self.injured.contains_key(&node) {
@@ -171,7 +173,8 @@ impl<R: Carried> World<R> {
         self.injured.contains_key(&node)
     }
 
-    /// What is on its way between two nodes is lost, and who waits for an answer finds out.
+    /// Drops the frames between two nodes, and fails the requests that wait for a response over
+    /// that connection.
     fn break_connection(&mut self, a: usize, b: usize) -> bool {
         let between = |whom: &Option<Whom>, event: &Event<R>| {
             matches!((whom, event), (Some(Whom { node, .. }), Event::Frame { from, .. })
@@ -188,7 +191,7 @@ impl<R: Carried> World<R> {
         self.queue.len() < before
     }
 
-    /// A clock is as it should be: within its bound, which is what it was.
+    /// Corrects a clock, and restores its original bound.
     pub(super) fn set_right(&mut self, node: usize) {
         if self.options.defect == Some(Defect::ClockLies) {
             return;
@@ -201,7 +204,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// No fault strikes any more, and what struck is repaired.
+    /// Ends the fault phase, and repairs all faults.
     pub(super) fn quiet(&mut self) {
         self.kills = 0;
         self.faulty = false;
@@ -220,8 +223,8 @@ impl<R: Carried> World<R> {
         self.reach();
     }
 
-    /// A node has taken the step at which nodes end here: now and then one does. Says whether it
-    /// has.
+    /// Crashes a node, in some of the calls, if it has just taken the step under test. Returns true
+    /// if the node crashed at once, before its effects were carried out.
     pub(super) fn ends_at_step(&mut self, node: usize) -> bool {
         if !steps::taken()
             || self.kills == 0
@@ -234,7 +237,7 @@ impl<R: Carried> World<R> {
         *self.struck.entry("ended at a step").or_default() += 1;
         let for_ns = self.killers.random_range(MS..4_000 * MS);
         if self.killers.random_bool(0.5) {
-            // What it says leaves, what it writes is being written.
+            // Its messages are sent and its writes are in progress when it crashes.
             self.push(0, Some(Whom { node, life: None }), Event::Crash { for_ns });
             return false;
         }

@@ -1,4 +1,4 @@
-//! Nodes that ask each other what time it is.
+//! Polls between the nodes' clocks.
 
 use super::{Event, Whom, World};
 use crate::carried::Carried;
@@ -55,7 +55,7 @@ impl<R: Carried> World<R> {
         if !self.nodes[node].acquaintances.admitted() {
             return;
         }
-        // One copy: what is heard again is not heard.
+        // Only the first of repeated copies: a clock ignores duplicates.
         if let Some(delay) =
             self.network.carry(self.now(), node, to, &mut self.rng).into_iter().next()
         {

@@ -1,16 +1,16 @@
-//! What every protocol promises, looked at in every node and at every step (I1 to I8 of the
+//! Invariants that every protocol promises, checked on every node at every step (I1 to I8 of the
 //! architecture).
 //!
-//! | | what is looked at | when |
+//! | | checked | when |
 //! |---|---|---|
-//! | I1, I4 | no version appears at or below a snapshot of its key that was read, on whichever node | a commit is installed for the first time |
-//! | I2 | a timestamp is one commit's; an issuer's grow | a commit is installed |
-//! | I3, I8 | what a client is told has passed, in true time and by every clock | a transaction ends |
-//! | I5 | what is acted on stands on the disks of a majority, as they would be found after a power failure now | a part of what leaders commit |
-//! | I6 | one timestamp across engines: has no meaning yet, there is one | |
-//! | I7 | clocks that lie cost the order of real time, and nothing else | by the judges: `--faults lies` |
+//! | I1, I4 | no version appears at or below a snapshot of its key that any node has read | a commit is installed for the first time |
+//! | I2 | a timestamp belongs to one commit; an issuer's timestamps grow | a commit is installed |
+//! | I3, I8 | a timestamp reported to a client has passed, in true time and by every clock | a transaction ends |
+//! | I5 | an entry that is acted on is on the disks of a majority, as they would be after a power failure now | a sample of the commits of leaders |
+//! | I6 | one timestamp across engines: not applicable, there is one engine | |
+//! | I7 | lying clocks cost real-time order, and nothing else | by the judges: `--faults lies` |
 //!
-//! While a defect is planted nobody looks: it is the judges that have to notice.
+//! No invariant is checked while a defect is planted: the judges have to detect it.
 
 use super::World;
 use crate::Timebase;
@@ -24,44 +24,44 @@ use meridian_replication::group::{Index, Term};
 use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many commits are looked for on disks.
+/// The fraction of commits that are looked up on disks.
 const SOME: f64 = 0.02;
 
-/// What has been seen so far of a shard.
+/// The observations of one shard.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Snapshots that were read at or above the newest commit: none below it can be overtaken any
-    /// more, but by what was decided elsewhere.
+    /// Snapshots read at or above the newest commit. Older ones can be violated only by commits
+    /// decided elsewhere.
     reads: Vec<(KeyRange, Timestamp)>,
     newest: Timestamp,
     installed: BTreeMap<Timestamp, Vec<Write>>,
 }
 
-/// What has been seen so far.
+/// The observations of all shards.
 #[derive(Debug, Default)]
 pub struct Watch {
     shards: BTreeMap<ShardId, Seen>,
     issued: BTreeMap<u32, Timestamp>,
 }
 
-/// Of what was decided elsewhere so late reads are held against it: longer than anything stays
-/// prepared for long.
+/// The time for which older reads are kept to check commits decided elsewhere: longer than a
+/// transaction usually stays prepared.
 const READS_KEPT_NS: u64 = 5_000_000_000;
 
 impl<R: Carried> World<R> {
-    /// Whether anybody looks.
+    /// True if invariants are checked in this run.
     pub(super) fn watches(&self) -> bool {
         self.options.defect.is_none() && self.options.profile.is_none()
     }
 
-    /// A snapshot was read.
+    /// Records a snapshot read.
     pub(super) fn watch_read(&mut self, shard: ShardId, range: KeyRange, at: Timestamp) {
         if self.watches() && at != Timestamp::MAX {
             self.watch.shards.entry(shard).or_default().reads.push((range, at));
         }
     }
 
-    /// Sessions of a node have read by themselves.
+    /// Records the reads that a node's sessions made from local data.
     pub(super) fn watch_sessions(&mut self, node: usize) {
         let Some(life) = &self.nodes[node].life else { return };
         for (shard, range, at) in life.desk.reads() {
@@ -69,7 +69,7 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// Somebody installs a commit; whether that is the first time.
+    /// Records that a commit is installed on some node. Returns true if this is the first time.
     pub(super) fn watch_version(
         &mut self,
         (shard, at): (ShardId, Timestamp),
@@ -94,15 +94,15 @@ impl<R: Carried> World<R> {
         watches
     }
 
-    /// A client is told of a timestamp.
+    /// Checks a commit timestamp reported to a client.
     pub(super) fn watch_told(&mut self, at: Timestamp) {
         if !self.watches() || !self.options.is_strict() {
             return;
         }
         if self.options.timebase != Timebase::Cluster && at.nanos >= self.now() {
-            return self.fail(format!("I3: a client is told of {at} at {}", self.now()));
+            return self.fail(format!("I3: a client receives {at} at {}", self.now()));
         }
-        // Whoever looks at the time from now on does not find it below.
+        // No clock may still show an earlier time.
         for (member, node) in self.members.iter().zip(&self.nodes) {
             let reading = node.clock.reading();
             if reading.health == Health::Good
@@ -111,16 +111,16 @@ impl<R: Carried> World<R> {
             {
                 let late = at.nanos - reading.interval.latest;
                 return self.fail(format!(
-                    "I3: a client is told of {at}, and at {member} it is surely {late} ns before"
+                    "I3: a client receives {at}, but the clock of {member} is {late} ns behind it"
                 ));
             }
         }
     }
 }
 
-/// Of groups, whose commits come in the order of their timestamps.
+/// The checks of groups, whose commits come in the order of their timestamps.
 impl World<Spanner> {
-    /// Somebody installs a commit, or something that a shard keeps for itself.
+    /// Checks a commit, or a row local to a shard, that a node installs.
     pub(super) fn watch_install(
         &mut self,
         node: usize,
@@ -137,7 +137,7 @@ impl World<Spanner> {
         let seen = self.watch.shards.entry(shard).or_default();
         if decided_elsewhere {
             if writes.is_empty() {
-                return; // Aborted: only a row that goes.
+                return; // An abort only removes a local row.
             }
         } else {
             if at <= seen.newest {
@@ -171,15 +171,15 @@ impl World<Spanner> {
             let group = member.replica.group();
             if group.leader() == Some(me) && !group.are_enough(&have) {
                 self.fail(format!(
-                    "I5: entry {} is acted on, and would be found at {have:?} only",
+                    "I5: entry {} is acted on, but only {have:?} would have it after a power failure",
                     index.0
                 ));
             }
         }
     }
 
-    /// Whether a node would find an entry on its disk after a power failure. Of an injured one that
-    /// is supposed.
+    /// True if a node would have an entry on its disk after a power failure. A corrupted node is
+    /// assumed to.
     fn would_still_have(&self, node: usize, shard: ShardId, index: Index, term: Term) -> bool {
         if self.injured.contains_key(&node) {
             return true;

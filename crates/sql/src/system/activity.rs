@@ -1,9 +1,10 @@
-//! Who is here and who waits for whom: `pg_stat_activity` and `pg_locks`.
+//! Sessions and lock waits: `pg_stat_activity` and `pg_locks`.
 //!
-//! Every session has a seat, where it writes what it does; the engines of one process may share the
-//! room. Who waits for whom is known to whoever holds the locks, and comes through
-//! [`Surroundings`]. A session is told from its transaction's age: a transaction that runs again
-//! after losing keeps its age and gets a new number, so that its lock then names no session.
+//! Every session has an entry, to which it writes its activity; the engines of one process may
+//! share the entries. Lock waits are known where the locks are held, and come through
+//! [`Surroundings`]. A waiting transaction is mapped to its session by its age: a transaction that
+//! is retried after a conflict keeps its age and gets a new number, so that its lock then names no
+//! session.
 
 use super::{ClockFact, OWNER, Rows, ShardFact, Value, World, Writer};
 use crate::error::SqlError;
@@ -17,24 +18,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A transaction: the node where it began, and its number there.
 pub type TransactionName = (u32, u64);
 
-/// One transaction waits for others.
+/// A transaction that waits for others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// The database.
     pub database: String,
-    /// Who waits.
+    /// The waiting transaction.
     pub waiter: TransactionName,
-    /// For the key or range that begins here.
+    /// The start of the key or range that it waits for.
     pub key: Vec<u8>,
-    /// Whether nobody else may hold it.
+    /// True if it waits for an exclusive lock.
     pub exclusive: bool,
-    /// Who is in its way.
+    /// The transactions that hold the lock.
     pub blockers: Vec<TransactionName>,
 }
 
-/// What a database's surroundings tell of themselves.
+/// The server information of a database: about other databases, shards, lock waits and clocks.
 pub trait Surroundings: Send + Sync {
-    /// The names of all databases.
+    /// Returns the names of all databases.
     fn databases(&self) -> Vec<String>;
     /// Creates a database under a protocol, the default one if none is named.
     fn create_database<'a>(
@@ -50,7 +51,7 @@ pub trait Surroundings: Send + Sync {
         let _ = name;
         Box::pin(std::future::ready(Err(SqlError::unsupported("DROP DATABASE"))))
     }
-    /// From each of these on, a database's keys are another group's.
+    /// Splits a database's shards at each of these keys.
     fn split<'a>(
         &'a self,
         database: &'a str,
@@ -59,7 +60,7 @@ pub trait Surroundings: Send + Sync {
         let _ = (database, keys);
         Box::pin(std::future::ready(Err(SqlError::unsupported("ALTER TABLE … SPLIT AT"))))
     }
-    /// Gives a database's groups other members; comes back when they have them.
+    /// Changes the members of a database's groups, and waits until they have them.
     fn change_members<'a>(
         &'a self,
         database: &'a str,
@@ -68,7 +69,7 @@ pub trait Surroundings: Send + Sync {
         let _ = (database, members);
         Box::pin(std::future::ready(Err(SqlError::unsupported("ALTER DATABASE … MEMBERS"))))
     }
-    /// Gives a setting of a database a value, or the default.
+    /// Sets a setting of a database, to a value or the default.
     fn set<'a>(
         &'a self,
         database: &'a str,
@@ -79,32 +80,33 @@ pub trait Surroundings: Send + Sync {
         let what = format!("ALTER DATABASE … SET {name}");
         Box::pin(std::future::ready(Err(SqlError::unsupported(what))))
     }
-    /// The value of a database's setting. None if there is no setting of this name; within, none if
-    /// the database's protocol does not have it.
+    /// Returns the value of a database's setting. `None` if there is no setting of this name;
+    /// `Some(None)` if the database's protocol does not have it.
     fn setting(&self, database: &str, name: &str) -> Option<Option<String>> {
         let _ = (database, name);
         None
     }
-    /// A database's shards, as far as this node knows.
+    /// Returns a database's shards, as far as this node knows.
     fn shards(&self, database: &str) -> Vec<ShardFact> {
         let _ = database;
         Vec::new()
     }
-    /// Who waits for whom, as far as this node knows.
+    /// Returns the lock waits, as far as this node knows.
     fn waits(&self) -> Vec<Waiting> {
         Vec::new()
     }
-    /// The earliest and the latest that it can be now, in nanoseconds since 1970, if that is known.
+    /// Returns the earliest and the latest possible current time, in nanoseconds since 1970, if it
+    /// is known.
     fn interval(&self) -> Option<(u64, u64)> {
         None
     }
-    /// This node's clock, and what it knows of others'.
+    /// Returns this node's clock, and its knowledge of other nodes' clocks.
     fn clocks(&self) -> Vec<ClockFact> {
         Vec::new()
     }
 }
 
-/// A session, as another may see it.
+/// The activity of a session, as other sessions may see it.
 #[derive(Clone, Debug)]
 struct Activity {
     pid: i32,
@@ -125,7 +127,7 @@ pub struct Sessions {
     seats: Mutex<BTreeMap<u64, Arc<Mutex<Activity>>>>,
 }
 
-/// A session's seat; it is free again when this is dropped.
+/// A session's entry; it is removed when this is dropped.
 pub(crate) struct Seat {
     sessions: Arc<Sessions>,
     number: u64,
@@ -180,18 +182,18 @@ impl Seat {
         locked(&self.activity).application = application.into();
     }
 
-    /// A statement begins.
+    /// Records the start of a statement.
     pub(crate) fn runs(&self, query: Arc<str>) {
         let mut activity = locked(&self.activity);
         (activity.state, activity.query) = ("active", query);
     }
 
-    /// A transaction begins.
+    /// Records the start of a transaction.
     pub(crate) fn begins(&self, age: Age) {
         locked(&self.activity).transaction = Some((age.node, age.number));
     }
 
-    /// A statement is over.
+    /// Records the end of a statement.
     pub(crate) fn rests(&self, status: Status) {
         let mut activity = locked(&self.activity);
         activity.state = match status {
@@ -213,7 +215,7 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
     })
 }
 
-/// A database's id: of its name, so that it is the same on every node.
+/// Returns a database's id: a hash of its name, so that it is the same on every node.
 pub(super) fn database_id(name: &str) -> u32 {
     let hash = name
         .bytes()
@@ -257,7 +259,7 @@ fn locks(world: &World<'_>, out: &mut Writer<'_>) {
         let line = std::iter::once((wait.waiter, false))
             .chain(wait.blockers.iter().map(|blocker| (*blocker, true)));
         for (name, granted) in line {
-            // What others hold may be shared; which it is, is not told.
+            // The locks of the holders may be shared, which the wait does not report.
             let mode = if wait.exclusive { "ExclusiveLock" } else { "ShareLock" };
             out.row(&[
                 ("locktype", "tuple".into()),
@@ -272,7 +274,7 @@ fn locks(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-/// `pg_blocking_pids`: the sessions that a session waits for.
+/// Implements `pg_blocking_pids`: the sessions that a session waits for.
 pub(super) fn blocking(facts: &crate::expr::Facts, pid: i64) -> String {
     let sessions = facts.sessions.list();
     let waiter = sessions

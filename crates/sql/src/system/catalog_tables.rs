@@ -9,7 +9,7 @@ const BTREE: u32 = 403;
 const HEAP: u32 = 2;
 const DEFAULT_COLLATION: u32 = 100;
 
-/// Lists of types and what they list.
+/// Array types and their element types.
 pub(super) const ARRAYS: &[(u32, u32)] = &[
     (1000, 16),
     (1001, 17),
@@ -49,7 +49,7 @@ const TYPES: &[(u32, &str, i32, &str, &str)] = &[
     (2950, "uuid", 16, "b", "U"),
 ];
 
-/// The type of a name that SQL or `pg_type` gives it.
+/// Returns the type of a name of SQL or `pg_type`.
 pub(super) fn type_named(name: &str) -> Option<u32> {
     let last = name.rsplit('.').next().unwrap_or(name);
     let by_name = TYPES.iter().find(|(_, other, ..)| *other == last).map(|(oid, ..)| *oid);
@@ -116,7 +116,7 @@ fn attribute(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-/// A column of a table, or of an index on one.
+/// Writes a column of a table, or of an index on one.
 fn column(out: &mut Writer<'_>, relation: u32, at: usize, table: &Table, of: usize) {
     let column = &table.columns[of];
     let own = relation == table.id;
@@ -216,7 +216,7 @@ fn collation(_: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-/// `{1,2}`
+/// Renders column numbers as `{1,2}`.
 fn numbers(index: &Index, between: &str) -> String {
     index.columns.iter().map(|part| (part.column + 1).to_string()).collect::<Vec<_>>().join(between)
 }
@@ -390,7 +390,7 @@ fn types(_: &World<'_>, out: &mut Writer<'_>) {
 }
 
 impl Table {
-    /// The primary key and the indexes.
+    /// Iterates over the primary key and the indexes.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &Index> {
         self.primary.iter().chain(&self.indexes)
     }
@@ -399,8 +399,8 @@ impl Table {
         self.primary.as_ref().is_some_and(|primary| primary.id == index.id)
     }
 
-    /// The keys that are constraints. One that CREATE UNIQUE INDEX made is none in PostgreSQL;
-    /// which that were is not kept, but a constraint's name ends as PostgreSQL makes it.
+    /// Iterates over the keys that are constraints. An index of CREATE UNIQUE INDEX is none in
+    /// PostgreSQL. The origin is not stored, but a constraint's name ends as PostgreSQL creates it.
     pub(crate) fn constraints(&self) -> impl Iterator<Item = &Index> {
         self.keys()
             .filter(|index| self.is_primary(index) || index.unique && index.name.ends_with("_key"))

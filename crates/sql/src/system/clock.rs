@@ -1,4 +1,4 @@
-//! What time it is here, how surely, and how far others are from it: `SHOW CLOCK`,
+//! The current time with its bounds, and the offsets of other nodes' clocks: `SHOW CLOCK`,
 //! `meridian.clock`, and the functions `tt_now()`, `tt_after(t)` and `tt_before(t)`.
 
 use super::{Rows, Value, World, Writer};
@@ -11,16 +11,16 @@ use crate::expr::Facts;
 pub struct ClockFact {
     /// The node.
     pub node: u32,
-    /// How well it knows the time: `good`, `fenced` …; of another node, if it said so lately.
+    /// The clock's status: `good`, `fenced` …; of another node, if it was received recently.
     pub state: Option<&'static str>,
-    /// Where the time comes from.
+    /// The source of the time.
     pub source: Option<String>,
-    /// The earliest and the latest that it can be, in nanoseconds since 1970, if it is known; of
-    /// another node, when it said so.
+    /// The earliest and the latest possible time, in nanoseconds since 1970, if it is known; of
+    /// another node, when it answered.
     pub interval: Option<(u64, u64)>,
-    /// By how much the node's clock is ahead of this one's, if that was measured.
+    /// The offset of the node's clock from this one's, if it was measured, in nanoseconds.
     pub ahead_ns: Option<i64>,
-    /// How long the round trip took from which that is known.
+    /// The round trip of that measurement, in nanoseconds.
     pub round_trip_ns: Option<u64>,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
     (name == "clock").then_some(clock as Rows)
 }
 
-/// In microseconds, rounded outwards.
+/// Converts to microseconds, rounded outwards.
 fn outwards((earliest, latest): (u64, u64)) -> (i64, i64) {
     (from_unix_ns(earliest), from_unix_ns(latest.saturating_add(999)))
 }
@@ -53,7 +53,7 @@ pub(super) fn clock(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-/// `TT.now()` (Spanner, table 1), in microseconds since 2000.
+/// Returns `TT.now()` (Spanner, table 1), in microseconds since 2000.
 pub(crate) fn interval_now(facts: &Facts) -> Result<(i64, i64), SqlError> {
     let known = facts.surroundings().and_then(|around| around.interval());
     known.map(outwards).ok_or_else(|| {
@@ -62,7 +62,7 @@ pub(crate) fn interval_now(facts: &Facts) -> Result<(i64, i64), SqlError> {
     })
 }
 
-/// The same, as PostgreSQL prints a `tstzrange`.
+/// Returns `TT.now()`, as PostgreSQL prints a `tstzrange`.
 pub(crate) fn tt_now(facts: &Facts) -> Result<String, SqlError> {
     let (earliest, latest) = interval_now(facts)?;
     let mut text = "[\"".to_owned();

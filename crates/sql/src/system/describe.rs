@@ -1,5 +1,5 @@
-//! What PostgreSQL's functions tell of tables, indexes and types: `format_type`, `pg_get_indexdef`
-//! and their like.
+//! PostgreSQL's functions that describe tables, indexes and types: `format_type`, `pg_get_indexdef`
+//! and others.
 
 use crate::catalog::{ColumnDef, Index, Table};
 use crate::datum::Datum;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 /// The tables of a database as one transaction sees them.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    /// In the order of their names.
+    /// The tables, ordered by name.
     pub(crate) tables: Vec<Arc<Table>>,
 }
 
-/// A name as SQL would have to write it.
+/// Quotes a name if SQL needs it.
 pub(super) fn quoted(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
@@ -27,14 +27,14 @@ impl Catalog {
         self.tables.iter().find(|table| i64::from(table.id) == id)
     }
 
-    /// An index or primary key, and its table.
+    /// Returns an index or primary key, and its table.
     pub(crate) fn index(&self, id: i64) -> Option<(&Arc<Table>, &Index)> {
         let all =
             self.tables.iter().flat_map(|table| table.keys().map(move |index| (table, index)));
         all.into_iter().find(|(_, index)| i64::from(index.id) == id)
     }
 
-    /// The name of a relation's id.
+    /// Returns the name of a relation, by its id.
     fn relation_name(&self, id: i64) -> Option<String> {
         if let Some(table) = self.table(id) {
             return Some(quoted(&table.name));
@@ -50,7 +50,7 @@ impl Catalog {
         })
     }
 
-    /// The id of a relation's name, as SQL writes it.
+    /// Returns the id of a relation, by its name as SQL writes it.
     fn relation_id(&self, written: &str) -> Option<u32> {
         let unquoted =
             |part: &str| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
@@ -80,7 +80,7 @@ impl Catalog {
         all.into_iter().find(|(other, _)| **other == name).map(|(_, id)| id)
     }
 
-    /// The table or index whose storage a key lies in.
+    /// Returns the table or index whose storage contains a key.
     pub(super) fn relation_of_key(&self, key: &[u8]) -> Option<u32> {
         let storage =
             key.strip_prefix(&[2])?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))?;
@@ -98,7 +98,7 @@ impl Catalog {
     }
 }
 
-/// `CREATE INDEX …`
+/// Returns the `CREATE INDEX …` of an index.
 pub(super) fn index_definition(table: &Table, index: &Index) -> String {
     let unique = if index.unique { "UNIQUE " } else { "" };
     let parts = parts(table, index, true);
@@ -117,7 +117,7 @@ fn parts(table: &Table, index: &Index, ordered: bool) -> String {
     index.columns.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
-/// A column's DEFAULT, as PostgreSQL shows it: a text says that it is one.
+/// Returns a column's DEFAULT as PostgreSQL shows it: a string has its type appended.
 pub(super) fn default_of(column: &ColumnDef) -> Option<String> {
     let default = column.default.as_deref()?.trim();
     let literal = default.starts_with('\'') && default.ends_with('\'');
@@ -133,7 +133,7 @@ impl Type {
     }
 }
 
-/// `format_type`
+/// Implements `format_type`.
 pub(super) fn format_type(oid: i64, modifier: Option<i64>) -> String {
     let name = match oid {
         0 => return "-".into(),
@@ -160,13 +160,13 @@ pub(super) fn format_type(oid: i64, modifier: Option<i64>) -> String {
     name.into()
 }
 
-/// A function that looks at the catalog or at the session.
+/// A function that reads the catalog or the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemFunction {
     name: &'static str,
     /// The type of its result.
     pub ty: Type,
-    /// Whether it looks at the catalog.
+    /// True if it reads the catalog.
     pub looks: bool,
 }
 
@@ -237,20 +237,20 @@ const FUNCTIONS: &[(&str, Type, bool)] = &[
 ];
 
 impl SystemFunction {
-    /// The function of a name.
+    /// Finds a function by its name.
     pub fn find(name: &str) -> Option<SystemFunction> {
         let at = FUNCTIONS.binary_search_by(|(other, ..)| (*other).cmp(name)).ok()?;
         let (name, ty, looks) = FUNCTIONS[at];
         Some(SystemFunction { name, ty, looks })
     }
 
-    /// Its value.
+    /// Returns its value.
     pub fn call(self, args: &[Datum], facts: &Facts, catalog: &Catalog) -> Result<Datum, SqlError> {
         let text = |at: usize| match args.get(at) {
             Some(Datum::Text(text)) => Some(&**text),
             _ => None,
         };
-        // An object id may come as a literal in quotes.
+        // An object id may be a quoted literal.
         let whole = |at: usize| {
             args.get(at).and_then(Datum::as_i64).or_else(|| text(at)?.trim().parse().ok())
         };
@@ -312,7 +312,7 @@ impl SystemFunction {
                     format!("{kind} ({})", parts(table, index, false))
                 }))
             }
-            // Expressions are kept as text.
+            // Expressions are stored as text.
             "pg_get_expr" => args.first().cloned().unwrap_or(Datum::Null),
             "pg_get_indexdef" => {
                 some(whole(0).and_then(|id| catalog.index_definition(id, whole(1).unwrap_or(0))))
@@ -388,13 +388,13 @@ impl SystemFunction {
             {
                 Datum::Bool(true)
             }
-            // Descriptions, sources of functions and the like: nothing has one.
+            // Descriptions, sources of functions and the like: no object has one.
             _ => Datum::Null,
         })
     }
 }
 
-/// The elements of a list as PostgreSQL prints it: `{a,b}`, or `1 2` for a vector.
+/// Returns the elements of a list as PostgreSQL prints it: `{a,b}`, or `1 2` for a vector.
 fn elements(list: &str) -> Vec<Option<String>> {
     let Some(inner) = list.trim().strip_prefix('{').and_then(|list| list.strip_suffix('}')) else {
         return list.split_whitespace().map(|part| Some(part.to_owned())).collect();
@@ -433,8 +433,8 @@ fn elements(list: &str) -> Vec<Option<String>> {
     out
 }
 
-/// `one = ANY (list)` in three-valued logic: a NULL in the list makes a miss unknown. Elements are
-/// read as the type of `one`, whole numbers as the widest.
+/// Computes `one = ANY (list)` in three-valued logic: a NULL in the list makes a miss unknown.
+/// Elements are parsed as the type of `one`, whole numbers as the widest.
 fn is_member(list: &str, one: &Datum) -> Result<Datum, SqlError> {
     let elements = elements(list);
     let Some(ty) = one.type_of() else {

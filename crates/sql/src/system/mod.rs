@@ -1,15 +1,15 @@
-//! The system tables: `pg_catalog` and `information_schema`, as clients of PostgreSQL ask them, and
-//! `meridian`.
+//! The system tables: `pg_catalog` and `information_schema`, as clients of PostgreSQL query them,
+//! and `meridian`.
 //!
-//! They are stored nowhere. A scan of one makes its rows from the descriptors that its transaction
-//! sees, so that they are as transactional as the tables they tell of. Their ids are PostgreSQL's,
+//! They are not stored. A scan of one builds its rows from the descriptors that its transaction
+//! sees, so that they are as transactional as the tables they describe. Their ids are PostgreSQL's,
 //! all below those of users' tables, and they have no versions: nothing can change them.
 //!
-//! Many tables of PostgreSQL's are here and empty ([`is_always_empty`]): what they would tell of
-//! does not exist. Object ids are integers, and lists are texts as PostgreSQL prints them, because
+//! Many of PostgreSQL's tables are here and empty ([`is_always_empty`]): the objects that they list
+//! do not exist. Object ids are integers, and lists are texts as PostgreSQL prints them, because
 //! neither type exists here.
 //!
-//! `meridian` is a third schema, of what PostgreSQL does not have; no catalog lists it.
+//! `meridian` is a third schema, with tables that PostgreSQL does not have; no catalog lists it.
 //!
 //! Not done: rows for the system tables themselves; functions, operators and casts (`pg_proc` and
 //! its like are empty); privileges.
@@ -40,13 +40,13 @@ use meridian_txn::{Lock, Transaction};
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-/// Ids of users' tables begin here.
+/// The first id of users' tables.
 const FIRST_USER_ID: u32 = 16384;
 
 pub(crate) const PG_CATALOG: u32 = 11;
 pub(crate) const PUBLIC: u32 = 2200;
 pub(crate) const INFORMATION_SCHEMA: u32 = 13184;
-/// The one role: the user of the session that asks.
+/// The one role: the user of the current session.
 pub(crate) const OWNER: i32 = 10;
 
 static TABLES: LazyLock<Vec<(&'static str, Arc<Table>)>> = LazyLock::new(|| {
@@ -73,12 +73,12 @@ fn column(spec: &str) -> ColumnDef {
     ColumnDef { name: name.into(), ty, not_null: !code.ends_with('?'), default: None }
 }
 
-/// Whether an id is a system table's.
+/// True if an id is a system table's.
 pub(crate) fn is_system(id: u32) -> bool {
     id < FIRST_USER_ID
 }
 
-/// The system table of a name: with its schema, or without it when it is one of `pg_catalog`.
+/// Finds a system table by its name: with its schema, or without it if it is one of `pg_catalog`.
 pub(crate) fn find(name: &str) -> Option<Arc<Table>> {
     let (schema, name) = name.split_once('.').unwrap_or(("pg_catalog", name));
     TABLES
@@ -87,13 +87,13 @@ pub(crate) fn find(name: &str) -> Option<Arc<Table>> {
         .map(|(_, table)| table.clone())
 }
 
-/// Whether a table of `pg_catalog` or `information_schema` has no rows here and never will have, as
-/// long as what it would tell of does not exist.
+/// True if a table of `pg_catalog` or `information_schema` never has rows here, because the objects
+/// that it lists do not exist.
 pub fn is_always_empty(name: &str) -> bool {
     find(name).is_some_and(|table| rows_of(&table).is_none())
 }
 
-/// What rows are made from.
+/// The source of a system table's rows.
 pub(super) struct World<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) facts: &'a Facts,
@@ -102,7 +102,7 @@ pub(super) struct World<'a> {
 type Rows = fn(&World<'_>, &mut Writer<'_>);
 
 fn rows_of(table: &Table) -> Option<Rows> {
-    // Names of the schemas do not collide.
+    // The names of the schemas do not collide.
     catalog_tables::rows_of(&table.name)
         .or_else(|| information_schema::rows_of(&table.name))
         .or_else(|| activity::rows_of(&table.name))
@@ -110,7 +110,7 @@ fn rows_of(table: &Table) -> Option<Rows> {
         .or_else(|| shards::rows_of(&table.name))
 }
 
-/// Collects the rows of a system table. A column that a row does not name is NULL where that is
+/// Collects the rows of a system table. A column that a row does not name is NULL if that is
 /// allowed, else zero, false or empty.
 pub(super) struct Writer<'t> {
     table: &'t Table,
@@ -157,7 +157,7 @@ impl<'t> Writer<'t> {
     }
 }
 
-/// A value of a row; its column decides the exact type.
+/// A value of a row; its column determines the exact type.
 pub(super) enum Value<'a> {
     Text(&'a str),
     Own(String),
@@ -209,12 +209,13 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
     }
 }
 
-/// `meridian.clock`.
+/// Returns the table `meridian.clock`.
 pub(crate) fn clock_table() -> Arc<Table> {
     find("meridian.clock").expect("invariant: it has a layout")
 }
 
-/// Its rows, for which no transaction has to be begun: they are asked for when none can be.
+/// Returns the rows of `meridian.clock` without a transaction: they must be available when none can
+/// begin.
 pub(crate) fn clock_now(facts: &Facts) -> Vec<Vec<Datum>> {
     let table = clock_table();
     let mut writer = Writer::new(&table);
@@ -222,7 +223,7 @@ pub(crate) fn clock_now(facts: &Facts) -> Vec<Vec<Datum>> {
     writer.rows
 }
 
-/// The rows of a system table as a transaction sees them.
+/// Returns the rows of a system table as a transaction sees them.
 pub(crate) async fn rows(
     txn: &mut dyn Transaction,
     table: &Table,
@@ -235,7 +236,7 @@ pub(crate) async fn rows(
     Ok(writer.rows)
 }
 
-/// Every table as a transaction sees it, in the order of their names.
+/// Loads every table as a transaction sees it, ordered by name.
 pub(crate) async fn load(txn: &mut dyn Transaction) -> Result<Catalog, SqlError> {
     let mut tables = BTreeMap::new();
     let mut rest = Some(kv::prefix_range(&kv::DESCRIPTORS));

@@ -1,4 +1,4 @@
-//! Which groups have which keys: `meridian.shards`.
+//! The shards and their keys: `meridian.shards`.
 
 use super::{Rows, World, Writer};
 use crate::parse::GroupMembers;
@@ -6,15 +6,15 @@ use crate::parse::GroupMembers;
 /// A shard of a database, as this node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardFact {
-    /// Its number.
+    /// The number.
     pub shard: u32,
-    /// Its first key.
+    /// The first key.
     pub start: Vec<u8>,
-    /// The first key beyond.
+    /// The first key after the shard; `None` for the last shard.
     pub end: Option<Vec<u8>>,
     /// The node that leads its group, if that is known.
     pub leader: Option<u32>,
-    /// Who is in its group, or is to be.
+    /// The members of its group, or the intended ones.
     pub members: GroupMembers,
 }
 
@@ -30,7 +30,7 @@ fn shards(world: &World<'_>, out: &mut Writer<'_>) {
     let database = &world.facts.database;
     let facts = world.facts.surroundings().map_or_else(Vec::new, |around| around.shards(database));
     for ShardFact { shard, start, end, leader, members } in &facts {
-        // The table whose rows begin in it, or whose are cut by its beginning.
+        // The table whose rows begin in the shard, or are cut by its start.
         let of_table = |key: &[u8]| {
             let storage = key
                 .strip_prefix(&[crate::kv::ROWS])?

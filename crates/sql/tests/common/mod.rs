@@ -1,5 +1,5 @@
-//! A database in memory for statement tests: versions under one lock, no conflicts but those that a
-//! test injects.
+//! A database in memory for statement tests: versions under one lock, without conflicts other than
+//! injected ones.
 #![allow(dead_code)]
 
 use futures::executor::block_on;
@@ -34,27 +34,27 @@ struct State {
 pub struct Memory(Arc<Mutex<State>>);
 
 impl Memory {
-    /// The next commits abort.
+    /// Aborts the next commits.
     pub fn abort_commits(&self, count: usize) {
         self.0.lock().unwrap().aborts_at_commit = count;
     }
 
-    /// The next reads of writing transactions abort.
+    /// Aborts the next reads of writing transactions.
     pub fn abort_reads(&self, count: usize) {
         self.0.lock().unwrap().aborts_at_read = count;
     }
 
-    /// The next commit's outcome is unknown.
+    /// Makes the outcome of the next commit unknown.
     pub fn lose_outcome(&self) {
         self.0.lock().unwrap().unknown = true;
     }
 
-    /// The next commit never answers.
+    /// Makes the next commit wait forever.
     pub fn hold_commit(&self) {
         self.0.lock().unwrap().stuck = true;
     }
 
-    /// Transactions have this isolation level, as far as sessions are told.
+    /// Sets the isolation level that sessions see.
     pub fn gives(self, isolation: IsolationLevel) -> Memory {
         self.0.lock().unwrap().isolation = isolation;
         self
@@ -94,7 +94,7 @@ impl Database for Memory {
         state.now = state.now.max(START) + 1_000;
         let age = how.age.unwrap_or(Age { began_ns: state.now, node: 1, number: state.begun });
         let read_at = match how.mode {
-            // The oldest that is allowed.
+            // The oldest allowed timestamp.
             Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at)) => at.nanos,
             _ => state.now,
         };
@@ -195,7 +195,7 @@ impl Transaction for Open {
             if reverse {
                 rows.reverse();
             }
-            // Small chunks, so that every scan goes on at least once.
+            // Small chunks, so that every scan continues at least once.
             let limit = limit_rows.min(3);
             let mut rest = None;
             if rows.len() > limit {
@@ -269,7 +269,7 @@ impl Transaction for Open {
     }
 }
 
-/// A session on a new database.
+/// Opens a session on a new database.
 pub fn session() -> (Session, Memory) {
     let memory = Memory::default();
     (session_of(Engine::new("postgres", Arc::new(memory.clone()))), memory)
@@ -279,7 +279,7 @@ pub fn session_of(engine: Engine) -> Session {
     Session::new(Arc::new(engine), "root")
 }
 
-/// Runs a simple query and shows what came back, a line per message: rows joined by `|`, tags, or
+/// Runs a simple query and renders its responses, a line per message: rows joined by `|`, tags, or
 /// errors.
 pub fn run(session: &mut Session, sql: &str) -> Vec<String> {
     block_on(session.simple(sql)).iter().flat_map(show).collect()

@@ -1,4 +1,4 @@
-//! Clients on the wire: transactions over lists, and what came of them.
+//! Clients of the wire protocol: transactions over lists, and their outcomes.
 
 use super::cluster::Doors;
 use meridian_history::{Op, Status, Transaction, Value};
@@ -12,32 +12,32 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use tokio_postgres::{Client, Error, NoTls, SimpleQueryMessage, SimpleQueryRow};
 
-/// Nobody waits longer for an answer.
+/// The time limit for a response.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A list is appended to about so often; then it is another's turn.
+/// The approximate number of appends to a list before another list takes its turn.
 const LONG: i64 = 60;
-/// Lists at a time.
+/// The number of lists in use at a time.
 const LISTS: i64 = 5;
 
-/// What all clients share.
+/// The state that all clients share.
 pub struct Board {
-    /// Where nodes are.
+    /// The SQL addresses of the nodes.
     pub doors: Doors,
-    /// Since when times are counted.
+    /// The start of the run, from which times are counted.
     pub began: Instant,
-    /// What happened.
+    /// The transactions so far.
     pub history: Mutex<Vec<Transaction>>,
-    /// How many each client has committed.
+    /// The number of transactions that each client has committed.
     pub committed: Vec<AtomicU64>,
     /// The newest element.
     pub next: AtomicI64,
-    /// Nothing is begun any more.
+    /// True when clients begin no more transactions.
     pub closed: AtomicBool,
 }
 
-/// How the keys of lists begin.
+/// The prefixes of the keys of lists.
 const HALVES: [&str; 2] = ["l", "m"];
-/// What is done to the table before anything else.
+/// The statement that splits the table before the run.
 pub const SPLIT: &str = "ALTER TABLE torture SPLIT AT VALUES ('m')";
 
 enum Step {
@@ -46,7 +46,7 @@ enum Step {
     Scan(String, String),
 }
 
-/// How a transaction went wrong: it did not happen, or nobody knows.
+/// The outcome of a failed transaction: it did not happen, or that is unknown.
 enum Wrong {
     Failed,
     Unknown,
@@ -54,8 +54,7 @@ enum Wrong {
 
 fn plan(rng: &mut ChaCha8Rng, board: &Board) -> (Vec<Step>, bool) {
     let age = board.next.load(Relaxed) / (LONG * LISTS);
-    // In two halves, which are two shards': most transactions of several steps commit in two
-    // phases.
+    // In two halves, which are two shards: most transactions of several steps commit in two phases.
     let key = |rng: &mut ChaCha8Rng| {
         let list = rng.random_range(0..LISTS);
         format!("{}{age:05}.{list}", HALVES[usize::from(list * 2 >= LISTS)])
@@ -87,7 +86,8 @@ async fn ask(client: &Client, statement: &str) -> Result<Vec<SimpleQueryRow>, Op
     Ok(answered.map_err(Some)?.into_iter().filter_map(row).collect())
 }
 
-/// Whether a failure leaves open what happened: then nothing was answered, or that it is unknown.
+/// True if a failure leaves the outcome open: there was no response, or the response says that it
+/// is unknown.
 fn unknown(error: &Option<Error>) -> bool {
     error.as_ref().and_then(Error::code).is_none_or(|code| code.code() == "40003")
 }
@@ -153,7 +153,7 @@ async fn attempt(
     (ops, ended)
 }
 
-/// A connection to one of the nodes, if one lives that answers.
+/// Connects to a node, if it runs and responds.
 pub async fn connect(door: SocketAddr) -> Option<Client> {
     let settings = format!(
         "host={} port={} user=root dbname=meridian connect_timeout=2",
@@ -169,7 +169,7 @@ pub async fn connect(door: SocketAddr) -> Option<Client> {
     Some(client)
 }
 
-/// Does one thing after the other until the board is closed.
+/// Runs one transaction after the other until the board is closed.
 pub async fn work(board: Arc<Board>, number: usize, seed: u64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed.wrapping_mul(1_000).wrapping_add(number as u64));
     let mut connected: Option<Client> = None;
@@ -201,7 +201,7 @@ pub async fn work(board: Arc<Board>, number: usize, seed: u64) {
         let status = match ended {
             Ok(()) => Status::Ok,
             Err(Wrong::Failed) => Status::Fail,
-            // Who only read is committed or not, and nobody else can tell.
+            // A transaction that only read has no effect that would reveal its outcome.
             Err(Wrong::Unknown) if !writes => Status::Fail,
             Err(Wrong::Unknown) => Status::Info,
         };

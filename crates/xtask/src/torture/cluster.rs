@@ -1,4 +1,4 @@
-//! Nodes as processes, with a proxy before each.
+//! Nodes as processes, with a proxy in front of each.
 
 use super::proxy::{self, Link};
 use std::io::{BufRead, BufReader};
@@ -8,13 +8,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-/// A file may grow so far on a full disk: no record of the log fits.
+/// The file size limit that simulates a full disk: no record of the log fits.
 const FULL_BYTES: u64 = 4_096;
 
-/// A node is ready within so long.
+/// The time within which a node must be ready.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where SQL is, for each node that lives.
+/// The SQL address of each node that runs.
 pub type Doors = Arc<Mutex<Vec<Option<SocketAddr>>>>;
 
 struct Node {
@@ -31,9 +31,9 @@ pub struct Cluster {
     join: String,
     cluster_time: bool,
     tls: bool,
-    /// From the first to the second.
+    /// The link from the first node to the second.
     links: Vec<Vec<Arc<Link>>>,
-    /// Where clients find them.
+    /// The SQL addresses of the nodes.
     pub doors: Doors,
 }
 
@@ -42,7 +42,7 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 impl Cluster {
-    /// Starts all of them.
+    /// Starts all nodes.
     pub fn start(
         binary: &Path,
         folder: &Path,
@@ -72,12 +72,12 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// How many there are.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// From one node to another.
+    /// Returns the link from one node to another.
     pub fn link(&self, from: usize, to: usize) -> &Link {
         &self.links[from][to]
     }
@@ -86,7 +86,7 @@ impl Cluster {
         self.doors.lock().unwrap_or_else(PoisonError::into_inner)[at] = door;
     }
 
-    /// Starts a node that does not live, and waits until it is ready.
+    /// Starts a node that does not run, and waits until it is ready.
     pub fn begin(&mut self, at: usize) -> Result<(), String> {
         if self.nodes[at].child.is_some() {
             return Ok(());
@@ -123,7 +123,7 @@ impl Cluster {
         let (said, heard) = mpsc::channel();
         std::thread::spawn(move || {
             let mut sql = None;
-            // To the end, so that the node never waits for a reader.
+            // To the end, so that the node never blocks on its output.
             for line in BufReader::new(out).lines().map_while(Result::ok) {
                 if let Some(url) = line.trim().strip_prefix("sql ") {
                     sql = url
@@ -151,7 +151,7 @@ impl Cluster {
         }
     }
 
-    /// kill -9, or SIGTERM; it is waited for.
+    /// Ends a node with SIGKILL, or with SIGTERM, and waits for its end.
     pub fn end(&mut self, at: usize, in_order: bool) {
         self.door(at, None);
         self.signal(at, if in_order { libc::SIGTERM } else { libc::SIGKILL });
@@ -160,12 +160,12 @@ impl Cluster {
         }
     }
 
-    /// Stops a node where it is, or lets it go on.
+    /// Stops a node's process, or continues it.
     pub fn pause(&self, at: usize, paused: bool) {
         self.signal(at, if paused { libc::SIGSTOP } else { libc::SIGCONT });
     }
 
-    /// A node's disk is full, or has room.
+    /// Fills a node's disk, or makes room on it.
     pub fn fill(&self, at: usize, full: bool) {
         let Some(child) = &self.nodes[at].child else { return };
         let current = if full { FULL_BYTES } else { libc::RLIM_INFINITY };
@@ -176,7 +176,7 @@ impl Cluster {
         };
     }
 
-    /// A node that ended by itself; that is for whoever asks to judge.
+    /// Returns a node that ended by itself; the caller has to judge that.
     pub fn died(&mut self) -> Option<(usize, String)> {
         for (at, node) in self.nodes.iter_mut().enumerate() {
             if let Some(Ok(Some(status))) = node.child.as_mut().map(Child::try_wait) {
@@ -188,7 +188,7 @@ impl Cluster {
         None
     }
 
-    /// Everything is as it should be.
+    /// Repairs all faults.
     pub fn heal(&mut self) -> Result<(), String> {
         self.links.iter().flatten().for_each(|link| {
             link.cut(false);

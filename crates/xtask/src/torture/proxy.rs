@@ -1,10 +1,9 @@
-//! What stands between nodes: a TCP proxy that can be slow, deaf or shut, for each direction
-//! between two nodes.
+//! A TCP proxy between nodes, which can delay or cut each direction between two nodes.
 //!
-//! A node reaches another through that one's proxy. Who calls is read from the first bytes of its
-//! connection (its hello: the sender's number at byte 26); they are passed on unchanged. Of a
-//! connection that begins with TLS nobody can read that: it is left alone, and its nodes are killed
-//! and stopped only.
+//! A node reaches another through that one's proxy. The proxy reads the calling node from the first
+//! bytes of its connection (its hello: the sender's number at byte 26), and passes them on
+//! unchanged. In a TLS connection these bytes are not readable: it is left alone, and its nodes can
+//! only be killed and stopped.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,7 +13,7 @@ use std::time::Duration;
 
 const HELLO_BYTES: usize = 42;
 const FROM: usize = 26;
-/// How a TLS handshake begins.
+/// The first byte of a TLS handshake.
 const HANDSHAKE: u8 = 22;
 
 /// One direction between two nodes.
@@ -26,7 +25,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Nothing gets through, or things do again. What is open is shut.
+    /// Cuts or restores the link. Open connections are closed.
     pub fn cut(&self, cut: bool) {
         self.cut.store(cut, Relaxed);
         if cut {
@@ -34,25 +33,26 @@ impl Link {
         }
     }
 
-    /// Shuts what is open; it may be opened again.
+    /// Closes open connections; new ones may be opened.
     pub fn shut(&self) {
         let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
         open.iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     }
 
-    /// Each piece takes so much longer.
+    /// Delays each piece of data by `ms` milliseconds.
     pub fn delay(&self, ms: u64) {
         self.delay_ms.store(ms, Relaxed);
     }
 }
 
-/// Stands before a node, and leads to it; a link for each node that calls, by its place.
+/// Accepts connections for a node and forwards them, with a link for each calling node, by its
+/// place.
 pub fn stand(listener: TcpListener, to: SocketAddr, links: Vec<Arc<Link>>) {
     std::thread::spawn(move || {
         for caller in listener.incoming().map_while(Result::ok) {
             let links = links.clone();
             std::thread::spawn(move || {
-                // A connection that fails is a connection that failed.
+                // The error of a failed connection needs no handling.
                 let _ = carry(caller, to, &links);
             });
         }

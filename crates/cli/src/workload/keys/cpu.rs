@@ -1,26 +1,25 @@
-//! What processes and the machine have burnt. Linux only: elsewhere there is nothing to read, and
-//! all is zero.
+//! The CPU time of processes and of the machine, on Linux; zero elsewhere.
 
 use std::fs;
 
-/// Clock ticks for a second of CPU time; 100 on every Linux that Rust runs on.
+/// The clock ticks per second of CPU time; 100 on every Linux that Rust runs on.
 const TICKS: f64 = 100.0;
 
-/// Seconds of CPU since some beginning.
+/// Seconds of CPU time since some start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cpu {
-    /// Of some processes.
+    /// The CPU time of some processes.
     pub own: f64,
-    /// Of the whole machine.
+    /// The CPU time of the whole machine.
     pub machine: f64,
 }
 
 impl Cpu {
-    /// Now, of these processes.
+    /// Returns the current CPU time of these processes and of the machine.
     pub fn of(processes: impl IntoIterator<Item = u32>) -> Cpu {
         let stat =
             |process: u32| fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        // Counted from behind the name, which may hold anything: user and system.
+        // The fields after the name, which may hold any character: user and system time.
         let ticks = |stat: String| -> u64 {
             let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
             behind

@@ -1,11 +1,11 @@
-//! What clients do: the transactions of the TAPIR paper's two workloads (§5.1; TOCS'18, Table 3).
+//! The transactions of the TAPIR paper's two workloads (§5.1; TOCS'18, Table 3).
 
 use meridian_mvcc::{Key, Value};
 use meridian_txn::{Age, Begin, Conflict, Database, Failure, Lock, Mode, Outcome};
 use rand::Rng;
 use rand::rngs::StdRng;
 
-/// Which workload.
+/// The workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// Two operations, half of them writes, keys drawn uniformly.
@@ -14,19 +14,19 @@ pub enum Mix {
     Retwis,
 }
 
-/// Keys, and how they are drawn.
+/// The keys, and their distribution.
 pub struct Keys {
     many: usize,
-    /// The sums of the weights up to each key; empty, if all weigh the same.
+    /// The sums of the weights up to each key; empty if all weigh the same.
     sums: Vec<f64>,
 }
 
 const ZIPF: f64 = 0.75;
-/// As long as the artifact's.
+/// The key length of the paper's artifact.
 const KEY_BYTES: usize = 64;
 
 impl Keys {
-    /// So many, as a workload draws them.
+    /// Creates this many keys, with a workload's distribution.
     pub fn of(mix: Mix, many: usize) -> Keys {
         let weigh = |sum: &mut f64, rank: usize| {
             *sum += (rank as f64).powf(-ZIPF);
@@ -37,7 +37,7 @@ impl Keys {
         Keys { many, sums }
     }
 
-    /// All of them.
+    /// Returns all keys.
     pub fn all(&self) -> impl Iterator<Item = Key> {
         (0..self.many).map(key)
     }
@@ -52,7 +52,7 @@ impl Keys {
         }
     }
 
-    /// So many that differ.
+    /// Draws this many different keys.
     fn some(&self, many: usize, random: &mut StdRng) -> Vec<Key> {
         let mut keys: Vec<Key> = Vec::with_capacity(many);
         while keys.len() < many.min(self.many) {
@@ -66,19 +66,19 @@ impl Keys {
 }
 
 fn key(number: usize) -> Key {
-    // Neighbours do not lie together.
+    // Scatters neighbouring numbers over the key space.
     let scattered = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Key::from(format!("{scattered:016x}{number:0width$}", width = KEY_BYTES - 16).as_str())
 }
 
-/// What a transaction reads and writes.
+/// The reads and writes of a transaction.
 pub struct Plan {
     reads: Vec<Key>,
     writes: Vec<Key>,
 }
 
 impl Plan {
-    /// The next one.
+    /// Draws a transaction.
     pub fn draw(mix: Mix, keys: &Keys, random: &mut StdRng) -> Plan {
         let of = |gets: usize, puts: usize, random: &mut StdRng| {
             let all = keys.some(gets.max(puts), random);
@@ -104,7 +104,7 @@ impl Plan {
         }
     }
 
-    /// One attempt at it.
+    /// Attempts the transaction once.
     pub async fn attempt(
         &self,
         database: &dyn Database,
@@ -113,8 +113,8 @@ impl Plan {
         let mut transaction = database.begin(Begin { mode: Mode::ReadWrite, age: *age }).await?;
         *age = Some(transaction.age());
         for key in &self.reads {
-            // What is to be written is locked so at once, where there are locks: else two of the
-            // same would wait for each other.
+            // A key that will be written is locked exclusively at once, where there are locks:
+            // otherwise two such transactions would wait for each other.
             let lock = if self.writes.contains(key) { Lock::Exclusive } else { Lock::Shared };
             match transaction.get(key, lock).await {
                 Ok(_) => {}
@@ -129,7 +129,7 @@ impl Plan {
     }
 }
 
-/// Whether an attempt that ended so is worth another.
+/// True if an attempt with this outcome is to be retried.
 pub fn again(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Aborted { why } if *why != Conflict::RolledBack)
 }

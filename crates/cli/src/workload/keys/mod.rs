@@ -1,14 +1,14 @@
-//! The TAPIR paper's workloads, on three replicas that are processes of this program and a client
-//! that is a fourth.
+//! The TAPIR paper's workloads, on three replicas that are processes of this program, with the
+//! clients in a fourth process.
 //!
 //! ```text
 //!   this process: a node without a replica, closed-loop clients ──▶ loopback ──▶ three processes, a replica each
 //! ```
 //!
-//! It is the paper's artifact in small: its clients are coordinators, and so are the sessions of a
-//! node. Logs are kept in memory, unless `--durable` says otherwise. What is printed: transactions
-//! that committed, attempts that did not, what they took, and what the processes and the rest of
-//! the machine have burnt meanwhile.
+//! This is the paper's artifact at small scale: its clients are coordinators, and so are the
+//! sessions of a node. Logs are kept in memory, unless `--durable` is given. The output lists
+//! committed transactions, aborted attempts, latencies, and the CPU time of these processes and of
+//! the rest of the machine.
 
 mod cpu;
 mod mix;
@@ -30,12 +30,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Rows of one transaction that loads keys.
+/// The number of rows per transaction while keys are loaded.
 const LOADED_AT_ONCE: usize = 500;
-/// What is not counted at the beginning.
+/// The time at the start that is not counted.
 const WARM_UP: Duration = Duration::from_secs(2);
 
-/// The protocol that the others are compared with: the one without transactions.
+/// True for the baseline protocol of the comparison: the one without transactions.
 fn is_compared_with(protocol: &Protocol) -> bool {
     !protocol.has_transactions()
 }
@@ -46,36 +46,36 @@ fn protocol(name: &str) -> Result<&'static Protocol, String> {
         .ok_or_else(|| format!("no protocol is called {name}; there are {}", known()))
 }
 
-/// How much of it.
+/// The options of `micro` and `retwis`.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The protocols, one after the other; qwstore first, if it is among them, as the others are
-    /// compared with it.
+    /// The protocols, one after the other; qwstore runs first, if it is among them, as the baseline
+    /// of the comparison.
     #[arg(long, value_parser = protocol, value_delimiter = ',', default_value = "qwstore,tapir,tapir-serializable,spanner")]
     protocol: Vec<&'static Protocol>,
-    /// How many clients are at work at once.
+    /// The number of concurrent clients.
     #[arg(long, short, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
     clients: u16,
-    /// For how many seconds each is measured.
+    /// The duration of each measurement, in seconds.
     #[arg(long, short, default_value_t = 10.0)]
     duration: f64,
-    /// How many keys there are.
+    /// The number of keys.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     keys: u32,
-    /// Replicas keep their logs on disk, in a temporary folder, and sync them.
+    /// Keep the replicas' logs on disk, in a temporary folder, and sync them.
     #[arg(long)]
     durable: bool,
 }
 
-/// What came of one protocol.
+/// The measurements of one protocol.
 struct Measured {
     committed: u64,
-    /// Attempts that were aborted.
+    /// The number of aborted attempts.
     aborted: u64,
     unknown: u64,
     seconds: f64,
     latency_us: Histogram<u64>,
-    /// Of replicas and clients, and of everybody else.
+    /// The CPU time of replicas and clients; `others_seconds` is that of all other processes.
     cpu_seconds: f64,
     others_seconds: f64,
 }
@@ -104,7 +104,7 @@ pub async fn run(mix: Mix, options: &Options) -> Result<(), String> {
         "others"
     );
     let mut protocols = options.protocol.clone();
-    // What is compared with comes first.
+    // The baseline comes first.
     protocols.sort_by_key(|protocol| !is_compared_with(protocol));
     let mut compared = None;
     for protocol in &protocols {
@@ -140,7 +140,8 @@ pub async fn run(mix: Mix, options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// How many times what the other one did; a dash, if that was not run, or did nothing.
+/// Returns the throughput as a multiple of the baseline's; a dash if that did not run, or committed
+/// nothing.
 fn ratio(each_second: f64, other: Option<f64>) -> String {
     other
         .filter(|other| *other > 0.0)
@@ -197,7 +198,7 @@ async fn load(database: &dyn Database, keys: &Keys) -> Result<(), String> {
             match transaction.commit().await {
                 Outcome::Committed { .. } => break,
                 Outcome::Aborted { .. } => {}
-                Outcome::Unknown => return Err("loading keys: too few replicas answer".to_owned()),
+                Outcome::Unknown => return Err("loading keys: too few replicas respond".to_owned()),
             }
         }
     }
@@ -223,7 +224,7 @@ impl Counts {
     }
 }
 
-/// One client until the end: each transaction is tried until it has committed.
+/// Runs one client until the end: each transaction is retried until it commits.
 async fn work(
     mix: Mix,
     database: &dyn Database,

@@ -1,4 +1,4 @@
-//! Replicas as processes, and the client's node, which has none.
+//! Replicas as processes, and the client's node, which has no replica.
 
 use super::cpu::Cpu;
 use clap::Args;
@@ -17,28 +17,28 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// So many replicas; the node behind them is the client's.
+/// The number of replicas; the node with the next number is the client's.
 const REPLICAS: u32 = 3;
-/// How long anything that is no measurement may take.
+/// The time limit for any step that is not measured.
 const PATIENCE: Duration = Duration::from_secs(60);
 const DATABASE: &str = "keys";
 
-/// `meridian workload replica`: a node that ends with whoever has started it.
+/// `meridian workload replica`: a node that ends with the process that started it.
 #[derive(Debug, Args)]
 pub struct Replica {
-    /// Which of the members.
+    /// The number of this node among the members.
     #[arg(long)]
     node: u32,
-    /// Where all of them listen, the client's node included.
+    /// The addresses of all members, the client's node included.
     #[arg(long, value_delimiter = ',')]
     members: Vec<String>,
-    /// Where it keeps its log; without it, in memory.
+    /// The folder of the log; in memory if not given.
     #[arg(long)]
     data: Option<PathBuf>,
 }
 
 impl Replica {
-    /// Runs until nobody is at the other end of the standard input.
+    /// Runs until the standard input is closed.
     pub fn run(&self) -> Result<(), String> {
         let node = open(self.node, &self.members, self.data.clone())?;
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
@@ -59,7 +59,7 @@ fn open(node: u32, addresses: &[String], data: Option<PathBuf>) -> Result<Arc<No
     Node::open(options).map_err(|error| format!("node {node}: {error}"))
 }
 
-/// Everybody.
+/// The client's node and the replicas.
 pub struct Cluster {
     client: Arc<Node>,
     replicas: Vec<Child>,
@@ -76,7 +76,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Ports that are free now.
+/// Returns ports that are free now.
 fn free_addresses(many: u32) -> Result<Vec<String>, String> {
     let wrong = |error| format!("no free port: {error}");
     let listeners: Result<Vec<TcpListener>, _> =
@@ -90,7 +90,7 @@ fn free_addresses(many: u32) -> Result<Vec<String>, String> {
 }
 
 impl Cluster {
-    /// Starts all of them.
+    /// Starts the replicas and the client's node.
     pub async fn start(durable: bool) -> Result<Cluster, String> {
         let program =
             std::env::current_exe().map_err(|error| format!("where this program is: {error}"))?;
@@ -120,12 +120,12 @@ impl Cluster {
         Ok(Cluster { client, replicas, _folder: folder })
     }
 
-    /// A database of a protocol, with replicas everywhere but at the client's node.
+    /// Creates a database of a protocol, with replicas on all nodes but the client's.
     pub async fn database(&self, protocol: &Protocol) -> Result<Arc<dyn Database>, String> {
         let nodes = || (1..=REPLICAS).map(NodeId);
         let began = Instant::now();
         loop {
-            // Groups that are led begin on all nodes, and move.
+            // Groups with leaders begin on all nodes, and are moved afterwards.
             let made = match protocol.has_leaders {
                 true => match self.client.create_database(DATABASE, protocol, Vec::new()).await {
                     Ok(()) | Err(DatabaseError::Exists(_)) => {
@@ -141,7 +141,7 @@ impl Cluster {
                 Err(error) if began.elapsed() > PATIENCE => {
                     return Err(format!("the database: {error}"));
                 }
-                // They have not met yet.
+                // The nodes have not met yet.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
@@ -150,7 +150,7 @@ impl Cluster {
         found.ok_or_else(|| "the database is not there".to_owned())
     }
 
-    /// What all of them and the machine have burnt.
+    /// Returns the CPU time of all these processes, and of the machine.
     pub fn cpu(&self) -> Cpu {
         Cpu::of(self.replicas.iter().map(Child::id).chain([std::process::id()]))
     }

@@ -1,5 +1,5 @@
-//! Copies of whole shards, in pages, for members that are too far behind: the couriers of two
-//! nodes, and a network that loses, repeats and delays what they say.
+//! Copies of whole shards, in pages, for members that lag too far behind: they are sent between the
+//! copy senders of two nodes, over a network that loses, repeats and delays messages.
 
 use super::{Event, Happening, MS, Whom, World, index};
 use crate::Defect;
@@ -47,7 +47,7 @@ impl World<Spanner> {
         }
     }
 
-    /// Lets a node's courier do something, and does what it asks for.
+    /// Runs a step of a node's copy sender, and carries out its actions.
     fn with_courier(&mut self, node: usize, act: impl FnOnce(&mut Courier, u64, Find<'_>)) {
         let there = &mut self.nodes[node];
         let now_ns = there.clock.reading().boot_ns;
@@ -91,7 +91,7 @@ impl World<Spanner> {
                 self.take_over(node, &received);
                 self.with_courier(node, |courier, _, _| courier.taken(&received));
             }
-            Said::Failed { error: StoreError::Full { .. }, .. } => {} // It is tried again.
+            Said::Failed { error: StoreError::Full { .. }, .. } => {} // Retried later.
             Said::Failed { error, .. } => self.unfit(node, "copy a shard", error.into()),
         }
     }
@@ -119,7 +119,7 @@ impl World<Spanner> {
             Err(why) => return self.unfit(node, "read a copy", why),
         }
         let there = &mut self.nodes[node];
-        let Some(life) = &mut there.life else { return }; // It ended at a step.
+        let Some(life) = &mut there.life else { return }; // It crashed at a step.
         match life.take_over(there.clock.reading(), received) {
             Ok(true) => {
                 *self.changed.entry("whole copy").or_default() += 1;
@@ -128,7 +128,7 @@ impl World<Spanner> {
                     format!("{} goes on from a copy through {position}", self.members[node])
                 });
             }
-            // It lacks nothing, or has no room: its leader finds out.
+            // The member lacks nothing, or the disk is full: the leader will find out.
             Ok(false) | Err(Unfit::Full) => {}
             Err(why) => return self.unfit(node, "take a copy", why),
         }

@@ -1,5 +1,5 @@
-//! How many messages one after the other a transaction waits for: on a network where each takes the
-//! same time, and nothing else takes any.
+//! Counts the sequential message delays of each kind of transaction, on a network where every
+//! message takes the same time and nothing else takes any.
 
 use super::super::one_by_one::ONE;
 use super::{S, World};
@@ -18,15 +18,15 @@ use std::sync::Arc;
 const NOW: Mode = Mode::ReadOnly(ReadAt::Now);
 
 impl World<Spanner> {
-    /// What each kind of transaction waits for, in message delays.
+    /// Returns the message delays of each kind of transaction.
     pub fn delays() -> Vec<(&'static str, u64)> {
         let mut found = Self::delays_of_keys();
         found.extend(Self::delays_of_sql());
         found
     }
 
-    /// Prepared statements, where the table's rows and the catalog are in two groups: the catalog's
-    /// has no part in them.
+    /// Counts delays of prepared statements. The table's rows and the catalog are in two groups,
+    /// and the catalog's group takes no part in the statements.
     fn delays_of_sql() -> Vec<(&'static str, u64)> {
         let mut world = Self::three(&SIMULATED, None);
         let (leader, other) = (0, 1);
@@ -37,7 +37,7 @@ impl World<Spanner> {
                 "INSERT INTO t VALUES (1, 0), (2, 0)",
             ],
         );
-        world.split_at("\u{2}"); // Rows begin here.
+        world.split_at("\u{2}"); // The keys of rows start with this byte.
         let (change, insert) =
             ("UPDATE t SET v = v + 1 WHERE k = 1", "INSERT INTO t VALUES (3, 0)");
         let mut found = Vec::new();
@@ -53,7 +53,7 @@ impl World<Spanner> {
         let read = "SELECT v FROM t WHERE k = 1";
         found.push(("SQL: SELECT of a row, at its leader", world.asks(leader, vec![read, read])));
         found.push(("SQL: SELECT of a row, elsewhere", world.asks(other, vec![read, read])));
-        // An index on another column, so that its entries lie apart from the rows that they name.
+        // The index is on another column, so that its entries are far from the rows that they name.
         let many =
             "INSERT INTO t VALUES (10, 3), (12, 3), (14, 3), (15, 4), (16, 3), (18, 3), (20, 3)";
         world.asks(leader, vec!["CREATE INDEX ON t (v)", many]);
@@ -72,8 +72,7 @@ impl World<Spanner> {
         found
     }
 
-    /// Runs prepared statements one after the other in a session at a node, and says what the last
-    /// one waited for.
+    /// Runs prepared statements in one session at a node, and returns the delays of the last one.
     fn asks(&mut self, node: usize, statements: Vec<&'static str>) -> u64 {
         let Some(life) = &self.nodes[node].life else { return u64::MAX };
         let (engine, desk) = (Arc::clone(&life.engine), Arc::clone(&life.desk));
@@ -97,8 +96,8 @@ impl World<Spanner> {
         }));
         self.poll(0);
         let ended = self.until(20 * S, |world| world.clients[0].attempt.is_none());
-        assert!(ended, "it goes on for ever: {:?} {:?}", self.violation, self.what_is_left());
-        self.until(ONE / 2, |_| false); // What was left behind is done.
+        assert!(ended, "the session does not end: {:?} {:?}", self.violation, self.what_is_left());
+        self.until(ONE / 2, |_| false); // Lets background work end.
         assert_eq!(self.violation, None);
         let took = *took.lock();
         (took + ONE / 4) / ONE
@@ -140,7 +139,7 @@ impl World<Spanner> {
             "two groups led here: write both",
             world.takes(leader, Mode::ReadWrite, both()),
         ));
-        // The participant's log has the outcome: appends wait for one another.
+        // Waits until the participant has logged the outcome, since appends wait for one another.
         world.until(4 * ONE, |_| false);
         found.push((
             "two groups led elsewhere: write both",
@@ -180,7 +179,7 @@ impl World<Spanner> {
         found
     }
 
-    /// Splits the first shard, where it is led.
+    /// Splits the first shard at a key, through its leader.
     fn split_at(&mut self, key: &str) {
         let (shard, node) = (ShardId(0), 0);
         let number = 1 << 40;

@@ -1,4 +1,4 @@
-//! What members of groups ask for, and no other protocol's replicas.
+//! Carries out the effects that only members of groups have.
 
 use super::{Event, Happening, MS, World};
 use crate::Defect;
@@ -45,7 +45,7 @@ impl World<Spanner> {
                 member.space.install(at, all, index.0, term.0);
             }
             Effect::Divide { at, key, shard: child, rows, hollow, index, term } => {
-                // What a planted defect keeps back is not kept back from the child.
+                // The child gets all versions, even those that a planted defect delays.
                 member.install_late();
                 life.desk.map().learn_route(&key, key.clone(), child);
                 member.space.divide(

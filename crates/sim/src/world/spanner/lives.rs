@@ -1,5 +1,5 @@
-//! One situation, played: a node has asked something and ends, and the answer comes to its next
-//! life, whose sessions count from one again.
+//! A scripted test: a node sends a request and crashes, and the response arrives at its next
+//! incarnation, whose sessions are numbered from one again.
 
 use super::{MS, S, World};
 use crate::Defect;
@@ -18,8 +18,8 @@ use meridian_txn::{Lock, Mode, ReadAt};
 use std::sync::Arc;
 
 impl World<Spanner> {
-    /// What a session of the next life reads of a key that is 2, when an answer comes that the life
-    /// before has asked for, of another key, which is 1.
+    /// Returns the value that a session of the next incarnation reads of a key that is 2, when a
+    /// response arrives that the previous incarnation requested, of another key, which is 1.
     pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
         let mut world = World::<Spanner>::three(&SIMULATED, defect);
         let (leader, node, shard) = (0, 1, ShardId(0));

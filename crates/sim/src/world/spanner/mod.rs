@@ -1,4 +1,4 @@
-//! A world of groups that are led: their members, and what is done to them beside faults.
+//! The world of Spanner: groups with leaders, their members, and their events beside faults.
 
 mod copies;
 mod delays;
@@ -27,15 +27,15 @@ use meridian_systems::spanner::{Effect, KIND, Message, Replica, Serve};
 use meridian_txn::locking::{Ask, Heard, Reply, Request, Seat};
 use std::collections::BTreeSet;
 
-/// What happens to groups alone.
+/// Events that only worlds of Spanner have.
 pub enum Happening {
-    /// What is split is settled, and the other shard born.
+    /// Flushes a shard that splits, and creates the child's member.
     Bear,
-    /// A shard is to be split, until there have been so many splits.
+    /// Splits a shard, up to this number of splits.
     Split(u32),
-    /// Somebody wants other members for a shard.
+    /// Changes the members of a random shard.
     Move,
-    /// A node is no member of a shard any more.
+    /// Removes a node's member of a shard.
     Removed {
         shard: ShardId,
         index: Index,
@@ -44,16 +44,16 @@ pub enum Happening {
     Hear(Key, Heard),
     Serve(ShardId, Box<Serve>),
     Late(ShardId),
-    /// A member is to be sent a copy of a shard.
+    /// Sends a copy of a shard to a member.
     Copy(Order),
-    /// A part of one arrives.
+    /// A part of a copy arrives.
     Parcel {
         from: usize,
-        /// The sender's.
+        /// The disk of the sender.
         disk: DiskId,
         bytes: Vec<u8>,
     },
-    /// A courier looks at what it waits for.
+    /// A node's copy sender checks its timeouts.
     Courier,
 }
 
@@ -95,7 +95,7 @@ impl Carried for Spanner {
         world.push(S, whom, Event::Of(Happening::KeepAlive));
     }
 
-    /// A minority; where members move, the rest would be too few with that many away.
+    /// Sets up the groups of a scenario.
     fn set(world: &mut World<Self>, scene: Scene) {
         world.set(scene);
     }
@@ -185,8 +185,8 @@ impl Carried for Spanner {
         matches!(event, Happening::Hear(..) | Happening::Serve(..))
     }
 
-    /// What coordinators and leaders say to one another; what members say among themselves is too
-    /// much for a reader.
+    /// Renders the messages between coordinators and leaders; omits those between members, which
+    /// are too many to read.
     fn line(me: NodeId, from: NodeId, role: Role, message: &Message) -> Option<String> {
         match (role, message) {
             (
@@ -197,7 +197,9 @@ impl Carried for Spanner {
                 | Message::Leads(_),
             )
             | (Role::Replica, Message::Answer(_)) => None,
-            (_, Message::Between(between)) => Some(format!("{me} hears from {from}: {between:?}")),
+            (_, Message::Between(between)) => {
+                Some(format!("{me} receives from {from}: {between:?}"))
+            }
             (_, Message::Ask(Request { transaction, id, footing, ask, .. })) => {
                 let what = match ask {
                     Ask::Read { range, lock, .. } => format!("reads {range:?} {lock:?}"),
@@ -209,13 +211,15 @@ impl Carried for Spanner {
                         format!("prepares {} writes for {coordinator:?}", writes.len())
                     }
                     Ask::Split { at, shard } => format!("splits {at:?} off as {}", shard.0),
-                    Ask::LastTs { range } => format!("asks for the newest commit in {range:?}"),
+                    Ask::LastTs { range } => {
+                        format!("reads the newest commit timestamp of {range:?}")
+                    }
                     Ask::Members(members) => format!("wants {members:?}"),
-                    Ask::Abort | Ask::KeepAlive => "gives up".to_owned(),
-                    Ask::Withdraw => "wants nothing any more".to_owned(),
+                    Ask::Abort | Ask::KeepAlive => "aborts".to_owned(),
+                    Ask::Withdraw => "withdraws".to_owned(),
                 };
                 Some(format!(
-                    "{me} is asked by {from}: {}.{id} {what}, on {footing:?}",
+                    "{me} receives from {from}: {}.{id} {what}, on {footing:?}",
                     transaction.number
                 ))
             }
@@ -224,13 +228,13 @@ impl Carried for Spanner {
                     Reply::Rows { footing, at, .. } => format!("rows as of {at}, on {footing:?}"),
                     other => format!("{other:?}"),
                 };
-                Some(format!("{me} hears from {from}: {number}.{} {what}", reply.id()))
+                Some(format!("{me} receives from {from}: {number}.{} {what}", reply.id()))
             }
         }
     }
 
-    /// No lock is held, nothing is owed, and each shard has had a moment in which nothing was under
-    /// way and all its members knew as much.
+    /// True if no lock is held, no commit is unresolved, and each shard has had a moment in which
+    /// nothing was in progress and all its members had the same commit index.
     fn is_at_rest(world: &World<Self>, rested: &mut BTreeSet<ShardId>) -> bool {
         let lives = || world.nodes.iter().filter_map(|node| node.life.as_ref());
         let agreed = |group: &Group| group.last_index() == group.commit_index();
@@ -260,21 +264,21 @@ impl Carried for Spanner {
         )
     }
 
-    /// Witnesses hold nothing.
+    /// Returns the bounds of a member, and false if it is a witness, which stores no data.
     fn holds(member: &Member<Replica>) -> Option<(KeyRange, bool)> {
         Some((member.replica.bounds().clone(), !member.replica.group().is_witness()))
     }
 }
 
 impl World<Spanner> {
-    /// How patient members are: with nodes that are far apart, more.
+    /// Returns the members' timeouts, which grow with the distance between nodes.
     fn timing(&self) -> Timing {
         let election_timeout_ns = (250 * MS).max(4 * self.options.regions.farthest_ns());
         let (min_next_ns, quiesce_ns) = self.idle_after_ns;
         Timing { election_timeout_ns, lease_ns: self.lease_ns, min_next_ns, quiesce_ns }
     }
 
-    /// Sessions say that they live, and leaders hear what was read without them.
+    /// Sends keep-alives for idle transactions, and reports local reads to the leaders.
     fn keep_alive(&mut self, node: usize) {
         let whom = self.whom(node);
         let Some(life) = &self.nodes[node].life else { return };
@@ -292,7 +296,8 @@ impl World<Spanner> {
         lives.flat_map(|life| life.members.keys().copied()).collect()
     }
 
-    /// Whether those are members of a shard who are to be, and all of them know as much.
+    /// True if exactly the intended members of a shard are running, and all have the same commit
+    /// index.
     fn is_known_everywhere(&self, shard: ShardId) -> bool {
         let member =
             |node: usize| self.nodes[node].life.as_ref().and_then(|life| life.members.get(&shard));

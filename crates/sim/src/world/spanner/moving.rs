@@ -1,8 +1,8 @@
-//! Groups that get other members, whatever else happens.
+//! Changes of the members of groups, at random times.
 //!
-//! 1. Whoever may be lost for good (`injuries`) is never needed: where members move, at most one
-//!    node is injured, and at least three of five vote.
-//! 2. Who asks for other members asks once: whoever leads goes on with what the log says.
+//! 1. A node that may be lost for good (`injuries`) is never needed: where members move, at most
+//!    one node is corrupted, and at least three of five vote.
+//! 2. A change is requested once. A later leader continues it from the log.
 
 use super::{Event, Happening, MS, S, World};
 use crate::carried::Carried;
@@ -15,13 +15,13 @@ use meridian_txn::Age;
 use meridian_txn::locking::{Ask, Members, Request, TransactionId};
 use rand::Rng;
 
-/// All of a world's moves begin within so long.
+/// The time from the start within which all membership changes of a run begin.
 const WITHIN: u64 = 15 * S;
-/// Nobody asks as this coordinator but the world.
+/// The number of the coordinator that requests membership changes; no session has it.
 const NOBODY: u64 = u64::MAX - 2;
 
 impl World<Spanner> {
-    /// Decides how often members are to change, and when.
+    /// Draws the number and the times of membership changes.
     pub(super) fn plan_moves(&mut self) {
         let drawn = if self.movers.random_bool(0.3) { self.movers.random_range(1..8) } else { 0 };
         let moves = self.options.moves.unwrap_or(drawn);
@@ -32,7 +32,7 @@ impl World<Spanner> {
         }
     }
 
-    /// Asks for other members of some shard, wherever it is led now.
+    /// Requests a change of the members of a random shard from its leader.
     pub(super) fn move_members(&mut self) {
         let mut leaders: Vec<(usize, ShardId)> = Vec::new();
         for (node, there) in self.nodes.iter().enumerate() {
@@ -47,17 +47,12 @@ impl World<Spanner> {
         }
         let (node, shard) = leaders[self.movers.random_range(0..leaders.len())];
         let ask = self.some_members();
-        self.tell(|| {
-            format!(
-                "{} is asked for other members of shard {}: {ask:?}",
-                self.members[node], shard.0
-            )
-        });
+        self.tell(|| format!("{} receives {ask:?} for shard {}", self.members[node], shard.0));
         *self.changed.entry("members to change").or_default() += 1;
         self.ask_for_members(node, shard, ask);
     }
 
-    /// Asks the leader of a shard for these.
+    /// Sends a request for other members to the leader of a shard.
     pub(super) fn ask_for_members(&mut self, node: usize, shard: ShardId, ask: Ask) {
         let (me, id) = (self.members[node], self.now());
         let transaction = TransactionId { node: me.0, incarnation: 0, number: NOBODY };
@@ -79,14 +74,15 @@ impl World<Spanner> {
         let voters = self.movers.random_range(fewest..=all);
         let learners = self.movers.random_range(voters..=all);
         let (voters, learners) = (most[..voters].to_vec(), most[voters..learners].to_vec());
-        // A witness keeps the log for a while: not for whoever comes after one that is lost.
+        // A witness truncates its log after a while, and could not bring the successor of a lost
+        // node up.
         let witness =
             voters.len() > 2 && Spanner::spares(self) == 0 && self.movers.random_bool(0.3);
         let witnesses = if witness { vec![voters[0]] } else { Vec::new() };
         Ask::Members(Members { voters, learners, witnesses })
     }
 
-    /// A leader speaks to a node that has no member: then it has one.
+    /// Creates a member of a shard on a node that the leader addresses and that has none.
     pub(super) fn invite(&mut self, node: usize, shard: ShardId, message: &Message) {
         let Message::Group(said) = message else { return };
         let Some(stay) = said.invitation() else { return };
@@ -102,12 +98,12 @@ impl World<Spanner> {
                 });
                 self.perform(node, shard);
             }
-            Ok(false) | Err(Unfit::Full) => {} // Not now: the leader goes on speaking.
+            Ok(false) | Err(Unfit::Full) => {} // The leader repeats its message.
             Err(why) => self.unfit(node, "begin a member", why),
         }
     }
 
-    /// A node is no member of a shard any more: what it has of it goes.
+    /// Removes the member of a shard, and its data, from a node.
     pub(super) fn remove(&mut self, node: usize, shard: ShardId, index: Index) {
         let whom = self.whom(node);
         let Some(life) = &mut self.nodes[node].life else { return };

@@ -1,5 +1,5 @@
-//! One situation, played: a session reads a snapshot at its node's member, and goes on after that
-//! member was removed and another one invited, which has nothing yet.
+//! A scripted test: a session reads a snapshot from its node's member, and continues after that
+//! member was removed and an empty one was invited.
 
 use super::{S, World};
 use crate::spanner::{SIMULATED, Spanner};
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 impl World<Spanner> {
-    /// Whether that session finds nothing where a key has been since before its snapshot.
+    /// True if the session misses a key that has existed since before its snapshot.
     pub fn finds_nothing_at_a_newcomer(rule: Option<Rule>) -> bool {
         plant(rule, rule.is_some());
         let found = Self::reads_around_a_removal();
@@ -34,9 +34,9 @@ impl World<Spanner> {
                 .map(|life| life.desk.readable(shard).closed)
                 .unwrap_or_default()
         };
-        world.until(10 * S, |_| false); // What was written is closed at every member.
+        world.until(10 * S, |_| false); // All writes are closed at every member.
         let at = slot(&world);
-        let gateway = Arc::clone(&world.nodes[node].life.as_ref().expect("it lives").gateway);
+        let gateway = Arc::clone(&world.nodes[node].life.as_ref().expect("the node runs").gateway);
         let (replaced, until_replaced) = oneshot::channel::<()>();
         let (first, second) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
         let (tell_first, tell_second) = (Arc::clone(&first), Arc::clone(&second));
@@ -51,16 +51,16 @@ impl World<Spanner> {
         world.send_out(node, Box::pin(session));
         assert!(
             matches!(*first.lock(), Some(Ok(Some(_)))),
-            "it reads here, without asking another node"
+            "the session did not read from its own node"
         );
         let has_member = |world: &World<Spanner>| {
             world.nodes[node].life.as_ref().is_some_and(|life| life.members.contains_key(&shard))
         };
         let all = world.members.clone();
         world.ask_for_members(leader, shard, voters(&all[..node]));
-        assert!(world.until(10 * S, |world| !has_member(world)), "it is removed");
+        assert!(world.until(10 * S, |world| !has_member(world)), "the member is not removed");
         world.ask_for_members(leader, shard, voters(&all));
-        assert!(world.until(10 * S, has_member), "it is invited");
+        assert!(world.until(10 * S, has_member), "no new member is invited");
         let _ = replaced.send(());
         world.poll_ready();
         world.until(10 * S, |_| second.lock().is_some());

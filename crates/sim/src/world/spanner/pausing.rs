@@ -1,5 +1,5 @@
-//! One situation, played: a leader sleeps through the end of its lease, another leads and commits,
-//! and a session of the first wakes before anything that its node was told meanwhile.
+//! A scripted test: a leader sleeps through the end of its lease, another leads and commits, and a
+//! session of the first wakes before any message that its node received meanwhile.
 
 use super::{S, World};
 use crate::Defect;
@@ -11,13 +11,14 @@ use meridian_txn::{Lock, Mode, ReadAt};
 use std::sync::Arc;
 
 impl World<Spanner> {
-    /// What that session reads of a key that was 1 when its node fell asleep, and is 2 since.
+    /// Returns the value that the session reads of a key that was 1 when its node fell asleep, and
+    /// is 2 now.
     pub fn reads_after_a_pause(defect: Option<Defect>) -> Option<i64> {
         let mut world = World::<Spanner>::three(&SIMULATED, defect);
         let (asleep, awake) = (0, 1);
         let write = |number| vec![Step::Write("ra".to_owned(), Some(number))];
         world.takes(asleep, Mode::ReadWrite, write(1));
-        world.nodes[asleep].paused_until = world.now() + 15 * S; // Its lease is of ten.
+        world.nodes[asleep].paused_until = world.now() + 15 * S; // A lease lasts ten seconds.
         world.until(13 * S, |_| false);
         world.takes(awake, Mode::ReadWrite, write(2));
         let steps = vec![Step::Read("ra".to_owned(), Lock::Shared)];

@@ -1,4 +1,4 @@
-//! Shards that become two, at a key that somebody has written, whatever else happens.
+//! Splits of shards at random written keys, at random times.
 
 use super::{Event, Happening, MS, S, World};
 use crate::life;
@@ -10,13 +10,13 @@ use meridian_txn::Age;
 use meridian_txn::locking::{Ask, Request, TransactionId};
 use rand::Rng;
 
-/// All of a world's splits happen within so long.
+/// The time from the start within which all splits of a run begin.
 const WITHIN: u64 = 12 * S;
-/// Nobody asks as this coordinator but the world.
+/// The number of the coordinator that requests splits; no session has it.
 const NOBODY: u64 = u64::MAX - 1;
 
 impl World<Spanner> {
-    /// Decides how often shards are to be split, and when.
+    /// Draws the number and the times of splits.
     pub(super) fn plan_splits(&mut self) {
         let splits = self.options.splits.unwrap_or_else(|| self.rng.random_range(0..4));
         for number in 1..=splits {
@@ -25,7 +25,8 @@ impl World<Spanner> {
         }
     }
 
-    /// Asks for a split wherever some key is led now; and again, until there are so many.
+    /// Requests a split from the leader of a random written key, and again later, until there are
+    /// more than `wanted` shards.
     pub(super) fn split(&mut self, wanted: u32) {
         let lives = self.nodes.iter().filter_map(|node| node.life.as_ref());
         let shards = lives.map(|life| life.members.len()).max().unwrap_or(0);
@@ -33,7 +34,7 @@ impl World<Spanner> {
             return;
         }
         self.push(3 * S, None, Event::Of(Happening::Split(wanted)));
-        // A number is given out once, whatever becomes of it.
+        // A shard number is used once, whatever becomes of the request.
         self.shards_born += 1;
         let shard = ShardId(self.shards_born);
         let keys: Vec<&Key> = self.installed.values().flatten().map(|write| &write.key).collect();
@@ -78,7 +79,7 @@ impl World<Spanner> {
         });
     }
 
-    /// What is split is settled; the members of new shards come to life.
+    /// Flushes shards that split, and creates the members of the new shards.
     pub(super) fn bear(&mut self, node: usize) {
         let whom = self.whom(node);
         let Some(life) = &mut self.nodes[node].life else { return };
@@ -91,12 +92,12 @@ impl World<Spanner> {
         }
         let Some(life) = &mut self.nodes[node].life else { return };
         if life.members.values().any(|member| member.space.expects()) {
-            self.push(100 * MS, whom, Event::Of(Happening::Bear)); // No room: later.
+            self.push(100 * MS, whom, Event::Of(Happening::Bear)); // No room on disk: retries.
         }
         self.bear_children(node);
     }
 
-    /// The members of shards that the store of a node knows of by now come to life.
+    /// Creates the members of the child shards that the node's store knows of.
     pub(super) fn bear_children(&mut self, node: usize) {
         let Some(life) = &mut self.nodes[node].life else { return };
         match life.bear_children() {

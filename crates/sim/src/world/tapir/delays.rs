@@ -1,4 +1,4 @@
-//! How many messages one after the other a transaction waits for where nobody leads.
+//! Counts the sequential message delays of TAPIR's transactions.
 
 use super::World;
 use crate::tapir::{STRICTLY_SERIALIZABLE, Tapir};
@@ -8,7 +8,7 @@ use meridian_txn::{Lock, Mode, ReadAt};
 const NOW: Mode = Mode::ReadOnly(ReadAt::Now);
 
 impl World<Tapir> {
-    /// What each kind of transaction waits for, in message delays.
+    /// Returns the message delays of each kind of transaction.
     pub fn delays() -> Vec<(&'static str, u64)> {
         let mut found = Self::delays_beside_a_replica();
         found.extend(Self::delays_elsewhere());
@@ -44,7 +44,7 @@ impl World<Tapir> {
         found
     }
 
-    /// The session's node has no replica.
+    /// Counts delays of a session whose node has no replica.
     fn delays_elsewhere() -> Vec<(&'static str, u64)> {
         let mut world = Self::three_and(1, &STRICTLY_SERIALIZABLE, None);
         let write = |name: &str| Step::Write(name.to_owned(), Some(1));

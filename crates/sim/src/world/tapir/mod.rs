@@ -1,5 +1,5 @@
-//! A world in which nobody leads: what is asked of replicas beside faults, who looks for
-//! transactions that nobody ends, and what is left when everybody went home.
+//! The world of TAPIR, without leaders: its events beside faults, the recovery of overdue
+//! transactions, and the conditions at the end of a run.
 
 mod delays;
 mod moving;
@@ -28,46 +28,48 @@ use rand::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// All of a world's changes of views, and sessions that go away, are within so long.
+/// The time from the start within which all view changes and closed sessions of a run are
+/// scheduled.
 const WITHIN: u64 = 15 * S;
-/// How often a node looks for transactions that are prepared at its replicas for too long.
+/// The interval at which a node looks for overdue prepared transactions.
 const LOOK_EVERY: u64 = 100 * MS;
-/// For so long at least.
+/// The age from which a prepared transaction is overdue, at least.
 const OVERDUE: u64 = 400 * MS;
-/// Often, so that it happens within a run; and not so soon that who is slow begins again and again.
+/// Often enough to happen within a run, yet rare enough that a slow replica's copy does not restart
+/// forever.
 const SOON: Forgetting =
     Forgetting { every_ns: 500 * MS, behind_ns: 2_000 * MS, enough_bytes: 32 << 10 };
-/// The next node finds out what became of one if that has not helped within so long.
+/// The delay after which the next node recovers a transaction that is still prepared.
 const TURN: u64 = 1_500 * MS;
-/// Who finds out gives up after so long, and looks again.
+/// The time after which a recovery attempt gives up.
 const PATIENCE: u64 = 5 * S;
 
-/// How the keys of the clients' table begin, where they speak SQL.
+/// The prefix of the keys of the clients' SQL table.
 const ROWS_OF_TABLE: &[u8] = b"\x02\x00\x00\x40\x00\x40";
 
-/// In every fifth world what is to be prepared waits, for up to 5 ms: from the seed itself, so that
-/// nothing is drawn otherwise in the others. What is measured waits for nothing.
+/// Returns how long a prepare is delayed: up to 5 ms in every fifth seed, else zero. It is computed
+/// from the seed, so that other draws do not change. Scenarios have no delay.
 fn wait_of(options: &Options) -> u64 {
     let waits = options.scene.is_none() && options.seed % 5 == 4;
     if waits { (1 + options.seed / 5 % 5) * MS } else { 0 }
 }
 
-/// What happens to replicas without a leader alone.
+/// Events that only worlds of TAPIR have.
 pub enum Happening {
-    /// A node looks for transactions that are overdue.
+    /// A node looks for overdue prepared transactions.
     Look,
-    /// Somebody wants another view of a shard.
+    /// A random node changes the view of a shard.
     ChangeView,
-    /// A session goes away in the middle of whatever it does.
+    /// A client session closes, in the middle of its transaction.
     Leave,
-    /// A replica's store is read, also if the replica is gone meanwhile.
+    /// Serves a read from a replica's store, even if the replica has been removed meanwhile.
     Serve(ShardId, Arc<Space>, Box<Serve>),
     Late(ShardId),
-    /// Other nodes are to have the replicas.
+    /// Moves the replicas to other nodes.
     Move,
-    /// A change of replicas is seen to, or seen to again.
+    /// A node starts or retries to complete the catalog row of this epoch.
     SeeTo(u32),
-    /// A node sees a row of the catalog.
+    /// A node receives a row of the catalog.
     Learn(usize),
 }
 
@@ -102,7 +104,7 @@ impl Carried for Tapir {
             seed,
             guarantee: world.guarantee(),
             halves: world.halves(),
-            // What is measured is what a host does.
+            // Scenarios measure the server's own policy.
             forgetting: world.options.scene.map_or(SOON, |_| Forgetting::default()),
             wait_ns: wait_of(&world.options),
             defect: world.options.defect,
@@ -117,7 +119,7 @@ impl Carried for Tapir {
         world.see_rows(node);
     }
 
-    /// Replicas are there from birth on, and none has to be found.
+    /// Checks that each server holds a replica of both shards; they exist from boot on.
     fn set(world: &mut World<Self>, scene: Scene) {
         let servers = world.nodes.len() - scene.gateways;
         assert!(
@@ -126,7 +128,7 @@ impl Carried for Tapir {
         );
     }
 
-    /// A minority; where replicas move, the rest would be too few with that many away.
+    /// Returns a minority; if replicas move, one node fewer.
     fn spares(world: &World<Self>) -> usize {
         let minority = (world.nodes.len() - world.options.gateways - 1) / 2;
         if world.moves { minority.saturating_sub(1) } else { minority }
@@ -147,7 +149,7 @@ impl Carried for Tapir {
     fn act(world: &mut World<Self>, node: usize, shard: ShardId, effect: Effect) {
         let whom = world.whom(node);
         match effect {
-            // It has only read here, or was forgotten but for its name.
+            // The transaction only read here.
             Effect::Install { writes, .. } if writes.is_empty() => {}
             Effect::Install { at, mut writes } => {
                 let theirs: Vec<_> =
@@ -265,26 +267,26 @@ impl Carried for Tapir {
         matches!(event, Happening::Serve(..))
     }
 
-    /// What sessions and replicas say to one another; records are too long for a reader.
+    /// Renders the messages of sessions and replicas; elides records, which are too long to read.
     fn line(me: NodeId, from: NodeId, _: Role, message: &MessageOf<Self>) -> Option<String> {
         Some(match message {
             Message::Operation(Said::Change { view, last, part, .. }) => {
                 format!(
-                    "{me} hears from {from}: Change {view:?} since {last:?}, {} operations",
+                    "{me} receives from {from}: Change {view:?} since {last:?}, {} operations",
                     part.changes.len()
                 )
             }
             Message::Operation(Said::StartView { view, part }) => {
                 format!(
-                    "{me} hears from {from}: StartView {view:?}, {} operations",
+                    "{me} receives from {from}: StartView {view:?}, {} operations",
                     part.changes.len()
                 )
             }
-            message => format!("{me} hears from {from}: {message:?}"),
+            message => format!("{me} receives from {from}: {message:?}"),
         })
     }
 
-    /// What neither a proposal nor an end has told a replica the next view does.
+    /// Begins one more view per shard, which tells replicas the outcomes that no message told them.
     fn conclude(world: &mut World<Self>) {
         let one = |node: &usize| world.nodes[*node].life.is_some() && world.is_replica(*node);
         let Some(first) = (0..world.nodes.len()).find(one) else { return };
@@ -305,8 +307,8 @@ impl Carried for Tapir {
         }
     }
 
-    /// Nothing is prepared, no replica is between two views or has yet to take over, and no node
-    /// recovers a transaction.
+    /// True if no transaction is prepared or being recovered, and no replica is between views or
+    /// copying.
     fn is_at_rest(world: &World<Self>, _: &mut BTreeSet<ShardId>) -> bool {
         if !world.has_moved() {
             return false;
@@ -342,7 +344,7 @@ impl World<Tapir> {
         tapir::guarantee(self.options.protocol.row)
     }
 
-    /// Which shard has which keys.
+    /// Returns the key at which the key space divides into two shards.
     fn halves(&self) -> Halves {
         let middle = self.options.workload.middle(self.keys, self.options.transactions);
         match self.options.sql {
@@ -352,13 +354,13 @@ impl World<Tapir> {
         }
     }
 
-    /// Whether nodes ask for views when they meet others again, of whom they may have missed
-    /// something; otherwise only somebody else does.
+    /// True if nodes change views after they reconnect to peers whose messages they may have
+    /// missed. Otherwise only [`Happening::ChangeView`] does.
     fn tends(&self) -> bool {
         self.options.seed.is_multiple_of(2)
     }
 
-    /// Those that live, without former ones.
+    /// Returns the replicas of running nodes, except former ones.
     fn replicas(&self) -> impl Iterator<Item = (ShardId, &Replica)> {
         let lives = self.nodes.iter().filter_map(|node| node.life.as_ref());
         let all = lives
@@ -383,14 +385,12 @@ impl World<Tapir> {
     }
 
     fn change_view(&mut self, node: usize, shard: ShardId) {
-        self.tell(|| {
-            format!("{} is asked for another view of shard {}", self.members[node], shard.0)
-        });
+        self.tell(|| format!("{} changes the view of shard {}", self.members[node], shard.0));
         self.step(node, shard, |replica, now, out| replica.change_view(now, out));
     }
 
-    /// Somebody has to find out what became of those who are prepared here for too long: the node
-    /// of their coordinators first, then the next.
+    /// Starts the recovery of transactions that have been prepared here for too long: on the node
+    /// of their coordinator first, then on the next one every [`TURN`].
     fn look_for_overdue(&mut self, node: usize) {
         let whom = self.whom(node);
         self.push(LOOK_EVERY, whom, Event::Of(Happening::Look));
@@ -403,7 +403,7 @@ impl World<Tapir> {
         let all = self.nodes.len();
         let turn = |coordinator: u32| (node + all - (coordinator as usize - 1)) % all;
         let round_trip_ns = life.desk.round_trip_ns(FIRST_SHARD);
-        // Both ways there and back of the slow path, how it ended, and as much again.
+        // Twice the three round trips of a slow-path commit and its decision.
         let overdue_ns = OVERDUE.max(6 * round_trip_ns);
         let mut errands = Vec::new();
         let paces = |life: &mut Life| {
@@ -417,7 +417,7 @@ impl World<Tapir> {
             .flat_map(|member| (0..all).map(move |late| (&member.replica, late)))
         {
             if replica.operations().is_former() {
-                continue; // It hears of no end any more.
+                continue; // A former replica receives no more decisions.
             }
             let participant = replica.operations().application().participant();
             for (who, participants) in participant.overdue(now, overdue_ns + late as u64 * TURN) {
@@ -432,7 +432,7 @@ impl World<Tapir> {
         }
     }
 
-    /// Reads what a session asked for, and answers.
+    /// Serves a session's read.
     fn serve_session(&mut self, node: usize, shard: ShardId, space: &Space, serve: &Serve) {
         let Serve { to, ref range, reverse, limit_rows, .. } = *serve;
         let answer = match space.scan(range, serve.at(), reverse, limit_rows, 1 << 16) {

@@ -1,15 +1,15 @@
-//! Replicas that move to other nodes, whatever else happens.
+//! Moves of replicas to other nodes, at random times.
 //!
 //! ```text
 //!   Move ──▶ a row { epoch + 1, replicas, former } ──▶ Learn, at each node, sooner or later
-//!   SeeTo ──▶ a node that lives waits until they have taken over ──▶ a row { former: none } ──▶ Learn
+//!   SeeTo ──▶ a running node waits until they have taken over ──▶ a row { former: none } ──▶ Learn
 //! ```
 //!
-//! 1. The rows stand in `system`, which is not in this world: each is agreed on as it is written,
-//!    and a node sees it after a while. After a crash a node may begin with an older row than it
-//!    has seen.
-//! 2. A node that is lost for good is not needed: at most one of five is, where replicas move, and
-//!    three of five are the fewest that there are.
+//! 1. The rows are in `system`, which this world does not simulate: a row is committed when it is
+//!    written, and nodes receive it later. After a crash a node may begin with an older row than
+//!    the last one that it received.
+//! 2. A node that is lost for good is not needed: where replicas move, at most one of five is lost,
+//!    and at least three of five have replicas.
 
 use super::{Event, Happening, MS, S, World};
 use crate::journal::DATABASE;
@@ -22,16 +22,16 @@ use meridian_systems::tapir::rows;
 use rand::Rng;
 use std::collections::BTreeMap;
 
-/// All of a world's moves begin within so long.
+/// The time from the start within which all moves of a run begin.
 const WITHIN: u64 = 15 * S;
-/// Between two looks whether a change has ended.
+/// The interval at which the completion of a move is checked.
 const SEE_TO_EVERY: u64 = 300 * MS;
-/// A node that sees to a change gives up after so long, and another one does.
+/// The time after which a node stops waiting for a move, and another node may.
 const PATIENCE: u64 = 4 * S;
-/// What cannot be done for want of room is tried again after this.
+/// The delay before an action is retried that failed for want of disk space.
 const AGAIN: u64 = 100 * MS;
 
-/// The rows of the database, and how many of them each node has seen.
+/// The catalog rows of the database, and the number of them that each node has received.
 #[derive(Default)]
 pub struct Catalog {
     rows: Vec<DatabaseRow>,
@@ -39,7 +39,7 @@ pub struct Catalog {
 }
 
 impl World<Tapir> {
-    /// Decides how often replicas are to move, and when.
+    /// Draws the number and the times of moves.
     pub(super) fn plan_moves(&mut self) {
         let drawn = if self.movers.random_bool(0.3) { self.movers.random_range(1..8) } else { 0 };
         let moves = self.options.moves.unwrap_or(drawn);
@@ -61,14 +61,14 @@ impl World<Tapir> {
         })
     }
 
-    /// The row with which a node's life begins, and how many rows there are up to it.
+    /// Returns the row with which a node's incarnation begins, and its place in the list, from 1.
     pub(super) fn row_at_birth(&self, node: usize, seed: u64) -> (usize, DatabaseRow) {
         let seen = self.catalog.seen.get(&node).copied().unwrap_or_default();
         let seen = seen.saturating_sub((seed % 3) as usize).max(1);
         (seen, self.catalog.rows.get(seen - 1).cloned().unwrap_or_else(|| self.newest_row()))
     }
 
-    /// A life has begun with a row: it sees the later ones.
+    /// Schedules the delivery of later rows to a node that has just booted.
     pub(super) fn see_rows(&mut self, node: usize) {
         let (Some(life), whom) = (&self.nodes[node].life, self.whom(node)) else { return };
         let seen = life.own.birth.seen - usize::from(!life.has_heeded());
@@ -81,7 +81,7 @@ impl World<Tapir> {
         }
     }
 
-    /// A row is agreed on.
+    /// Commits a row, and schedules its delivery to all nodes.
     fn write_row(&mut self, row: DatabaseRow) {
         self.tell(|| {
             format!(
@@ -102,7 +102,7 @@ impl World<Tapir> {
         }
     }
 
-    /// A node sees a row, and does what it asks for.
+    /// Delivers a row to a node, which applies it.
     pub(super) fn learn(&mut self, node: usize, row: usize) {
         let (whom, me) = (self.whom(node), self.members[node]);
         let seen = self.catalog.seen.get(&node).copied().unwrap_or_default();
@@ -126,7 +126,7 @@ impl World<Tapir> {
         self.write(node);
     }
 
-    /// Other nodes are to have the replicas; later, if such a change is under way.
+    /// Moves the replicas to other nodes; retries later if a move is in progress.
     pub(super) fn move_replicas(&mut self) {
         if !self.open {
             return;
@@ -157,8 +157,8 @@ impl World<Tapir> {
         nodes
     }
 
-    /// As long as a change has not ended, some node waits for that; it says so in the catalog, if
-    /// it has not ended itself by then.
+    /// Completes a move: lets a node wait until the new replicas have taken over, then commits a
+    /// row without former replicas.
     pub(super) fn see_to(&mut self, epoch: u32) {
         let row = self.newest_row();
         if row.epoch != epoch || row.former.is_empty() {
@@ -182,13 +182,13 @@ impl World<Tapir> {
         self.push(SEE_TO_EVERY, None, Event::Of(Happening::SeeTo(epoch)));
     }
 
-    /// Whether a node has replicas, as the newest row says.
+    /// True if a node has replicas by the newest row.
     pub(super) fn is_replica(&self, node: usize) -> bool {
         self.newest_row().replicas.contains(&self.members[node])
     }
 
-    /// Whether no change is under way that could end, and every node that lives has heeded what the
-    /// rows say.
+    /// True if no move that could complete is in progress, and every running node has applied the
+    /// newest row.
     pub(super) fn has_moved(&self) -> bool {
         let row = self.newest_row();
         let is_lost = row.replicas.iter().any(|node| self.gone.contains(&index(*node)));
