@@ -1,9 +1,10 @@
-//! The sessions of a database on this node: whom they ask, what they wait for, what they hold.
+//! The request router of a database on this node: the replicas, the routes and known leaders, the
+//! requests that wait for responses, and the transactions that hold locks.
 //!
 //! Invariants:
-//! 1. Who waits for an answer hears one, or that none will come: nobody waits for ever.
-//! 2. A member of this node stands in the table before its first step: what it says to another one
-//!    of this node is heard.
+//! 1. A waiting request gets a response, or its waiter is dropped: no request waits for ever.
+//! 2. A replica of this node is in the table before its first step, so that it receives what other
+//!    replicas of this node send it.
 
 use super::lifecycle::Lifecycle;
 use super::member::MemberShard;
@@ -32,7 +33,7 @@ use std::time::Duration;
 
 const KEEP_ALIVE_NS: u64 = 1_000_000_000;
 
-/// What sessions of one database share on this node.
+/// State that the sessions of one database share on this node.
 pub struct Sessions {
     database: DatabaseId,
     me: NodeId,
@@ -42,20 +43,20 @@ pub struct Sessions {
     peers: Arc<OnceLock<Arc<Peers>>>,
     lifecycle: Weak<Lifecycle>,
     invitations: Mutex<Invitations>,
-    /// The first shard's member apart: most databases have one.
+    /// The first shard's replica, kept apart because most databases have only this shard.
     first: RwLock<Option<Arc<MemberShard>>>,
     members: RwLock<BTreeMap<ShardId, Arc<MemberShard>>>,
     routes: RwLock<Routes>,
     one_shard: AtomicBool,
-    /// For how long superseded versions are kept, in nanoseconds; 0, if nobody says.
+    /// How long superseded versions are kept, in nanoseconds; 0 if the database's row does not say.
     retention_ns: AtomicU64,
-    /// Whom to ask: the first shard's, and the others'.
+    /// The node to send requests for the first shard to. `leaders` has the other shards' nodes.
     leader: AtomicU32,
     leaders: RwLock<BTreeMap<ShardId, NodeId>>,
     leaderships: RwLock<Leaderships>,
     waiting: Mutex<PendingRequests<Answerer<Heard>>>,
-    /// Attempts of this node that hold locks somewhere: they are kept alive while their sessions
-    /// are idle.
+    /// Transactions of this node that hold locks. They are kept alive while their sessions are
+    /// idle.
     holding: Mutex<HashMap<u64, Vec<(Seat, TransactionId, Age)>>>,
     kept_alive_at: AtomicU64,
     next: AtomicU64,
@@ -63,7 +64,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Of a database that has no member here yet.
+    /// Returns the router of a database that has no replica on this node yet.
     pub fn new(
         database: DatabaseId,
         context: &NodeContext,
@@ -95,36 +96,36 @@ impl Sessions {
         })
     }
 
-    /// The database.
+    /// Returns the database's id.
     pub fn database(&self) -> DatabaseId {
         self.database
     }
 
-    /// For how long superseded versions are kept, if the database's row says.
+    /// Returns how long superseded versions are kept, if the database's row says.
     pub fn retention(&self) -> Option<Duration> {
         Some(self.retention_ns.load(Ordering::Relaxed))
             .filter(|ns| *ns > 0)
             .map(Duration::from_nanos)
     }
 
-    /// Takes the retention from the database's row.
+    /// Sets the retention from the database's row.
     pub fn retain(&self, row: &DatabaseRow) {
         let retention = VERSION_RETENTION_PERIOD.of(row).unwrap_or_default();
         self.retention_ns
             .store(u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// What the node's machines share.
+    /// Returns the resources that the node's state machines share.
     pub fn plumbing(&self) -> &Arc<Plumbing> {
         &self.plumbing
     }
 
-    /// A number for a new attempt.
+    /// Returns a new transaction number.
     pub fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// This node and its life.
+    /// Returns this node and its incarnation.
     pub fn here(&self) -> (NodeId, Incarnation) {
         (self.me, self.incarnation)
     }
@@ -132,7 +133,7 @@ impl Sessions {
     // ------------------------------------------------------------------------
     // shards
 
-    /// A shard has a member here, which takes its first step.
+    /// Adds a shard's replica to this node, and has it take its first step.
     pub fn add(&self, member: Arc<MemberShard>) {
         let shard = member.world().shard();
         self.learn_bounds(&member.world().space().bounds(), shard);
@@ -140,10 +141,10 @@ impl Sessions {
             *self.first.write() = Some(Arc::clone(&member));
         }
         self.members.write().insert(shard, Arc::clone(&member));
-        member.post(Input::Wake); // what its birth asked for
+        member.post(Input::Wake); // Carries out what its creation asked for.
     }
 
-    /// This node's member of a shard.
+    /// Returns this node's replica of a shard.
     pub fn member(&self, shard: ShardId) -> Option<Arc<MemberShard>> {
         match shard {
             FIRST_SHARD => self.first.read().clone(),
@@ -151,28 +152,29 @@ impl Sessions {
         }
     }
 
-    /// The same, for what takes a moment.
+    /// Calls `look` with this node's replica of a shard, if there is one.
     pub fn with_member<T>(
         &self,
         shard: ShardId,
         look: impl FnOnce(&MemberShard) -> T,
     ) -> Option<T> {
-        // Not under the lock: what is looked at may take a step, which may look here again.
+        // Not under the lock: `look` may take a step, which may read this table.
         self.member(shard).map(|member| look(&member))
     }
 
-    /// All members of this node.
+    /// Returns all replicas of this node.
     pub fn members(&self) -> Vec<Arc<MemberShard>> {
         self.members.read().values().cloned().collect()
     }
 
-    /// A shard was split off from another, and is in the store: its member begins. False if that
-    /// has to be tried again.
+    /// Creates the replica of a shard that was split off and is in the store. Returns false if the
+    /// creation must be retried.
     pub fn bear(&self, parent: ShardId, child: (ShardId, KeyRange), eager: bool) -> bool {
         self.lifecycle.upgrade().is_none_or(|lifecycle| lifecycle.bear_split(parent, child, eager))
     }
 
-    /// A leader speaks to a member that is not here.
+    /// Queues the creation of a replica here, because a leader sent a message to one that does not
+    /// exist.
     pub fn invite(&self, shard: ShardId, stay: Stay) {
         if self.invitations.lock().heeds(shard, stay.since) {
             self.lifecycle
@@ -182,12 +184,12 @@ impl Sessions {
         }
     }
 
-    /// This node is no member of a shard any more, since an entry.
+    /// Queues the removal of this node's replica of a shard, as of a log entry.
     pub fn removed(&self, shard: ShardId, since: Index) {
         self.lifecycle.upgrade().iter().for_each(|lifecycle| lifecycle.queue_leave(shard, since));
     }
 
-    /// A shard has no member here any more.
+    /// Removes and stops this node's replica of a shard.
     pub fn remove(&self, shard: ShardId) -> Option<Arc<MemberShard>> {
         if shard == FIRST_SHARD {
             *self.first.write() = None;
@@ -197,17 +199,17 @@ impl Sessions {
         Some(member)
     }
 
-    /// Whether the database has one shard, as far as is known.
+    /// True if the database has one shard, as far as this node knows.
     pub fn has_one_shard(&self) -> bool {
         self.one_shard.load(Ordering::Acquire)
     }
 
-    /// Which shards there are, and from which keys on, as far as is known.
+    /// Returns the known shards and their first keys.
     pub fn routes(&self) -> Routes {
         self.routes.read().clone()
     }
 
-    /// The shard that has a key, and its keys.
+    /// Returns the shard that has a key, and the shard's range.
     pub fn route(&self, key: &Key) -> (ShardId, KeyRange) {
         if self.has_one_shard() {
             return (FIRST_SHARD, KeyRange::all());
@@ -215,7 +217,7 @@ impl Sessions {
         self.routes.read().of(key)
     }
 
-    /// The shard that has the last key below one, and its keys.
+    /// Returns the shard that has the last key below `end`, and the shard's range.
     pub fn route_below(&self, end: Option<&Key>) -> (ShardId, KeyRange) {
         if self.has_one_shard() {
             return (FIRST_SHARD, KeyRange::all());
@@ -223,10 +225,10 @@ impl Sessions {
         self.routes.read().below(end)
     }
 
-    /// A shard has these keys.
+    /// Records the range of a shard.
     pub fn learn_bounds(&self, bounds: &KeyRange, shard: ShardId) {
         if bounds.is_empty() {
-            return; // Of which nothing is known yet.
+            return; // The range is not known yet.
         }
         self.learn_route(&bounds.start, bounds.start.clone(), shard);
         if let Some(end) = &bounds.end
@@ -236,10 +238,10 @@ impl Sessions {
         }
     }
 
-    /// Somebody who was asked for a key said from which key on they are whose, or whom to ask next.
+    /// Records, from a response, the shard that has `key` and the keys from `from` on.
     pub fn learn_route(&self, key: &[u8], from: Key, shard: ShardId) {
         let mut routes = self.routes.write();
-        // Whoever leads the one mostly leads the other.
+        // A split-off shard most often has the same leader as its parent.
         let leader = self.leader(routes.of(&from).0);
         if routes.learn_whereabouts(key, from, shard) {
             self.leaders.write().entry(shard).or_insert(leader);
@@ -247,7 +249,7 @@ impl Sessions {
         }
     }
 
-    /// Whom to ask, as far as is known.
+    /// Returns the node to send a shard's requests to, as far as this node knows.
     pub fn leader(&self, shard: ShardId) -> NodeId {
         match shard {
             FIRST_SHARD => NodeId(self.leader.load(Ordering::Relaxed)),
@@ -255,12 +257,12 @@ impl Sessions {
         }
     }
 
-    /// The same, if that is another node.
+    /// Returns the shard's known leader if it is another node.
     pub fn elsewhere(&self, shard: ShardId) -> Option<u32> {
         Some(self.leader(shard)).filter(|leader| *leader != self.me).map(|leader| leader.0)
     }
 
-    /// Somebody asks a shard that has no member here: another node is to be asked.
+    /// Redirects a request for a shard that has no replica here.
     pub fn say_elsewhere(&self, from: Address, to: Address, id: u64) {
         if let Some(peers) = self.peers.get() {
             let answer = Message::Answer(Reply::NotLeader { id, leader: self.elsewhere(to.shard) });
@@ -270,7 +272,7 @@ impl Sessions {
         }
     }
 
-    /// From now on another node is asked.
+    /// Sends the shard's requests to `leader` from now on.
     pub fn ask_next(&self, shard: ShardId, leader: NodeId) {
         match shard {
             FIRST_SHARD => self.leader.store(leader.0, Ordering::Relaxed),
@@ -278,38 +280,38 @@ impl Sessions {
         }
     }
 
-    /// The term in which a member leads, as far as is known.
+    /// Returns the term in which a replica leads, as far as this node knows.
     pub fn leadership(&self, seat: Seat) -> Option<u64> {
         self.leaderships.read().of(seat, crate::clock::boot_ns())
     }
 
-    /// Who named that term was refused.
+    /// Marks a term as doubtful, because a request that named it was refused.
     pub fn doubts_leadership(&self, seat: Seat, term: u64) {
         self.leaderships.write().doubt(seat, term, crate::clock::boot_ns() + DOUBTED_FOR_NS);
     }
 
-    /// A member leads in this term.
+    /// Records that a replica leads in this term.
     pub fn heard_of_leadership(&self, seat: Seat, term: u64) {
         if self.leaderships.read().of(seat, u64::MAX) != Some(term) {
             self.leaderships.write().learn(seat, term);
         }
     }
 
-    /// The node after one that did not know who leads.
+    /// Returns the next node to try after `asked`, which does not know the leader.
     pub fn node_after(&self, asked: NodeId) -> Option<NodeId> {
         self.nodes.iter().find(|node| **node > asked).or(self.nodes.first()).copied()
     }
 
-    /// Whether a node can be asked, and can answer.
+    /// True if a node can receive requests and respond.
     pub fn reaches(&self, node: NodeId) -> bool {
         node == self.me || self.peers.get().is_some_and(|peers| peers.is_connected(node))
     }
 
     // ------------------------------------------------------------------------
-    // questions
+    // requests
 
-    /// Asks a shard's member, and waits for the answer until the boot clock reaches `until`; `None`
-    /// if none came.
+    /// Sends a request to a shard's replica and waits for the response until the boot clock reaches
+    /// `until`. Returns `None` if none came.
     pub async fn ask(&self, seat: Seat, request: Request, until: u64) -> Option<Heard> {
         let (answerer, answer) = rendezvous();
         let (number, id) = (request.transaction.number, request.id);
@@ -318,7 +320,7 @@ impl Sessions {
         answer.await
     }
 
-    /// Says something to a shard's member; whatever it answers is not waited for.
+    /// Sends a request to a shard's replica without waiting for a response.
     pub fn tell(&self, seat: Seat, request: Request) {
         let Seat { shard, node } = seat;
         let (number, id) = (request.transaction.number, request.id);
@@ -346,7 +348,7 @@ impl Sessions {
         }
     }
 
-    /// Waits a moment: nobody answers to this.
+    /// Waits until the boot clock reaches `until`.
     pub async fn pause(&self, until: u64) {
         let (answerer, answer) = rendezvous();
         let key = (u64::MAX, self.number());
@@ -357,13 +359,13 @@ impl Sessions {
     fn wait_for(&self, key: RequestKey, node: NodeId, until: u64, answerer: Answerer<Heard>) {
         self.waiting.lock().insert(key, node, until, answerer);
         if self.is_closed() {
-            // After the insertion: a database that closes has not missed it.
+            // After the insertion, so that a concurrent `close` cannot miss the entry.
             let removed = self.waiting.lock().remove(key);
             drop(removed);
         }
     }
 
-    /// An answer came for a session of this node.
+    /// Delivers a response to a session of this node.
     pub fn hear(&self, number: u64, reply: Reply) {
         let wounded = matches!(reply, Reply::Wounded { .. });
         let holds = wounded && self.holding.lock().contains_key(&number);
@@ -371,13 +373,13 @@ impl Sessions {
         wake_all(woken);
     }
 
-    /// Who waits for this goes on.
+    /// Wakes the session that waits for this request.
     pub fn wake(&self, number: u64, id: u64, heard: Heard) {
         let woken = self.waiting.lock().wake((number, id), heard);
         wake_all(woken);
     }
 
-    /// An attempt holds locks there.
+    /// Records that a transaction holds locks at a replica.
     pub fn holds(&self, seat: Seat, transaction: TransactionId, age: Age) {
         let mut holding = self.holding.lock();
         let seats = holding.entry(transaction.number).or_default();
@@ -385,13 +387,13 @@ impl Sessions {
         seats.push((seat, transaction, age));
     }
 
-    /// It holds none any more, or leaders end it.
+    /// Records that a transaction holds no locks any more, or that leaders end it.
     pub fn holds_no_more(&self, transaction: TransactionId) {
         self.holding.lock().remove(&transaction.number);
     }
 
-    /// Tells the leaders, every second, that idle sessions live on, and the leaders here, how much
-    /// is read without them.
+    /// Every second, tells the leaders that idle transactions are alive, and tells local leaders
+    /// how many reads bypassed them.
     fn keep_alive(&self, now_ns: u64) {
         if now_ns < self.kept_alive_at.load(Ordering::Relaxed) + KEEP_ALIVE_NS {
             return;
@@ -405,7 +407,7 @@ impl Sessions {
         }
     }
 
-    /// Lets go of whoever waits for too long, or for a node that cannot be reached.
+    /// Wakes requests past their deadline, or to a node that is unreachable.
     pub fn sweep(&self) {
         let now = crate::clock::boot_ns();
         self.keep_alive(now);
@@ -415,16 +417,16 @@ impl Sessions {
         wake_all(woken);
     }
 
-    /// Whether the node, or the database, ends: nobody answers any more.
+    /// True once the node or the database closes: no request gets a response any more.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Lets go of everybody, and ends the members; says which there were.
+    /// Ends all waits and stops the replicas. Returns the replicas.
     pub fn close(&self) -> Vec<Arc<MemberShard>> {
         self.closed.store(true, Ordering::Release);
         let members = std::mem::take(&mut *self.members.write());
-        *self.first.write() = None; // Members know their sessions, too.
+        *self.first.write() = None; // Replicas hold a reference to this router, too.
         members.values().for_each(|member| member.stop());
         let woken = self.waiting.lock().clear();
         wake_all(woken);
@@ -432,7 +434,8 @@ impl Sessions {
     }
 }
 
-/// Wakes sessions, under no lock. One that hears nothing goes on when its answerer is dropped.
+/// Wakes sessions, under no lock. A session without a response goes on when its answerer is
+/// dropped.
 fn wake_all(woken: impl IntoIterator<Item = Woken<Answerer<Heard>>>) {
     for (answerer, heard) in woken {
         if let Some(heard) = heard {
