@@ -1,4 +1,4 @@
-//! What sessions want of their node.
+//! The interface of QWStore's sessions to their node.
 
 use super::Desk;
 use meridian_clock::Reading;

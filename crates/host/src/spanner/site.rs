@@ -1,4 +1,4 @@
-//! What coordinators ask of their node: the members and the sessions that it has of the database.
+//! The interface of coordinators to their node: the database's replicas and its request router.
 
 use super::member::MemberShard;
 use super::sessions::Sessions;
@@ -10,23 +10,23 @@ use meridian_txn::Age;
 use meridian_txn::locking::{self, Heard, Readable, Request, Seat, Site, Spent, TransactionId};
 use std::sync::Arc;
 
-/// Commits wait while versions that are not settled yet take more than this.
+/// Commits wait while unsettled versions take more bytes than this.
 const RECENT_BYTES: usize = 256 << 20;
 
-/// A database, from this node.
+/// A Spanner database, for transactions of this node.
 pub type Gateway = locking::Gateway<Local>;
 
-/// This node, as its coordinators see it.
+/// This node's side of the coordinators' interface.
 pub struct Local(Arc<Sessions>);
 
 impl Local {
-    /// The sessions of a database.
+    /// Returns the interface for one database.
     pub fn new(sessions: Arc<Sessions>) -> Self {
         Local(sessions)
     }
 
-    /// Reads at this node's member of a shard. `Elsewhere`, without one, or if it lacks what was
-    /// agreed on before it was invited.
+    /// Reads at this node's replica of a shard. Fails with `Elsewhere` if there is none, or if it
+    /// lacks entries from before it joined.
     fn look<T>(
         &self,
         shard: ShardId,

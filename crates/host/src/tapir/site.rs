@@ -1,4 +1,4 @@
-//! What TAPIR's sessions want of their node.
+//! The interface of TAPIR's coordinators to their node.
 
 use super::Desk;
 use meridian_clock::{Reading, Timestamp};
@@ -9,7 +9,7 @@ use meridian_systems::{Wire, tapir};
 use meridian_txn::Failure;
 use meridian_txn::tapir::{Common, End, Found, Looked, Question, Site, Turn};
 
-/// Where nobody can be asked, nobody is for so long.
+/// Pause of a read when no replica has responded.
 const PAUSE_NS: u64 = 10_000_000;
 
 impl Site for Desk {
@@ -65,7 +65,8 @@ impl Site for Desk {
         while !Wire::is_closed(self) && self.boot_ns() < until {
             for node in self.nearest(fresh) {
                 if node == Wire::here(self).0 {
-                    // Also to a fresh read: rather something that may be behind than nothing.
+                    // Also for a fresh read: this replica may be behind, but no other one has
+                    // responded.
                     if let Some(found) = self
                         .replica()
                         .and_then(|replica| replica.world().find(range, reverse, limit))
@@ -97,9 +98,9 @@ impl Site for Desk {
         until: u64,
     ) -> Option<Result<Looked, Failure>> {
         let (reverse, limit) = how;
-        // Of a past that is settled this node has everything.
+        // This replica has every version of a snapshot at or below its settled timestamp.
         match self.replica().and_then(|replica| replica.world().look(range, at, reverse, limit)) {
-            None | Some(Err(Failure::BelowHorizon { .. })) => {} // Others may have more.
+            None | Some(Err(Failure::BelowHorizon { .. })) => {} // Other replicas may keep more.
             here => return here,
         }
         tapir::look(self, shard, range, at, how, until).await
