@@ -1,9 +1,9 @@
 //! One shard's versions on this node: Recent in front of the store.
 //!
 //! ```text
-//!   split at key:   installs   bounds, child ──▶ Recent ── settle ──▶ store, with the child's birth
-//!                                                in the batch that passes the split
-//!   child:          points at the space that holds its versions already, and writes there, too
+//!   split at key:  installs  bounds, child ──▶ Recent ── settle ──▶ store, with the child's birth
+//!                                              in the batch that passes the split
+//!   child:         points at the space that holds its versions already, and writes there, too
 //! ```
 //!
 //! Invariants:
