@@ -28,8 +28,8 @@ fn chronyd_is_understood() {
         .is_err()
     {
         eprintln!(
-            "chronyd is not installed: only what it answers, as the unit tests have it, was tried"
             "chronyd is not installed: only its recorded replies in the unit tests were tried"
+        );
         return;
     }
     let folder = tempfile::tempdir().unwrap();
