@@ -1,13 +1,14 @@
-//! The sessions of a database without leaders on this node: whom they ask, and what they wait for.
+//! The request router of a database without leaders on this node: the replica, the requests that
+//! wait for responses, and the round trips to other nodes' replicas.
 //!
 //! ```text
 //!   session ── Wire ── desk ──┬──▶ this node's replica: stepped on the session's thread
-//!                             └──▶ frames ──▶ other nodes' replicas ──▶ frames ──▶ wake the session
+//!                             └──▶ frames ──▶ other nodes' replicas ──▶ frames ──▶ session wakes
 //! ```
 //!
 //! Invariants:
-//! 1. Who waits for an answer hears one, or that none will come: nobody waits for ever.
-//! 2. A pause ends when its time has come, within what a timer takes.
+//! 1. A waiting request gets a response, or learns that none can come: no request waits for ever.
+//! 2. A pause ends when its time has come, within the delay of a timer.
 
 use crate::context::NodeContext;
 use crate::peers::Peers;
@@ -30,36 +31,36 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-/// What a session says and does not wait for leaves with what is said next to the same node, and
-/// within this time, in nanoseconds: it costs neither a write nor a wake of its own.
+/// Time within which a message without a response leaves, in nanoseconds. It leaves earlier with
+/// the next message to the same node, and costs neither a write nor a wake of its own.
 const TOLD_WITHIN_NS: u64 = 500_000;
 
-/// A protocol without leaders, as a node runs it; a value of it is what a node remembers for one
-/// database.
+/// A protocol without leaders, as a node runs it. A value is the protocol's part of one database's
+/// request router.
 pub trait Leaderless: Send + Sync + Sized + 'static {
-    /// What its sessions and replicas say.
+    /// Messages of its sessions and replicas.
     type Message: Encode<()> + Clone + Send;
-    /// A replica.
+    /// The state machine of a replica.
     type Replica: Machine<Message = Self::Message, Timer: Send, Record: Send, Effect: Send>
         + Send
         + 'static;
-    /// What a node does for it.
+    /// The runtime of a replica on a node.
     type Home: World<Self::Replica> + 'static;
-    /// What its frames and records begin with.
+    /// The first bytes of its frames and records.
     const KIND: Kind;
-    /// The question that a message answers, if it is an answer to a session.
+    /// Returns the operation to which a message is the response, if it is a response to a session.
     fn answers(message: &Self::Message) -> Option<OpId>;
-    /// Does, every now and then, what nobody asks for. Called with the boot clock, and the nodes
-    /// that can be reached.
+    /// Does background tasks, such as recovery. Called periodically with the boot time and the
+    /// reachable nodes.
     fn tend(desk: Arc<Desk<Self>>, now: u64, connected: &[NodeId]) {
         let _ = (desk, now, connected);
     }
 }
 
-/// A replica at home.
+/// A replica, with the thread-safe wrapper that steps it.
 pub type ReplicaOf<R> = Resident<<R as Leaderless>::Replica, <R as Leaderless>::Home>;
 
-/// What sessions of one database share on this node.
+/// The request router of a database on this node.
 pub struct Desk<R: Leaderless> {
     database: DatabaseId,
     me: NodeId,
@@ -68,14 +69,14 @@ pub struct Desk<R: Leaderless> {
     plumbing: Arc<Plumbing>,
     peers: Arc<OnceLock<Arc<Peers>>>,
     replica: RwLock<Option<Arc<ReplicaOf<R>>>>,
-    /// What sessions wait for.
+    /// The requests that wait for responses.
     questions: Questions<R::Message>,
-    /// The nodes to which something was said that leaves with what is said next, or soon.
+    /// Nodes with messages that leave with the next message or by the timer.
     told: Mutex<Vec<NodeId>>,
-    /// How long other nodes' replicas take to answer.
+    /// The round trips to other nodes' replicas.
     distances: Mutex<Distances>,
     protocol: R,
-    /// For how long superseded versions are kept, in nanoseconds; 0, if nobody says.
+    /// How long superseded versions are kept, in nanoseconds; 0 if the database's row does not say.
     retention_ns: AtomicU64,
     next: AtomicU64,
     random: Mutex<StdRng>,
@@ -84,7 +85,7 @@ pub struct Desk<R: Leaderless> {
 }
 
 impl<R: Leaderless> Desk<R> {
-    /// Of the database of a row, without a replica yet.
+    /// Returns the router of a database that has no replica on this node yet.
     pub fn of(row: &DatabaseRow, context: &NodeContext, protocol: R) -> Arc<Self> {
         let members = rows::members(row, &context.members);
         let me = (context.me, context.incarnation);
@@ -100,7 +101,7 @@ impl<R: Leaderless> Desk<R> {
         desk
     }
 
-    /// Takes in frames of another node: what they say to this node's replica is one batch.
+    /// Handles frames of another node. Those for this node's replica form one batch.
     pub fn receive(&self, frames: &[Frame<'_>])
     where
         R::Message: for<'b> Decode<'b, ()>,
@@ -121,7 +122,7 @@ impl<R: Leaderless> Desk<R> {
         }
     }
 
-    /// Without a replica yet. `members` are the nodes that have one.
+    /// Returns a router without a replica. `members` are the nodes that have one.
     fn new(
         database: DatabaseId,
         (me, incarnation): (NodeId, Incarnation),
@@ -132,7 +133,7 @@ impl<R: Leaderless> Desk<R> {
     ) -> Arc<Self> {
         let mut seed = [0; 32];
         if getrandom::fill(&mut seed).is_err() {
-            // It only keeps those who met apart.
+            // The random numbers only spread the retries of conflicting transactions.
             seed[..8].copy_from_slice(&crate::clock::boot_ns().to_le_bytes());
         }
         Arc::new_cyclic(|this| Desk {
@@ -155,48 +156,47 @@ impl<R: Leaderless> Desk<R> {
         })
     }
 
-    /// The database.
+    /// Returns the database's id.
     pub fn database(&self) -> DatabaseId {
         self.database
     }
 
-    /// This node and its life.
+    /// Returns this node and its incarnation.
     pub fn here(&self) -> (NodeId, Incarnation) {
         (self.me, self.incarnation)
     }
 
-    /// What this node remembers for the protocol's sake.
+    /// Returns the protocol's part of the router.
     pub fn protocol(&self) -> &R {
         &self.protocol
     }
 
-    /// What all machines of the node share.
+    /// Returns the resources that all replicas of the node share.
     pub fn plumbing(&self) -> &Arc<Plumbing> {
         &self.plumbing
     }
 
-    /// The links.
+    /// Returns the links to other nodes.
     pub fn peers(&self) -> &Arc<OnceLock<Arc<Peers>>> {
         &self.peers
     }
 
-    /// The nodes that have a replica.
+    /// Returns the nodes that have a replica.
     pub fn replicas(&self) -> Vec<NodeId> {
         self.members.read().replicas.iter().copied().collect()
     }
 
-    /// The same, with the epoch whose they are.
+    /// Returns the nodes that have a replica, with their membership epoch.
     pub fn members(&self) -> Members {
         self.members.read().clone()
     }
 
-    /// Others take over.
+    /// Sets the nodes that have a replica.
     pub fn reconfigure(&self, members: Members) {
         *self.members.write() = members;
     }
 
-    /// This node's replica takes no step any more, and no step of it is under way when this
-    /// returns.
+    /// Removes and stops this node's replica. No step of it is running when this returns.
     pub fn remove(&self) -> Option<Arc<ReplicaOf<R>>> {
         let replica = self.replica.write().take();
         if let Some(replica) = &replica {
@@ -208,38 +208,38 @@ impl<R: Leaderless> Desk<R> {
         replica
     }
 
-    /// For how long superseded versions are kept, if the database's row says.
+    /// Returns how long superseded versions are kept, if the database's row says.
     pub fn retention(&self) -> Option<Duration> {
         Some(self.retention_ns.load(Ordering::Relaxed))
             .filter(|ns| *ns > 0)
             .map(Duration::from_nanos)
     }
 
-    /// Takes the retention from the database's row.
+    /// Sets the retention from the database's row.
     pub fn retain(&self, row: &DatabaseRow) {
         let retention = VERSION_RETENTION_PERIOD.of(row).unwrap_or_default();
         self.retention_ns
             .store(u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// This node's replica takes its first step.
+    /// Adds this node's replica, and has it take its first step.
     pub fn add(&self, replica: Arc<ReplicaOf<R>>) {
         *self.replica.write() = Some(Arc::clone(&replica));
-        replica.post(Input::Wake); // what its birth asked for
+        replica.post(Input::Wake); // Carries out what its creation asked for.
     }
 
-    /// This node's replica, if it has one.
+    /// Returns this node's replica, if it has one.
     pub fn replica(&self) -> Option<Arc<ReplicaOf<R>>> {
         self.replica.read().clone()
     }
 
-    /// Whether a node can be asked, and can answer.
+    /// True if a node can receive requests and respond.
     pub fn reaches(&self, node: NodeId) -> bool {
         node == self.me || self.peers.get().is_some_and(|peers| peers.is_connected(node))
     }
 
-    /// Whom a read asks one after the other, of those who can be asked: [the closest
-    /// first](Distances::order).
+    /// Returns the reachable nodes with a replica, in the order in which a read tries them: [the
+    /// closest first](Distances::order).
     pub fn nearest(&self, fresh: bool) -> Vec<NodeId> {
         let mut drawn = self.replicas();
         let first = self.random.lock().random_range(0..drawn.len().max(1));
@@ -249,18 +249,18 @@ impl<R: Leaderless> Desk<R> {
         order
     }
 
-    /// The longest round trip to a replica that sessions of this node have measured, in
+    /// Returns the longest round trip to a replica that sessions of this node have measured, in
     /// nanoseconds.
     pub fn round_trip_ns(&self) -> u64 {
         self.distances.lock().round_trip_ns(&self.replicas())
     }
 
-    /// A number below one, drawn.
+    /// Draws a random number from 0 to 1.
     pub fn draw(&self) -> f64 {
         self.random.lock().random_range(0.0..1.0)
     }
 
-    /// A number that nobody else of this life has.
+    /// Returns a number that is unique in this incarnation.
     fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
@@ -272,8 +272,7 @@ impl<R: Leaderless> Desk<R> {
         }
     }
 
-    /// Says something to replicas, which is encoded once. It leaves at once, or with what is said
-    /// next.
+    /// Sends a message to replicas, encoded once. It leaves at once, or with the next message.
     fn say(&self, shard: ShardId, nodes: &[NodeId], message: &R::Message, at_once: bool) {
         let from = Address {
             node: self.me,
@@ -300,7 +299,7 @@ impl<R: Leaderless> Desk<R> {
         }
     }
 
-    /// A replica has answered a session of this node.
+    /// Delivers a response to a session of this node.
     pub fn hear(&self, from: NodeId, message: R::Message) {
         let Some(id) = R::answers(&message)
             .filter(|id| (id.node, id.incarnation) == (self.me.0, self.incarnation.0))
@@ -310,7 +309,7 @@ impl<R: Leaderless> Desk<R> {
         self.questions.answer(id.number, from, message);
     }
 
-    /// Gives up questions to nodes that cannot be reached.
+    /// Gives up requests to nodes that are unreachable, and starts the protocol's background tasks.
     pub fn sweep(&self) {
         let connected = self.peers.get().map(|peers| peers.connected()).unwrap_or_default();
         self.questions.give_up(|node| node != self.me && !connected.contains(&node));
@@ -319,7 +318,7 @@ impl<R: Leaderless> Desk<R> {
         }
     }
 
-    /// Lets go of everybody, and ends the replica, if there is one: says which.
+    /// Ends all waits and stops the replica. Returns the replica.
     pub fn close(&self) -> Option<Arc<ReplicaOf<R>>> {
         self.closed.store(true, Ordering::Release);
         let replica = self.replica.write().take();
@@ -342,7 +341,7 @@ impl<R: Leaderless> Wake for Desk<R> {
     }
 }
 
-/// A round of questions of a session of this node.
+/// A round of requests of a session of this node.
 struct DeskRound<'d, R: Leaderless> {
     desk: &'d Desk<R>,
     shard: ShardId,
