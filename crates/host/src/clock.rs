@@ -65,8 +65,7 @@ impl fmt::Display for ClockBound {
 pub struct Clock {
     bound: ClockBound,
     drift: Drift,
-    /// How far the real-time clock was ahead of the boot clock when the node started, in
-    /// nanoseconds.
+    /// Lead of the real-time clock over the boot clock when the node started, in nanoseconds.
     ahead_ns: AtomicU64,
     /// The newest real time in a reading (invariant 1).
     newest: AtomicU64,

@@ -76,7 +76,7 @@ pub struct Desk<R: Leaderless> {
     /// The round trips to other nodes' replicas.
     distances: Mutex<Distances>,
     protocol: R,
-    /// How long superseded versions are kept, in nanoseconds; 0 if the database's row does not say.
+    /// Retention of superseded versions, in nanoseconds; 0 if the database's row does not say.
     retention_ns: AtomicU64,
     next: AtomicU64,
     random: Mutex<StdRng>,

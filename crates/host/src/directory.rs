@@ -222,7 +222,7 @@ impl Directory {
         match self.learn(row.clone()) {
             Ok(()) => drop(self.unlearnt.lock().remove(&id)),
             Err(error) => {
-                tracing::error!(%error, "a database cannot be begun or ended on this node; trying again");
+                tracing::error!(%error, "cannot open or close a database on this node; trying again");
                 self.unlearnt.lock().insert(id, row);
             }
         }

@@ -51,14 +51,14 @@ pub enum OpenError {
     Other {
         /// The file or folder that says so.
         path: PathBuf,
-        /// What differs.
+        /// The difference.
         what: String,
     },
     /// A file's bytes are not those that were written.
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// The log or the store cannot be opened; its error names the file and what to do.
@@ -326,10 +326,11 @@ fn lock(folder: &Path) -> Result<File, OpenError> {
 /// ```
 fn read(path: &Path, bytes: &[u8]) -> Result<Stored, OpenError> {
     let damaged = |what: &str| OpenError::Damaged { path: path.into(), what: what.into() };
-    let rest =
-        bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("it does not begin like an identity"))?;
+    let rest = bytes
+        .strip_prefix(MAGIC)
+        .ok_or_else(|| damaged("it does not start like an identity file"))?;
     let (format, rest) = rest.split_first_chunk().ok_or_else(|| damaged("it is too short"))?;
-    let body = kept::checked(rest).ok_or_else(|| damaged("its checksum does not fit"))?;
+    let body = kept::checked(rest).ok_or_else(|| damaged("its checksum does not match"))?;
     match u32::from_le_bytes(*format) {
         FORMAT | WITHOUT_NUMBERS => {}
         format => return Err(OpenError::NewerFormat { path: path.into(), format }),

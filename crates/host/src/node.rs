@@ -260,9 +260,9 @@ pub struct Node {
     _sweeper: Arc<Sweeper>,
 }
 
-/// How long a single-node cluster may take to recover from its log before opening it fails.
+/// Time that a single-node cluster may take to recover from its log before opening it fails.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(60);
-/// How long a node that shuts down waits for other nodes to take over its leaderships.
+/// Time that a node that shuts down waits for other nodes to take over its leaderships.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Node {

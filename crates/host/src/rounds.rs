@@ -100,7 +100,7 @@ impl Utc {
 pub struct NodeTime {
     /// The node.
     pub node: NodeId,
-    /// How far its clock is ahead of this one's, if known.
+    /// Offset of its clock from this node's clock in nanoseconds, if known.
     pub ahead_ns: Option<i64>,
     /// The round trip of the poll that measured it.
     pub round_trip_ns: Option<u64>,
@@ -555,7 +555,7 @@ fn boot() -> io::Result<u64> {
 }
 
 fn read(folder: &Path) -> io::Result<Option<Anchor>> {
-    const DAMAGED: &str = "it is damaged, and with it how far this node's clock was. One of several: leave it off, the others go on";
+    const DAMAGED: &str = "it is damaged, and the upper bound of this node's clock is lost: leave this node stopped, the other nodes go on without it";
     kept::read(&folder.join("clock"), MAGIC, DAMAGED, |body| minicbor::decode(body).ok())
 }
 

@@ -38,7 +38,7 @@ pub struct SettleOptions {
     pub checkpoint_bytes: usize,
     /// Bytes of one batch.
     pub batch_bytes: usize,
-    /// How long superseded versions are kept and can be read, if the database's row does not say.
+    /// Retention of superseded versions, if the database's row does not say.
     pub history: Duration,
 }
 

@@ -259,7 +259,7 @@ impl Peers {
         if timebase != self.timebase() {
             let own = self.clock.bound().name();
             return Err(format!(
-                "node {} has its time from elsewhere (this node: {own}): all members need the same",
+                "node {} has another source of time (this node: {own}): all members need the same",
                 from.0
             ));
         }
@@ -268,7 +268,7 @@ impl Peers {
 
     fn connect(&self, node: NodeId, address: &str) -> io::Result<(Line, Incarnation)> {
         let mut failed =
-            io::Error::new(io::ErrorKind::NotFound, format!("{address} names no address"));
+            io::Error::new(io::ErrorKind::NotFound, format!("{address} does not resolve"));
         for address in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, PATIENCE) {
                 Ok(socket) => {
@@ -297,7 +297,7 @@ impl Peers {
         stream.read_exact(&mut hello)?;
         let (from, greeting) = self.check_hello(&hello).map_err(io::Error::other)?;
         if from != node {
-            return Err(io::Error::other(format!("node {} answers there", from.0)));
+            return Err(io::Error::other(format!("node {} responds at this address", from.0)));
         }
         let met = self.options.identity.hear(node, greeting);
         // Accepted from a member's own address only: a process that connects to this node may send

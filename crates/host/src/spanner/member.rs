@@ -87,7 +87,7 @@ pub struct Patience {
     /// Silence after which a follower assumes that there is no leader; each timeout is drawn from
     /// one to two times this.
     pub election_timeout: Duration,
-    /// How long a leader's lease lasts (10 s in the paper). A leader that is cut off blocks the
+    /// Duration of a leader's lease (10 s in the paper). A leader that is cut off blocks the
     /// next one for as long.
     pub lease: Duration,
     /// Time without a commit after which a leader advances its closed timestamp all the same (8 s

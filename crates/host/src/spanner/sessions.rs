@@ -48,7 +48,7 @@ pub struct Sessions {
     members: RwLock<BTreeMap<ShardId, Arc<MemberShard>>>,
     routes: RwLock<Routes>,
     one_shard: AtomicBool,
-    /// How long superseded versions are kept, in nanoseconds; 0 if the database's row does not say.
+    /// Retention of superseded versions, in nanoseconds; 0 if the database's row does not say.
     retention_ns: AtomicU64,
     /// The node to send requests for the first shard to. `leaders` has the other shards' nodes.
     leader: AtomicU32,

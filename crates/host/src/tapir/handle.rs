@@ -22,7 +22,7 @@ use meridian_txn::{Database, Failure, Future};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a session waits for replicas to take over before it gets an error, in nanoseconds.
+/// Time that a session waits for replicas to take over before it gets an error, in nanoseconds.
 const TAKEN_OVER_WITHIN_NS: u64 = 120_000_000_000;
 
 struct Handle {
@@ -69,7 +69,7 @@ fn choose_replicas(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, Da
 fn odd(replicas: Vec<NodeId>) -> Result<Vec<NodeId>, DatabaseError> {
     if replicas.len().is_multiple_of(2) {
         return Err(DatabaseError::Replicas(format!(
-            "a database without leaders has an odd number of replicas, and not {}: say on which nodes, PROTOCOL = tapir MEMBERS (1, 2, 3)",
+            "a database without leaders needs an odd number of replicas, not {}: name their nodes, PROTOCOL = tapir MEMBERS (1, 2, 3)",
             replicas.len()
         )));
     }
@@ -174,9 +174,7 @@ impl Handle {
         let epoch = desk.members().epoch;
         let shards = [(FIRST_SHARD, Key::default())];
         have_taken_over(&**desk, &shards, epoch, until).await.map_err(|why| {
-            unavailable(format!(
-                "{why}: the change goes on when it does, and ends when it is asked for again"
-            ))
+            unavailable(format!("{why}: the change continues when replicas respond; repeat the statement to complete it"))
         })?;
         let ended = move |row: &DatabaseRow| Ok(rows::ended(row, epoch));
         catalog.change_row(desk.database(), Box::new(ended)).await

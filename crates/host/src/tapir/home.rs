@@ -285,7 +285,7 @@ impl Settles for ReplicaShard {
         let has_copy = home.progress.read().has_copy_in(applied);
         if has_copy {
             if let Err(error) = home.space.keep_horizon() {
-                tracing::warn!(%error, "where a copy begins cannot be kept; trying again");
+                tracing::warn!(%error, "cannot store the horizon of a copy; trying again");
                 return;
             }
             home.progress.write().horizon_kept();

@@ -4,7 +4,7 @@
 //! ```text
 //!   session ── gateway (txn) ── desk ──┬──▶ this node's replica: stepped on the session's thread,
 //!                                      │    read without a step
-//!                                      └──▶ frames ──▶ other nodes' replicas ──▶ frames ──▶ session
+//!                                      └──▶ frames ─▶ other nodes' replicas ─▶ frames ─▶ session
 //! ```
 //!
 //! No replica leads: sessions look for no leader, and a node that shuts down hands nothing over.

@@ -17,7 +17,7 @@ const EVERY_NS: u64 = 250_000_000;
 /// Time after which a prepared transaction is recovered by the lowest-numbered reachable node. Each
 /// next node waits as much longer.
 const OVERDUE_NS: u64 = 2_000_000_000;
-/// The same bound in round trips, at least: both ways of the slow path, the outcome, and as much
+/// Lower bound of that time in round trips: both ways of the slow path, the outcome, and as much
 /// again.
 const OVERDUE_ROUND_TRIPS: u64 = 6;
 /// Time that a recovery may take. The next check starts it again.
@@ -93,7 +93,7 @@ impl Desk {
             tracing::info!(
                 found,
                 of = outcomes.len(),
-                "recovered transactions whose coordinators are gone"
+                "recovered transactions whose coordinators failed"
             );
             desk.protocol().tending.recovering.store(false, Ordering::Release);
         };

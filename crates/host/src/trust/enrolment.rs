@@ -82,8 +82,10 @@ fn ask(me: NodeId, node: NodeId, address: &str, token: &Token) -> io::Result<Ans
     let config = Arc::new(config.with_no_client_auth());
     let mut connection =
         ClientConnection::new(config, server_name(node)).map_err(io::Error::other)?;
-    let address =
-        address.to_socket_addrs()?.next().ok_or_else(|| io::Error::other("it names no address"))?;
+    let address = address
+        .to_socket_addrs()?
+        .next()
+        .ok_or_else(|| io::Error::other("the address does not resolve"))?;
     let mut socket = TcpStream::connect_timeout(&address, STEP)?;
     socket.set_read_timeout(Some(STEP))?;
     socket.set_write_timeout(Some(STEP))?;
@@ -171,7 +173,7 @@ fn give(
     }
     if !others.contains(&node) {
         return Err(format!(
-            "node {} is no other member of the cluster: do all have the same --join?",
+            "node {} is not another member of the cluster: all members need the same --join",
             node.0
         ));
     }
@@ -250,7 +252,7 @@ pub fn words(error: &io::Error) -> String {
                 .to_owned()
         }
         Some(Error::InvalidCertificate(CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. })) => {
-            "its certificate is another node's: do all members have the same --join?".to_owned()
+            "its certificate names another node: all members need the same --join".to_owned()
         }
         Some(Error::AlertReceived(Alert::UnknownCA | Alert::BadCertificate | Alert::DecryptError | Alert::CertificateUnknown)) => {
             "it does not accept this node's certificate: start every member except the first with the first member's token"

@@ -1,4 +1,4 @@
-//! What stays of a shard that this node has left, and the start of an empty replica.
+//! The remains of a shard that this node has left, and the start of an empty replica.
 
 use super::{AS_OF, COPY, HOME, LEFT, POINTER, Place, REMOVED, SHARED, Space, number};
 use meridian_mvcc::{Batch, KeyRange, SpaceId, Store, StoreError};

@@ -165,7 +165,7 @@ fn nothing_is_removed_without_the_horizon_also_where_the_disk_was_full() {
 fn what_is_superseded_below_the_horizon_goes_and_is_refused() {
     let space = filled(50);
     space.settle(usize::MAX).unwrap();
-    assert!(!space.collect(40, 160, at(40), 1 << 20).unwrap(), "who reads at 40 may read for 160");
+    assert!(!space.collect(40, 160, at(40), 1 << 20).unwrap(), "reads at 40 are allowed for 160");
     assert!(!space.collect(199, 160, at(50), 1 << 20).unwrap());
     while !space.collect(200, 160, at(50), 1 << 20).unwrap() {}
     let oldest = at(40);
