@@ -106,8 +106,9 @@ fn the_power_may_fail_at_any_time_and_leaves_a_checkpoint() {
     }
 }
 
-/// What a store holds when it is opened must be durable, because the log is truncated accordingly.
-/// After a failed sync, however, the page cache shows unwritten bytes until the power fails.
+/// The content of a store must be durable when the store is opened, because the log is truncated
+/// accordingly. After a failed sync, however, the page cache shows unwritten bytes until the power
+/// fails.
 ///
 /// The engine commits in two phases: its header names a state only after a sync that covers the
 /// whole state. And it rewrites and syncs the header first whenever it opens a file.
