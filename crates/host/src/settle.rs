@@ -3,12 +3,12 @@
 //!
 //! ```text
 //!   every few seconds   Recent ──▶ store, unsynced, each batch with the position up to which it is
-//!   or enough bytes:      complete. The longer versions wait, the fewer pages of the store are
+//!   or enough bytes:    complete. The longer versions wait, the fewer pages of the store are
 //!                       written repeatedly, and the more is read from memory.
 //!                       Superseded versions behind the horizon (now - history) are removed, a part
 //!                       of the keys each time.
 //!   every few seconds   store.checkpoint(); then each shard logs a checkpoint with what the store
-//!   or enough bytes:      does not hold yet, and the log frees the segments before it
+//!   or enough bytes:    does not hold yet, and the log frees the segments before it
 //! ```
 //!
 //! Every shard takes part in each checkpoint, so that an idle shard holds no segment back. If the
