@@ -1,7 +1,7 @@
-//! What a look at the time costs: `cargo run --release -p meridian-host --example clocks`.
+//! Measures clock readings: `cargo run --release -p meridian-host --example clocks`.
 //!
-//! Each line is the best and the median of some rounds, on one core: what lies between them is the
-//! machine.
+//! Each line has the best and the median of some rounds, on one core. The difference between them
+//! is noise of the machine.
 
 use meridian_clock::hybrid::{Hybrid, HybridClock};
 use meridian_clock::oracle::{Batches, Oracle, Terms};

@@ -1,5 +1,5 @@
-//! What a commit costs, below SQL:
-//! `cargo run --release -p meridian-host --example commits -- NODES SESSIONS SECONDS`.
+//! Measures commits below SQL: `cargo run --release -p meridian-host --example commits -- NODES
+//! SESSIONS SECONDS`.
 //!
 //! Each transaction reads one key of many and one of few under exclusive locks and writes both, on
 //! real logs in a temporary folder.

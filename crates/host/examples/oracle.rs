@@ -1,11 +1,11 @@
-//! How many questions an oracle answers over the wire, on one core:
-//! `cargo run --release -p meridian-host --example oracle [SECONDS]`.
+//! Measures the requests that an oracle answers over the network, on one core: `cargo run --release
+//! -p meridian-host --example oracle [SECONDS]`.
 //!
-//! One process is the oracle's node, pinned to the first core; another one holds four nodes, which
-//! ask it over a connection each, on the other cores. Sixteen clients of each node ask one question
-//! after the other. What is printed is questions answered per second, and what part of a core the
-//! oracle's process took (so that their quotient is what a whole core would answer); beside it the
-//! same with batches (K2-TB) and with the authority.
+//! One process is the oracle's node, pinned to the first core. Another process holds four nodes on
+//! the other cores, with one connection each to the oracle. Sixteen clients of each node send one
+//! request after the other. The output is requests per second and the share of a core that the
+//! oracle's process took (so that their quotient is the rate of a whole core), and the same with
+//! batches (K2-TB) and with the authority.
 
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -50,7 +50,7 @@ fn pin(cores: impl Iterator<Item = usize>) {
     }
 }
 
-/// Seconds of processor time that a process has taken.
+/// Returns the processor time that a process has taken, in seconds.
 fn cpu(pid: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process lives");
     let rest = stat.rsplit_once(')').expect("a name in parentheses").1;
@@ -59,14 +59,15 @@ fn cpu(pid: u32) -> f64 {
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// Sixteen clients of a node, each of which asks again when it has heard.
+/// Runs sixteen clients of a node, each of which sends its next request when it gets a response.
 fn ask(service: &Arc<Service>, stamps: bool, heard: &AtomicU64, stop: &AtomicBool) {
     let question = || if stamps { service.ask_stamps(ORACLE, 1) } else { service.ask_time(ORACLE) };
     futures::executor::block_on(async {
         let mut waiting: FuturesUnordered<_> = (0..CLIENTS).map(|_| question()).collect();
         service.flush(ORACLE);
         while !stop.load(Ordering::Relaxed) {
-            // All that have heard by now ask together, as sessions of one node do.
+            // All clients with a response send their next request together, as sessions of one node
+            // do.
             let mut ready = waiting.ready_chunks_or_one().await;
             for answer in ready.drain(..) {
                 heard.fetch_add(
@@ -80,7 +81,7 @@ fn ask(service: &Arc<Service>, stamps: bool, heard: &AtomicU64, stop: &AtomicBoo
     });
 }
 
-/// What is ready now, and at least one.
+/// Returns the items that are ready now, at least one.
 trait ReadyChunks: StreamExt + Unpin {
     async fn ready_chunks_or_one(&mut self) -> Vec<Self::Item> {
         let mut ready = Vec::with_capacity(CLIENTS);
@@ -128,7 +129,7 @@ fn main() {
     {
         pin(std::iter::once(0));
         let _node = open(1, addresses);
-        let _ = std::io::stdin().read(&mut [0]); // until whoever started it ends
+        let _ = std::io::stdin().read(&mut [0]); // Until the parent process ends.
         return;
     }
     let seconds = arguments.get(1).and_then(|seconds| seconds.parse().ok()).unwrap_or(3);
@@ -149,7 +150,7 @@ fn main() {
     let nodes: Vec<Arc<Node>> = (2..=NODES).map(|node| open(node, &addresses)).collect();
     let end = Instant::now() + Duration::from_secs(30);
     for node in &nodes {
-        // Until the members have met, and the oracle has reserved.
+        // Until the members have met, and the oracle has reserved its ceiling.
         loop {
             let answer = node.oracle().ask_time(ORACLE);
             node.oracle().flush(ORACLE);

@@ -1,46 +1,48 @@
-//! Where a node's readings come from.
+//! The clock of a node.
 //!
-//! A [`Reading`] is built from the boot clock (it counts through suspend and never steps), which
-//! alone measures timers and time to live, and from what is known of the time: of a node that is
-//! alone, itself; of nodes whose system clocks keep a bound, the system clock, widened by it; of
-//! all others, what the nodes tell each other, and what sources of UTC say ([`crate::rounds`]).
+//! A [`Reading`] has two parts. The boot clock, which counts through suspend and never steps, alone
+//! measures timers and timeouts. The interval of true time comes from one of these: on a
+//! single-node cluster, the node itself; on nodes whose system clocks keep a bound, the system
+//! clock, widened by it; on all others, clock synchronisation between the nodes and sources of UTC
+//! ([`crate::rounds`]).
 //!
 //! Invariants:
-//! 1. Within a process the middle of the interval never goes back on a step of the system clock:
-//!    that costs freshness, never order.
-//! 2. A node without peers has no uncertainty by construction: nobody else can disagree with it. It
+//! 1. Within a process the middle of the interval never goes back when the system clock steps: a
+//!    step costs freshness, never order.
+//! 2. A single-node cluster has an interval of width zero, because no other clock can disagree. It
 //!    follows the boot clock from its first reading on, so that a step of the system clock cannot
-//!    stop it either; and a system clock that went back between two lives costs nothing: the second
-//!    goes on after the newest timestamp of the first.
-//! 3. A reading that may not be relied on, because nobody has told anything for too long, says so.
+//!    stop it. If the system clock went back between two incarnations, the second starts after the
+//!    newest timestamp of the first.
+//! 3. A reading that may not be relied on, because synchronisation has stopped for too long, is
+//!    marked [`Health::Fenced`].
 
 use meridian_clock::{Bound, Drift, Health, Interval, Reading};
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// How a node knows the time.
+/// The source of a node's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockBound {
-    /// A node without peers: it is the time.
+    /// The node itself, on a single-node cluster.
     Alone,
-    /// Several nodes on one machine, whose one clock this covers: it is looked at with each
-    /// reading, because a step of it is to be the same for all.
+    /// The clock of one machine with several nodes, within a bound. It is read for each reading, so
+    /// that all nodes see its steps alike.
     HalfWidth {
-        /// Half the width of every interval.
+        /// Half the width of every interval, in nanoseconds.
         half_width_ns: u64,
     },
-    /// Several nodes that ask sources of UTC, their own or time masters ([`crate::rounds`]).
+    /// Sources of UTC of this node or of time masters ([`crate::rounds`]).
     Utc,
-    /// Several nodes that know nothing but what they tell each other.
+    /// Synchronisation of several nodes with each other only.
     Cluster,
 }
 
 impl ClockBound {
-    /// Several nodes on one machine share one clock; this covers what a reading itself takes.
+    /// One machine's clock; the bound covers the time that a reading takes.
     pub const LOOPBACK: ClockBound = ClockBound::HalfWidth { half_width_ns: 100_000 };
 
-    /// Where the time comes from, in words.
+    /// Returns the source in words.
     pub fn name(self) -> &'static str {
         match self {
             ClockBound::Alone => "this node alone",
@@ -58,24 +60,24 @@ impl fmt::Display for ClockBound {
     }
 }
 
-/// Builds readings.
+/// Makes clock readings.
 #[derive(Debug)]
 pub struct Clock {
     bound: ClockBound,
     drift: Drift,
-    /// What the real-time clock was ahead of the boot clock at birth.
+    /// Lead of the real-time clock over the boot clock when the node started, in nanoseconds.
     ahead_ns: AtomicU64,
-    /// The newest real time handed out (invariant 1).
+    /// The newest real time in a reading (invariant 1).
     newest: AtomicU64,
     told: Told,
 }
 
-/// What was found out last: written by one at a time, read by all without waiting.
+/// The last bound, in a seqlock: one writer, and readers that do not wait.
 #[derive(Debug, Default)]
 struct Told {
-    /// Odd while somebody writes.
+    /// Odd during a write.
     version: AtomicU64,
-    /// At, earliest, latest, until.
+    /// The bound's boot time, its earliest and latest, and the boot time until which it is valid.
     words: [AtomicU64; 4],
 }
 
@@ -109,36 +111,36 @@ fn nanoseconds(clock: ClockId) -> u64 {
         .saturating_add(time.tv_nsec.unsigned_abs())
 }
 
-/// Nanoseconds since this machine booted, counting suspend.
+/// Returns nanoseconds since this machine booted, counting suspend.
 pub fn boot_ns() -> u64 {
     nanoseconds(ClockId::Boottime)
 }
 
-/// What the system clock says.
+/// Returns the system clock, in nanoseconds since 1970.
 pub fn system_ns() -> u64 {
     nanoseconds(ClockId::Realtime)
 }
 
 impl Clock {
-    /// A clock with this bound.
+    /// Returns a clock with this source.
     pub fn new(bound: ClockBound) -> Self {
         let ahead_ns = system_ns().saturating_sub(boot_ns());
         let (ahead_ns, newest) = (AtomicU64::new(ahead_ns), AtomicU64::new(0));
         Clock { bound, drift: Drift::WORST, ahead_ns, newest, told: Told::default() }
     }
 
-    /// The same, where clocks may drift by more than 200 ppm.
+    /// Sets the bound on drift, where clocks may drift by more than 200 ppm.
     pub fn drifting(self, drift: Drift) -> Self {
         Clock { drift, ..self }
     }
 
-    /// By how much clocks may drift.
+    /// Returns the bound on drift.
     pub fn drift(&self) -> Drift {
         self.drift
     }
 
-    /// For a node that is alone: this moment was used, now is later. Other nodes' clocks are
-    /// nobody's to move.
+    /// Moves a single-node cluster's clock past `nanos`, which an earlier incarnation used. Has no
+    /// effect with other sources, whose time this node does not set.
     pub fn not_before(&self, nanos: u64) {
         if self.bound == ClockBound::Alone {
             self.ahead_ns
@@ -146,12 +148,12 @@ impl Clock {
         }
     }
 
-    /// What was found out, and until when it is good. By one thread at a time.
+    /// Sets the bound, and the boot time until which it is valid. Called by one thread at a time.
     pub fn tell(&self, bound: Bound, until: u64) {
         self.told.write([bound.at, bound.interval.earliest, bound.interval.latest, until]);
     }
 
-    /// The time now.
+    /// Returns a reading.
     pub fn now(&self) -> Reading {
         let boot_ns = boot_ns();
         let (real_ns, half_width_ns) = match self.bound {
@@ -174,7 +176,7 @@ impl Clock {
         Reading { boot_ns, interval, health }
     }
 
-    /// The bound.
+    /// Returns the source.
     pub fn bound(&self) -> ClockBound {
         self.bound
     }

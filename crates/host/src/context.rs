@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak, mpsc};
 
-/// The records in the log, by machine, not decoded yet.
+/// The log's records, by replica, not decoded yet.
 pub type Records = BTreeMap<MachineKey, Vec<Bytes>>;
 
 /// A task for the directory's thread, which runs tasks one after the other.
@@ -28,25 +28,25 @@ pub type BackgroundTask = Box<dyn FnOnce() + Send>;
 pub struct NodeContext {
     /// This node.
     pub me: NodeId,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: Incarnation,
     /// All members of the cluster.
     pub members: Vec<NodeId>,
-    /// The protocols that it runs.
+    /// The protocols that the node runs.
     pub protocols: Vec<HostedProtocol>,
-    /// How patient the members of groups are.
+    /// Timeouts of replica groups.
     pub patience: Patience,
-    /// When replicas without a leader forget what is over.
+    /// The policy by which replicas without a leader truncate their records.
     pub forgetting: Forgetting,
     /// The folder, for errors to name.
     pub folder: Option<PathBuf>,
     /// The clock, the timers, the log and the store.
     pub plumbing: Arc<Plumbing>,
-    /// The links.
+    /// The links to other nodes.
     pub peers: Arc<OnceLock<Arc<Peers>>>,
     /// The thread that copies whole shards.
     pub transfers: Arc<OnceLock<Arc<Transfers>>>,
-    /// Records in the log of machines that have not begun in this life.
+    /// Log records of replicas that have not started in this process.
     pub records: RecoveredRecords,
     /// The queue of the directory's thread.
     pub background: mpsc::Sender<BackgroundTask>,
@@ -55,7 +55,7 @@ pub struct NodeContext {
 }
 
 impl NodeContext {
-    /// How the node runs the protocol of this name; none, if it does not.
+    /// Returns how the node runs the protocol of this name, if it does.
     pub fn protocol(&self, name: &str) -> Option<&HostedProtocol> {
         self.protocols.iter().find(|hosted| hosted.protocol.name == name)
     }
@@ -68,7 +68,7 @@ impl NodeContext {
         }
     }
 
-    /// Decodes records of a machine. Fails if one is damaged.
+    /// Decodes records of a replica. Fails if one is damaged.
     pub fn read<R: for<'b> minicbor::Decode<'b, ()>>(
         &self,
         kind: Kind,
@@ -84,38 +84,39 @@ impl NodeContext {
             .collect())
     }
 
-    /// Queues a task for the directory's thread: what must not happen within a machine's step.
+    /// Queues a task for the directory's thread, for work that must not happen within a replica's
+    /// step.
     pub fn run_in_background(&self, task: impl FnOnce() + Send + 'static) {
-        // A directory that has ended does nothing more.
+        // After the directory has closed, the task is dropped.
         let _ = self.background.send(Box::new(task));
     }
 }
 
-/// Records in the log of machines that have not begun in this life.
+/// Log records of replicas that have not started in this process.
 pub struct RecoveredRecords(Mutex<Records>);
 
 impl RecoveredRecords {
-    /// Holds everything that was read from the log.
+    /// Holds all records that were read from the log.
     pub fn new(records: Records) -> Self {
         RecoveredRecords(Mutex::new(records))
     }
 
-    /// Returns the records of a machine, and keeps them.
+    /// Returns the records of a replica, and keeps them.
     pub fn of(&self, key: MachineKey) -> Vec<Bytes> {
         self.0.lock().get(&key).cloned().unwrap_or_default()
     }
 
-    /// Whether a machine has records.
+    /// True if a replica has records.
     pub fn has(&self, key: MachineKey) -> bool {
         self.0.lock().contains_key(&key)
     }
 
-    /// Removes the records of a machine, and returns them.
+    /// Removes the records of a replica, and returns them.
     pub fn take(&self, key: MachineKey) -> Vec<Bytes> {
         self.0.lock().remove(&key).unwrap_or_default()
     }
 
-    /// The machines of a database that have records.
+    /// Returns the replicas of a database that have records.
     pub fn machines(&self, database: DatabaseId) -> Vec<MachineKey> {
         self.0.lock().keys().filter(|key| key.database == database.0).copied().collect()
     }

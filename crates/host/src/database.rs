@@ -1,5 +1,5 @@
-//! A database on this node, as the directory and the node see it: the protocol that runs it is
-//! behind [`DatabaseHandle`].
+//! A database on this node, as the directory and the node use it. [`DatabaseHandle`] hides the
+//! protocol.
 
 use crate::identity::OpenError;
 use crate::settle::Settles;
@@ -18,31 +18,31 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a database was not created, changed or dropped.
+/// Error on creating, changing or dropping a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DatabaseError {
-    /// There is one of this name: SQLSTATE 42P04.
+    /// A database of this name exists: SQLSTATE 42P04.
     Exists(String),
-    /// There is none of this name: SQLSTATE 3D000.
+    /// No database of this name exists: SQLSTATE 3D000.
     Missing(String),
-    /// It exists from birth and stays: SQLSTATE 42501.
+    /// The database is built in and cannot be dropped: SQLSTATE 42501.
     Permanent(String),
-    /// No such replicas can be: SQLSTATE 22023.
+    /// The placement of replicas is not valid: SQLSTATE 22023.
     Replicas(String),
-    /// Databases of its protocol do not have that: SQLSTATE 42809.
+    /// The database's protocol does not support this: SQLSTATE 42809.
     Protocol(String),
-    /// No such setting: SQLSTATE 42704.
+    /// The setting does not exist: SQLSTATE 42704.
     NoSetting {
-        /// What is wrong.
+        /// The error.
         why: String,
-        /// What would be right.
+        /// The valid settings.
         hint: String,
     },
-    /// No such value of a setting: SQLSTATE 22023.
+    /// The value of the setting is not valid: SQLSTATE 22023.
     Setting {
-        /// What is wrong.
+        /// The error.
         why: String,
-        /// What would be right.
+        /// The valid values.
         hint: String,
     },
     /// The transaction in `system` failed.
@@ -67,7 +67,7 @@ impl fmt::Display for DatabaseError {
 impl std::error::Error for DatabaseError {}
 
 impl DatabaseError {
-    /// A protocol does not have something in this version.
+    /// Returns the error for something that a protocol does not support in this version.
     fn refused(protocol: &str, what: &str) -> DatabaseError {
         let why =
             format!("{what} of a database whose protocol is {protocol} is not in this version");
@@ -80,30 +80,30 @@ impl DatabaseError {
 pub struct ShardStatus {
     /// The database.
     pub database: String,
-    /// Its number.
+    /// The database's id.
     pub id: DatabaseId,
     /// The shard.
     pub shard: ShardId,
-    /// The keys that the shard has.
+    /// The shard's range of keys.
     pub bounds: KeyRange,
-    /// The leader of its group, as far as this node has heard; none where there is none.
+    /// The leader of its group, as far as this node knows; `None` in databases without leaders.
     pub leader: Option<NodeId>,
-    /// Whether this node leads it, and serves.
+    /// True if this node leads the shard and serves.
     pub leads: bool,
-    /// The newest installed commit.
+    /// The timestamp of the newest installed commit.
     pub through: Timestamp,
-    /// Snapshots at or below this are served here, whichever node leads.
+    /// The closed timestamp: snapshots at or below it are served here, whichever node leads.
     pub closed: Timestamp,
-    /// The newest commit that the store holds.
+    /// The position of the newest commit in the store.
     pub applied: u64,
-    /// Memory that versions take before they are settled, in bytes.
+    /// Memory taken by versions that are not flushed yet, in bytes.
     pub recent_bytes: usize,
-    /// The members of its group, and those that are to be.
+    /// The members of its group, present and planned.
     pub members: Roster,
 }
 
 impl ShardStatus {
-    /// Of a replica where no replica leads.
+    /// Returns the status of a replica in a database without leaders.
     pub(crate) fn leaderless(
         row: &DatabaseRow,
         replicas: &[NodeId],
@@ -126,62 +126,60 @@ impl ShardStatus {
     }
 }
 
-/// Told of all writes that are installed, in order, on the stepping thread.
+/// Called with all writes that are installed, in order, on the thread that steps the replica.
 pub type Watch = Box<dyn Fn(&[Write]) + Send + Sync>;
 
 /// A database on this node.
 pub trait DatabaseHandle: Send + Sync {
-    /// Its protocol.
+    /// Returns the database's protocol.
     fn protocol(&self) -> &'static Protocol;
-    /// Brings back what this node has of the database's shards, as far as opening it has not:
-    /// called once, when frames and sessions reach the handle, and not again in this life of the
-    /// node, even after an error: members that have begun go on. For `system`, `watch` is called
-    /// with every write to it.
+    /// Starts the replicas that opening the database has not started. Called once, when frames and
+    /// sessions reach the handle. It is not called again in this process, even after an error:
+    /// replicas that have started go on. For `system`, `watch` is called with every write to it.
     fn begin(&self, watch: Option<Watch>) -> Result<(), OpenError> {
         let _ = watch;
         Ok(())
     }
-    /// Where transactions begin.
+    /// Returns the interface for transactions.
     fn database(&self) -> Arc<dyn Database>;
-    /// Applies the database's row: its settings, and which nodes have replicas. A row that is as
-    /// the last one changes nothing. After an error, for want of room, the same row is applied
-    /// again.
+    /// Applies the database's row: its settings, and the nodes that have replicas. An unchanged row
+    /// has no effect. After an error, for lack of disk space, the same row is applied again.
     fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError>;
-    /// Takes in frames of another node, which came with one read of its connection.
+    /// Handles frames of another node, which came with one read of its connection.
     fn receive(&self, frames: &[Frame<'_>]);
-    /// For how long superseded versions are kept, if the database says.
+    /// Returns how long superseded versions are kept, if the database's row says.
     fn retention(&self) -> Option<Duration>;
-    /// Lets go of sessions that wait in vain. Called every 20 ms or so.
+    /// Ends the waits of requests that can get no response any more. Called every 20 ms or so.
     fn sweep(&self);
-    /// What this node has of the database's shards, to be moved to the store.
+    /// Returns this node's replicas, for the settler.
     fn shards(&self) -> Vec<Arc<dyn Settles>>;
-    /// What this node says of its shards; the row names the database.
+    /// Returns the status of this node's replicas; the row names the database.
     fn status(&self, row: &DatabaseRow) -> Vec<ShardStatus>;
-    /// Lets go of all sessions, and ends what this node has of the shards. Returns what it ended.
+    /// Ends all waits and stops this node's replicas. Returns the replicas.
     fn close(&self) -> Vec<Arc<dyn Settles>>;
 
-    /// Whether sessions can be served, on a node that is alone.
+    /// True if a single-node cluster can serve the database.
     fn is_ready(&self) -> bool {
         true
     }
-    /// Whether this node leads something of the database.
+    /// True if this node leads a shard of the database.
     fn leads(&self) -> bool {
         false
     }
-    /// Gives up what this node leads, so that no other one waits for a lease to end.
+    /// Hands over this node's leaderships, so that no other node waits for a lease to expire.
     fn hand_over(&self) {}
-    /// This node's member of a shard's group, where whole shards are copied from leaders to
-    /// members.
+    /// Returns this node's replica of a shard, for copies of whole shards. `None` if the protocol
+    /// has no such copies.
     fn copied(&self, shard: ShardId) -> Option<Arc<dyn Copied>> {
         let _ = shard;
         None
     }
-    /// The transactions that wait for locks here, and for which others.
+    /// Returns the waits-for edges between transactions, at this node's leaders.
     fn waits(&self) -> Vec<Waits> {
         Vec::new()
     }
-    /// From each of these keys on, the database's keys are another shard's. Returns when that is
-    /// agreed on and surely past; what was done before an error stays.
+    /// Splits the database at each of these keys. Returns when the splits are committed and their
+    /// commit wait is over. After an error, the splits already made stay.
     fn split(&self, keys: Vec<Key>) -> Future<'_, Result<(), DatabaseError>> {
         let _ = keys;
         Box::pin(std::future::ready(Err(DatabaseError::refused(
@@ -204,9 +202,9 @@ pub type Change = Box<dyn Fn(&DatabaseRow) -> Result<DatabaseRow, DatabaseError>
 
 /// The catalog of databases, as a database uses it.
 pub trait DatabaseCatalog: Send + Sync {
-    /// Numbers for new shards of a database, never given out again; whatever becomes of the shards,
-    /// no other one gets them.
+    /// Returns ids for new shards of a database. No id is given out twice, even if its shard is
+    /// never created.
     fn new_shards(&self, id: DatabaseId, many: usize) -> Future<'_, Result<Range<u32>, Failure>>;
-    /// Writes what is to become of the row of a database, and applies it here.
+    /// Writes a changed row of a database, and applies it on this node.
     fn change_row(&self, id: DatabaseId, change: Change) -> Future<'_, Result<(), DatabaseError>>;
 }

@@ -1,13 +1,14 @@
-//! The sessions of a database without leaders on this node: whom they ask, and what they wait for.
+//! The request router of a database without leaders on this node: the replica, the requests that
+//! wait for responses, and the round trips to other nodes' replicas.
 //!
 //! ```text
 //!   session ── Wire ── desk ──┬──▶ this node's replica: stepped on the session's thread
-//!                             └──▶ frames ──▶ other nodes' replicas ──▶ frames ──▶ wake the session
+//!                             └──▶ frames ──▶ other nodes' replicas ──▶ frames ──▶ session wakes
 //! ```
 //!
 //! Invariants:
-//! 1. Who waits for an answer hears one, or that none will come: nobody waits for ever.
-//! 2. A pause ends when its time has come, within what a timer takes.
+//! 1. A waiting request gets a response, or learns that none can come: no request waits for ever.
+//! 2. A pause ends when its time has come, within the delay of a timer.
 
 use crate::context::NodeContext;
 use crate::local_node::LocalNode;
@@ -28,55 +29,55 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// What a session says and does not wait for leaves with what is said next to the same node, and
-/// within this time, in nanoseconds: it costs neither a write nor a wake of its own.
+/// Time within which a message without a response leaves, in nanoseconds. It leaves earlier with
+/// the next message to the same node, and costs neither a write nor a wake of its own.
 const TOLD_WITHIN_NS: u64 = 500_000;
 
-/// A protocol without leaders, as a node runs it; a value of it is what a node remembers for one
-/// database.
+/// A protocol without leaders, as a node runs it. A value is the protocol's part of one database's
+/// request router.
 pub trait Leaderless: Send + Sync + Sized + 'static {
-    /// What its sessions and replicas say.
+    /// Messages of its sessions and replicas.
     type Message: Encode<()> + Clone + Send;
-    /// A replica.
+    /// The state machine of a replica.
     type Replica: Machine<Message = Self::Message, Timer: Send, Record: Send, Effect: Send>
         + Send
         + 'static;
-    /// What a node does for it.
+    /// The runtime of a replica on a node.
     type Home: World<Self::Replica> + 'static;
-    /// What its frames and records begin with.
+    /// The first bytes of its frames and records.
     const KIND: Kind;
-    /// The question that a message answers, if it is an answer to a session.
+    /// Returns the operation to which a message is the response, if it is a response to a session.
     fn answers(message: &Self::Message) -> Option<OpId>;
-    /// Does, every now and then, what nobody asks for. Called with the boot clock, and the nodes
-    /// that can be reached.
+    /// Does background tasks, such as recovery. Called periodically with the boot time and the
+    /// reachable nodes.
     fn tend(desk: Arc<Desk<Self>>, now: u64, connected: &[NodeId]) {
         let _ = (desk, now, connected);
     }
 }
 
-/// A replica at home.
+/// A replica, with the thread-safe wrapper that steps it.
 pub type ReplicaOf<R> = Resident<<R as Leaderless>::Replica, <R as Leaderless>::Home>;
 
-/// What sessions of one database share on this node.
+/// The request router of a database on this node.
 pub struct Desk<R: Leaderless> {
     database: DatabaseId,
     node: Arc<LocalNode>,
     members: RwLock<Members>,
     replica: RwLock<Option<Arc<ReplicaOf<R>>>>,
-    /// What sessions wait for.
+    /// The requests that wait for responses.
     questions: Questions<R::Message>,
-    /// The nodes to which something was said that leaves with what is said next, or soon.
+    /// Nodes with messages that leave with the next message or by the timer.
     told: Mutex<Vec<NodeId>>,
-    /// How long other nodes' replicas take to answer.
+    /// The round trips to other nodes' replicas.
     distances: Mutex<Distances>,
     protocol: R,
-    /// For how long superseded versions are kept, in nanoseconds; 0, if nobody says.
+    /// Retention of superseded versions, in nanoseconds; 0 if the database's row does not say.
     retention_ns: AtomicU64,
     this: Weak<Desk<R>>,
 }
 
 impl<R: Leaderless> Desk<R> {
-    /// Of the database of a row, without a replica yet.
+    /// Returns the router of a database that has no replica on this node yet.
     pub fn of(row: &DatabaseRow, context: &NodeContext, protocol: R) -> Arc<Self> {
         let desk = Arc::new_cyclic(|this| Desk {
             database: row.id,
@@ -94,7 +95,7 @@ impl<R: Leaderless> Desk<R> {
         desk
     }
 
-    /// Takes in frames of another node: what they say to this node's replica is one batch.
+    /// Handles frames of another node. Those for this node's replica form one batch.
     pub fn receive(&self, frames: &[Frame<'_>])
     where
         R::Message: for<'b> Decode<'b, ()>,
@@ -115,7 +116,7 @@ impl<R: Leaderless> Desk<R> {
         }
     }
 
-    /// The database.
+    /// Returns the database's id.
     pub fn database(&self) -> DatabaseId {
         self.database
     }
@@ -125,28 +126,27 @@ impl<R: Leaderless> Desk<R> {
         &self.node
     }
 
-    /// What this node remembers for the protocol's sake.
+    /// Returns the protocol's part of the router.
     pub fn protocol(&self) -> &R {
         &self.protocol
     }
 
-    /// The nodes that have a replica.
+    /// Returns the nodes that have a replica.
     pub fn replicas(&self) -> Vec<NodeId> {
         self.members.read().replicas.iter().copied().collect()
     }
 
-    /// The same, with the epoch whose they are.
+    /// Returns the nodes that have a replica, with their membership epoch.
     pub fn members(&self) -> Members {
         self.members.read().clone()
     }
 
-    /// Others take over.
+    /// Sets the nodes that have a replica.
     pub fn reconfigure(&self, members: Members) {
         *self.members.write() = members;
     }
 
-    /// This node's replica takes no step any more, and no step of it is under way when this
-    /// returns.
+    /// Removes and stops this node's replica. No step of it is running when this returns.
     pub fn remove(&self) -> Option<Arc<ReplicaOf<R>>> {
         let replica = self.replica.write().take();
         if let Some(replica) = &replica {
@@ -158,27 +158,27 @@ impl<R: Leaderless> Desk<R> {
         replica
     }
 
-    /// For how long superseded versions are kept, if the database's row says.
+    /// Returns how long superseded versions are kept, if the database's row says.
     pub fn retention(&self) -> Option<Duration> {
         Some(self.retention_ns.load(Ordering::Relaxed))
             .filter(|ns| *ns > 0)
             .map(Duration::from_nanos)
     }
 
-    /// Takes the retention from the database's row.
+    /// Sets the retention from the database's row.
     pub fn retain(&self, row: &DatabaseRow) {
         let retention = VERSION_RETENTION_PERIOD.of(row).unwrap_or_default();
         self.retention_ns
             .store(u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// This node's replica takes its first step.
+    /// Adds this node's replica, and has it take its first step.
     pub fn add(&self, replica: Arc<ReplicaOf<R>>) {
         *self.replica.write() = Some(Arc::clone(&replica));
-        replica.post(Input::Wake); // what its birth asked for
+        replica.post(Input::Wake); // Carries out what its creation asked for.
     }
 
-    /// This node's replica, if it has one.
+    /// Returns this node's replica, if it has one.
     pub fn replica(&self) -> Option<Arc<ReplicaOf<R>>> {
         self.replica.read().clone()
     }
@@ -190,8 +190,7 @@ impl<R: Leaderless> Desk<R> {
         }
     }
 
-    /// Says something to replicas, which is encoded once. It leaves at once, or with what is said
-    /// next.
+    /// Sends a message to replicas, encoded once. It leaves at once, or with the next message.
     fn say(&self, shard: ShardId, nodes: &[NodeId], message: &R::Message, at_once: bool) {
         let (me, incarnation) = self.node.here();
         let from = Address {
@@ -219,7 +218,7 @@ impl<R: Leaderless> Desk<R> {
         }
     }
 
-    /// A replica has answered a session of this node.
+    /// Delivers a response to a session of this node.
     pub fn hear(&self, from: NodeId, message: R::Message) {
         let Some(id) = R::answers(&message)
             .filter(|id| (NodeId(id.node), Incarnation(id.incarnation)) == self.node.here())
@@ -229,7 +228,7 @@ impl<R: Leaderless> Desk<R> {
         self.questions.answer(id.number, from, message);
     }
 
-    /// Gives up questions to nodes that cannot be reached.
+    /// Gives up requests to nodes that are unreachable, and starts the protocol's background tasks.
     pub fn sweep(&self) {
         let connected = self.node.peers().map(|peers| peers.connected()).unwrap_or_default();
         let me = self.node.here().0;
@@ -239,7 +238,7 @@ impl<R: Leaderless> Desk<R> {
         }
     }
 
-    /// Lets go of everybody, and ends the replica, if there is one: says which.
+    /// Ends all waits and stops the replica. Returns the replica.
     pub fn close(&self) -> Option<Arc<ReplicaOf<R>>> {
         self.node.close();
         let replica = self.replica.write().take();
@@ -262,7 +261,7 @@ impl<R: Leaderless> Wake for Desk<R> {
     }
 }
 
-/// A round of questions of a session of this node.
+/// A round of requests of a session of this node.
 struct DeskRound<'d, R: Leaderless> {
     desk: &'d Desk<R>,
     shard: ShardId,

@@ -1,17 +1,19 @@
-//! The databases that this node knows of, and the way to each.
+//! The directory: the databases that this node knows of, with the handle of each.
 //!
-//! A database exists because its row stands in `system`. Every node reads those rows where it sees
-//! everything anyway: as they are installed into its own copy of `system`.
+//! A database exists because its row is in `system`. Every node reads those rows as they are
+//! installed into its own replica of `system`.
 //!
 //! ```text
-//!   CREATE DATABASE ──▶ transaction in `system` ──▶ row agreed on ──▶ installed on every node ──▶ watch ──▶ it is opened
+//!   CREATE DATABASE ─▶ transaction in `system` ─▶ row committed ─▶ installed on every node
+//!                                                                    └▶ watch ─▶ database opened
 //! ```
 //!
 //! Invariants:
-//! 1. A node opens a database when it has seen the row, and ends it when it has seen that it is
-//!    dropped; until then messages for it are dropped like any lost message.
-//! 2. A name that is not known here is looked up in `system` before it is called missing: the row
-//!    may be under way.
+//! 1. A node opens a database when it has seen the row, and closes it when it has seen that the
+//!    database was dropped. Outside of that time, messages for the database are dropped like lost
+//!    messages.
+//! 2. An unknown name is looked up in `system` before the database is reported missing: the row may
+//!    be on its way.
 //! 3. The code that opens a database by its protocol is named in `protocols.rs` alone.
 
 use crate::context::{BackgroundTask, NodeContext};
@@ -39,15 +41,15 @@ use std::sync::{Arc, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What cannot be done for want of room is tried again after this.
+/// Pause before the retry of a row that could not be applied because the disk is full.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// The databases and the handles to them.
+/// The databases and their handles.
 pub struct Directory {
     context: Arc<NodeContext>,
     databases: RwLock<Databases>,
     handles: RwLock<BTreeMap<DatabaseId, Arc<dyn DatabaseHandle>>>,
-    /// Rows that could not be learnt, for want of room.
+    /// Rows that could not be applied because the disk is full.
     unlearnt: Mutex<BTreeMap<DatabaseId, DatabaseRow>>,
     closed: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -59,8 +61,8 @@ fn rows_in(writes: &[Write]) -> impl Iterator<Item = DatabaseRow> + '_ {
 }
 
 impl Directory {
-    /// Brings back every database that the log and the store know of. `context` makes the context
-    /// that they share, given the queue of the directory's thread and the directory itself.
+    /// Restores every database that the log and the store know of. `context` makes their shared
+    /// context, given the queue of the directory's thread and the directory itself.
     pub fn open(
         context: impl FnOnce(mpsc::Sender<BackgroundTask>, Weak<dyn DatabaseCatalog>) -> NodeContext,
     ) -> Result<Arc<Self>, OpenError> {
@@ -122,14 +124,14 @@ impl Directory {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Brings to life what this node has of a database.
+    /// Opens a database and starts this node's replicas of it.
     fn begin(&self, row: &DatabaseRow, watch: Option<Watch>) -> Result<(), OpenError> {
         let Some(hosted) = self.context.protocol(&row.protocol) else {
             let DatabaseRow { name, protocol, .. } = row;
             tracing::error!(
                 name,
                 protocol,
-                "a database runs by a protocol that this version does not know"
+                "a database has a protocol that this version does not know: use a newer version"
             );
             return Ok(());
         };
@@ -137,12 +139,12 @@ impl Directory {
         self.handles.write().insert(row.id, Arc::clone(&handle));
         handle.begin(watch).inspect_err(|error| {
             let name = &row.name;
-            tracing::error!(name, %error, "a part of a database is not served here before the node's next start");
+            tracing::error!(name, %error, "a part of a database is not served here until the node restarts");
         })
     }
 
-    /// Ends what this node has of a database and removes everything it kept, also what a crash left
-    /// of it.
+    /// Closes a database and deletes everything that this node kept of it, including what a crash
+    /// left.
     fn end(&self, id: DatabaseId) -> Result<(), StoreError> {
         let handle = self.handles.write().remove(&id);
         let left = self.context.records.machines(id);
@@ -151,7 +153,7 @@ impl Directory {
             self.context.plumbing.journal.forget(*key);
         }
         let ended = handle.map(|handle| handle.close()).unwrap_or_default();
-        // Behind the settler, which may hold them for another round.
+        // The settler may hold these for another round: it writes nothing more through them.
         ended.iter().for_each(|shard| shard.space().close());
         let mut shards: Vec<u32> = ended.iter().map(|shard| shard.space().id().shard).collect();
         for shard in &shards {
@@ -173,8 +175,8 @@ impl Directory {
         })
     }
 
-    /// Reads which databases there are from the rows of `system` in the store; later ones are
-    /// installed in front of the watch.
+    /// Reads the database rows of `system` from the store. Later rows reach the directory by the
+    /// watch.
     fn read_settled_rows(&self) -> Result<(), StoreError> {
         let shards = self.handle(SYSTEM).map(|system| system.shards()).unwrap_or_default();
         let Some(first) = shards.iter().find(|shard| shard.space().id().shard == FIRST_SHARD.0)
@@ -197,9 +199,9 @@ impl Directory {
         Ok(())
     }
 
-    /// Takes in a row: opens, changes or ends a database.
+    /// Applies a row: opens, changes or closes a database.
     fn learn(&self, row: DatabaseRow) -> Result<(), OpenError> {
-        // Held throughout: whoever learns the same at the same time finds the member begun.
+        // Held throughout, so that a concurrent call for the same row finds the replica started.
         let mut databases = self.databases.write();
         let id = row.id;
         databases.learn(row);
@@ -214,13 +216,13 @@ impl Directory {
         if lives { Ok(()) } else { self.end(id).map_err(|error| self.context.of_store(error)) }
     }
 
-    /// Takes in a row on the directory's thread, which tries again what fails.
+    /// Applies a row on the directory's thread, which retries on errors.
     fn take_in(&self, row: DatabaseRow) {
         let id = row.id;
         match self.learn(row.clone()) {
             Ok(()) => drop(self.unlearnt.lock().remove(&id)),
             Err(error) => {
-                tracing::error!(%error, "a database cannot be begun or ended on this node; trying again");
+                tracing::error!(%error, "cannot open or close a database on this node; trying again");
                 self.unlearnt.lock().insert(id, row);
             }
         }
@@ -233,7 +235,7 @@ impl Directory {
         self.unlearnt.lock().extend(failed);
     }
 
-    /// Looks up every database there is.
+    /// Reads all rows of `system` and applies them.
     pub async fn look(&self) -> Result<(), Failure> {
         let mut transaction = self.begin_in_system(Mode::ReadOnly(ReadAt::Now)).await?;
         for row in read_rows(&mut *transaction, Lock::Shared).await? {
@@ -242,38 +244,38 @@ impl Directory {
         Ok(())
     }
 
-    /// Waits until every row is applied that was installed before this. A row that is older than
-    /// one that [`look`](Self::look) has found may be among them, and the newer one behind it.
-    /// False if it takes too long.
+    /// Waits until every row that was installed before this call is applied. Among them there may
+    /// be a row older than one that [`look`](Self::look) has found, with the newer one behind it.
+    /// Returns false after `at_most`.
     pub fn catch_up(&self, at_most: Duration) -> bool {
         let (done, heard) = mpsc::channel();
         self.context.run_in_background(move || {
-            let _ = done.send(()); // The wait may have been given up.
+            let _ = done.send(()); // The caller may have given up.
         });
         heard.recv_timeout(at_most).is_ok()
     }
 
-    /// A database by its number.
+    /// Returns a database by id.
     pub fn handle(&self, id: DatabaseId) -> Option<Arc<dyn DatabaseHandle>> {
         self.handles.read().get(&id).cloned()
     }
 
-    /// This node's member of a shard's group, where whole shards are copied.
+    /// Returns this node's replica of a shard, for copies of whole shards.
     pub fn copied(&self, key: MachineKey) -> Option<Arc<dyn Copied>> {
         self.handle(DatabaseId(key.database))?.copied(ShardId(key.shard))
     }
 
-    /// What this node has of all shards, to be moved to the store.
+    /// Returns this node's replicas of all shards, for the settler.
     pub fn shards(&self) -> Vec<Arc<dyn Settles>> {
         self.handles().iter().flat_map(|handle| handle.shards()).collect()
     }
 
-    /// All databases.
+    /// Returns all databases.
     pub fn handles(&self) -> Vec<Arc<dyn DatabaseHandle>> {
         self.handles.read().values().cloned().collect()
     }
 
-    /// The living databases, by number.
+    /// Returns the databases that exist, ordered by id.
     pub fn list(&self) -> Vec<(DatabaseRow, Arc<dyn DatabaseHandle>)> {
         let databases = self.databases.read();
         let handles = self.handles.read();
@@ -283,13 +285,13 @@ impl Directory {
             .collect()
     }
 
-    /// A database by name, as far as this node has seen.
+    /// Returns a database by name, if this node has seen it.
     pub fn known(&self, name: &str) -> Option<Arc<dyn DatabaseHandle>> {
         let id = self.databases.read().named(name)?.id;
         self.handle(id)
     }
 
-    /// A database by name; one that this node has not seen yet is looked up.
+    /// Returns a database by name. Looks up `system` for one that this node has not seen yet.
     pub async fn find(&self, name: &str) -> Result<Option<Arc<dyn DatabaseHandle>>, Failure> {
         if let Some(handle) = self.known(name) {
             return Ok(Some(handle));
@@ -298,7 +300,7 @@ impl Directory {
         Ok(self.known(name))
     }
 
-    /// Finds a database that is to be changed. Fails if there is none of this name.
+    /// Returns a database that is to be changed. Fails if none has this name.
     async fn existing(&self, name: &str) -> Result<Arc<dyn DatabaseHandle>, DatabaseError> {
         let found = self.find(name).await.map_err(DatabaseError::Failed)?;
         found.ok_or_else(|| DatabaseError::Missing(name.into()))
@@ -309,8 +311,8 @@ impl Directory {
         system.database().begin(Begin { mode, age: None }).await
     }
 
-    /// Creates a database: its row in `system` is what makes it exist. It has replicas on these
-    /// nodes, or on all.
+    /// Creates a database with replicas on these nodes, or on all if none are named. Its row in
+    /// `system` is what makes it exist.
     pub async fn create_database(
         &self,
         name: &str,
@@ -336,7 +338,7 @@ impl Directory {
         .await
     }
 
-    /// Drops a database and everything in it.
+    /// Drops a database with all its data.
     pub async fn drop_database(&self, name: &str) -> Result<(), DatabaseError> {
         self.write(|databases| match databases.named(name) {
             None => Err(DatabaseError::Missing(name.into())),
@@ -346,7 +348,7 @@ impl Directory {
         .await
     }
 
-    /// Gives a setting of a database a value, or the default, from now on on all nodes.
+    /// Sets a setting of a database on all nodes; `None` restores the default.
     pub async fn set(
         &self,
         database: &str,
@@ -368,8 +370,8 @@ impl Directory {
         .await
     }
 
-    /// The setting of this name that a database has; an error says which databases have it, or
-    /// which settings there are.
+    /// Returns the database's setting of this name. The error names the databases that have it, or
+    /// the settings there are.
     fn setting_of(&self, row: &DatabaseRow, name: &str) -> Result<&'static Setting, DatabaseError> {
         let of_row = self.context.protocol(&row.protocol).map(|hosted| hosted.protocol);
         if let Some(setting) = of_row.and_then(|protocol| protocol.setting(name)) {
@@ -398,8 +400,8 @@ impl Directory {
         Err(DatabaseError::Protocol(why))
     }
 
-    /// A setting that a database has, with the value in its row or by default, as far as this node
-    /// has seen it.
+    /// Returns a setting of a database with its value, from the row or by default, as far as this
+    /// node has seen the row.
     pub fn setting(
         &self,
         database: &str,
@@ -411,7 +413,7 @@ impl Directory {
         Some((setting, setting.of(row)))
     }
 
-    /// From each of these on, a database's keys are another shard's.
+    /// Splits a database at each of these keys.
     pub async fn split(&self, name: &str, keys: Vec<Key>) -> Result<(), DatabaseError> {
         self.existing(name).await?.split(keys).await
     }
@@ -420,7 +422,7 @@ impl Directory {
     pub async fn change_members(&self, name: &str, members: Members) -> Result<(), DatabaseError> {
         let handle = self.existing(name).await?;
         if self.databases.read().named(name).is_some_and(|row| row.id == SYSTEM) {
-            let why = "every node has a member of \"system\": by its rows it knows which databases there are";
+            let why = "every node has a member of \"system\", by which it knows the databases: choose another database";
             return Err(DatabaseError::Failed(Failure::Refused(why.into())));
         }
         let changed = handle.change_members(members).await;
@@ -430,7 +432,8 @@ impl Directory {
         })
     }
 
-    /// Numbers for new shards of a database; whatever becomes of the shards, nobody else gets them.
+    /// Takes ids for new shards of a database. No id is given out twice, even if its shard is never
+    /// created.
     async fn take_shards(&self, id: DatabaseId, many: usize) -> Result<Range<u32>, Failure> {
         let many = u32::try_from(many).unwrap_or(u32::MAX);
         if many == 0 {
@@ -454,19 +457,20 @@ impl Directory {
                 Ok((shards, _)) if shards.end > MOST_SHARDS => {
                     let had = shards.start - 1;
                     let why = format!(
-                        "a database has at most {MOST_SHARDS} shards in its life: this one had {had}, and {many} more are wanted"
+                        "a database has at most {MOST_SHARDS} shards in its life: this one had {had}, and {many} more are needed"
                     );
                     return Err(Failure::Unavailable(why));
                 }
                 Ok((shards, Outcome::Committed { .. })) => return Ok(shards),
-                // Others, then: of one whose fate is not known nobody makes anything.
+                // Unknown or aborted: takes other ids, because those of an unknown outcome may be
+                // in use.
                 Ok(_) | Err(Failure::Aborted(_)) => {}
                 Err(failure) => return Err(failure),
             }
         }
     }
 
-    /// Writes the row that `decide` makes of what stands in `system`, and takes it in here.
+    /// Writes the row that `decide` returns for the present rows of `system`, and applies it here.
     async fn write(
         &self,
         decide: impl Fn(&Databases) -> Result<DatabaseRow, DatabaseError>,
@@ -511,7 +515,7 @@ impl Directory {
         unreachable!("the last attempt returns")
     }
 
-    /// Ends the thread and every database. Tasks that are queued are dropped: the next start finds
+    /// Ends the thread and closes every database. Queued tasks are dropped: the next start finds
     /// their reasons again.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);

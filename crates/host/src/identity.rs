@@ -1,10 +1,10 @@
-//! Who a data folder belongs to.
+//! The owner of a data folder.
 //!
 //! The file `identity` names the format, the cluster, the node and the members, counts the node's
-//! lives, and remembers whom the node has met. The count is on disk before a life begins, so that a
-//! message for an earlier life is recognised. The file `lock` is held while a process uses the
-//! folder. A folder of another cluster, of a newer format, or in use is refused by name, and so is
-//! one with a flipped byte.
+//! incarnations, and records the peers that the node has met. The count is on disk before an
+//! incarnation starts, so that a message for an earlier one is recognised. The file `lock` is held
+//! while a process uses the folder. A folder of another cluster or of a newer format, one that is
+//! in use, and one with a flipped byte are refused with an error that names the file.
 
 use crate::{kept, private};
 use meridian_machine::{Incarnation, NodeId};
@@ -19,20 +19,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The newest format of a data folder that this program knows.
+/// The newest format of a data folder that this version reads.
 pub const FORMAT: u32 = 2;
-/// Disks had no numbers then.
+/// The format from before disks had numbers.
 const WITHOUT_NUMBERS: u32 = 1;
 const MAGIC: &[u8; 16] = b"meridian folder\n";
 
-/// Why a node does not open. Every message names the file and what to do.
+/// Error on opening a node. Every message names the file and what to do.
 #[derive(Debug)]
 pub enum OpenError {
     /// A file or folder cannot be used.
     File {
-        /// Which.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         error: io::Error,
     },
     /// Another process uses the folder.
@@ -42,40 +42,40 @@ pub enum OpenError {
     },
     /// A newer program wrote the folder.
     NewerFormat {
-        /// The file that says so.
+        /// The identity file.
         path: PathBuf,
         /// Its format.
         format: u32,
     },
-    /// The folder belongs to another node, or to another cluster.
+    /// The folder belongs to another node or to another cluster.
     Other {
-        /// The file that says so.
+        /// The file or folder that says so.
         path: PathBuf,
-        /// What differs.
+        /// The difference.
         what: String,
     },
-    /// A file's bytes are not what was written.
+    /// A file's bytes are not those that were written.
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
-    /// The log or the store refuses; its own words name the file and what to do.
+    /// The log or the store cannot be opened; its error names the file and what to do.
     Storage {
-        /// Which of the two.
+        /// The folder of the log or the store.
         path: PathBuf,
-        /// Its words.
+        /// The error of the log or the store.
         what: String,
     },
-    /// The address cannot be listened on.
+    /// The node cannot listen on the address.
     Listen {
         /// The address.
         address: String,
-        /// What the system says.
+        /// The operating system's error.
         error: io::Error,
     },
-    /// The list of members makes no cluster.
+    /// The list of members is not valid.
     Members(MembersError),
     /// The options contradict each other.
     Options(String),
@@ -109,7 +109,7 @@ impl fmt::Display for OpenError {
             OpenError::Listen { address, error } => {
                 write!(
                     f,
-                    "cannot listen on {address}: {error}; choose another address or stop who uses it"
+                    "cannot listen on {address}: {error}; choose another address or stop the process that uses it"
                 )
             }
             OpenError::Members(error) => error.fmt(f),
@@ -130,35 +130,35 @@ struct Stored {
     members: Vec<Member>,
     #[n(3)]
     incarnation: Incarnation,
-    /// Missing in what was written before disks had numbers.
+    /// Missing in folders written before disks had numbers.
     #[n(4)]
     acquaintances: Option<Acquaintances>,
 }
 
-/// Why one does not speak with another.
+/// Error on the handshake with a peer.
 #[derive(Debug, thiserror::Error)]
 pub enum NotMet {
-    /// It is not who it was.
+    /// The peer's identity is not the one that this node has met.
     #[error(transparent)]
     Stranger(#[from] Stranger),
-    /// It cannot be remembered.
-    #[error("cannot remember whom this node has met: {0}")]
+    /// The peer's identity cannot be stored.
+    #[error("cannot store the identity of a peer in the data folder: {0}")]
     Disk(#[from] io::Error),
 }
 
-/// A node's identity, and the lock on its folder while it lives.
+/// A node's identity, with the lock on its folder.
 #[derive(Debug)]
 pub struct Identity {
     /// The cluster.
     pub cluster: u128,
     /// The node.
     pub me: NodeId,
-    /// This life of the node.
+    /// This incarnation of the node.
     pub incarnation: Incarnation,
     /// The other members.
     pub others: Vec<NodeId>,
     acquaintances: Mutex<Acquaintances>,
-    /// What they say of it, for those who ask often.
+    /// A copy of `acquaintances.admitted()` that is read without the lock.
     admitted: AtomicBool,
     folder: Option<Folder>,
 }
@@ -170,7 +170,7 @@ struct Folder {
     _lock: File,
 }
 
-/// Every member derives the same number from the same list, so that nobody has to hand one out.
+/// Derives the cluster's number from the list of members, so that every member finds the same one.
 fn cluster_of(members: &Members) -> u128 {
     let mut bytes = Vec::new();
     for member in members.iter() {
@@ -188,15 +188,15 @@ fn others(node: NodeId, members: &Members) -> Vec<NodeId> {
     members.nodes().into_iter().filter(|other| *other != node).collect()
 }
 
-/// A number that no other disk has; never 0.
+/// Draws the number of a disk: random, never 0.
 fn draw() -> io::Result<DiskId> {
     let number = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
     Ok(DiskId(number.max(1)))
 }
 
 impl Identity {
-    /// The identity of a node that keeps nothing: its life begins and ends with the process, and
-    /// the next one is a stranger to those who knew it.
+    /// Returns the identity of an in-memory node. It ends with the process; peers that knew it
+    /// refuse the next one.
     pub fn in_memory(node: NodeId, members: &Members) -> io::Result<Self> {
         Ok(Identity {
             cluster: cluster_of(members),
@@ -209,7 +209,7 @@ impl Identity {
         })
     }
 
-    /// Opens a folder, or makes it this node's, and counts one more life.
+    /// Opens a folder, or claims an empty one for this node, and counts one more incarnation.
     pub fn open(folder: &Path, node: NodeId, members: &Members) -> Result<Self, OpenError> {
         private::create_folder(folder)
             .map_err(|error| OpenError::File { path: folder.into(), error })?;
@@ -259,12 +259,13 @@ impl Identity {
         })
     }
 
-    /// What is said to another member.
+    /// Returns the greeting for another member.
     pub fn greeting(&self, to: NodeId) -> Greeting {
         self.acquaintances.lock().greeting(self.incarnation, to)
     }
 
-    /// Another member's greeting. When this comes back, what has to be remembered of it is durable.
+    /// Checks another member's greeting. When this returns, whatever must be remembered of it is
+    /// durable.
     pub fn hear(&self, from: NodeId, greeting: Greeting) -> Result<(), NotMet> {
         self.change(|acquaintances| {
             let new = acquaintances.hear(from, greeting)?;
@@ -272,23 +273,23 @@ impl Identity {
         })
     }
 
-    /// What the node needs is there: who is alone takes part from now on.
+    /// Admits a single-node cluster at once. Called when the store and the log are open.
     pub fn begin(&self) -> Result<(), NotMet> {
         self.change(|acquaintances| Ok(acquaintances.admit(&self.others)))
     }
 
-    /// Whether this node takes part in the cluster.
+    /// True if this node takes part in the cluster.
     pub fn admitted(&self) -> bool {
         self.admitted.load(Ordering::Acquire)
     }
 
-    /// Whom a new member has still to meet before it takes part.
+    /// Returns the peers that a new node has yet to meet before it takes part.
     pub fn to_meet(&self) -> Vec<NodeId> {
         let acquaintances = self.acquaintances.lock();
         if acquaintances.admitted() { Vec::new() } else { acquaintances.strange_to(&self.others) }
     }
 
-    /// Changes what is remembered: on the disk first, if that says that it matters.
+    /// Changes the stored identities of peers. Writes to the disk first, if `change` returns true.
     fn change(
         &self,
         change: impl FnOnce(&mut Acquaintances) -> Result<bool, Stranger>,
@@ -318,15 +319,18 @@ fn lock(folder: &Path) -> Result<File, OpenError> {
     }
 }
 
+/// Reads an identity file:
+///
 /// ```text
 ///   "meridian folder\n"  format:u32  crc:u32  cbor
 /// ```
 fn read(path: &Path, bytes: &[u8]) -> Result<Stored, OpenError> {
     let damaged = |what: &str| OpenError::Damaged { path: path.into(), what: what.into() };
-    let rest =
-        bytes.strip_prefix(MAGIC).ok_or_else(|| damaged("it does not begin like an identity"))?;
+    let rest = bytes
+        .strip_prefix(MAGIC)
+        .ok_or_else(|| damaged("it does not start like an identity file"))?;
     let (format, rest) = rest.split_first_chunk().ok_or_else(|| damaged("it is too short"))?;
-    let body = kept::checked(rest).ok_or_else(|| damaged("its checksum does not fit"))?;
+    let body = kept::checked(rest).ok_or_else(|| damaged("its checksum does not match"))?;
     match u32::from_le_bytes(*format) {
         FORMAT | WITHOUT_NUMBERS => {}
         format => return Err(OpenError::NewerFormat { path: path.into(), format }),

@@ -1,23 +1,22 @@
-//! The node's one log thread: one fsync for what all machines want persisted.
+//! The node's one log thread: one fsync for the records of all state machines.
 //!
 //! ```text
-//!   persist ──▶ queue ──▶ [log thread: take all, append, write, sync] ──▶ Durable(position) to each machine
-//!                  ▲                                                             │
-//!                  └────────── what comes meanwhile is the next batch ◀──────────┘
+//!   persist ─▶ queue ─▶ [log thread: take all, append, write, sync] ─▶ Durable(position)
+//!                ▲                                                          │
+//!                └────── records queued meanwhile form the next batch ◀─────┘
 //! ```
 //!
 //! Invariants:
-//! 1. A machine hears of its positions in order, and only after the sync that covers them.
-//! 2. A failed write or sync, space apart, ends the process: nothing is known any more of what the
-//!    disk holds.
-//! 3. A full disk loses nothing: the next segment is made ahead, and when there is no room for it
-//!    [`Journal::is_full`] tells the gateways to refuse new writes, while half a segment is left
-//!    for those that are under way. If that runs out as well, the batch stays in memory and is
-//!    tried again until there is room.
-//! 4. A machine's records are released only once the checkpoint that covers them is durable itself.
+//! 1. A machine is notified of its positions in order, and only after the sync that covers them.
+//! 2. A failed write or sync, except for lack of space, aborts the process: what the disk holds is
+//!    unknown from then on.
+//! 3. A full disk loses nothing. The next segment is allocated ahead; when there is no room for it,
+//!    [`Journal::is_full`] makes coordinators refuse new writes, and half a segment is left for
+//!    writes in flight. When that runs out as well, the batch stays in memory and the write is
+//!    retried until there is room.
+//! 4. A machine's records are released only after the checkpoint that covers them is durable.
 //!
-//! A node that keeps nothing has no log thread: what it persists is durable at once, for as long as
-//! the process lives.
+//! An in-memory node has no log thread: a record is durable at once, for the life of the process.
 
 use crate::panics::PanicGuard;
 use bytes::Bytes;
@@ -29,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Whoever hears that his records are durable. Called on the log thread.
+/// Receives notice that a machine's records are durable. Called on the log thread.
 pub trait Durable: Send + Sync {
     /// Everything up to this position survives a crash.
     fn durable(&self, through: Position);
@@ -37,9 +36,9 @@ pub trait Durable: Send + Sync {
 
 enum Then {
     Tell(Arc<dyn Durable>, Position),
-    /// It is a checkpoint: earlier records of the machine are not needed any more.
+    /// The record is a checkpoint: earlier records of the machine are no longer needed.
     Release,
-    /// What the machine wrote before is not needed any more.
+    /// All earlier records of the machine are no longer needed.
     Forget,
 }
 
@@ -55,7 +54,7 @@ struct State {
     stopped: bool,
 }
 
-/// What the log thread has done so far.
+/// Counters of the log thread since the start of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalCounters {
     /// Records written.
@@ -72,11 +71,11 @@ pub struct JournalCounters {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Something was queued since the thread was last woken: to wake it for nothing costs more than
-    /// most steps.
+    /// True if a record was queued since the log thread was last woken. A needless wake costs more
+    /// than most steps of a machine.
     unheard: AtomicBool,
     full: AtomicBool,
-    /// The store has no room, says who fills it.
+    /// Set by the settler when the store engine has no room.
     store_full: AtomicBool,
     records: AtomicU64,
     bytes: AtomicU64,
@@ -101,7 +100,7 @@ impl Journal {
         Ok(Journal { shared, thread: Mutex::new(Some(thread)), keeps: true })
     }
 
-    /// A journal that keeps nothing.
+    /// Returns a journal that keeps nothing on disk.
     pub fn in_memory() -> Self {
         Journal { shared: Arc::default(), thread: Mutex::new(None), keeps: false }
     }
@@ -111,7 +110,7 @@ impl Journal {
         self.keeps
     }
 
-    /// Queues a record; [`Journal::kick`] sets the thread to work.
+    /// Queues a record. [`Journal::kick`] wakes the log thread.
     pub fn persist(
         &self,
         key: MachineKey,
@@ -128,8 +127,8 @@ impl Journal {
         }
     }
 
-    /// Queues a checkpoint of a machine. What the machine persisted before this call is covered by
-    /// it.
+    /// Queues a checkpoint of a machine. It covers every record that the machine persisted before
+    /// this call.
     pub fn checkpoint(&self, key: MachineKey, checkpoint: Vec<u8>) {
         if self.keeps {
             self.shared.queue(Queued { key, bytes: checkpoint.into(), then: Then::Release });
@@ -137,7 +136,7 @@ impl Journal {
         }
     }
 
-    /// A machine is gone: nobody needs the records that it has persisted before this call.
+    /// Releases all records that a removed machine persisted before this call.
     pub fn forget(&self, key: MachineKey) {
         if self.keeps {
             self.shared.queue(Queued { key, bytes: Bytes::new(), then: Then::Forget });
@@ -145,7 +144,7 @@ impl Journal {
         }
     }
 
-    /// Something may be queued.
+    /// Wakes the log thread if records were queued since the last wake.
     pub fn kick(&self) {
         if self.keeps
             && self.shared.unheard.load(Ordering::Acquire)
@@ -155,8 +154,8 @@ impl Journal {
         }
     }
 
-    /// Versions cannot be moved to the store for want of room, or can again: until then the log and
-    /// memory hold them, and no more are taken.
+    /// Records whether the store engine lacks room. While it does, versions stay in the log and in
+    /// memory, and the node refuses new writes.
     pub fn set_store_full(&self, full: bool) {
         self.shared.store_full.store(full, Ordering::Relaxed);
     }
@@ -166,12 +165,12 @@ impl Journal {
         self.shared.full.load(Ordering::Relaxed) || self.shared.store_full.load(Ordering::Relaxed)
     }
 
-    /// The machines whose oldest records keep space from being freed.
+    /// Returns the machines whose oldest records keep log segments from being freed.
     pub fn holding_back(&self) -> Vec<MachineKey> {
         self.shared.holding_back.lock().clone()
     }
 
-    /// What has been done.
+    /// Returns the counters.
     pub fn counters(&self) -> JournalCounters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let shared = &self.shared;
@@ -183,7 +182,7 @@ impl Journal {
         }
     }
 
-    /// Writes what is queued and ends the thread.
+    /// Writes the queued records and ends the thread.
     pub fn stop(&self) {
         self.shared.state.lock().stopped = true;
         self.shared.changed.notify_all();
@@ -202,8 +201,8 @@ impl Drop for Journal {
 }
 
 impl Shared {
-    /// A journal that ends takes nothing more: whoever waits for it would keep it, and be kept by
-    /// it, for ever.
+    /// Queues a record. After the stop it drops the record: the record's `Durable` and this journal
+    /// would keep each other alive for ever.
     fn queue(&self, queued: Queued) {
         let mut state = self.state.lock();
         if !state.stopped {
@@ -212,7 +211,7 @@ impl Shared {
         }
     }
 
-    /// Under load, too, the next segment is made, a piece after so many batches.
+    /// Batches between two pieces of work on the next segment while the log is under load.
     const AHEAD_EVERY: u32 = 8;
     const TRY_AGAIN: Duration = Duration::from_millis(100);
 
@@ -233,7 +232,7 @@ impl Shared {
                         || (log.is_short()
                             && self.changed.wait_for(&mut state, Self::TRY_AGAIN).timed_out())
                     {
-                        break; // Nobody waits: time to make the next segment.
+                        break; // The queue is empty: time to allocate the next segment.
                     }
                     if !log.is_short() {
                         self.changed.wait(&mut state);
@@ -287,7 +286,7 @@ impl Shared {
         }
     }
 
-    /// Writes and syncs. False if the node was stopped while the disk was full.
+    /// Writes and syncs the batch. Returns false if the node was stopped while the disk was full.
     fn make_durable(&self, log: &mut Log) -> bool {
         loop {
             match log.write() {
@@ -315,9 +314,9 @@ impl Shared {
     fn note_room(&self, room: bool) {
         match (self.full.swap(!room, Ordering::Relaxed), room) {
             (false, false) => tracing::error!(
-                "no room for the log's next segment: writes are refused until there is"
+                "no room on disk for the next log segment: writes are refused until there is"
             ),
-            (true, true) => tracing::info!("there is room again"),
+            (true, true) => tracing::info!("the disk has room again: writes are accepted"),
             _ => {}
         }
     }
@@ -328,10 +327,10 @@ impl Shared {
     }
 }
 
-/// Nothing is known of what reached the disk: another life begins with reading it.
+/// Aborts the process: what reached the disk is unknown, and only a restart can read it.
 fn end(what: &str, error: &LogError) -> ! {
-    tracing::error!(%error, what, "the log cannot go on; this process ends");
-    eprintln!("meridian: the log cannot go on ({what}): {error}");
+    tracing::error!(%error, what, "the log failed; this process aborts");
+    eprintln!("meridian: the log failed ({what}): {error}; this process aborts");
     std::process::abort();
 }
 
@@ -382,7 +381,8 @@ mod tests {
             last = next;
         }
         assert!(journal.counters().syncs <= 1000);
-        // Its thread makes the next segment ahead: a disk that fails under it ends the process.
+        // The journal's thread allocates the next segment ahead; a failing disk would abort the
+        // process.
         drop(journal);
         disk.crash(|| false);
         let (_, recovered) = Log::open(Arc::new(disk), SMALL).unwrap();
@@ -408,12 +408,12 @@ mod tests {
             assert!(std::time::Instant::now() < end);
             std::thread::sleep(Duration::from_millis(1));
         }
-        // What fits into the segments that were made before is durable; not all of it does.
+        // The segments allocated before the disk was full take some of the records, not all.
         assert!(heard.try_iter().last().unwrap_or(0) < 20);
         disk.set_full(false);
         while heard.recv_timeout(PATIENCE).unwrap() < 20 {}
         while journal.is_full() {
-            assert!(std::time::Instant::now() < end, "there is room again");
+            assert!(std::time::Instant::now() < end, "the journal still reports a full disk");
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -1,4 +1,5 @@
-//! Small files that a node has to find again: each is there as it was written last, or not at all.
+//! Small files of a node that are replaced atomically: each has its last content, or does not
+//! exist.
 //!
 //! ```text
 //!   header  crc:u32 of the body  body
@@ -9,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Replaces a file of a folder; when this comes back, it is durable.
+/// Replaces a file of a folder. When this returns, the file is durable.
 pub fn write(folder: &Path, name: &str, header: &[u8], body: &[u8]) -> io::Result<()> {
     let fresh = folder.join(format!("{name}.new"));
     let mut file = private::create(&fresh)?;
@@ -19,8 +20,8 @@ pub fn write(folder: &Path, name: &str, header: &[u8], body: &[u8]) -> io::Resul
     File::open(folder)?.sync_all()
 }
 
-/// What a file holds; nothing, if it is not there. `decode` finds no sense in what was not written
-/// as it stands there: then the file is `damaged`.
+/// Reads a file. Returns `None` if it does not exist. Fails with the message `damaged` if the
+/// checksum does not match, or if `decode` returns `None`.
 pub fn read<T>(
     path: &Path,
     header: &[u8],
@@ -36,7 +37,7 @@ pub fn read<T>(
     found.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, damaged))
 }
 
-/// The body behind a checksum that fits it.
+/// Returns the body behind a checksum, if it matches.
 pub fn checked(bytes: &[u8]) -> Option<&[u8]> {
     let (crc, body) = bytes.split_first_chunk()?;
     (u32::from_le_bytes(*crc) == crc32fast::hash(body)).then_some(body)

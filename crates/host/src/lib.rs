@@ -1,16 +1,17 @@
-//! The systems on real sockets, files, threads and clocks.
+//! The protocols on real sockets, files, threads and clocks.
 //!
 //! ```text
-//!   session ──▶ gateway ──▶ shard's machine ──▶ journal (one log thread, one fsync for all)
+//!   session ──▶ coordinator ──▶ shard's replica ──▶ journal (one log thread, one fsync for all)
 //!                               │    ▲                │
 //!                               │    └── durable ─────┘
 //!                               └──▶ space: Recent ──▶ store (settler, checkpoints)
 //! ```
 //!
-//! A thread that delivers to an idle machine steps it ([`mailbox`], [`resident`]); sessions read
-//! without a step what the last one left ([`spanner::slot`]). One thread wakes machines at their
-//! times ([`timers`]). Nodes speak in frames ([`peers`]), and believe each other by certificates
-//! ([`trust`]). [`node::Node`] puts it together.
+//! A thread that posts to an idle state machine steps it ([`mailbox`], [`resident`]). Local
+//! sessions read without a step, by the state that the last step published ([`spanner::slot`]).
+//! One thread wakes machines when their timers are due ([`timers`]). Nodes exchange frames
+//! ([`peers`]) and authenticate each other by certificates ([`trust`]). [`node::Node`] assembles
+//! the parts.
 
 pub mod clock;
 pub mod context;

@@ -1,23 +1,23 @@
-//! Who steps a machine.
+//! The mailbox of a state machine, which decides the thread that steps the machine.
 //!
-//! Whoever delivers to an idle machine steps it on his own thread until its mailbox is empty;
-//! otherwise he leaves the input to whoever is stepping it. So a request to a local machine needs
-//! no wake and no other thread, and a machine is never stepped by two threads at once.
+//! A thread that posts to an idle machine steps it until the mailbox is empty. A thread that posts
+//! to a busy machine leaves its input for the thread that is stepping. A request to a local machine
+//! therefore needs no wake and no other thread, and two threads never step a machine at once.
 //!
 //! ```text
-//!   post(input) ──▶ somebody is stepping?  ── yes ──▶ left in the queue; done
+//!   post(input) ──▶ is a thread stepping?  ── yes ──▶ left in the queue; done
 //!                          │ no
 //!                          ▼
 //!                   take the queue, step each, take again … until it is empty
 //! ```
 //!
-//! A stepper who has done his share hands the machine to a helper (see [`Step::over`]) rather than
-//! stepping for others for ever.
+//! A thread that has stepped its share of inputs (see [`Step::over`]) hands the machine to a helper
+//! thread, so that no session's thread serves others for ever.
 
 use crate::sync::{AtomicBool, Mutex, Ordering, fence};
 use std::collections::VecDeque;
 
-/// The inputs that wait for one machine.
+/// The queue of inputs of one machine.
 #[derive(Debug)]
 pub struct Mailbox<T> {
     state: Mutex<State<T>>,
@@ -38,15 +38,15 @@ pub struct Step {
 }
 
 impl Step {
-    /// How many inputs one stepper takes before he may hand over.
+    /// Inputs that one thread takes before it may hand over.
     const SHARE: usize = 4096;
 
-    /// True once the stepper has done his share.
+    /// True once the thread has taken its share.
     pub fn over(&self) -> bool {
         self.taken >= Self::SHARE
     }
 
-    /// A new stepper begins.
+    /// Restarts the count for the next thread.
     pub fn fresh(self) -> Self {
         Step { taken: 0 }
     }
@@ -62,7 +62,7 @@ impl<T> Default for Mailbox<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// Leaves inputs. A caller that gets a [`Step`] back must step the machine.
+    /// Queues inputs. A caller that gets a [`Step`] back must step the machine.
     #[must_use]
     pub fn post(&self, inputs: impl IntoIterator<Item = T>) -> Option<Step> {
         let mut state = self.state.lock();
@@ -71,13 +71,13 @@ impl<T> Mailbox<T> {
             return None;
         }
         state.stepping = true;
-        // Seen by everyone before the stepper samples its clock.
+        // Visible to every thread before the stepping thread samples its clock.
         self.busy.swap(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         Some(Step { taken: 0 })
     }
 
-    /// Takes everything that waits into the (empty) batch, or ends the stepping.
+    /// Takes all queued inputs into the (empty) batch, or ends the stepping if there are none.
     pub fn take(&self, step: Step, batch: &mut VecDeque<T>) -> Option<Step> {
         let mut state = self.state.lock();
         if state.waiting.is_empty() {
@@ -89,18 +89,18 @@ impl<T> Mailbox<T> {
         Some(Step { taken: step.taken + batch.len() })
     }
 
-    /// True if no step is under way: all effects of earlier steps are done, and the clock reading
-    /// of the next step is sampled after this call began.
+    /// True if no step is under way. Then all effects of earlier steps are done, and the clock
+    /// reading of the next step is sampled after this call began.
     pub fn is_idle(&self) -> bool {
         !self.busy.load(Ordering::SeqCst)
     }
 
-    /// How many inputs wait.
+    /// Returns the number of queued inputs.
     pub fn len(&self) -> usize {
         self.state.lock().waiting.len()
     }
 
-    /// True if none waits.
+    /// True if no input is queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,19 +1,19 @@
 //! A node: one process's part of a cluster.
 //!
 //! ```text
-//!   folder/identity   who it belongs to, how many lives it had, and whom it has met
-//!   folder/lock       held while a process uses it
-//!   folder/clock      on cluster time: how far its clock may have been seen
-//!   folder/certificates/   by what members know each other
-//!   folder/oracle     how far its oracle may have answered, if anybody asked it
-//!   folder/log/       the one log of all machines
-//!   folder/store/     the engine
-//!   folder/panic-7.txt     why the node's seventh life ended, if its own code panicked
+//!   folder/identity   the cluster, the node, its incarnation, and the peers it has met
+//!   folder/lock       held while a process uses the folder
+//!   folder/clock      on cluster time: upper bound of the clock readings that peers may have seen
+//!   folder/certificates/   by which members authenticate each other
+//!   folder/oracle     upper bound of the oracle's answers, once a request has reached it
+//!   folder/log/       the one log of all state machines
+//!   folder/store/     the store engine
+//!   folder/panic-7.txt     why incarnation 7 ended, if the node's own code panicked
 //! ```
 //!
-//! Opening reads the log, brings the machines of every database back from it, and starts the
-//! threads: timers, log, settler, links. A node that is alone is a cluster of one: the same
-//! machines, which hear from nobody.
+//! Opening a node reads the log, restores the replicas of every database from it, and starts the
+//! threads: timers, log, settler, links. A single-node cluster runs the same state machines,
+//! without links.
 
 use crate::clock::{Clock, ClockBound};
 use crate::context::{NodeContext, Records, RecoveredRecords};
@@ -56,43 +56,43 @@ use std::time::{Duration, Instant};
 
 pub use crate::database::{DatabaseError, ShardStatus};
 
-/// How to open a node.
+/// Options of a node.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The folder; none keeps everything in memory.
+    /// The data folder; `None` keeps everything in memory.
     pub data: Option<PathBuf>,
     /// This node.
     pub node: NodeId,
-    /// All members of the cluster, this one among them; empty for a node that is alone.
+    /// All members of the cluster, with this node among them; empty for a single-node cluster.
     pub members: Vec<Member>,
-    /// Where to listen for other nodes, if that is not this member's own address.
+    /// The address to listen on for other nodes, if it is not this member's own address.
     pub listen: Option<String>,
-    /// How the node knows the time.
+    /// The source of the node's time.
     pub clock: ClockBound,
-    /// By how much clocks may drift.
+    /// The bound on clock drift.
     pub drift: Drift,
-    /// On UTC: from whom.
+    /// The sources of UTC, if the clock is on UTC.
     pub utc: Utc,
-    /// How the node knows the others.
+    /// The way in which nodes authenticate each other.
     pub trust: Trust,
     /// The size of a log segment.
     pub log_segment_bytes: u64,
-    /// Memory for the engine's pages.
+    /// Memory for the store engine's page cache.
     pub cache_bytes: usize,
-    /// When versions move to the store.
+    /// The times at which versions move to the store.
     pub settle: SettleOptions,
     /// The protocols that databases may have.
     pub protocols: Vec<HostedProtocol>,
-    /// How patient the members of a group are.
+    /// Timeouts of replica groups.
     pub patience: Patience,
-    /// When replicas without a leader forget what is over.
+    /// The policy by which replicas without a leader truncate their records.
     pub forgetting: Forgetting,
-    /// What ends when the node's own code panics.
+    /// The scope that ends when the node's own code panics.
     pub on_panic: OnPanic,
 }
 
 impl Options {
-    /// A node that is alone, in memory.
+    /// Returns the options of a single-node cluster in memory.
     pub fn alone() -> Self {
         Options {
             data: None,
@@ -113,49 +113,50 @@ impl Options {
         }
     }
 
-    /// One of several nodes on one machine: they share a clock.
+    /// Returns the options of one of several nodes on one machine, which share its clock.
     pub fn loopback() -> Self {
         Options { clock: ClockBound::LOOPBACK, ..Options::alone() }
     }
 
-    /// The same, kept in a folder.
+    /// Returns these options with a data folder.
     pub fn at(self, data: impl Into<PathBuf>) -> Self {
         Options { data: Some(data.into()), ..self }
     }
 }
 
-/// What a node says of itself.
+/// The status of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The node.
     pub node: NodeId,
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: u32,
     /// The cluster.
     pub cluster: u128,
-    /// What its clock says.
+    /// A reading of its clock.
     pub clock: Reading,
-    /// How well it knows the time.
+    /// The state of its clock.
     pub standing: Standing,
-    /// What is known of the others' clocks.
+    /// The clocks of the other nodes, as far as this node knows.
     pub others: Vec<NodeTime>,
     /// Its shards.
     pub shards: Vec<ShardStatus>,
-    /// How many transactions of its sessions were committed, and how long all of them waited for
-    /// their timestamps to pass.
+    /// The number of committed transactions of this node's sessions, and the sum of their commit
+    /// waits.
     pub commit_wait: (u64, Duration),
-    /// What its log did.
+    /// Counters of the log.
     pub log: JournalCounters,
     /// True while the disk has no room for writes.
     pub disk_full: bool,
-    /// Whom the node has still to meet before it takes part: a new cluster begins when all members
-    /// have met once.
+    /// Peers that the node has yet to meet before it takes part: a new cluster starts when all
+    /// members have met once.
     pub to_meet: Vec<NodeId>,
-    /// Shards that this node was sent whole, because the log did not reach back.
+    /// Copies of whole shards that this node received because the log did not reach back far
+    /// enough.
     pub copies_received: u64,
 }
 
-/// Takes in what other nodes say.
+/// Dispatches the frames of other nodes.
 struct Inbox {
     directory: Weak<Directory>,
     transfers: Arc<OnceLock<Arc<Transfers>>>,
@@ -187,7 +188,7 @@ impl Receive for Inbox {
         self.oracle.end(sender, &questions);
         let Some(directory) = self.directory.upgrade() else { return };
         for frames in of_databases.chunk_by(|one, next| one.to.database == next.to.database) {
-            // Without a handle they are of a database that is not known here yet, or no more.
+            // Without a handle, the database is not known here yet, or was dropped.
             if let Some(handle) = directory.handle(frames[0].to.database) {
                 handle.receive(frames);
             }
@@ -196,29 +197,29 @@ impl Receive for Inbox {
 }
 
 impl Inbox {
-    /// Reads the addresses of a frame that is for this node.
+    /// Reads the addresses of a frame, and returns it if it is for this node.
     fn open<'b>(&self, sender: NodeId, life: Incarnation, frame: &'b [u8]) -> Option<Frame<'b>> {
         let frame =
             Frame::open(frame).inspect_err(|why| tracing::warn!(%sender, %why, "dropped a frame"));
         frame.ok().filter(|frame| self.is_for_here(sender, life, frame))
     }
 
-    /// Whether a frame is from the node that sent it, in this life of it, and for this life of this
-    /// node.
+    /// True if a frame is from its sender's present incarnation and for this node's present
+    /// incarnation.
     fn is_for_here(&self, sender: NodeId, life: Incarnation, frame: &Frame<'_>) -> bool {
         let (from, to, any) = (frame.from, frame.to, Incarnation(0));
         if from.node != sender
             || (from.incarnation != any && from.incarnation != life)
             || to.node != self.me
         {
-            tracing::warn!(%sender, %from, %to, "dropped a frame that is not from or for whom it says");
+            tracing::warn!(%sender, %from, %to, "dropped a frame with a foreign address");
             return false;
         }
         to.incarnation == any || to.incarnation == self.incarnation
     }
 }
 
-/// Lets go, every so often, of sessions that wait in vain.
+/// Ends, every 20 ms, the waits of requests that can get no response any more.
 struct Sweeper {
     directory: Weak<Directory>,
     plumbing: Weak<Plumbing>,
@@ -241,7 +242,7 @@ impl Wake for Sweeper {
     }
 }
 
-/// A node that runs.
+/// A running node.
 pub struct Node {
     options: Options,
     identity: Arc<Identity>,
@@ -251,7 +252,7 @@ pub struct Node {
     transfers: Arc<OnceLock<Arc<Transfers>>>,
     certificates: Option<Arc<Certificates>>,
     settler: Settler,
-    /// Where nodes or sources are asked for the time.
+    /// Clock synchronisation; `None` on a single-node cluster.
     rounds: Option<Arc<Rounds>>,
     oracle: Arc<Service>,
     asking: Mutex<Option<std::thread::JoinHandle<()>>>,
@@ -259,13 +260,13 @@ pub struct Node {
     _sweeper: Arc<Sweeper>,
 }
 
-/// How long a node that is alone may take to go on from its log before opening it fails.
+/// Time that a single-node cluster may take to recover from its log before opening it fails.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(60);
-/// How long a node that ends waits for others to take over what it leads.
+/// Time that a node that shuts down waits for other nodes to take over its leaderships.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Node {
-    /// Opens a node: creates its folder, or goes on from it.
+    /// Opens a node: creates its folder, or recovers from it.
     pub fn open(options: Options) -> Result<Arc<Self>, OpenError> {
         let alone = Member { node: options.node, zone: String::new(), address: String::new() };
         let members =
@@ -279,7 +280,8 @@ impl Node {
         }
         if members.len() > 1 && options.clock == ClockBound::Alone {
             return Err(OpenError::Options(
-                "several nodes need a bound on how far their clocks may differ".into(),
+                "several nodes need a bound on the difference of their clocks: choose a clock"
+                    .into(),
             ));
         }
         let listener = listen(&options, &members)?;
@@ -409,10 +411,11 @@ impl Node {
         Ok(())
     }
 
-    /// A node that is alone serves when it is open.
+    /// Waits until a single-node cluster can serve.
     fn serve(&self) -> Result<(), OpenError> {
-        let late =
-            || OpenError::Options(format!("the databases did not go on within {BEGIN_PATIENCE:?}"));
+        let late = || {
+            OpenError::Options(format!("the databases did not recover within {BEGIN_PATIENCE:?}"))
+        };
         let end = Instant::now() + BEGIN_PATIENCE;
         let wait = || {
             while !self.directory.handles().iter().all(|handle| handle.is_ready()) {
@@ -435,33 +438,34 @@ impl Node {
         wait()
     }
 
-    /// A database by name, as far as this node has seen.
+    /// Returns a database by name, if this node has seen it.
     pub fn database(&self, name: &str) -> Option<Arc<dyn Database>> {
         self.directory.known(name).map(|handle| handle.database())
     }
 
-    /// A database by name; one that this node has not seen yet is looked up.
+    /// Returns a database by name. Looks up `system` for one that this node has not seen yet.
     pub async fn find_database(&self, name: &str) -> Result<Option<Arc<dyn Database>>, Failure> {
         Ok(self.directory.find(name).await?.map(|handle| handle.database()))
     }
 
-    /// The protocol of a database, as far as this node has seen the database and runs the protocol.
+    /// Returns the protocol of a database, if this node has seen the database and runs the
+    /// protocol.
     pub fn protocol(&self, name: &str) -> Option<&'static Protocol> {
         self.directory.known(name).map(|handle| handle.protocol())
     }
 
-    /// The protocols that databases of this node may have.
+    /// Returns the protocols that databases of this node may have.
     pub fn protocols(&self) -> impl Iterator<Item = &'static Protocol> {
         self.options.protocols.iter().map(|hosted| hosted.protocol)
     }
 
-    /// The names of the databases, by number.
+    /// Returns the names of the databases, ordered by id.
     pub fn databases(&self) -> Vec<String> {
         self.directory.list().into_iter().map(|(row, _)| row.name).collect()
     }
 
-    /// Creates a database: its row in `system` is what makes it exist.
-    /// It has replicas on these nodes, or on all.
+    /// Creates a database with replicas on these nodes, or on all if none are named. Its row in
+    /// `system` is what makes it exist.
     pub async fn create_database(
         &self,
         name: &str,
@@ -471,13 +475,13 @@ impl Node {
         self.directory.create_database(name, protocol, members).await
     }
 
-    /// Drops a database and everything in it.
+    /// Drops a database with all its data.
     pub async fn drop_database(&self, name: &str) -> Result<(), DatabaseError> {
         self.directory.drop_database(name).await
     }
 
-    /// Gives all groups of a database these members; comes back when they have them. What is split
-    /// off later begins with its parent's.
+    /// Gives all groups of a database these members, and returns when they have them. A shard that
+    /// is split off later starts with its parent's.
     pub async fn change_members(
         &self,
         database: &str,
@@ -486,8 +490,8 @@ impl Node {
         self.directory.change_members(database, members).await
     }
 
-    /// Gives a setting of a database a value, or the default. Fails if databases of its protocol
-    /// have no such setting, or the value is not one of the setting's.
+    /// Sets a setting of a database; `None` restores the default. Fails if databases of its
+    /// protocol have no such setting, or if the value is not valid for it.
     pub async fn set(
         &self,
         database: &str,
@@ -497,8 +501,9 @@ impl Node {
         self.directory.set(database, name, value).await
     }
 
-    /// The value of a database's setting. None if no protocol has a setting of this name; within,
-    /// none if that of the database has not, or the database is not known here.
+    /// Returns the value of a database's setting. The outer `None` means that no protocol has a
+    /// setting of this name. The inner `None` means that the database's protocol does not have it,
+    /// or that the database is not known here.
     pub fn setting(&self, database: &str, name: &str) -> Option<Option<String>> {
         self.protocols().find_map(|protocol| protocol.setting(name))?;
         Some(self.directory.setting(database, name).map(|(setting, value)| {
@@ -510,13 +515,13 @@ impl Node {
         }))
     }
 
-    /// From each of these on, a database's keys are another shard's. Comes back when that is agreed
-    /// on and surely past; what was done before an error stays.
+    /// Splits a database at each of these keys. Returns when the splits are committed and their
+    /// commit wait is over. After an error, the splits already made stay.
     pub async fn split(&self, database: &str, keys: Vec<Key>) -> Result<(), DatabaseError> {
         self.directory.split(database, keys).await
     }
 
-    /// Who waits for whom in the databases that this node leads.
+    /// Returns the waits-for edges between transactions, of the databases that this node leads.
     pub fn waits(&self) -> Vec<(String, Waits)> {
         let of_database = |(row, handle): (DatabaseRow, Arc<dyn DatabaseHandle>)| {
             handle
@@ -528,17 +533,17 @@ impl Node {
         self.directory.list().into_iter().flat_map(of_database).collect()
     }
 
-    /// The node's number.
+    /// Returns the node's id.
     pub fn number(&self) -> NodeId {
         self.options.node
     }
 
-    /// The time.
+    /// Returns a clock reading.
     pub fn now(&self) -> Reading {
         self.plumbing.clock.now()
     }
 
-    /// How well the node knows the time, and from whom.
+    /// Returns the state of the node's clock, and the name of its source.
     pub fn standing(&self) -> (Standing, String) {
         let by_itself = match self.now().health {
             Health::Good => Standing::Good,
@@ -548,27 +553,29 @@ impl Node {
         self.rounds.as_ref().map_or_else(alone, |rounds| rounds.standing())
     }
 
-    /// What is known of the others' clocks.
+    /// Returns the state of the other nodes' clocks, as far as this node knows.
     pub fn other_times(&self) -> Vec<NodeTime> {
         self.rounds.as_ref().map(|rounds| rounds.others()).unwrap_or_default()
     }
 
-    /// At the first member of a cluster with certificates: the file that the others are given once.
+    /// Returns the token file, at the first member of a cluster with certificates. Each other
+    /// member is started once with the token.
     pub fn token_file(&self) -> Option<PathBuf> {
         self.certificates.as_ref().and_then(|certificates| certificates.token_file())
     }
 
-    /// The node's oracle and timestamp authority, and those of others.
+    /// Returns the node's oracle and timestamp authority, which also sends requests to those of
+    /// other nodes.
     pub fn oracle(&self) -> &Arc<Service> {
         &self.oracle
     }
 
-    /// How the node knows the time.
+    /// Returns the source of the node's time.
     pub fn clock_bound(&self) -> ClockBound {
         self.options.clock
     }
 
-    /// What the node says of itself.
+    /// Returns the status of the node.
     pub fn status(&self) -> Status {
         let shards =
             self.directory.list().into_iter().flat_map(|(row, handle)| handle.status(&row));
@@ -588,8 +595,8 @@ impl Node {
         }
     }
 
-    /// Comes back, with the reason, once it turns out that others remember this node with another
-    /// disk: it cannot take part, and should end.
+    /// Returns, with the reason, once other nodes remember this node with another disk. The node
+    /// cannot take part and should end; otherwise the future stays pending.
     pub async fn is_a_stranger(&self) -> String {
         let Some(peers) = self.peers.get() else { return std::future::pending().await };
         let mut told = peers.stranger();
@@ -609,12 +616,14 @@ impl Node {
         &self.plumbing
     }
 
-    /// Why the node does nothing any more, if its own code has panicked: see [`OnPanic::Halt`].
+    /// Returns the reason if the node is halted because its own code panicked: see
+    /// [`OnPanic::Halt`].
     pub fn halted(&self) -> Option<String> {
         self.plumbing.guard.why()
     }
 
-    /// Ends the node: leadership is handed over, commits in flight finish, nothing begins any more.
+    /// Shuts the node down: hands over its leaderships first, so that transactions in flight can
+    /// finish.
     pub fn shutdown(&self) {
         if self.peers.get().is_some_and(|peers| !peers.connected().is_empty())
             && !self.closed.load(Ordering::Acquire)
@@ -624,7 +633,7 @@ impl Node {
         self.kill();
     }
 
-    /// Ends the node without a word to the others, who have to find out.
+    /// Stops the node at once. Other nodes find out by their timeouts.
     pub fn kill(&self) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
@@ -649,7 +658,7 @@ impl Node {
         }
     }
 
-    /// Gives up what this node leads, so that nobody has to wait for its leases to end.
+    /// Hands over this node's leaderships, so that no other node waits for its leases to expire.
     fn hand_over(&self) {
         let end = Instant::now() + HAND_OVER_PATIENCE;
         let handles = self.directory.handles();
@@ -666,8 +675,8 @@ impl Drop for Node {
     }
 }
 
-/// What a folder holds: who the node is, what ends this life of it, its engine, its log, and the
-/// records in it.
+/// A recovered folder: the identity, the panic guard, the store engine, the log, and the log's
+/// records.
 type Restored = (Arc<Identity>, Arc<PanicGuard>, Arc<dyn Store>, Journal, Records);
 
 fn restore(options: &Options, members: &Members) -> Result<Restored, OpenError> {
@@ -703,7 +712,7 @@ fn restore(options: &Options, members: &Members) -> Result<Restored, OpenError> 
     Ok((Arc::new(identity), guard, Arc::new(store), journal, records))
 }
 
-/// One of several nodes listens for the others; a node that is alone does not.
+/// Listens for other nodes. Returns `None` on a single-node cluster.
 fn listen(options: &Options, members: &Members) -> Result<Option<TcpListener>, OpenError> {
     if members.len() == 1 {
         return Ok(None);

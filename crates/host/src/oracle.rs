@@ -1,14 +1,15 @@
-//! The oracle and the timestamp authority as services of a node, and how others ask them (K2 §2.2,
-//! §4; Clock-SI §2).
+//! The oracle and the timestamp authority as services of a node, with the requests to those of
+//! other nodes (K2 §2.2, §4; Clock-SI §2).
 //!
 //! ```text
-//!   coordinator ── Ask ──▶ oracle       one frame per question; what came with one read of the socket is answered by one
-//!               ◀── Answer ──           reading of the clock, taken after it, and with one write
+//!   coordinator ── Ask ──▶ oracle       one frame per request. Requests that came with one read of
+//!               ◀── Answer ──           the socket are answered by one clock reading, taken after
+//!                                       it, and with one write
 //! ```
 //!
-//! Everything goes over the links between members. Nothing is answered above a ceiling that the
-//! folder keeps (`oracle`), and reserved ahead of need by a thread that the first question starts,
-//! so that the next life answers above this one. No protocol of this version asks;
+//! All messages use the links between members. No answer exceeds a ceiling that the folder keeps
+//! (`oracle`), so that the next incarnation answers above this one. A thread, started by the first
+//! request, reserves the ceiling ahead of need. No protocol of this version uses the oracle;
 //! `cargo run --release -p meridian-host --example oracle` measures it.
 
 use crate::clock::{Clock, boot_ns};
@@ -31,14 +32,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const MAGIC: &[u8; 16] = b"meridian oracle\n";
-/// So far ahead is reserved; when half of it is used up, more is. For so long the next life's
-/// oracle may have to be silent.
+/// Nanoseconds that are reserved ahead; half of it used up starts the next reservation. The oracle
+/// of the next incarnation may have to refuse requests for this long.
 const RESERVE_NS: u64 = 1_000_000_000;
-/// Whoever has not heard anything by then hears that he will not.
+/// Time after which a request fails without a response.
 const ANSWERED_WITHIN_NS: u64 = 1_000_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// What is said about timestamps.
+/// A message about timestamps.
 #[derive(Encode, Decode)]
 enum Word {
     #[n(0)]
@@ -53,14 +54,14 @@ enum Word {
     Refused(#[n(0)] u64, #[n(1)] String),
 }
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// The oracle's interval.
     Time(Interval),
     /// The authority's timestamps.
     Stamps(Stamps),
-    /// Why there is nothing; it may be asked again.
+    /// The reason of a refusal; the request may be retried.
     Refused(String),
 }
 
@@ -68,15 +69,15 @@ struct Server {
     oracle: Oracle,
     authority: Authority,
     ceiling: u64,
-    /// Somebody was refused because of it.
+    /// True if a request was refused because of the ceiling.
     reached: bool,
 }
 
-/// Both services of one node, and its questions to others.
+/// Both services of one node, and its requests to those of other nodes.
 pub struct Service {
     me: NodeId,
     server: Mutex<Server>,
-    /// When each question was asked, and who waits for the answer.
+    /// The time of each request, and the side of it that waits.
     waiting: Mutex<HashMap<u64, (u64, Answerer<Heard>)>>,
     next: AtomicU64,
     clock: Arc<Clock>,
@@ -87,22 +88,24 @@ pub struct Service {
     changed: Condvar,
 }
 
-/// The thread that reserves, and lets go of questions that nobody answers: from the first question
-/// on.
+/// The thread that reserves the ceiling and fails requests without a response. The first request
+/// starts it.
 #[derive(Default)]
 struct Keeper {
     thread: Option<std::thread::JoinHandle<()>>,
     stopped: bool,
 }
 
-/// Questions that came with one read: they are answered by one reading, and sent with one write.
+/// Requests that came with one read. One clock reading answers them, and one write sends the
+/// answers.
 #[derive(Default)]
 pub struct Batch {
     reading: Option<Reading>,
 }
 
 impl Service {
-    /// The services of a node, above what its folder says that its former lives may have answered.
+    /// Returns the services of a node. They answer above the ceiling that the folder has from
+    /// earlier incarnations.
     pub fn begin(
         me: NodeId,
         folder: Option<PathBuf>,
@@ -131,7 +134,7 @@ impl Service {
         }))
     }
 
-    /// A question or an answer of another node. [`Service::end`] sends what there is to say.
+    /// Handles a request or a response of another node. [`Service::end`] sends the responses.
     pub fn receive(self: &Arc<Self>, from: NodeId, frame: &[u8], batch: &mut Batch) {
         let word = match envelope::read::<Word>(Kind::ORACLE, frame) {
             Ok(word) => word,
@@ -153,7 +156,7 @@ impl Service {
         self.post(from, &answer);
     }
 
-    /// What came with one read has been taken in.
+    /// Sends the responses to the requests of one read.
     pub fn end(&self, from: NodeId, batch: &Batch) {
         if batch.reading.is_some() {
             self.flush(from);
@@ -189,7 +192,7 @@ impl Service {
         answer
     }
 
-    /// Starts the keeper, if it does not run yet.
+    /// Starts the thread, if it does not run yet.
     fn keep(self: &Arc<Self>) {
         let mut keeper = self.keeper.lock();
         if keeper.thread.is_some() || keeper.stopped {
@@ -214,11 +217,13 @@ impl Service {
         });
         match thread {
             Ok(thread) => keeper.thread = Some(thread),
-            Err(error) => tracing::error!(%error, "no thread for the oracle: it answers nothing"),
+            Err(error) => {
+                tracing::error!(%error, "cannot start the oracle's thread: it refuses all requests")
+            }
         }
     }
 
-    /// Makes durable what may be answered next.
+    /// Reserves a higher ceiling durably, if half of the reservation is used up.
     fn reserve(&self) {
         let now = self.clock.now();
         let (ceiling, reached) = {
@@ -229,7 +234,7 @@ impl Service {
         if now.health != Health::Good || enough {
             return;
         }
-        // Above what is used up, too: an authority may be ahead of its clock.
+        // Above the old ceiling, too: an authority may be ahead of its clock.
         let next = now.interval.latest.max(ceiling).saturating_add(RESERVE_NS);
         match self.folder.as_ref().map_or(Ok(()), |folder| write(folder, next)) {
             Ok(()) => {
@@ -239,12 +244,12 @@ impl Service {
                 server.authority.raise_ceiling(next);
             }
             Err(error) => {
-                tracing::error!(%error, "cannot keep what the oracle may answer; it will answer nothing")
+                tracing::error!(%error, "cannot write the file `oracle`: the oracle refuses all requests")
             }
         }
     }
 
-    /// Ends it.
+    /// Ends the thread and all waits.
     pub fn stop(&self) {
         let thread = {
             let mut keeper = self.keeper.lock();
@@ -258,14 +263,14 @@ impl Service {
         self.waiting.lock().clear();
     }
 
-    /// The time, as this node's or another's oracle knows it. What is asked leaves with
-    /// [`Service::flush`].
+    /// Requests the time from this node's or another node's oracle. [`Service::flush`] sends the
+    /// request.
     pub fn ask_time(self: &Arc<Self>, oracle: NodeId) -> Answer<Heard> {
         self.ask(oracle, Word::AskTime, |batch| self.time(batch).map(Heard::Time))
     }
 
-    /// So many timestamps of this node's or another's authority. What is asked leaves with
-    /// [`Service::flush`].
+    /// Requests `count` timestamps from this node's or another node's authority. [`Service::flush`]
+    /// sends the request.
     pub fn ask_stamps(self: &Arc<Self>, authority: NodeId, count: u32) -> Answer<Heard> {
         self.ask(
             authority,
@@ -294,7 +299,7 @@ impl Service {
         answer
     }
 
-    /// Sends what was asked of a node.
+    /// Sends the queued requests to a node.
     pub fn flush(&self, node: NodeId) {
         if let Some(peers) = self.peers.get() {
             peers.flush(node);
@@ -315,12 +320,12 @@ impl Service {
     }
 }
 
-/// Where a coordinator's timestamps come from.
+/// The way in which a coordinator gets its timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// A batch for all transactions of a while (K2-TB).
+    /// One request serves all transactions of a period (K2-TB).
     Batches,
-    /// A question for each transaction.
+    /// One request for each transaction.
     Strawman,
 }
 
@@ -329,19 +334,20 @@ enum Source {
     Strawman(Strawman),
 }
 
-/// A coordinator: it draws timestamps for transactions that have started, from an oracle.
+/// A coordinator, which draws timestamps from an oracle for transactions that have started.
 pub struct Coordinator {
     service: Arc<Service>,
     oracle: NodeId,
-    /// A former life's timestamps are over by then.
+    /// The boot time by which the timestamps of an earlier incarnation are over.
     begins_at: u64,
     source: Mutex<Source>,
-    /// Whoever asks for a batch does so alone: what is drawn from it is counted from his question.
+    /// Held while a batch is requested: timestamps are drawn from a batch by the time since its
+    /// request.
     asking: futures::lock::Mutex<()>,
 }
 
 impl Coordinator {
-    /// A coordinator of this node.
+    /// Returns a coordinator of this node.
     pub fn new(service: Arc<Service>, oracle: NodeId, mode: Mode) -> Coordinator {
         let (issuer, terms) = (service.me.0, Terms::K2);
         let source = match mode {
@@ -358,7 +364,8 @@ impl Coordinator {
         }
     }
 
-    /// How long a transaction waits between drawing its timestamp and telling the outcome.
+    /// Returns how long a transaction waits between drawing its timestamp and reporting the
+    /// outcome.
     pub fn commit_wait_ns(&self) -> u64 {
         match *self.source.lock() {
             Source::Batches(_) => Terms::K2.commit_wait_ns(),
@@ -366,12 +373,13 @@ impl Coordinator {
         }
     }
 
-    /// A timestamp that is above the start of whoever asks, and below the end of whoever waits long
-    /// enough; or why there is none.
+    /// Returns a timestamp above the start of the transaction that requests it, and below the
+    /// transaction's end if it waits for the commit wait. Fails with the reason if there is none.
     pub async fn timestamp(&self) -> Result<Timestamp, String> {
         if boot_ns() < self.begins_at {
             return Err(
-                "a coordinator begins when its former life's timestamps are over: ask again".into(),
+                "the timestamps of this coordinator's former incarnation are not over yet: retry"
+                    .into(),
             );
         }
         if let Some(drawn) = self.draw() {
@@ -380,16 +388,16 @@ impl Coordinator {
         if matches!(*self.source.lock(), Source::Strawman(_)) {
             let answer = self.ask().await?;
             return match &mut *self.source.lock() {
-                Source::Strawman(strawman) => {
-                    strawman.stamp(answer).ok_or_else(|| "it was overtaken: ask again".into())
-                }
+                Source::Strawman(strawman) => strawman
+                    .stamp(answer)
+                    .ok_or_else(|| "a later response was faster: retry".into()),
                 Source::Batches(_) => Err("invariant: a coordinator keeps its mode".into()),
             };
         }
         let _alone = self.asking.lock().await;
         for _ in 0..3 {
             if let Some(drawn) = self.draw() {
-                return Ok(drawn); // somebody else asked meanwhile
+                return Ok(drawn); // Another task has requested a batch meanwhile.
             }
             if let Source::Batches(batches) = &mut *self.source.lock() {
                 batches.ask(boot_ns());
@@ -400,7 +408,8 @@ impl Coordinator {
             }
         }
         self.draw().ok_or_else(|| {
-            "every batch was void when it came: the oracle is too far away for its terms".into()
+            "every batch had expired when it arrived: the oracle is too far away for its terms"
+                .into()
         })
     }
 
@@ -417,16 +426,16 @@ impl Coordinator {
         match answer.await {
             Some(Heard::Time(interval)) => Ok(interval),
             Some(Heard::Refused(why)) => Err(why),
-            Some(Heard::Stamps(_)) => Err("the oracle answers something else".into()),
+            Some(Heard::Stamps(_)) => Err("the oracle sent a response of the wrong kind".into()),
             None => Err(format!("node {} did not answer", self.oracle.0)),
         }
     }
 }
 
-/// How far the former lives may have answered.
+/// Reads the ceiling of the earlier incarnations.
 fn read(folder: &Path) -> io::Result<u64> {
     const DAMAGED: &str =
-        "it is damaged, and with it what this node's oracle and authority may have answered";
+        "it is damaged, and the ceiling of this node's oracle and authority is lost";
     let ceiling = |body: &[u8]| Some(u64::from_le_bytes(body.try_into().ok()?));
     Ok(kept::read(&folder.join("oracle"), MAGIC, DAMAGED, ceiling)?.unwrap_or(0))
 }
@@ -454,8 +463,8 @@ mod tests {
             )
             .unwrap();
             let end = std::time::Instant::now() + Duration::from_secs(20);
-            // Asked of itself; the first answer has to wait for the disk. A life that is over so
-            // soon leaves a ceiling that lies ahead.
+            // The node asks itself; the first answer has to wait for the disk. An incarnation that
+            // ends so soon leaves a ceiling in the future.
             let stamps = loop {
                 match futures::executor::block_on(service.ask_stamps(NodeId(1), 10)) {
                     Some(Heard::Stamps(stamps)) => break stamps,

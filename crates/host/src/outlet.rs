@@ -1,12 +1,11 @@
-//! What every machine's home has: a way to other nodes' machines, a place in the node's log, and
-//! the time.
+//! The outputs of a replica on this node: messages to other nodes, log records and wake-ups.
 //!
 //! ```text
 //!   send ─────▶ a link's queue ──┐
 //!   persist ──▶ the log's queue ─┴─ flush ──▶ they leave
 //! ```
 //!
-//! What a batch of steps says leaves at its end: to wake a link or the log costs more than a step.
+//! Output leaves at the end of a batch of steps: waking a link or the log costs more than a step.
 
 use crate::journal::Durable;
 use crate::panics::{MachineName, PanicGuard};
@@ -21,19 +20,19 @@ use minicbor::Encode;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Where what a machine asks for leaves its home.
+/// Carries out what one replica's state machine asks of its node.
 pub struct Outlet {
     kind: Kind,
     key: MachineKey,
     here: (NodeId, Incarnation),
     plumbing: Arc<Plumbing>,
     peers: Arc<OnceLock<Arc<Peers>>>,
-    /// Whose links are to be flushed.
+    /// Nodes with messages queued since the last flush.
     said: Mutex<Vec<NodeId>>,
 }
 
 impl Outlet {
-    /// Of a machine of a protocol, on this node in this life.
+    /// Returns the outlet of a replica in this incarnation of the node.
     pub fn new(
         kind: Kind,
         key: MachineKey,
@@ -44,32 +43,32 @@ impl Outlet {
         Outlet { kind, key, here, plumbing, peers, said: Mutex::default() }
     }
 
-    /// Whose place in the log it is.
+    /// Returns the replica's key in the log.
     pub fn key(&self) -> MachineKey {
         self.key
     }
 
-    /// Which shard the machine is of.
+    /// Returns the replica's shard.
     pub fn shard(&self) -> ShardId {
         ShardId(self.key.shard)
     }
 
-    /// The node.
+    /// Returns this node.
     pub fn me(&self) -> NodeId {
         self.here.0
     }
 
-    /// What all machines of the node share.
+    /// Returns the resources that all replicas of the node share.
     pub fn plumbing(&self) -> &Arc<Plumbing> {
         &self.plumbing
     }
 
-    /// Ends the node when its own code panics.
+    /// Returns the guard that ends the node when its own code panics.
     pub fn guard(&self) -> &PanicGuard {
         &self.plumbing.guard
     }
 
-    /// The machine, as reports name it.
+    /// Returns the replica's name for reports.
     pub fn machine(&self, protocol: &'static str) -> MachineName {
         let (me, incarnation) = self.here;
         let address = Address {
@@ -79,12 +78,13 @@ impl Outlet {
         MachineName { protocol, address }
     }
 
-    /// The time now.
+    /// Returns a clock reading.
     pub fn now(&self) -> Reading {
         self.plumbing.clock.now()
     }
 
-    /// Sends a message to a machine of another node, before the deadline if there is one.
+    /// Sends a message to a replica or coordinator of another node, before the deadline if there is
+    /// one.
     pub fn send<M: Encode<()>>(&self, deadline: Option<u64>, to: Address, message: &M) {
         let Some(peers) = self.peers.get().filter(|_| !self.guard().is_halted()) else { return };
         let (me, incarnation) = self.here;
@@ -97,14 +97,14 @@ impl Outlet {
         }
     }
 
-    /// What was said to a node leaves now: for who answers outside of a step.
+    /// Flushes the link to one node, for answers sent outside a step.
     pub fn flush_to(&self, node: NodeId) {
         if let Some(peers) = self.peers.get() {
             peers.flush(node);
         }
     }
 
-    /// Keeps a record for a machine that is still there.
+    /// Persists a record, unless the replica is gone or the node is halted.
     pub fn persist<R: Encode<()>>(
         &self,
         position: Position,
@@ -121,12 +121,12 @@ impl Outlet {
         }
     }
 
-    /// The machine's records before this are not needed any more: these are what is left.
+    /// Replaces the replica's earlier records in the log with this checkpoint.
     pub fn checkpoint<R: Encode<()>>(&self, checkpoint: &[R]) {
         self.plumbing.journal.checkpoint(self.key, envelope::write(self.kind, &checkpoint));
     }
 
-    /// A batch of steps is done: what was gathered leaves.
+    /// Flushes the log and the links at the end of a batch of steps.
     pub fn flush(&self) {
         self.plumbing.journal.kick();
         if let Some(peers) = self.peers.get() {
@@ -135,7 +135,7 @@ impl Outlet {
         }
     }
 
-    /// Wakes the machine when the boot clock reaches `at`.
+    /// Wakes the replica when the boot clock reaches `at`, in nanoseconds.
     pub fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
         self.plumbing.timers.wake_at(at, who);
     }

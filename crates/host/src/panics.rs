@@ -1,19 +1,19 @@
-//! A node whose own code panics ends at once.
+//! The panic guard, which ends a node at once when the node's own code panics.
 //!
-//! A machine that has panicked in a step is in a state that it was never meant to be in: to step it
-//! again could acknowledge what was not agreed on, and to step it no more would leave a node that
-//! holds its leases and answers nothing. The same is true of a node without its log or its timers.
+//! A state machine that panicked in a step is in an unintended state. To step it again could
+//! acknowledge what was not committed; to step it no more would leave a node that holds its leases
+//! and serves no request. The same is true of a node without its log thread or its timers.
 //!
 //! ```text
 //!   panic in a step, or on a thread of the node
 //!     │  nothing is sent, persisted or stepped any more
-//!     │  report ──▶ <data>/panic-<life>.txt, standard error
+//!     │  report ──▶ <data>/panic-<incarnation>.txt, standard error
 //!     ├─ OnPanic::Exit ──▶ the process exits with EXIT_CODE: a server
-//!     └─ OnPanic::Halt ──▶ the node closes, its sessions are refused, the process goes on: a library
+//!     └─ OnPanic::Halt ──▶ the node closes, its sessions fail, the process goes on: a library
 //! ```
 //!
-//! A panic in a session that steps no machine at that moment concerns that session alone, and never
-//! comes here.
+//! A panic in a session that is not stepping a machine concerns that session alone, and does not
+//! reach the guard.
 
 use meridian_machine::{Address, Incarnation, NodeId};
 use parking_lot::Mutex;
@@ -28,21 +28,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 use std::thread::JoinHandle;
 
-/// How a process exits whose node has panicked: an internal software error, as in `sysexits.h`.
+/// Exit code of a process whose node has panicked: an internal software error, as in `sysexits.h`.
 pub const EXIT_CODE: i32 = 70;
 
-/// What ends when a node's own code panics.
+/// The scope that ends when a node's own code panics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnPanic {
-    /// The process, with [`EXIT_CODE`]. For a process that does nothing else.
+    /// The process exits with [`EXIT_CODE`]. For a process that runs one node and nothing else.
     Exit,
-    /// The node: it sends and acknowledges nothing any more, and its sessions fail. For a process
-    /// that has other nodes, or is an application.
+    /// The node halts: it sends and acknowledges nothing any more, and its sessions fail. For a
+    /// process that has other nodes, or is an application.
     #[default]
     Halt,
 }
 
-/// A machine, as a report names it.
+/// The name of a machine in a report.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineName {
     /// Its protocol.
@@ -54,15 +54,15 @@ pub struct MachineName {
 /// An input of a machine, without its contents.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// When its batch was taken, by the boot clock.
+    /// The boot time at which its batch was taken, in nanoseconds.
     pub boot_ns: u64,
-    /// What kind of input it is.
+    /// The kind of the input.
     pub what: &'static str,
     /// The sender of a message.
     pub from: Option<Address>,
 }
 
-/// The last inputs of a machine. To note one costs a few stores.
+/// The last inputs of a machine. Noting one costs a few stores.
 #[derive(Debug)]
 pub struct LastInputs {
     ring: [Option<Seen>; LastInputs::KEPT],
@@ -78,14 +78,14 @@ impl Default for LastInputs {
 impl LastInputs {
     const KEPT: usize = 16;
 
-    /// The machine is about to take an input.
+    /// Notes an input that the machine is about to take.
     #[inline]
     pub fn note(&mut self, boot_ns: u64, what: &'static str, from: Option<Address>) {
         self.ring[self.noted % Self::KEPT] = Some(Seen { boot_ns, what, from });
         self.noted += 1;
     }
 
-    /// Oldest first; the last is the one during which the machine panicked.
+    /// Returns the inputs, oldest first. The machine panicked during the last one.
     fn oldest_first(&self) -> impl Iterator<Item = &Seen> {
         let at = self.noted % Self::KEPT;
         self.ring[at..].iter().chain(&self.ring[..at]).flatten()
@@ -93,11 +93,11 @@ impl LastInputs {
 }
 
 thread_local! {
-    /// What this thread's last panic said, and where.
+    /// The message and backtrace of this thread's last panic.
     static LAST_PANIC: RefCell<Option<(String, Backtrace)>> = const { RefCell::new(None) };
 }
 
-/// From now on every thread of this process remembers its last panic for a report.
+/// Installs a hook that records the last panic of every thread of this process for a report.
 fn remember_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -131,7 +131,8 @@ impl std::fmt::Debug for PanicGuard {
 }
 
 impl PanicGuard {
-    /// For a node in one of its lives; its report goes to this folder, if it has one.
+    /// Returns the guard of a node in one of its incarnations. The report goes to the folder, if
+    /// any.
     pub fn new(
         node: NodeId,
         life: Incarnation,
@@ -143,13 +144,14 @@ impl PanicGuard {
         Arc::new(PanicGuard { node, life, folder, then, halted, why, close })
     }
 
-    /// For a test of something that a node consists of.
+    /// Returns a guard for a test of a part of a node.
     #[cfg(test)]
     pub(crate) fn of_test() -> Arc<Self> {
         PanicGuard::new(NodeId(1), Incarnation(1), None, OnPanic::Halt)
     }
 
-    /// How the node closes if it halts. Called on a thread of its own: closing waits for threads.
+    /// Sets the function that closes the node if it halts. It runs on a thread of its own, because
+    /// it waits for other threads.
     pub fn close_by(self: &Arc<Self>, close: impl Fn() + Send + Sync + 'static) {
         let _ = self.close.set(Arc::new(close));
         if self.is_halted() {
@@ -157,18 +159,18 @@ impl PanicGuard {
         }
     }
 
-    /// Whether the node has panicked: from then on it does nothing.
+    /// True if the node has panicked: from then on it does nothing.
     #[inline]
     pub fn is_halted(&self) -> bool {
         self.halted.load(Ordering::Acquire)
     }
 
-    /// What panicked, and where its report is; nothing while the node runs.
+    /// Returns what panicked and the path of the report; `None` while the node runs.
     pub fn why(&self) -> Option<String> {
         self.why.lock().clone()
     }
 
-    /// Starts a thread of the node, which ends the node if it panics.
+    /// Starts a thread of the node. If the thread panics, the node ends.
     pub fn spawn(
         self: &Arc<Self>,
         name: impl Into<String>,
@@ -182,7 +184,7 @@ impl PanicGuard {
         })
     }
 
-    /// A machine has panicked in a step. Comes back only if the node halts and the process goes on.
+    /// Ends the node after a panic in a machine's step. Returns only if the process goes on.
     pub fn machine_panicked(
         &self,
         machine: MachineName,
@@ -197,7 +199,7 @@ impl PanicGuard {
 
     fn end(&self, what: &str, panic: &(dyn Any + Send), inputs: Option<&LastInputs>) {
         if self.halted.swap(true, Ordering::AcqRel) {
-            return; // What panics afterwards is a consequence.
+            return; // A panic after the first is a consequence of it.
         }
         let (said, trace) = LAST_PANIC.take().map_or_else(
             || (words(panic), String::new()),
@@ -214,7 +216,7 @@ impl PanicGuard {
             OnPanic::Exit => "the process ends",
             OnPanic::Halt => "the node ends, and sends and acknowledges nothing any more",
         };
-        // The hook begins with where.
+        // The hook's first line is the location.
         let first = said.lines().nth(1).unwrap_or(&said);
         let why = format!(
             "{}: {what} panicked ({first}); {what_ends}.{}",
@@ -233,7 +235,7 @@ impl PanicGuard {
     fn close_apart(&self) {
         let Some(close) = self.close.get().cloned() else { return };
         if let Err(error) = std::thread::Builder::new().name("halt".into()).spawn(move || close()) {
-            tracing::error!(%error, "no thread to close a node that has halted: its sessions wait in vain");
+            tracing::error!(%error, "cannot start a thread to close a halted node: its sessions will not end");
         }
     }
 
@@ -265,10 +267,10 @@ impl PanicGuard {
 }
 
 const ADVICE: &str = "This is a defect of Meridian. What was acknowledged is in the log; nothing more was acknowledged.\n\
-                      Start the node again: it goes on from its log. If it panics again in the same way, leave it off: the\n\
+                      Start the node again: it recovers from its log. If it panics again in the same way, leave it stopped: the\n\
                       other members go on without it. Keep its data folder, and report the defect with this file.";
 
-/// What a panic said, if it said it in words.
+/// Returns the panic's message, if it is a string.
 fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic
         .downcast_ref::<String>()
@@ -317,7 +319,8 @@ mod tests {
         transaction.get(&Key::from("k"), Lock::Shared).await
     }
 
-    /// One of its machines panics in a step, as on a violated invariant. Every database has one.
+    /// Makes one of the node's machines panic in a step, as on a violated invariant. Every database
+    /// has one.
     fn break_a_machine(node: &Node) {
         let (_, system) = node
             .directory()
@@ -342,13 +345,13 @@ mod tests {
         }
     }
 
-    /// Its timer thread panics.
+    /// Makes the node's timer thread panic.
     fn break_the_timers(node: &Node, trap: &Arc<Trap>) {
         let trap: Weak<dyn Wake> = Arc::<Trap>::downgrade(trap);
         node.plumbing().timers.wake_at(boot_ns(), trap);
     }
 
-    /// The process of the next test.
+    /// The child process of the next test.
     #[test]
     #[ignore = "it ends its process"]
     fn a_process_that_breaks() {

@@ -1,4 +1,4 @@
-//! What all machines of a node share.
+//! The resources that all replicas of a node share.
 
 use crate::clock::Clock;
 use crate::journal::Journal;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What one answer to a session has at most, in bytes of keys and values.
+/// Bytes of keys and values in one response to a session, at most.
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 
-/// The time, the timers, the log and the engine of a node.
+/// The clock, the timers, the log and the store engine of a node.
 pub struct Plumbing {
-    /// The time.
+    /// The clock.
     pub clock: Arc<Clock>,
     /// The timer thread.
     pub timers: Timers,
@@ -23,15 +23,15 @@ pub struct Plumbing {
     pub journal: Journal,
     /// Threads that read for other nodes.
     pub readers: Readers,
-    /// The engine.
+    /// The store engine.
     pub store: Arc<dyn Store>,
     /// Ends the node when its own code panics.
     pub guard: Arc<PanicGuard>,
-    /// What clocks cost the transactions of this node.
+    /// The commit waits of this node's transactions.
     pub commit_wait: CommitWait,
 }
 
-/// Commits, and how long they waited for their timestamps to have surely passed.
+/// Number of commits, with the sum of their commit waits.
 #[derive(Debug, Default)]
 pub struct CommitWait {
     commits: AtomicU64,
@@ -39,13 +39,13 @@ pub struct CommitWait {
 }
 
 impl CommitWait {
-    /// One more.
+    /// Counts one commit.
     pub fn count(&self, waited_ns: u64) {
         self.commits.fetch_add(1, Ordering::Relaxed);
         self.waited_ns.fetch_add(waited_ns, Ordering::Relaxed);
     }
 
-    /// How many, and how long all of them together.
+    /// Returns the number of commits and the sum of their commit waits.
     pub fn read(&self) -> (u64, Duration) {
         (
             self.commits.load(Ordering::Relaxed),

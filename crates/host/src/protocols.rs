@@ -1,5 +1,4 @@
-//! The protocols that a node runs: how it opens a database of each. Shared code asks this table,
-//! and names no protocol.
+//! The protocols that a node runs. Shared code looks a protocol up in this table and names none.
 
 use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle};
@@ -14,19 +13,19 @@ use std::sync::Arc;
 pub type Open =
     fn(row: &DatabaseRow, context: &Arc<NodeContext>) -> Result<Arc<dyn DatabaseHandle>, OpenError>;
 
-/// The nodes that a new database has replicas on, of those that were asked for (none: whichever the
-/// protocol takes) and those that there are.
+/// Chooses the nodes that get replicas of a new database, given the requested nodes (none: the
+/// protocol chooses) and all nodes.
 pub type ChooseReplicas =
     fn(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError>;
 
 /// A protocol as a node runs it.
 #[derive(Clone, Copy, Debug)]
 pub struct HostedProtocol {
-    /// Its row.
+    /// The protocol's description.
     pub protocol: &'static Protocol,
     /// Opens a database.
     pub open: Open,
-    /// Chooses the nodes of a new one.
+    /// Chooses the nodes of a new database.
     pub choose_replicas: ChooseReplicas,
 }
 

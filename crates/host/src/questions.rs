@@ -1,15 +1,15 @@
-//! Questions of a node's sessions to replicas, and the answers that have come.
+//! Requests of a node's sessions to replicas, and the responses that have arrived.
 //!
 //! ```text
-//!   session ── round ──▶ asked: n1 n2 n3 ◀── answers ── replicas
+//!   session ── round ──▶ asked: n1 n2 n3 ◀── responses ── replicas
 //!      ▲                     │
-//!      └── woken by an answer, or by the round's one timer
+//!      └── woken by a response, or by the round's one timer
 //! ```
 //!
 //! Invariants:
-//! 1. A session that waits is woken when enough answers have come, when its time has come, when a
-//!    node that it asked turns out to be unreachable, and when the node closes.
-//! 2. A round that ends leaves neither a question nor a timer.
+//! 1. A waiting session is woken when enough responses have arrived, when its time has come, when a
+//!    node that it asked becomes unreachable, and when the node closes.
+//! 2. A round that ends leaves neither a request nor a timer.
 
 use meridian_machine::{Alarms, NodeId};
 use meridian_systems::Next;
@@ -20,13 +20,13 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Rounds of questions about operations.
+/// The rounds of requests of one database.
 pub struct Questions<M> {
     state: Mutex<State<M>>,
 }
 
 struct State<M> {
-    /// The rounds, by the numbers of their operations, of which most have one.
+    /// The rounds, by the numbers of their operations. Most operations have one round.
     rounds: HashMap<u64, Vec<Round<M>>>,
     /// The rounds' timers, by the numbers of operations and rounds.
     alarms: Alarms<(u64, u64)>,
@@ -40,12 +40,12 @@ struct Round<M> {
     slot: Arc<Mutex<Slot<M>>>,
 }
 
-/// The questions of one round.
+/// The requests and responses of one round.
 struct Slot<M> {
-    /// The nodes that have been asked and have not answered.
+    /// Nodes without a response so far.
     asked: Vec<NodeId>,
     answers: VecDeque<(NodeId, M)>,
-    /// The session, while it waits, and how many answers it waits for.
+    /// The session's waker while it waits, and the number of responses that it waits for.
     waker: Option<Waker>,
     enough: usize,
     closed: bool,
@@ -60,7 +60,8 @@ impl<M> Default for Questions<M> {
 }
 
 impl<M> Questions<M> {
-    /// Begins a round about an operation. A node is asked in one round about it at a time.
+    /// Starts a round about an operation. At any time, a node is asked in at most one round about
+    /// it.
     pub fn open(&self, operation: u64) -> Open<'_, M> {
         let mut state = self.state.lock();
         let slot = Slot {
@@ -78,7 +79,7 @@ impl<M> Questions<M> {
         Open { questions: self, key: (operation, number), slot, alarm: None }
     }
 
-    /// Takes in a replica's answer. An answer that is not waited for is dropped.
+    /// Delivers a replica's response. A response that no round waits for is dropped.
     pub fn answer(&self, operation: u64, from: NodeId, answer: M) {
         let waker = {
             let state = self.state.lock();
@@ -92,11 +93,11 @@ impl<M> Questions<M> {
             let wakes = slot.answers.len() >= slot.enough || slot.asked.is_empty();
             if wakes { slot.waker.take() } else { None }
         };
-        // Not under the lock: a session that is woken may ask again.
+        // Not under the lock: a woken session may send requests.
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Gives up the questions to some nodes.
+    /// Gives up the requests to the nodes for which `gone` returns true.
     pub fn give_up(&self, gone: impl Fn(NodeId) -> bool) {
         let state = self.state.lock();
         let leave = |slot: &Arc<Mutex<Slot<M>>>| {
@@ -111,8 +112,8 @@ impl<M> Questions<M> {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes the sessions whose time has come by the boot clock. Returns when this is to be called
-    /// next, unless a call that was asked for before comes early enough.
+    /// Wakes the sessions whose time has come by the boot clock. Returns the time of the next call
+    /// that the caller must schedule, unless one that was scheduled before comes early enough.
     pub fn wake_late(&self, now_ns: u64) -> Option<u64> {
         let (mut woken, mut state) = (Vec::new(), self.state.lock());
         state.alarms.woken(now_ns);
@@ -127,7 +128,7 @@ impl<M> Questions<M> {
         next
     }
 
-    /// Ends all rounds; those that begin later end at once.
+    /// Ends all rounds. Rounds that start later end at once.
     pub fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -144,17 +145,17 @@ impl<M> Questions<M> {
     }
 }
 
-/// A round that a session holds.
+/// A round, as the session holds it.
 pub struct Open<'q, M> {
     questions: &'q Questions<M>,
     key: (u64, u64),
     slot: Arc<Mutex<Slot<M>>>,
-    /// The time for which the round's timer was set last.
+    /// The last time for which the round's timer was set.
     alarm: Option<u64>,
 }
 
 impl<M> Open<'_, M> {
-    /// Nodes are asked from now on. Without effect once the node closes.
+    /// Adds nodes that are asked from now on. Has no effect once the node closes.
     pub fn expect(&self, nodes: &[NodeId]) {
         let mut slot = self.slot.lock();
         if !slot.closed {
@@ -162,9 +163,9 @@ impl<M> Open<'_, M> {
         }
     }
 
-    /// Waits for the next answer until the boot clock reaches `until`; the session is not woken
-    /// before there are `enough`. A time at which [`Questions::wake_late`] is to be called is
-    /// handed to `wake_at`.
+    /// Waits for the next response until the boot clock reaches `until`. The session is not woken
+    /// before there are `enough`. Passes to `wake_at` a time at which [`Questions::wake_late`] must
+    /// be called.
     pub async fn next(&mut self, until: u64, enough: usize, wake_at: impl Fn(u64)) -> Next<M> {
         poll_fn(|context| self.poll(context, (until, enough.max(1)), &wake_at)).await
     }
@@ -264,14 +265,14 @@ mod tests {
         assert!(round.next(until, 1, |at| asked.lock().push(at)).now_or_never().is_none());
         assert_eq!(*asked.lock(), [until]);
         assert!(round.next(until, 1, |at| asked.lock().push(at)).now_or_never().is_none());
-        assert_eq!(asked.lock().len(), 1, "the timer runs already");
+        assert_eq!(asked.lock().len(), 1, "the timer is set already");
         assert_eq!(questions.wake_late(until - 1), None);
         while boot_ns() < until {
             std::thread::yield_now();
         }
         questions.wake_late(boot_ns());
         assert!(matches!(waits(&mut round, until), Some(Next::Late)));
-        assert!(waits(&mut round, FAR).is_none(), "it waits again");
+        assert!(waits(&mut round, FAR).is_none(), "the session waits again");
         drop(round);
         assert_eq!(questions.wake_late(FAR), None);
     }

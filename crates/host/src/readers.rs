@@ -1,4 +1,5 @@
-//! Threads that read for sessions of other nodes, so that no machine is held up by a large range.
+//! Threads that read for sessions of other nodes, so that a read of a large range delays no step of
+//! a replica.
 
 use crate::panics::PanicGuard;
 use parking_lot::{Condvar, Mutex};
@@ -14,7 +15,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// A few threads and what waits for them.
+/// The reader threads and their queue.
 pub struct Readers {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -44,12 +45,12 @@ impl Readers {
         self.shared.changed.notify_one();
     }
 
-    /// Ends the threads; what waits is dropped.
+    /// Ends the threads, and drops queued jobs.
     pub fn stop(&self) {
         {
             let mut jobs = self.shared.jobs.lock();
             jobs.1 = true;
-            jobs.0.clear(); // they keep what keeps us
+            jobs.0.clear(); // Jobs hold references to the owner of this queue.
         }
         self.shared.changed.notify_all();
         for thread in self.threads.lock().drain(..) {

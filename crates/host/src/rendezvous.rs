@@ -1,4 +1,4 @@
-//! A place where one answer is waited for.
+//! A oneshot channel: one side answers, the other waits.
 
 use parking_lot::Mutex;
 use std::future::Future;
@@ -10,17 +10,17 @@ enum State<T> {
     Open(Option<Waker>),
     Answered(T),
     Taken,
-    /// Whoever was to answer is gone.
+    /// The answerer was dropped without an answer.
     Abandoned,
 }
 
-/// The side that answers. Dropped without an answer, it says so.
+/// The side that answers. If it is dropped without an answer, the other side resolves to `None`.
 pub struct Answerer<T>(Option<Arc<Mutex<State<T>>>>);
 
-/// The side that waits; resolves to `None` if nobody will ever answer.
+/// The side that waits. Resolves to `None` if no answer can come any more.
 pub struct Answer<T>(Arc<Mutex<State<T>>>);
 
-/// Both sides.
+/// Returns both sides of a new channel.
 pub fn rendezvous<T>() -> (Answerer<T>, Answer<T>) {
     let state = Arc::new(Mutex::new(State::Open(None)));
     (Answerer(Some(Arc::clone(&state))), Answer(state))
@@ -34,7 +34,7 @@ fn close<T>(state: &Mutex<State<T>>, with: State<T>) {
 }
 
 impl<T> Answerer<T> {
-    /// Answers; wakes the waiting task once, if it waits already.
+    /// Answers, and wakes the waiting task, if there is one, once.
     pub fn answer(mut self, answer: T) {
         if let Some(state) = self.0.take() {
             close(&state, State::Answered(answer));

@@ -1,4 +1,5 @@
-//! A machine that lives on a node: its mailbox, its timers, and the world that does what it asks.
+//! The actor that runs a state machine on a node: its mailbox, its timers, and the world that
+//! carries out its effects.
 //!
 //! ```text
 //!   message, wake, durable, call ──▶ mailbox ──▶ step ──▶ outbox ──▶ World: send, persist, act
@@ -8,12 +9,12 @@
 //!
 //! Invariants:
 //! 1. The effects of a step are performed in order, before the next step, by the thread that made
-//!    it.
-//! 2. The reading of a batch is sampled after its last input was taken.
-//! 3. No lock that anybody else waits for is held while effects are performed: a machine may be
-//!    sent to from within its own step.
-//! 4. A stopped machine takes no step any more; what comes for it is dropped.
-//! 5. A machine that panics in a step, or in what its step asks for, ends its node
+//!    the step.
+//! 2. The clock reading of a batch is sampled after its last input was taken.
+//! 3. No lock that another thread waits for is held while effects are performed: a step may post to
+//!    its own machine.
+//! 4. A stopped machine takes no step any more; its inputs are dropped.
+//! 5. A machine that panics in a step, or in an effect of a step, ends its node
 //!    ([`crate::panics`]), on whichever thread it was stepped.
 
 use crate::journal::Durable;
@@ -27,45 +28,44 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Weak};
 
-/// What a machine can hear.
+/// An input of a machine.
 pub enum Input<M: Machine> {
-    /// A message; `from` was checked.
+    /// A message; the sender's address was verified.
     Message(Address, M::Message),
-    /// Its records up to here are on disk.
+    /// The machine's records up to this position are on disk.
     Durable(Position),
-    /// Perhaps a timer is due.
+    /// A timer may be due.
     Wake,
-    /// Somebody of this node wants a word with the machine itself.
+    /// A call of this node's code to the machine itself.
     Call(Call<M>),
 }
 
-/// A step that is not part of the contract: the host asks a machine something only this kind of
-/// machine knows.
+/// A call outside the machine contract: the node uses what only this kind of machine offers.
 pub type Call<M> = Box<dyn FnOnce(&mut M, Reading, &mut Outbox<M>) + Send>;
 
-/// Does what a machine asks for. Called by the thread that steps it.
+/// Performs a machine's effects. Called by the thread that steps it.
 pub trait World<M: Machine>: Send + Sync {
-    /// The time now.
+    /// Returns a clock reading.
     fn now(&self) -> Reading;
     /// Sends a message, before the deadline if there is one.
     fn send(&self, deadline: Option<u64>, to: Address, message: M::Message);
-    /// Keeps a record; [`Input::Durable`] tells when it is safe.
+    /// Persists a record. [`Input::Durable`] reports when it is durable.
     fn persist(&self, position: Position, record: M::Record);
-    /// Does what only this kind of machine asks for.
+    /// Performs an effect that only this kind of machine has.
     fn act(&self, effect: M::Effect);
-    /// A batch of steps is done: what was gathered may leave.
+    /// Flushes queued output at the end of a batch of steps.
     fn flush(&self);
-    /// Wakes the machine when the boot clock reaches `at`.
+    /// Wakes the machine when the boot clock reaches `at`, in nanoseconds.
     fn wake_at(&self, at: u64, who: Weak<dyn Wake>);
-    /// Ends the node when a step panics.
+    /// Returns the guard that ends the node when a step panics.
     fn guard(&self) -> &PanicGuard;
-    /// The machine, as a report names it.
+    /// Returns the machine's name for reports.
     fn machine(&self) -> MachineName;
-    /// What kind of message this is, for a report.
+    /// Returns the kind of a message for reports.
     fn kind(message: &M::Message) -> &'static str;
 }
 
-/// A machine at home.
+/// A machine with its mailbox, timers and world.
 pub struct Resident<M: Machine, W> {
     mailbox: Mailbox<Input<M>>,
     core: Mutex<Core<M>>,
@@ -91,8 +91,8 @@ where
     M::Effect: Send,
     W: World<M> + 'static,
 {
-    /// Gives a machine its home. The outbox may hold effects of its birth; they are done at its
-    /// first step.
+    /// Returns the actor of a machine. The outbox may hold effects of the machine's creation; they
+    /// are performed at the first step.
     pub fn new(machine: M, outbox: Outbox<M>, world: impl FnOnce(&Weak<Self>) -> W) -> Arc<Self> {
         Arc::new_cyclic(|this| Resident {
             mailbox: Mailbox::default(),
@@ -109,12 +109,12 @@ where
         })
     }
 
-    /// Delivers an input; steps the machine unless another thread does already.
+    /// Posts an input. Steps the machine unless another thread is doing so.
     pub fn post(&self, input: Input<M>) {
         self.post_all([input]);
     }
 
-    /// Delivers inputs in their order, for one batch of steps: what these ask for leaves at its end.
+    /// Posts inputs as one batch of steps, whose output leaves at its end.
     pub fn post_all(&self, inputs: impl IntoIterator<Item = Input<M>>) {
         if self.stopped.load(Ordering::Acquire) || self.world.guard().is_halted() {
             return;
@@ -124,7 +124,7 @@ where
         }
     }
 
-    /// The world it lives in.
+    /// Returns the world.
     pub fn world(&self) -> &W {
         &self.world
     }
@@ -134,12 +134,12 @@ where
         self.mailbox.is_idle()
     }
 
-    /// How many inputs wait.
+    /// Returns the number of queued inputs.
     pub fn waiting(&self) -> usize {
         self.mailbox.len()
     }
 
-    /// Takes no step any more. A step that is going on ends first.
+    /// Takes no further step. A running step ends first.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
     }
@@ -152,7 +152,7 @@ where
                 &*panic,
                 &self.core.lock().inputs,
             );
-            // The node halts; the caller is not to go on as if the step had been made.
+            // The node halts; the caller must not go on as if the step had been made.
             resume_unwind(panic);
         }
     }
@@ -164,7 +164,7 @@ where
             let Some(next) = self.mailbox.take(step, batch) else { return };
             step = next;
             let mut now = self.world.now();
-            self.perform(outbox, alarms); // what its birth asked for
+            self.perform(outbox, alarms); // Effects of the machine's creation.
             for input in batch.drain(..) {
                 if self.stopped.load(Ordering::Acquire) {
                     continue;
@@ -206,7 +206,8 @@ where
         }
     }
 
-    /// One's share is done. For now the stepper only lets others run before he goes on.
+    /// Called when the thread has stepped its share. For now it yields before it continues, and no
+    /// helper thread takes over.
     fn hand_over(&self, step: Step) -> Step {
         yield_now();
         step.fresh()

@@ -1,10 +1,10 @@
-//! Rounds of questions: how nodes find out what time it is.
+//! Clock synchronisation: a thread polls this node's time sources and other nodes in rounds.
 //!
-//! A thread asks this node's own sources and other nodes every so often; answers come on the
-//! threads of the connections, and are read against the clock there, so that a bound is as wide as
-//! what the network and both threads took. On cluster time all members are asked, and what was
-//! shown of this node's clock is reserved in the folder first (`clock`, an anchor; see
-//! [`meridian_clock::cluster`]); on UTC the time masters are ([`meridian_clock::daemon`]).
+//! Responses arrive on the threads of the connections and are matched with the clock there, so that
+//! a bound is as wide as the network and both threads took. On cluster time all members are polled,
+//! and the clock readings that peers may see are reserved in the folder first (`clock`, an anchor;
+//! see [`meridian_clock::cluster`]). On UTC the time masters are polled
+//! ([`meridian_clock::daemon`]).
 
 use crate::clock::{Clock, boot_ns, system_ns};
 use crate::kept;
@@ -27,17 +27,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const MAGIC: &[u8; 16] = b"meridian clock\n\0";
-/// A node tells the others how its clock is, once in so many rounds.
+/// Rounds between two reports of this node's clock to the other nodes.
 const VIEW_EVERY_ROUNDS: u64 = 5;
-/// How long another node's word on its own clock is worth showing.
+/// Time after which another node's report is not shown any more.
 const VIEW_LASTS_NS: u64 = 3_000_000_000;
 
-/// A source that said nothing is asked again after so many rounds.
+/// Rounds between two requests to a time source that failed.
 const PATIENCE_ROUNDS: u64 = 25;
 
-const OWN_CLOCK: &str = "this machine's clock and the others' contradict each other";
+const OWN_CLOCK: &str = "this machine's clock contradicts the other nodes' clocks";
 
-/// What nodes say about time.
+/// A message between nodes about time.
 #[derive(Encode, Decode)]
 enum Word {
     #[n(0)]
@@ -50,7 +50,7 @@ enum Word {
     View(#[n(0)] View),
 }
 
-/// What a node says of its own clock, for people.
+/// A node's report of its own clock, for operators.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 struct View {
     #[n(0)]
@@ -62,27 +62,27 @@ struct View {
 }
 
 impl View {
-    /// In our own terms; nothing, if another version has other ones. What ends before it begins is
-    /// no interval.
+    /// Decodes the report. Returns `None` if its standing is of an unknown version, and drops an
+    /// interval that ends before it begins.
     fn told(&self) -> Option<(Standing, Option<Interval>, String)> {
         let interval = self.interval.filter(|interval| interval.earliest <= interval.latest);
         Some((Standing::of_number(self.standing)?, interval, self.source.clone()))
     }
 }
 
-/// Where UTC comes from.
+/// The sources of UTC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Utc {
     /// This node's own sources.
     pub sources: Vec<Reference>,
     /// The time masters, perhaps with this node among them.
     pub masters: Vec<NodeId>,
-    /// This node is a master by its own oscillator, which drifts by no more than that.
+    /// If set, this node is a master by its own oscillator, whose drift this bounds.
     pub oscillator: Option<Drift>,
 }
 
 impl Utc {
-    /// In words.
+    /// Returns the sources in words.
     fn name(&self, me: NodeId) -> String {
         let mut names: Vec<String> = self.sources.iter().map(Reference::to_string).collect();
         if self.oscillator.is_some() {
@@ -95,23 +95,22 @@ impl Utc {
     }
 }
 
-/// What is known of a node's clock.
+/// A node's clock, as far as this node knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeTime {
     /// The node.
     pub node: NodeId,
-    /// By how much its clock is ahead of this one's, as far as is known.
+    /// Offset of its clock from this node's clock in nanoseconds, if known.
     pub ahead_ns: Option<i64>,
-    /// How long the round trip took from which that is known.
+    /// The round trip of the poll that measured it.
     pub round_trip_ns: Option<u64>,
-    /// What it said last of itself, if that was lately: how well it knows the time, where it lay
-    /// then, and from whom it knows.
+    /// Its last report, if recent: the state of its clock, the interval, and the source.
     pub view: Option<(Standing, Option<Interval>, String)>,
-    /// It contradicts what the others prove, and is not believed.
+    /// True if its clock contradicts the other clocks and is ignored.
     pub demoted: bool,
 }
 
-/// A node's part in finding out the time.
+/// A node's clock synchronisation.
 pub struct Rounds {
     state: Mutex<State>,
     stopped: Condvar,
@@ -121,15 +120,15 @@ pub struct Rounds {
     sources: Vec<Reference>,
     name: String,
     boot: u64,
-    /// Where the anchor is kept; nowhere for a node that keeps nothing, whose next life is a
-    /// stranger anyway.
+    /// The folder of the anchor; `None` for an in-memory node, whose next incarnation is a new node
+    /// anyway.
     folder: Option<PathBuf>,
 }
 
 enum Keeper {
     Cluster(ClusterClock),
     Utc(Daemon),
-    /// Nodes on one machine look at its clock, and need to ask nobody.
+    /// All nodes are on one machine and read its clock: none is polled.
     Shared(Arc<Clock>),
 }
 
@@ -137,7 +136,7 @@ struct State {
     keeper: Keeper,
     standing: Standing,
     demoted: Vec<Voice>,
-    /// Why each source says nothing.
+    /// The error of each source that gives no time.
     silent: Vec<Option<String>>,
     views: BTreeMap<NodeId, (u64, View)>,
     stopped: bool,
@@ -161,7 +160,7 @@ impl Keeper {
         }
     }
 
-    /// What is known, and until when it may be relied on.
+    /// Returns the bound, and the boot time until which it is valid.
     fn known(&self, boot_ns: u64) -> Option<(Bound, u64)> {
         match self {
             Keeper::Cluster(cluster) => cluster.hull(),
@@ -208,7 +207,7 @@ impl Keeper {
 }
 
 impl Rounds {
-    /// Begins a life on cluster time.
+    /// Starts cluster time for this incarnation.
     pub fn on_cluster_time(
         others: Vec<NodeId>,
         folder: Option<PathBuf>,
@@ -235,8 +234,7 @@ impl Rounds {
         ))
     }
 
-    /// Begins a life on a machine whose clock all nodes look at: they only tell each other how it
-    /// is.
+    /// Starts reports between nodes that all read the clock of one machine.
     pub fn on_one_machine(
         others: Vec<NodeId>,
         clock: Arc<Clock>,
@@ -255,7 +253,7 @@ impl Rounds {
         )
     }
 
-    /// Begins a life on UTC.
+    /// Starts UTC for this incarnation.
     pub fn on_utc(
         me: NodeId,
         others: Vec<NodeId>,
@@ -304,7 +302,7 @@ impl Rounds {
         Arc::new(Rounds { state, stopped, clock, peers, others, sources, name, boot, folder })
     }
 
-    /// Starts the thread that asks.
+    /// Starts the polling thread.
     pub fn start(
         self: &Arc<Self>,
         guard: &Arc<PanicGuard>,
@@ -331,15 +329,15 @@ impl Rounds {
         })
     }
 
-    /// Ends it.
+    /// Ends the thread.
     pub fn stop(&self) {
         self.state.lock().stopped = true;
         self.stopped.notify_all();
     }
 
-    /// Another node asks or answers.
+    /// Handles a frame of another node.
     pub fn receive(&self, from: NodeId, frame: &[u8]) {
-        // The clock is read under the lock: the state sees moments in their order.
+        // The clock is read under the lock, so that the state sees increasing times.
         match envelope::read::<Word>(Kind::TIME, frame) {
             Ok(Word::Poll(poll)) => {
                 let state = self.state.lock();
@@ -369,13 +367,13 @@ impl Rounds {
         }
     }
 
-    /// How well the time is known, and by whom.
+    /// Returns the state of the clock, and the name of its source with any trouble.
     pub fn standing(&self) -> (Standing, String) {
         let (state, boot_ns) = (self.state.lock(), boot_ns());
         let mut name = self.name.clone();
         for voice in state.keeper.demoted(boot_ns) {
             if let Voice::Source(number) = voice {
-                name += &format!("; not believed: {}", self.sources[number]);
+                name += &format!("; ignored: {}", self.sources[number]);
             }
         }
         if let Keeper::Cluster(cluster) = &state.keeper
@@ -389,7 +387,7 @@ impl Rounds {
         (state.keeper.standing(boot_ns), name)
     }
 
-    /// What is known of the others' clocks.
+    /// Returns the clocks of the other nodes, as far as this node knows.
     pub fn others(&self) -> Vec<NodeTime> {
         let (state, boot_ns) = (self.state.lock(), boot_ns());
         let demoted = state.keeper.demoted(boot_ns);
@@ -411,7 +409,7 @@ impl Rounds {
         }
     }
 
-    /// Asks this node's own sources. That may take long, and nobody waits for it.
+    /// Reads this node's own sources. No request waits for this, which may take long.
     fn consult(&self, round: u64, sources: &mut [Box<dyn Source>]) {
         for (number, source) in sources.iter_mut().enumerate() {
             if self.state.lock().silent[number].is_some() && !round.is_multiple_of(PATIENCE_ROUNDS)
@@ -424,8 +422,8 @@ impl Rounds {
             if state.silent[number].is_some() != silent.is_some() {
                 let source = &self.sources[number];
                 match &silent {
-                    Some(why) => tracing::warn!(%source, why, "does not tell the time"),
-                    None => tracing::info!(%source, "tells the time"),
+                    Some(why) => tracing::warn!(%source, why, "the time source gives no time"),
+                    None => tracing::info!(%source, "the time source gives the time"),
                 }
             }
             state.silent[number] = silent;
@@ -446,7 +444,8 @@ impl Rounds {
         polls.into_iter().for_each(|(to, poll)| self.say(to, &Word::Poll(poll)));
     }
 
-    /// Tells the others how this node's clock is: nobody decides anything by it.
+    /// Sends a report of this node's clock to the other nodes. It is for operators: no node decides
+    /// by it.
     fn tell_view(&self) {
         let (standing, interval) = {
             let (state, boot_ns) = (self.state.lock(), boot_ns());
@@ -460,8 +459,8 @@ impl Rounds {
         self.others.iter().for_each(|other| self.say(*other, &Word::View(view.clone())));
     }
 
-    /// Makes durable what may be shown next. Without room on the disk the clock is shown to nobody
-    /// once the last reserve is used up.
+    /// Reserves readings durably before peers may see them. Without room on the disk, peers get no
+    /// reading once the last reservation is used up.
     fn reserve(&self) {
         let anchor = {
             let (state, boot_ns) = (self.state.lock(), boot_ns());
@@ -484,13 +483,13 @@ impl Rounds {
             }
             Err(error) if !state.complained => {
                 state.complained = true;
-                tracing::error!(%error, "cannot keep what this node's clock has shown; it will be shown to nobody");
+                tracing::error!(%error, "cannot write the file `clock`: peers get no time from this node");
             }
             Err(_) => {}
         }
     }
 
-    /// Tells readers what is known now, and whoever watches when that changes.
+    /// Publishes the bound to the readers of the clock, and logs changes of its state.
     fn publish(&self, state: &mut State) {
         let boot_ns = boot_ns();
         let Some((bound, until)) = state.keeper.known(boot_ns) else { return };
@@ -503,15 +502,15 @@ impl Rounds {
                 match voice {
                     Voice::Own => {
                         tracing::warn!(
-                            "what this node's own sources say contradicts the others, and is not told"
+                            "this node's time sources contradict the other nodes and are not passed on"
                         )
                     }
                     Voice::Source(number) => {
                         let source = &self.sources[*number];
-                        tracing::warn!(%source, "this source contradicts what the others prove, and is not believed");
+                        tracing::warn!(%source, "the time source contradicts the others and is ignored");
                     }
                     Voice::Master(node) => {
-                        tracing::warn!(%node, "this node's clock contradicts itself or the others, and is not believed")
+                        tracing::warn!(%node, "the node's clock contradicts itself or the others and is ignored")
                     }
                 }
             }
@@ -527,7 +526,7 @@ impl Rounds {
                     self.why(state, boot_ns)
                 ),
                 _ => {
-                    tracing::info!(half_width_us, %standing, "the time is known, in another way than before")
+                    tracing::info!(half_width_us, %standing, "the time is known from other sources than before")
                 }
             }
         }
@@ -539,14 +538,13 @@ impl Rounds {
             Keeper::Cluster(_) => "too few nodes have answered",
             Keeper::Utc(daemon) if daemon.is_evicted(boot_ns) => OWN_CLOCK,
             Keeper::Utc(_) | Keeper::Shared(_) => {
-                "those who tell it contradict each other, or have been silent for too long"
+                "the time sources contradict each other, or have given no time for too long"
             }
         }
     }
 }
 
-/// A number of this boot of the machine; one of its own for each process where the system does not
-/// say.
+/// Returns a number of this boot of the machine, or of this process if the system has no boot id.
 fn boot() -> io::Result<u64> {
     match fs::read("/proc/sys/kernel/random/boot_id") {
         Ok(id) => Ok(id.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -557,7 +555,7 @@ fn boot() -> io::Result<u64> {
 }
 
 fn read(folder: &Path) -> io::Result<Option<Anchor>> {
-    const DAMAGED: &str = "it is damaged, and with it how far this node's clock was. One of several: leave it off, the others go on";
+    const DAMAGED: &str = "it is damaged, and the upper bound of this node's clock is lost: leave this node stopped, the other nodes go on without it";
     kept::read(&folder.join("clock"), MAGIC, DAMAGED, |body| minicbor::decode(body).ok())
 }
 

@@ -1,17 +1,18 @@
-//! The thread that moves versions from memory to the store, lets the log go, and removes versions
-//! that are too old to be read.
+//! The settler thread: flushes versions from memory to the store engine, truncates the log, and
+//! removes superseded versions that are too old to be read.
 //!
 //! ```text
-//!   every few seconds   Recent ──▶ store, unsynced, each batch with the position up to which it is complete: the longer versions wait,
-//!   or so many bytes:   the fewer pages of the store are written again and again, and the more is read from memory
-//!                       superseded versions behind the horizon (now - history) are removed, a part of the keys each time
-//!   every few seconds   store.checkpoint(), then each shard logs a checkpoint with what the store does not hold yet,
-//!   or so many bytes:   and the log frees the segments before it
+//!   every few seconds   Recent ──▶ store, unsynced, each batch with the position up to which it is
+//!   or enough bytes:    complete. The longer versions wait, the fewer pages of the store are
+//!                       written repeatedly, and the more is read from memory.
+//!                       Superseded versions behind the horizon (now - history) are removed, a part
+//!                       of the keys each time.
+//!   every few seconds   store.checkpoint(); then each shard logs a checkpoint with what the store
+//!   or enough bytes:    does not hold yet, and the log frees the segments before it
 //! ```
 //!
-//! Every shard takes part in each checkpoint, so that a shard on which nothing happens holds no
-//! segment back. A store without room keeps versions in Recent and the log in place; the next round
-//! tries again.
+//! Every shard takes part in each checkpoint, so that an idle shard holds no segment back. If the
+//! store has no room, versions stay in Recent and the log is not truncated; the next round retries.
 
 use crate::plumbing::Plumbing;
 use meridian_clock::Timestamp;
@@ -22,22 +23,22 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often.
+/// The intervals and limits of the settler.
 #[derive(Clone, Copy, Debug)]
 pub struct SettleOptions {
-    /// Between two looks.
+    /// Time between two checks.
     pub every: Duration,
-    /// Versions wait in memory for so long at most …
+    /// Time that versions wait in memory, at most …
     pub after: Duration,
-    /// … or until they take so many bytes.
+    /// … or until they take this many bytes.
     pub after_bytes: usize,
-    /// Between two checkpoints, if anything happened.
+    /// Time between two checkpoints, if versions were flushed.
     pub checkpoint_every: Duration,
-    /// Or after so many settled bytes.
+    /// Flushed bytes after which a checkpoint is made earlier.
     pub checkpoint_bytes: usize,
-    /// What goes into the store at once.
+    /// Bytes of one batch.
     pub batch_bytes: usize,
-    /// How long superseded versions can be read, and are kept, where the database does not say.
+    /// Retention of superseded versions, if the database's row does not say.
     pub history: Duration,
 }
 
@@ -61,33 +62,34 @@ struct Shared {
     changed: Condvar,
 }
 
-/// The thread.
+/// The settler thread.
 pub struct Settler {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// A shard as the settler sees it.
+/// A replica of a shard, as the settler uses it.
 pub trait Settles: Send + Sync {
-    /// Its versions.
+    /// Returns the shard's versions.
     fn space(&self) -> &Space;
-    /// Everything at or below is installed here, and nothing more will appear.
+    /// Returns the closed timestamp: everything at or below it is installed here, and no later
+    /// commit gets such a timestamp.
     fn closed(&self) -> Timestamp;
-    /// For how long its superseded versions are kept, if its database says.
+    /// Returns how long superseded versions are kept, if the database's row says.
     fn retention(&self) -> Option<Duration>;
-    /// Something was settled.
+    /// Called after versions were flushed.
     fn settled(&self);
-    /// The store has been checkpointed with everything up to `applied`: lets the log go.
+    /// Truncates the log, once the store has been checkpointed with everything up to `applied`.
     fn let_go(&self, applied: u64);
-    /// Whether somebody waits for that.
+    /// True if the replica waits for a checkpoint.
     fn waits_for_checkpoint(&self) -> bool {
         false
     }
-    /// The store refused something of this shard's.
+    /// Handles an error of the store on this shard.
     fn heed(&self, error: &StoreError);
 }
 
-/// The shards that live now.
+/// Returns the replicas that run now.
 pub type Shards = Arc<dyn Fn() -> Vec<Arc<dyn Settles>> + Send + Sync>;
 
 impl Settler {
@@ -177,7 +179,7 @@ fn run(shared: &Shared, options: SettleOptions, plumbing: &Plumbing, shards: &Sh
     }
 }
 
-/// Removes old versions at a pace that keeps up with new ones, and costs little when there are few.
+/// Removes old versions at a pace that keeps up with new ones and costs little when there are few.
 fn collect(
     shard: &dyn Settles,
     options: SettleOptions,
@@ -194,9 +196,9 @@ fn collect(
         .map(drop)
 }
 
-/// Makes what was settled survive a crash, and lets the log go up to there.
+/// Makes flushed versions durable, and truncates the log accordingly.
 pub fn checkpoint(store: &dyn Store, shards: &[Arc<dyn Settles>]) -> Result<(), StoreError> {
-    // Read before the checkpoint: what is settled during it may or may not be in it.
+    // Read before the checkpoint: versions that are flushed during it may or may not be part of it.
     let position = |shard: &Arc<dyn Settles>| shard.space().extent().map(|extent| extent.position);
     let applied: Result<Vec<u64>, StoreError> = shards.iter().map(position).collect();
     let applied = applied?;

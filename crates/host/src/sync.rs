@@ -1,8 +1,7 @@
-//! The locks and atomics of what several threads step and read: [`crate::mailbox`],
-//! [`crate::resident`] and [`crate::spanner::slot`].
+//! The locks and atomics of [`crate::mailbox`], [`crate::resident`] and [`crate::spanner::slot`].
 //!
-//! Those three name no others, so that `tests/interleavings.rs` can compile the same files with
-//! locks that try one order of threads after the other.
+//! Those three modules name no other ones, so that `tests/interleavings.rs` can compile the same
+//! files with instrumented locks that try one thread schedule after the other.
 
 pub use parking_lot::{Mutex, RwLock};
 pub use std::sync::atomic::{AtomicBool, Ordering, fence};

@@ -1,10 +1,10 @@
-//! One thread that wakes machines when their time has come.
+//! The thread that wakes state machines when their timers are due.
 //!
-//! Each machine keeps its own timers ([`Alarms`](meridian_machine::Alarms)); this thread only knows
-//! when each machine's earliest is due. Moving or forgetting a timer therefore costs no lock that
-//! machines share: a wake that turns out too early finds nothing due and asks again. The kernel's
-//! timer slack of this thread is set to the minimum, which makes a wake late by 10–60 µs instead of
-//! 50–110.
+//! Each machine keeps its own timers ([`Alarms`](meridian_machine::Alarms)); this thread knows only
+//! when each machine's earliest timer is due. Moving or cancelling a timer therefore takes no lock
+//! that machines share: a wake that comes too early finds nothing due, and the machine schedules
+//! another. The thread sets its kernel timer slack to the minimum, which makes a wake late by 10–60
+//! µs instead of 50–110 µs.
 
 use crate::clock::boot_ns;
 use crate::panics::PanicGuard;
@@ -16,9 +16,9 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Whoever can be woken. Called on the timer thread.
+/// Receives a wake-up. Called on the timer thread.
 pub trait Wake: Send + Sync {
-    /// The moment that was asked for has come.
+    /// The scheduled time has come.
     fn wake(self: Arc<Self>);
 }
 
@@ -71,7 +71,7 @@ impl Timers {
         Ok(Timers { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Wakes `who` when the boot clock reaches `at`.
+    /// Wakes `who` when the boot clock reaches `at`, in nanoseconds.
     pub fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
         let mut state = self.shared.state.lock();
         let earliest = state.queue.peek().is_none_or(|Reverse(first)| at < first.at);
@@ -82,7 +82,7 @@ impl Timers {
         }
     }
 
-    /// Ends the thread; nobody is woken any more.
+    /// Ends the thread. Scheduled wakes are dropped.
     pub fn stop(&self) {
         self.shared.state.lock().stopped = true;
         self.shared.changed.notify_one();
@@ -101,7 +101,7 @@ impl Drop for Timers {
 }
 
 fn run(shared: &Shared) {
-    // Best effort: without it, timers are up to 50 µs later.
+    // Best effort: without it, a wake is late by 50 µs more.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let mut state = shared.state.lock();
     while !state.stopped {

@@ -1,16 +1,15 @@
-//! The thread that copies whole shards, from a leader to a member that is too far behind for the
-//! log.
+//! The thread that copies whole shards, from a leader to a replica that the log does not reach.
 //!
 //! ```text
-//!   member's machine ── Effect::SendSnapshot ──▶ ┌─────────┐ ◀── parcels of other nodes
-//!   its group ◀── begun, delivered ───────────── │ Courier │
-//!   member's machine ◀── a step that takes over ─ └─────────┘ ──▶ links
+//!   a leader ── Effect::SendSnapshot ──▶ ┌─────────┐ ◀── parcels of other nodes
+//!   its group ◀── begun, delivered ───── │ Courier │
+//!   a replica ◀── a step installs it ─── └─────────┘ ──▶ links
 //! ```
 //!
-//! What couriers say to one another, and when, is in [`meridian_store::courier`]; the simulator
-//! drives the same.
+//! The protocol between couriers is in [`meridian_store::courier`]; the simulator drives the same
+//! code.
 //!
-//! A copy has what its source can read: its horizon is the source's.
+//! A copy has the versions that its source can read: its horizon is the source's.
 
 use crate::panics::PanicGuard;
 use crate::peers::Peers;
@@ -28,12 +27,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// After so long without a word the other side is given up.
+/// Silence of the other side after which a copy is given up.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_millis(250);
 
-/// Two megabytes on their way to a node fill a link of 100 Mbit/s over 150 ms; on a slower one they
-/// keep heartbeats waiting no longer than a lease lasts.
+/// Limits of a copy. Two megabytes in flight to a node fill a link of 100 Mbit/s over 150 ms; on a
+/// slower link they delay heartbeats for no longer than a lease lasts.
 const PACE: Pace = Pace {
     again_ns: 1_000_000_000,
     patience_ns: PATIENCE.as_nanos() as u64,
@@ -43,36 +42,36 @@ const PACE: Pace = Pace {
 };
 
 enum Work {
-    /// The machine of a shard wants a member to have everything up to an entry.
+    /// A leader orders a copy, of everything up to an entry, for a replica.
     Send(Order),
     Heard {
         from: NodeId,
         parcel: Parcel,
     },
-    /// A member's machine goes on from a copy, or does not want it.
+    /// A replica has installed a received copy, or does not want it.
     Taken(Received),
     Stop,
 }
 
-/// This node's member of a shard's group, from which whole copies go, or to which they come.
-// `Any`, so that a test can reach the member's machine.
+/// This node's replica of a shard, as the source or the target of copies.
+// `Any`, so that a test can reach the replica.
 pub trait Copied: Any + Send + Sync {
-    /// What it has.
+    /// Returns the shard's versions.
     fn space(&self) -> Arc<Space>;
-    /// The store has refused something.
+    /// Handles an error of the store.
     fn heed(&self, error: &StoreError);
-    /// A copy has begun, of everything up to an entry.
+    /// Notes the start of a copy of everything up to an entry.
     fn begun(&self, to: NodeId, position: u64);
-    /// A copy has arrived up to an entry; up to none, if it was given up.
+    /// Notes the end of a copy: delivered up to an entry, or given up if `position` is 0.
     fn ended(&self, to: NodeId, position: u64);
-    /// Goes on from a copy that was received, unless it has as much by itself.
+    /// Installs a received copy, unless the replica has as much by itself.
     fn take_over(self: Arc<Self>, taken: Taken);
 }
 
-/// Finds this node's member of a shard.
+/// Finds this node's replica of a shard.
 pub type Find = Arc<dyn Fn(MachineKey) -> Option<Arc<dyn Copied>> + Send + Sync>;
 
-/// The thread that copies.
+/// The thread that copies shards.
 pub struct Transfers {
     received: Arc<AtomicU64>,
     work: Mutex<mpsc::Sender<Work>>,
@@ -88,7 +87,7 @@ impl Transfers {
     ) -> std::io::Result<Arc<Self>> {
         let (work, inbox) = mpsc::channel();
         let received = Arc::new(AtomicU64::new(0));
-        // Numbers of different lives of a node differ.
+        // Distinct between the incarnations of a node.
         let courier = Courier::new(PACE, crate::clock::boot_ns());
         let carrier =
             Carrier { find, peers, courier, work: work.clone(), received: Arc::clone(&received) };
@@ -100,13 +99,12 @@ impl Transfers {
         }))
     }
 
-    /// A shard's leader wants a member to have everything up to an entry; a witness, what the shard
-    /// knows of itself.
+    /// Sends a replica a copy of a shard up to an entry. A witness gets the shard's own rows only.
     pub fn send(&self, order: Order) {
         let _ = self.work.lock().send(Work::Send(order));
     }
 
-    /// Takes in a frame of another node.
+    /// Handles a frame of another node.
     pub fn receive(&self, from: NodeId, frame: &[u8]) {
         match envelope::read(Kind::TRANSFER, frame) {
             Ok(parcel) => drop(self.work.lock().send(Work::Heard { from, parcel })),
@@ -114,7 +112,7 @@ impl Transfers {
         }
     }
 
-    /// How many copies this node has received whole.
+    /// Returns the number of complete copies that this node has received.
     pub fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
@@ -150,7 +148,7 @@ impl Carrier {
                 Ok(Work::Send(order)) => {
                     let (MachineKey { database, shard }, to) = (order.key, order.to);
                     if self.courier.send(now_ns, order) {
-                        tracing::warn!(%to, database, shard, "a copy begins anew: the log behind it outgrew its limit");
+                        tracing::warn!(%to, database, shard, "a copy restarts: the log behind it outgrew its limit");
                     }
                 }
                 Ok(Work::Heard { from, parcel }) => self.courier.hear(now_ns, &space, from, parcel),
@@ -192,7 +190,7 @@ impl Carrier {
             }
             Said::Failed { key, error } => {
                 let MachineKey { database, shard } = key;
-                tracing::error!(database, shard, %error, "a copy of a shard cannot be read or kept; trying again");
+                tracing::error!(database, shard, %error, "cannot read or store a copy of a shard; trying again");
                 if let Some(member) = (self.find)(key) {
                     member.heed(&error);
                 }
@@ -200,11 +198,11 @@ impl Carrier {
         }
     }
 
-    /// A copy has arrived up to an entry, or is given up: the group goes on.
+    /// Tells the group that a copy was delivered or given up.
     fn end(&self, key: MachineKey, to: NodeId, position: u64) {
         let MachineKey { database, shard } = key;
         if position == 0 {
-            tracing::warn!(%to, database, shard, "gives up a copy that is not answered");
+            tracing::warn!(%to, database, shard, "gives up a copy: the node does not respond");
         }
         if let Some(member) = (self.find)(key) {
             member.ended(to, position);
@@ -212,14 +210,15 @@ impl Carrier {
     }
 }
 
-/// Tells the courier, however it ends, that a received copy waits for its machine no more.
+/// A received copy on its way to its replica. When dropped, it tells the courier that the copy is
+/// no longer needed.
 pub struct Taken {
     work: mpsc::Sender<Work>,
     received: Received,
 }
 
 impl Taken {
-    /// The copy.
+    /// Returns the copy.
     pub fn received(&self) -> &Received {
         &self.received
     }

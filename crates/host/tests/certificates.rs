@@ -1,4 +1,4 @@
-//! Members that know each other by certificates, over TCP.
+//! Members that authenticate each other by certificates, over TCP.
 
 #[path = "common/ports.rs"]
 mod ports;
@@ -82,7 +82,8 @@ fn members_get_certificates_with_the_first_ones_token_and_keep_them() {
     for node in [&first, &others[0], &others[1]] {
         put(node, "k");
     }
-    // Whoever does not speak TLS, or shows nothing, is not heard; nobody else notices.
+    // A peer that does not speak TLS, or shows no certificate, is not heard; other connections go
+    // on.
     for said in [&b"MERIDIAN\x03\0"[..], &[0xa5; 300], &[22, 3, 1, 255, 255]] {
         let mut stranger = TcpStream::connect(&members[0].address).unwrap();
         stranger.write_all(said).unwrap();
@@ -91,7 +92,7 @@ fn members_get_certificates_with_the_first_ones_token_and_keep_them() {
         let _ = stranger.read_to_end(&mut heard);
         assert!(!heard.starts_with(b"MERIDIAN"));
     }
-    // The next life needs no token; keys are nobody else's business.
+    // The next incarnation needs no token. Private keys are readable by their owner alone.
     drop(others);
     let others: Vec<Arc<Node>> =
         (2..=3).map(|node| open(node, &members, folder.path(), None).unwrap()).collect();
@@ -112,11 +113,11 @@ fn members_get_certificates_with_the_first_ones_token_and_keep_them() {
     }
 }
 
-/// Checks the modes of everything in a folder, and notes its path below the root.
+/// Checks the modes of everything in a folder, and collects the paths below the root.
 fn only_its_owner_may_read(root: &Path, folder: &Path, kept: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        // A spare that has become a segment meanwhile.
+        // A spare file that has become a segment meanwhile.
         let Ok(found) = std::fs::metadata(&path) else { continue };
         let expected = if found.is_dir() { 0o700 } else { 0o600 };
         assert_eq!(found.permissions().mode() & 0o777, expected, "{}", path.display());
@@ -135,7 +136,7 @@ fn who_has_no_token_or_a_wrong_one_is_no_member() {
     let wrong = Token { secret: [7; 16], ..token(folder.path()) };
     let error = open(2, &members, folder.path(), Some(wrong)).map(drop).unwrap_err().to_string();
     assert!(error.contains("the token is not the cluster's"), "{error}");
-    // The other two make an authority each: neither believes anybody.
+    // The other two nodes make an authority each: none of the three accepts another.
     let second = open(2, &members, folder.path(), None).unwrap();
     let plain = Options {
         trust: Trust::Loopback,
@@ -154,7 +155,7 @@ fn who_has_no_token_or_a_wrong_one_is_no_member() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("another authority") && error.contains("certificates"), "{error}");
-    // Without that folder it is let in, like the third; and then it is a cluster.
+    // Without that folder, node 2 gets a certificate, and so does node 3: then they form a cluster.
     std::fs::remove_dir_all(folder.path().join("2/certificates")).unwrap();
     drop(third);
     let let_in = |node| open(node, &members, folder.path(), Some(token(folder.path()))).unwrap();
@@ -170,14 +171,14 @@ fn a_certificate_speaks_for_one_node() {
     let first = open(1, &members, folder.path(), None).unwrap();
     let second = open(2, &members, folder.path(), Some(token(folder.path()))).unwrap();
     drop(second);
-    // The third one shows the second one's.
+    // Node 3 shows node 2's certificate.
     let third = folder.path().join("3/certificates");
     std::fs::create_dir_all(&third).unwrap();
     for file in ["ca.crt", "node.crt", "node.key"] {
         std::fs::copy(folder.path().join("2/certificates").join(file), third.join(file)).unwrap();
     }
     let error = open(3, &members, folder.path(), None).map(drop).unwrap_err().to_string();
-    assert!(error.contains("another node's than node-3"), "{error}");
+    assert!(error.contains("not the certificate of node-3"), "{error}");
     std::fs::write(third.join("node.crt"), "nonsense").unwrap();
     let error = open(3, &members, folder.path(), None).map(drop).unwrap_err();
     assert!(matches!(error, OpenError::Damaged { .. }), "{error}");

@@ -1,5 +1,5 @@
-//! chrony's own daemon, where it is installed: it runs beside the system clock (`-x`), and says how
-//! good that is.
+//! chrony's own daemon, where it is installed. It runs beside the system clock (`-x`) and reports
+//! the clock's error.
 #![cfg(target_os = "linux")]
 
 use meridian_host::sources::chrony::Chrony;
@@ -28,12 +28,12 @@ fn chronyd_is_understood() {
         .is_err()
     {
         eprintln!(
-            "chronyd is not installed: only what it answers, as the unit tests have it, was tried"
+            "chronyd is not installed: only its recorded replies in the unit tests were tried"
         );
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // It listens only where nobody else may write.
+    // chronyd listens only in a folder that no other user may write.
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     let socket = folder.path().join("chronyd.sock");
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -54,7 +54,7 @@ fn chronyd_is_understood() {
         assert!(Instant::now() < end, "chronyd does not listen");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // Through its socket, and through its port.
+    // By its socket, and by its port.
     for socket in [socket, folder.path().join("nowhere")] {
         let mut chrony = Chrony::at(&socket, SocketAddr::from(([127, 0, 0, 1], port)));
         let end = Instant::now() + Duration::from_secs(120);

@@ -33,7 +33,7 @@ fn three_nodes_commit_and_read_everywhere_and_one_that_was_away_catches_up() {
             assert_eq!(get(node, &format!("k{index}")).as_deref(), Some("first"));
         }
     }
-    // Each tells the others how its clock is.
+    // Each node reports its clock to the other nodes.
     insist(|| {
         let others = nodes[0].as_ref().unwrap().status().others;
         let good = |other: &NodeTime| {
@@ -107,7 +107,7 @@ fn a_database_that_one_node_creates_is_everywhere_and_so_is_its_end() {
     }
 }
 
-/// Writes, and says when.
+/// Writes, and returns the commit timestamp.
 fn committed(database: &Arc<dyn Database>, key: &str, value: &str) -> Timestamp {
     insist(|| {
         let begin = Begin { mode: Mode::ReadWrite, age: None };
@@ -123,8 +123,8 @@ fn committed(database: &Arc<dyn Database>, key: &str, value: &str) -> Timestamp 
     })
 }
 
-/// More than the leader keeps of the log is written while a node is away: it is sent everything,
-/// and counts again.
+/// More is written than the leader keeps of the log while a node is away: the node is sent a copy
+/// and counts for majorities again.
 #[test]
 fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
     let folder = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
         put(nodes[number % 2].as_ref().unwrap(), &format!("big{number}"), &big);
     }
     put(nodes[0].as_ref().unwrap(), "before", "changed");
-    // The log is let go of once the store has everything.
+    // The log is truncated once the store has everything.
     for node in nodes.iter().flatten() {
         insist(|| match node.status().log.segments {
             0..=9 => Ok(()),
@@ -157,10 +157,10 @@ fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
         if back.status().copies_received > 0 {
             Ok(())
         } else {
-            Err("it went on from the log".into())
+            Err("the node caught up from the log".into())
         }
     });
-    // Without one of those that had it all, the copy is one of a majority.
+    // Without one of the nodes that had everything, the copy counts for the majority.
     nodes[0] = None;
     for node in nodes.iter().flatten() {
         assert_eq!(get(node, "before").as_deref(), Some("changed"));
@@ -176,15 +176,15 @@ fn a_node_that_was_away_for_too_long_is_sent_a_copy() {
     assert_eq!(get(&back, "big89").map(|value| value.len()), Some(big.len()));
     drop(nodes);
     drop(back);
-    // And it is kept: another life goes on from it.
+    // The copy is durable: the next incarnation recovers from it.
     let nodes: Vec<Arc<Node>> = (2..=3).map(open).collect();
     for node in &nodes {
         assert_eq!(get(node, "big0").map(|value| value.len()), Some(big.len()));
     }
 }
 
-/// A copy that is made while more is written than the leader keeps of the log arrives, is caught up
-/// from, and reaches back as far as its source: what is read in the past does not end with it.
+/// A copy is made while more is written than the leader keeps of the log. It arrives, the replica
+/// catches up from it, and it reaches back as far as its source: reads of the past still work.
 #[test]
 fn a_copy_under_a_steady_load_arrives_with_its_history() {
     let folder = tempfile::tempdir().unwrap();
@@ -197,7 +197,7 @@ fn a_copy_under_a_steady_load_arrives_with_its_history() {
     nodes[2] = None;
     put_in(&database, "k", "now");
     let big = "x".repeat(100_000);
-    // More than is kept of the log, the versions of a few keys.
+    // More than the leader keeps of the log, in versions of a few keys.
     (0..100).for_each(|number| put_in(&database, &format!("big{}", number % 5), &big));
     let shard = |node: &Node| {
         node.status().shards.into_iter().find(|shard| shard.database == "meridian").unwrap()
@@ -207,7 +207,7 @@ fn a_copy_under_a_steady_load_arrives_with_its_history() {
             if node.status().log.segments < 10 {
                 Ok(())
             } else {
-                Err("the log is not let go of".into())
+                Err("the log is not truncated".into())
             }
         });
     }
@@ -228,7 +228,7 @@ fn a_copy_under_a_steady_load_arrives_with_its_history() {
     insist(|| {
         if back.status().copies_received > 0 { Ok(()) } else { Err("no copy has arrived".into()) }
     });
-    // It follows the log, while writers go on.
+    // The replica follows the log while the writers go on.
     let through = shard(nodes[0].as_ref().unwrap()).through;
     insist(|| {
         if shard(&back).closed >= through {
@@ -249,7 +249,7 @@ fn a_copy_under_a_steady_load_arrives_with_its_history() {
     assert_eq!(
         back.status().copies_received,
         copies,
-        "the log is enough for a member that has caught up"
+        "the log is enough for a replica that has caught up"
     );
     ends.store(true, Ordering::Relaxed);
     writers.into_iter().for_each(|writer| writer.join().unwrap());
@@ -259,14 +259,14 @@ fn a_copy_under_a_steady_load_arrives_with_its_history() {
         let found = block_on(transaction.get(&Key::from("k"), Lock::Shared)).unwrap();
         found.map(|value| String::from_utf8(value.0.to_vec()).unwrap())
     };
-    // Nobody else is there to be asked.
+    // No other node can serve these reads.
     drop(database);
     (nodes[0], nodes[1]) = (None, None);
     assert_eq!(at(ReadAt::Exact(then)).as_deref(), Some("then"));
     assert_eq!(at(ReadAt::Exact(through)).as_deref(), Some("now"));
 }
 
-/// Leadership is handed over: nobody waits for the leases of a node that ends in an orderly way.
+/// Leadership is handed over: no node waits for the leases of a node that shuts down.
 #[test]
 fn a_node_that_ends_hands_over_what_it_leads() {
     let folder = tempfile::tempdir().unwrap();
@@ -275,11 +275,11 @@ fn a_node_that_ends_hands_over_what_it_leads() {
     let open = |node| Some(open_with(patience, node, &members, folder.path()));
     let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(open).collect();
     put(nodes[0].as_ref().unwrap(), "k", "first");
-    // The other two may have committed it: the first hears soon of whom they follow.
+    // Nodes 2 and 3 may have committed the write: node 1 learns its leader soon.
     let leader = insist(|| {
         let status = nodes[0].as_ref().unwrap().status();
         let shard = status.shards.into_iter().find(|shard| shard.database == "meridian");
-        shard.and_then(|shard| shard.leader).ok_or_else(|| "nobody is known to lead".into())
+        shard.and_then(|shard| shard.leader).ok_or_else(|| "no leader is known".into())
     });
     let leader = leader.0 as usize - 1;
     nodes[leader] = None;
@@ -294,8 +294,8 @@ fn a_node_that_ends_hands_over_what_it_leads() {
     );
 }
 
-/// No system clock is believed: nodes ask each other, and what they find out is narrower than what
-/// anybody would have configured.
+/// The nodes synchronise with each other, without a bound on their system clocks. The bound that
+/// they find is narrower than a configured one would be.
 #[test]
 fn nodes_that_know_no_bound_find_out_what_time_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -305,7 +305,7 @@ fn nodes_that_know_no_bound_find_out_what_time_it_is() {
     assert_eq!(
         nodes[0].as_ref().unwrap().status().clock.health,
         Health::Fenced,
-        "nobody has answered yet"
+        "no node has responded yet"
     );
     put(nodes[0].as_ref().unwrap(), "k", "1");
     assert_eq!(get(nodes[2].as_ref().unwrap(), "k").as_deref(), Some("1"));
@@ -326,18 +326,18 @@ fn nodes_that_know_no_bound_find_out_what_time_it_is() {
         let all = status.others.len() == 2 && status.others.iter().all(near);
         if all { Ok(()) } else { Err(format!("{:?}", status.others)) }
     });
-    // A majority is enough, and a node that comes back is let in again.
+    // A majority is enough, and a node that returns synchronises again.
     nodes[1] = None;
     put(nodes[0].as_ref().unwrap(), "k", "2");
     nodes[1] = Some(open(2));
     assert_eq!(get(nodes[1].as_ref().unwrap(), "k").as_deref(), Some("2"));
-    // A node that hears nobody does not know the time any more, and says so; it need not end.
+    // An isolated node does not know the time any more and reports that; it need not end.
     (nodes[1], nodes[2]) = (None, None);
     insist(|| match nodes[0].as_ref().unwrap().status().clock.health {
         Health::Fenced => Ok(()),
-        Health::Good => Err("it still thinks that it knows the time".into()),
+        Health::Good => Err("an isolated node reports a good clock".into()),
     });
-    // All begin anew, above what they have shown.
+    // All nodes restart, with times above those of before.
     let before = nodes[0].as_ref().unwrap().status().clock.interval.earliest;
     nodes.clear();
     let nodes: Vec<Arc<Node>> = (1..=3).map(open).collect();
@@ -345,7 +345,7 @@ fn nodes_that_know_no_bound_find_out_what_time_it_is() {
     assert!(nodes[1].status().clock.interval.latest > before);
 }
 
-/// Two time masters, and a node that asks them.
+/// Two time masters, and a node that polls them.
 #[test]
 fn time_masters_tell_the_others_what_time_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -383,14 +383,14 @@ fn time_masters_tell_the_others_what_time_it_is() {
     );
     nodes[0] = None;
     put(nodes[2].as_ref().unwrap(), "k", "2");
-    // Without any master the time goes on, and is a little less certain with every second.
+    // Without any master the clock runs freely, and its bound widens with every second.
     nodes[1] = None;
     let last = nodes[2].as_ref().unwrap();
     standing(last, Standing::FreeRunning);
     assert_eq!(last.now().health, Health::Good);
 }
 
-/// What a leader has shown is read from a member that hears nobody any more: the past needs no
+/// An isolated replica serves snapshots at or below its closed timestamp: reads of the past need no
 /// majority.
 #[test]
 fn a_snapshot_of_the_past_is_served_by_whoever_has_it() {

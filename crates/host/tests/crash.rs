@@ -25,7 +25,7 @@ fn free_port() -> String {
     format!("127.0.0.1:{}", ports::free_ports(1)[0])
 }
 
-/// Small and reproducible: which node dies when need not be well distributed.
+/// A small reproducible generator: the choice of killed nodes need not be well distributed.
 struct Dice(u64);
 impl Dice {
     fn below(&mut self, bound: u64) -> u64 {
@@ -89,7 +89,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Asks one node; `None` if it did not answer.
+/// Sends a request to one node. Returns `None` if it did not respond.
 fn ask(address: &str, line: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
@@ -99,7 +99,7 @@ fn ask(address: &str, line: &str) -> Option<String> {
     answer.ends_with('\n').then(|| answer.trim().to_string())
 }
 
-/// Asks until a node answers with success.
+/// Sends a request to one node after the other until one succeeds.
 fn insist(addresses: &[String], line: &str) -> String {
     let end = Instant::now() + Duration::from_secs(120);
     let mut last = None;

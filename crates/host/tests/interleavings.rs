@@ -1,8 +1,7 @@
-//! The mailbox, the machine's home and the slot, under one order of threads after the other.
+//! The mailbox, the actor and the slot, under one thread schedule after the other.
 //!
-//! These are the files of the node, compiled with locks whose every use is a place where another
-//! thread may go on. Links are channels here: a frame leaves a real one when it is posted, or
-//! later.
+//! These are the source files of the node, compiled with locks that may switch threads at every
+//! use. Links are channels here: a frame leaves a real link when it is posted, or later.
 
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::{
@@ -37,7 +36,7 @@ mod timers {
     pub use meridian_host::timers::Wake;
 }
 
-/// Locks that are never poisoned, as the node's are.
+/// Locks that are never poisoned, like those of the node.
 mod sync {
     pub use shuttle::sync::atomic::{AtomicBool, Ordering, fence};
     use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
@@ -70,22 +69,22 @@ mod sync {
     }
 }
 
-/// So many orders of threads.
+/// Number of thread schedules.
 const ORDERS: usize = 3_000;
 const HERE: NodeId = NodeId(1);
 const SUCCESSOR: NodeId = NodeId(2);
 
-/// A leader of a shard, as far as the slot is concerned.
+/// A leader of a shard, reduced to its part in the slot.
 struct Leader {
     shows: Readable,
-    /// The timestamp of the commit under way, until it is durable.
+    /// The timestamp of the commit in progress, until it is durable.
     draws: Option<u64>,
-    /// Gives leadership away before the slot is withdrawn.
+    /// If true, hands over leadership before it withdraws the slot.
     withdraws_late: bool,
     heard: Vec<u64>,
 }
 
-/// What the machine asks of its node.
+/// Effects of the machine.
 enum Asks {
     Show(Readable),
     Drawn(u64),
@@ -93,13 +92,13 @@ enum Asks {
 }
 
 impl Machine for Leader {
-    /// A client's number of its message.
+    /// The number that a client gave its message.
     type Message = u64;
     type Timer = ();
     type Record = ();
     type Effect = Asks;
 
-    /// Begins a commit.
+    /// Starts a commit.
     fn on_message(&mut self, now: Reading, _: Address, number: u64, out: &mut Outbox<Self>) {
         self.heard.push(number);
         out.act(Asks::Heard(self.heard.clone()));
@@ -110,7 +109,7 @@ impl Machine for Leader {
         }
     }
 
-    /// Gives leadership away.
+    /// Hands over leadership.
     fn on_timer(&mut self, _: Reading, (): (), out: &mut Outbox<Self>) {
         let mark = out.mark();
         out.send(Address::replica(SUCCESSOR, DatabaseId(1), ShardId(0)), 0);
@@ -121,7 +120,7 @@ impl Machine for Leader {
         }
     }
 
-    /// The commit is shown.
+    /// Makes the commit visible.
     fn on_durable(&mut self, _: Reading, _: Position, out: &mut Outbox<Self>) {
         if let Some(nanos) = self.draws.take() {
             (self.shows.through, self.shows.quiet) = (Timestamp::end_of(nanos), self.shows.leads);
@@ -140,7 +139,7 @@ struct Node {
 }
 
 impl Node {
-    /// A moment that no other reading has.
+    /// Returns a time that no other reading has.
     fn moment(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::SeqCst) + 1
     }
@@ -185,7 +184,7 @@ impl World<Leader> for Node {
 
 type Home = Arc<Resident<Leader, Node>>;
 
-/// A leader at home, and what its successor receives.
+/// Returns the actor of a leader, and the channel to its successor.
 fn home(withdraws_late: bool) -> (Home, Receiver<u64>) {
     let (link, receives) = channel();
     let shows = Readable { until: u64::MAX, leads: true, quiet: true, ..Readable::default() };
@@ -209,13 +208,13 @@ fn client() -> Address {
     Address { role: Role::Coordinator(1), ..Address::replica(HERE, DatabaseId(1), ShardId(0)) }
 }
 
-/// Runs it in one order after the other; false if one of them fails.
+/// Runs a test under random schedules. Returns false if one of them fails.
 fn holds(test: impl Fn() + Send + Sync + 'static) -> bool {
     let run = || shuttle::check_random(test, ORDERS);
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_ok()
 }
 
-/// A session that begins after the successor acknowledged a commit finds no slot that leads.
+/// A session that starts after the successor acknowledged a commit finds no slot that leads.
 fn leadership_goes_after_the_slot(withdraws_late: bool) {
     let (home, receives) = home(withdraws_late);
     let acknowledged = Arc::new(AtomicUsize::new(0));
@@ -224,16 +223,16 @@ fn leadership_goes_after_the_slot(withdraws_late: bool) {
         here.post(Input::Call(Box::new(|leader, now, out| leader.on_timer(now, (), out))))
     });
     let successor = thread::spawn(move || {
-        receives.recv().expect("leadership is given away");
+        receives.recv().expect("leadership is handed over");
         told.store(1, Ordering::SeqCst);
     });
-    // A client's message, which may be what steps the machine.
+    // A client's message, which may be the input that steps the machine.
     let here = Arc::clone(&home);
     let asks = thread::spawn(move || here.post(Input::Message(client(), 1)));
     for _ in 0..3 {
         let told = acknowledged.load(Ordering::SeqCst);
         let slot = home.world().slot.load_unless_busy(|| home.is_idle());
-        assert!(told == 0 || !slot.leads, "a session reads under a leadership that has gone");
+        assert!(told == 0 || !slot.leads, "a session reads under a leadership that has ended");
     }
     [stepping, successor, asks].into_iter().for_each(|thread| thread.join().expect("it ends"));
 }
@@ -248,7 +247,7 @@ fn that_it_is_withdrawn_afterwards_is_noticed() {
     assert!(!holds(|| leadership_goes_after_the_slot(true)));
 }
 
-/// A quiet slot has every timestamp that was drawn before the session looked.
+/// A quiet slot has every timestamp that was assigned before the session looked.
 fn quiet_is_the_present(looks: fn(&Home) -> Readable) {
     let (home, _receives) = home(false);
     let here = Arc::clone(&home);

@@ -1,4 +1,4 @@
-//! Groups on a part of the nodes, over TCP: members come, go, and come back.
+//! Groups on a part of the nodes, over TCP: replicas are added, removed, and added again.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn change(node: &Node, wanted: &Members) {
     });
 }
 
-/// How many shards of the database a node has a member of.
+/// Returns how many shards of the database a node has a replica of.
 fn shards(node: &Node) -> usize {
     node.status().shards.iter().filter(|shard| shard.database == "meridian").count()
 }
@@ -54,17 +54,17 @@ fn members_come_and_go_and_come_back_and_nothing_is_lost() {
             .map_err(|error| error.to_string())
     });
     change(&nodes[1], &to_be(&[1, 2], &[3], &[]));
-    // Whoever leads now may be the one that is to go.
+    // The present leader may be the one that is removed.
     change(&nodes[2], &to_be(&[2, 3], &[], &[]));
     insist_on_shards(&nodes[0], 0);
-    put(&nodes[0], "z", "2"); // It has nothing of it, and asks those that have.
+    put(&nodes[0], "z", "2"); // It has no replica, and sends the request to another node.
     assert_eq!(get(&nodes[0], "a").as_deref(), Some("1"));
-    // It forgets nothing of that when it restarts, and does not come back as the one that it was.
+    // A restart keeps that, and the node does not return in its old role.
     drop(nodes.remove(0));
     nodes.insert(0, open(1, &cluster, folder.path()));
     assert_eq!(get(&nodes[0], "z").as_deref(), Some("2"));
     assert_eq!(shards(&nodes[0]), 0);
-    // It comes back, and what is split off meanwhile comes too.
+    // It is added again, and gets a replica of a shard that is split off meanwhile.
     change(&nodes[2], &to_be(&[1, 2, 3], &[], &[]));
     insist(|| {
         block_on(nodes[1].split("meridian", vec![Key::from("t")]))
@@ -72,7 +72,7 @@ fn members_come_and_go_and_come_back_and_nothing_is_lost() {
     });
     insist_on_shards(&nodes[0], 3);
     put(&nodes[0], "m", "3");
-    // What it was sent is its own: it and another are a majority.
+    // Its copy is its own: it and another replica are a majority.
     nodes[2].kill();
     drop(nodes.remove(2));
     put(&nodes[1], "a", "4");
@@ -97,14 +97,14 @@ fn a_witness_is_enough_for_a_majority_and_stores_nothing() {
     assert_eq!(
         get(&nodes[1], "k").as_deref(),
         Some("3"),
-        "read at the witness's node, from whoever leads"
+        "read through the witness's node, at the leader"
     );
     let shard = |node: &Node| -> ShardStatus {
         node.status().shards.into_iter().find(|shard| shard.database == "meridian").unwrap()
     };
     let of_witness = shard(&nodes[1]);
     assert_eq!((of_witness.leads, of_witness.closed), (false, Timestamp::ZERO));
-    // It reads its log again, and stores nothing of that either.
+    // The witness replays its log, and stores no versions from it.
     drop(nodes.pop());
     let again = open(3, &cluster, folder.path());
     let settled = shard(&nodes[0]).applied;

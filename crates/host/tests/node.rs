@@ -137,8 +137,8 @@ fn increments_from_many_threads_are_all_counted() {
     assert_eq!(get(&database, "n"), Some(counted.to_string()));
 }
 
-/// Reads under a shared lock and writes: two of these deadlock on the upgrade, and wound-wait lets
-/// the older win.
+/// Reads under a shared lock and writes. Two of these deadlock on the upgrade, and wound-wait lets
+/// the older one win.
 fn increment(database: &Arc<dyn Database>) -> bool {
     let mut transaction = begin(database, Mode::ReadWrite);
     let key = Key::from("n");
@@ -157,32 +157,32 @@ fn a_wounded_transaction_that_stays_idle_loses_its_locks_and_hears_of_it() {
     let mut younger = begin(&database, Mode::ReadWrite);
     let key = Key::from("k");
     block_on(younger.get(&key, Lock::Exclusive)).unwrap();
-    block_on(older.get(&key, Lock::Exclusive)).unwrap(); // waits a second at most
+    block_on(older.get(&key, Lock::Exclusive)).unwrap(); // Waits a second at most.
     assert!(matches!(block_on(younger.get(&key, Lock::Shared)), Err(Failure::Aborted(_))));
     assert!(matches!(block_on(younger.commit()), Outcome::Aborted { .. }));
     assert!(matches!(block_on(older.commit()), Outcome::Committed { .. }));
 }
 
-/// A statement that is cancelled, or takes too long, leaves its transaction open until ROLLBACK.
+/// A statement that is cancelled or times out leaves its transaction open until ROLLBACK.
 #[test]
 fn who_stops_waiting_is_in_nobodys_way() {
     let node = Node::open(Options::alone()).unwrap();
     let database = node.database("postgres").unwrap();
     let key = Key::from("k");
     let [mut holder, mut stopped, mut last] = [0; 3].map(|_| begin(&database, Mode::ReadWrite));
-    block_on(holder.get(&key, Lock::Shared)).expect("it is free");
+    block_on(holder.get(&key, Lock::Shared)).expect("the lock is free");
     assert!(
         stopped.get(&key, Lock::Exclusive).now_or_never().is_none(),
-        "it waits, and is dropped"
+        "the request waits, and is dropped"
     );
     last.set_lock_timeout(Some(Duration::from_secs(5)));
-    block_on(last.get(&key, Lock::Shared)).expect("nobody waits before it");
-    // The same of one that gave up by itself.
+    block_on(last.get(&key, Lock::Shared)).expect("no request waits before this one");
+    // The same for a request that times out.
     stopped.set_lock_timeout(Some(Duration::from_millis(20)));
     assert_eq!(block_on(stopped.get(&key, Lock::Exclusive)).err(), Some(Failure::LockTimeout));
     let mut another = begin(&database, Mode::ReadWrite);
     another.set_lock_timeout(Some(Duration::from_secs(5)));
-    block_on(another.get(&key, Lock::Shared)).expect("nobody waits before it");
+    block_on(another.get(&key, Lock::Shared)).expect("no request waits before this one");
 }
 
 #[test]
@@ -212,8 +212,8 @@ fn a_folder_is_gone_on_from_and_the_log_does_not_grow_for_ever() {
     }
 }
 
-/// What the log was allowed to forget is in the store: without that the node must not begin as if
-/// it had never been written.
+/// The store holds what the log no longer has. Without the store, the node must not start as if
+/// those writes had never happened.
 #[test]
 fn a_store_that_was_emptied_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
@@ -225,7 +225,7 @@ fn a_store_that_was_emptied_is_noticed() {
             let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
             names.filter(|name| name.starts_with("log-")).min().unwrap()
         };
-        // Until the first segment is no longer needed.
+        // Until the first segment is released.
         let (first, end) = (oldest(), std::time::Instant::now() + Duration::from_secs(120));
         for number in 0.. {
             if oldest() != first {
@@ -309,14 +309,14 @@ fn a_database_keeps_versions_for_as_long_as_it_says() {
                 assert_eq!(found, Some(Value::from("one")), "an error, never another answer")
             }
         }
-        assert!(std::time::Instant::now() < end, "it is kept for ever");
+        assert!(std::time::Instant::now() < end, "the old version is never removed");
         std::thread::sleep(Duration::from_millis(20));
     };
     assert!(matches!(refused, Failure::BelowHorizon { .. }), "{refused:?}");
     assert_eq!(
         read(&there, old[1]),
         Ok(Some(Value::from("one"))),
-        "another database keeps its own"
+        "the other database keeps its old version"
     );
     assert_eq!(get(&here, "k").as_deref(), Some("two"));
     drop((here, there));

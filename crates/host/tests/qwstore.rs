@@ -1,5 +1,5 @@
-//! Databases of the qwstore protocol: one node, and three with a fourth that has no replica, in one
-//! process over TCP.
+//! Databases of the qwstore protocol, in one process: a single node, and over TCP three nodes with
+//! a fourth that has no replica.
 
 mod common;
 
@@ -57,7 +57,7 @@ fn alone_what_is_acknowledged_outlives_the_process_and_what_needs_transactions_i
                 write(&lab(&node), &[(&key, value), ("last", Some(&key))]),
                 Outcome::Committed { .. }
             ));
-            // Some of it is in the store for good, some is not.
+            // Some of it is durable in the store, some is in the log only.
             std::thread::sleep(Duration::from_millis(2));
         }
         drop(node);
@@ -110,7 +110,7 @@ fn three_nodes_and_a_client_write_everywhere_and_read_anywhere_and_wait_for_who_
     });
     let from_client = lab(&client);
     put_in(&from_client, "k0", "by the client");
-    // What is acknowledged is at each of them.
+    // An acknowledged write is at every replica.
     assert!(nodes.iter().all(|node| get_in(&lab(node), "k0").as_deref() == Some("by the client")));
     for (at, node) in nodes.iter().enumerate() {
         put_in(&lab(node), "k0", &format!("by {at}"));
@@ -133,7 +133,7 @@ fn three_nodes_and_a_client_write_everywhere_and_read_anywhere_and_wait_for_who_
     assert_eq!(rows, ["k0=by 2", "k2=here", "k3=own", "k4=here"]);
     drop(session);
 
-    // While one is away others can be read, and a write waits until it is back.
+    // While one node is down the others serve reads, and a write waits until it is back.
     drop(nodes.pop());
     assert_eq!(get_in(&from_client, "k4").as_deref(), Some("here"));
     let began = Instant::now();
@@ -151,7 +151,8 @@ fn three_nodes_and_a_client_write_everywhere_and_read_anywhere_and_wait_for_who_
         assert_eq!(get_in(&lab(node), "k0").as_deref(), Some("by 2"));
     }
 
-    // Nobody waits for ever. What was not acknowledged may be at some, and is at none who was away.
+    // No write waits for ever. An unacknowledged one may be at some replicas, but not at one that
+    // was down.
     drop(nodes.pop());
     assert_eq!(write(&from_client, &[("k6", Some("half"))]), Outcome::Unknown);
     nodes.push(open(3));

@@ -1,4 +1,4 @@
-//! A database whose keys are split among several groups, on real nodes.
+//! A database that is split into several shards, on real nodes.
 
 use futures::executor::block_on;
 use meridian_host::identity::OpenError;
@@ -77,12 +77,12 @@ fn what_was_not_to_be_locked_takes_no_part_in_the_commit() {
     writer.put(Key::from("a"), Some(Value::from("2"))).unwrap();
     assert!(matches!(block_on(writer.commit()), Outcome::Committed { .. }));
     drop(holder);
-    put(&database, &[("z", "2")]); // Nobody waits there.
+    put(&database, &[("z", "2")]); // No lock request is left there.
     assert_eq!(all(&database, NOW), ["a=2", "z=2"]);
 }
 
-/// What was split off is not known to the store then, until the log is read again up to the split.
-/// What its member has in the log meanwhile stays.
+/// The store then lacks the split-off shard until the log is replayed up to the split. The log
+/// records of the shard's replica stay meanwhile.
 #[test]
 fn a_node_that_lost_its_store_has_everything_in_its_log() {
     let folder = tempfile::tempdir().unwrap();
@@ -99,8 +99,8 @@ fn a_node_that_lost_its_store_has_everything_in_its_log() {
         let until = Instant::now() + Duration::from_secs(120);
         let node = loop {
             match Node::open(Options::alone().at(folder.path())) {
-                // The thread that settled the split of the life before may hold the store for a
-                // moment longer.
+                // The thread that settled the split of the incarnation before may hold the store
+                // for a moment longer.
                 Err(OpenError::InUse { .. }) if Instant::now() < until => {
                     std::thread::sleep(Duration::from_millis(5))
                 }

@@ -1,6 +1,5 @@
-//! Machines at home, stepped by threads of the operating system: the mailbox, timers and a machine
-//! that waits for both. `interleavings.rs` looks at the same files under one order of threads after
-//! the other.
+//! Actors stepped by threads of the operating system: the mailbox, timers, and a machine that waits
+//! for both. `interleavings.rs` runs the same files under one thread schedule after the other.
 
 use meridian_clock::Reading;
 use meridian_host::clock::{Clock, ClockBound};
@@ -61,7 +60,7 @@ fn every_input_is_stepped_once_in_its_senders_order_by_one_thread_at_a_time() {
     assert!(newest.iter().all(|newest| newest.load(Ordering::Relaxed) == 20_000));
 }
 
-/// Answers a number once it is on disk and a moment has passed.
+/// A machine that responds with a number once the number is on disk and a timer has expired.
 struct Echo {
     waiting: VecDeque<(Position, u64)>,
 }
@@ -99,7 +98,7 @@ impl World<Echo> for Home {
     }
     fn send(&self, _: Option<u64>, _: Address, _: u64) {}
     fn persist(&self, position: Position, _: u64) {
-        // From within the step: left in the mailbox, never a deadlock.
+        // Posted from within the step: it is left in the mailbox, and there is no deadlock.
         if let Some(this) = self.this.upgrade() {
             this.post(Input::Durable(position));
         }

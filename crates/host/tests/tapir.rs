@@ -1,4 +1,5 @@
-//! Databases of the tapir protocol: one node, and three in one process over TCP, some of which die.
+//! Databases of the tapir protocol, in one process: a single node, and over TCP three nodes of
+//! which some are killed.
 
 mod common;
 
@@ -29,7 +30,7 @@ fn begin(database: &Arc<dyn Database>) -> Box<dyn Transaction> {
     block_on(database.begin(Begin { mode: Mode::ReadWrite, age: None })).expect("it begins")
 }
 
-/// Reads one key, and writes it anew.
+/// Reads one key and writes it again.
 fn add(transaction: &mut dyn Transaction) {
     let key = Key::from("sum");
     let known = block_on(transaction.get(&key, Lock::Exclusive)).expect("it is read");
@@ -48,7 +49,7 @@ fn alone_transactions_validate_and_what_is_committed_outlives_the_process() {
     let (mut one, mut other) = (begin(&database), begin(&database));
     add(&mut *one);
     add(&mut *other);
-    let Outcome::Committed { at } = block_on(one.commit()) else { panic!("nobody is in its way") };
+    let Outcome::Committed { at } = block_on(one.commit()) else { panic!("there is no conflict") };
     assert_eq!(block_on(other.commit()), Outcome::Aborted { why: Conflict::Overwritten });
     let snapshot = |at| {
         block_on(database.begin(Begin { mode: Mode::ReadOnly(ReadAt::Exact(at)), age: None }))
@@ -72,7 +73,7 @@ fn alone_transactions_validate_and_what_is_committed_outlives_the_process() {
     assert_eq!(get_in(&lab(&node), "sum"), None);
 }
 
-/// §6.6: in the row of the database, also of one that is begun from it.
+/// §6.6: the setting is in the database's row, also after a restart.
 #[test]
 fn what_is_to_be_prepared_waits_for_as_long_as_the_database_says() {
     const WAIT: Duration = Duration::from_millis(200);
@@ -108,9 +109,9 @@ fn what_is_to_be_prepared_waits_for_as_long_as_the_database_says() {
     assert_eq!(is(&node).as_deref(), Some("200ms"));
     assert!(takes(&node, "late again") >= WAIT);
     set(&node, "lab", None).unwrap();
-    insist(
-        || if takes(&node, "at once") < WAIT { Ok(()) } else { Err("it still waits".to_owned()) },
-    );
+    insist(|| {
+        if takes(&node, "at once") < WAIT { Ok(()) } else { Err("prepares still wait".to_owned()) }
+    });
     assert_eq!(is(&node).as_deref(), Some("0"));
 }
 
@@ -160,8 +161,8 @@ fn three_nodes_commit_and_read_everywhere_while_any_one_is_away() {
     assert_eq!(rows.rows.len(), 3);
 }
 
-/// Sums that several clients add to through all nodes, one of which is killed again and again, lose
-/// nothing that was acknowledged.
+/// Sums that several clients add to through all nodes lose no acknowledged addition while one node
+/// after the other is killed.
 #[test]
 fn nothing_acknowledged_is_lost_when_nodes_die_in_the_middle_of_commits() {
     let (members, folder) = three();
@@ -214,12 +215,12 @@ fn nothing_acknowledged_is_lost_when_nodes_die_in_the_middle_of_commits() {
             std::thread::sleep(std::time::Duration::from_millis(400));
             let mut dies = nodes[round % 3].lock();
             dies.kill();
-            // Its folder is free once nobody holds it.
+            // Its folder is free once no client holds it.
             insist(|| {
                 if Arc::strong_count(&dies) == 1 {
                     Ok(())
                 } else {
-                    Err("somebody holds it".to_owned())
+                    Err("a client still holds the node".to_owned())
                 }
             });
             let nobody = Node::open(Options::alone()).unwrap();
@@ -228,7 +229,11 @@ fn nothing_acknowledged_is_lost_when_nodes_die_in_the_middle_of_commits() {
         }
         let before = sure.load(Relaxed);
         insist(|| {
-            if sure.load(Relaxed) > before + 20 { Ok(()) } else { Err("nobody gets on".to_owned()) }
+            if sure.load(Relaxed) > before + 20 {
+                Ok(())
+            } else {
+                Err("no client commits".to_owned())
+            }
         });
         over.store(true, Relaxed);
     });
@@ -247,8 +252,8 @@ fn to(nodes: &[u32]) -> GroupMembers {
     GroupMembers { voters: nodes.iter().copied().map(NodeId).collect(), ..GroupMembers::default() }
 }
 
-/// Node 3 is gone for good, and node 4 takes over. It has everything by then, also what is in no
-/// record any more: so the other two may go one after the other.
+/// Node 3 is gone for good, and node 4 takes over. Node 4 then has everything, including truncated
+/// records: so nodes 1 and 2 may leave one after the other.
 #[test]
 fn another_node_takes_over_from_one_that_is_gone() {
     let (members, folder) = (some_members(5), tempfile::tempdir().unwrap());
@@ -264,7 +269,8 @@ fn another_node_takes_over_from_one_that_is_gone() {
     for number in 0..200 {
         put_in(&lab(&first), &format!("k{number:03}"), "from the beginning");
     }
-    // What is settled one node alone serves, as of a moment ago; and it is forgotten soon.
+    // A single replica serves settled snapshots, as of a moment ago, and settled records are
+    // truncated soon.
     let written = block_on(begin(&lab(&first)).commit());
     let Outcome::Committed { at: written } = written else { panic!("{written:?}") };
     let settled = || {
@@ -276,13 +282,17 @@ fn another_node_takes_over_from_one_that_is_gone() {
         if at.nanos + 50_000_000 < transaction.began().latest {
             Ok(at)
         } else {
-            Err("nothing is settled".to_owned())
+            Err("the settled timestamp lags".to_owned())
         }
     };
     let before = insist(settled);
     insist(|| {
         settled().and_then(|at| {
-            if at > before { Ok(()) } else { Err("nothing else is settled".to_owned()) }
+            if at > before {
+                Ok(())
+            } else {
+                Err("the settled timestamp does not advance".to_owned())
+            }
         })
     });
     std::thread::sleep(std::time::Duration::from_millis(500));
@@ -301,7 +311,7 @@ fn another_node_takes_over_from_one_that_is_gone() {
     block_on(first.change_members("lab", to(&[1, 2, 4]))).unwrap();
     put_in(&lab(&first), "k000", "last");
     drop(first);
-    // What a session sees that asks there, and what enough of them say.
+    // Checks a snapshot through one node, and reads by a majority.
     let judge = |nodes: &[Option<Arc<Node>>], at: usize| {
         let database = lab(&on(nodes, at));
         let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
@@ -320,13 +330,13 @@ fn another_node_takes_over_from_one_that_is_gone() {
         }
     };
     [0, 1, 3, 4].into_iter().for_each(|at| judge(&nodes, at));
-    // Node 5 takes over from node 2, and one from the first is away.
+    // Node 5 takes over from node 2, and then node 1 goes down.
     block_on(on(&nodes, 3).change_members("lab", to(&[1, 4, 5]))).unwrap();
     put_in(&lab(&on(&nodes, 4)), "k000", "last");
     nodes[0] = None;
     [3, 4].into_iter().for_each(|at| judge(&nodes, at));
     put_in(&lab(&on(&nodes, 3)), "k000", "last");
-    // What they have outlives them.
+    // The two remaining replicas keep everything across restarts.
     for at in [3, 4] {
         nodes[at] = None;
         nodes[at] = Some(open(at as u32 + 1, &members, folder.path()));
@@ -334,9 +344,9 @@ fn another_node_takes_over_from_one_that_is_gone() {
     [3, 4].into_iter().for_each(|at| judge(&nodes, at));
 }
 
-/// Hardly anything is settled here, so that after a restart rows are heard of from the log of
-/// `system`, one epoch after the other. What would be wrong otherwise others mend mostly: the rule
-/// is held by `who_was_in_a_later_epoch_waits_until_it_hears_of_it` of the replicas alone.
+/// Hardly anything is settled here, so that after a restart rows arrive from the log of `system`,
+/// one epoch after the other. Other replicas mask most violations of this rule: it is covered by
+/// `who_was_in_a_later_epoch_waits_until_it_hears_of_it` of the replicas alone.
 #[test]
 fn a_replica_that_begins_again_waits_for_the_row_of_its_epoch() {
     let (members, folder) = (some_members(4), tempfile::tempdir().unwrap());
@@ -364,7 +374,7 @@ fn a_replica_that_begins_again_waits_for_the_row_of_its_epoch() {
                 if Arc::strong_count(&nodes[at]) == 1 {
                     Ok(())
                 } else {
-                    Err("somebody holds it".to_owned())
+                    Err("a client still holds the node".to_owned())
                 }
             });
             drop(std::mem::replace(&mut nodes[at], Node::open(Options::alone()).unwrap()));
@@ -396,7 +406,7 @@ fn an_even_number_of_replicas_is_refused_with_the_way_out() {
         block_on(nodes[0].create_database("lab", TAPIR, members)).map_err(|error| error.to_string())
     };
     assert_eq!(on(&[3]), Err("there is no node 3, only 1 to 2".to_owned()));
-    // A node without a replica asks those that have one.
+    // A node without a replica uses those of other nodes.
     insist(|| on(&[1]));
     for node in nodes.iter().rev() {
         put_in(&lab(node), "k", &node.number().to_string());

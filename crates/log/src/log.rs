@@ -1,4 +1,4 @@
-//! Appending, recovering, and giving space back.
+//! The log: append, recovery, and release of space.
 
 use crate::rules;
 use crate::segment::{self, FIRST, Preamble, SEAL};
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-/// Whose record it is: the machine that persisted it.
+/// The machine that persisted a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MachineKey {
     /// The database.
@@ -18,16 +18,17 @@ pub struct MachineKey {
     pub shard: u32,
 }
 
-/// A record's number in one life of the log: grows by one with each append, across machines.
+/// A log sequence number. It starts at 1 each time the log is opened, and grows by one with each
+/// append, across machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub u64);
 
-/// How a log is laid out.
+/// Options of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The size of a segment file. A larger record gets a segment of its own size.
     pub segment_bytes: u64,
-    /// There was a log here before: that there is none is damage.
+    /// True if there was a log here before: a missing log is then damage.
     pub existed: bool,
 }
 
@@ -37,41 +38,42 @@ impl Default for Options {
     }
 }
 
-/// What stood in the log when it was opened.
+/// The content of a log when it was opened.
 #[derive(Debug, Default)]
 pub struct Recovered {
     /// Every record, in order.
     pub records: Vec<(MachineKey, Lsn, Bytes)>,
-    /// Bytes cut from the end because they were never acknowledged.
+    /// True if unacknowledged bytes were cut from the end.
     pub torn: bool,
-    /// The oldest segment that has to be there.
+    /// The oldest segment that must exist.
     oldest: u64,
 }
 
-/// Why the log cannot go on.
+/// Error of the log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// No room. What was appended stays in memory; `write` may be tried again when there is room.
-    #[error("no room left on the disk that holds {file}: make room, writes go on by themselves")]
+    /// No room on the disk. Appended records stay in memory; `write` can be retried.
+    #[error("no room left on the disk that holds {file}: free some space, and writes resume")]
     Full {
         /// The file.
         file: String,
     },
-    /// Acknowledged records do not check.
+    /// Acknowledged records do not match their checksums.
     #[error(
-        "{file} is damaged at byte {offset}: {what}. Nothing was repaired or removed. A node that is alone: \
-         restore its data directory from a backup. One of several: leave it off, the others go on. Do not set its data \
-         back to a copy: it would forget what it has promised them. Emptied, they keep it away (a member cannot be replaced in this version)"
+        "{file} is damaged at byte {offset}: {what}. Nothing was repaired or removed. A single node: restore its data \
+         directory from a backup. One of several nodes: leave it stopped, the other nodes go on without it. Do not restore an \
+         older copy of its data directory: it would break promises it made to them. They refuse a node with an empty \
+         directory (a member cannot be replaced in this version)"
     )]
     Damaged {
         /// The file.
         file: String,
-        /// Where.
+        /// The offset of the damage.
         offset: u64,
-        /// What was expected.
+        /// The problem.
         what: &'static str,
     },
-    /// Written by a newer version.
+    /// The file has a newer format.
     #[error(
         "{file} has log format {found}, and this version reads up to {known}: use the newer version of meridian"
     )]
@@ -80,16 +82,16 @@ pub enum LogError {
         file: String,
         /// The format of the file.
         found: u32,
-        /// The newest format that is known here.
+        /// The newest format that this version reads.
         known: u32,
     },
-    /// The disk refused. After a failed sync nothing is known of what reached the disk: the process
-    /// must end.
+    /// The disk failed. After a failed sync it is unknown what reached the disk: the process must
+    /// end.
     #[error("{file}: {source}")]
     Disk {
         /// The file.
         file: String,
-        /// The operating system's answer.
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -97,57 +99,57 @@ pub enum LogError {
 struct Segment {
     number: u64,
     file: Arc<dyn File>,
-    /// The newest record of each machine in it.
+    /// The LSN of each machine's newest record in it.
     newest: BTreeMap<MachineKey, Lsn>,
 }
 
-/// The log: append, write, sync; and release what is no longer needed.
+/// The log of a node.
 pub struct Log {
     disk: Arc<dyn Disk>,
     options: Options,
-    /// Oldest first; the last is open.
+    /// Oldest first. The last one is open.
     segments: VecDeque<Segment>,
-    /// Where the next record goes in the open segment.
+    /// The offset of the next record in the open segment.
     offset: u64,
-    /// How far the open segment is synced.
+    /// The offset up to which the open segment is synced.
     synced: u64,
-    /// How far the newest record that was written says that it was synced, and the newest that is
-    /// synced itself.
+    /// The synced offset that the newest written record names, and the one that the newest synced
+    /// record names.
     marks: (u64, u64),
-    /// Room in the open segment; 0 if none could be begun yet.
+    /// The capacity of the open segment; 0 if none could be started yet.
     capacity: u64,
-    /// The number that the next segment gets.
+    /// The number of the next segment.
     next_number: u64,
     pending: VecDeque<(MachineKey, Lsn, Bytes)>,
     next: Lsn,
     released: BTreeMap<MachineKey, Lsn>,
-    /// Files of the standard size to be used instead of allocating new ones.
+    /// Files of the standard size for future segments.
     spare: Vec<String>,
-    /// The next spare, while zeros are being written to it.
+    /// The next spare file, while zeros are written to it.
     growing: Option<(String, Arc<dyn File>)>,
-    /// No spare could be made.
+    /// True if there was no room for a spare file.
     short: bool,
-    /// Kept between writes.
+    /// Reused by all writes.
     buffer: Vec<u8>,
 }
 
-/// Spare files that are kept; more are removed.
+/// Spare files that are kept. Further ones are removed.
 const SPARES: usize = 2;
-/// Zeros that are written at once.
+/// Zeros of one write, in bytes.
 const ZEROS: usize = 1 << 20;
-/// A buffer that grew beyond this is given back.
+/// Bytes of the buffer that are kept between writes.
 const BUFFER_KEPT: usize = 4 << 20;
 
-/// Extends a file by a piece of zeros towards a length; its length afterwards.
+/// Extends a file by a piece of zeros towards a length, and returns its new length.
 fn write_zeros(file: &Arc<dyn File>, length: u64, until: u64) -> io::Result<u64> {
     let piece = vec![0; ZEROS.min(until.saturating_sub(length) as usize)];
     file.write_at(length, &piece)?;
     Ok(length + piece.len() as u64)
 }
 
-/// Writes what a segment begins and ends with again, as it was read, durably.
+/// Rewrites a segment's preamble and seal durably, as they were read.
 ///
-/// A seal is written once everything before it is durable; but the sync of the seal itself, or of a
+/// A seal is written once everything before it is durable. But the sync of the seal itself, or of a
 /// preamble with nothing behind it, may have failed.
 fn rewrite_ends(file: &Arc<dyn File>, bytes: &[u8], seal: u64) -> io::Result<()> {
     file.write_at(0, &bytes[..FIRST as usize])?;
@@ -156,8 +158,8 @@ fn rewrite_ends(file: &Arc<dyn File>, bytes: &[u8], seal: u64) -> io::Result<()>
 }
 
 impl Log {
-    /// Opens a log, reading everything that stands in it, and begins a new segment. A log that is
-    /// new exists durably when this comes back, and so does every record that is recovered.
+    /// Opens a log, reads all its records, and starts a new segment. When this returns, a new log
+    /// and every recovered record are durable.
     pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Log, Recovered), LogError> {
         let fail = |name: &str, source| LogError::Disk { file: disk.describe(name), source };
         let names = disk.list().map_err(|error| fail("log", error))?;
@@ -216,8 +218,8 @@ impl Log {
                 disk.remove(&name).map_err(|error| fail(&name, error))?;
             }
         }
-        // On a full disk the log opens all the same, so that what it holds can be read; the first
-        // write tries again.
+        // A log opens on a full disk, so that its content can be read. The first write starts the
+        // segment.
         match log.begin(options.segment_bytes) {
             Err(LogError::Full { .. }) if !numbers.is_empty() => Ok((log, recovered)),
             begun => begun.map(|()| (log, recovered)),
@@ -248,8 +250,8 @@ impl Log {
                     known: segment::FORMAT,
                 });
             }
-            // A crash while the newest segment was being begun: nothing was appended to it. A file
-            // that is being used again still bears its former number.
+            // A crash happened while the newest segment was being started: nothing was appended to
+            // it. A reused file still names its former segment.
             _ if last && !segment::acknowledged(&bytes, number, 0) => {
                 self.seal(&file, name, number, FIRST, true)?;
                 to.torn = true;
@@ -290,14 +292,14 @@ impl Log {
         Ok(())
     }
 
-    /// Makes an unsealed segment durable up to its end, sealed, before recovery relies on it.
+    /// Makes an unsealed segment durable up to its end, and seals it, before recovery relies on it.
     ///
-    /// The process that wrote it may have ended after a failed sync. Then these bytes may be in the
-    /// page cache alone, clean, and no sync of the file ever writes them. So they are written to
-    /// another file, which takes the segment's name once it is durable: a crash leaves the segment
-    /// as it was or as it is to be. A disk that has no room for another file gets them written
-    /// again in their place: each sector then holds what it held, or what was to be there, as when
-    /// they were first written.
+    /// The process that wrote it may have ended after a failed sync. Its bytes may then be in the
+    /// page cache only, marked clean, so that no sync of the file ever writes them. Recovery
+    /// therefore writes them to another file, which takes the segment's name once it is durable: a
+    /// crash leaves either the old file or the new one. Without room for another file, the bytes
+    /// are rewritten in place: after a crash each sector then holds its old or its new content, as
+    /// after the first write.
     fn rewrite(
         &self,
         file: Arc<dyn File>,
@@ -331,8 +333,8 @@ impl Log {
         }
     }
 
-    /// Ends a segment at an offset, durably: whatever stands beyond is never read again. A seal
-    /// says that everything before it was synced, so that it is written only once that is true.
+    /// Ends a segment at an offset, durably: bytes beyond it are never read again. A seal states
+    /// that everything before it was synced, so it is written only after that sync.
     fn seal(
         &self,
         file: &Arc<dyn File>,
@@ -344,7 +346,7 @@ impl Log {
         let mut seal = Vec::new();
         segment::encode(&mut seal, number, offset, offset, SEAL, &[]);
         let unsynced = |source| LogError::Disk { file: self.disk.describe(name), source };
-        // A preamble and a seal behind it share a sector: both reach the disk, or neither.
+        // A preamble and the seal behind it share a sector: a crash keeps both or neither.
         if begin {
             segment::write_preamble(file, number, self.oldest(number))
                 .map_err(|source| self.failure(name, source))?;
@@ -355,7 +357,7 @@ impl Log {
         file.sync().map_err(unsynced)
     }
 
-    /// The oldest segment that is in use, when another is begun.
+    /// Returns the oldest segment in use when the segment `begun` is started.
     fn oldest(&self, begun: u64) -> u64 {
         self.segments.front().map_or(begun, |segment| segment.number)
     }
@@ -370,7 +372,7 @@ impl Log {
         }
     }
 
-    /// Begins a segment: zeros are written ahead, so that a later sync has no metadata to write.
+    /// Starts a segment. Zeros are written ahead, so that a later sync has no metadata to write.
     fn begin(&mut self, capacity: u64) -> Result<(), LogError> {
         let number = self.next_number;
         let name = segment::name(number);
@@ -392,7 +394,7 @@ impl Log {
         let file = match step() {
             Ok(file) => file,
             Err(source) => {
-                // Nothing is in it, and what it took may be what somebody else needs.
+                // The segment is empty, and its space may be needed by others.
                 let _ = self.disk.remove(&name);
                 return Err(self.failure(&name, source));
             }
@@ -403,10 +405,10 @@ impl Log {
         Ok(())
     }
 
-    /// Makes the next segment's file ahead of its need, a piece at a time: to be called when nobody
-    /// waits. True if there is more to do.
+    /// Allocates the next segment's file ahead of need, a piece at a time, between batches. Returns
+    /// true if there is more to do.
     ///
-    /// What is in place is room that agreement may use when the disk is full: see
+    /// The allocated space is a reserve for writes in flight when the disk is full: see
     /// [`Log::is_short`].
     pub fn prepare(&mut self) -> Result<bool, LogError> {
         let capacity = self.options.segment_bytes;
@@ -440,8 +442,8 @@ impl Log {
         Ok(false)
     }
 
-    /// True if there was no room to make the next segment's file: what is in the open segment still
-    /// goes on, and whoever can wait should. [`Log::prepare`] tries again.
+    /// True if there was no room for the next segment's file. Writes in flight still fit into the
+    /// open segment; new ones should be refused. [`Log::prepare`] retries.
     pub fn is_short(&self) -> bool {
         self.short
     }
@@ -452,25 +454,25 @@ impl Log {
         lsn
     }
 
-    /// Adds a record in memory; `write` and `sync` make it durable.
+    /// Appends a record in memory. `write` and `sync` make it durable.
     pub fn append(&mut self, key: MachineKey, payload: Bytes) -> Lsn {
-        assert!(key != SEAL, "invariant: the seal's key is no machine's");
+        assert!(key != SEAL, "invariant: no machine has the seal's key");
         assert!(
             u32::try_from(payload.len()).is_ok(),
-            "invariant: whoever writes more cuts it into records below 4 GB"
+            "invariant: the caller splits records of 4 GB and more"
         );
         let lsn = self.take_lsn();
         self.pending.push_back((key, lsn, payload));
         lsn
     }
 
-    /// Whether anything waits to be written or synced.
+    /// True if records wait to be written or synced.
     pub fn is_dirty(&self) -> bool {
         !self.pending.is_empty() || self.synced < self.offset
     }
 
-    /// Writes what was appended. After [`LogError::Full`] everything that was not written is kept,
-    /// to be tried again.
+    /// Writes the appended records. After [`LogError::Full`] the unwritten ones are kept for a
+    /// retry.
     pub fn write(&mut self) -> Result<(), LogError> {
         while let Some((_, _, first)) = self.pending.front() {
             if self.capacity == 0 {
@@ -522,13 +524,13 @@ impl Log {
         self.begin(self.capacity_for(first))
     }
 
-    /// The size of a segment that a record fits into.
+    /// Returns the size of a segment that a record fits into.
     fn capacity_for(&self, payload: usize) -> u64 {
         self.options.segment_bytes.max(FIRST + segment::footprint(payload) + segment::footprint(0))
     }
 
-    /// Writes and syncs what was appended and ends the log in order: from then on every flipped bit
-    /// is noticed, in the last batch too.
+    /// Writes, syncs and seals the log. From then on every flipped bit is noticed, in the last
+    /// batch too.
     pub fn close(mut self) -> Result<(), LogError> {
         self.write()?;
         if self.capacity > 0 {
@@ -538,8 +540,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes everything written survive a crash. After an error nothing is known of what reached
-    /// the disk.
+    /// Makes all written records durable. After an error it is unknown what reached the disk.
     pub fn sync(&mut self) -> Result<(), LogError> {
         if self.synced < self.offset {
             let open = self.current();
@@ -553,9 +554,9 @@ impl Log {
         Ok(())
     }
 
-    /// The open segment, and how far a flipped bit in it is surely told from a torn end: a later
-    /// record that is synced says that what lies before was acknowledged. Sealed segments are
-    /// covered whole.
+    /// Returns the open segment's name, and the offset up to which a flipped bit in it is surely
+    /// told from a torn end: a later synced record states that the records before were
+    /// acknowledged. Sealed segments are covered whole.
     pub fn vouched(&self) -> Option<(String, u64)> {
         self.segments
             .back()
@@ -563,8 +564,8 @@ impl Log {
             .map(|open| (segment::name(open.number), self.marks.1))
     }
 
-    /// A machine's records below `before` are covered by its checkpoint. Segments that nobody needs
-    /// are used again or removed.
+    /// Releases a machine's records below `before`, which its checkpoint covers. Segments without
+    /// needed records are reused or removed.
     pub fn release(&mut self, key: MachineKey, before: Lsn) -> Result<(), LogError> {
         let released = self.released.entry(key).or_default();
         *released = before.max(*released);
@@ -584,8 +585,8 @@ impl Log {
         if free == 0 {
             return Ok(());
         }
-        // What is about to go is not needed any more, says the newest segment, durably: whatever
-        // else is missing one day was lost.
+        // The newest segment first states durably that the released ones are not needed. Any other
+        // missing segment is damage.
         let (oldest, newest) = (self.segments[free].number, &self.segments[all - 1]);
         let unsaid = |source| LogError::Disk {
             file: self.disk.describe(&segment::name(newest.number)),
@@ -610,8 +611,8 @@ impl Log {
         Ok(())
     }
 
-    /// The machines that keep the oldest segment from being freed: whoever owns them checkpoints
-    /// them, or copies their live records forward.
+    /// Returns the machines whose records keep the oldest segment from being freed. A checkpoint of
+    /// each frees it.
     pub fn holding_back(&self) -> Vec<MachineKey> {
         if self.segments.len() < 2 {
             return Vec::new();
@@ -622,12 +623,12 @@ impl Log {
         self.segments[0].newest.iter().filter_map(needed).collect()
     }
 
-    /// Segments in use.
+    /// Returns the number of segments in use.
     pub fn segments(&self) -> usize {
         self.segments.len()
     }
 
-    /// The number that the next record gets.
+    /// Returns the LSN of the next record.
     pub fn next_lsn(&self) -> Lsn {
         self.next
     }

@@ -1,9 +1,9 @@
-//! A disk in memory that loses what was not synced, tears what was being written, rots, fails, and
-//! fills up.
+//! A disk in memory for tests and the simulator. It loses unsynced writes, tears writes, flips
+//! bits, fails, and fills up.
 //!
-//! It has a page cache, as Linux has one. After a failed sync the pages that were to be written are
-//! clean: every process reads them as they were written, no later sync writes them unless they are
-//! written to again, and they are lost when the power fails.
+//! It has a page cache like Linux. After a failed sync the unwritten pages are clean: every process
+//! reads them as they were written, no later sync writes them unless they are written to again, and
+//! they are lost when the power fails.
 
 use crate::{Disk, File};
 use parking_lot::Mutex;
@@ -11,29 +11,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
-/// What a disk writes whole or not at all.
+/// The unit that a disk writes atomically, in bytes.
 const SECTOR: usize = 512;
-/// What the page cache writes to the disk whole.
+/// The unit of the page cache, in bytes.
 const PAGE: usize = 4096;
 
 #[derive(Default)]
 struct Content {
-    /// What survives a crash.
+    /// The content that survives a crash.
     synced: Vec<u8>,
-    /// What a reader sees.
+    /// The content that readers see.
     bytes: Vec<u8>,
-    /// Writes since the last sync, in order: where and how many bytes.
+    /// Writes since the last sync, in order: offset and length.
     unsynced: Vec<(usize, usize)>,
     /// Pages that a failed sync left clean although they did not reach the disk.
     forsaken: BTreeSet<usize>,
-    /// The next write goes so many bytes elsewhere.
+    /// The next write is misdirected by this many bytes.
     astray: Option<i64>,
 }
 
-/// What the disk refuses to do.
+/// Operations that fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Nothing can be added.
+    /// The disk is full: files cannot grow.
     pub full: bool,
     /// Every read fails.
     pub reads: bool,
@@ -44,7 +44,7 @@ pub struct Faults {
 }
 
 impl Content {
-    /// The dirty pages reach the disk.
+    /// Writes the dirty pages to the disk.
     fn write_back(&mut self) {
         let Content { synced, bytes, unsynced, forsaken, .. } = self;
         synced.resize(bytes.len(), 0);
@@ -60,14 +60,14 @@ impl Content {
         }
     }
 
-    /// The dirty pages do not reach the disk, and are dirty no more.
+    /// Marks the dirty pages clean without writing them to the disk.
     fn forsake(&mut self) {
         for (start, length) in self.unsynced.drain(..) {
             self.forsaken.extend(pages(start, (start + length).min(self.bytes.len())));
         }
     }
 
-    /// Of what is not on the disk, `survives` says for each sector whether it is after all.
+    /// Drops unwritten sectors, except those for which `survives` returns true.
     fn lose_power(&mut self, survives: &mut impl FnMut() -> bool) {
         let Content { synced, bytes, unsynced, forsaken, .. } = self;
         let forsaken = std::mem::take(forsaken).into_iter().map(|page| (page * PAGE, PAGE));
@@ -89,7 +89,7 @@ impl Content {
     }
 }
 
-/// The pages that hold the bytes from `start` to `end`.
+/// Returns the pages that hold the bytes from `start` to `end`.
 fn pages(start: usize, end: usize) -> std::ops::Range<usize> {
     if start < end { start / PAGE..end.div_ceil(PAGE) } else { 0..0 }
 }
@@ -98,13 +98,13 @@ fn pages(start: usize, end: usize) -> std::ops::Range<usize> {
 struct Inner {
     files: BTreeMap<String, Arc<Mutex<Content>>>,
     faults: Faults,
-    /// Syncs until one fails.
+    /// Successful syncs before one fails.
     until_sync_fails: Option<u64>,
-    /// A sync has failed since [`MemoryDisk::take_failed_sync`] was last called.
+    /// True if a sync has failed since the last call of [`MemoryDisk::take_failed_sync`].
     sync_failed: bool,
-    /// Counts the crashes. Who opened a file before one is gone.
+    /// Counts the crashes. Files opened before the last one fail.
     life: u64,
-    /// Writes and syncs until the power fails.
+    /// Writes and syncs before the power fails.
     until_power_fails: Option<u64>,
 }
 
@@ -115,18 +115,18 @@ pub struct MemoryDisk {
 }
 
 impl MemoryDisk {
-    /// Room on the disk unless it is full.
+    /// Free bytes of a disk that is not full.
     const ROOM: u64 = 1 << 40;
 
-    /// An empty disk.
+    /// Returns an empty disk.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The machine loses power. Of the writes since a file's last sync, `survives` says for each
-    /// 512-byte sector, in order, whether it reached the disk: sectors arrive in any order, whole
-    /// or not at all. File names are durable at once. Files that were opened before it are of no
-    /// use any more: whoever held them is gone.
+    /// Simulates a power failure. For each 512-byte sector of the writes since a file's last sync,
+    /// in order, `survives` decides whether it reached the disk: sectors arrive in any order, each
+    /// whole or not at all. File names are durable at once. Files that were opened before fail from
+    /// now on.
     pub fn crash(&self, mut survives: impl FnMut() -> bool) {
         let mut inner = self.inner.lock();
         inner.life += 1;
@@ -136,34 +136,34 @@ impl MemoryDisk {
         }
     }
 
-    /// The process that uses the disk ends, and the power stays: files that it opened are of no use
-    /// any more, and the next process reads everything that this one wrote.
+    /// Simulates the end of the process without a power failure. Files that it opened fail from now
+    /// on, and the next process reads everything that was written.
     pub fn end_process(&self) {
         self.inner.lock().life += 1;
     }
 
-    /// The next sync of a file fails. What was to be synced is read as it was written until
+    /// Makes the next sync of a file fail. The unsynced content stays readable until
     /// [`MemoryDisk::crash`], and no later sync writes it, except with a page that is written to
     /// again.
     pub fn fail_next_sync(&self) {
         self.fail_sync_after(0);
     }
 
-    /// The same, after so many syncs that do not fail.
+    /// Makes one sync fail after `syncs` successful ones.
     pub fn fail_sync_after(&self, syncs: u64) {
         self.inner.lock().until_sync_fails = Some(syncs);
     }
 
-    /// Whether a sync has failed as it was told to since this was last called; none is about to
-    /// fail any more.
+    /// True if a planned failure of a sync has happened since the last call. Cancels a failure that
+    /// is still planned.
     pub fn take_failed_sync(&self) -> bool {
         let mut inner = self.inner.lock();
         inner.until_sync_fails = None;
         std::mem::take(&mut inner.sync_failed)
     }
 
-    /// Another disk, with what this one would still have if the power failed now and nothing
-    /// unsynced had reached it.
+    /// Returns another disk with the content that would survive a power failure now, if no unsynced
+    /// write had reached the disk.
     pub fn remains(&self) -> MemoryDisk {
         let kept = |content: &Arc<Mutex<Content>>| {
             let synced = content.lock().synced.clone();
@@ -179,32 +179,31 @@ impl MemoryDisk {
         MemoryDisk { inner: Arc::new(Mutex::new(Inner { files, ..Inner::default() })) }
     }
 
-    /// From now on nothing can be added, or things can again.
+    /// Sets whether the disk is full.
     pub fn set_full(&self, full: bool) {
         self.inner.lock().faults.full = full;
     }
 
-    /// What fails from now on.
+    /// Sets the operations that fail from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.inner.lock().faults = faults;
     }
 
-    /// After so many writes and syncs the power fails: each one fails, until [`MemoryDisk::crash`]
-    /// says what is left.
+    /// Makes the power fail after `operations` writes and syncs: each later one fails, until
+    /// [`MemoryDisk::crash`] decides what survives.
     pub fn fail_power_after(&self, operations: u64) {
         self.inner.lock().until_power_fails = Some(operations);
     }
 
-    /// The next write to a file goes so many bytes elsewhere in it, if there is room: what should
-    /// have been overwritten stays.
+    /// Misdirects the next write to a file by this many bytes, if it fits there: the bytes to be
+    /// overwritten stay.
     pub fn misdirect(&self, name: &str, by: i64) {
         if let Some(content) = self.inner.lock().files.get(name) {
             content.lock().astray = Some(by);
         }
     }
 
-    /// Puts what lies at one place of a file at another, too, on the disk itself: a write that went
-    /// astray, long ago.
+    /// Copies bytes of a file to another offset, on the disk itself, like an old misdirected write.
     pub fn misplace(&self, name: &str, from: u64, to: u64, length: usize) {
         if let Some(content) = self.inner.lock().files.get(name) {
             let mut content = content.lock();
@@ -293,7 +292,7 @@ struct MemoryFile {
 }
 
 impl MemoryFile {
-    /// What fails, for this file; syncs that fail although the disk is there are the disk's to say.
+    /// Returns the faults of this file, without the planned failures of syncs.
     fn faults(&self) -> Faults {
         let inner = self.disk.inner.lock();
         let gone = inner.life != self.life;
@@ -301,7 +300,7 @@ impl MemoryFile {
         Faults { full, reads: reads || gone, writes: writes || gone, syncs: gone }
     }
 
-    /// What fails, for something that changes the disk.
+    /// Returns the faults of an operation that changes the disk.
     fn change(&self) -> Faults {
         let faults = self.faults();
         match &mut self.disk.inner.lock().until_power_fails {
@@ -376,8 +375,8 @@ impl File for MemoryFile {
         content.bytes.resize(length, 0);
         content.forsaken.retain(|page| page * PAGE < length);
         if length < before {
-            // What was cut off reads as zeros when the file grows again, and not as what `synced`
-            // still holds of it.
+            // The cut part reads as zeros when the file grows again, not as the bytes that `synced`
+            // still holds.
             content.unsynced.push((length, before - length));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! A real directory. The one file of this room that touches the operating system.
+//! A real directory. This is the crate's only file that uses the operating system.
 
 use crate::{Disk, File};
 use rustix::fs::{FlockOperation, flock, fstatvfs};
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A directory that this process alone may use, as long as the disk or one of its files is open.
-/// What it creates, the directory itself included, only the user that runs the process may read.
+/// Only the user that runs the process may read the directory and the files that it creates.
 pub struct OsDisk {
     directory: PathBuf,
-    /// Locked as long as it is open.
+    /// Holds the lock as long as it is open.
     lock: Arc<fs::File>,
 }
 
 impl OsDisk {
-    /// Opens a directory, creating it if needed. Fails with `ResourceBusy`, naming the lock file,
-    /// if another process has it.
+    /// Opens a directory, and creates it if needed. Fails with `ResourceBusy`, naming the lock
+    /// file, if another process uses it.
     pub fn open(directory: &Path) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let path = directory.join("lock");
@@ -95,13 +95,13 @@ impl Disk for OsDisk {
     }
 }
 
-/// What an ordinary user may still write to the file system that holds a file.
+/// Returns the bytes that an unprivileged user may still write to a file's file system.
 fn free_bytes(of: impl AsFd) -> io::Result<u64> {
     let found = fstatvfs(of)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// How long this process may make a file (`ulimit -f`).
+/// Returns the largest file size that this process may write (`ulimit -f`).
 fn largest_file() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current.unwrap_or(u64::MAX)
 }

@@ -1,12 +1,12 @@
-//! Rules of the log that the lab breaks on purpose.
+//! Rules of the log that the simulator can break on purpose, to show that its checks notice.
 
 meridian_machine::rules! {
-    /// Records of the log are taken for what they say.
+    /// The log does not verify the checksums of records.
     LOG_CHECKSUM;
-    /// A record that was torn by a crash is taken for whole.
+    /// The log takes a record that a crash tore for complete.
     TORN_TAIL;
-    /// Recovery of the log relies on what a failed sync has left in the page cache alone.
+    /// Recovery relies on records that a failed sync left in the page cache alone.
     TAIL_NOT_REWRITTEN;
-    /// A log that was emptied is gone on with.
+    /// The log opens although its files are missing.
     EMPTIED_LOG_UNNOTICED;
 }

@@ -1,4 +1,4 @@
-//! How records lie in a segment file.
+//! The layout of a segment file.
 
 use crate::rules;
 use crate::{File, MachineKey};
@@ -6,19 +6,19 @@ use meridian_machine::planted::broken;
 use std::io;
 use std::sync::Arc;
 
-/// The format this code writes; it reads no newer one.
+/// The format that this version writes. It reads no newer one.
 pub(crate) const FORMAT: u32 = 2;
 const MAGIC: &[u8; 8] = b"MERIDLOG";
-/// Where the first record begins.
+/// The offset of the first record.
 pub(crate) const FIRST: u64 = 32;
-/// A record's header.
+/// Bytes of a record's header.
 pub(crate) const HEADER: usize = 32;
 /// Records begin at multiples of this.
 const ALIGN: u64 = 8;
-/// The machine of a seal: it ends a segment.
+/// The key of a seal, which ends a segment.
 pub(crate) const SEAL: MachineKey = MachineKey { database: u32::MAX, shard: u32::MAX };
 
-/// Room that a record takes.
+/// Returns the bytes that a record takes.
 pub(crate) fn footprint(payload: usize) -> u64 {
     (HEADER as u64 + payload as u64).div_ceil(ALIGN) * ALIGN
 }
@@ -32,17 +32,17 @@ pub(crate) fn number(of: &str) -> Option<u64> {
     (name(number) == of && number < u64::MAX).then_some(number)
 }
 
-/// The name under which a segment's file waits to be used again.
+/// Returns the name of a released segment's file that waits for reuse.
 pub(crate) fn spare_name(number: u64) -> String {
     format!("spare-{number:08}")
 }
 
-/// The name under which the file of a segment to come is made.
+/// Returns the name of a file that is allocated for a future segment.
 pub(crate) fn prepared_name(number: u64) -> String {
     format!("spare-for-{number:08}")
 }
 
-/// The name under which a segment is written again. A copy that a crash left behind is a spare.
+/// Returns the name of the file to which a segment is rewritten. After a crash the file is a spare.
 pub(crate) fn copy_name(number: u64) -> String {
     format!("spare-copy-of-{number:08}")
 }
@@ -63,7 +63,7 @@ fn header_checksum(segment: u64, offset: u64, rest: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Appends a record to a buffer that will stand at `offset - buffer.len()` of the segment.
+/// Appends a record to a buffer that will be written at `offset - buffer.len()` of the segment.
 pub(crate) fn encode(
     out: &mut Vec<u8>,
     segment: u64,
@@ -87,7 +87,7 @@ pub(crate) fn encode(
     out.resize(start + footprint(payload.len()) as usize, 0);
 }
 
-/// A header that checks.
+/// A header whose checksum matches.
 pub(crate) struct Header {
     pub key: MachineKey,
     pub synced: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Header {
     payload_checksum: u32,
 }
 
-/// The header at an offset, if there is one.
+/// Returns the header at an offset, if its checksum matches.
 fn header_at(bytes: &[u8], segment: u64, offset: u64) -> Option<Header> {
     let header = bytes.get(offset as usize..offset as usize + HEADER)?;
     let fields = &header[4..];
@@ -111,8 +111,8 @@ fn header_at(bytes: &[u8], segment: u64, offset: u64) -> Option<Header> {
     })
 }
 
-/// The record at an offset, if it checks: its header, its payload, where the next begins. `last`:
-/// it may have been torn.
+/// Returns the record at an offset if its checksums match: its header, its payload, and the offset
+/// of the next one. `last` is true for the newest segment, whose end may be torn.
 pub(crate) fn record_at(
     bytes: &[u8],
     segment: u64,
@@ -129,12 +129,12 @@ pub(crate) fn record_at(
     })
 }
 
-/// Whether any header beyond `offset` says that the log had been synced beyond it: then what stands
-/// at `offset` was acknowledged.
+/// True if a header beyond `offset` states that the log was synced beyond `offset`: then the bytes
+/// at `offset` were acknowledged.
 ///
-/// What was torn, and what a file held that is used again, is looked at in four million places:
-/// that a checksum of 32 bits fits some of it is to be expected once in a thousand times. So a
-/// header must also be one that could stand there: nothing was synced beyond itself.
+/// In torn bytes and in the old content of a reused file, four million places are checked. A 32-bit
+/// checksum matches one of them by chance about once in a thousand segments. Therefore the header
+/// must also be plausible: it cannot state a sync beyond itself.
 pub(crate) fn acknowledged(bytes: &[u8], segment: u64, offset: u64) -> bool {
     let mut at = offset + ALIGN;
     while at + HEADER as u64 <= bytes.len() as u64 {
@@ -149,8 +149,8 @@ pub(crate) fn acknowledged(bytes: &[u8], segment: u64, offset: u64) -> bool {
     false
 }
 
-/// Writes what a segment begins with. `oldest` is the oldest segment that is needed while this one
-/// is the newest: those before it may be gone, it and those after it may not.
+/// Writes a segment's preamble. `oldest` is the oldest segment that is needed while this one is the
+/// newest: earlier ones may be missing, it and later ones may not.
 pub(crate) fn write_preamble(file: &Arc<dyn File>, segment: u64, oldest: u64) -> io::Result<()> {
     let mut preamble = [0; FIRST as usize];
     preamble[..8].copy_from_slice(MAGIC);
@@ -165,19 +165,20 @@ pub(crate) fn write_preamble(file: &Arc<dyn File>, segment: u64, oldest: u64) ->
     file.write_at(0, &preamble)
 }
 
-/// What a segment's preamble says.
+/// The content of a segment's preamble.
 pub(crate) enum Preamble {
-    /// It was begun with this number, and needs the segments from `oldest` on: in the first format
-    /// nobody said.
+    /// The segment has this number and needs the segments from `oldest` on. In format 1, `oldest`
+    /// is 0: unknown.
     Begun { number: u64, oldest: u64 },
-    /// It was written by a newer version of Meridian.
+    /// A newer version of Meridian wrote the segment.
     Newer(u32),
-    /// It was never begun, or does not check.
+    /// The segment was never started, or its checksums do not match.
     Unreadable,
 }
 
 pub(crate) fn preamble(bytes: &[u8]) -> Preamble {
-    // The first checksum stands where every format has it, so that a newer one is known as such.
+    // The first checksum is at the same place in every format, so that a newer format is
+    // recognised.
     if bytes.len() < FIRST as usize
         || &bytes[..8] != MAGIC
         || crc32fast::hash(&bytes[..20]) != word(bytes, 20)
@@ -210,8 +211,8 @@ mod tests {
             acknowledged(&bytes, 7, 512)
         };
         assert!(vouched(520) && vouched(1024));
-        assert!(!vouched(512), "it knows of nothing there");
-        // Bytes that only look like a header: a checksum of 32 bits fits them by chance.
+        assert!(!vouched(512), "the header states no sync beyond the offset");
+        // Bytes whose 32-bit checksum matches by chance.
         assert!(!vouched(1032) && !vouched(521) && !vouched(50_385_120_342_835_200));
     }
 }

@@ -1,4 +1,4 @@
-//! What a crash, a flipped bit and a full disk leave of the log.
+//! Recovery of the log after crashes, flipped bits and full disks.
 
 use bytes::Bytes;
 use meridian_log::rules;
@@ -25,7 +25,7 @@ fn open_with(disk: &MemoryDisk, options: Options) -> Result<(Log, Vec<Bytes>), L
     Ok((log, recovered.records.into_iter().map(|(_, _, payload)| payload).collect()))
 }
 
-/// A small generator, so that a seed means the same for ever.
+/// A small generator of its own, so that a seed always means the same run.
 struct Dice(u64);
 
 impl Dice {
@@ -88,7 +88,7 @@ fn the_power_may_fail_between_any_two_writes_and_syncs() {
                     );
                     assert_eq!(found[..], appended[..found.len()], "{context}");
                     appended.truncate(found.len());
-                    // What was given to the machines once may be relied on.
+                    // The machines relied on what they were given once.
                     synced = found.len();
                     let mut step = || -> Result<(), LogError> {
                         for _ in 0..=dice.roll(4) {
@@ -113,11 +113,11 @@ fn the_power_may_fail_between_any_two_writes_and_syncs() {
     }
 }
 
-/// Segments of several pages: a page that is written to again is written whole.
+/// Segments of several pages: a rewritten page is written whole.
 const PAGES: Options = Options { segment_bytes: 32 << 10, existed: false };
 
-/// Linux marks the pages of a failed sync clean: a process that comes next reads them, and no sync
-/// writes them.
+/// Linux marks the pages of a failed sync clean: the next process reads them, and no sync writes
+/// them.
 fn a_sync_fails_and_later_the_power(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         let mut dice = Dice(seed);
@@ -126,7 +126,7 @@ fn a_sync_fails_and_later_the_power(seeds: std::ops::Range<u64>) {
         for life in 0..8 {
             let context = format!("seed {seed}, life {life}");
             if dice.roll(4) == 0 {
-                disk.fail_next_sync(); // Recovery may fail as well.
+                disk.fail_next_sync(); // Recovery may fail, too.
             }
             match open_with(&disk, PAGES) {
                 Ok((mut log, found)) => {
@@ -137,7 +137,7 @@ fn a_sync_fails_and_later_the_power(seeds: std::ops::Range<u64>) {
                     );
                     assert_eq!(found[..], appended[..found.len()], "{context}");
                     appended.truncate(found.len());
-                    // The machines act on what recovery gives them.
+                    // The machines act on the records that recovery returns.
                     synced = found.len();
                     let batches = dice.roll(12);
                     let mut step = |batch| -> Result<(), LogError> {
@@ -180,7 +180,7 @@ fn without_rewriting_it_acknowledged_records_are_lost() {
         plant(Some(rules::TAIL_NOT_REWRITTEN), true);
         a_sync_fails_and_later_the_power(0..100);
     });
-    assert!(planted.join().is_err(), "it is noticed");
+    assert!(planted.join().is_err(), "the broken rule goes unnoticed");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_seal_that_a_failed_sync_left_in_the_page_cache_is_written_again() {
     let found = || {
         let (disk, _) = small_log(false);
         let (log, _) = open(&disk).unwrap();
-        disk.fail_sync_after(1); // The first makes the records durable, the second the seal.
+        disk.fail_sync_after(1); // The first sync is for the records, the second for the seal.
         assert!(log.close().is_err());
         disk.end_process();
         drop(open(&disk).unwrap());
@@ -220,7 +220,7 @@ fn a_seal_that_a_failed_sync_left_in_the_page_cache_is_written_again() {
     assert!(planted.join().unwrap().unwrap_err().contains("does not check"));
 }
 
-/// A log of a few segments, with one record in each synced batch.
+/// Returns a log of a few segments, with one record in each synced batch.
 fn small_log(in_order: bool) -> (MemoryDisk, Vec<Bytes>) {
     let disk = MemoryDisk::new();
     let (mut log, _) = open(&disk).unwrap();
@@ -299,7 +299,7 @@ fn a_missing_segment_is_refused() {
     }
 }
 
-/// The first format did not say which segments are needed.
+/// Format 1 did not record which segments are needed.
 #[test]
 fn a_log_that_is_gone_altogether_is_missed_by_who_knows_that_there_was_one() {
     let options = Options { existed: true, ..OPTIONS };
@@ -308,12 +308,12 @@ fn a_log_that_is_gone_altogether_is_missed_by_who_knows_that_there_was_one() {
     let disk = Arc::new(MemoryDisk::new());
     drop(Log::open(disk.clone(), OPTIONS).unwrap());
     disk.crash(|| false);
-    assert!(Log::open(disk, options).is_ok(), "a log exists durably once it was opened");
+    assert!(Log::open(disk, options).is_ok(), "a log must be durable once it was opened");
     let planted = std::thread::spawn(move || {
         plant(Some(rules::EMPTIED_LOG_UNNOTICED), true);
         Log::open(Arc::new(MemoryDisk::new()), options).is_ok()
     });
-    assert!(planted.join().unwrap(), "it is this rule that misses it");
+    assert!(planted.join().unwrap(), "the broken rule must be the one that misses it");
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn spare_files_do_not_pile_up() {
             while log.prepare().unwrap() {}
             log.release(key(0), lsn).unwrap();
         }
-        // One that is made by halves, by an older version say.
+        // A partly written spare file, for example of an older version.
         disk.open("spare-00000000").unwrap().write_at(0, &[1]).unwrap();
         drop(log);
         let spares = disk.list().unwrap().iter().filter(|name| name.starts_with("spare")).count();

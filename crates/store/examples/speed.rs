@@ -1,5 +1,5 @@
-//! How fast the store is on this machine:
-//! `cargo run --release -p meridian-store --example speed [FOLDER]`.
+//! Measures the store on this machine: `cargo run --release -p meridian-store --example speed
+//! [FOLDER]`.
 
 use meridian_clock::Timestamp;
 use meridian_log::{Disk, MemoryDisk, OsDisk};

@@ -1,8 +1,8 @@
-//! Blocks that know when they have rotted.
+//! Blocks with checksums.
 //!
-//! The engine checks its pages when it recovers, not when it reads; a flipped bit would become a
-//! wrong row, or a panic in the middle of a tree. So between the engine and the disk every block of
-//! 4096 bytes has a checksum, verified whenever it is read from the disk (not from the engine's
+//! The engine verifies its pages when it recovers, not when it reads. A flipped bit would become a
+//! wrong row, or a panic within a tree. So between the engine and the disk every block of 4096
+//! bytes has a checksum, verified whenever the block is read from the disk (not from the engine's
 //! cache).
 //!
 //! ```text
@@ -14,14 +14,13 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A checksum covers the block's number, so that a write which went to the wrong place is
-//!    noticed.
+//! 1. A checksum covers the block's number, so that a misdirected write is noticed.
 //! 2. Checksums are written before the sync that makes their blocks durable. The engine never
-//!    overwrites a block that its last durable state needs, and commits in two phases: so whatever
-//!    a crash tears, or leaves with a checksum of another time, is needed by nobody. This rests on
-//!    a sector of 512 bytes being written whole or not at all.
-//! 3. The engine's header is overwritten in place. It is shorter than a sector, and its checksum
-//!    lies in the same sector.
+//!    overwrites a block that its last durable state needs, and commits in two phases. So the last
+//!    durable state needs no block that a crash tears or leaves with an old checksum. This relies
+//!    on a sector of 512 bytes being written whole or not at all.
+//! 3. The engine's header is overwritten in place. It is shorter than a sector, and its checksum is
+//!    in the same sector.
 
 use crate::rules;
 use meridian_log::File;
@@ -31,17 +30,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// A block, and a page of checksums.
+/// Bytes of a block, and of a page of checksums.
 const BLOCK: usize = 4096;
-/// Blocks whose checksums fill a page.
+/// Blocks whose checksums fill one page.
 const GROUP: u64 = (BLOCK / 4) as u64;
 const SECTOR: usize = 512;
-/// Where in the first sector this layer's own fields begin: magic, format, checksum.
+/// Offset of this layer's own fields in the first sector: magic, format, checksum.
 const OWN: usize = SECTOR - 16;
 const MAGIC: &[u8; 8] = b"MERISTOR";
-/// The format this code writes; it reads no newer one.
+/// The format that this version writes. It reads no newer one.
 pub(crate) const FORMAT: u32 = 1;
-/// How the engine's header begins once the engine has made its file.
+/// The first bytes of the engine's header.
 const ENGINE: &[u8; 4] = b"redb";
 
 struct Sums {
@@ -49,16 +48,16 @@ struct Sums {
     dirty: bool,
 }
 
-/// A file of checked blocks, with the engine's idea of offsets: header and blocks, no checksums in
-/// between.
+/// A file of blocks with checksums. Offsets are the engine's: header and blocks, without the
+/// checksums in between.
 pub(crate) struct Blocks {
     file: Arc<dyn File>,
     groups: Mutex<BTreeMap<u64, Sums>>,
-    /// The first damage that was found: what the engine says afterwards is a consequence.
+    /// The first damage that was found. Later errors of the engine are consequences.
     damage: Mutex<Option<String>>,
 }
 
-/// Why a file cannot be opened as blocks.
+/// Error on opening a file as blocks.
 pub(crate) enum Unopened {
     Io(io::Error),
     Damaged(String),
@@ -66,8 +65,8 @@ pub(crate) enum Unopened {
 }
 
 impl Blocks {
-    /// Opens a file. One whose making was broken off by a crash is made again: nothing was ever in
-    /// it.
+    /// Opens a file. One whose creation was interrupted by a crash is created again: it was never
+    /// used.
     pub(crate) fn open(file: Arc<dyn File>) -> Result<Self, Unopened> {
         let blocks = Blocks { file, groups: Mutex::default(), damage: Mutex::default() };
         let length = blocks.file.len().map_err(Unopened::Io)?;
@@ -90,10 +89,10 @@ impl Blocks {
             blocks.file.set_len(0).map_err(Unopened::Io)?;
             return Ok(blocks);
         }
-        Err(Unopened::Damaged("its first 512 bytes do not check".to_owned()))
+        Err(Unopened::Damaged("its first 512 bytes do not match their checksum".to_owned()))
     }
 
-    /// Whether no block was ever written durably.
+    /// True if no block was ever written durably.
     fn untouched(&self, length: u64) -> io::Result<bool> {
         if length < 2 * BLOCK as u64 {
             return Ok(true);
@@ -103,7 +102,7 @@ impl Blocks {
         Ok(sums.iter().all(|byte| *byte == 0))
     }
 
-    /// The first damage that was found, if any.
+    /// Returns the first damage that was found, if any.
     pub(crate) fn damage(&self) -> Option<String> {
         self.damage.lock().clone()
     }
@@ -134,7 +133,7 @@ impl Blocks {
         self.file.write_at(0, &sector)
     }
 
-    /// Does something with a group's checksums, which are read from the file the first time.
+    /// Calls `step` with a group's checksums, which the first call reads from the file.
     fn with_sums<R>(&self, group: u64, step: impl FnOnce(&mut Sums) -> R) -> io::Result<R> {
         let mut groups = self.groups.lock();
         if let Some(sums) = groups.get_mut(&group) {
@@ -146,12 +145,12 @@ impl Blocks {
         Ok(step(groups.entry(group).or_insert(Sums { sums, dirty: false })))
     }
 
-    /// Room left on the disk.
+    /// Returns the room left on the disk, in bytes.
     pub(crate) fn free_bytes(&self) -> io::Result<u64> {
         self.file.free_bytes()
     }
 
-    /// The length that the engine sees.
+    /// Returns the length that the engine sees.
     pub(crate) fn len(&self) -> io::Result<u64> {
         Ok(engine_length(self.file.len()?))
     }
@@ -161,7 +160,7 @@ impl Blocks {
             return Err(unaligned());
         }
         let blocks = length / BLOCK as u64;
-        // A group that is cut off entirely begins again with zeros when the file grows.
+        // The checksums of a removed group start at zero when the file grows again.
         let groups = blocks.saturating_sub(1).div_ceil(GROUP);
         let mut known = self.groups.lock();
         known.split_off(&groups);
@@ -242,7 +241,7 @@ fn unaligned() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "the engine reads and writes whole blocks")
 }
 
-/// Where a group's checksums stand.
+/// Returns the offset of a group's checksums.
 fn sums_at(group: u64) -> u64 {
     (1 + group * (GROUP + 1)) * BLOCK as u64
 }
@@ -252,21 +251,21 @@ fn file_length(blocks: u64) -> u64 {
     (blocks + behind_header.div_ceil(GROUP)) * BLOCK as u64
 }
 
-/// The inverse, for any length a crash may have left.
+/// Returns the engine's length for any file length that a crash may have left.
 fn engine_length(file: u64) -> u64 {
     let pages = file / BLOCK as u64;
     let behind_header = pages.saturating_sub(1);
     (pages - behind_header.div_ceil(GROUP + 1)) * BLOCK as u64
 }
 
-/// Blocks that lie side by side in the file.
+/// Blocks that are contiguous in the file.
 struct Run {
     group: u64,
-    /// The first block's place in its group.
+    /// The first block's index in its group.
     first: u64,
-    /// Where it stands in the file.
+    /// Its offset in the file.
     at: u64,
-    /// Which of the bytes that were asked for.
+    /// The range of the requested bytes.
     bytes: std::ops::Range<usize>,
 }
 

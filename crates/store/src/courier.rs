@@ -1,35 +1,35 @@
-//! Copies of whole shards between nodes, for members that are too far behind for the log.
+//! Copies of whole shards between nodes, for replicas that the log does not reach.
 //!
 //! ```text
 //!   sender                                receiver
-//!   Offer(number, extent) ──────────────▶ begins a copy beside the one in use
-//!         ◀────────────── Request(next 0) everything before page 0 is here: a window of pages may come
-//!   Page 0, 1, 2, 3 ────────────────────▶ adds them in their order, however they arrive
+//!   Offer(number, extent) ──────────────▶ starts a copy beside the one in use
+//!         ◀────────────── Request(next 0) has all pages before 0: a window of pages may follow
+//!   Page 0, 1, 2, 3 ────────────────────▶ adds them in order, however they arrive
 //!         ◀────────────── Request(next 2)
-//!   Page 4, 5 …           last ─────────▶ durable; its machine goes on from it
-//!         ◀────────────── Done            the log goes on from there
+//!   Page 4, 5 …           last ─────────▶ durable; its replica continues from it
+//!         ◀────────────── Done            the log continues from there
 //! ```
 //!
-//! [`Courier`] is a value: it is told the time, and leaves what is to be sent and done in
-//! [`Courier::drain`]. Host and simulator drive the same one.
+//! [`Courier`] is a value: its caller passes the time, and takes the messages and actions from
+//! [`Courier::drain`]. Host and simulator drive the same code.
 //!
-//! **Memory.** A receiver asks for a window of pages, which all of its copies share, and keeps no
-//! more of those that arrive ahead of their turn. A sender keeps one view of its store for each
-//! copy, and where the pages of a window begin.
+//! **Memory.** A receiver requests a window of pages, which all of its copies share, and holds at
+//! most as many that arrive out of order. A sender holds one view of its store for each copy, and
+//! the starts of the pages of a window.
 //!
-//! **Loss.** A network may carry pages past one another: one that is ahead of its turn waits for
-//! it. A receiver that has waited for [`Pace::again_ns`] asks again from the page that it lacks; a
-//! sender offers again while it is not answered. After [`Pace::patience_ns`] without a word each
-//! side gives up, and the sender's group begins anew. A restart on either side ends the copy
-//! likewise.
+//! **Loss.** A network may reorder pages: one that arrives early waits for its turn. A receiver
+//! that has waited for [`Pace::again_ns`] requests again from the first missing page; a sender
+//! offers again until a request arrives. After [`Pace::patience_ns`] without a message each side
+//! gives up, and the sender's group starts another copy. A restart of either side ends the copy,
+//! too.
 //!
-//! **A changed leader.** An offer bears its leader's term. A receiver follows the newest leader,
-//! and begins anew with it: the entries behind an older leader's copy may be gone from the new
-//! one's log.
+//! **A changed leader.** An offer carries its leader's term. A receiver follows the newest leader
+//! and restarts the copy with it: the entries behind an older leader's copy may be gone from the
+//! new one's log.
 //!
 //! Invariants:
 //! 1. A page is added once, after all pages before it. A copy is durable before it is handed over.
-//! 2. While a received copy waits to be taken over, no other of the same shard is begun.
+//! 2. While a received copy waits for its replica, no other copy of the same shard is started.
 
 use crate::space::{Extent, Space, Whole};
 use meridian_log::MachineKey;
@@ -54,7 +54,7 @@ pub enum Parcel {
         /// The sender's number of the copy.
         #[n(2)]
         number: u64,
-        /// How far it goes.
+        /// The extent of the copy.
         #[n(3)]
         extent: Extent,
         /// The term of the leader that offers it.
@@ -64,142 +64,142 @@ pub enum Parcel {
     /// Every page before `next` has arrived.
     #[n(1)]
     Request {
-        /// Which copy.
+        /// The sender's number of the copy.
         #[n(0)]
         number: u64,
         /// The first page that has not arrived.
         #[n(1)]
         next: u64,
-        /// How many pages from that one on may be under way.
+        /// Pages that may be in flight, from that one on.
         #[n(2)]
         window: u64,
-        /// What was sent from that one on is lost.
+        /// The pages sent from that one on are lost.
         #[n(3)]
         again: bool,
     },
     /// A part of a copy.
     #[n(2)]
     Page {
-        /// Which copy.
+        /// The sender's number of the copy.
         #[n(0)]
         number: u64,
-        /// Which page, from 0.
+        /// The page's number, from 0.
         #[n(1)]
         page: u64,
         /// Versions, in key order and newest first within a key.
         #[n(2)]
         versions: Vec<StoredVersion>,
-        /// There are no more pages.
+        /// True if this is the last page.
         #[n(3)]
         last: bool,
     },
-    /// The receiver has the copy, or more.
+    /// The receiver has the copy, or has as much by itself.
     #[n(3)]
     Done {
-        /// Which copy.
+        /// The sender's number of the copy.
         #[n(0)]
         number: u64,
     },
 }
 
-/// How a courier paces copies.
+/// Limits of copies.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// After so long without an answer, the same is said again. Nanoseconds.
+    /// Time without a response after which a message is repeated, in nanoseconds.
     pub again_ns: u64,
-    /// After so long without a word, the other side is given up. Nanoseconds.
+    /// Time without a message after which the other side is given up, in nanoseconds.
     pub patience_ns: u64,
-    /// About how many bytes a page has.
+    /// Bytes of a page, approximately.
     pub page_bytes: usize,
-    /// How many pages may be on their way to one receiver.
+    /// Pages in flight to one receiver, at most.
     pub window: u64,
-    /// What is moved to the store at once before a copy is made.
+    /// Bytes that are flushed at once before a copy is made.
     pub settle_bytes: usize,
 }
 
-/// A copy that a leader wants a member to have.
+/// An order of a leader to send a replica a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Order {
     /// The shard.
     pub key: MachineKey,
-    /// The member.
+    /// The replica's node.
     pub to: NodeId,
     /// The last entry that the copy must cover.
     pub index: u64,
     /// The leader's term.
     pub term: u64,
-    /// The member keeps no versions.
+    /// The replica is a witness, which keeps no versions.
     pub witness: bool,
 }
 
-/// What a courier asks of its node.
+/// An action that a courier asks of its node.
 #[derive(Debug)]
 pub enum Said {
-    /// Send this to another node's courier.
+    /// Send a message to another node's courier.
     Post(NodeId, Parcel),
-    /// A member has begun to receive a copy through this entry: its leader keeps the log from there
-    /// on.
+    /// A replica has started to receive a copy up to this entry: its leader keeps the log from
+    /// there on.
     Began {
         /// The shard.
         key: MachineKey,
-        /// The member.
+        /// The replica's node.
         to: NodeId,
         /// The entry.
         position: u64,
     },
-    /// A member has everything up to an entry; 0, if the copy was given up.
+    /// A replica has everything up to an entry, or the copy was given up: then the entry is 0.
     Ended {
         /// The shard.
         key: MachineKey,
-        /// The member.
+        /// The replica's node.
         to: NodeId,
         /// The entry.
         position: u64,
     },
-    /// A copy has arrived and is durable. Once its machine goes on from it, or does not want it,
-    /// [`Courier::taken`] is to be called.
+    /// A copy has arrived and is durable. Once its replica continues from it or does not want it,
+    /// the node calls [`Courier::taken`].
     Received(Received),
-    /// A store failed. The copy is tried again, if its node goes on.
+    /// A store failed. The copy is retried, if its node goes on.
     Failed {
         /// The shard.
         key: MachineKey,
-        /// Why.
+        /// The store's error.
         error: StoreError,
     },
 }
 
-/// A copy that has arrived.
+/// A received copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The shard.
     pub key: MachineKey,
     /// The sender.
     pub from: NodeId,
-    /// The sender's number of it.
+    /// The sender's number of the copy.
     pub number: u64,
-    /// Where it is in the store.
+    /// Its space in the store.
     pub copy: SpaceId,
-    /// How far it goes.
+    /// Its extent.
     pub extent: Extent,
 }
 
-/// Finds the versions of this node's member of a shard, if it has one.
+/// Returns the versions of this node's replica of a shard, if it has one.
 pub type Find<'a> = &'a dyn Fn(MachineKey) -> Option<Arc<Space>>;
 
 struct Sending {
     order: Order,
-    /// What is sent, once the store goes far enough.
+    /// The pages, once the store reaches far enough.
     pages: Option<Pages>,
-    /// The member has asked for a page.
+    /// True once a request has arrived.
     answered: bool,
     heard_ns: u64,
     offered_ns: Option<u64>,
 }
 
-/// Where the pages begin that a receiver may lack.
+/// The starts of the pages that a receiver may lack.
 struct Pages {
     whole: Whole,
-    /// From the page `first` on. None of a copy that ends before.
+    /// From page `first` on. Empty if the copy ends before.
     starts: VecDeque<Cursor>,
     first: u64,
     /// The next page to send.
@@ -207,7 +207,7 @@ struct Pages {
 }
 
 struct Receiving {
-    /// The member that it is for: the node's next one of the same shard is another.
+    /// The replica's versions. A later replica of the same shard on this node has others.
     space: Weak<Space>,
     from: NodeId,
     number: u64,
@@ -216,9 +216,9 @@ struct Receiving {
     extent: Extent,
     /// The first page that has not arrived.
     next: u64,
-    /// Later pages that have: their versions, and whether there are no more.
+    /// Later pages that have arrived: their versions, and whether it is the last page.
     ahead: BTreeMap<u64, (Vec<StoredVersion>, bool)>,
-    /// All pages are here, and its machine is to go on from it.
+    /// True if all pages have arrived and the replica is to continue from the copy.
     complete: bool,
     heard_ns: u64,
     asked_ns: u64,
@@ -234,8 +234,8 @@ pub struct Courier {
 }
 
 impl Courier {
-    /// Of a node in one life. Numbers above `after` are not those of another life: a late answer to
-    /// an earlier life is not heeded.
+    /// Returns the courier of a node in one incarnation. Its numbers are above `after`, and so
+    /// differ from earlier incarnations': late responses to those are ignored.
     pub fn new(pace: Pace, after: u64) -> Courier {
         Courier {
             pace,
@@ -246,18 +246,18 @@ impl Courier {
         }
     }
 
-    /// Whether no copy is under way.
+    /// True if no copy is under way.
     pub fn is_idle(&self) -> bool {
         self.sending.is_empty() && self.receiving.is_empty()
     }
 
-    /// What is to be done since this was last asked.
+    /// Returns the messages and actions since the last call.
     pub fn drain(&mut self) -> Vec<Said> {
         std::mem::take(&mut self.said)
     }
 
-    /// Begins to send a copy, in place of an earlier one of the same shard to the same member. True
-    /// if there was one under way: it had become of no use.
+    /// Starts to send a copy, in place of an earlier one of the same shard to the same node.
+    /// Returns true if an earlier one was under way: it had become useless.
     pub fn send(&mut self, now_ns: u64, order: Order) -> bool {
         let before = self.sending.len();
         self.sending
@@ -270,7 +270,7 @@ impl Courier {
         replaced
     }
 
-    /// A received copy is in use, or is not wanted any more.
+    /// Notes that a received copy is in use or not wanted, and tells the sender.
     pub fn taken(&mut self, received: &Received) {
         let Received { key, from, number, .. } = *received;
         self.receiving.retain(|of, receiving| {
@@ -279,7 +279,8 @@ impl Courier {
         self.said.push(Said::Post(from, Parcel::Done { number }));
     }
 
-    /// Offers, offers and asks again, and gives up. Called every so often while it is not idle.
+    /// Sends offers, repeats offers and requests, and gives copies up. Called periodically while
+    /// the courier is not idle.
     pub fn tick(&mut self, now_ns: u64, find: Find<'_>) {
         let Pace { again_ns, patience_ns, settle_bytes, .. } = self.pace;
         let since = |then: u64| now_ns.saturating_sub(then);
@@ -326,7 +327,7 @@ impl Courier {
         gone.into_iter().for_each(|number| self.end(number, 0));
     }
 
-    /// Takes in what another node's courier says.
+    /// Handles a message of another node's courier.
     pub fn hear(&mut self, now_ns: u64, find: Find<'_>, from: NodeId, parcel: Parcel) {
         match parcel {
             Parcel::Offer { database, shard, number, extent, term } => {
@@ -349,7 +350,8 @@ impl Courier {
                 }
                 (sending.heard_ns, sending.offered_ns) = (now_ns, Some(now_ns));
                 if again && next < pages.first {
-                    // It has restarted, and has nothing of what was sent: another copy is begun.
+                    // The receiver has restarted and lost the earlier pages: the group starts
+                    // another copy.
                     return self.end(number, 0);
                 }
                 let window = window.min(self.pace.window);
@@ -374,7 +376,7 @@ impl Courier {
         }
     }
 
-    /// How many pages each copy that is being received may have on their way.
+    /// Returns how many pages each copy may have in flight.
     fn window(&self) -> u64 {
         (self.pace.window / (self.receiving.len() as u64).max(1)).max(1)
     }
@@ -398,7 +400,7 @@ impl Courier {
         if let Some(known) = self.receiving.get(&key).filter(|known| known.is_for(&space)) {
             let newer = if known.from == from { number > known.number } else { term > known.term };
             if known.complete || !newer {
-                return Ok(()); // It is under way, and is asked for again if nothing comes.
+                return Ok(()); // The copy is under way, and its requests are repeated.
             }
             sometimes!("a copy is offered anew while another is under way");
         }
@@ -448,7 +450,7 @@ impl Courier {
         receiving.heard_ns = now_ns;
         if receiving.complete || page < receiving.next || page - receiving.next >= self.pace.window
         {
-            return; // Twice, or never asked for.
+            return; // A duplicate, or a page that was not requested.
         }
         receiving.ahead.insert(page, (versions, last));
         if page > receiving.next {
@@ -463,7 +465,7 @@ impl Courier {
             if let Err(error) =
                 kept.and_then(|()| if last { space.end_copy(copy, extent) } else { Ok(()) })
             {
-                return self.said.push(Said::Failed { key, error }); // It is asked for again.
+                return self.said.push(Said::Failed { key, error }); // The page is requested again.
             }
             receiving.next += 1;
             receiving.complete = last;
@@ -494,8 +496,8 @@ impl Pages {
         Pages { whole, starts: [Cursor::default()].into(), first: 0, next: 0 }
     }
 
-    /// The pages that a receiver lacks which has everything before `wanted`, and is not being sent
-    /// already; those, too, if they are lost.
+    /// Returns the pages within the window from `wanted` on that are not in flight. With `again`,
+    /// those in flight are lost and are returned, too.
     fn send(
         &mut self,
         number: u64,
@@ -505,10 +507,10 @@ impl Pages {
         let Some(passed) =
             wanted.checked_sub(self.first).and_then(|passed| usize::try_from(passed).ok())
         else {
-            return Ok(Vec::new()); // An older request comes late.
+            return Ok(Vec::new()); // An older request that arrived late.
         };
         if passed >= self.starts.len() {
-            return Ok(Vec::new()); // That page was never announced.
+            return Ok(Vec::new()); // A page whose start is not known.
         }
         self.starts.drain(..passed);
         self.first = wanted;
@@ -604,7 +606,8 @@ mod tests {
         Order { key: KEY, to: RECEIVER, index: 1, term, witness: false }
     }
 
-    /// Carries parcels between the two until nothing is on its way; `keeps` says which arrive.
+    /// Carries messages between the two nodes until none is in flight. `keeps` decides which
+    /// arrive.
     fn carry(
         nodes: &mut [Node; 2],
         now_ns: u64,
@@ -647,7 +650,7 @@ mod tests {
                 now += 5;
                 assert!(now < 5_000, "{lost}: {:?}", nodes[0].log);
                 let mut wire = tick(&mut nodes, now);
-                // Each page twice, in the other order.
+                // Each page arrives twice, the second time in reverse order.
                 wire.extend(wire.clone().into_iter().rev());
                 carry(&mut nodes, now, wire, |_| {
                     count = count.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(lost + 1);
@@ -694,11 +697,11 @@ mod tests {
             vec![(NodeId(of), Parcel::Request { number, next: 0, window: 4, again: false })]
         };
         assert_eq!(hears(NodeId(1), offer(7, 2, 50)), asks(1, 7));
-        assert_eq!(hears(NodeId(1), offer(7, 2, 50)), [], "it is under way");
-        assert_eq!(hears(NodeId(3), offer(9, 1, 60)), [], "an older leader");
+        assert_eq!(hears(NodeId(1), offer(7, 2, 50)), [], "the copy is under way");
+        assert_eq!(hears(NodeId(3), offer(9, 1, 60)), [], "an offer of an older leader");
         assert_eq!(hears(NodeId(3), offer(9, 3, 60)), asks(3, 9));
         assert_eq!(hears(NodeId(1), offer(8, 2, 90)), []);
-        assert_eq!(hears(NodeId(3), offer(10, 3, 70)), asks(3, 10), "its leader begins anew");
+        assert_eq!(hears(NodeId(3), offer(10, 3, 70)), asks(3, 10), "its leader offers a new copy");
         let page = Parcel::Page { number: 7, page: 0, versions: Vec::new(), last: true };
         assert_eq!(hears(NodeId(1), page), [], "a page of a copy that was replaced");
     }
@@ -715,7 +718,7 @@ mod tests {
         }
         assert!(nodes.iter().all(|node| node.courier.is_idle()));
         assert_eq!(nodes[0].log.join(", "), "began 120, ended 0");
-        // The next attempt is another copy, and arrives.
+        // The next attempt is another copy, which arrives.
         nodes[0].courier.send(200, order(1));
         let wire = tick(&mut nodes, 200);
         carry(&mut nodes, 200, wire, |_| true);
@@ -728,8 +731,7 @@ mod tests {
         let mut nodes = [Node::new(120), Node::new(0)];
         nodes[0].courier.send(0, order(1));
         let mut wire = tick(&mut nodes, 1);
-        // The newest of what is on its way arrives first; no time passes, so nothing is asked for
-        // again.
+        // The newest message in flight arrives first; no time passes, so no request is repeated.
         while let Some((to, parcel)) = wire.pop_back() {
             let (place, from) = if to == SENDER { (0, RECEIVER) } else { (1, SENDER) };
             wire.extend(nodes[place].with(|courier, find| courier.hear(1, find, from, parcel)));
@@ -753,11 +755,11 @@ mod tests {
                 .collect()
         };
         assert_eq!(numbers(0, 3, false), [0, 1, 2]);
-        assert_eq!(numbers(0, 3, false), [0; 0], "they are on their way");
+        assert_eq!(numbers(0, 3, false), [0; 0], "the pages are in flight");
         assert_eq!(numbers(1, 3, false), [3]);
-        assert_eq!(numbers(1, 3, true), [1, 2, 3], "they are lost");
+        assert_eq!(numbers(1, 3, true), [1, 2, 3], "the pages are lost");
         assert_eq!(numbers(0, 3, true), [0; 0], "an older request");
-        assert_eq!(numbers(9, 3, false), [0; 0], "a page that was never announced");
+        assert_eq!(numbers(9, 3, false), [0; 0], "a page whose start is not known");
         assert_eq!(numbers(4, 0, false), [0; 0]);
         assert_eq!(numbers(4, u64::MAX, false).first(), Some(&4));
     }

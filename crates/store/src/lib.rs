@@ -1,11 +1,11 @@
 //! The engine behind mvcc's store trait.
 //!
 //! [`RedbStore`] keeps versions in one B-tree file over log's `Disk`, so that the host's files and
-//! the simulator's faulty disk carry the same engine. It is written without sync, behind the log:
-//! after a crash it is as it was at its last checkpoint, and the log has the rest. Every block of
-//! the file has a checksum. [`MemoryStore`] is its twin for tests and for databases that keep
-//! nothing. [`Space`] is what one shard keeps on a node: mvcc's Recent in front, a store behind.
-//! [`courier`] carries a copy of it to another node.
+//! the simulator's faulty disk carry the same engine. It is written without syncs, behind the log:
+//! after a crash it is as at its last checkpoint, and the log has the rest. Every block of the file
+//! has a checksum. [`MemoryStore`] is its counterpart for tests and in-memory databases. [`Space`]
+//! holds one shard's versions on a node: mvcc's Recent in front of a store. [`courier`] copies them
+//! to another node.
 
 mod blocks;
 pub mod courier;

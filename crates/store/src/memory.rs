@@ -1,7 +1,7 @@
-//! The engine's twin in memory: a sorted map. Obviously right, and what the engine is compared
-//! with.
+//! The engine's counterpart in memory: a sorted map. It is simple, and tests compare the engine
+//! with it.
 //!
-//! The map is persistent in the functional sense: a view, and a checkpoint, shares with it whatever
+//! The map is persistent in the functional sense: a view or checkpoint shares with it whatever
 //! later batches leave alone.
 
 use imbl::OrdMap;
@@ -31,12 +31,12 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Returns an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What a crash leaves: the last checkpoint.
+    /// Simulates a crash, which leaves the last checkpoint.
     pub fn crash(&self) {
         *self.state() = self.checkpoint.lock().expect("a plain value").clone();
     }
@@ -98,7 +98,7 @@ impl Store for MemoryStore {
 
 struct View(Versions);
 
-/// The space after this one; none after the last.
+/// Returns the space after this one, or `None` after the last.
 fn after(space: SpaceId) -> Option<SpaceId> {
     let SpaceId { database, shard, copy } = space;
     let carry = |database: u32, shard: u32| SpaceId { database, shard, copy: 0 };
@@ -109,7 +109,8 @@ fn after(space: SpaceId) -> Option<SpaceId> {
 }
 
 impl View {
-    /// Versions of a range: by key, newest first; or all of it backwards.
+    /// Returns the versions of a range, in key order and newest first within a key, or in the
+    /// reverse order.
     fn within(
         &self,
         space: SpaceId,
@@ -163,7 +164,7 @@ impl Snapshot for View {
         for found in self.within(space, range, reverse).filter(|found| found.version.at <= at) {
             let full = page.versions.len() >= limit_keys || bytes >= limit_bytes.max(1);
             match page.versions.last_mut() {
-                // Backwards, what comes later of a key is newer.
+                // In reverse order, later versions of a key are newer.
                 Some(last) if last.key == found.key && reverse => {
                     bytes = bytes + size(&found) - size(last);
                     *last = found;

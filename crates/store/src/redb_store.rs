@@ -1,19 +1,19 @@
 //! Versions in one redb file over a `Disk`.
 //!
 //! Invariants:
-//! 1. `apply` is one engine transaction without sync: readers see all of a batch or none, and a
+//! 1. `apply` is one engine transaction without a sync: readers see all of a batch or none, and a
 //!    crash keeps all of it or none.
-//! 2. `checkpoint` is a commit in two phases, with the allocator's state: what it made durable
-//!    needs no scan after a crash, and nothing that a later crash tears belongs to it (see
+//! 2. `checkpoint` is a two-phase commit of the engine, with the allocator's state: what it made
+//!    durable needs no scan after a crash, and nothing that a later crash tears belongs to it (see
 //!    [`crate::blocks`]).
-//! 3. What a store holds when it is opened is durable then, although after a failed sync the page
-//!    cache may show what the disk lacks. The header names a state only after a sync has covered
-//!    all its pages and checksums; that state's pages are not overwritten; and opening writes the
-//!    header again and syncs it before it writes anything else. After a failed sync this life
-//!    writes nothing more.
+//! 3. What a store holds when it is opened is durable, although after a failed sync the page cache
+//!    may show what the disk lacks. The header names a state only after a sync has covered all its
+//!    pages and checksums; that state's pages are not overwritten; and opening rewrites and syncs
+//!    the header before it writes anything else. After a failed sync this process writes nothing
+//!    more.
 //! 4. The engine is asked to write only while there is room for what it may have buffered, because
-//!    it takes no write any more once one has failed. So a full disk is an error of this batch,
-//!    reads go on, and so do writes when there is room.
+//!    it takes no write any more once one has failed. So a full disk is an error of one batch:
+//!    reads go on, and writes resume when there is room.
 
 use crate::blocks::{self, Blocks, Unopened};
 use crate::version_key::{self, VersionKey};
@@ -25,18 +25,18 @@ use redb::{Database, Durability, ReadableDatabase, TableDefinition, TableHandle}
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Pages kept in memory however full the disk is.
+/// Bytes of pages kept in memory even if the disk is nearly full.
 const LEAST_CACHE_BYTES: usize = 16 << 20;
 
 pub(crate) const VERSIONS: TableDefinition<VersionKey, &[u8]> = TableDefinition::new("versions");
 const FACTS: TableDefinition<(u64, u8, &str), &[u8]> = TableDefinition::new("facts");
-/// The one file.
+/// The name of the one file.
 const FILE: &str = "store.redb";
-/// Room that is left alone beside what the engine may have buffered: the log's, and the file's
-/// growth.
+/// Free bytes that are left beside what the engine may have buffered, for the log and for the
+/// file's growth.
 const RESERVE_BYTES: u64 = 32 << 20;
 
-/// The engine's storage: checked blocks of the one file.
+/// The engine's storage: blocks of the one file with checksums.
 struct Backend(Arc<Blocks>);
 
 impl std::fmt::Debug for Backend {
@@ -63,19 +63,20 @@ impl redb::StorageBackend for Backend {
     }
 }
 
-/// The file, as errors speak of it.
+/// The file's path and blocks, for errors.
 #[derive(Clone)]
 pub(crate) struct Place {
     file: String,
     blocks: Arc<Blocks>,
 }
 
-/// What to do about damage. The engine's own words come before it.
-const ADVICE: &str = "Nothing was repaired or removed. A node that is alone: restore its data directory from a backup. One of \
-                      several: leave it off, the others go on. Do not set its data back to a copy: it would forget \
-                      what it has promised them. Emptied, they keep it away (a member cannot be replaced in this version)";
+/// The advice after an error of damage, behind the engine's own message.
+const ADVICE: &str = "Nothing was repaired or removed. A single node: restore its data directory from a backup. One of several \
+                      nodes: leave it stopped, the other nodes go on without it. Do not restore an older copy of its data \
+                      directory: it would break promises it made to them. They refuse a node with an empty directory (a \
+                      member cannot be replaced in this version)";
 
-/// No room on the disk, or in what this process may use of it.
+/// True if an error means that the disk has no room, or that this process may use no more of it.
 fn is_full(kind: std::io::ErrorKind) -> bool {
     use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
@@ -86,8 +87,8 @@ impl Place {
         StoreError::Damaged { file: self.file.clone(), what: format!("{what}. {ADVICE}") }
     }
 
-    /// The engine's error in our words. What it says after damage was found, or after a write
-    /// failed, is a consequence.
+    /// Translates an error of the engine. Errors after found damage or after a failed write are
+    /// consequences of those.
     pub(crate) fn failure(&self, error: impl Into<redb::Error>) -> StoreError {
         if let Some(what) = self.blocks.damage() {
             return self.damaged(&what);
@@ -116,17 +117,17 @@ impl Place {
 pub struct RedbStore {
     database: Database,
     place: Place,
-    /// What the engine may still have to write.
+    /// Bytes that the engine may still have to write.
     buffered_bytes: u64,
-    /// The view that readers share until the next batch: beginning a read costs more than a
-    /// look-up.
+    /// The view that readers share until the next batch: starting a read of the engine costs more
+    /// than a look-up.
     view: Mutex<Option<Arc<View>>>,
 }
 
 impl RedbStore {
-    /// Opens the store of a disk, or makes an empty one. `cache_bytes` bounds the pages kept in
-    /// memory; a disk that is nearly full gets fewer, because room is kept for those that are not
-    /// written yet.
+    /// Opens the store of a disk, or creates an empty one. `cache_bytes` bounds the pages kept in
+    /// memory. On a nearly full disk the bound is lower, because room is reserved for unwritten
+    /// pages.
     pub fn open(disk: &dyn Disk, cache_bytes: usize) -> Result<Self, StoreError> {
         let file = disk.describe(FILE);
         let refused = |what: String| StoreError::Disk { file: file.clone(), what };
@@ -199,7 +200,7 @@ impl RedbStore {
     fn put(&self, durability: Durability, batch: Batch) -> Result<(), StoreError> {
         self.write(durability, |write| {
             let mut versions = write.open_table(VERSIONS)?;
-            // Neighbours in the tree one after another.
+            // In the tree's order.
             let mut order: Vec<_> = batch.versions.iter().collect();
             order.sort_unstable_by(|a, b| a.key.cmp(&b.key).then(b.version.at.cmp(&a.version.at)));
             let (mut key, mut value) = (Vec::new(), Vec::new());
@@ -226,7 +227,7 @@ impl RedbStore {
     }
 }
 
-/// Whose facts: database and shard, and the copy.
+/// Returns the key of a space's facts: database and shard, and the copy.
 fn owner(space: SpaceId) -> (u64, u8) {
     ((u64::from(space.database) << 32) | u64::from(space.shard), space.copy)
 }
@@ -237,7 +238,7 @@ impl Store for RedbStore {
         if let Some(view) = &*view {
             return Ok(view.clone());
         }
-        // Under the lock: a view that was begun before a commit is never kept after it.
+        // Under the lock, so that a view from before a commit is never kept after it.
         let open =
             || -> Result<_, redb::Error> { Ok(self.database.begin_read()?.open_table(VERSIONS)?) };
         let versions = open().map_err(|error| self.place.failure(error))?;

@@ -1,11 +1,11 @@
-//! Rules of the store that the lab breaks on purpose.
+//! Rules of the store that the simulator can break on purpose, to show that its checks notice.
 
 meridian_machine::rules! {
-    /// A copy of a shard has no history: it cannot be read below the moment at which it was made.
+    /// A copy of a shard has no history: it cannot be read below its own timestamp.
     COPY_WITHOUT_HISTORY;
-    /// A session that was reading a snapshot at a member goes on at its successor, which began with
-    /// nothing.
+    /// A session that was reading a snapshot at a removed replica goes on at the next one, which
+    /// started empty.
     READS_NEWCOMER;
-    /// Blocks of the store are taken for what they say.
+    /// The store does not verify the checksums of blocks.
     STORE_CHECKSUM;
 }

@@ -1,5 +1,5 @@
-//! How a version's key lies in the B-tree: space, key, and the timestamp turned around, so that the
-//! newest comes first.
+//! The layout of a version's key in the B-tree: space, key, and the inverted timestamp, so that the
+//! newest version comes first.
 
 use meridian_clock::Timestamp;
 use meridian_mvcc::{KeyRange, SpaceId};
@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 const SPACE: usize = 9;
 const STAMP: usize = 16;
 
-/// A type whose bytes compare first as (space, key) and then as timestamps, newest first. A plain
+/// A key type that compares (space, key) first and then timestamps, newest first. A plain
 /// comparison of bytes would mix a key's timestamp with a longer key's next bytes.
 #[derive(Debug)]
 pub(crate) struct VersionKey;
@@ -48,14 +48,14 @@ impl redb::Key for VersionKey {
     }
 }
 
-/// The key of a version.
+/// Encodes the key of a version.
 pub(crate) fn encode(space: SpaceId, key: &[u8], at: Timestamp) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(SPACE + key.len() + STAMP);
     encode_into(&mut bytes, space, key, at);
     bytes
 }
 
-/// The key of a version, in place of what the buffer held.
+/// Encodes the key of a version into a buffer, whose content it replaces.
 pub(crate) fn encode_into(bytes: &mut Vec<u8>, space: SpaceId, key: &[u8], at: Timestamp) {
     bytes.clear();
     bytes.extend_from_slice(&space.database.to_be_bytes());
@@ -65,13 +65,14 @@ pub(crate) fn encode_into(bytes: &mut Vec<u8>, space: SpaceId, key: &[u8], at: T
     bytes.extend(at.to_be_bytes().map(|byte| !byte));
 }
 
-/// The parts of a key: where in the space, and when.
+/// Decodes a version's key: the key within the space, and the timestamp.
 pub(crate) fn decode(bytes: &[u8]) -> Option<(&[u8], Timestamp)> {
     let (rest, stamp) = bytes.split_last_chunk::<STAMP>()?;
     Some((rest.get(SPACE..)?, Timestamp::from_be_bytes(stamp.map(|byte| !byte))))
 }
 
-/// From the first version of a range of keys, inclusive, to the first beyond it, exclusive.
+/// Returns the bounds of a range of keys: its first version, inclusive, and the first one beyond
+/// it, exclusive.
 pub(crate) fn bounds(space: SpaceId, range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
     let start = encode(space, &range.start, Timestamp::MAX);
     let end = match &range.end {
@@ -81,7 +82,8 @@ pub(crate) fn bounds(space: SpaceId, range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
     (start, end)
 }
 
-/// From the first version of a space, inclusive, to the first beyond it, exclusive.
+/// Returns the bounds of a space: its first version, inclusive, and the first one beyond it,
+/// exclusive.
 pub(crate) fn space_bounds(space: SpaceId) -> (Vec<u8>, Vec<u8>) {
     let number = (u128::from(space.database) << 40)
         | (u128::from(space.shard) << 8)
@@ -92,7 +94,7 @@ pub(crate) fn space_bounds(space: SpaceId) -> (Vec<u8>, Vec<u8>) {
             let next = SpaceId { database, shard: (next >> 8) as u32, copy: next as u8 };
             encode(next, &[], Timestamp::MAX)
         }
-        // No machine has the last space: its number is reserved by the log.
+        // No shard has the last space: the log reserves its number.
         Err(_) => vec![u8::MAX; SPACE + 1 + STAMP],
     };
     (encode(space, &[], Timestamp::MAX), end)

@@ -1,4 +1,4 @@
-//! A view of the engine: look-ups, scans, pages of every version.
+//! A view of the engine: look-ups, scans, and pages of all versions.
 
 use crate::redb_store::Place;
 use crate::version_key::{self, VersionKey};
@@ -14,10 +14,10 @@ pub(crate) struct View {
     pub place: Place,
 }
 
-/// Versions of one key that are stepped over before it is cheaper to look the next key up.
+/// Versions of one key that a scan steps over before it seeks the next key.
 const STEPS: usize = 8;
-/// Entries that a scan looks at for each key that it may return, and some more: a long row of
-/// versions that are all too new ends the page, not the reader's patience.
+/// Entries that a scan looks at besides those of its keys. A long run of versions that are all too
+/// new ends the page early.
 const LOOKS: usize = 20_000;
 
 fn value(bytes: &[u8]) -> Option<Value> {
@@ -28,7 +28,7 @@ fn size(key: &[u8], value: &[u8]) -> usize {
     key.len() + value.len() + 16
 }
 
-/// Where a visit of entries goes on.
+/// The next move of a visit.
 enum Next {
     Entry,
     Seek(Vec<u8>),
@@ -36,7 +36,7 @@ enum Next {
 }
 
 impl View {
-    /// Visits the versions of a range, newest first within a key.
+    /// Visits the versions of a range in key order, newest first within a key.
     fn visit(
         &self,
         space: SpaceId,
@@ -50,7 +50,7 @@ impl View {
         'seek: loop {
             let bounds = (Bound::Included(&*start), Bound::Excluded(&*end));
             if <VersionKey as redb::Key>::compare(&start, &end).is_ge() {
-                // Not by plain bytes: a seek may stand before the end and be the larger of the two.
+                // Not by plain bytes: a seek may be before the end and still have the larger bytes.
                 return Ok(());
             }
             for entry in
@@ -76,7 +76,7 @@ impl View {
             .ok_or_else(|| self.place.damaged("a key is too short to be a version's"))
     }
 
-    /// The largest key of a range.
+    /// Returns the largest key of a range.
     fn last_key(&self, space: SpaceId, range: &KeyRange) -> Result<Option<Key>, StoreError> {
         if range.is_empty() {
             return Ok(None);
@@ -161,7 +161,7 @@ impl Snapshot for View {
                     return Next::Entry;
                 }
                 steps = 0;
-                // Past what was seen, or down to the first version that the reader may see.
+                // Seeks past a key that was seen, or to the first version that the reader may see.
                 return Next::Seek(match seen {
                     true => version_key::encode(space, &Key::from(key).successor(), Timestamp::MAX),
                     false => version_key::encode(space, key, at),

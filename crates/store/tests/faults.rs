@@ -1,4 +1,4 @@
-//! The engine over a disk that crashes, rots, fills up and fails.
+//! The engine over a disk that crashes, flips bits, fills up and fails.
 
 use meridian_clock::Timestamp;
 use meridian_log::{Disk, Faults, MemoryDisk};
@@ -12,14 +12,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const SPACE: SpaceId = SpaceId { database: 1, shard: 0, copy: 0 };
 const CACHE: usize = 1 << 20;
-/// Of which the engine writes half while a transaction goes on.
+/// The engine writes half of it during a transaction.
 const SMALL_CACHE: usize = 64 << 10;
 
 fn stamp(nanos: u64) -> Timestamp {
     Timestamp { nanos, logical: 0, issuer: 1 }
 }
 
-/// The versions of one step: some new keys, some new versions of old keys.
+/// Returns the versions of one step: some new keys, and some new versions of old keys.
 fn versions(step: u64) -> Vec<StoredVersion> {
     let version = |key: String| StoredVersion {
         key: Key::from(&*key),
@@ -39,7 +39,7 @@ fn batch(step: u64) -> Batch {
     Batch { space: SPACE, versions: versions(step), removals: Vec::new(), facts }
 }
 
-/// Up to which step a store is complete; it must hold exactly these steps.
+/// Returns the step up to which a store is complete, and checks that it holds exactly those steps.
 fn complete(store: &RedbStore) -> Result<u64, StoreError> {
     let fact = store.fact(SPACE, "applied")?;
     let applied = fact.map_or(0, |fact| u64::from_be_bytes(fact.try_into().expect("eight bytes")));
@@ -50,7 +50,7 @@ fn complete(store: &RedbStore) -> Result<u64, StoreError> {
     Ok(applied)
 }
 
-/// A small generator, so that a seed means the same for ever.
+/// A small generator of its own, so that a seed always means the same run.
 struct Dice(u64);
 
 impl Dice {
@@ -106,12 +106,12 @@ fn the_power_may_fail_at_any_time_and_leaves_a_checkpoint() {
     }
 }
 
-/// The page cache keeps what a failed sync did not bring to the disk, until the power fails. What a
-/// store holds when it is opened has to be durable then: the log is let go up to there.
+/// The content of a store must be durable when the store is opened, because the log is truncated
+/// accordingly. After a failed sync, however, the page cache shows unwritten bytes until the power
+/// fails.
 ///
 /// The engine commits in two phases: its header names a state only after a sync that covers the
-/// whole state. And the first thing that it does with a file is to write the header again and to
-/// sync it.
+/// whole state. And it rewrites and syncs the header first whenever it opens a file.
 #[test]
 fn what_is_found_after_a_failed_sync_is_durable() {
     let (mut failed, mut found_more) = (0, 0);
@@ -135,7 +135,7 @@ fn what_is_found_after_a_failed_sync_is_durable() {
                     let mut run = || {
                         for step in found + 1..found + dice.roll(60) {
                             store.apply(batch(step))?;
-                            asked = step; // An orderly end makes it durable, too.
+                            asked = step; // A clean close makes it durable, too.
                             if dice.roll(3) == 0 {
                                 store.checkpoint()?;
                                 durable = step;
@@ -174,7 +174,7 @@ fn what_was_applied_and_not_synced_is_there_after_an_orderly_end() {
     assert_eq!(complete(&RedbStore::open(&disk, CACHE).unwrap()), Ok(5));
 }
 
-/// A store whose file was left in order, or by a crash after a checkpoint.
+/// Returns the disk of a store that was closed cleanly, or that crashed after a checkpoint.
 fn built(in_order: bool) -> (MemoryDisk, u64) {
     let disk = MemoryDisk::new();
     let store = RedbStore::open(&disk, CACHE).unwrap();
@@ -197,7 +197,7 @@ fn a_flipped_bit_is_refused_or_touches_nothing() {
         let mut original = vec![0; length as usize];
         disk.open("store.redb").unwrap().read_at(0, &mut original).unwrap();
         let mut refused = 0;
-        // Each byte of the header's sector, and a byte of each other sector that holds anything.
+        // Each byte of the header's sector, and one byte of each other sector that is not empty.
         let others = original
             .chunks(512)
             .enumerate()

@@ -1,4 +1,4 @@
-//! Recent, the store and collection together, against a naive twin that keeps everything.
+//! Recent, the store and collection together, compared with a simple model that keeps everything.
 
 use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
@@ -12,19 +12,19 @@ use std::collections::BTreeMap;
 
 const SPACE: SpaceId = SpaceId { database: 1, shard: 0, copy: 0 };
 
-/// Tenths of a step, so that an install may come late with a timestamp between others.
+/// Tenths of a step, so that a late install can have a timestamp between earlier ones.
 fn stamp(tenths: u64) -> Timestamp {
     Timestamp { nanos: tenths, logical: 0, issuer: 1 }
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Some writes, with a timestamp so many tenths behind the newest.
+    /// Some writes, with a timestamp this many tenths behind the newest.
     Install(u64, Vec<(u8, Option<u8>)>),
     Settle(usize),
-    /// Collects below a horizon so many tenths behind the newest, in chunks of so many bytes.
+    /// Collects below a horizon this many tenths behind the newest, in chunks of this many bytes.
     Collect(u64, usize),
-    /// A node that comes back: Recent begins empty, and is told what the store knows.
+    /// A restarted node: Recent is empty, and learns what the store has.
     Restart,
     Get(u8, u64),
     Scan(u8, u8, u64, bool, usize, usize),
@@ -45,8 +45,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Keys of which some are prefixes of others: the order of versions must not mix with the order of
-/// keys.
+/// Returns keys of which some are prefixes of others: the order of versions must not mix with the
+/// order of keys.
 fn key(number: u8) -> Key {
     Key::from(vec![7; usize::from(number % 4) + 1].into_iter().chain([number]).collect::<Vec<u8>>())
 }
@@ -72,7 +72,7 @@ fn collect(recent: &Recent, store: &dyn Store, at: Timestamp, limit_bytes: usize
 
 type Twin = BTreeMap<Key, BTreeMap<Timestamp, Option<Value>>>;
 
-/// What a read at a moment sees of a key.
+/// Returns the version of a key that a read at a timestamp sees.
 fn live(
     versions: &BTreeMap<Timestamp, Option<Value>>,
     at: Timestamp,
@@ -89,8 +89,8 @@ fn run(steps: &[Step], store: &dyn Store) {
         match step {
             Step::Install(late, writes) => {
                 now += 10;
-                // A late one is told apart by its last digit, and comes before nothing that was
-                // collected.
+                // A late timestamp is unique by its last digit, and is not below collected
+                // versions.
                 let at = stamp((now - 10).saturating_sub(*late) / 10 * 10 + 1 + now / 10 % 9);
                 let taken = twin.values().any(|versions| versions.contains_key(&at));
                 let at = if *late > 0 && at > recent.horizon() && !taken { at } else { stamp(now) };
@@ -174,7 +174,7 @@ fn run(steps: &[Step], store: &dyn Store) {
     let view = store.snapshot().unwrap();
     let all = view.versions(SPACE, &KeyRange::all(), usize::MAX).unwrap().versions;
     for limit_bytes in [1, 60, usize::MAX] {
-        // Pages that end within a key, and between two.
+        // Pages that end within a key, and pages that end between two keys.
         let (mut found, mut rest) = (Vec::new(), Some(Cursor::default()));
         while let Some(from) = rest {
             let (versions, next) = view.history(SPACE, &from, limit_bytes).unwrap();
@@ -209,7 +209,7 @@ proptest! {
     }
 }
 
-/// Rows of which each has more versions than a scan steps over one by one.
+/// Each row has more versions than a scan steps over one by one.
 #[test]
 fn hot_rows_are_scanned_in_both_directions_at_every_time() {
     let stores: [Box<dyn Store>; 2] = [
@@ -244,8 +244,7 @@ fn hot_rows_are_scanned_in_both_directions_at_every_time() {
     }
 }
 
-/// The end of a point's range differs from its key in length alone. Found by seed 42 of the
-/// simulator.
+/// A point's range end differs from its key in length alone. Found by seed 42 of the simulator.
 #[test]
 fn a_point_behind_many_younger_versions_is_scanned_as_it_is_looked_up() {
     let stores: [Box<dyn Store>; 2] = [

@@ -4,10 +4,10 @@
 //!   length:u32 crc:u32 payload      integers little-endian
 //! ```
 
-/// What stands before each payload.
+/// Bytes of the header before each payload.
 pub(super) const HEADER_BYTES: usize = 8;
 
-/// One more.
+/// Appends a frame.
 pub(super) fn append(bytes: &mut Vec<u8>, payload: &[u8]) {
     let length =
         u32::try_from(payload.len()).expect("invariant: a posted frame is within the limit");
@@ -16,7 +16,7 @@ pub(super) fn append(bytes: &mut Vec<u8>, payload: &[u8]) {
     bytes.extend_from_slice(payload);
 }
 
-/// The first whole frame of these bytes, if it has arrived.
+/// Returns the first complete frame of these bytes, if it has arrived.
 pub(super) fn first(bytes: &[u8], limit: usize) -> Result<Option<&[u8]>, String> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let length = u32::from_le_bytes([header[0], header[1], header[2], header[3]]) as usize;

@@ -1,26 +1,27 @@
-//! What two nodes say before anything else: each side sends one hello.
+//! The hello: the first message of each side of a connection.
 //!
 //! ```text
-//!   "MERIDIAN" version:u16 cluster:u128 from:u32 to:u32 life:u32 disk:u64 yours:u64 timebase:u8 crc:u32      integers little-endian
+//!   "MERIDIAN" version:u16 cluster:u128 from:u32 to:u32 life:u32 disk:u64 yours:u64 timebase:u8
+//!   crc:u32                                                              integers little-endian
 //! ```
 //!
-//! `yours` is the other's disk, as the sender remembers it; 0 if they have never met. `timebase` is
-//! 0 where times are those of the day, and 1 on cluster time: the two do not compare, so that nodes
-//! of both do not speak.
+//! `yours` is the receiver's disk, as the sender remembers it; 0 if the two have never met.
+//! `timebase` is 0 for times of the day, and 1 for cluster time: the two do not compare, so nodes
+//! with different timebases do not connect.
 
 use meridian_machine::{Incarnation, NodeId};
 use meridian_placement::{DiskId, Greeting};
 
-/// How it begins.
+/// The first bytes of a hello.
 pub(super) const MAGIC: &[u8; 8] = b"MERIDIAN";
-/// The version of hello and frames. Nodes of different versions do not speak.
+/// The version of hello and frames. Nodes of different versions do not connect.
 const VERSION: u16 = 6;
-/// How long it is.
+/// The length of a hello.
 pub(super) const BYTES: usize = 59;
-/// How a TLS handshake begins.
+/// The first bytes of a TLS handshake.
 const HANDSHAKE: [u8; 2] = [22, 3];
 
-/// One of them.
+/// A hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub cluster: u128,
@@ -48,14 +49,14 @@ impl Hello {
         bytes.try_into().expect("invariant: a hello has one length")
     }
 
-    /// The inverse; or what it is, if it is none.
+    /// Decodes a hello. Fails with a description of the bytes if they are none.
     pub fn decode(bytes: &[u8; BYTES]) -> Result<Hello, String> {
         let word = |at: usize| {
             u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         if bytes[..2] == HANDSHAKE {
-            return Err("it speaks TLS: all members have certificates, or none".into());
+            return Err("it speaks TLS: either all members have certificates, or none".into());
         }
         if &bytes[..8] != MAGIC {
             return Err("it does not speak this protocol".into());

@@ -1,8 +1,8 @@
-//! What one node says to another: a queue, and a connection that it gets onto.
+//! A link: the queue of frames to another node, and the connection that carries them.
 //!
-//! Whoever has something to say writes it on his own thread as far as the socket takes it; what is
-//! left goes to the link's thread, and what others say meanwhile is coalesced into the next write.
-//! One writes at a time, and he who does holds `writing`; while something is `left`, that is the
+//! A thread that has frames to send writes them itself as far as the socket takes them. The rest
+//! goes to the link's thread, and frames that are queued meanwhile are coalesced into the next
+//! write. One thread writes at a time and sets `writing`; while `left` is not empty, that is the
 //! link's thread.
 
 use super::LONGEST_BACK_OFF;
@@ -21,10 +21,10 @@ use std::time::Duration;
 
 const COALESCE_BYTES: usize = 256 << 10;
 
-/// A connection on which this node speaks.
+/// A connection on which this node sends.
 pub(super) struct Line {
     socket: TcpStream,
-    /// By one at a time anyway: whoever is `writing`.
+    /// The TLS state. Its lock is uncontended, because one thread is `writing` at a time.
     seal: Option<Mutex<ClientConnection>>,
 }
 
@@ -33,7 +33,7 @@ impl Line {
         Line { socket, seal: seal.map(Mutex::new) }
     }
 
-    /// What goes over the socket for these bytes.
+    /// Encrypts the bytes in place, if the connection uses TLS.
     fn seal(&self, bytes: &mut Vec<u8>) -> io::Result<()> {
         let Some(seal) = &self.seal else { return Ok(()) };
         let mut seal = seal.lock();
@@ -46,7 +46,7 @@ impl Line {
     }
 }
 
-/// True if the other side has closed a connection on which it never says anything.
+/// True if the other side has closed a connection on which it never sends.
 pub(super) fn closed(stream: &TcpStream) -> bool {
     let mut byte = [0u8; 1];
     match rustix::net::recv(stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
@@ -64,18 +64,18 @@ struct Frame {
 struct State {
     queue: VecDeque<Frame>,
     queued_bytes: usize,
-    /// Set by the link's thread alone.
+    /// Set by the link's thread only.
     line: Option<Arc<Line>>,
-    /// The life of the node that it is connected to.
+    /// The incarnation of the node at the other side.
     life: Incarnation,
-    /// Somebody is writing; he will find what is queued meanwhile.
+    /// True while a thread is writing. That thread finds frames that are queued meanwhile.
     writing: bool,
-    /// What the socket did not take at once: for the link's thread.
+    /// Bytes that the socket did not take at once, for the link's thread.
     left: Vec<u8>,
     stopped: bool,
 }
 
-/// The way to one node.
+/// The link to one node.
 pub(super) struct Link {
     state: Mutex<State>,
     changed: Condvar,
@@ -90,8 +90,8 @@ impl Link {
         Link { state, changed, dropped, queue_bytes, frame_bytes }
     }
 
-    /// Queues a frame; or drops it, if there is no room or no connection, or this node may not
-    /// speak.
+    /// Queues a frame. Drops it if there is no room or no connection, or if this node may not send
+    /// yet.
     pub fn post(&self, may_speak: bool, deadline: Option<u64>, payload: Vec<u8>) {
         let mut state = self.state.lock();
         let bytes = payload.len() + HEADER_BYTES;
@@ -105,7 +105,7 @@ impl Link {
         state.queue.push_back(Frame { deadline, payload });
     }
 
-    /// Writes what is queued, as far as that goes without waiting.
+    /// Writes the queued frames, as far as that is possible without waiting.
     pub fn flush(&self, clock: &Clock) {
         let mut buffer = Vec::new();
         let mut state = self.state.lock();
@@ -130,7 +130,7 @@ impl Link {
             });
             state = self.state.lock();
             if !state.line.as_ref().is_some_and(|now| Arc::ptr_eq(now, &line)) {
-                continue; // it was lost meanwhile, and with it what was on its way
+                continue; // The connection was lost meanwhile, with the bytes in flight.
             }
             let Ok(sent) = sent else {
                 self.lose(&mut state);
@@ -139,14 +139,14 @@ impl Link {
             if sent < buffer.len() {
                 state.left = buffer.split_off(sent);
                 self.changed.notify_one();
-                return; // `writing` stays: the link's thread goes on from here
+                return; // `writing` stays set: the link's thread continues.
             }
         }
         state.writing = false;
     }
 
-    /// The link's thread: what is said goes over this connection to this life of the node, until it
-    /// is lost or the link is stopped.
+    /// The link's thread: carries frames over a connection to this incarnation of the node, until
+    /// the connection is lost or the link is stopped.
     pub fn carry(&self, line: Line, life: Incarnation, clock: &Clock) {
         let line = Arc::new(line);
         let mut state = self.state.lock();
@@ -156,8 +156,8 @@ impl Link {
         (state.line, state.life) = (Some(Arc::clone(&line)), life);
         while state.line.is_some() {
             if state.left.is_empty() {
-                // Nobody reads this direction, so a closed connection shows up at the next write,
-                // or here.
+                // No thread reads this direction: a closed connection shows at the next write, or
+                // here.
                 self.changed.wait_for(&mut state, LONGEST_BACK_OFF);
                 if state.left.is_empty() && !state.writing && closed(&line.socket) {
                     self.lose(&mut state);
@@ -178,7 +178,7 @@ impl Link {
         }
     }
 
-    /// The link's thread: there is nothing to do for so long, unless the node knocks or the link is
+    /// The link's thread: waits before it reconnects, unless the node connects or the link is
     /// stopped.
     pub fn wait(&self, at_most: Duration) {
         let mut state = self.state.lock();
@@ -187,8 +187,8 @@ impl Link {
         }
     }
 
-    /// This life of the node has begun to speak: so it can be reached, and what was connected to an
-    /// earlier one is void.
+    /// Notes that this incarnation of the node has connected to this node. So the node is
+    /// reachable, and a connection to an earlier incarnation is void.
     pub fn knock(&self, life: Incarnation) {
         let mut state = self.state.lock();
         if state.line.is_some() && state.life != life {
@@ -197,7 +197,7 @@ impl Link {
         self.changed.notify_one();
     }
 
-    /// Nothing is said any more.
+    /// Stops the link.
     pub fn stop(&self) {
         let mut state = self.state.lock();
         state.stopped = true;
@@ -212,12 +212,12 @@ impl Link {
         self.state.lock().line.is_some()
     }
 
-    /// How many frames were dropped.
+    /// Returns the number of dropped frames.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// The connection is gone, and with it what was to go over it.
+    /// Closes the connection, and drops the queued frames.
     fn lose(&self, state: &mut State) {
         if let Some(line) = state.line.take() {
             let _ = line.socket.shutdown(Shutdown::Both);
@@ -225,8 +225,8 @@ impl Link {
         self.dropped.fetch_add(state.queue.len() as u64, Ordering::Relaxed);
         state.queue.clear();
         state.queued_bytes = 0;
-        // What is left was the link's thread's to write, which has not begun: nobody else would say
-        // that nobody writes any more.
+        // The link's thread was to write the rest and has not started: no other place would reset
+        // `writing`.
         if !std::mem::take(&mut state.left).is_empty() {
             state.writing = false;
         }
@@ -234,7 +234,7 @@ impl Link {
     }
 }
 
-/// What goes into one write. A frame whose deadline has passed does not leave.
+/// Moves frames into one write. Drops frames whose deadline has passed.
 fn gather(state: &mut State, buffer: &mut Vec<u8>, clock: &Clock) {
     let mut latest = None;
     while buffer.len() < COALESCE_BYTES {
@@ -253,8 +253,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// A connection is lost after a writer has left something to the link's thread, and before that
-    /// has begun.
+    /// The connection is lost after a writer has left bytes to the link's thread, and before that
+    /// thread has started.
     #[test]
     fn what_was_left_of_a_lost_connection_keeps_nobody_from_writing() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -265,7 +265,7 @@ mod tests {
         (state.writing, state.left) = (true, b"the rest of a frame".to_vec());
         link.lose(&mut state);
         assert!(!state.writing && state.left.is_empty() && state.line.is_none());
-        // Whoever is at it says so himself.
+        // A thread that is writing resets the flag itself.
         state.writing = true;
         link.lose(&mut state);
         assert!(state.writing);

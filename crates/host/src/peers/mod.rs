@@ -1,30 +1,29 @@
 //! Frames between nodes.
 //!
-//! Every node keeps one connection to each other node for what it says, and accepts one from each
-//! for what it hears. A frame may be lost, never altered, and frames of one connection keep their
-//! order; everything above is built for that.
+//! Every node keeps one connection to each other node for sending, and accepts one from each for
+//! receiving. A frame may be lost, but not altered, and frames of one connection keep their order.
+//! The protocols are built for that.
 //!
-//! | file | question |
+//! | file | content |
 //! |---|---|
-//! | `hello` | what do two nodes say before anything else? |
-//! | `unproven` | how is somebody treated who has not said who he is? |
-//! | `link` | how does what is said get onto a connection? |
-//! | `frame` | where does one message end and the next begin? |
+//! | `hello` | the first message of each side of a connection |
+//! | `unproven` | limits for connections that have not authenticated yet |
+//! | `link` | the queue and the connection to one node |
+//! | `frame` | the boundaries of messages on a connection |
 //!
 //! Invariants:
-//! 1. A link's queue is bounded in bytes; what does not fit is dropped and counted, and so is what
-//!    is said while not connected.
-//! 2. A frame with a deadline leaves only while the clock's latest is before it.
+//! 1. A link's queue is bounded in bytes. Frames that do not fit, or that are posted while the link
+//!    is not connected, are dropped and counted.
+//! 2. A frame with a deadline leaves only while the clock's latest is before the deadline.
 //! 3. Memory for a frame grows as its bytes arrive, never by the announced length, and never above
 //!    the limit.
-//! 4. A connection that says anything wrong (cluster, version, checksum, length, another disk, an
-//!    earlier life) is closed with a reason in the log; nothing else notices.
-//! 5. Until this node is admitted to the cluster, it says hello and nothing else, and hears nothing
-//!    else.
-//! 6. Whoever has not said in time who he is is not waited for, and there are never more than some
-//!    of those: on a network anybody can connect.
-//! 7. Where members have certificates ([`crate::trust`]), all of this is inside TLS, and a hello
-//!    says what the certificate says.
+//! 4. A connection with an error (cluster, version, checksum, length, another disk, an earlier
+//!    incarnation) is closed with a reason in the log; other connections go on.
+//! 5. Until this node is admitted to the cluster, it sends only hellos and accepts only hellos.
+//! 6. A connection that has not authenticated has a deadline, and the number of such connections is
+//!    bounded: on an open network any process can connect.
+//! 7. Where members have certificates ([`crate::trust`]), all of this is inside TLS, and the node
+//!    named in the hello is the node named in the certificate.
 //!
 //! Not yet here: room in a full queue set aside for votes and heartbeats.
 
@@ -54,29 +53,29 @@ use tokio::sync::watch;
 const FIRST_BACK_OFF: Duration = Duration::from_millis(5);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(500);
 
-/// A node that calls, and its life.
+/// A connecting node, and its incarnation.
 type Caller = (NodeId, Incarnation);
 
-/// What the peers of a node agree on.
+/// Options of a node's links.
 #[derive(Debug)]
 pub struct PeersOptions {
-    /// This node, and whom it has met.
+    /// This node's identity, with the peers that it has met.
     pub identity: Arc<Identity>,
-    /// By what members know each other; nothing where nobody else can speak to them.
+    /// The certificates for authentication; `None` where no other machine can connect.
     pub certificates: Option<Arc<Certificates>>,
-    /// Where the others are.
+    /// The addresses of the other members.
     pub others: BTreeMap<NodeId, String>,
     /// Ends the node when its own code panics.
     pub guard: Arc<PanicGuard>,
-    /// What one link may hold back.
+    /// Bytes that one link may queue.
     pub queue_bytes: usize,
-    /// The largest frame.
+    /// Bytes of the largest frame.
     pub frame_bytes: usize,
 }
 
-/// Whoever takes in frames. Called on the thread of the connection.
+/// Receives frames. Called on the thread of the connection.
 pub trait Receive: Send + Sync {
-    /// These frames came with one read from this life of a node.
+    /// Handles frames that came with one read from this incarnation of a node.
     fn receive(&self, from: NodeId, life: Incarnation, frames: &[&[u8]]);
 }
 
@@ -85,14 +84,15 @@ pub struct Peers {
     options: PeersOptions,
     clock: Arc<Clock>,
     links: BTreeMap<NodeId, Arc<Link>>,
-    /// Why this node cannot take part, if another member remembers it with another disk.
+    /// The reason why this node cannot take part, once another member remembers it with another
+    /// disk.
     stranger: watch::Sender<Option<String>>,
     heard: Mutex<Vec<TcpStream>>,
-    /// How many connections each node speaks on to this one.
+    /// The number of each node's connections to this one.
     speaking: Mutex<BTreeMap<NodeId, usize>>,
-    /// How many have not said yet who they are.
+    /// The number of connections that have not authenticated yet.
     unproven: Arc<AtomicUsize>,
-    /// What was complained of lately.
+    /// Limits repeated log entries.
     complaints: Complaints,
     stopped: AtomicBool,
     address: Option<SocketAddr>,
@@ -145,33 +145,33 @@ impl Peers {
         Ok(peers)
     }
 
-    /// Queues a frame, or drops it. [`Peers::flush`] sends what is queued.
+    /// Queues a frame, or drops it. [`Peers::flush`] sends the queued frames.
     pub fn post(&self, to: NodeId, deadline: Option<u64>, payload: Vec<u8>) {
         if let Some(link) = self.links.get(&to) {
             link.post(self.options.identity.admitted(), deadline, payload);
         }
     }
 
-    /// Writes what is queued for a node, on the caller's thread as far as that goes without
-    /// waiting.
+    /// Writes the queued frames for a node, on the caller's thread as far as that is possible
+    /// without waiting.
     pub fn flush(&self, to: NodeId) {
         if let Some(link) = self.links.get(&to) {
             link.flush(&self.clock);
         }
     }
 
-    /// How many frames were dropped.
+    /// Returns the number of dropped frames.
     pub fn dropped(&self) -> u64 {
         self.links.values().map(|link| link.dropped()).sum()
     }
 
-    /// The nodes with which there is a connection in both directions: who asks one of them can be
-    /// answered.
+    /// Returns the nodes with connections in both directions: they can receive requests and
+    /// respond.
     pub fn connected(&self) -> Vec<NodeId> {
         self.links.keys().copied().filter(|node| self.is_connected(*node)).collect()
     }
 
-    /// Whether a node hears this one, and speaks to it.
+    /// True if a node is connected in both directions.
     pub fn is_connected(&self, node: NodeId) -> bool {
         let speaks = || self.speaking.lock().get(&node).is_some_and(|connections| *connections > 0);
         self.options.identity.admitted()
@@ -179,13 +179,13 @@ impl Peers {
             && speaks()
     }
 
-    /// Becomes the reason, once it turns out that this node has lost what it had promised to
-    /// others.
+    /// Returns a watch that is set when this node's persisted promises are lost. It holds the error
+    /// for the operator.
     pub fn stranger(&self) -> watch::Receiver<Option<String>> {
         self.stranger.subscribe()
     }
 
-    /// Closes everything and waits for the threads.
+    /// Closes all connections and waits for the threads.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         for link in self.links.values() {
@@ -195,7 +195,7 @@ impl Peers {
             if address.ip().is_unspecified() {
                 address.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
             }
-            let _ = TcpStream::connect_timeout(&address, PATIENCE); // wakes the accepting thread
+            let _ = TcpStream::connect_timeout(&address, PATIENCE); // Wakes the accepting thread.
         }
         for stream in self.heard.lock().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
@@ -208,7 +208,7 @@ impl Peers {
         }
     }
 
-    /// The life of a link: connect, and carry what is said until the connection is lost.
+    /// The thread of a link: connects, and carries frames until the connection is lost.
     fn keep_connected(&self, node: NodeId, address: &str) {
         let Some(link) = self.links.get(&node) else { return };
         let mut back_off = FIRST_BACK_OFF;
@@ -223,7 +223,7 @@ impl Peers {
                 Err(error) => {
                     if !std::mem::replace(&mut complained, true) {
                         let why = enrolment::words(&error);
-                        tracing::info!(%node, address, why, "cannot connect; trying on");
+                        tracing::info!(%node, address, why, "cannot connect; trying again");
                     }
                     link.wait(back_off);
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
@@ -243,7 +243,7 @@ impl Peers {
             .encode()
     }
 
-    /// Who said hello, and what, if it is meant for this node.
+    /// Checks a hello, and returns its sender and greeting if it is for this node.
     fn check_hello(&self, bytes: &[u8; hello::BYTES]) -> Result<(NodeId, Greeting), String> {
         let identity = &self.options.identity;
         let Hello { cluster, from, to, greeting, timebase } = Hello::decode(bytes)?;
@@ -259,7 +259,7 @@ impl Peers {
         if timebase != self.timebase() {
             let own = self.clock.bound().name();
             return Err(format!(
-                "node {} has its time from elsewhere (this node: {own}): all members need the same",
+                "node {} has another source of time (this node: {own}): all members need the same",
                 from.0
             ));
         }
@@ -268,7 +268,7 @@ impl Peers {
 
     fn connect(&self, node: NodeId, address: &str) -> io::Result<(Line, Incarnation)> {
         let mut failed =
-            io::Error::new(io::ErrorKind::NotFound, format!("{address} names no address"));
+            io::Error::new(io::ErrorKind::NotFound, format!("{address} does not resolve"));
         for address in address.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, PATIENCE) {
                 Ok(socket) => {
@@ -290,17 +290,18 @@ impl Peers {
         Err(failed)
     }
 
-    /// Says who this is, and hears whether it is the node that was meant to be there.
+    /// Sends a hello, and checks that the intended node responds.
     fn introduce(&self, node: NodeId, stream: &mut (impl Read + Write)) -> io::Result<Incarnation> {
         stream.write_all(&self.hello(node))?;
         let mut hello = [0; hello::BYTES];
         stream.read_exact(&mut hello)?;
         let (from, greeting) = self.check_hello(&hello).map_err(io::Error::other)?;
         if from != node {
-            return Err(io::Error::other(format!("node {} answers there", from.0)));
+            return Err(io::Error::other(format!("node {} responds at this address", from.0)));
         }
         let met = self.options.identity.hear(node, greeting);
-        // Believed of a member's own address only: whoever connects to this node may say anything.
+        // Accepted from a member's own address only: a process that connects to this node may send
+        // anything.
         if let Err(NotMet::Stranger(why @ Stranger::Myself(_))) = &met {
             self.stranger.send_replace(Some(why.to_string()));
         }
@@ -314,13 +315,13 @@ impl Peers {
                 return;
             }
             let Ok((stream, address)) = accepted else {
-                std::thread::sleep(FIRST_BACK_OFF); // out of file descriptors, say
+                std::thread::sleep(FIRST_BACK_OFF); // No file descriptors are left, for example.
                 continue;
             };
             let Some(unproven) = Unproven::begin(&self.unproven) else {
                 self.complaints
-                    .make("too many connections have not said yet who they are".into(), address);
-                continue; // which closes it
+                    .make("too many connections have not authenticated yet".into(), address);
+                continue; // Dropping the stream closes the connection.
             };
             if let Ok(kept) = stream.try_clone() {
                 let mut heard = self.heard.lock();
@@ -386,7 +387,7 @@ impl Peers {
         self.heed((from, greeting.life), &mut stream, receive)
     }
 
-    /// Takes in what a life of a member says, until the connection ends.
+    /// Receives the frames of a member's incarnation, until the connection ends.
     fn heed(
         &self,
         (from, life): Caller,
@@ -404,8 +405,8 @@ impl Peers {
         result
     }
 
-    /// Hears who it is, and says who this is; nothing is remembered of somebody who does not prove
-    /// it.
+    /// Receives a hello and responds with this node's. Stores nothing about a peer that does not
+    /// prove its identity.
     fn greet(
         &self,
         magic: [u8; hello::MAGIC.len()],
@@ -421,7 +422,7 @@ impl Peers {
         }
         let (from, greeting) = self.check_hello(&hello)?;
         proves(from)?;
-        // A stranger is answered, so that it hears that it is one.
+        // A peer with another identity gets a response, too, so that it learns of the mismatch.
         let met = self.options.identity.hear(from, greeting);
         stream.write_all(&self.hello(from)).map_err(broken)?;
         met.map_err(|why| why.to_string())?;
@@ -461,8 +462,8 @@ impl Peers {
                 Ok(0) => return Ok(()),
                 Ok(read) => bytes.extend_from_slice(&chunk[..read]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Whoever ends does not say goodbye in TLS either: frames have their own lengths
-                // and checksums.
+                // Nodes close connections without TLS's closing alert: frames have their own
+                // lengths and checksums.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
                 Err(error) => return Err(enrolment::words(&error)),
             }

@@ -63,8 +63,7 @@ fn pair_on(clusters: [u32; 2], clock: ClockBound) -> Pair {
 }
 
 impl Pair {
-    /// Both are connected: one that hears the other may not have been heard by it yet, and then
-    /// hears no frame.
+    /// Waits until both nodes are connected in both directions; before that, frames are dropped.
     fn meet(&self) {
         wait_until(|| [&self.one, &self.two].iter().all(|peers| peers.connected().len() == 1));
     }
@@ -73,7 +72,7 @@ impl Pair {
 fn wait_until(what: impl Fn() -> bool) {
     let end = std::time::Instant::now() + Duration::from_secs(20);
     while !what() {
-        assert!(std::time::Instant::now() < end, "it never came");
+        assert!(std::time::Instant::now() < end, "the condition never became true");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -154,7 +153,7 @@ fn another_cluster_and_another_time_are_refused_and_garbage_disturbs_nobody() {
     pair.two.stop();
 }
 
-/// More than may be about to say who they are, and they say it slowly.
+/// More connections than may be authenticating, which send their hello slowly.
 #[test]
 fn who_does_not_say_who_he_is_disturbs_nobody_who_has() {
     let pair = pair([7, 7]);
@@ -163,16 +162,16 @@ fn who_does_not_say_who_he_is_disturbs_nobody_who_has() {
         (0..unproven::MOST + 20).map(|_| TcpStream::connect(pair.address).unwrap()).collect();
     let mut last = silent.last().unwrap();
     last.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    assert_eq!(last.read(&mut [0]).unwrap(), 0, "there is no room for it");
+    assert_eq!(last.read(&mut [0]).unwrap(), 0, "there is no room for another connection");
     pair.one.post(NodeId(2), None, b"heard".to_vec());
     pair.one.flush(NodeId(2));
     assert_eq!(pair.heard.recv_timeout(Duration::from_secs(20)).unwrap().1, b"heard");
-    // A byte now and then does not help, be it the right one.
+    // A byte now and then does not help, even the right one.
     let mut first = &silent[0];
     first.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let mut said = pair.one.hello(NodeId(2)).into_iter();
     while !matches!(first.read(&mut [0]), Ok(0)) {
-        let byte = said.next().expect("it is closed before it has said everything");
+        let byte = said.next().expect("it is closed before the hello is complete");
         let _ = first.write_all(&[byte]);
     }
     drop(silent);

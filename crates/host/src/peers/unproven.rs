@@ -1,5 +1,6 @@
-//! Somebody who has connected and not said who he is: on a network anybody can. He is not waited
-//! for for long, there are never more than some of them, and the log is not theirs to fill.
+//! Limits for connections that have not authenticated yet. On an open network any process can
+//! connect: such a connection has a deadline, their number is bounded, and the log entries about
+//! them are limited.
 
 use parking_lot::Mutex;
 use std::io::{self, Read, Write};
@@ -8,15 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long anybody may take to say who he is, and to take in what is written to him.
+/// Time for the authentication of a peer, and for each write to one.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// So many connections may be about to say who they are.
+/// Connections that may be authenticating at the same time.
 pub(super) const MOST: usize = 256;
-/// The same complaint is made once in so long.
+/// Time in which the same complaint is logged once.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 const MOST_COMPLAINTS: usize = 64;
 
-/// A socket that is waited for until some moment at most, however little comes at a time.
+/// A socket with a deadline for all reads and writes together.
 pub(super) struct Timed<'a> {
     socket: &'a TcpStream,
     until: Option<Instant>,
@@ -32,11 +33,12 @@ impl<'a> Timed<'a> {
         let left = |until: Instant| {
             until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
         };
-        let late = || io::Error::new(io::ErrorKind::TimedOut, "it took too long to say who it is");
+        let late =
+            || io::Error::new(io::ErrorKind::TimedOut, "the peer took too long to identify itself");
         self.until.map(|until| left(until).ok_or_else(late)).transpose()
     }
 
-    /// Who it is is known.
+    /// Removes the deadline, after the peer has authenticated.
     pub fn proven(&mut self) -> io::Result<()> {
         self.until = None;
         self.socket.set_read_timeout(None)?;
@@ -66,7 +68,7 @@ impl Write for Timed<'_> {
     }
 }
 
-/// A place among those who have not said yet who they are.
+/// A place among the connections that have not authenticated yet.
 pub(super) struct Unproven(Option<Arc<AtomicUsize>>);
 
 impl Unproven {
@@ -91,12 +93,12 @@ impl Drop for Unproven {
     }
 }
 
-/// Why connections were closed lately, and when that was said.
+/// The recent reasons of closed connections, with the times of their log entries.
 #[derive(Default)]
 pub(super) struct Complaints(Mutex<Vec<(String, Instant)>>);
 
 impl Complaints {
-    /// Says it in the log, and not with each connection that is tried again.
+    /// Logs the reason of a closed connection, unless it was logged recently.
     pub fn make(&self, why: String, address: SocketAddr) {
         let now = Instant::now();
         let mut made = self.0.lock();

@@ -1,4 +1,4 @@
-//! A database of the qwstore protocol, as the node reaches it.
+//! A database of the qwstore protocol, as the node uses it.
 
 use super::{Desk, Gateway, QwStore, begin};
 use crate::context::NodeContext;
@@ -20,11 +20,11 @@ struct Handle {
     gateway: Arc<Gateway>,
 }
 
-/// How a node runs the protocol.
+/// QWStore, as a node runs it.
 pub const HOSTED: HostedProtocol =
     HostedProtocol { protocol: &qwstore::PROTOCOL, open, choose_replicas };
 
-/// Brings to life this node's replica of a database, if it has one.
+/// Opens a database, and restores this node's replica if it has one.
 fn open(
     row: &DatabaseRow,
     context: &Arc<NodeContext>,
@@ -34,12 +34,12 @@ fn open(
     let records = context.read(KIND, &context.records.of(key))?;
     let replica =
         begin(key, Arc::clone(&desk), records).map_err(|error| context.of_store(error))?;
-    context.records.take(key); // Not before: after an error it is opened again.
+    context.records.take(key); // Not before: after an error the database is opened again.
     replica.into_iter().for_each(|replica| desk.add(replica));
     Ok(Arc::new(Handle { gateway: Arc::new(Gateway::new(desk)) }))
 }
 
-/// Replicas decide nothing together: any number of them will do.
+/// Chooses the nodes of a new database: any number of replicas, because they agree on nothing.
 fn choose_replicas(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
     those_or_all(asked, all)
 }

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. Versions are installed before anything that follows in the outbox leaves.
-//! 2. What is collected lies at or below what the machine has closed: nothing is written there any
-//!    more.
+//! 2. Collected versions lie at or below the replica's closed timestamp, where nothing is written
+//!    any more.
 
 use super::Desk;
 use crate::outlet::Outlet;
@@ -24,10 +24,10 @@ use parking_lot::RwLock;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A replica at home.
+/// This node's replica of a shard, with the thread-safe wrapper that steps it.
 pub type ReplicaShard = Resident<Replica, ReplicaHome>;
 
-/// The world of a replica.
+/// Carries out the effects of a replica's state machine.
 pub struct ReplicaHome {
     outlet: Arc<Outlet>,
     desk: Arc<Desk>,
@@ -36,8 +36,8 @@ pub struct ReplicaHome {
     this: Weak<ReplicaShard>,
 }
 
-/// Brings a replica to life from what the log has of it. `None` if this node is none of the
-/// database's.
+/// Restores a replica from the log and the store. Returns `None` if this node has no replica of the
+/// database.
 pub fn begin(
     key: MachineKey,
     desk: Arc<Desk>,
@@ -50,7 +50,7 @@ pub fn begin(
     let space = Space::open(key.database, key.shard, Arc::clone(&plumbing.store))?;
     let (extent, goes_to) = (space.extent()?, Kept::goes_to(&records));
     if extent.position < goes_to {
-        // What was acknowledged is on every replica's disk, or a disk was lost.
+        // Acknowledged writes are on every replica's disk: otherwise a disk was lost.
         return Err(space.lacks(goes_to));
     }
     let mut out = Outbox::new();
@@ -67,7 +67,7 @@ pub fn begin(
 }
 
 impl ReplicaHome {
-    /// What is newest in a range here: of so many rows and about a megabyte at most.
+    /// Reads the newest versions of a range, up to `limit_rows` rows and about a megabyte.
     pub fn find(
         &self,
         range: &KeyRange,
@@ -78,14 +78,14 @@ impl ReplicaHome {
         Ok(Rows { rows: chunk.rows, at: Vec::new(), rest: chunk.rest })
     }
 
-    /// Reads for a session of another node, and answers it.
+    /// Reads for a session of another node, and responds.
     fn serve(&self, serve: &Serve) {
         match self.find(&serve.range, serve.reverse, serve.limit_rows) {
             Ok(Rows { rows, rest, .. }) => {
                 self.send(None, serve.to, Message::Found { id: serve.id, rows, rest });
                 self.outlet.flush_to(serve.to.node);
             }
-            // Others have it.
+            // Another replica will respond.
             Err(error) => tracing::warn!(%error, "cannot read for a session"),
         }
     }
@@ -99,7 +99,7 @@ impl World<Replica> for ReplicaHome {
     fn send(&self, deadline: Option<u64>, to: Address, message: Message) {
         let me = self.outlet.me();
         match to.node == me {
-            true => self.desk.hear(me, message), // A replica says nothing to itself.
+            true => self.desk.hear(me, message), // A replica sends itself no message.
             false => self.outlet.send(deadline, to, &message),
         }
     }
@@ -112,7 +112,7 @@ impl World<Replica> for ReplicaHome {
         match effect {
             Effect::Install(Put { place, at, writes }) => self.space.install(at, &writes, place, 0),
             Effect::Closed(closed) => *self.closed.write() = closed,
-            // What one key takes is not worth another thread.
+            // Reading one key is not worth another thread.
             Effect::Serve(serve) if serve.range.as_point().is_some() => self.serve(&serve),
             Effect::Serve(serve) => {
                 if let Some(this) = self.this.upgrade() {

@@ -1,11 +1,11 @@
-//! Databases of the qwstore protocol on this node: a replica of the shard, and the sessions that
-//! write to all replicas and read from one.
+//! Databases of the qwstore protocol on this node: the shard's replica, and the request router by
+//! which sessions write to all replicas and read from one.
 //!
-//! | file | question |
+//! | file | content |
 //! |---|---|
-//! | `handle` | how does the node reach such a database? |
-//! | `home` | what does a replica's node do for it? |
-//! | `local` | what do sessions read here, without a message? |
+//! | `handle` | the database as the node uses it |
+//! | `home` | the runtime of a replica: its messages, records and reads |
+//! | `local` | reads of sessions at the node's replica |
 
 mod handle;
 mod home;
@@ -19,7 +19,7 @@ use meridian_replication::inconsistent::OpId;
 use meridian_systems::baselines::qwstore::{self, KIND, Message, Replica};
 use meridian_systems::envelope::Kind;
 
-/// A node remembers nothing for a database's sake.
+/// QWStore's part of a database's request router, which is empty.
 pub struct QwStore;
 
 impl Leaderless for QwStore {
@@ -33,8 +33,8 @@ impl Leaderless for QwStore {
     }
 }
 
-/// What sessions of one database share on this node.
+/// The request router of a QWStore database on this node.
 pub type Desk = desk::Desk<QwStore>;
 
-/// A database, from this node.
+/// A QWStore database, for transactions of this node.
 pub type Gateway = qwstore::Gateway<Desk>;

@@ -1,13 +1,12 @@
-//! chrony: what chronyd says of the system clock, over its command protocol (version 6, as
-//! `chronyc tracking` asks).
+//! chrony: chronyd's bound on the system clock's error, over its command protocol (version 6, the
+//! request of `chronyc tracking`).
 //!
 //! ```text
-//!   asks:     6 1 0 0  33:u16  attempt:u16  sequence:u32  …             104 bytes, as long as the answer
-//!   answers:  6 2 0 0  33:u16  5:u16  status:u16 …  sequence:u32 …  tracking               integers big-endian
+//!   request: 6 1 0 0  33:u16  attempt:u16  sequence:u32  …      104 bytes, as long as the reply
+//!   reply:   6 2 0 0  33:u16  5:u16  status:u16 …  sequence:u32 …  tracking        big-endian
 //! ```
 //!
-//! The system clock is off by no more than what chronyd has still to correct, the root dispersion,
-//! and half the root delay.
+//! The bound is the sum of the remaining correction, the root dispersion, and half the root delay.
 
 use super::{Source, Statement, Status, system_clock};
 use std::io;
@@ -16,9 +15,9 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where chronyd listens for those of its group.
+/// The socket of chronyd, for processes of its group.
 const SOCKET: &str = "/run/chrony/chronyd.sock";
-/// Where it listens for everybody on the machine.
+/// The port of chronyd, for all processes of the machine.
 const PORT: u16 = 323;
 const PATIENCE: Duration = Duration::from_millis(200);
 const BYTES: usize = 104;
@@ -26,7 +25,7 @@ const TRACKING: u16 = 33;
 const TRACKING_ANSWER: u16 = 5;
 const NOT_SYNCHRONISED: u16 = 3;
 
-/// chronyd, and how it was reached last.
+/// chronyd as a source, with the connection that worked last.
 pub struct Chrony {
     socket: PathBuf,
     address: SocketAddr,
@@ -54,7 +53,7 @@ impl Default for Chrony {
 }
 
 impl Line {
-    /// chronyd answers to a socket that has a name, beside its own.
+    /// Opens a named socket beside chronyd's own: chronyd replies to a socket with a name only.
     fn to_socket(socket: &Path) -> io::Result<Line> {
         let own = socket.with_file_name(format!("meridian-{}.sock", std::process::id()));
         let _ = std::fs::remove_file(&own);
@@ -94,7 +93,7 @@ impl Line {
 }
 
 impl Chrony {
-    /// One that listens elsewhere.
+    /// Returns a source for a chronyd at another socket and address.
     pub fn at(socket: &Path, address: SocketAddr) -> Chrony {
         Chrony { socket: socket.into(), address, line: None, sequence: 0 }
     }
@@ -103,7 +102,7 @@ impl Chrony {
         self.sequence = self.sequence.wrapping_add(1);
         line.send(&question(self.sequence))?;
         let mut bytes = [0; 2 * BYTES];
-        // An answer to an earlier question may be on its way still.
+        // The reply to an earlier request may still arrive.
         for _ in 0..4 {
             let length = line.receive(&mut bytes)?;
             match tracking(&bytes[..length], self.sequence) {
@@ -111,10 +110,10 @@ impl Chrony {
                 None => continue,
             }
         }
-        Err(io::Error::other("it answers something else"))
+        Err(io::Error::other("its replies are to other requests"))
     }
 
-    /// What chronyd says.
+    /// Requests the state of the system clock from chronyd.
     pub fn tracking(&mut self) -> Result<Tracking, String> {
         if let Some(line) = self.line.take()
             && let Ok(answer) = self.exchange(&line)
@@ -152,8 +151,8 @@ impl Chrony {
 fn words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "no permission: its group is _chrony or chrony".into(),
-        io::ErrorKind::NotFound => "it is not there".into(),
-        io::ErrorKind::ConnectionRefused => "nobody listens".into(),
+        io::ErrorKind::NotFound => "no such file".into(),
+        io::ErrorKind::ConnectionRefused => "no process listens".into(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer".into(),
         _ => error.to_string(),
     }
@@ -169,12 +168,12 @@ impl Source for Chrony {
     }
 }
 
-/// What chronyd says of the system clock.
+/// The state of the system clock, as chronyd reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracking {
-    /// It follows somebody.
+    /// True if chronyd is synchronised to a server.
     pub synchronised: bool,
-    /// By how much the system clock may be off, at most.
+    /// Bound on the system clock's error, in nanoseconds.
     pub max_error_ns: u64,
 }
 
@@ -186,7 +185,7 @@ fn question(sequence: u32) -> [u8; BYTES] {
     bytes
 }
 
-/// The answer to this question; nothing, if it is one to another.
+/// Decodes the reply to a request. Returns `None` if it is the reply to another one.
 fn tracking(bytes: &[u8], sequence: u32) -> Option<Result<Tracking, String>> {
     let word = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
     let half = |at: usize| Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
@@ -223,7 +222,7 @@ fn tracking(bytes: &[u8], sequence: u32) -> Option<Result<Tracking, String>> {
     })())
 }
 
-/// chrony's own: seven bits of exponent, twenty-five of coefficient, both signed.
+/// Decodes chrony's floating-point format: 7 bits of exponent and 25 of coefficient, both signed.
 fn float(bits: u32) -> f64 {
     let signed = bits as i32;
     let exponent = (signed >> 25) - 25;
@@ -235,7 +234,7 @@ fn float(bits: u32) -> f64 {
 mod tests {
     use super::*;
 
-    /// In seconds: correction, root delay, root dispersion.
+    /// Encodes a reply; in seconds: correction, root delay, root dispersion.
     fn answer(question: &[u8], leap: u16, [correction, delay, dispersion]: [u32; 3]) -> Vec<u8> {
         let mut bytes = vec![0; BYTES];
         bytes[..2].copy_from_slice(&[6, 2]);
@@ -249,7 +248,7 @@ mod tests {
         bytes
     }
 
-    /// Coefficient × 2^exponent.
+    /// Encodes coefficient × 2^exponent in chrony's format.
     fn bits(coefficient: i32, exponent: i32) -> u32 {
         (((exponent + 25) << 25) | (coefficient & 0x1ff_ffff)) as u32
     }
@@ -293,7 +292,7 @@ mod tests {
         }
     }
 
-    /// One that answers as chronyd does, over both of its doors.
+    /// A mock of chronyd responds over its port and its socket.
     #[test]
     fn chronyd_is_asked_through_its_socket_or_its_port() {
         let folder = tempfile::tempdir().unwrap();
@@ -311,8 +310,7 @@ mod tests {
             let end = std::time::Instant::now() + Duration::from_secs(20);
             while answered < 3 && std::time::Instant::now() < end {
                 if let Ok((length, from)) = port.recv_from(&mut bytes) {
-                    // The first one gets garbage, and the second one something else before its
-                    // answer.
+                    // The first request gets garbage, the later ones garbage before the reply.
                     let _ = port.send_to(&[0xff; 30], from);
                     if answered > 0 {
                         port.send_to(&answer(&bytes[..length], 0, [0, 0, bits(1, -10)]), from)
@@ -342,7 +340,7 @@ mod tests {
         assert!(chrony.ask().unwrap_err().contains("not synchronised"));
         through_socket.join().unwrap();
         drop(chrony);
-        drop(answers); // it ends by itself
+        drop(answers); // The thread ends by itself.
         let left: Vec<_> = std::fs::read_dir(folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name())

@@ -1,4 +1,5 @@
-//! ClockBound: Amazon's daemon, which says in shared memory how far the system clock may be off.
+//! ClockBound: Amazon's daemon, which publishes a bound on the system clock's error in shared
+//! memory.
 
 use super::{Source, Statement, Status};
 use crate::clock::boot_ns;
@@ -8,7 +9,7 @@ use clock_bound_client::{
 };
 use meridian_clock::Interval;
 
-/// The daemon's segment.
+/// ClockBound's shared-memory segment as a source.
 pub struct Daemon {
     path: String,
     client: Option<ClockBoundClient>,
@@ -21,7 +22,7 @@ impl Default for Daemon {
 }
 
 impl Daemon {
-    /// A segment elsewhere.
+    /// Returns the source for a segment at another path.
     pub fn at(path: &str) -> Daemon {
         Daemon { path: path.into(), client: None }
     }
@@ -31,9 +32,9 @@ impl Daemon {
             ClockBoundErrorKind::SegmentNotInitialized => {
                 "the daemon has written nothing there yet: does it run?"
             }
-            ClockBoundErrorKind::SegmentMalformed => "that is no segment of ClockBound",
+            ClockBoundErrorKind::SegmentMalformed => "this is not a segment of ClockBound",
             ClockBoundErrorKind::SegmentVersionNotSupported => {
-                "the daemon is of another version than 2"
+                "the daemon has another version than 2"
             }
             ClockBoundErrorKind::CausalityBreach => {
                 "it was written in the future of the system clock"
@@ -55,16 +56,19 @@ impl Source for Daemon {
             }
         };
         let before = boot_ns();
-        let said = client.now().map_err(|error| self.words(&error))?; // and it is opened again
+        // After an error, the next call opens the segment again.
+        let said = client.now().map_err(|error| self.words(&error))?;
         let after = boot_ns();
         self.client = Some(client);
         let status = match said.clock_status {
             ClockStatus::Synchronized => Status::Synchronised,
             ClockStatus::FreeRunning => Status::FreeRunning,
             ClockStatus::Disrupted => {
-                return Err("the clock was disrupted: the machine was moved, say".into());
+                return Err(
+                    "the clock was disrupted, for example by a migration of the machine".into()
+                );
             }
-            ClockStatus::Unknown => return Err("the daemon does not know yet".into()),
+            ClockStatus::Unknown => return Err("the daemon is not synchronised yet".into()),
         };
         let nanoseconds = |seconds: i64, nanoseconds: i64| {
             u64::try_from(i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)).ok()
@@ -72,7 +76,7 @@ impl Source for Daemon {
         let earliest = nanoseconds(said.earliest.tv_sec(), said.earliest.tv_nsec());
         let latest = nanoseconds(said.latest.tv_sec(), said.latest.tv_nsec());
         let (Some(earliest), Some(latest)) = (earliest, latest) else {
-            return Err("it tells a time before 1970".into());
+            return Err("the daemon gives a time before 1970".into());
         };
         let latest = latest.saturating_add(after.saturating_sub(before));
         Ok(Statement { interval: Interval { earliest, latest }, as_of: after, status })

@@ -1,5 +1,5 @@
-//! A hardware clock that the kernel knows (PTP: `/dev/ptp0`). It tells the time and not how good it
-//! is: who configures it says that.
+//! A hardware clock that the kernel knows (PTP: `/dev/ptp0`). It gives the time but no bound on its
+//! error: the bound is configured.
 //!
 //! Such a clock often counts TAI, which is 37 seconds ahead of UTC. That is as good as any time
 //! here, if it is so on all machines.
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-/// The device.
+/// A hardware clock as a source.
 pub struct Clock {
     path: PathBuf,
     within_ns: u64,
@@ -18,7 +18,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// It is opened when it is asked.
+    /// Returns the source. The device is opened when it is first asked.
     pub fn new(path: PathBuf, within_ns: u64) -> Clock {
         Clock { path, within_ns, device: None }
     }
@@ -29,7 +29,7 @@ impl Clock {
             None => File::open(&self.path)?,
         };
         let read = nanoseconds(&device)?;
-        self.device = Some(device); // one that failed is opened again
+        self.device = Some(device); // After an error it is opened again.
         Ok(read)
     }
 }
@@ -37,16 +37,15 @@ impl Clock {
 #[cfg(target_os = "linux")]
 fn nanoseconds(device: &File) -> io::Result<u64> {
     use std::os::fd::AsRawFd;
-    // An open clock is a clock: its number is made from the descriptor's (clock_getres(2), "Dynamic
-    // clocks").
+    // The clock id of a device is made from its descriptor (clock_getres(2), "Dynamic clocks").
     let id = (!device.as_raw_fd() << 3) | 3;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it writes one timespec, for the duration of the call.
+    // SAFETY: the call writes one timespec, only while it runs.
     if unsafe { libc::clock_gettime(id, &mut time) } != 0 {
         return Err(io::Error::last_os_error());
     }
     of_timespec(time.tv_sec, time.tv_nsec)
-        .ok_or_else(|| io::Error::other("it shows a time before 1970"))
+        .ok_or_else(|| io::Error::other("the clock shows a time before 1970"))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -54,7 +53,7 @@ fn nanoseconds(_: &File) -> io::Result<u64> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "hardware clocks are read on Linux only"))
 }
 
-/// Nanoseconds since 1970, of a device's answer.
+/// Converts a timespec to nanoseconds since 1970.
 #[cfg(target_os = "linux")]
 fn of_timespec(seconds: i64, nanoseconds: i64) -> Option<u64> {
     let nanoseconds =
@@ -74,8 +73,8 @@ impl Source for Clock {
 mod tests {
     use super::*;
 
-    /// There is no such clock on most machines: what it answers was written down, and what is no
-    /// clock says so.
+    /// Most machines have no such clock: the test uses a recorded answer, and checks the errors of
+    /// paths that are no clocks.
     #[test]
     fn a_device_s_answer_is_a_time_and_what_is_no_clock_is_named() {
         assert_eq!(of_timespec(1_700_000_037, 5), Some(1_700_000_037_000_000_005));

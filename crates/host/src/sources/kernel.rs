@@ -1,44 +1,45 @@
-//! The kernel's clock, and what it says of itself.
+//! The kernel's clock, with the kernel's bound on its error.
 //!
-//! Whoever disciplines the system clock (chrony with `rtcsync`, ntpd, PTP's phc2sys) tells the
-//! kernel how far it may be off; the kernel adds 500 ppm for the time since. `adjtimex` reads that.
-//! While nobody has told it anything, or not for long, it says that it is not synchronised, and
-//! what it says then is no bound.
+//! The daemon that disciplines the system clock (chrony with `rtcsync`, ntpd, PTP's phc2sys) tells
+//! the kernel the clock's maximum error; the kernel adds 500 ppm for the time since. `adjtimex`
+//! reads that. Without a recent update by a daemon, the kernel reports its clock as unsynchronised,
+//! and its error is no bound.
 
 use super::{Source, Statement, Status, system_clock};
 use std::io;
 
-/// What the kernel says of its clock.
+/// The state of the kernel's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelClock {
-    /// Somebody disciplines it, and has done so lately.
+    /// True if a daemon has disciplined the clock lately.
     pub synchronised: bool,
-    /// By how much it may be off, at most.
+    /// Bound on the clock's error, in nanoseconds.
     pub max_error_ns: u64,
-    /// By how much it is off, as whoever disciplines it thinks.
+    /// The daemon's estimate of the clock's error, in nanoseconds.
     pub likely_error_ns: u64,
-    /// A leap second is about to be inserted or deleted.
+    /// True if a leap second is about to be inserted or deleted.
     pub leap: bool,
 }
 
 impl KernelClock {
-    /// Where the time lies, if this is worth anything.
+    /// Returns the interval of the present time. Fails if the clock is not synchronised.
     fn statement(&self) -> Result<Statement, String> {
         if !self.synchronised {
             return Err(
-                "the kernel's clock is not synchronised (STA_UNSYNC): `meridian clock doctor` tells more".into()
+                "the kernel's clock is not synchronised (STA_UNSYNC): run `meridian clock doctor`"
+                    .into(),
             );
         }
-        // It adds 500 ppm a second to what it says; between the two calls that is nothing.
+        // The kernel adds 500 ppm to its error; between the two calls that is negligible.
         Ok(system_clock(self.max_error_ns.saturating_add(1_000), Status::Synchronised))
     }
 }
 
-/// Asks the kernel.
+/// Reads the state of the kernel's clock.
 #[cfg(target_os = "linux")]
 pub fn ask() -> io::Result<KernelClock> {
-    // SAFETY: every bit pattern is a timex; with no mode set nothing is changed, and it is written
-    // to for the duration of the call only.
+    // SAFETY: every bit pattern is a valid timex; with no mode set the call changes nothing, and it
+    // writes to the timex only while it runs.
     let (state, answer) = unsafe {
         let mut answer: libc::timex = std::mem::zeroed();
         (libc::adjtimex(&mut answer), answer)
@@ -57,13 +58,13 @@ pub fn ask() -> io::Result<KernelClock> {
     })
 }
 
-/// Asks the kernel: there is no such question here.
+/// Returns an error: this system has no such call.
 #[cfg(not(target_os = "linux"))]
 pub fn ask() -> io::Result<KernelClock> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux says how good its clock is"))
+    Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux reports its clock's error"))
 }
 
-/// The kernel, as a source.
+/// The kernel's clock as a source.
 pub struct Kernel;
 
 impl Source for Kernel {

@@ -1,12 +1,12 @@
-//! Who tells a machine the time of day, and how sure they are of it.
+//! Sources of the time of day.
 //!
-//! Each source answers with an interval and the moment of the boot clock that it is for. What it
-//! means is the same everywhere: true time lies in there, as far as this source knows. A source
-//! that knows no bound says why, and is asked again; the last bound widens meanwhile
+//! Each source returns an interval and the boot time for which it holds. The meaning is the same
+//! for all: true time lies in the interval, as far as the source knows. A source that knows no
+//! bound returns an error and is asked again; its last bound widens meanwhile
 //! ([`meridian_clock::daemon`]).
 //!
-//! Leap seconds: true time here is whatever the sources count, smeared or not. All machines of a
-//! cluster need to do the same, which nobody can tell from here.
+//! Leap seconds: true time here is what the sources count, smeared or not. All machines of a
+//! cluster need sources that count alike, which a node cannot check.
 
 pub mod chrony;
 #[cfg(target_os = "linux")]
@@ -20,61 +20,61 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// How sure a source is.
+/// The state of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It follows somebody.
+    /// The source is synchronised to a reference.
     Synchronised,
-    /// It has lost whom it followed, and goes on by itself.
+    /// The source has lost its reference and runs on its own oscillator.
     FreeRunning,
 }
 
-/// What a source says.
+/// An answer of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// Where the time lay.
+    /// The interval in which true time lay.
     pub interval: Interval,
-    /// When: nanoseconds of the boot clock.
+    /// The boot time for which the interval holds, in nanoseconds.
     pub as_of: u64,
-    /// How sure it is.
+    /// The state of the source.
     pub status: Status,
 }
 
 impl Statement {
-    /// What follows from it.
+    /// Returns the bound for the daemon.
     pub fn bound(&self) -> Bound {
         Bound { at: self.as_of, interval: self.interval }
     }
 }
 
-/// Somebody who tells the time.
+/// A source of the time of day.
 pub trait Source {
-    /// Where the time lies now; or, in words, why it does not say.
+    /// Returns the interval of the present time, or an error in words.
     fn ask(&mut self) -> Result<Statement, String>;
 }
 
-/// Which source.
+/// The kind and parameters of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
-    /// The system clock, which somebody promises to keep within so much.
+    /// The system clock, with a configured bound in nanoseconds.
     Within(u64),
-    /// The system clock, and what the kernel says of it.
+    /// The system clock, with the kernel's bound.
     Kernel,
-    /// The system clock, and what chronyd says of it.
+    /// The system clock, with chronyd's bound.
     Chrony,
     /// Amazon's ClockBound daemon, in shared memory.
     ClockBound,
-    /// A hardware clock, which somebody promises to keep within so much.
+    /// A hardware clock, with a configured bound.
     Hardware {
         /// The device.
         path: PathBuf,
-        /// How far it may be off.
+        /// The bound, in nanoseconds.
         within_ns: u64,
     },
 }
 
 impl Reference {
-    /// Opens it. What cannot be opened says so when it is asked, and is opened again.
+    /// Returns the source. It opens its device or socket when it is asked, again after each error.
     pub fn open(&self) -> Box<dyn Source> {
         match self {
             Reference::Within(half_width_ns) => Box::new(Within(*half_width_ns)),
@@ -117,7 +117,7 @@ impl FromStr for Reference {
             return Ok(Reference::Within(duration_ns(text)?));
         };
         let (path, within) = device.rsplit_once(':').ok_or_else(|| {
-            format!("{text}: how far may this clock be off? For example /{device}:5us")
+            format!("{text}: add a bound on this clock's error, for example /{device}:5us")
         })?;
         Ok(Reference::Hardware {
             path: PathBuf::from(format!("/{path}")),
@@ -126,12 +126,12 @@ impl FromStr for Reference {
     }
 }
 
-/// A time such as `500us`, `10ms`, `1s`.
+/// Parses a duration such as `500us`, `10ms` or `1s`; returns nanoseconds.
 pub fn duration_ns(text: &str) -> Result<u64, String> {
     let wrong = || {
         format!(
-            "{text}: expected a number with a unit (500us, 10ms, 1s), or kernel, chrony, clockbound, or a device and how \
-             far it may be off (/dev/ptp0:5us)"
+            "{text}: expected a number with a unit (500us, 10ms, 1s), or kernel, chrony, clockbound, or a device and a \
+             bound on its error (/dev/ptp0:5us)"
         )
     };
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
@@ -144,18 +144,16 @@ pub fn duration_ns(text: &str) -> Result<u64, String> {
     };
     let number: u64 = text[..digits].parse().map_err(|_| wrong())?;
     let bound = number.checked_mul(unit_ns).filter(|bound| *bound <= 60_000_000_000);
-    bound.ok_or_else(|| {
-        format!("{text}: a clock that may be off by more than a minute orders nothing")
-    })
+    bound.ok_or_else(|| format!("{text}: a bound on a clock's error is a minute at most"))
 }
 
-/// The system clock, and by how much it may be off: read between two readings of the boot clock.
+/// Reads the system clock between two readings of the boot clock.
 fn system_clock(half_width_ns: u64, status: Status) -> Statement {
     let (before, system_ns, after) = (boot_ns(), system_ns(), boot_ns());
     widened(before, system_ns, after, half_width_ns, status)
 }
 
-/// At `after` it is later than what was read, and by no more than the reading took.
+/// Widens a reading by the time that it took, so that it holds at `after`.
 fn widened(before: u64, read_ns: u64, after: u64, half_width_ns: u64, status: Status) -> Statement {
     let Interval { earliest, latest } = Interval::around(read_ns, half_width_ns);
     let latest = latest.saturating_add(after.saturating_sub(before));

@@ -1,7 +1,7 @@
-//! A member of a group, where whole shards are copied from leaders to members.
+//! A replica's part in copies of whole shards from leaders to followers.
 //!
-//! A copy takes the place of what is in use within a step of the member's machine, so that nothing
-//! is agreed and installed meanwhile, and only if the machine still lacks it.
+//! A received copy replaces the shard's versions within a step of the replica, so that nothing is
+//! committed and installed meanwhile, and only if the replica still lacks it.
 
 use super::member::MemberShard;
 use crate::resident::Input;
@@ -48,11 +48,11 @@ fn take_over(member: &Arc<MemberShard>, taken: Taken) {
         let Some(member) = of_step.upgrade() else { return };
         let Received { copy, extent, .. } = *taken.received();
         if replica.group().commit_index() >= Index(extent.position) || !replica.group().has_joined() {
-            return; // The log was faster; or it is not on disk yet that this is a member.
+            return; // The log was faster, or the replica's membership is not durable yet.
         }
         let refused = |error: StoreError| tracing::error!(%error, "a copy cannot be used; it will be offered again");
         match member.world().rows_of(copy).map(|rows| replica.learn_births(now, &rows, out)) {
-            // Those are installed after this step.
+            // The new shards' memberships are installed after this step.
             Ok(true) => return take_over(&member, taken),
             Ok(false) => {}
             Err(error) => return refused(error),
@@ -61,7 +61,7 @@ fn take_over(member: &Arc<MemberShard>, taken: Taken) {
             Ok(kept) => {
                 replica.snapshot_installed(now, Index(extent.position), Term(extent.term), kept, out);
                 member.world().bear();
-                tracing::info!(position = extent.position, "goes on from a copy");
+                tracing::info!(position = extent.position, "a replica continues from a copy");
             }
             Err(error) => refused(error),
         }

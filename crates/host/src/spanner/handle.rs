@@ -1,4 +1,4 @@
-//! A database of the spanner protocol, as the node reaches it.
+//! A database of the spanner protocol, as the node uses it.
 
 use super::lifecycle::Lifecycle;
 use super::member::MemberShard;
@@ -22,27 +22,27 @@ use meridian_txn::{Database, Failure, Future, Node};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// A node that has agreed on a split has its member of the new shard within this time, mostly, in
-/// nanoseconds.
+/// Time within which a node that has committed a split normally has its replica of the new shard,
+/// in nanoseconds.
 const BORN_WITHIN_NS: u64 = 5_000_000_000;
-/// Numbers of shards that a split of many keys takes at once: as many are lost if it fails, and a
-/// database has a bounded number of them.
+/// Shard ids that a split of many keys takes at once. As many are lost if it fails, and a database
+/// has a bounded number of them.
 const NUMBERS_AT_ONCE: usize = 32;
-/// How long a question about locks may wait for a machine that is busy.
+/// Time that a request for the waits-for edges may wait for a busy replica.
 const WAITS_PATIENCE: Duration = Duration::from_millis(200);
 
 struct Handle {
     gateway: Arc<Gateway>,
     context: Arc<NodeContext>,
-    /// Ends with the handle: what its members ask for afterwards is not done.
+    /// Ends with the handle: requests of its replicas after that are dropped.
     lifecycle: Arc<Lifecycle>,
 }
 
-/// How a node runs the protocol.
+/// Spanner, as a node runs it.
 pub const HOSTED: HostedProtocol =
     HostedProtocol { protocol: &spanner::PROTOCOL, open, choose_replicas };
 
-/// Opens a database: its members begin when the handle does.
+/// Opens a database. Its replicas start with [`DatabaseHandle::begin`].
 fn open(
     row: &DatabaseRow,
     context: &Arc<NodeContext>,
@@ -52,12 +52,12 @@ fn open(
     Ok(Arc::new(Handle { gateway, context: Arc::clone(context), lifecycle }))
 }
 
-/// A new database begins on all nodes.
+/// Chooses the nodes of a new database: always all.
 fn choose_replicas(asked: Vec<NodeId>, _: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
     if asked.is_empty() {
         return Ok(asked);
     }
-    let why = "a database whose protocol is spanner begins on all nodes: ALTER DATABASE … MEMBERS then changes that";
+    let why = "a database whose protocol is spanner starts on all nodes: use ALTER DATABASE … MEMBERS afterwards";
     Err(DatabaseError::Replicas(why.into()))
 }
 
@@ -66,7 +66,7 @@ impl Handle {
         self.lifecycle.sessions()
     }
 
-    /// Takes in frames of one shard: what they say to its member here is one batch.
+    /// Handles the frames of one shard. Those for its replica here form one batch.
     fn receive_of_shard(&self, shard: ShardId, frames: &[Frame<'_>]) {
         let (sessions, member) = (self.sessions(), self.sessions().member(shard));
         let mut to_member = Vec::with_capacity(frames.len());
@@ -87,7 +87,7 @@ impl Handle {
                 (Role::Replica, message) if member.is_some() => {
                     to_member.push(Input::Message(from, message));
                 }
-                // Without a member: not yet, or not any more.
+                // There is no replica here: not yet, or not any more.
                 (Role::Replica, Message::Group(said)) => {
                     if let Some(stay) = said.invitation() {
                         sessions.invite(shard, stay);
@@ -107,8 +107,9 @@ impl Handle {
 
     async fn split_at(&self, mut keys: Vec<Key>) -> Result<(), DatabaseError> {
         let (sessions, failed) = (self.sessions(), DatabaseError::Failed);
-        keys.retain(|key| sessions.map().route(key).1.start != *key); // It is so already.
-        // From the end: all are split off from the same shard, which is led already.
+        // The others are split there already.
+        keys.retain(|key| sessions.map().route(key).1.start != *key);
+        // From the end: every key is split off from the same shard, which has a leader.
         keys.sort_unstable_by(|one, other| other.cmp(one));
         keys.dedup();
         let mut shards = Vec::with_capacity(keys.len());
@@ -122,7 +123,8 @@ impl Handle {
                 shards.push(shard);
             }
         }
-        // This node's members come to life in a moment: a session that splits wants to see them.
+        // This node's replicas are created in a moment; the session that splits waits, so as to see
+        // them.
         let until = crate::clock::boot_ns() + BORN_WITHIN_NS;
         for shard in shards {
             while sessions.member(shard).is_none()
@@ -206,7 +208,7 @@ impl DatabaseHandle for Handle {
         for member in self.sessions().members() {
             let (send, receive) = mpsc::channel();
             member.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
-                let _ = send.send(replica.locks().waits()); // The question may have been given up.
+                let _ = send.send(replica.locks().waits()); // The caller may have given up.
             })));
             all.extend(receive.recv_timeout(WAITS_PATIENCE).unwrap_or_default());
         }

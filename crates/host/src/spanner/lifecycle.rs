@@ -1,10 +1,10 @@
-//! Begins and ends this node's members of a database's groups, as the lifecycle of shards says
+//! Starts and ends this node's replicas of a database's shards, as decided by the shard lifecycle
 //! ([`lifecycle`](meridian_systems::shard::lifecycle)).
 //!
-//! An entry that removes this node from a shard is carried out here: what the node has of the shard
-//! goes, except for children that it keeps.
+//! An entry that removes this node from a shard is carried out here: the node deletes what it has
+//! of the shard, except for children that it keeps.
 //!
-//! Members begin and end one after the other.
+//! Replicas start and end one after the other.
 
 use super::member::{self, MemberShard, Place};
 use super::sessions::Sessions;
@@ -25,20 +25,20 @@ use parking_lot::Mutex;
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 
-/// What cannot be removed for want of room is tried again after this.
+/// Pause before the retry of a deletion that failed because the disk is full.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// The members of a database on this node.
+/// The lifecycle of a database's replicas on this node.
 pub struct Lifecycle {
     context: Arc<NodeContext>,
     sessions: Arc<Sessions>,
-    /// One member after the other.
+    /// Held while one replica starts or ends.
     bearing: Mutex<()>,
     this: Weak<Lifecycle>,
 }
 
 impl Lifecycle {
-    /// Makes the lifecycle of a database of which no member has begun here.
+    /// Returns the lifecycle of a database none of whose replicas has started here.
     pub fn new(row: &DatabaseRow, context: &Arc<NodeContext>) -> Arc<Lifecycle> {
         let lifecycle = Arc::new_cyclic(|this: &Weak<Lifecycle>| Lifecycle {
             context: Arc::clone(context),
@@ -50,8 +50,8 @@ impl Lifecycle {
         lifecycle
     }
 
-    /// Begins the members that this node has of the database's groups. For `system`, `watch` is
-    /// called with every write to its first shard.
+    /// Starts this node's replicas. For `system`, `watch` is called with every write to its first
+    /// shard.
     pub fn begin(&self, watch: Option<Watch>) -> Result<(), OpenError> {
         let _alone = self.bearing.lock();
         lifecycle::start(&mut NodeMembers { lifecycle: self, watch }, false)
@@ -61,7 +61,7 @@ impl Lifecycle {
         NodeMembers { lifecycle: self, watch: None }
     }
 
-    /// The database's sessions on this node.
+    /// Returns the database's request router on this node.
     pub fn sessions(&self) -> &Arc<Sessions> {
         &self.sessions
     }
@@ -70,31 +70,31 @@ impl Lifecycle {
         MachineKey { database: self.sessions.database().0, shard: shard.0 }
     }
 
-    /// A shard with these keys was split off from another, and is in the store: its member comes to
-    /// life, and stands for election at once if it is eager. False if that has to be tried again.
+    /// Creates the replica of a shard that was split off and is in the store. It campaigns at once
+    /// if it is `eager`. Returns false if the creation must be retried.
     pub fn bear_split(&self, parent: ShardId, child: (ShardId, KeyRange), eager: bool) -> bool {
         let _alone = self.bearing.lock();
         let (child, bounds) = child;
         let begun = lifecycle::begin_child(&mut self.members(), parent, child, bounds, eager);
         if let Err(error) = &begun {
-            tracing::error!(%error, "a shard that was split off cannot be begun on this node; trying again");
+            tracing::error!(%error, "cannot start the replica of a new shard; trying again");
         }
         begun.is_ok()
     }
 
-    /// Queues that this node becomes a member, since an entry: a leader has spoken to a member that
-    /// is not here.
+    /// Queues the creation of a replica here, because a leader sent a message to one that does not
+    /// exist. The replica is a member as of a log entry.
     pub fn queue_invite(&self, shard: ShardId, stay: Stay) {
         let this = self.this.clone();
         self.context.run_in_background(move || {
             let invited = this.upgrade().map_or(Ok(()), |this| this.invite(shard, stay));
             if let Err(error) = invited {
-                tracing::error!(%error, "a member of a shard cannot be begun on this node; its leader asks again");
+                tracing::error!(%error, "cannot start a replica of a shard; its leader asks again");
             }
         });
     }
 
-    /// Queues that this node is no member of a shard any more, since an entry.
+    /// Queues the removal of this node's replica of a shard, as of a log entry.
     pub fn queue_leave(&self, shard: ShardId, since: Index) {
         let this = self.this.clone();
         self.context.run_in_background(move || {
@@ -103,32 +103,32 @@ impl Lifecycle {
     }
 
     fn invite(&self, shard: ShardId, stay: Stay) -> Result<(), OpenError> {
-        // Not under the lock: it waits for steps, and a step may begin a member.
+        // Not under the lock: this waits for steps, and a step may create a replica.
         if !lifecycle::heeds(&self.members(), shard, stay)? {
             return Ok(());
         }
         let _alone = self.bearing.lock();
         if lifecycle::invite(&mut self.members(), shard, stay)? {
             let (database, since) = (self.sessions.database().0, stay.since);
-            tracing::info!(database, shard = shard.0, %since, "becomes a member of a shard");
+            tracing::info!(database, shard = shard.0, %since, "joins a shard as a replica");
         }
         Ok(())
     }
 
-    /// Ends a member, and removes what this node has of the shard.
+    /// Ends a replica, and deletes what this node has of the shard.
     fn leave(&self, shard: ShardId, since: Index) {
         let Some(member) = self.sessions.remove(shard) else { return };
         let key = self.key(shard);
-        tracing::info!(database = key.database, shard = shard.0, %since, "is no member of a shard any more");
+        tracing::info!(database = key.database, shard = shard.0, %since, "removed from a shard");
         let _alone = self.bearing.lock();
         let (world, space) = (member.world(), member.world().space());
         while let Err(error) = space
             .leave(since.0, |child| Origin::keep(world.members_at_birth(ShardId(child)).as_ref()))
         {
-            tracing::error!(%error, "what this node has of a shard cannot be removed; trying again");
+            tracing::error!(%error, "cannot delete a shard that this node left; trying again");
             member.world().heed(&error);
             if self.sessions.node().is_closed() {
-                return; // The next life hears of it again.
+                return; // The deletion is due again after the next start.
             }
             std::thread::sleep(AGAIN);
         }
@@ -137,13 +137,13 @@ impl Lifecycle {
             lifecycle::begin_left(&mut self.members(), left.into_iter().map(of_left).collect())
         });
         if let Err(error) = begun {
-            tracing::error!(%error, "a shard that was split off cannot be begun on this node before its next start");
+            tracing::error!(%error, "cannot start the replica of a new shard before the next start of the node");
         }
         self.context.plumbing.journal.forget(key);
     }
 
-    /// Whether a shard is to be born on this node, as the log of a member says or its space. Not
-    /// within a step, nor while a member begins: it waits for steps.
+    /// True if this node will have a replica of the shard, because a local replica's log or store
+    /// has the split. Not called within a step, nor while a replica starts: it waits for steps.
     fn expects(&self, child: ShardId) -> bool {
         let (say, heard) = mpsc::channel::<()>();
         let members: Vec<Arc<MemberShard>> = self.sessions.members();
@@ -156,7 +156,7 @@ impl Lifecycle {
             })));
         }
         drop(say);
-        // What is in no log any more is on its way to the store.
+        // A split that is in no log any more is on its way to the store.
         heard.recv().is_ok()
             || members.iter().any(|member| member.world().space().expects_child(child.0))
     }
@@ -166,7 +166,7 @@ pub(super) fn of_left(Left { child, bounds, birth }: Left) -> LeftChild {
     (ShardId(child), bounds, birth)
 }
 
-/// This node's members, while one begins after the other.
+/// This node's replicas, while the lifecycle starts or ends one of them.
 struct NodeMembers<'l> {
     lifecycle: &'l Lifecycle,
     watch: Option<Watch>,

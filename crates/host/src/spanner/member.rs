@@ -1,17 +1,17 @@
-//! This node's member of a shard's group.
+//! This node's replica of a shard.
 //!
 //! ```text
-//!   session ──Ask──▶ leader here?  ── yes ──▶ stepped on the session's thread ──▶ Serve ──▶ the session reads by itself
+//!   session ──Ask──▶ leader here? ─ yes ─▶ stepped on its thread ─▶ Serve ─▶ session reads
 //!                        │ no
-//!                        └──▶ frame ──▶ the leader's node steps, reads, answers ──▶ frame ──▶ wakes the session once
+//!                        └──▶ frame ─▶ leader's node steps, reads, answers ─▶ frame ─▶ session
 //! ```
 //!
 //! Invariants:
-//! 1. Agreed versions are installed before anything that follows in the outbox leaves.
-//! 2. Whoever reads at the slot checks the lease with a reading sampled after he loaded the slot.
-//! 3. An answer from here leaves only before its deadline, by a fresh reading.
+//! 1. Committed versions are installed before anything that follows in the outbox leaves.
+//! 2. A read by the slot checks the lease with a clock reading sampled after it loaded the slot.
+//! 3. A message with a deadline leaves only before it, by a fresh clock reading.
 //!
-//! A node that is alone is a group of one: the same machine, which hears from nobody.
+//! A single-node cluster runs the same state machine as a group of one.
 
 use super::lifecycle::of_left;
 use super::sessions::Sessions;
@@ -46,53 +46,55 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-/// What a leader's log keeps in memory and on disk for members that are slow.
+/// Log bytes that a leader keeps in memory and on disk for slow followers.
 const KEEP_LOG_BYTES: usize = 4 << 20;
-/// What it keeps besides while a member receives a copy of the shard, at first …
+/// Log bytes that a leader keeps besides while a follower receives a copy of the shard, at first …
 const PIN_LOG_BYTES: usize = 32 << 20;
-/// … and at most, for copies that take so long that what is written meanwhile is more than that.
+/// … and at most, if more than that is written while the copy is under way.
 const MOST_PIN_LOG_BYTES: usize = 256 << 20;
-/// A split that cannot be settled, because the disk is full, is tried again after this.
+/// Pause before the retry of a split that cannot be settled because the disk is full.
 const SETTLE_AGAIN: Duration = Duration::from_millis(200);
 
-/// A member of a shard's group at home.
+/// This node's replica of a shard, with the thread-safe wrapper that steps it.
 pub type MemberShard = Resident<Replica, MemberHome>;
 
-/// The world of a member.
+/// Carries out the effects of a replica's state machine.
 pub struct MemberHome {
     outlet: Arc<Outlet>,
-    /// The database's sessions on this node.
+    /// The database's request router on this node.
     sessions: Arc<Sessions>,
     space: Arc<Space>,
     slot: Slot,
-    /// Transactions that read here without asking the leader, which is here, since it was last
-    /// told.
+    /// Reads by the slot since the local leader was last told of them.
     read_alone: AtomicU64,
-    /// Who leads, as this member has heard; 0 while nobody is known to.
+    /// The leader's node number, as far as this replica knows; 0 if unknown.
     heard: AtomicU32,
     transfers: Arc<OnceLock<Arc<Transfers>>>,
     watch: Option<Watch>,
-    /// Who is in the group.
+    /// The group's membership.
     members: Mutex<Membership>,
-    /// Who was in the groups of shards that were split off, at their births.
+    /// The initial membership of each shard that was split off from this one.
     born_with: Mutex<BTreeMap<ShardId, Membership>>,
-    /// There are no other members.
+    /// True if the cluster has no other nodes.
     alone: bool,
     this: Weak<MemberShard>,
 }
 
-/// How patient the members of a group are. All nodes of a cluster should have the same.
+/// Timeouts of a group. All nodes of a cluster should have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// How often a leader is heard.
+    /// Interval between a leader's heartbeats.
     pub heartbeat: Duration,
-    /// How long a silence means that there is no leader; drawn from one to two times this.
+    /// Silence after which a follower assumes that there is no leader; each timeout is drawn from
+    /// one to two times this.
     pub election_timeout: Duration,
-    /// For how long a leader that is cut off keeps others from leading (10 s in the paper).
+    /// Duration of a leader's lease (10 s in the paper). A leader that is cut off blocks the
+    /// next one for as long.
     pub lease: Duration,
-    /// After how long without a commit a leader closes timestamps all the same (8 s in the paper).
+    /// Time without a commit after which a leader advances its closed timestamp all the same (8 s
+    /// in the paper).
     pub min_next: Duration,
-    /// After how long without a question a group falls silent.
+    /// Time without a request after which a group quiesces.
     pub quiesce: Duration,
 }
 
@@ -110,25 +112,25 @@ impl Default for Patience {
     }
 }
 
-/// Where a member finds itself.
+/// Parameters of a replica that is to be restored.
 pub struct Place {
     /// The shard.
     pub key: MachineKey,
-    /// Which keys it has, if the store does not know better.
+    /// The shard's range, if the store does not have one.
     pub bounds: KeyRange,
-    /// How this node may have come to a member of it.
+    /// The ways in which this node's replica may have been created.
     pub origin: Origin,
-    /// It stands for election at once.
+    /// True if the replica campaigns at once.
     pub eager: bool,
-    /// What the databases of the node share.
+    /// The resources that the databases of the node share.
     pub context: Arc<NodeContext>,
-    /// The database's sessions on this node.
+    /// The database's request router on this node.
     pub sessions: Arc<Sessions>,
-    /// Who wants to know of every write.
+    /// Called with every write that is installed.
     pub watch: Option<Watch>,
 }
 
-/// What the store has of a shard beside its versions.
+/// Reads the shard's state from the store, except for its versions.
 fn kept(space: &Space) -> Result<Kept, StoreError> {
     let (shard, agreed) = (space.id().shard, space.extent()?.at);
     let kept = Kept::new(shard, space.bounds(), space.children()?, &space.protocol_rows()?, agreed);
@@ -139,7 +141,7 @@ fn members_of(births: &BTreeMap<ShardId, Birth>) -> BTreeMap<ShardId, Membership
     births.iter().map(|(child, birth)| (*child, birth.members.clone())).collect()
 }
 
-/// Makes a member of what the log and the store have of it.
+/// Restores a replica from the log and the store.
 pub fn restore(
     place: Place,
     records: Vec<Record>,
@@ -205,42 +207,42 @@ pub fn restore(
 }
 
 impl MemberHome {
-    /// The shard's versions.
+    /// Returns the shard's versions.
     pub fn space(&self) -> &Space {
         &self.space
     }
 
-    /// The same, for those who may outlive this member.
+    /// Returns the shard's versions for callers that may outlive this replica.
     pub fn shared_space(&self) -> Arc<Space> {
         Arc::clone(&self.space)
     }
 
-    /// Which shard it is.
+    /// Returns the shard's id.
     pub fn shard(&self) -> ShardId {
         self.outlet.shard()
     }
 
-    /// The slot for readers of this node.
+    /// Returns the slot by which sessions of this node read.
     pub fn slot(&self) -> &Slot {
         &self.slot
     }
 
-    /// What it says.
+    /// Loads the slot.
     pub fn readable(&self) -> Readable {
         self.slot.load()
     }
 
-    /// Who leads, if that is known.
+    /// Returns the leader, if it is known.
     pub fn known_leader(&self) -> Option<NodeId> {
         Some(NodeId(self.heard.load(Ordering::Relaxed))).filter(|leader| leader.0 != 0)
     }
 
-    /// A transaction reads here without asking anybody.
+    /// Counts a read by the slot.
     pub fn reads_alone(&self) {
         self.read_alone.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Tells the leader here how much is read without it.
+    /// Tells the local leader how many reads used the slot since the last call.
     pub fn tell_reads(&self) {
         let reads = self.read_alone.swap(0, Ordering::Relaxed);
         if let Some(this) = self.this.upgrade().filter(|_| reads > 0) {
@@ -250,7 +252,7 @@ impl MemberHome {
         }
     }
 
-    /// The store has been checkpointed with everything up to `applied`: lets the log go.
+    /// Releases log entries, once the store has been checkpointed with everything up to `applied`.
     pub fn let_go(&self, applied: u64) {
         let Some(this) = self.this.upgrade() else { return };
         let outlet = Arc::clone(&self.outlet);
@@ -263,15 +265,15 @@ impl MemberHome {
         })));
     }
 
-    /// What the store refuses because it is damaged, other members still have: this one ends, so
-    /// that one of them leads. A node that is alone goes on with what can be read.
+    /// Stops the process if the store is damaged, so that another replica leads. A single-node
+    /// cluster goes on with what can be read.
     pub fn heed(&self, error: &StoreError) {
         if !self.alone && matches!(error, StoreError::Damaged { .. }) {
             self.act(Effect::Stop { why: error.to_string() });
         }
     }
 
-    /// Shards that were split off and are in the store by now come to life here.
+    /// Creates the replicas of shards that were split off from this one and are in the store.
     pub fn bear(&self) {
         for (child, bounds) in self.space.born() {
             let begun = self.sessions.bear(
@@ -280,13 +282,13 @@ impl MemberHome {
                 self.readable().leads,
             );
             if !begun {
-                self.space.bear_again(child, bounds); // The settler comes by.
+                self.space.bear_again(child, bounds); // The settler retries.
             }
         }
     }
 
-    /// A split is settled soon, on a thread of its own: what it makes wait is not to wait for the
-    /// settler's turn.
+    /// Settles a split on a thread of its own, because requests to the new shard wait for it and
+    /// the settler's next round may be seconds away.
     fn settle_split(&self) {
         let this = self.this.clone();
         let settle = move || {
@@ -304,17 +306,17 @@ impl MemberHome {
             }
         };
         if let Err(error) = self.outlet.plumbing().guard.spawn("split", settle) {
-            tracing::warn!(%error, "a split waits for the settler"); // It comes by.
+            tracing::warn!(%error, "cannot start a thread to settle a split; the settler will");
         }
     }
 
-    /// What a copy that was received says of the shard itself.
+    /// Reads a received copy's rows about the shard itself.
     pub fn rows_of(&self, copy: SpaceId) -> Result<Rows, StoreError> {
         let rows = Rows::read(self.shard(), &self.space.protocol_rows_of(copy)?);
         rows.map_err(|damaged| StoreError::Damaged { file: "a copy".to_owned(), what: damaged.0 })
     }
 
-    /// Goes on from a copy that was received. Within a step of the machine.
+    /// Replaces the shard's versions by a received copy. Called within a step of the state machine.
     pub fn use_copy(&self, copy: SpaceId, extent: Extent) -> Result<Kept, StoreError> {
         self.space.use_copy(copy, extent)?;
         let kept = kept(&self.space)?;
@@ -327,18 +329,18 @@ impl MemberHome {
         Ok(kept)
     }
 
-    /// Who is in the group, and is to be.
+    /// Returns the group's members, present and planned.
     pub fn roster(&self) -> Roster {
         self.members.lock().roster()
     }
 
-    /// Who was in the group of a shard that was split off, at its birth, if its split was agreed on
-    /// in this life.
+    /// Returns the initial membership of a shard that was split off, if this process has applied
+    /// the split.
     pub fn members_at_birth(&self, child: ShardId) -> Option<Membership> {
         self.born_with.lock().get(&child).cloned()
     }
 
-    /// Reads for a session of another node, and answers it.
+    /// Reads for a session of another node, and responds.
     fn serve(&self, what: Serve) {
         let Serve { reply_to: to, id, footing, at, .. } = what;
         let found =
@@ -458,8 +460,10 @@ impl World<Replica> for MemberHome {
             Effect::Members(members) => *self.members.lock() = members,
             Effect::Removed { index } => self.sessions.removed(self.shard(), index),
             Effect::Stop { why } => {
-                tracing::error!(%why, "this process ends rather than diverge");
-                eprintln!("meridian: this process ends rather than diverge: {why}");
+                tracing::error!(%why, "this process aborts, so that the replica does not diverge");
+                eprintln!(
+                    "meridian: this process aborts, so that the replica does not diverge: {why}"
+                );
                 std::process::abort();
             }
         }

@@ -1,15 +1,15 @@
-//! Databases of the spanner protocol on this node: members of shards' groups, and the sessions that
-//! ask leaders.
+//! Databases of the spanner protocol on this node: replicas of shards, and the request router by
+//! which sessions reach leaders.
 //!
-//! | file | question |
+//! | file | content |
 //! |---|---|
-//! | `handle` | how does the node reach such a database? |
-//! | `lifecycle` | when does a member of this node begin and end? |
-//! | `member` | what does a node do for a member? |
-//! | `slot` | what may a session read without a step of the machine? |
-//! | `sessions` | which leaders do sessions ask, what do they wait for, and what do they hold? |
-//! | `shards` | how do coordinators reach the shards? |
-//! | `copies` | how does a member take part in copies of whole shards? |
+//! | `handle` | the database as the node uses it |
+//! | `lifecycle` | start and end of this node's replicas |
+//! | `member` | the runtime of a replica: its messages, records and effects |
+//! | `slot` | the state by which sessions read without a step of the replica |
+//! | `sessions` | the request router: waiting requests, and transactions that hold locks |
+//! | `shards` | the coordinators' way to the shards' replicas |
+//! | `copies` | a replica's part in copies of whole shards |
 
 mod copies;
 mod handle;

@@ -1,9 +1,10 @@
-//! The sessions of a database on this node: whom they ask, what they wait for, what they hold.
+//! The request router of a database on this node: the replicas, the routes and known leaders, the
+//! requests that wait for responses, and the transactions that hold locks.
 //!
 //! Invariants:
-//! 1. Who waits for an answer hears one, or that none will come: nobody waits for ever.
-//! 2. A member of this node stands in the table before its first step: what it says to another one
-//!    of this node is heard.
+//! 1. A waiting request gets a response, or its waiter is dropped: no request waits for ever.
+//! 2. A replica of this node is in the table before its first step, so that it receives what other
+//!    replicas of this node send it.
 
 use super::lifecycle::Lifecycle;
 use super::member::MemberShard;
@@ -30,17 +31,17 @@ use std::time::Duration;
 
 const KEEP_ALIVE_NS: u64 = 1_000_000_000;
 
-/// What sessions of one database share on this node.
+/// State that the sessions of one database share on this node.
 pub struct Sessions {
     database: DatabaseId,
     node: Arc<LocalNode>,
     lifecycle: Weak<Lifecycle>,
     invitations: Mutex<Invitations>,
-    /// The first shard's member apart: most databases have one.
+    /// The first shard's replica, kept apart because most databases have only this shard.
     first: RwLock<Option<Arc<MemberShard>>>,
     members: RwLock<BTreeMap<ShardId, Arc<MemberShard>>>,
     map: ShardMap,
-    /// For how long superseded versions are kept, in nanoseconds; 0, if nobody says.
+    /// Retention of superseded versions, in nanoseconds; 0 if the database's row does not say.
     retention_ns: AtomicU64,
     waiting: Mutex<PendingRequests<Answerer<Heard>>>,
     held_locks: Mutex<HeldLocks>,
@@ -48,7 +49,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Of a database that has no member here yet.
+    /// Returns the router of a database that has no replica on this node yet.
     pub fn new(
         database: DatabaseId,
         context: &NodeContext,
@@ -69,37 +70,37 @@ impl Sessions {
         })
     }
 
-    /// The database.
+    /// Returns the database's id.
     pub fn database(&self) -> DatabaseId {
         self.database
     }
 
-    /// For how long superseded versions are kept, if the database's row says.
+    /// Returns how long superseded versions are kept, if the database's row says.
     pub fn retention(&self) -> Option<Duration> {
         Some(self.retention_ns.load(Ordering::Relaxed))
             .filter(|ns| *ns > 0)
             .map(Duration::from_nanos)
     }
 
-    /// Takes the retention from the database's row.
+    /// Sets the retention from the database's row.
     pub fn retain(&self, row: &DatabaseRow) {
         let retention = VERSION_RETENTION_PERIOD.of(row).unwrap_or_default();
         self.retention_ns
             .store(u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// This node.
+    /// Returns this node.
     pub fn node(&self) -> &LocalNode {
         &self.node
     }
 
-    /// The keys and the leaders of the shards, as far as this node knows them.
+    /// Returns the keys and the leaders of the shards, as far as this node knows them.
     pub fn map(&self) -> &ShardMap {
         &self.map
     }
 
-    /// The locks that coordinators of this node hold: their leaders are told that idle sessions
-    /// live on.
+    /// Returns the transactions of this node that hold locks. They are kept alive while their
+    /// sessions are idle.
     pub fn held_locks(&self) -> &Mutex<HeldLocks> {
         &self.held_locks
     }
@@ -107,7 +108,7 @@ impl Sessions {
     // ------------------------------------------------------------------------
     // shards
 
-    /// A shard has a member here, which takes its first step.
+    /// Adds a shard's replica to this node, and has it take its first step.
     pub fn add(&self, member: Arc<MemberShard>) {
         let shard = member.world().shard();
         self.map.learn_bounds(&member.world().space().bounds(), shard);
@@ -115,10 +116,10 @@ impl Sessions {
             *self.first.write() = Some(Arc::clone(&member));
         }
         self.members.write().insert(shard, Arc::clone(&member));
-        member.post(Input::Wake); // what its birth asked for
+        member.post(Input::Wake); // Carries out what its creation asked for.
     }
 
-    /// This node's member of a shard.
+    /// Returns this node's replica of a shard.
     pub fn member(&self, shard: ShardId) -> Option<Arc<MemberShard>> {
         match shard {
             FIRST_SHARD => self.first.read().clone(),
@@ -126,28 +127,29 @@ impl Sessions {
         }
     }
 
-    /// The same, for what takes a moment.
+    /// Calls `look` with this node's replica of a shard, if there is one.
     pub fn with_member<T>(
         &self,
         shard: ShardId,
         look: impl FnOnce(&MemberShard) -> T,
     ) -> Option<T> {
-        // Not under the lock: what is looked at may take a step, which may look here again.
+        // Not under the lock: `look` may take a step, which may read this table.
         self.member(shard).map(|member| look(&member))
     }
 
-    /// All members of this node.
+    /// Returns all replicas of this node.
     pub fn members(&self) -> Vec<Arc<MemberShard>> {
         self.members.read().values().cloned().collect()
     }
 
-    /// A shard was split off from another, and is in the store: its member begins. False if that
-    /// has to be tried again.
+    /// Creates the replica of a shard that was split off and is in the store. Returns false if the
+    /// creation must be retried.
     pub fn bear(&self, parent: ShardId, child: (ShardId, KeyRange), eager: bool) -> bool {
         self.lifecycle.upgrade().is_none_or(|lifecycle| lifecycle.bear_split(parent, child, eager))
     }
 
-    /// A leader speaks to a member that is not here.
+    /// Queues the creation of a replica here, because a leader sent a message to one that does not
+    /// exist.
     pub fn invite(&self, shard: ShardId, stay: Stay) {
         if self.invitations.lock().heeds(shard, stay.since) {
             self.lifecycle
@@ -157,12 +159,12 @@ impl Sessions {
         }
     }
 
-    /// This node is no member of a shard any more, since an entry.
+    /// Queues the removal of this node's replica of a shard, as of a log entry.
     pub fn removed(&self, shard: ShardId, since: Index) {
         self.lifecycle.upgrade().iter().for_each(|lifecycle| lifecycle.queue_leave(shard, since));
     }
 
-    /// A shard has no member here any more.
+    /// Removes and stops this node's replica of a shard.
     pub fn remove(&self, shard: ShardId) -> Option<Arc<MemberShard>> {
         if shard == FIRST_SHARD {
             *self.first.write() = None;
@@ -172,7 +174,7 @@ impl Sessions {
         Some(member)
     }
 
-    /// Somebody asks a shard that has no member here: another node is to be asked.
+    /// Redirects a request for a shard that has no replica here.
     pub fn say_elsewhere(&self, from: Address, to: Address, id: u64) {
         if let Some(peers) = self.node.peers() {
             let leader = self.map.remote_leader(to.shard).map(|leader| leader.0);
@@ -184,10 +186,10 @@ impl Sessions {
     }
 
     // ------------------------------------------------------------------------
-    // questions
+    // requests
 
-    /// Asks a shard's member, and waits for the answer until the boot clock reaches `until`; `None`
-    /// if none came.
+    /// Sends a request to a shard's replica and waits for the response until the boot clock reaches
+    /// `until`. Returns `None` if none came.
     pub async fn ask(&self, seat: Seat, request: Request, until: u64) -> Option<Heard> {
         let (answerer, answer) = rendezvous();
         let (number, id) = (request.transaction.number, request.id);
@@ -196,7 +198,7 @@ impl Sessions {
         answer.await
     }
 
-    /// Says something to a shard's member; whatever it answers is not waited for.
+    /// Sends a request to a shard's replica without waiting for a response.
     pub fn tell(&self, seat: Seat, request: Request) {
         let Seat { shard, node } = seat;
         let (number, id) = (request.transaction.number, request.id);
@@ -228,13 +230,13 @@ impl Sessions {
     fn wait_for(&self, key: RequestKey, node: NodeId, until: u64, answerer: Answerer<Heard>) {
         self.waiting.lock().insert(key, node, until, answerer);
         if self.node.is_closed() {
-            // After the insertion: a database that closes has not missed it.
+            // After the insertion, so that a concurrent `close` cannot miss the entry.
             let removed = self.waiting.lock().remove(key);
             drop(removed);
         }
     }
 
-    /// An answer came for a session of this node.
+    /// Delivers a response to a session of this node.
     pub fn hear(&self, number: u64, reply: Reply) {
         let wounded = matches!(reply, Reply::Wounded { .. });
         let holds = wounded && self.held_locks.lock().has(number);
@@ -242,14 +244,14 @@ impl Sessions {
         wake_all(woken);
     }
 
-    /// Who waits for this goes on.
+    /// Wakes the session that waits for this request.
     pub fn wake(&self, number: u64, id: u64, heard: Heard) {
         let woken = self.waiting.lock().wake((number, id), heard);
         wake_all(woken);
     }
 
-    /// Tells the leaders, every second, that idle sessions live on, and the leaders here, how much
-    /// is read without them.
+    /// Every second, tells the leaders that idle transactions are alive, and tells local leaders
+    /// how many reads bypassed them.
     fn keep_alive(&self, now_ns: u64) {
         if now_ns < self.kept_alive_at.load(Ordering::Relaxed) + KEEP_ALIVE_NS {
             return;
@@ -262,7 +264,7 @@ impl Sessions {
         }
     }
 
-    /// Lets go of whoever waits for too long, or for a node that cannot be reached.
+    /// Wakes requests past their deadline, or to a node that is unreachable.
     pub fn sweep(&self) {
         let now = crate::clock::boot_ns();
         self.keep_alive(now);
@@ -273,11 +275,11 @@ impl Sessions {
         wake_all(woken);
     }
 
-    /// Lets go of everybody, and ends the members; says which there were.
+    /// Ends all waits and stops the replicas. Returns the replicas.
     pub fn close(&self) -> Vec<Arc<MemberShard>> {
         self.node.close();
         let members = std::mem::take(&mut *self.members.write());
-        *self.first.write() = None; // Members know their sessions, too.
+        *self.first.write() = None; // Replicas hold a reference to this router, too.
         members.values().for_each(|member| member.stop());
         let woken = self.waiting.lock().clear();
         wake_all(woken);
@@ -285,7 +287,8 @@ impl Sessions {
     }
 }
 
-/// Wakes sessions, under no lock. One that hears nothing goes on when its answerer is dropped.
+/// Wakes sessions, under no lock. A session without a response goes on when its answerer is
+/// dropped.
 fn wake_all(woken: impl IntoIterator<Item = Woken<Answerer<Heard>>>) {
     for (answerer, heard) in woken {
         if let Some(heard) = heard {

@@ -1,5 +1,5 @@
-//! A database of the tapir protocol, as the node reaches it. The database's row decides when this
-//! node's replica begins and ends, and which other nodes have one.
+//! A database of the tapir protocol, as the node uses it. The database's row decides when this
+//! node's replica starts and ends, and which other nodes have one.
 
 use super::{Desk, Gateway, Kept, Place, Replica, Tapir, begin};
 use crate::context::NodeContext;
@@ -22,7 +22,7 @@ use meridian_txn::{Database, Failure, Future};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a session waits for replicas to take over before it gets an error, in nanoseconds.
+/// Time that a session waits for replicas to take over before it gets an error, in nanoseconds.
 const TAKEN_OVER_WITHIN_NS: u64 = 120_000_000_000;
 
 struct Handle {
@@ -31,21 +31,21 @@ struct Handle {
     context: Arc<NodeContext>,
 }
 
-/// How a node runs TAPIR whose transactions are strictly serializable.
+/// TAPIR with strict serializability, as a node runs it.
 pub const HOSTED_STRICTLY_SERIALIZABLE: HostedProtocol = HostedProtocol {
     protocol: &tapir::STRICTLY_SERIALIZABLE,
     open: |row, context| open(row, context, &tapir::STRICTLY_SERIALIZABLE),
     choose_replicas,
 };
 
-/// How a node runs TAPIR as its paper has it.
+/// TAPIR as in its paper, as a node runs it.
 pub const HOSTED_SERIALIZABLE: HostedProtocol = HostedProtocol {
     protocol: &tapir::SERIALIZABLE,
     open: |row, context| open(row, context, &tapir::SERIALIZABLE),
     choose_replicas,
 };
 
-/// Brings to life this node's replica of a database, if it has one.
+/// Opens a database, and restores this node's replica if it has one.
 fn open(
     row: &DatabaseRow,
     context: &Arc<NodeContext>,
@@ -59,16 +59,17 @@ fn open(
     Ok(Arc::new(handle))
 }
 
-/// A new database has an odd number of replicas.
+/// Chooses the nodes of a new database. Fails for an even number of replicas.
 fn choose_replicas(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, DatabaseError> {
     odd(those_or_all(asked, all)?)
 }
 
-/// Replicas as many as have a majority that survives one of them.
+/// Returns the replicas if their number is odd: an even number tolerates no more failures than one
+/// less.
 fn odd(replicas: Vec<NodeId>) -> Result<Vec<NodeId>, DatabaseError> {
     if replicas.len().is_multiple_of(2) {
         return Err(DatabaseError::Replicas(format!(
-            "a database without leaders has an odd number of replicas, and not {}: say on which nodes, PROTOCOL = tapir MEMBERS (1, 2, 3)",
+            "a database without leaders needs an odd number of replicas, not {}: name their nodes, PROTOCOL = tapir MEMBERS (1, 2, 3)",
             replicas.len()
         )));
     }
@@ -84,8 +85,8 @@ impl Handle {
         self.desk().set_prepare_wait(tapir::PREPARE_WAIT.of(row).unwrap_or_default());
     }
 
-    /// Begins this node's replica, if the row gives it one, with what the store and the log have of
-    /// its stay.
+    /// Starts this node's replica, if the row gives it one, with what the store and the log have of
+    /// its present membership epoch.
     fn begin_replica(&self, row: &DatabaseRow) -> Result<(), OpenError> {
         let (key, context, desk) =
             (MachineKey { database: row.id.0, shard: FIRST_SHARD.0 }, &self.context, self.desk());
@@ -127,7 +128,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Other nodes' replicas take over, or this one's does, or this node has none any more.
+    /// Applies a changed row: reconfigures, starts, restarts or ends this node's replica.
     fn take_over(&self, row: &DatabaseRow) -> Result<(), OpenError> {
         let (me, all, desk) = (self.context.me, &self.context.members, self.desk());
         desk.reconfigure(rows::members(row, all));
@@ -153,8 +154,8 @@ impl Handle {
         }
     }
 
-    /// These nodes have the replicas as soon as this returns well. Otherwise the same change, asked
-    /// for again, goes on.
+    /// Moves the database's replicas to these nodes, and returns when they have taken over. After
+    /// an error, the same request continues the change.
     async fn give_to(&self, members: Members) -> Result<(), DatabaseError> {
         if !members.learners.is_empty() || !members.witnesses.is_empty() {
             let why = "a database without leaders has neither learners nor witnesses: ALTER DATABASE … MEMBERS (1, 2, 3)";
@@ -173,9 +174,7 @@ impl Handle {
         let epoch = desk.members().epoch;
         let shards = [(FIRST_SHARD, Key::default())];
         have_taken_over(&**desk, &shards, epoch, until).await.map_err(|why| {
-            unavailable(format!(
-                "{why}: the change goes on when it does, and ends when it is asked for again"
-            ))
+            unavailable(format!("{why}: the change continues when replicas respond; repeat the statement to complete it"))
         })?;
         let ended = move |row: &DatabaseRow| Ok(rows::ended(row, epoch));
         catalog.change_row(desk.database(), Box::new(ended)).await
@@ -194,7 +193,7 @@ impl DatabaseHandle for Handle {
     fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError> {
         self.take_over(row)?;
         self.desk().retain(row);
-        self.set_prepare_wait(row); // A replica that has just begun, too.
+        self.set_prepare_wait(row); // Also for a replica that has just started.
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. Versions are installed before anything that follows in the outbox leaves.
-//! 2. What is looked at in the space without a step is looked at after what is settled: the other
-//!    way round something could be settled in between that was not seen.
+//! 2. A read without a step loads the settled timestamp before it reads the versions. In the other
+//!    order, a commit that the read misses could be settled in between.
 
 use super::Desk;
 use crate::outlet::Outlet;
@@ -28,19 +28,19 @@ use parking_lot::RwLock;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// What was said to begin a view is said again after so long.
+/// Time after which the messages of a view change are sent again.
 const REPEAT_NS: u64 = 100_000_000;
-/// A view that does not begin is given up after so long.
+/// Time after which a view change that does not finish is given up.
 const VIEW_TIMEOUT_NS: u64 = 1_000_000_000;
-/// A view's leader that has heard enough waits so long for the rest.
+/// Time that a view's leader with enough responses waits for the remaining ones.
 const GATHER_NS: u64 = 50_000_000;
-/// So much of a record is said at once: a frame holds more, and a link's queue far more.
+/// Bytes of a record in one message: less than a frame and far less than a link's queue hold.
 const PART_BYTES: usize = 4 << 20;
 
-/// A replica at home.
+/// This node's replica of a shard, with the thread-safe wrapper that steps it.
 pub type ReplicaShard = Resident<Replica, ReplicaHome>;
 
-/// The world of a replica.
+/// Carries out the effects of a replica's state machine.
 pub struct ReplicaHome {
     outlet: Arc<Outlet>,
     desk: Arc<Desk>,
@@ -49,22 +49,22 @@ pub struct ReplicaHome {
     this: Weak<ReplicaShard>,
 }
 
-/// Where a replica finds itself.
+/// Parameters of a replica that is to be restored.
 pub struct Place {
-    /// What the node has of the shard.
+    /// The shard's versions on this node.
     pub space: Space,
-    /// What its database promises.
+    /// The isolation level of the database.
     pub guarantee: Guarantee,
-    /// When it forgets what is over.
+    /// The policy by which the replica truncates its record.
     pub forgetting: Forgetting,
-    /// It was none from the beginning: what the others have is copied first.
+    /// True if the replica joins a running shard: it copies the shard's state first.
     pub takes_over: bool,
-    /// The database's sessions on this node.
+    /// The database's request router on this node.
     pub desk: Arc<Desk>,
 }
 
-/// Brings a replica to life from what the log has of it. `None` if this node is none of the
-/// database's.
+/// Restores a replica from the log and the store. Returns `None` if this node has no replica of the
+/// database.
 pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard>>, StoreError> {
     let Place { space, guarantee, forgetting, takes_over, desk } = place;
     let ((me, life), plumbing) = (desk.node().here(), Arc::clone(desk.node().plumbing()));
@@ -73,7 +73,7 @@ pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard
     let extent = space.extent()?;
     let goes_to = Kept::goes_to(&records).unwrap_or_default();
     if extent.position < goes_to {
-        return Err(space.lacks(goes_to)); // What was forgotten elsewhere is nowhere any more.
+        return Err(space.lacks(goes_to)); // Truncated records are in no log any more.
     }
     let config = Config {
         me,
@@ -105,18 +105,18 @@ pub fn begin(place: Place, records: Vec<Kept>) -> Result<Option<Arc<ReplicaShard
 }
 
 impl ReplicaHome {
-    /// The shard's versions.
+    /// Returns the shard's versions.
     pub fn space(&self) -> &Space {
         &self.space
     }
 
-    /// Everything at or below has ended here, and stands in its store.
+    /// Returns the timestamp at or below which every transaction has ended here and is installed.
     pub fn closed(&self) -> Timestamp {
         self.progress.read().closed()
     }
 
-    /// What is newest in a range here, for a session of this node; nothing, before it has
-    /// everything.
+    /// Reads the newest versions of a range, for a session of this node. Returns `None` while this
+    /// replica lacks data.
     pub fn find(
         &self,
         range: &KeyRange,
@@ -134,8 +134,8 @@ impl ReplicaHome {
         }
     }
 
-    /// What stands in a range at a timestamp, for a session of this node; nothing, where somebody
-    /// may still come to write there.
+    /// Reads a range at a timestamp, for a session of this node. Returns `None` if a transaction
+    /// may still commit at or below the timestamp.
     pub fn look(
         &self,
         range: &KeyRange,
@@ -161,14 +161,14 @@ impl ReplicaHome {
         }
     }
 
-    /// Reads for a session, and answers it.
+    /// Reads for a session, and responds.
     fn serve(&self, serve: &Serve) {
         let found =
             self.space.scan(&serve.range, serve.at(), serve.reverse, serve.limit_rows, CHUNK_BYTES);
         let answer = match found {
             Ok(chunk) => serve.answer(Page::of(chunk, serve.reverse)),
             Err(StoreError::BelowHorizon { oldest }) => Message::TooOld { id: serve.id, oldest },
-            // Others have it.
+            // Another replica will respond.
             Err(error) => return tracing::warn!(%error, "cannot read for a session"),
         };
         self.send(None, serve.to, answer);
@@ -184,7 +184,7 @@ impl World<Replica> for ReplicaHome {
     fn send(&self, deadline: Option<u64>, to: Address, message: Message) {
         let me = self.outlet.me();
         match to.node == me {
-            true => self.desk.hear(me, message), // A replica says nothing to itself.
+            true => self.desk.hear(me, message), // A replica sends itself no message.
             false => self.outlet.send(deadline, to, &message),
         }
     }
@@ -205,7 +205,7 @@ impl World<Replica> for ReplicaHome {
                 self.progress.write().copied();
             }
             Effect::Serves => self.progress.write().serves(),
-            // What one key takes is not worth another thread.
+            // Reading one key is not worth another thread.
             Effect::Serve(serve) if serve.range.as_point().is_some() => self.serve(&serve),
             Effect::Serve(serve) => {
                 if let Some(this) = self.this.upgrade() {
@@ -286,7 +286,7 @@ impl Settles for ReplicaShard {
         let has_copy = home.progress.read().has_copy_in(applied);
         if has_copy {
             if let Err(error) = home.space.keep_horizon() {
-                tracing::warn!(%error, "where a copy begins cannot be kept; trying again");
+                tracing::warn!(%error, "cannot store the horizon of a copy; trying again");
                 return;
             }
             home.progress.write().horizon_kept();

@@ -1,22 +1,23 @@
-//! Databases of the tapir protocol on this node: a replica of the shard, and the sessions that ask
-//! replicas.
+//! Databases of the tapir protocol on this node: the shard's replica, and the request router by
+//! which sessions reach replicas.
 //!
 //! ```text
-//!   session ── gateway (txn) ── desk ──┬──▶ this node's replica: stepped on the session's thread, read without a step
-//!                                      └──▶ frames ──▶ other nodes' replicas ──▶ frames ──▶ wake the session
+//!   session ── gateway (txn) ── desk ──┬──▶ this node's replica: stepped on the session's thread,
+//!                                      │    read without a step
+//!                                      └──▶ frames ─▶ other nodes' replicas ─▶ frames ─▶ session
 //! ```
 //!
-//! Nobody leads, so no session looks for a leader, and a node that ends hands nothing over.
+//! No replica leads: sessions look for no leader, and a node that shuts down hands nothing over.
 //!
-//! | file | question |
+//! | file | content |
 //! |---|---|
-//! | `handle` | how does the node reach such a database, and when does its replica begin? |
-//! | `home` | what does a replica's node do for it? |
-//! | `local` | what do sessions read here, without a message? |
-//! | `tending` | who finishes what nobody finishes, and who catches up? |
+//! | `handle` | the database as the node uses it; start and end of its replica |
+//! | `home` | the runtime of a replica: its messages, records and reads |
+//! | `local` | reads of coordinators at the node's replica |
+//! | `tending` | recovery of abandoned transactions and of replicas that missed messages |
 //!
-//! Which nodes have replicas, and when one begins and ends, `systems/tapir` says (`rows`,
-//! `lifecycle`); the handle does it.
+//! `systems/tapir` decides which nodes have replicas, and when one starts and ends (`rows`,
+//! `lifecycle`); the handle carries it out.
 //!
 //! Not yet here: more shards than one.
 
@@ -41,7 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tending::Tending;
 
-/// What a node remembers for a database's sake.
+/// TAPIR's part of a database's request router.
 #[derive(Default)]
 pub struct Tapir {
     tending: Tending,
@@ -63,16 +64,16 @@ impl Leaderless for Tapir {
     }
 }
 
-/// What sessions of one database share on this node.
+/// The request router of a TAPIR database on this node.
 pub type Desk = desk::Desk<Tapir>;
 
 impl Desk {
-    /// What this node's replica is about.
+    /// Locks and returns the lifecycle of this node's replica.
     pub fn lifecycle(&self) -> MutexGuard<'_, Lifecycle> {
         self.protocol().lifecycle.lock()
     }
 
-    /// Whatever is to be prepared waits so long at this node's replica, from now on.
+    /// Sets how long this node's replica delays a prepare from now on (§6.6).
     pub fn set_prepare_wait(&self, wait: Duration) {
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         if let Some(replica) = self.replica() {
@@ -83,5 +84,5 @@ impl Desk {
     }
 }
 
-/// A database, from this node.
+/// A TAPIR database, for transactions of this node.
 pub type Gateway = meridian_txn::tapir::Gateway<Shards<Desk>>;

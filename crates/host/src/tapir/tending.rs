@@ -1,5 +1,5 @@
-//! What nobody asks for and somebody has to do: transactions whose coordinators are gone are
-//! recovered, and a replica that may have missed something asks for a view.
+//! Recovery in the background: transactions whose coordinators failed are finished, and a replica
+//! that may have missed messages requests a view change.
 
 use super::Desk;
 use crate::resident::Input;
@@ -14,38 +14,38 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Between two looks.
+/// Time between two checks.
 const EVERY_NS: u64 = 250_000_000;
-/// Who is prepared for so long is recovered by the first node that is up; by each next one after as
-/// much more.
+/// Time after which a prepared transaction is recovered by the lowest-numbered reachable node. Each
+/// next node waits as much longer.
 const OVERDUE_NS: u64 = 2_000_000_000;
-/// And for at least so many round trips: both ways of the slow path, how it ended, and as much
+/// Lower bound of that time in round trips: both ways of the slow path, the outcome, and as much
 /// again.
 const OVERDUE_ROUND_TRIPS: u64 = 6;
-/// So long is tried; then again, with the next look.
+/// Time that a recovery may take. The next check starts it again.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// So many at once.
+/// Transactions that are recovered at once.
 const AT_ONCE: usize = 64;
 
-/// What is remembered between two looks.
+/// State between two checks.
 #[derive(Default)]
 pub(super) struct Tending {
     looked_at: AtomicU64,
     recovering: AtomicBool,
-    /// Who could be reached then.
+    /// Nodes that were reachable at the last check.
     reached: Mutex<BTreeSet<NodeId>>,
 }
 
 impl Desk {
-    /// Looks, every now and then.
+    /// Checks for lost messages and abandoned transactions, every [`EVERY_NS`].
     pub(super) fn tend(self: Arc<Self>, now: u64, connected: &[NodeId]) {
         if now < self.protocol().tending.looked_at.load(Ordering::Relaxed) + EVERY_NS {
             return;
         }
         self.protocol().tending.looked_at.store(now, Ordering::Relaxed);
         let (me, _) = self.node().here();
-        // A former replica hears of no end any more: what is prepared there the others find out
-        // about.
+        // A former replica receives no outcomes any more; the present replicas resolve the
+        // transactions that are prepared there.
         let is_one = self.members().replicas.contains(&me);
         let Some(replica) = self.replica().filter(|_| is_one) else { return };
         let reached: BTreeSet<NodeId> = self
@@ -57,7 +57,8 @@ impl Desk {
         let before =
             std::mem::replace(&mut *self.protocol().tending.reached.lock(), reached.clone());
         if reached.difference(&before).next().is_some() {
-            // What was said meanwhile, here or there, is lost: the next view begins with it.
+            // Messages sent while the other node was unreachable are lost; a view change transfers
+            // their effects.
             replica.post(Input::Call(Box::new(|replica: &mut Replica, now, out| {
                 replica.change_view(now, out)
             })));
@@ -75,11 +76,11 @@ impl Desk {
         })));
     }
 
-    /// Finds out what became of some, on a thread of its own: it takes a view change, and asks
-    /// others.
+    /// Recovers transactions on a thread of its own: recovery needs a view change and responses of
+    /// other nodes.
     fn recover(self: Arc<Self>, mut overdue: Vec<(TransactionId, Vec<ShardId>)>) {
         if self.protocol().tending.recovering.swap(true, Ordering::AcqRel) {
-            return; // They are under way.
+            return; // A recovery is running.
         }
         overdue.truncate(AT_ONCE);
         let guard = Arc::clone(&self.node().plumbing().guard);
@@ -94,12 +95,12 @@ impl Desk {
             tracing::info!(
                 found,
                 of = outcomes.len(),
-                "recovered transactions whose coordinators are gone"
+                "recovered transactions whose coordinators failed"
             );
             shards.0.protocol().tending.recovering.store(false, Ordering::Release);
         };
         if let Err(error) = guard.spawn("recover", recover_all) {
-            tracing::warn!(%error, "transactions whose coordinators are gone wait");
+            tracing::warn!(%error, "cannot start a thread to recover transactions; trying again");
             self.protocol().tending.recovering.store(false, Ordering::Release);
         }
     }

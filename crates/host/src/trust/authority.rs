@@ -14,24 +14,24 @@ use std::io;
 /// A node's public key, as it is on the wire: Ed25519.
 pub type PublicKey = [u8; 32];
 
-/// What makes certificates.
+/// The cluster's certificate authority: its certificate and key.
 pub struct Authority {
     certificate: String,
     key: KeyPair,
 }
 
-/// The name that a node's certificate bears.
+/// Returns the name in a node's certificate.
 pub fn name(node: NodeId) -> String {
     format!("node-{}", node.0)
 }
 
-/// By what an authority is recognised.
+/// Returns the mark of an authority: the first half of its certificate's SHA-256.
 pub fn mark(certificate: &CertificateDer<'_>) -> [u8; 16] {
     let hash = digest::digest(&digest::SHA256, certificate);
     *hash.as_ref().first_chunk().expect("invariant: SHA-256 has 32 bytes")
 }
 
-/// The certificate in a PEM file.
+/// Parses a certificate in PEM.
 pub fn certificate(pem: &str) -> io::Result<CertificateDer<'static>> {
     CertificateDer::from_pem_slice(pem.as_bytes()).map_err(io::Error::other)
 }
@@ -63,7 +63,7 @@ impl PublicKeyData for Ed25519<'_> {
 }
 
 impl Authority {
-    /// A new one, and the token that goes with it.
+    /// Creates a new authority and its token.
     pub fn create() -> io::Result<(Self, Token)> {
         let key = key()?;
         let signed = of_authority().self_signed(&key).map_err(io::Error::other)?;
@@ -73,7 +73,7 @@ impl Authority {
         Ok((Authority { certificate: signed.pem(), key }, token))
     }
 
-    /// The one that was kept.
+    /// Restores an authority from its files.
     pub fn from_pem(certificate: &str, key: &str) -> io::Result<Self> {
         Ok(Authority {
             certificate: certificate.to_owned(),
@@ -81,17 +81,17 @@ impl Authority {
         })
     }
 
-    /// Its own certificate, in PEM.
+    /// Returns the authority's own certificate, in PEM.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// Its key, in PEM.
+    /// Returns the authority's private key, in PEM.
     pub fn key(&self) -> String {
         self.key.serialize_pem()
     }
 
-    /// A certificate that says: this key is this node's; in PEM.
+    /// Issues a certificate for a node's public key, in PEM.
     pub fn issue(&self, node: NodeId, public_key: &PublicKey) -> io::Result<String> {
         let mut params = named(&name(node));
         let dns = name(node).try_into().expect("invariant: a node's name is ASCII");
@@ -104,12 +104,12 @@ impl Authority {
     }
 }
 
-/// A new key.
+/// Generates a key pair.
 pub fn key() -> io::Result<KeyPair> {
     KeyPair::generate_for(&PKCS_ED25519).map_err(io::Error::other)
 }
 
-/// What of a key everybody may know.
+/// Returns the public half of a key pair.
 pub fn public_key(key: &KeyPair) -> PublicKey {
     key.der_bytes().try_into().expect("invariant: an Ed25519 key has 32 bytes")
 }

@@ -1,4 +1,4 @@
-//! A node's own certificate, and what it believes of those of others.
+//! A node's own certificate, and the verification of its peers' certificates.
 
 use super::authority::{self, Authority, name};
 use super::{Token, Trust, enrolment};
@@ -21,25 +21,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a node shows, whom it believes, and, at the first member, what makes certificates for the
-/// others.
+/// A node's certificate folder, with the TLS configurations made from it.
 pub struct Certificates {
     folder: PathBuf,
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
 }
 
-/// What the folder keeps.
+/// The files of the folder.
 pub(super) struct Kept {
     /// The authority's certificate, PEM.
     pub authority: String,
-    /// The node's, PEM.
+    /// The node's certificate, PEM.
     pub certificate: String,
     /// The node's key, PEM.
     pub key: String,
 }
 
-/// Certificates are checked as of one moment for ever (invariant 3 of the room).
+/// A constant time for the verification of certificates (invariant 3 of the parent module).
 #[derive(Debug)]
 struct Always;
 
@@ -49,12 +48,12 @@ impl TimeProvider for Always {
     }
 }
 
-/// The algorithms.
+/// Returns the cryptographic algorithms.
 pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// The beginning of every client's configuration.
+/// Returns the common part of every client's configuration.
 pub(super) fn client()
 -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>, rustls::Error> {
     let builder = ClientConfig::builder_with_details(provider(), Arc::new(Always));
@@ -62,8 +61,9 @@ pub(super) fn client()
 }
 
 impl Certificates {
-    /// Those of a node, as its folder keeps them. A node that has none yet asks the other members
-    /// for its own if it was given a token, and is the first otherwise: it makes the authority.
+    /// Opens the certificates in a node's folder. Without the folder, a node with a token requests
+    /// its certificate from the other members; a node without one is the first member, and makes
+    /// the authority.
     pub fn open(
         data: &Path,
         me: NodeId,
@@ -99,7 +99,10 @@ impl Certificates {
         let (authority, certificate) =
             (authority::certificate(&kept.authority)?, authority::certificate(&kept.certificate)?);
         if !names(&certificate, me) {
-            return Err(io::Error::other(format!("node.crt is another node's than {}", name(me))));
+            return Err(io::Error::other(format!(
+                "node.crt is not the certificate of {}",
+                name(me)
+            )));
         }
         let chain = vec![certificate, authority.clone()];
         let key = || PrivateKeyDer::from_pem_slice(kept.key.as_bytes()).map_err(io::Error::other);
@@ -119,7 +122,7 @@ impl Certificates {
             builder.with_protocol_versions(&[&version::TLS13]).map_err(io::Error::other)?;
         let builder = builder.with_client_cert_verifier(verifier);
         let mut server = builder.with_single_cert(chain, key()?).map_err(io::Error::other)?;
-        // nobody reads what comes back on a connection that only speaks
+        // The dialing side of a connection only writes: it would never read a session ticket.
         server.send_tls13_tickets = 0;
         Ok(Certificates {
             folder: folder.into(),
@@ -128,21 +131,22 @@ impl Certificates {
         })
     }
 
-    /// A connection to a node: whoever cannot show its certificate is not spoken to.
+    /// Returns the client side of a connection to a node, which fails unless the peer shows the
+    /// node's certificate.
     pub fn call(&self, node: NodeId) -> io::Result<ClientConnection> {
         let mut connection = ClientConnection::new(Arc::clone(&self.client), server_name(node))
             .map_err(io::Error::other)?;
-        connection.set_buffer_limit(None); // what is written is taken out at once
+        connection.set_buffer_limit(None); // The link drains what it writes at once.
         Ok(connection)
     }
 
-    /// A connection from somebody.
+    /// Returns the server side of a connection.
     pub fn answer(&self) -> io::Result<ServerConnection> {
         ServerConnection::new(Arc::clone(&self.server)).map_err(io::Error::other)
     }
 
-    /// What makes certificates, and what is to be shown for one. Only the first member has it, and
-    /// only as long as the token lies there.
+    /// Returns the authority and the token, at the first member and only as long as the token file
+    /// exists there.
     pub(super) fn gate(&self) -> io::Result<Option<(Authority, Token)>> {
         let read = |file: &str| match fs::read_to_string(self.folder.join(file)) {
             Ok(text) => Ok(Some(text)),
@@ -160,25 +164,25 @@ impl Certificates {
         )))
     }
 
-    /// The file that lets other members in, if this is the first one.
+    /// Returns the path of the token file, if this is the first member.
     pub fn token_file(&self) -> Option<PathBuf> {
         Some(self.folder.join("token")).filter(|path| path.exists())
     }
 }
 
-/// The name to look for.
+/// Returns the name in a node's certificate, as TLS takes it.
 pub(super) fn server_name(node: NodeId) -> ServerName<'static> {
     ServerName::try_from(name(node)).expect("invariant: a node's name is a name")
 }
 
-/// Whether a certificate is this node's.
+/// True if a certificate names this node.
 pub fn names(certificate: &CertificateDer<'_>, node: NodeId) -> bool {
     webpki::EndEntityCert::try_from(certificate).is_ok_and(|certificate| {
         certificate.verify_is_valid_for_subject_name(&server_name(node)).is_ok()
     })
 }
 
-/// The first member makes the authority, and its own certificate.
+/// Makes the authority and the certificate of the first member.
 fn found(data: &Path, me: NodeId) -> io::Result<()> {
     let (authority, token) = Authority::create()?;
     let key = authority::key()?;
@@ -191,7 +195,7 @@ fn found(data: &Path, me: NodeId) -> io::Result<()> {
     keep(data, &kept, Some((&authority, &token)))
 }
 
-/// Makes the folder: whole, or not at all.
+/// Writes the folder: complete, or not at all.
 fn keep(data: &Path, kept: &Kept, of_first: Option<(&Authority, &Token)>) -> io::Result<()> {
     let fresh = data.join("certificates.new");
     match fs::remove_dir_all(&fresh) {
@@ -232,7 +236,7 @@ impl Kept {
     }
 }
 
-/// What a node's trust rests on, if it needs anything.
+/// Opens the certificates that a node's trust needs, if it needs any.
 pub fn open(
     trust: &Trust,
     data: Option<&Path>,
@@ -245,7 +249,8 @@ pub fn open(
             Ok(Some(Arc::new(Certificates::open(data, me, others, token.as_ref())?)))
         }
         (Trust::Certificates { .. }, None) => Err(OpenError::Options(
-            "certificates are kept in a folder: a node in memory has none".into(),
+            "certificates are kept in a data folder, and this node is in memory: give it a folder"
+                .into(),
         )),
     }
 }

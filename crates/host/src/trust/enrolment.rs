@@ -1,12 +1,15 @@
-//! How a member gets its certificate: it shows the token to the first member, which signs its key.
+//! Enrolment: a node shows the token to the first member, which signs the node's key.
 //!
 //! ```text
-//!   asks:     "MERENROL" node:u32 secret:[u8; 16] key:[u8; 32]
-//!   answers:  what:u8 length:u32 text      1: the certificates in PEM, the node's before the authority's; 0: ask another member; 2: why there is none
+//!   request:   "MERENROL" node:u32 secret:[u8; 16] key:[u8; 32]
+//!   response:  what:u8 length:u32 text
+//!              1: the certificates in PEM, the node's before the authority's
+//!              0: request it from another member
+//!              2: the reason for a refusal
 //! ```
 //!
-//! Over TLS, on the port where nodes speak. Whoever asks recognises the authority by the mark in
-//! the token, so that the secret is shown to nobody else.
+//! Over TLS, on the port of the other links. The requesting node recognises the authority by the
+//! mark in the token, so that no other server sees the secret.
 
 use super::Token;
 use super::authority::{self, Authority, PublicKey, mark};
@@ -26,11 +29,11 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How a request begins.
+/// The first bytes of a request.
 pub const MAGIC: &[u8; 8] = b"MERENROL";
 const REQUEST_BYTES: usize = 52;
 const LONGEST_ANSWER: u32 = 64 << 10;
-/// How long a member asks before it gives up.
+/// Time after which a node gives up.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_secs(5);
@@ -41,8 +44,8 @@ enum Answer {
     Refused(String),
 }
 
-/// Asks the other members until the first one answers, and comes back with what it gave; or with
-/// why nobody did.
+/// Requests a certificate from the other members until the first member responds. Fails with the
+/// reason of a refusal, or with each member's reason once [`PATIENCE`] is over.
 pub(super) fn enrol(
     me: NodeId,
     others: &BTreeMap<NodeId, String>,
@@ -63,8 +66,8 @@ pub(super) fn enrol(
         }
         if Instant::now() >= end {
             return Err(format!(
-                "nobody has given this node a certificate within {PATIENCE:?} ({}). Start the first member, the one \
-                 without a token, and then this one again",
+                "no member has given this node a certificate within {PATIENCE:?} ({}). Start the first member, the one \
+                 without a token, and then start this node again",
                 reasons.join("; ")
             ));
         }
@@ -79,8 +82,10 @@ fn ask(me: NodeId, node: NodeId, address: &str, token: &Token) -> io::Result<Ans
     let config = Arc::new(config.with_no_client_auth());
     let mut connection =
         ClientConnection::new(config, server_name(node)).map_err(io::Error::other)?;
-    let address =
-        address.to_socket_addrs()?.next().ok_or_else(|| io::Error::other("it names no address"))?;
+    let address = address
+        .to_socket_addrs()?
+        .next()
+        .ok_or_else(|| io::Error::other("the address does not resolve"))?;
     let mut socket = TcpStream::connect_timeout(&address, STEP)?;
     socket.set_read_timeout(Some(STEP))?;
     socket.set_write_timeout(Some(STEP))?;
@@ -93,7 +98,7 @@ fn ask(me: NodeId, node: NodeId, address: &str, token: &Token) -> io::Result<Ans
     stream.read_exact(&mut header)?;
     let length = u32::from_le_bytes([header[1], header[2], header[3], header[4]]);
     if length > LONGEST_ANSWER {
-        return Err(io::Error::other(format!("an answer of {length} bytes is none")));
+        return Err(io::Error::other(format!("a response of {length} bytes is too long")));
     }
     let mut text = String::new();
     stream.take(u64::from(length)).read_to_string(&mut text)?;
@@ -106,7 +111,7 @@ fn ask(me: NodeId, node: NodeId, address: &str, token: &Token) -> io::Result<Ans
     let at = text
         .find(END)
         .map(|at| at + END.len())
-        .ok_or_else(|| io::Error::other("its answer is no certificate"))?;
+        .ok_or_else(|| io::Error::other("its response is not a certificate"))?;
     let (certificate, authority) = text.split_at(at);
     if mark(&authority::certificate(authority)?) != token.authority {
         return Err(io::Error::other("its certificate is of another authority than the token"));
@@ -116,7 +121,7 @@ fn ask(me: NodeId, node: NodeId, address: &str, token: &Token) -> io::Result<Ans
     Ok(Answer::Given(Kept { authority: lines(authority), certificate: lines(certificate), key }))
 }
 
-/// Answers a request, of which the first bytes were read.
+/// Responds to a request, after its magic was read.
 pub fn answer(
     certificates: &Certificates,
     others: &[NodeId],
@@ -161,14 +166,14 @@ fn give(
     secret: [u8; 16],
     key: &PublicKey,
 ) -> Result<String, String> {
-    // Hashes are compared, so that the time it takes says nothing of the secret.
+    // Hashes are compared, so that the time that the comparison takes does not leak the secret.
     let hash = |bytes: &[u8]| ring::digest::digest(&ring::digest::SHA256, bytes);
     if hash(&secret).as_ref() != hash(&token.secret).as_ref() {
         return Err("the token is not the cluster's".into());
     }
     if !others.contains(&node) {
         return Err(format!(
-            "node {} is no other member of the cluster: do all have the same --join?",
+            "node {} is not another member of the cluster: all members need the same --join",
             node.0
         ));
     }
@@ -178,7 +183,7 @@ fn give(
     Ok(issued + authority.certificate())
 }
 
-/// Believes the authority that the token knows.
+/// Accepts a server whose certificate chain has the authority named in the token.
 #[derive(Debug)]
 struct OfToken {
     authority: [u8; 16],
@@ -213,7 +218,7 @@ impl ServerCertVerifier for OfToken {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("TLS 1.2 is not spoken here".into()))
+        Err(Error::General("TLS 1.2 is not supported".into()))
     }
 
     fn verify_tls13_signature(
@@ -235,22 +240,22 @@ impl ServerCertVerifier for OfToken {
     }
 }
 
-/// What went wrong between two nodes, in words that say what to do.
+/// Returns a connection error in words that say what to do.
 pub fn words(error: &io::Error) -> String {
     use rustls::AlertDescription as Alert;
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(Error::InvalidMessage(_)) => {
-            "it does not speak TLS: all members have certificates, or none".to_owned()
+            "it does not speak TLS: either all members have certificates, or none".to_owned()
         }
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
-            "its certificate is from another authority: every member but the first is started with the first one's token"
+            "its certificate is from another authority: start every member except the first with the first member's token"
                 .to_owned()
         }
         Some(Error::InvalidCertificate(CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. })) => {
-            "its certificate is another node's: do all members have the same --join?".to_owned()
+            "its certificate names another node: all members need the same --join".to_owned()
         }
         Some(Error::AlertReceived(Alert::UnknownCA | Alert::BadCertificate | Alert::DecryptError | Alert::CertificateUnknown)) => {
-            "it does not believe this node's certificate: every member but the first is started with the first one's token"
+            "it does not accept this node's certificate: start every member except the first with the first member's token"
                 .to_owned()
         }
         _ => error.to_string(),

@@ -1,4 +1,4 @@
-//! What a member is given so that it gets its certificate.
+//! The token by which a member gets its certificate.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
@@ -6,11 +6,11 @@ use std::str::FromStr;
 const PREFIX: &str = "meridian-";
 const BYTES: usize = 32;
 
-/// A secret, and the mark by which the cluster's authority is recognised. Whoever has it may become
-/// a member: it is kept like a password.
+/// A secret, and the mark of the cluster's authority. A process that has the token can become a
+/// member: it is kept like a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
-    /// What is shown to the first member.
+    /// The secret that is shown to the first member.
     pub secret: [u8; 16],
     /// The first half of the SHA-256 of the authority's certificate.
     pub authority: [u8; 16],
@@ -23,7 +23,8 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// As text, for a file. It is not `Display`: nobody prints it by accident.
+    /// Returns the token as text, for a file. `Token` does not implement `Display`, so that it is
+    /// not printed by accident.
     pub fn to_text(&self) -> String {
         let mut text = PREFIX.to_owned();
         for byte in self.secret.iter().chain(&self.authority) {
@@ -37,7 +38,7 @@ impl FromStr for Token {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WRONG: &str = "it is no token: expected `meridian-` and 64 hexadecimal digits, as in certificates/token of the first member";
+        const WRONG: &str = "not a token: expected `meridian-` and 64 hexadecimal digits, as in certificates/token of the first member";
         let digits = text.trim().strip_prefix(PREFIX).ok_or(WRONG)?;
         if digits.len() != 2 * BYTES || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return Err(WRONG);

@@ -1,4 +1,4 @@
-//! Three nodes in one process, over TCP, and what is asked of them.
+//! Three nodes in one process, over TCP, with requests to them.
 
 #![allow(dead_code, reason = "each test uses a part")]
 
@@ -18,12 +18,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Of a new cluster, at ports that are free.
+/// Returns the three members of a new cluster, on free ports.
 pub fn members() -> Vec<Member> {
     some_members(3)
 }
 
-/// The same, of so many nodes.
+/// Returns `many` members of a new cluster, on free ports.
 pub fn some_members(many: usize) -> Vec<Member> {
     let member = |(index, port): (usize, u16)| Member {
         node: NodeId(u32::try_from(index).unwrap() + 1),
@@ -33,7 +33,7 @@ pub fn some_members(many: usize) -> Vec<Member> {
     ports::free_ports(many).into_iter().enumerate().map(member).collect()
 }
 
-/// Short, so that tests of what comes after a silence are: what is killed is missed soon.
+/// Short timeouts, so that tests notice a killed node soon.
 pub fn hasty() -> Patience {
     let ms = Duration::from_millis;
     Patience { heartbeat: ms(50), election_timeout: ms(250), lease: ms(600), ..Patience::default() }
@@ -62,7 +62,7 @@ pub fn open_on(
         after: Duration::ZERO,
         ..SettleOptions::default()
     };
-    // What is over is forgotten as soon as may be.
+    // Records are truncated as early as possible.
     let forgetting =
         Forgetting { every_ns: 100_000_000, behind_ns: 100_000_000, enough_bytes: 10_000 };
     let options = options.at(folder.join(node.to_string()));

@@ -1,7 +1,7 @@
 //! Ports for tests.
 
-/// Free ports below those that the system gives to outgoing connections: nobody gets one by chance
-/// between now and its use.
+/// Returns free ports below the range of outgoing connections, so that no connection takes one by
+/// chance before its use.
 pub fn free_ports(count: usize) -> Vec<u16> {
     const EACH: u16 = 120;
     static NEXT: std::sync::atomic::AtomicU16 = std::sync::atomic::AtomicU16::new(0);

@@ -1,4 +1,4 @@
-//! How a shard that is split off from another begins in the store: where its versions are already.
+//! The birth of a shard that is split off: in the store it starts with a pointer to its versions.
 
 use super::{APPLIED, BORN_AT, COPY, Extent, HOME, REMOVED, SHARED, Space};
 use meridian_clock::Timestamp;
@@ -6,36 +6,36 @@ use meridian_mvcc::{
     Batch, HORIZON, Key, KeyRange, SpaceId, StoreError, StoredVersion, Value, Version, Write, local,
 };
 
-/// From a key on the keys of a shard become another shard's.
+/// A split: from a key on, the keys of a shard become another shard's.
 #[derive(Clone, Debug)]
 pub struct Split {
-    /// When.
+    /// The timestamp of the split.
     pub at: Timestamp,
     /// The first key of the other shard.
     pub key: Key,
     /// The other shard.
     pub child: u32,
-    /// What either shard keeps of it.
+    /// The rows that the two shards keep about it.
     pub rows: Vec<Write>,
-    /// This node has none of the child's versions, because it keeps none of the parent's, and its
-    /// member of the child would have to have them: it is told of a birth, and no more.
+    /// True if this node has no versions of the parent but its replica of the child needs them:
+    /// then the child is reported and not created.
     pub hollow: bool,
 }
 
-/// A split that the store does not know of yet.
+/// A split that the store does not have yet.
 pub(super) struct Birth {
-    /// The parent's.
+    /// The parent's log position.
     pub(super) position: u64,
     pub(super) child: u32,
     pub(super) bounds: KeyRange,
     pub(super) at: Timestamp,
-    /// What it knows of itself at its birth.
+    /// The child's own rows at its birth.
     pub(super) rows: Vec<Write>,
     pub(super) hollow: bool,
 }
 
 impl Space {
-    /// What parts of it became, as far as they were settled: which shards, with which keys.
+    /// Returns the flushed children of this shard, with their ranges.
     pub fn children(&self) -> Result<Vec<(u32, KeyRange)>, StoreError> {
         let rows = self.store.snapshot()?.scan(
             self.versions(),
@@ -54,13 +54,13 @@ impl Space {
             .collect()
     }
 
-    /// The children that the store knows of since this was last asked.
+    /// Returns the children that came into the store since the last call.
     pub fn born(&self) -> Vec<(u32, KeyRange)> {
         std::mem::take(&mut self.born.lock())
     }
 
-    /// From an agreed entry on, the keys from `key` on are another shard's. It is born when this is
-    /// settled, with those of the rows that are its own.
+    /// Installs a split: from a committed entry on, the keys from `key` on are another shard's. The
+    /// child is created in the store, with its own rows, when the split is flushed.
     pub fn divide(&self, split: Split, position: u64, term: u64) {
         let Split { at, key, child, rows, hollow } = split;
         let value = |range: &KeyRange| {
@@ -87,7 +87,7 @@ impl Space {
         self.install(at, &own, position, term);
     }
 
-    /// What the store is told of children in the batch that passes their splits.
+    /// Adds the births of children to the batch that passes their splits.
     pub(super) fn bear(
         &self,
         through: u64,
@@ -100,8 +100,8 @@ impl Space {
             births.iter().take_while(|birth| birth.position <= through)
         {
             if *hollow || self.has_been_born(*child)? {
-                // This node has nothing of it; or it left the parent, came back, and reads in its
-                // log of what it knows better.
+                // This node has no versions of the child, or has a newer state of it: it left the
+                // parent, came back, and replays an old split.
                 born.push((*child, bounds.clone()));
                 continue;
             }
@@ -136,7 +136,7 @@ impl Space {
         Ok(born)
     }
 
-    /// Whether the store has, or had, something of a child.
+    /// True if the store has, or had, something of a child.
     pub(super) fn has_been_born(&self, child: u32) -> Result<bool, StoreError> {
         let (pointer, facts) =
             (SpaceId { shard: child, ..self.pointer() }, SpaceId::new(self.database, child));
@@ -149,25 +149,24 @@ impl Space {
         Ok(false)
     }
 
-    /// A split waits to be settled.
+    /// True if a split waits to be flushed.
     pub fn expects(&self) -> bool {
         !self.births.lock().is_empty()
     }
 
-    /// The split that bears this child does.
+    /// True if the split that creates this child waits to be flushed.
     pub fn expects_child(&self, child: u32) -> bool {
         self.births.lock().iter().any(|birth| birth.child == child)
     }
 
-    /// Everybody who was split off, as a copy that is in use now has it, is born as far as this
-    /// node knows.
+    /// Reports all children that the copy in use names.
     pub fn tell_children(&self) -> Result<(), StoreError> {
         let children = self.children()?;
         self.born.lock().extend(children);
         Ok(())
     }
 
-    /// One that could not be begun is told of again.
+    /// Reports a child again whose replica could not be started.
     pub fn bear_again(&self, child: u32, bounds: KeyRange) {
         self.born.lock().push((child, bounds));
     }

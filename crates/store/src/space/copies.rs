@@ -1,4 +1,4 @@
-//! Copies of a shard: what another node is sent, and what is received from one.
+//! Copies of a shard: those sent to another node, and those received from one.
 
 use super::{COPY, Extent, HOME, POINTER, Place, SHARED, Space};
 use crate::rules;
@@ -11,9 +11,9 @@ use meridian_mvcc::{
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A shard as it stands in the store, for whoever has to be sent all of it.
+/// A snapshot of a shard in the store, to be sent to another node.
 pub struct Whole {
-    /// How far it goes.
+    /// The extent of the snapshot.
     pub extent: Extent,
     shard: u32,
     id: SpaceId,
@@ -22,13 +22,13 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Without versions: only what the shard knows of itself, for a witness.
+    /// Drops the versions, except for the shard's own rows: for a witness.
     pub fn bare(self) -> Whole {
         Whole { ranges: vec![local::of(self.shard)], ..self }
     }
 
-    /// Its versions from a place on, all of those that can be read, about `limit_bytes` of them;
-    /// and where the rest begins.
+    /// Returns about `limit_bytes` of the readable versions from a cursor on, and the cursor of the
+    /// rest.
     pub fn page(
         &self,
         from: &Cursor,
@@ -49,7 +49,7 @@ impl Whole {
 }
 
 impl Space {
-    /// The same of a copy that was received and is not in use.
+    /// Returns the protocol's own rows of a received copy that is not in use.
     pub fn protocol_rows_of(&self, copy: SpaceId) -> Result<Vec<(Key, Value)>, StoreError> {
         let range = local::protocol_rows(self.shard);
         let found = self.store.snapshot()?.scan(
@@ -67,42 +67,41 @@ impl Space {
             .collect())
     }
 
-    /// Everything that was agreed up to some entry at or after `position`, as it stands in the
-    /// store now, for whoever has to be sent all of it; `None` while the store does not go that
-    /// far.
+    /// Returns a snapshot of the store up to some entry at or after `position`. Returns `None`
+    /// while the store does not reach that far.
     pub fn whole(&self, position: u64) -> Result<Option<Whole>, StoreError> {
         let _alone = self.settling.lock();
         let extent = self.extent()?;
         if extent.position < position {
             return Ok(None);
         }
-        // Nothing above it is removed yet, or will be from this view: collection takes the same
-        // turn.
+        // No version above the horizon has been removed, nor will be from this view: collection
+        // takes the same lock.
         let horizon = extent.horizon.max(self.recent.horizon());
         let horizon = if broken(rules::COPY_WITHOUT_HISTORY) { extent.at } else { horizon };
         let extent = Extent { horizon, ..extent };
         let (id, view) = (self.versions(), self.store.snapshot()?);
-        // As of the entry: a split may be known here and not be settled.
+        // As of the entry: a split may be known here but not flushed.
         let row =
             view.get(id, &local::bounds(self.shard), extent.at)?.and_then(|version| version.value);
         let bounds = row.map_or(Ok(KeyRange::all()), |value| self.range_in(&value))?;
         Ok(Some(Whole { shard: self.shard, id, extent, view, ranges: self.ranges(&bounds) }))
     }
 
-    /// Removes a copy that is not in use any more.
+    /// Removes a copy that is no longer in use.
     pub(super) fn drop_unused(&self, old: Place) -> Result<(), StoreError> {
         let shared = self.store.fact(self.pointer(), SHARED)?.unwrap_or_default();
         if shared.contains(&old.facts.copy) {
             return Ok(()); // Invariant 6.
         }
         match self.store.drop_space(old.facts) {
-            Err(StoreError::Full { .. }) => Ok(()), // Its place is cleared when it is used again.
+            Err(StoreError::Full { .. }) => Ok(()), // It is removed before its number is reused.
             dropped => dropped,
         }
     }
 
-    /// Where a copy that is being received goes: beside the one in use. What was left there by an
-    /// earlier attempt is removed.
+    /// Returns the space for a copy to be received, beside the one in use. Removes the rest of an
+    /// earlier attempt.
     pub fn begin_copy(&self) -> Result<SpaceId, StoreError> {
         let used = self.facts();
         let taken = self.store.fact(self.pointer(), SHARED)?.unwrap_or_default();
@@ -116,7 +115,7 @@ impl Space {
         Ok(fresh)
     }
 
-    /// Adds to a copy that is being received.
+    /// Adds versions to a copy that is being received.
     pub fn extend_copy(
         &self,
         copy: SpaceId,
@@ -125,17 +124,17 @@ impl Space {
         self.store.apply(Batch { space: copy, versions, ..Batch::default() })
     }
 
-    /// The copy is complete up to here, and durable when this returns.
+    /// Marks a copy complete up to an extent. Durable when this returns.
     pub fn end_copy(&self, copy: SpaceId, extent: Extent) -> Result<(), StoreError> {
         let mut facts = extent.facts(copy);
         facts.push((copy, HORIZON, extent.horizon.to_be_bytes().to_vec()));
         self.store.apply_durably(Batch { space: copy, facts, ..Batch::default() })
     }
 
-    /// A copy takes the place of what is in use, durably. Called within a step of the shard's
-    /// machine: nothing is installed meanwhile. Splits that are not settled are, first: their
-    /// children have the rows here, and may be alone with them. Those that the copy tells of are
-    /// [told](Self::tell_children) when their births are known.
+    /// Replaces the versions in use by a copy, durably. Called within a step of the shard's
+    /// replica, so that nothing is installed meanwhile. Outstanding splits are flushed first: their
+    /// children's rows are here, perhaps only here. Children named in the copy are reported by
+    /// [`tell_children`](Self::tell_children) when their births are known.
     pub fn use_copy(&self, copy: SpaceId, extent: Extent) -> Result<(), StoreError> {
         if self.expects() {
             self.settle(usize::MAX)?;
@@ -143,8 +142,8 @@ impl Space {
         let _alone = self.settling.lock();
         let (old, pointer) = (*self.place.read(), self.pointer());
         let facts = vec![(pointer, COPY, vec![copy.copy]), (pointer, HOME, Vec::new())];
-        // All or nothing: a pointer that is written but not in use would, after a crash, name a
-        // copy that lacks what was settled since.
+        // All or nothing: if the pointer were written but the copy not used, then after a crash the
+        // pointer would name a copy that lacks later flushes.
         self.store.apply_durably(Batch { space: pointer, facts, ..Batch::default() })?;
         *self.collecting.lock() = None;
         self.recent.reset(extent.position);

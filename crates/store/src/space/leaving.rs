@@ -1,29 +1,28 @@
-//! What stays of a shard when this node is no member any more, and how a member begins with
-//! nothing.
+//! The remains of a shard that this node has left, and the start of an empty replica.
 
 use super::{AS_OF, COPY, HOME, LEFT, POINTER, Place, REMOVED, SHARED, Space, number};
 use meridian_mvcc::{Batch, KeyRange, SpaceId, Store, StoreError};
 use std::sync::atomic::Ordering;
 
-/// A child of a shard that this node has left. It is told no more of it.
+/// A child of a shard that this node has left. The node hears no more of it from the parent.
 #[derive(Clone, Debug, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
 pub struct Left {
-    /// Which shard.
+    /// The child.
     #[n(0)]
     pub child: u32,
-    /// With which keys it began.
+    /// Its range at its birth.
     #[n(1)]
     pub bounds: KeyRange,
-    /// What the parent knew of its beginning, as the owner wrote it; nothing, if it knew nothing.
+    /// The parent's record of the birth, as the caller encoded it; empty if there is none.
     #[n(2)]
     #[cbor(default, with = "minicbor::bytes")]
     pub birth: Vec<u8>,
 }
 
 impl Space {
-    /// This node is no member of the shard's group since an entry: what it has of the shard goes,
-    /// but for what other shards point at. Durable when this returns. Splits that are not settled
-    /// are, first: who was split off stays, and what is known of its birth.
+    /// Removes what this node has of the shard, which it has left as of an entry, except for
+    /// versions that other shards point at. Durable when this returns. Flushes outstanding splits
+    /// first: the children stay, with the records of their births.
     pub fn leave(&self, since: u64, birth: impl Fn(u32) -> Vec<u8>) -> Result<(), StoreError> {
         self.settle(usize::MAX)?;
         let _alone = self.settling.lock();
@@ -44,8 +43,8 @@ impl Space {
             (pointer, LEFT, left),
         ];
         self.store.apply_durably(Batch { space: pointer, facts, ..Batch::default() })?;
-        // Before anything is gone: a session that still holds this reads nothing rather than an
-        // empty shard.
+        // Closed before anything is removed: a session that still holds this space gets an error
+        // rather than an empty shard.
         self.closed.store(true, Ordering::Release);
         *self.collecting.lock() = None;
         self.recent.reset(0);
@@ -53,8 +52,8 @@ impl Space {
         self.drop_unused(old)
     }
 
-    /// This node is to have a member of the shard, by an entry, and nothing of it yet: a split that
-    /// would bring it is too late. Durable when this returns.
+    /// Marks a new, empty replica, which this node is to have as of an entry. From then on, a split
+    /// cannot create it with versions any more. Durable when this returns.
     pub fn begin_empty(&self, since: u64) -> Result<(), StoreError> {
         self.awaits.store(since, Ordering::Release);
         let pointer = self.pointer();
@@ -65,8 +64,7 @@ impl Space {
         self.store.apply_durably(Batch { space: pointer, facts, ..Batch::default() })
     }
 
-    /// Children of which it was known here that they were born, before this node left the shard's
-    /// group.
+    /// Returns the children that were known here when this node left the shard's group.
     pub fn left(&self) -> Result<Vec<Left>, StoreError> {
         let fact = self.store.fact(self.pointer(), LEFT)?;
         fact.map_or(Ok(Vec::new()), |bytes| {
@@ -80,8 +78,8 @@ impl Space {
         })
     }
 
-    /// The entry since which this node is no member of a shard's group, if it was one and is none;
-    /// an entry above it may have made it one again.
+    /// Returns the entry that removed this node from a shard's group, if one did. A later entry may
+    /// have added it again.
     pub fn removed(
         database: u32,
         shard: u32,
@@ -91,11 +89,11 @@ impl Space {
         Ok(fact.map(|bytes| u64::from_be_bytes(number(Some(bytes)))))
     }
 
-    /// Its replica is gone: when this returns, nothing is written through this any more, and a read
-    /// that is under way fails.
+    /// Closes the space when its replica is gone. After this returns, nothing is written through
+    /// it, and reads in progress fail.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        // Behind whatever is being settled or collected.
+        // After any flush or collection that is running.
         let _alone = self.settling.lock();
         *self.collecting.lock() = None;
         self.recent.reset(0);
@@ -105,13 +103,13 @@ impl Space {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// The epoch as of which what is here counts, where no group has the shard.
+    /// Returns the epoch as of which the versions are valid, in databases without leaders.
     pub fn as_of(&self) -> Result<u32, StoreError> {
         Ok(u32::from_be_bytes(number(self.store.fact(self.pointer(), AS_OF)?)))
     }
 
-    /// Lets go of everything, in one step that is durable when this returns: what comes to stand
-    /// here counts as of an epoch. An empty space takes its place.
+    /// Removes everything in one step that is durable when this returns, and returns an empty
+    /// space, which is valid as of an epoch.
     pub fn let_go(self, as_of: u32) -> Result<Space, StoreError> {
         self.close();
         let (old, pointer, fresh) = (*self.place.read(), self.pointer(), self.begin_copy()?);
@@ -122,7 +120,7 @@ impl Space {
         Space::open_with(self.database, self.shard, self.bounds(), self.store)
     }
 
-    /// Removes everything: the database is dropped.
+    /// Removes everything, when the database is dropped.
     pub fn forget(&self) -> Result<(), StoreError> {
         let _alone = self.settling.lock();
         *self.collecting.lock() = None;

@@ -1,24 +1,26 @@
-//! What one shard keeps on this node: Recent in front, the store behind.
+//! One shard's versions on this node: Recent in front of the store.
 //!
 //! ```text
-//!   split at key:   installs   bounds, child ──▶ Recent ── settle ──▶ store: … and the child's birth, in the batch that passes the split
-//!   child:          points at the space where its versions are already; what it writes goes there, too
+//!   split at key:  installs  bounds, child ──▶ Recent ── settle ──▶ store, with the child's birth
+//!                                              in the batch that passes the split
+//!   child:         points at the space that holds its versions already, and writes there, too
 //! ```
 //!
 //! Invariants:
-//! 1. What is installed is readable at once; it leaves Recent only after the store shows it.
-//! 2. Each batch carries the position up to which it is complete, so that a node that comes back
-//!    knows where to go on.
-//! 3. Settling, collecting and replacing never meet: a copy is not mixed with what it replaces.
-//! 4. A copy that is received whole is written beside the one in use, and takes its place in one
-//!    step once it is durable.
-//! 5. A child is born in the store exactly if its parent's position has passed the split; durably,
-//!    before anything of it is in the log.
+//! 1. An installed version is readable at once; it leaves Recent only after the store shows it.
+//! 2. Each batch carries the position up to which it is complete, so that a restarted node knows
+//!    where to continue.
+//! 3. Flushing, collecting and replacing exclude each other: a copy is not mixed with the versions
+//!    that it replaces.
+//! 4. A received copy is written beside the one in use, and replaces it in one step once it is
+//!    durable.
+//! 5. A child exists in the store exactly if its parent's position has passed the split; durably,
+//!    before any record of it is in the log.
 //! 6. A space that another shard points at, or did, is not removed before its database is.
-//! 7. A space that is closed serves nothing and writes nothing, whichever thread still holds it:
-//!    what stands in its place is another's.
-//! 8. Of a shard that this node is no member of any more it keeps since when, so that it does not
-//!    come back with nothing as the one that it was.
+//! 7. A closed space serves and writes nothing, whichever thread still holds it: another space has
+//!    taken its place.
+//! 8. Of a shard that this node has left it keeps the entry of its removal, so that it does not
+//!    return with an empty replica in the role of the old one.
 
 mod births;
 mod copies;
@@ -48,31 +50,31 @@ const APPLIED: &str = "applied";
 const APPLIED_TERM: &str = "applied term";
 const APPLIED_AT: &str = "applied at";
 const COPY: &str = "copy in use";
-/// Where a shard's versions are, if not in its own space.
+/// The space that holds a shard's versions, if it is not its own.
 const HOME: &str = "home";
 /// Copies that other shards point at.
 const SHARED: &str = "shared";
-/// The entry since which this node is no member of the shard's group.
+/// The entry that removed this node from the shard's group.
 const REMOVED: &str = "removed";
-/// The epoch as of which what a shard without leader has here counts.
+/// The epoch as of which the versions of a shard without a leader are valid.
 const AS_OF: &str = "as of";
-/// The children that it had then.
+/// The children that the shard had at that entry.
 const LEFT: &str = "left";
-/// The copy that never holds versions, only the facts which one is in use.
+/// The copy that never holds versions, only the facts that name the copy in use.
 const POINTER: u8 = u8::MAX;
-/// The place in its log at which a child is born: what came before is in the store.
+/// The log position and term at which a child starts: the store has everything before.
 const BORN_AT: (u64, u64) = (1, 1);
 
-/// How far a shard's versions go.
+/// The extent of a shard's versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, minicbor::Encode, minicbor::Decode)]
 pub struct Extent {
-    /// The last agreed entry that is in it.
+    /// The last committed entry that is included.
     #[n(0)]
     pub position: u64,
     /// That entry's term.
     #[n(1)]
     pub term: u64,
-    /// The newest timestamp that was agreed up to there.
+    /// The newest commit timestamp up to that entry.
     #[n(2)]
     pub at: Timestamp,
     /// The oldest timestamp that can be read.
@@ -90,42 +92,42 @@ impl Extent {
     }
 }
 
-/// Where things are in the store.
+/// The spaces of a shard in the store.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Whose facts.
+    /// The space with the shard's facts.
     facts: SpaceId,
-    /// Where the versions are.
+    /// The space with its versions.
     versions: SpaceId,
 }
 
-/// A shard's versions.
+/// The versions of one shard on this node.
 pub struct Space {
     database: u32,
     shard: u32,
     place: RwLock<Place>,
-    /// Which keys it has.
+    /// The shard's range.
     bounds: RwLock<KeyRange>,
-    /// Splits that the store does not know of yet, oldest first; and children that it knows of
-    /// since the last look.
+    /// Splits that the store does not have yet, oldest first. `born` has the children that came
+    /// into the store since the last call of [`Space::born`].
     births: Mutex<VecDeque<Birth>>,
     born: Mutex<Vec<(u32, KeyRange)>>,
     recent: Recent,
     store: Arc<dyn Store>,
     settling: Mutex<()>,
-    /// The terms of what is in Recent, by position.
+    /// The terms of the entries in Recent, by position.
     terms: Mutex<VecDeque<(u64, u64)>>,
-    /// The newest timestamp that was installed, and that was settled.
+    /// The newest timestamp that was installed, and the newest that was flushed.
     newest: Mutex<Timestamp>,
     settled: Mutex<Timestamp>,
     collecting: Mutex<Option<Collector>>,
-    /// How far its horizon may go.
+    /// Limits the progress of the horizon.
     retained: Mutex<Retained>,
-    /// Something was settled since the last pass of collection began.
+    /// True if versions were flushed since the last pass of collection began.
     dirty: AtomicBool,
-    /// Its replica is gone.
+    /// True once its replica is gone.
     closed: AtomicBool,
-    /// The entry by which the member was invited, until the space has come to it; then 0.
+    /// The entry that made this node a member, until the space has reached it; then 0.
     awaits: AtomicU64,
 }
 
@@ -134,12 +136,12 @@ fn number<const N: usize>(bytes: Option<Vec<u8>>) -> [u8; N] {
 }
 
 impl Space {
-    /// The space of a shard in a store, as far as the store knows it.
+    /// Opens the space of a shard in a store.
     pub fn open(database: u32, shard: u32, store: Arc<dyn Store>) -> Result<Self, StoreError> {
         Self::open_with(database, shard, KeyRange::all(), store)
     }
 
-    /// The same for a shard that has these keys, if the store does not know better.
+    /// Opens the space of a shard with this range, if the store does not have one.
     pub fn open_with(
         database: u32,
         shard: u32,
@@ -182,12 +184,12 @@ impl Space {
         Ok(space)
     }
 
-    /// Which shard of which database.
+    /// Returns the database and shard.
     pub fn id(&self) -> SpaceId {
         SpaceId::new(self.database, self.shard)
     }
 
-    /// Which keys it has.
+    /// Returns the shard's range.
     pub fn bounds(&self) -> KeyRange {
         self.bounds.read().clone()
     }
@@ -228,7 +230,7 @@ impl Space {
         })
     }
 
-    /// What the protocol keeps for itself, as of the last agreed entry that is here.
+    /// Returns the protocol's own rows, as of the last committed entry that is installed.
     pub fn protocol_rows(&self) -> Result<Vec<(Key, Value)>, StoreError> {
         let range = local::protocol_rows(self.shard);
         let (mut rows, mut rest) = (Vec::new(), Some(range));
@@ -250,7 +252,7 @@ impl Space {
         Ok(rows)
     }
 
-    /// How far the store goes.
+    /// Returns the extent of the store.
     pub fn extent(&self) -> Result<Extent, StoreError> {
         let id = self.facts();
         Ok(Extent {
@@ -261,13 +263,13 @@ impl Space {
         })
     }
 
-    /// The store ends before what the log still has: it was emptied, or is an old copy. The log
-    /// begins after `position`.
+    /// Returns the error for a store that ends before the log begins, because it was emptied or is
+    /// an old copy. The log begins after `position`.
     pub fn lacks(&self, position: u64) -> StoreError {
         let what = match self.extent() {
             Ok(extent) => format!(
-                "it ends at entry {} of shard {} of database {}, and the log begins after {position}: a node that is alone needs store and \
-                 log from the same backup; one of several: leave it off, the others go on (a member cannot be replaced in this version)",
+                "it ends at entry {} of shard {} of database {}, and the log begins after {position}. A single node: restore store and \
+                 log from the same backup. One of several nodes: leave it stopped, the other nodes go on without it (a member cannot be replaced in this version)",
                 extent.position, self.shard, self.database
             ),
             Err(error) => error.to_string(),
@@ -275,11 +277,11 @@ impl Space {
         StoreError::Damaged { file: "the store".to_owned(), what }
     }
 
-    /// Makes the writes of one agreed entry readable.
+    /// Installs the writes of one committed entry, which are readable at once.
     pub fn install(&self, at: Timestamp, writes: &[Write], position: u64, term: u64) {
         {
             let mut terms = self.terms.lock();
-            // One entry for each term is enough: they never fall.
+            // One element per term is enough, because terms never fall.
             match terms.back_mut() {
                 Some((newest, known)) if *known == term => *newest = position,
                 _ => terms.push_back((position, term)),
@@ -298,17 +300,18 @@ impl Space {
         }
     }
 
-    /// Whether the member has begun with nothing, and has not come to its invitation yet. It has
-    /// none of the snapshot that a session was reading at the member before it.
+    /// True if the replica started empty and has not reached the entry of its invitation yet. It
+    /// lacks the snapshot that a session may have been reading at the replica before it.
     pub fn is_behind(&self) -> bool {
         self.awaits.load(Ordering::Acquire) > 0 && !broken(rules::READS_NEWCOMER)
     }
 
-    /// The newest version of a key at or below a timestamp.
+    /// Returns the newest version of a key at or below a timestamp. Fails with `Elsewhere` outside
+    /// the shard's range.
     pub fn get(&self, key: &[u8], at: Timestamp) -> Result<Option<Version>, StoreError> {
         let found = meridian_mvcc::read(&self.recent, &*self.store, self.versions(), key, at)?;
-        // After reading: who found the bounds as they were has found everything that was written
-        // within them. What the shard keeps for itself lies within no bounds.
+        // Checked after reading: if the bounds are unchanged then, the read has seen every write
+        // within them. The shard's own rows lie outside of the bounds.
         if self.is_closed() {
             Err(StoreError::Elsewhere)
         } else if local::of(self.shard).contains(key) || self.bounds.read().contains(key) {
@@ -318,7 +321,8 @@ impl Space {
         }
     }
 
-    /// A chunk of a range as of a timestamp.
+    /// Scans a chunk of a range as of a timestamp. Fails with `Elsewhere` outside the shard's
+    /// range.
     pub fn scan(
         &self,
         range: &KeyRange,
@@ -339,14 +343,14 @@ impl Space {
             limit_bytes,
         )?;
         if self.is_closed() {
-            return Err(StoreError::Elsewhere); // Something of it may have been missing already.
+            return Err(StoreError::Elsewhere); // Versions may have been removed already.
         }
         if local::of(self.shard).contains_range(range) {
-            return Ok(found); // Whoever asks for nothing else knows why.
+            return Ok(found); // A scan of the shard's own rows only.
         }
-        // A scan may have got into them: it goes on behind what was full of them.
+        // A scan may have met own rows of shards. It goes on behind a chunk that is full of them.
         if local::all().end.is_none_or(|end| range.start < end) {
-            // What shards keep for themselves nobody else reads.
+            // The own rows of shards are not visible to other readers.
             let mut kept = found.rows.iter().map(|(key, _)| !local::is(key));
             found.at.retain(|_| kept.next() == Some(true));
             found.rows.retain(|(key, _)| !local::is(key));
@@ -359,12 +363,12 @@ impl Space {
         }
     }
 
-    /// The newest timestamp that was installed.
+    /// Returns the newest installed timestamp.
     pub fn newest(&self) -> Timestamp {
         *self.newest.lock()
     }
 
-    /// Memory that Recent holds.
+    /// Returns the memory used by Recent, in bytes.
     pub fn recent_bytes(&self) -> usize {
         self.recent.bytes()
     }

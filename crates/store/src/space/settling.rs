@@ -1,4 +1,4 @@
-//! How versions move from memory to the store, and when old ones are removed.
+//! Flushing versions from memory to the store, and collecting old ones.
 
 use super::{Extent, Space};
 use meridian_clock::Timestamp;
@@ -9,7 +9,7 @@ use meridian_mvcc::{
 use std::sync::atomic::Ordering;
 
 impl Space {
-    /// The term of the entry at a position that is still in Recent.
+    /// Returns the term of an entry that is still in Recent.
     pub(super) fn term_of(&self, position: u64) -> Option<u64> {
         let terms = self.terms.lock();
         terms.iter().find(|(last, _)| position <= *last).map(|(_, term)| *term)
@@ -20,7 +20,7 @@ impl Space {
         while terms.pop_front_if(|(last, _)| *last <= through).is_some() {}
     }
 
-    /// Moves everything in Recent to the store, in batches, and says how many bytes that was.
+    /// Flushes everything in Recent to the store, in batches. Returns the number of bytes.
     pub fn settle(&self, batch_bytes: usize) -> Result<usize, StoreError> {
         let mut moved = 0;
         let until = self.recent.position();
@@ -42,13 +42,13 @@ impl Space {
             });
             let term = self.term_of(settling.position).unwrap_or_default();
             let mut settled = self.settled.lock();
-            let newest = newest.max(*settled); // Outcomes of prepared transactions come late.
+            let newest = newest.max(*settled); // Prepared transactions may commit out of order.
             let extent =
                 Extent { position: settling.position, term, at: newest, horizon: Timestamp::ZERO };
             let (versions, facts) = (versions.collect(), extent.facts(self.facts()));
             let mut batch = Batch { space: self.versions(), versions, removals: Vec::new(), facts };
             let born = self.bear(settling.position, self.recent.horizon(), &mut batch)?;
-            // What a child writes to the log is of no use without its birth.
+            // A child's log records are useless without its birth.
             if born.is_empty() {
                 self.store.apply(batch)?
             } else {
@@ -60,7 +60,7 @@ impl Space {
             self.dirty.store(true, Ordering::Relaxed);
             self.forget_terms(settling.position);
             self.recent.settled(&settling);
-            // a ceiling has few bytes, and moves too
+            // Entries without writes count, too.
             moved += settling.bytes + settling.installs.len();
             if settling.position >= until {
                 return Ok(moved);
@@ -68,7 +68,7 @@ impl Space {
         }
     }
 
-    /// Its ranges of the space where its versions are, in order, if these are its bounds.
+    /// Returns the shard's ranges of the space that holds its versions, in order, given its bounds.
     pub(super) fn ranges(&self, bounds: &KeyRange) -> Vec<KeyRange> {
         let all = local::all();
         let below = KeyRange { start: Key::default(), end: Some(all.start.clone()) };
@@ -77,9 +77,10 @@ impl Space {
         ranges.into_iter().filter(|range| !range.is_empty()).collect()
     }
 
-    /// Goes on removing what nobody needs who reads what was `closed` within the last
-    /// `retention_ns` ([`Retained`]): looks at about `budget_bytes` of versions. A pass begins when
-    /// there may be something to remove and the horizon has moved; true if one ended.
+    /// Continues to remove versions that are not needed for reads at timestamps that were `closed`
+    /// within the last `retention_ns` ([`Retained`]). Looks at about `budget_bytes` of versions. A
+    /// pass starts when there may be something to remove and the horizon has moved. Returns true if
+    /// a pass ended.
     pub fn collect(
         &self,
         now_ns: u64,
@@ -92,8 +93,8 @@ impl Space {
             return Ok(false);
         }
         let mut collecting = self.collecting.lock();
-        // What is still to be installed here is newer than what was: a member that lags collects
-        // less.
+        // Entries still to be installed here are newer than the installed ones: a lagging replica
+        // collects less.
         let horizon =
             self.retained.lock().horizon(now_ns, retention_ns, closed).min(*self.newest.lock());
         if collecting.is_none() {
@@ -125,7 +126,7 @@ impl Space {
                 continue;
             }
             if let Err(error) = self.store.apply(batch) {
-                // What this batch was to remove, the next pass looks at again.
+                // The next pass looks at this batch's versions again.
                 *collecting = None;
                 self.dirty.store(true, Ordering::Relaxed);
                 return Err(error);
@@ -134,13 +135,13 @@ impl Space {
         Ok(false)
     }
 
-    /// What stood below this is not here, and is refused from now on. To be
-    /// [kept](Self::keep_horizon) once what stands at it is settled.
+    /// Refuses reads below a timestamp from now on. [`Self::keep_horizon`] makes this durable, once
+    /// the versions at the timestamp are flushed.
     pub fn raise_horizon(&self, to: Timestamp) {
         self.recent.raise_horizon(to);
     }
 
-    /// The same for ever: durable when this returns.
+    /// Makes the present horizon durable.
     pub fn keep_horizon(&self) -> Result<(), StoreError> {
         let _alone = self.settling.lock();
         if self.is_closed() {

@@ -1,4 +1,4 @@
-//! What one shard keeps, on a store in memory.
+//! Tests of a shard's versions on a store in memory.
 
 use super::*;
 use crate::MemoryStore;
@@ -64,7 +64,7 @@ fn a_copy_replaces_everything_at_once_also_for_the_next_life() {
     }
 }
 
-/// A copy in pages of so many bytes, durable and not in use.
+/// Copies a shard in pages of about `page_bytes`; the copy is durable and not in use.
 fn receive(to: &Space, whole: &Whole, page_bytes: usize) -> SpaceId {
     let (copy, mut rest) = (to.begin_copy().unwrap(), Some(Cursor::default()));
     while let Some(from) = rest {
@@ -104,14 +104,14 @@ fn a_copy_reaches_back_as_far_as_its_source_and_no_further() {
         let gone = |nanos| space.get(b"gone", at(nanos)).unwrap().and_then(|version| version.value);
         assert_eq!((gone(59), gone(60), gone(61)), (None, Some(Value::from("x")), None));
     }
-    // Collection goes on there, once what was closed with the copy is that old.
+    // Collection continues at the receiver, once the closed timestamp of the copy is old enough.
     assert!(!to.collect(220, 160, at(61), 1 << 20).unwrap());
     assert!(to.collect(221, 160, at(61), 1 << 30).unwrap());
     assert_eq!(seen(&to, "k", 60), Err(StoreError::BelowHorizon { oldest: at(61) }));
     assert_eq!(seen(&to, "k", 61), Ok(Some(50)));
 }
 
-/// A store that is full, for one batch.
+/// A store that is full for one batch.
 struct FullOnce(MemoryStore, AtomicBool);
 
 impl Store for FullOnce {
@@ -136,8 +136,9 @@ impl Store for FullOnce {
     }
 }
 
-/// The batch that was to tell of the horizon failed. (Found over continents, seed 22000069
-/// without turns: a read of the past found nothing, after a full disk and a restart.)
+/// The batch with the horizon failed, and removals must wait for it. (Found by the simulator's
+/// continents, seed 22000069 without turns: a read of the past found nothing, after a full disk and
+/// a restart.)
 #[test]
 fn nothing_is_removed_without_the_horizon_also_where_the_disk_was_full() {
     let store = Arc::new(FullOnce(MemoryStore::new(), AtomicBool::new(false)));
@@ -164,7 +165,7 @@ fn nothing_is_removed_without_the_horizon_also_where_the_disk_was_full() {
 fn what_is_superseded_below_the_horizon_goes_and_is_refused() {
     let space = filled(50);
     space.settle(usize::MAX).unwrap();
-    assert!(!space.collect(40, 160, at(40), 1 << 20).unwrap(), "who reads at 40 may read for 160");
+    assert!(!space.collect(40, 160, at(40), 1 << 20).unwrap(), "reads at 40 are allowed for 160");
     assert!(!space.collect(199, 160, at(50), 1 << 20).unwrap());
     while !space.collect(200, 160, at(50), 1 << 20).unwrap() {}
     let oldest = at(40);
@@ -240,7 +241,7 @@ fn who_leaves_a_shard_keeps_since_when_and_what_others_point_at() {
         put(&parent, key, 10 + number as u64, 1 + number as u64);
     }
     parent.divide(split(Vec::new()), 4, 1);
-    parent.leave(9, |child| vec![child as u8]).unwrap(); // The child is born before.
+    parent.leave(9, |child| vec![child as u8]).unwrap(); // The child's birth is flushed first.
     let bounds = KeyRange { start: "m".into(), end: None };
     assert_eq!(open(0).left(), Ok(vec![Left { child: 7, bounds, birth: vec![7] }]));
     assert_eq!(Space::removed(1, 0, &*store), Ok(Some(9)));
@@ -299,7 +300,7 @@ fn what_was_let_go_of_is_neither_read_nor_written_by_what_still_holds_it() {
         );
     }
     let fresh = open().let_go(3).unwrap();
-    put(&held, "c", 12, 3); // A step that was under way.
+    put(&held, "c", 12, 3); // A step that was in progress.
     assert_eq!((held.settle(usize::MAX), held.keep_horizon()), (Ok(0), Ok(())));
     for space in [&fresh, &open()] {
         assert_eq!((space.as_of(), space.extent().unwrap()), (Ok(3), Extent::default()));
@@ -364,7 +365,7 @@ fn copies_of_parent_and_child_hold_what_is_theirs_and_leave_each_other_alone() {
     assert_eq!((orphan.extent().unwrap().position, seen(&orphan, "z", 99)), (0, Ok(None)));
     send(&child, &orphan);
     assert_eq!((seen(&orphan, "z", 99), seen(&orphan, "q", 99)), (Ok(Some(12)), Ok(Some(30))));
-    // The parent is replaced where it was born: what the child points at stays.
+    // The parent is replaced at the node of the birth: the versions that the child points at stay.
     send(&other, &parent);
     assert_eq!((seen(&parent, "a", 99), seen(&child, "z", 99)), (Ok(Some(10)), Ok(Some(12))));
     child.forget().unwrap();
