@@ -32,7 +32,14 @@ pub type KeyOf<R> = <<R as Carried>::Desk as Desk>::Key;
 /// What sessions want of the world.
 pub enum Wish<K, M> {
     /// Say this to a shard's replica.
-    Say { from: Address, to: Address, message: Box<M> },
+    Say {
+        /// The session.
+        from: Address,
+        /// The replica.
+        to: Address,
+        /// The message.
+        message: Box<M>,
+    },
     /// Let go of who waits here when the boot clock shows this.
     Alarm(u64, K),
 }
@@ -91,11 +98,13 @@ pub trait Carried: Sized + 'static {
     /// It has begun.
     fn born(_: &mut World<Self>, _: usize) {}
     /// A scene is set: its groups are there, and sessions know whom to ask.
-    fn set(world: &mut World<Self>, scene: Scene);
+    fn set(_: &mut World<Self>, _: Scene) {}
     /// So many nodes are not needed: they may be lost for good.
-    fn spares(world: &World<Self>) -> usize;
+    fn spares(_: &World<Self>) -> usize {
+        0
+    }
     /// What happens now and then whatever else does, beside faults, is planned.
-    fn plan(world: &mut World<Self>);
+    fn plan(_: &mut World<Self>) {}
 
     /// A replica asks for something.
     fn act(world: &mut World<Self>, node: usize, shard: ShardId, effect: EffectOf<Self>);
@@ -106,18 +115,22 @@ pub trait Carried: Sized + 'static {
         from: Address,
         shard: ShardId,
         message: MessageOf<Self>,
-    );
+    ) {
+        world.deliver(node, from, shard, message);
+    }
     /// A message is for a replica that is not here.
     fn miss(_: &mut World<Self>, _: usize, _: Address, _: ShardId, _: MessageOf<Self>) {}
     /// Something of its own happens.
     fn happen(world: &mut World<Self>, node: usize, event: Self::Happening);
-    /// Versions are moved to the store, and the log is let go.
+    /// Versions are moved to the store, and with a checkpoint the log is let go.
     fn settle(
-        world: &mut World<Self>,
-        node: usize,
-        now_ns: u64,
-        checkpoint: bool,
-    ) -> Result<(), StoreError>;
+        _: &mut World<Self>,
+        _node: usize,
+        _now_ns: u64,
+        _checkpoint: bool,
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
     /// That was done.
     fn settled(_: &mut World<Self>, _: usize) {}
     /// A node is about to end in order.
@@ -132,9 +145,13 @@ pub trait Carried: Sized + 'static {
         false
     }
     /// Whether a core has to answer a session for that.
-    fn is_question(event: &Self::Happening) -> bool;
+    fn is_question(_: &Self::Happening) -> bool {
+        false
+    }
     /// A line about what somebody hears, if a reader wants to know.
-    fn line(me: NodeId, from: NodeId, role: Role, message: &MessageOf<Self>) -> Option<String>;
+    fn line(_me: NodeId, _from: NodeId, _: Role, _: &MessageOf<Self>) -> Option<String> {
+        None
+    }
 
     /// Everybody went home, and nothing is left to be done: brings about what only the end has.
     fn conclude(_: &mut World<Self>) {}

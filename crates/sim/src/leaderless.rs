@@ -58,13 +58,13 @@ pub struct Desk<L: Leaderless> {
     clock: Arc<NodeClock>,
     me: NodeId,
     incarnation: Incarnation,
-    pub own: L::Own,
+    pub(crate) own: L::Own,
     state: Mutex<State<L::Message>>,
 }
 
 impl<L: Leaderless> Desk<L> {
     /// The desk of a node for one life, and the nodes that have replicas.
-    pub fn new(
+    pub(crate) fn new(
         clock: Arc<NodeClock>,
         (me, incarnation): (NodeId, Incarnation),
         members: Members,

@@ -31,13 +31,13 @@
 //! **Not here yet.** Which of the known kinds of faults are here, and which are not, `docs/lab.md`
 //! says.
 
-mod carried;
+pub mod carried;
 mod client;
 mod clock;
 mod defects;
 mod faults;
 mod journal;
-mod leaderless;
+pub mod leaderless;
 mod life;
 mod network;
 pub mod profile;
@@ -56,6 +56,7 @@ mod zipf;
 
 pub use defects::Defect;
 pub use faults::Faults;
+pub use life::{Life, Member, Unfit};
 pub use protocols::SimulatedProtocol;
 pub use regions::Regions;
 pub use shrink::{is_wrong, shrink};
@@ -63,6 +64,7 @@ pub use spanner::{
     STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life,
 };
 pub use workload::Workload;
+pub use world::World;
 
 use meridian_history::Transaction;
 use meridian_machine::{planted, sometimes, steps};

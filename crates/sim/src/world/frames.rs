@@ -97,8 +97,8 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// A replica hears a message.
-    pub(super) fn deliver(
+    /// Delivers a message to a shard's replica at a node, and does what the replica asks for.
+    pub fn deliver(
         &mut self,
         node: usize,
         from: Address,
