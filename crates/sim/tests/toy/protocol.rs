@@ -6,6 +6,7 @@
 //!   the order of timestamps is the order of real time.
 //! - Values are in memory: a crash of their node loses what it had acknowledged.
 
+use crate::TOY;
 use meridian_clock::{Interval, Issuer, Reading, Timestamp, TimestampPolicy, TrueTime};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Machine, NodeId, Outbox, Position, ShardId};
@@ -14,9 +15,9 @@ use meridian_placement::FIRST_SHARD;
 use meridian_replication::inconsistent::OpId;
 use meridian_sim::carried::Carried;
 use meridian_sim::leaderless::{self, Leaderless};
-use meridian_sim::{Defect, Faults, Life, Member, SimulatedProtocol, Unfit, World};
-use meridian_systems::envelope::{self, Kind};
-use meridian_systems::{Protocol, Wire};
+use meridian_sim::{Life, Member, Unfit, World};
+use meridian_systems::Wire;
+use meridian_systems::envelope;
 use meridian_txn::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome,
     ReadAt, Rows, Savepoint, SchemaHistory, SchemaVersion, Transaction,
@@ -25,32 +26,6 @@ use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
-
-/// The row in `systems`.
-pub static TOY: Protocol = Protocol {
-    name: "toy",
-    kind: Kind(200),
-    isolation: Some(IsolationLevel::Serializable),
-    real_time_order: true,
-    has_leaders: false,
-    own_settings: &[],
-};
-
-/// The row in `sim`.
-pub static SIMULATED: SimulatedProtocol = SimulatedProtocol {
-    row: &TOY,
-    run: |options| World::<Toy>::new(options).run(),
-    stage: |options, scene, costs| World::<Toy>::new(options).stage(scene, costs),
-    should_meet: &[],
-    seams: &[Defect::ClockLies],
-    rules: || vec![READS_THE_SNAPSHOT, VALIDATES, COMMITS_ONCE, meridian_clock::rules::COMMIT_WAIT],
-    faults: |_| SURVIVED,
-    needs_sql: |_| false,
-    delays: Vec::new,
-};
-
-/// The faults that it survives.
-pub const SURVIVED: Faults = Faults { network: true, clock: true, ..Faults::NONE };
 
 /// The node that has the values.
 const HOME: NodeId = NodeId(2);
@@ -68,37 +43,29 @@ meridian_machine::rules! {
     COMMITS_ONCE;
 }
 
+/// What a session asks of the node.
 #[derive(Clone, Debug, Encode, Decode)]
-pub struct Read {
+pub struct Request {
     #[n(0)]
     id: OpId,
-    /// The transaction's snapshot. The node draws it at the first read.
+    /// The node draws it at a transaction's first read.
     #[n(1)]
-    at: Option<Timestamp>,
+    snapshot: Option<Timestamp>,
+    /// The schemas that the transaction was planned for.
     #[n(2)]
-    range: KeyRange,
-    #[n(3)]
-    reverse: bool,
-    #[n(4)]
-    limit_rows: u64,
-    #[n(5)]
     plans: Vec<SchemaVersion>,
+    #[n(3)]
+    what: What,
 }
 
 #[derive(Clone, Debug, Encode, Decode)]
-pub struct Commit {
+pub enum What {
+    /// A range, whether from its end, and how many rows at most.
     #[n(0)]
-    id: OpId,
+    Read(#[n(0)] KeyRange, #[n(1)] bool, #[n(2)] u64),
+    /// What the transaction has read, what it writes, and the schemas that hold from then on.
     #[n(1)]
-    snapshot: Timestamp,
-    #[n(2)]
-    reads: Vec<KeyRange>,
-    #[n(3)]
-    plans: Vec<SchemaVersion>,
-    #[n(4)]
-    schemas: Vec<SchemaVersion>,
-    #[n(5)]
-    writes: Vec<Write>,
+    Commit(#[n(0)] Vec<KeyRange>, #[n(1)] Vec<Write>, #[n(2)] Vec<SchemaVersion>),
 }
 
 /// The answer to a read, or without rows to a commit.
@@ -115,21 +82,15 @@ pub struct Done {
 #[derive(Clone, Debug, Encode, Decode)]
 pub enum Message {
     #[n(0)]
-    Read(#[n(0)] Read),
+    Ask(#[n(0)] Request),
     #[n(1)]
-    Commit(#[n(0)] Commit),
-    #[n(2)]
     Answer(#[n(0)] OpId, #[n(1)] Result<Done, Conflict>),
 }
 
 pub enum Effect {
     Install { place: u64, at: Timestamp, writes: Vec<Write> },
-    Serve { to: Address, at: Timestamp, read: Read },
+    Serve { to: Address, at: Timestamp, id: OpId, read: (KeyRange, bool, u64) },
 }
-
-/// The earliest timestamp of an answer that waits has passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Passed;
 
 /// The value that is stepped.
 pub struct Replica {
@@ -137,8 +98,8 @@ pub struct Replica {
     written: BTreeMap<Key, Timestamp>,
     schemas: BTreeMap<u32, SchemaHistory>,
     commits: BTreeSet<OpId>,
-    /// Reads and, as `None`, commits whose timestamps have not surely passed.
-    waiting: BTreeMap<(Timestamp, OpId), (Address, Option<Read>)>,
+    /// Requests that are answered once their timestamps have surely passed.
+    waiting: BTreeMap<(Timestamp, OpId), (Address, Request)>,
 }
 
 impl Replica {
@@ -150,49 +111,43 @@ impl Replica {
     }
 
     fn draw(&mut self, now: Reading) -> Timestamp {
-        self.issuer.issue(TrueTime::next_ns(now)).expect("the ceiling is never reached")
+        self.issuer.issue(TrueTime::next_ns(now)).expect("no ceiling")
     }
 
+    /// The conflict of a plan with the schemas that hold at a timestamp.
     fn outdated(&self, plans: &[SchemaVersion], at: Timestamp) -> Option<Conflict> {
-        let holds = |plan: &&SchemaVersion| {
+        let outdated = |plan: &&SchemaVersion| {
             let history = self.schemas.get(&plan.table);
             history.is_some_and(|history| history.outdates(plan.version, at))
         };
-        plans.iter().find(holds).map(|plan| Conflict::SchemaChanged { table: plan.table })
+        plans.iter().find(outdated).map(|plan| Conflict::SchemaChanged { table: plan.table })
     }
 
-    fn is_overwritten(&self, range: &KeyRange, snapshot: Timestamp) -> bool {
-        let from = self.written.range(range.start.clone()..);
-        let within = from.take_while(|(key, _)| range.contains(key.as_ref()));
-        within.into_iter().any(|(_, written)| *written > snapshot)
+    /// Whether anything in these ranges was written after a snapshot.
+    fn is_overwritten(&self, ranges: &[KeyRange], snapshot: Option<Timestamp>) -> bool {
+        ranges.iter().any(|range| {
+            let from = self.written.range(range.start.clone()..);
+            let mut within = from.take_while(|(key, _)| range.contains(key));
+            within.any(|(_, written)| Some(*written) > snapshot)
+        })
     }
 
-    fn commit(&mut self, at: Timestamp, commit: Commit, out: &mut Outbox<Self>) {
-        for SchemaVersion { table, version } in commit.schemas {
-            self.schemas.entry(table).or_default().begin(at, version);
-        }
-        self.written.extend(commit.writes.iter().map(|write| (write.key.clone(), at)));
-        let place = self.commits.len() as u64;
-        out.act(Effect::Install { place, at, writes: commit.writes });
-    }
-
-    /// Answers what is waiting for timestamps that have surely passed.
+    /// Answers the requests whose timestamps have surely passed.
     fn release(&mut self, now: Reading, out: &mut Outbox<Self>) {
         while let Some(first) = self.waiting.first_entry() {
             let (at, id) = *first.key();
             if !TrueTime::is_visible(now, at) {
-                return out.arm(Passed, now.boot_ns + TrueTime::wait_ns(now, at) + 1);
+                return out.arm((), now.boot_ns + TrueTime::wait_ns(now, at) + 1);
             }
-            let (to, read) = first.remove();
-            match read {
-                None => {
-                    let done = Done { at, rows: Vec::new(), rest: None };
-                    out.send(to, Message::Answer(id, Ok(done)));
-                }
-                Some(read) => match self.outdated(&read.plans, at) {
-                    Some(why) => out.send(to, Message::Answer(id, Err(why))),
-                    None => out.act(Effect::Serve { to, at, read }),
-                },
+            let (to, request) = first.remove();
+            let What::Read(range, reverse, limit) = request.what else {
+                let done = Done { at, rows: Vec::new(), rest: None };
+                out.send(to, Message::Answer(id, Ok(done)));
+                continue;
+            };
+            match self.outdated(&request.plans, at) {
+                Some(why) => out.send(to, Message::Answer(id, Err(why))),
+                None => out.act(Effect::Serve { to, at, id, read: (range, reverse, limit) }),
             }
         }
     }
@@ -200,38 +155,37 @@ impl Replica {
 
 impl Machine for Replica {
     type Message = Message;
-    type Timer = Passed;
+    /// The earliest timestamp for which a request waits has passed.
+    type Timer = ();
     type Record = Infallible;
     type Effect = Effect;
 
     fn on_message(&mut self, now: Reading, from: Address, said: Message, out: &mut Outbox<Self>) {
-        match said {
-            Message::Read(read) => {
-                let at = read.at.unwrap_or_else(|| self.draw(now));
-                self.waiting.insert((at, read.id), (from, Some(read)));
+        let Message::Ask(request) = said else { return };
+        let mut at = request.snapshot;
+        if let What::Commit(reads, writes, schemas) = &request.what {
+            if !self.commits.insert(request.id) && !broken(COMMITS_ONCE) {
+                return;
             }
-            Message::Commit(commit) => {
-                if !self.commits.insert(commit.id) && !broken(COMMITS_ONCE) {
-                    return;
-                }
-                let (id, at) = (commit.id, self.draw(now));
-                let overwritten = |range| self.is_overwritten(range, commit.snapshot);
-                let conflict = match commit.reads.iter().any(overwritten) && !broken(VALIDATES) {
-                    true => Some(Conflict::Overwritten),
-                    false => self.outdated(&commit.plans, at),
-                };
-                if let Some(why) = conflict {
-                    return out.send(from, Message::Answer(id, Err(why)));
-                }
-                self.commit(at, commit, out);
-                self.waiting.insert((at, id), (from, None));
+            let commit_at = *at.insert(self.draw(now));
+            let conflict = self.is_overwritten(reads, request.snapshot) && !broken(VALIDATES);
+            let conflict = conflict.then_some(Conflict::Overwritten);
+            if let Some(why) = conflict.or(self.outdated(&request.plans, commit_at)) {
+                return out.send(from, Message::Answer(request.id, Err(why)));
             }
-            Message::Answer(..) => {}
+            for SchemaVersion { table, version } in schemas {
+                self.schemas.entry(*table).or_default().begin(commit_at, *version);
+            }
+            self.written.extend(writes.iter().map(|write| (write.key.clone(), commit_at)));
+            let (place, writes) = (self.commits.len() as u64, writes.clone());
+            out.act(Effect::Install { place, at: commit_at, writes });
         }
+        let at = at.unwrap_or_else(|| self.draw(now));
+        self.waiting.insert((at, request.id), (from, request));
         self.release(now, out);
     }
 
-    fn on_timer(&mut self, now: Reading, _: Passed, out: &mut Outbox<Self>) {
+    fn on_timer(&mut self, now: Reading, (): (), out: &mut Outbox<Self>) {
         self.release(now, out);
     }
 
@@ -271,20 +225,18 @@ impl Database for Gateway {
 }
 
 impl Session {
-    async fn ask(&self, id: OpId, message: Message) -> Option<Result<Done, Conflict>> {
-        let until = self.desk.boot_ns() + PATIENCE_NS;
-        match self.desk.ask((FIRST_SHARD, HOME), id, message, until).await? {
-            Message::Answer(_, result) => Some(result),
-            Message::Read(_) | Message::Commit(_) => None,
-        }
+    async fn ask(&self, what: What) -> Option<Result<Done, Conflict>> {
+        let (id, until) = (self.desk.new_id(), self.desk.boot_ns() + PATIENCE_NS);
+        let request = Request { id, snapshot: self.snapshot, plans: self.plans.clone(), what };
+        let message = Message::Ask(request);
+        let answer = self.desk.ask((FIRST_SHARD, HOME), id, message, until).await?;
+        if let Message::Answer(_, result) = answer { Some(result) } else { None }
     }
 
     async fn read(&mut self, range: &KeyRange, how: (bool, usize)) -> Result<Rows, Failure> {
-        let (id, at, range) = (self.desk.new_id(), self.snapshot, range.clone());
-        let (reverse, limit_rows, plans) = (how.0, how.1 as u64, self.plans.clone());
+        let range = range.clone();
         self.reads.push(range.clone());
-        let read = Read { id, at, range, reverse, limit_rows, plans };
-        let Some(answer) = self.ask(id, Message::Read(read)).await else {
+        let Some(answer) = self.ask(What::Read(range, how.0, how.1 as u64)).await else {
             let why = format!("node {HOME}, which has the values, does not answer: is it up?");
             return Err(Failure::Unavailable(why));
         };
@@ -358,21 +310,13 @@ impl Transaction for Session {
 
     fn commit(mut self: Box<Self>) -> Future<'static, Outcome> {
         Box::pin(async move {
-            let (id, snapshot) = (self.desk.new_id(), self.snapshot);
             if self.writes.is_empty() {
                 let began = Timestamp::end_of(self.began.earliest);
-                return Outcome::Committed { at: snapshot.unwrap_or(began) };
+                return Outcome::Committed { at: self.snapshot.unwrap_or(began) };
             }
             let schemas = self.writes.take_schemas().into_iter().map(|(version, _)| version);
-            let commit = Commit {
-                id,
-                snapshot: snapshot.unwrap_or_default(),
-                reads: std::mem::take(&mut self.reads),
-                plans: std::mem::take(&mut self.plans),
-                schemas: schemas.collect(),
-                writes: self.writes.take(),
-            };
-            match self.ask(id, Message::Commit(commit)).await {
+            let (schemas, writes) = (schemas.collect(), self.writes.take());
+            match self.ask(What::Commit(self.reads.clone(), writes, schemas)).await {
                 Some(Ok(done)) => Outcome::Committed { at: done.at },
                 Some(Err(why)) => Outcome::Aborted { why },
                 None => Outcome::Unknown,
@@ -427,15 +371,15 @@ impl Carried for Toy {
             Effect::Install { place, at, writes } => {
                 world.install_commit(node, (shard, place), at, &writes);
             }
-            Effect::Serve { to, at, read } => {
+            Effect::Serve { to, at, id, read: (range, reverse, limit) } => {
                 let stale_ns = if broken(READS_THE_SNAPSHOT) { STALE_NS } else { 0 };
                 let seen = Timestamp { nanos: at.nanos - stale_ns, ..at };
-                let limit = read.limit_rows as usize;
                 let Some(member) = world.replica_at(node, shard) else { return };
-                let found = member.space.scan(&read.range, seen, read.reverse, limit, 1 << 16);
+                let limit = limit as usize;
+                let found = member.space.scan(&range, seen, reverse, limit, 1 << 16);
                 let Ok(chunk) = found else { return }; // The session hears nothing.
                 let done = Done { at, rows: chunk.rows, rest: chunk.rest };
-                world.answer(node, shard, to, Message::Answer(read.id, Ok(done)));
+                world.answer(node, shard, to, Message::Answer(id, Ok(done)));
             }
         }
     }
