@@ -13,11 +13,9 @@ use meridian_machine::{Address, Machine, NodeId, Outbox, Position, ShardId};
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_placement::FIRST_SHARD;
 use meridian_replication::inconsistent::OpId;
-use meridian_sim::carried::Carried;
 use meridian_sim::leaderless::{self, Leaderless};
-use meridian_sim::{Life, Member, Unfit, World};
-use meridian_systems::Wire;
-use meridian_systems::envelope;
+use meridian_sim::{Life, Member, Unfit, World, carried::Carried};
+use meridian_systems::{Wire, envelope};
 use meridian_txn::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Outcome,
     ReadAt, Rows, Savepoint, SchemaHistory, SchemaVersion, Transaction,
@@ -106,8 +104,8 @@ impl Replica {
     pub fn new() -> Replica {
         let mut issuer = Issuer::above(HOME.0, Timestamp::ZERO);
         issuer.raise_ceiling(u64::MAX); // No later life relies on a bound.
-        let (written, schemas) = (BTreeMap::new(), BTreeMap::new());
-        Replica { issuer, written, schemas, commits: BTreeSet::new(), waiting: BTreeMap::new() }
+        let (written, schemas, waiting) = Default::default();
+        Replica { issuer, written, schemas, commits: BTreeSet::new(), waiting }
     }
 
     fn draw(&mut self, now: Reading) -> Timestamp {
@@ -168,9 +166,9 @@ impl Machine for Replica {
                 return;
             }
             let commit_at = *at.insert(self.draw(now));
-            let conflict = self.is_overwritten(reads, request.snapshot) && !broken(VALIDATES);
-            let conflict = conflict.then_some(Conflict::Overwritten);
-            if let Some(why) = conflict.or(self.outdated(&request.plans, commit_at)) {
+            let overwritten = self.is_overwritten(reads, request.snapshot) && !broken(VALIDATES);
+            let overwritten = overwritten.then_some(Conflict::Overwritten);
+            if let Some(why) = overwritten.or(self.outdated(&request.plans, commit_at)) {
                 return out.send(from, Message::Answer(request.id, Err(why)));
             }
             for SchemaVersion { table, version } in schemas {
@@ -215,8 +213,8 @@ impl Database for Gateway {
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
         let (desk, mode) = (Arc::clone(&self.0), how.mode);
         let (began, node) = (desk.reading().interval, desk.here().0.0);
-        let first = || Age { began_ns: began.latest, node, number: desk.new_number() };
-        let age = how.age.unwrap_or_else(first);
+        let first = Age { began_ns: began.latest, node, number: desk.new_number() };
+        let age = how.age.unwrap_or(first);
         let snapshot = if let Mode::ReadOnly(ReadAt::Exact(at)) = mode { Some(at) } else { None };
         let (reads, plans, writes) = (Vec::new(), Vec::new(), Buffer::default());
         let session = Session { desk, mode, age, began, snapshot, reads, plans, writes };
@@ -228,15 +226,15 @@ impl Session {
     async fn ask(&self, what: What) -> Option<Result<Done, Conflict>> {
         let (id, until) = (self.desk.new_id(), self.desk.boot_ns() + PATIENCE_NS);
         let request = Request { id, snapshot: self.snapshot, plans: self.plans.clone(), what };
-        let message = Message::Ask(request);
-        let answer = self.desk.ask((FIRST_SHARD, HOME), id, message, until).await?;
+        let to = (FIRST_SHARD, HOME);
+        let answer = self.desk.ask(to, id, Message::Ask(request), until).await?;
         if let Message::Answer(_, result) = answer { Some(result) } else { None }
     }
 
     async fn read(&mut self, range: &KeyRange, how: (bool, usize)) -> Result<Rows, Failure> {
-        let range = range.clone();
         self.reads.push(range.clone());
-        let Some(answer) = self.ask(What::Read(range, how.0, how.1 as u64)).await else {
+        let what = What::Read(range.clone(), how.0, how.1 as u64);
+        let Some(answer) = self.ask(what).await else {
             let why = format!("node {HOME}, which has the values, does not answer: is it up?");
             return Err(Failure::Unavailable(why));
         };
@@ -314,9 +312,9 @@ impl Transaction for Session {
                 let began = Timestamp::end_of(self.began.earliest);
                 return Outcome::Committed { at: self.snapshot.unwrap_or(began) };
             }
-            let schemas = self.writes.take_schemas().into_iter().map(|(version, _)| version);
-            let (schemas, writes) = (schemas.collect(), self.writes.take());
-            match self.ask(What::Commit(self.reads.clone(), writes, schemas)).await {
+            let schemas = self.writes.take_schemas().into_iter().map(|(to, _)| to).collect();
+            let (reads, writes) = (self.reads.clone(), self.writes.take());
+            match self.ask(What::Commit(reads, writes, schemas)).await {
                 Some(Ok(done)) => Outcome::Committed { at: done.at },
                 Some(Err(why)) => Outcome::Aborted { why },
                 None => Outcome::Unknown,
@@ -375,8 +373,7 @@ impl Carried for Toy {
                 let stale_ns = if broken(READS_THE_SNAPSHOT) { STALE_NS } else { 0 };
                 let seen = Timestamp { nanos: at.nanos - stale_ns, ..at };
                 let Some(member) = world.replica_at(node, shard) else { return };
-                let limit = limit as usize;
-                let found = member.space.scan(&range, seen, reverse, limit, 1 << 16);
+                let found = member.space.scan(&range, seen, reverse, limit as usize, 1 << 16);
                 let Ok(chunk) = found else { return }; // The session hears nothing.
                 let done = Done { at, rows: chunk.rows, rest: chunk.rest };
                 world.answer(node, shard, to, Message::Answer(id, Ok(done)));
