@@ -1,7 +1,7 @@
 //! The toy: values on one node, without replication, in one file.
 //!
-//! - A transaction takes no locks. It reads one snapshot, and its commit fails if anything that it
-//!   has read was written since.
+//! - A transaction takes no locks. If it writes, it reads what is newest, and its commit fails if
+//!   anything that it has read was written since. Otherwise it reads one snapshot.
 //! - The node draws every timestamp, and an answer waits until its timestamp has surely passed. So
 //!   the order of timestamps is the order of real time.
 //! - Values are in memory: a crash of their node loses what it had acknowledged.
@@ -29,12 +29,12 @@ use std::sync::Arc;
 const HOME: NodeId = NodeId(2);
 /// How long a session waits for an answer, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// How stale a read is where [`READS_THE_SNAPSHOT`] is broken, in nanoseconds.
+/// How stale a read is where [`READS_THE_NEWEST`] is broken, in nanoseconds.
 const STALE_NS: u64 = 100_000_000;
 
 meridian_machine::rules! {
     /// A read is served from a stale copy.
-    READS_THE_SNAPSHOT;
+    READS_THE_NEWEST;
     /// A transaction commits although what it has read was written since.
     VALIDATES;
     /// A commit that the network repeats is executed again.
@@ -45,15 +45,15 @@ meridian_machine::rules! {
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Request {
     #[n(0)]
-    id: OpId,
-    /// The node draws it at a transaction's first read.
+    pub id: OpId,
+    /// The snapshot to read. Without one the node draws the timestamp of the request.
     #[n(1)]
-    snapshot: Option<Timestamp>,
+    pub snapshot: Option<Timestamp>,
     /// The schemas that the transaction was planned for.
     #[n(2)]
-    plans: Vec<SchemaVersion>,
+    pub plans: Vec<SchemaVersion>,
     #[n(3)]
-    what: What,
+    pub what: What,
 }
 
 #[derive(Clone, Debug, Encode, Decode)]
@@ -61,16 +61,16 @@ pub enum What {
     /// A range, whether from its end, and how many rows at most.
     #[n(0)]
     Read(#[n(0)] KeyRange, #[n(1)] bool, #[n(2)] u64),
-    /// What the transaction has read, what it writes, and the schemas that hold from then on.
+    /// What was read and when, what is written, and the schemas that hold from then on.
     #[n(1)]
-    Commit(#[n(0)] Vec<KeyRange>, #[n(1)] Vec<Write>, #[n(2)] Vec<SchemaVersion>),
+    Commit(#[n(0)] Vec<(KeyRange, Timestamp)>, #[n(1)] Vec<Write>, #[n(2)] Vec<SchemaVersion>),
 }
 
 /// The answer to a read, or without rows to a commit.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Done {
     #[n(0)]
-    at: Timestamp,
+    pub at: Timestamp,
     #[n(1)]
     rows: Vec<(Key, Value)>,
     #[n(2)]
@@ -121,13 +121,11 @@ impl Replica {
         plans.iter().find(outdated).map(|plan| Conflict::SchemaChanged { table: plan.table })
     }
 
-    /// Whether anything in these ranges was written after a snapshot.
-    fn is_overwritten(&self, ranges: &[KeyRange], snapshot: Option<Timestamp>) -> bool {
-        ranges.iter().any(|range| {
-            let from = self.written.range(range.start.clone()..);
-            let mut within = from.take_while(|(key, _)| range.contains(key));
-            within.any(|(_, written)| Some(*written) > snapshot)
-        })
+    /// Whether anything was written in a range after it was read.
+    fn is_overwritten(&self, (range, read_at): &(KeyRange, Timestamp)) -> bool {
+        let from = self.written.range(range.start.clone()..);
+        let mut within = from.take_while(|(key, _)| range.contains(key));
+        within.any(|(_, written)| written > read_at)
     }
 
     /// Answers the requests whose timestamps have surely passed.
@@ -166,8 +164,8 @@ impl Machine for Replica {
                 return;
             }
             let commit_at = *at.insert(self.draw(now));
-            let overwritten = self.is_overwritten(reads, request.snapshot) && !broken(VALIDATES);
-            let overwritten = overwritten.then_some(Conflict::Overwritten);
+            let overwritten = reads.iter().any(|read| self.is_overwritten(read));
+            let overwritten = (overwritten && !broken(VALIDATES)).then_some(Conflict::Overwritten);
             if let Some(why) = overwritten.or(self.outdated(&request.plans, commit_at)) {
                 return out.send(from, Message::Answer(request.id, Err(why)));
             }
@@ -200,7 +198,7 @@ struct Session {
     age: Age,
     began: Interval,
     snapshot: Option<Timestamp>,
-    reads: Vec<KeyRange>,
+    reads: Vec<(KeyRange, Timestamp)>,
     plans: Vec<SchemaVersion>,
     writes: Buffer,
 }
@@ -223,23 +221,25 @@ impl Database for Gateway {
 }
 
 impl Session {
-    async fn ask(&self, what: What) -> Option<Result<Done, Conflict>> {
+    async fn ask(&self, what: What) -> Result<Done, Failure> {
         let (id, until) = (self.desk.new_id(), self.desk.boot_ns() + PATIENCE_NS);
         let request = Request { id, snapshot: self.snapshot, plans: self.plans.clone(), what };
         let to = (FIRST_SHARD, HOME);
-        let answer = self.desk.ask(to, id, Message::Ask(request), until).await?;
-        if let Message::Answer(_, result) = answer { Some(result) } else { None }
+        match self.desk.ask(to, id, Message::Ask(request), until).await {
+            Some(Message::Answer(_, result)) => result.map_err(Failure::Aborted),
+            _ => {
+                let why = format!("node {HOME}, which has the values, does not answer: is it up?");
+                Err(Failure::Unavailable(why))
+            }
+        }
     }
 
     async fn read(&mut self, range: &KeyRange, how: (bool, usize)) -> Result<Rows, Failure> {
-        self.reads.push(range.clone());
-        let what = What::Read(range.clone(), how.0, how.1 as u64);
-        let Some(answer) = self.ask(what).await else {
-            let why = format!("node {HOME}, which has the values, does not answer: is it up?");
-            return Err(Failure::Unavailable(why));
-        };
-        let done = answer.map_err(Failure::Aborted)?;
-        self.snapshot = Some(done.at);
+        let done = self.ask(What::Read(range.clone(), how.0, how.1 as u64)).await?;
+        match self.mode {
+            Mode::ReadWrite => self.reads.push((range.clone(), done.at)),
+            Mode::ReadOnly(_) => self.snapshot = Some(done.at),
+        }
         Ok(Rows { rows: done.rows, at: Vec::new(), rest: done.rest })
     }
 }
@@ -258,7 +258,7 @@ impl Transaction for Session {
     }
 
     fn read_at(&self) -> Option<Timestamp> {
-        self.snapshot.filter(|_| self.mode != Mode::ReadWrite)
+        self.snapshot
     }
 
     fn get<'a>(&'a mut self, key: &'a Key, _: Lock) -> Future<'a, Result<Option<Value>, Failure>> {
@@ -306,18 +306,23 @@ impl Transaction for Session {
         self.writes.rollback_to(savepoint);
     }
 
+    fn validate(&mut self) -> Future<'_, Result<(), Failure>> {
+        let what = What::Commit(self.reads.clone(), Vec::new(), Vec::new());
+        Box::pin(async move { self.ask(what).await.map(drop) })
+    }
+
     fn commit(mut self: Box<Self>) -> Future<'static, Outcome> {
         Box::pin(async move {
-            if self.writes.is_empty() {
+            if self.mode != Mode::ReadWrite {
                 let began = Timestamp::end_of(self.began.earliest);
                 return Outcome::Committed { at: self.snapshot.unwrap_or(began) };
             }
             let schemas = self.writes.take_schemas().into_iter().map(|(to, _)| to).collect();
             let (reads, writes) = (self.reads.clone(), self.writes.take());
             match self.ask(What::Commit(reads, writes, schemas)).await {
-                Some(Ok(done)) => Outcome::Committed { at: done.at },
-                Some(Err(why)) => Outcome::Aborted { why },
-                None => Outcome::Unknown,
+                Ok(done) => Outcome::Committed { at: done.at },
+                Err(Failure::Aborted(why)) => Outcome::Aborted { why },
+                Err(_) => Outcome::Unknown,
             }
         })
     }
@@ -370,7 +375,7 @@ impl Carried for Toy {
                 world.install_commit(node, (shard, place), at, &writes);
             }
             Effect::Serve { to, at, id, read: (range, reverse, limit) } => {
-                let stale_ns = if broken(READS_THE_SNAPSHOT) { STALE_NS } else { 0 };
+                let stale_ns = if broken(READS_THE_NEWEST) { STALE_NS } else { 0 };
                 let seen = Timestamp { nanos: at.nanos - stale_ns, ..at };
                 let Some(member) = world.replica_at(node, shard) else { return };
                 let found = member.space.scan(&range, seen, reverse, limit as usize, 1 << 16);
