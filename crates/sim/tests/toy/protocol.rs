@@ -114,18 +114,17 @@ impl Replica {
 
     /// The conflict of a plan with the schemas that hold at a timestamp.
     fn outdated(&self, plans: &[SchemaVersion], at: Timestamp) -> Option<Conflict> {
-        let outdated = |plan: &&SchemaVersion| {
-            let history = self.schemas.get(&plan.table);
-            history.is_some_and(|history| history.outdates(plan.version, at))
-        };
-        plans.iter().find(outdated).map(|plan| Conflict::SchemaChanged { table: plan.table })
+        plans.iter().find_map(|SchemaVersion { table, version }| {
+            let history = self.schemas.get(table)?;
+            history.outdates(*version, at).then_some(Conflict::SchemaChanged { table: *table })
+        })
     }
 
     /// Whether anything was written in a range after it was read.
     fn is_overwritten(&self, (range, read_at): &(KeyRange, Timestamp)) -> bool {
         let from = self.written.range(range.start.clone()..);
         let mut within = from.take_while(|(key, _)| range.contains(key));
-        within.any(|(_, written)| written > read_at)
+        !broken(VALIDATES) && within.any(|(_, written)| written > read_at)
     }
 
     /// Answers the requests whose timestamps have surely passed.
@@ -164,8 +163,8 @@ impl Machine for Replica {
                 return;
             }
             let commit_at = *at.insert(self.draw(now));
-            let overwritten = reads.iter().any(|read| self.is_overwritten(read));
-            let overwritten = (overwritten && !broken(VALIDATES)).then_some(Conflict::Overwritten);
+            let overwritten = reads.iter().find(|read| self.is_overwritten(read));
+            let overwritten = overwritten.map(|_| Conflict::Overwritten);
             if let Some(why) = overwritten.or(self.outdated(&request.plans, commit_at)) {
                 return out.send(from, Message::Answer(request.id, Err(why)));
             }
@@ -227,10 +226,7 @@ impl Session {
         let to = (FIRST_SHARD, HOME);
         match self.desk.ask(to, id, Message::Ask(request), until).await {
             Some(Message::Answer(_, result)) => result.map_err(Failure::Aborted),
-            _ => {
-                let why = format!("node {HOME}, which has the values, does not answer: is it up?");
-                Err(Failure::Unavailable(why))
-            }
+            _ => Err(Failure::Unavailable(format!("node {HOME} does not answer: is it up?"))),
         }
     }
 
