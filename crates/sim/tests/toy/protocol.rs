@@ -29,8 +29,6 @@ use std::sync::Arc;
 const HOME: NodeId = NodeId(2);
 /// How long a session waits for an answer, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// How stale a read is where [`READS_THE_NEWEST`] is broken, in nanoseconds.
-const STALE_NS: u64 = 100_000_000;
 
 meridian_machine::rules! {
     /// A read is served from a stale copy.
@@ -371,7 +369,7 @@ impl Carried for Toy {
                 world.install_commit(node, (shard, place), at, &writes);
             }
             Effect::Serve { to, at, id, read: (range, reverse, limit) } => {
-                let stale_ns = if broken(READS_THE_NEWEST) { STALE_NS } else { 0 };
+                let stale_ns = if broken(READS_THE_NEWEST) { 100_000_000 } else { 0 };
                 let seen = Timestamp { nanos: at.nanos - stale_ns, ..at };
                 let Some(member) = world.replica_at(node, shard) else { return };
                 let found = member.space.scan(&range, seen, reverse, limit as usize, 1 << 16);
