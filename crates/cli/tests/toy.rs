@@ -60,7 +60,7 @@ impl DatabaseHandle for Handle {
         Ok(())
     }
 
-    fn receive(&self, _: &Frame<'_>) {}
+    fn receive(&self, _: &[Frame<'_>]) {}
 
     fn retention(&self) -> Option<Duration> {
         None

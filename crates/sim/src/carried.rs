@@ -82,11 +82,13 @@ pub trait Carried: Sized + 'static {
     /// Runs after an incarnation has begun.
     fn born(_: &mut World<Self>, _: usize) {}
     /// Sets up the groups of a scenario and the routes to them.
-    fn set(world: &mut World<Self>, scene: Scene);
+    fn set(_: &mut World<Self>, _: Scene) {}
     /// The number of nodes that may be lost for good.
-    fn spares(world: &World<Self>) -> usize;
+    fn spares(_: &World<Self>) -> usize {
+        0
+    }
     /// Schedules the protocol's recurring events beside faults.
-    fn plan(world: &mut World<Self>);
+    fn plan(_: &mut World<Self>) {}
 
     /// Carries out an effect of a replica.
     fn act(world: &mut World<Self>, node: usize, shard: ShardId, effect: EffectOf<Self>);
@@ -97,18 +99,22 @@ pub trait Carried: Sized + 'static {
         from: Address,
         shard: ShardId,
         message: MessageOf<Self>,
-    );
+    ) {
+        world.deliver(node, from, shard, message);
+    }
     /// Handles a message for a replica that this node does not have.
     fn miss(_: &mut World<Self>, _: usize, _: Address, _: ShardId, _: MessageOf<Self>) {}
     /// Carries out an event of the protocol.
     fn happen(world: &mut World<Self>, node: usize, event: Self::Happening);
     /// Flushes versions to the store; with `checkpoint`, also checkpoints it and truncates the log.
     fn settle(
-        world: &mut World<Self>,
-        node: usize,
-        now_ns: u64,
-        checkpoint: bool,
-    ) -> Result<(), StoreError>;
+        _: &mut World<Self>,
+        _node: usize,
+        _now_ns: u64,
+        _checkpoint: bool,
+    ) -> Result<(), StoreError> {
+        Ok(())
+    }
     /// Runs after `settle`.
     fn settled(_: &mut World<Self>, _: usize) {}
     /// Transfers the leaderships of a node that is about to shut down in order.
@@ -123,9 +129,13 @@ pub trait Carried: Sized + 'static {
         false
     }
     /// True if the event makes the processor serve a session.
-    fn is_question(event: &Self::Happening) -> bool;
+    fn is_question(_: &Self::Happening) -> bool {
+        false
+    }
     /// Returns the trace line of a received message, if it is worth one.
-    fn line(me: NodeId, from: NodeId, role: Role, message: &MessageOf<Self>) -> Option<String>;
+    fn line(_me: NodeId, _from: NodeId, _: Role, _: &MessageOf<Self>) -> Option<String> {
+        None
+    }
 
     /// Runs protocol steps that only the end of a run has, after all work has ended.
     fn conclude(_: &mut World<Self>) {}

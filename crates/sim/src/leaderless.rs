@@ -43,14 +43,14 @@ struct State<M> {
 /// The request router of one incarnation of a node.
 pub struct Desk<L: Leaderless> {
     node: SimNode<L::Message>,
-    pub own: L::Own,
+    pub(crate) own: L::Own,
     distances: Mutex<Distances>,
     state: Mutex<State<L::Message>>,
 }
 
 impl<L: Leaderless> Desk<L> {
     /// Creates the router of an incarnation.
-    pub fn new(
+    pub(crate) fn new(
         clock: Arc<NodeClock>,
         here: (NodeId, Incarnation),
         members: Members,

@@ -31,16 +31,16 @@
 //!
 //! `docs/lab.md` lists the known kinds of faults that the simulator has and those that it lacks.
 
-mod carried;
+pub mod carried;
 mod client;
 mod clock;
 mod defects;
 mod faults;
 mod journal;
-mod leaderless;
+pub mod leaderless;
 mod life;
 mod network;
-mod node;
+pub mod node;
 pub mod profile;
 pub mod protocols;
 mod qwstore;
@@ -57,6 +57,7 @@ mod zipf;
 
 pub use defects::Defect;
 pub use faults::Faults;
+pub use life::{Life, Member, Unfit};
 pub use protocols::SimulatedProtocol;
 pub use regions::Regions;
 pub use shrink::{is_wrong, shrink};
@@ -64,6 +65,7 @@ pub use spanner::{
     STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life,
 };
 pub use workload::Workload;
+pub use world::World;
 
 use meridian_history::Transaction;
 use meridian_machine::{planted, sometimes, steps};

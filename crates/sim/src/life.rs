@@ -9,7 +9,7 @@ use meridian_log::{LogError, MemoryDisk};
 use meridian_machine::{
     Address, Alarms, DatabaseId, Incarnation, Machine, NodeId, Outbox, ShardId,
 };
-use meridian_mvcc::{StoreError, Write};
+use meridian_mvcc::{KeyRange, Store, StoreError, Write};
 use meridian_sql::Engine;
 use meridian_store::{RedbStore, Space};
 use meridian_txn::Database;
@@ -70,45 +70,48 @@ pub struct Install {
 
 /// A shard's replica in one incarnation of a node.
 pub struct Member<M: Machine> {
+    /// The replica.
     pub replica: M,
-    pub out: Outbox<M>,
-    pub alarms: Alarms<M::Timer>,
+    pub(crate) out: Outbox<M>,
+    pub(crate) alarms: Alarms<M::Timer>,
+    /// Its versions.
     pub space: Arc<Space>,
     /// Committed versions that a planted defect hides from readers.
-    pub late: Vec<Install>,
+    pub(crate) late: Vec<Install>,
 }
 
 impl<M: Machine> Member<M> {
-    pub fn new(replica: M, out: Outbox<M>, space: Arc<Space>) -> Self {
+    pub(crate) fn new(replica: M, out: Outbox<M>, space: Arc<Space>) -> Self {
         Member { replica, out, alarms: Alarms::default(), space, late: Vec::new() }
     }
 
     /// Installs the versions that a planted defect has hidden.
-    pub fn install_late(&mut self) {
+    pub(crate) fn install_late(&mut self) {
         for Install { at, writes, position, term } in std::mem::take(&mut self.late) {
             self.space.install(at, &writes, position, term);
         }
     }
 }
 
+/// A node from one start to its next end: its replicas, its sessions, its log and its store.
 pub struct Life<R: Carried> {
-    pub incarnation: Incarnation,
-    pub members: BTreeMap<ShardId, Member<R::Replica>>,
-    pub desk: Arc<R::Desk>,
-    pub gateway: Arc<dyn Database>,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) members: BTreeMap<ShardId, Member<R::Replica>>,
+    pub(crate) desk: Arc<R::Desk>,
+    pub(crate) gateway: Arc<dyn Database>,
     /// The SQL engine, for clients that speak SQL.
-    pub engine: Arc<Engine>,
-    pub journal: Journal,
-    pub store: Arc<RedbStore>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) journal: Journal,
+    pub(crate) store: Arc<RedbStore>,
     /// The background tasks of the node.
-    pub errands: BTreeMap<u64, BoxFuture<'static, ()>>,
+    pub(crate) errands: BTreeMap<u64, BoxFuture<'static, ()>>,
     /// The protocol's own state.
     pub own: R::Own,
 }
 
 impl<R: Carried> Life<R> {
     /// Creates an incarnation without replicas, and returns the recovered log records.
-    pub fn dawn(
+    pub(crate) fn dawn(
         incarnation: Incarnation,
         (desk, gateway): (Arc<R::Desk>, Arc<dyn Database>),
         own: R::Own,
@@ -122,6 +125,19 @@ impl<R: Carried> Life<R> {
         let life =
             Life { incarnation, members, desk, gateway, engine, journal, store, errands, own };
         Ok((life, records))
+    }
+
+    /// Begins a shard's replica over the versions that the node's store has of the shard.
+    pub fn begin_member(
+        &mut self,
+        shard: ShardId,
+        bounds: KeyRange,
+        replica: R::Replica,
+    ) -> Result<(), Unfit> {
+        let store = Arc::clone(&self.store) as Arc<dyn Store>;
+        let space = Arc::new(Space::open_with(DATABASE, shard.0, bounds, store)?);
+        self.members.insert(shard, Member::new(replica, Outbox::new(), space));
+        Ok(())
     }
 }
 

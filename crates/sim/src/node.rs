@@ -25,7 +25,14 @@ pub const SLEEP: u64 = u64::MAX;
 /// What coordinators ask of the world.
 pub enum Wish<M> {
     /// Send this to a shard's replica.
-    Say { from: Address, to: Address, message: Box<M> },
+    Say {
+        /// The coordinator.
+        from: Address,
+        /// The replica.
+        to: Address,
+        /// The message.
+        message: Box<M>,
+    },
     /// Wake what waits under this key when the boot clock shows this.
     Alarm(u64, Key),
 }

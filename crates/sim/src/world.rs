@@ -71,6 +71,7 @@ mod frames;
 mod injuries;
 mod meeting;
 mod nodes;
+mod offered;
 mod one_by_one;
 mod processor;
 mod qwstore;
@@ -215,6 +216,7 @@ impl Wake for Ready {
     }
 }
 
+/// The nodes of one run, their clients, and everything that happens to them.
 pub struct World<R: Carried> {
     options: Options,
     rng: ChaCha8Rng,
@@ -292,6 +294,7 @@ fn index(node: NodeId) -> usize {
 }
 
 impl<R: Carried> World<R> {
+    /// Draws the nodes, the network and the faults from the seed of `options`.
     pub fn new(options: Options) -> World<R> {
         let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
         let movers = ChaCha8Rng::seed_from_u64(options.seed ^ MOVERS);
@@ -434,6 +437,7 @@ impl<R: Carried> World<R> {
         self.push(0, None, Event::Reach);
     }
 
+    /// Runs the faults, the quiet and the end, and judges what clients saw.
     pub fn run(mut self) -> Report {
         self.raise_nodes();
         for client in 0..self.clients.len() {

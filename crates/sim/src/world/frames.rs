@@ -97,14 +97,8 @@ impl<R: Carried> World<R> {
         }
     }
 
-    /// Delivers a message to a replica.
-    pub(super) fn deliver(
-        &mut self,
-        node: usize,
-        from: Address,
-        shard: ShardId,
-        message: MessageOf<R>,
-    ) {
+    /// Delivers a message to a shard's replica at a node, and carries out the replica's effects.
+    pub fn deliver(&mut self, node: usize, from: Address, shard: ShardId, message: MessageOf<R>) {
         match self.member(node, shard) {
             Some(_) => self
                 .step(node, shard, |replica, now, out| replica.on_message(now, from, message, out)),

@@ -103,10 +103,6 @@ impl Carried for QwStore {
         }
     }
 
-    fn hear(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: Message) {
-        world.deliver(node, from, shard, message);
-    }
-
     fn happen(world: &mut World<Self>, node: usize, event: Happening) {
         match event {
             Happening::Leave => world.leave_session(),

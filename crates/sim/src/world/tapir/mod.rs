@@ -221,10 +221,6 @@ impl Carried for Tapir {
         }
     }
 
-    fn hear(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: Message) {
-        world.deliver(node, from, shard, message);
-    }
-
     fn happen(world: &mut World<Self>, node: usize, event: Happening) {
         match event {
             Happening::Look => world.look_for_overdue(node),

@@ -1,0 +1,74 @@
+//! What a world offers to a protocol of another crate. The protocols of this crate use its fields.
+
+use super::World;
+use crate::carried::{Carried, MessageOf};
+use crate::journal::Records;
+use crate::leaderless::{Desk, Leaderless};
+use crate::life::{Life, Member, Unfit};
+use meridian_clock::Timestamp;
+use meridian_machine::{Address, NodeId, ShardId};
+use meridian_mvcc::Write;
+use meridian_replication::inconsistent::Members;
+use meridian_txn::Database;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl<R: Carried> World<R> {
+    /// Makes the desk of a node's next life, for sessions that ask `replicas`.
+    pub fn new_desk<L: Leaderless>(
+        &self,
+        node: usize,
+        replicas: BTreeSet<NodeId>,
+        own: L::Own,
+        seed: u64,
+    ) -> Arc<Desk<L>> {
+        let there = &self.nodes[node];
+        let here = (self.members[node], there.incarnation);
+        let clock = Arc::clone(&there.clock);
+        Arc::new(Desk::new(clock, here, Members::first(replicas), own, seed))
+    }
+
+    /// Opens a node's log and store for its next life, which has no replicas yet, and returns what
+    /// the log has of each shard. Fails if the disks are damaged, full or refuse.
+    pub fn new_life(
+        &self,
+        node: usize,
+        (desk, gateway): (Arc<R::Desk>, Arc<dyn Database>),
+        own: R::Own,
+    ) -> Result<(Life<R>, Records), Unfit> {
+        let there = &self.nodes[node];
+        let admitted = there.acquaintances.admitted();
+        Life::dawn(there.incarnation, (desk, gateway), own, admitted, &there.disks)
+    }
+
+    /// A shard's replica at a node, if the node runs and has one.
+    pub fn replica_at(&self, node: usize, shard: ShardId) -> Option<&Member<R::Replica>> {
+        self.nodes[node].life.as_ref()?.members.get(&shard)
+    }
+
+    /// The replicas of all nodes that run.
+    pub fn all_replicas(&self) -> impl Iterator<Item = &Member<R::Replica>> {
+        let lives = self.nodes.iter().filter_map(|node| node.life.as_ref());
+        lives.flat_map(|life| life.members.values())
+    }
+
+    /// Sends a message from a node's replica of a shard.
+    pub fn answer(&mut self, node: usize, shard: ShardId, to: Address, message: MessageOf<R>) {
+        self.send(node, shard, 0, None, to, message);
+    }
+
+    /// Installs the versions of a commit at a node's replica, and records them for the judges.
+    /// `place` counts the commits that the replica has installed.
+    pub fn install_commit(
+        &mut self,
+        node: usize,
+        (shard, place): (ShardId, u64),
+        at: Timestamp,
+        writes: &[Write],
+    ) {
+        self.watch_version((shard, at), writes);
+        if let Some(member) = self.replica_at(node, shard) {
+            member.space.install(at, writes, place, 0);
+        }
+    }
+}
