@@ -68,6 +68,8 @@ struct State {
     line: Option<Arc<Line>>,
     /// The life of the node that it is connected to.
     life: Incarnation,
+    /// The version that both nodes speak on the connection.
+    version: u16,
     /// Somebody is writing; he will find what is queued meanwhile.
     writing: bool,
     /// What the socket did not take at once: for the link's thread.
@@ -147,13 +149,13 @@ impl Link {
 
     /// The link's thread: what is said goes over this connection to this life of the node, until it
     /// is lost or the link is stopped.
-    pub fn carry(&self, line: Line, life: Incarnation, clock: &Clock) {
+    pub fn carry(&self, line: Line, (life, version): (Incarnation, u16), clock: &Clock) {
         let line = Arc::new(line);
         let mut state = self.state.lock();
         if state.stopped {
             return;
         }
-        (state.line, state.life) = (Some(Arc::clone(&line)), life);
+        (state.line, state.life, state.version) = (Some(Arc::clone(&line)), life, version);
         while state.line.is_some() {
             if state.left.is_empty() {
                 // Nobody reads this direction, so a closed connection shows up at the next write,
@@ -187,11 +189,11 @@ impl Link {
         }
     }
 
-    /// This life of the node has begun to speak: so it can be reached, and what was connected to an
-    /// earlier one is void.
-    pub fn knock(&self, life: Incarnation) {
+    /// This life of the node has begun to speak, and can speak this version: so it can be reached,
+    /// and a connection to an earlier life or of an earlier version is closed and made again.
+    pub fn knock(&self, life: Incarnation, version: u16) {
         let mut state = self.state.lock();
-        if state.line.is_some() && state.life != life {
+        if state.line.is_some() && (state.life != life || state.version < version) {
             self.lose(&mut state);
         }
         self.changed.notify_one();
@@ -210,6 +212,13 @@ impl Link {
 
     pub fn is_connected(&self) -> bool {
         self.state.lock().line.is_some()
+    }
+
+    /// The version that both nodes speak, while there is a connection.
+    #[cfg(test)]
+    pub fn version(&self) -> Option<u16> {
+        let state = self.state.lock();
+        state.line.is_some().then_some(state.version)
     }
 
     /// How many frames were dropped.

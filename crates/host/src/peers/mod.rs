@@ -6,7 +6,7 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `hello` | what do two nodes say before anything else? |
+//! | `hello` | what do two nodes say before anything else, and in which versions? |
 //! | `unproven` | how is somebody treated who has not said who he is? |
 //! | `link` | how does what is said get onto a connection? |
 //! | `frame` | where does one message end and the next begin? |
@@ -26,6 +26,10 @@
 //! 7. Where members have certificates ([`crate::trust`]), all of this is inside TLS, and a hello
 //!    says what the certificate says.
 //!
+//! 8. Both ends of a connection use the highest version that both speak ([`hello`]). A node of the
+//!    version before ranges closes the connection at a hello with a range; the caller then connects
+//!    again and says a hello of that version.
+//!
 //! Not yet here: room in a full queue set aside for votes and heartbeats.
 
 mod frame;
@@ -33,7 +37,7 @@ mod hello;
 mod link;
 mod unproven;
 
-use self::hello::Hello;
+use self::hello::{Hello, Versions};
 use self::link::{Line, Link, closed};
 use self::unproven::{Complaints, PATIENCE, Timed, Unproven};
 use crate::clock::{Clock, ClockBound};
@@ -54,8 +58,13 @@ use tokio::sync::watch;
 const FIRST_BACK_OFF: Duration = Duration::from_millis(5);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(500);
 
-/// A node that calls, and its life.
-type Caller = (NodeId, Incarnation);
+/// The node at the other end of a connection, its life, and the version that both speak on it.
+#[derive(Clone, Copy)]
+struct Met {
+    node: NodeId,
+    life: Incarnation,
+    version: u16,
+}
 
 /// What the peers of a node agree on.
 #[derive(Debug)]
@@ -83,6 +92,7 @@ pub trait Receive: Send + Sync {
 /// The links of a node.
 pub struct Peers {
     options: PeersOptions,
+    versions: Versions,
     clock: Arc<Clock>,
     links: BTreeMap<NodeId, Arc<Link>>,
     /// Why this node cannot take part, if another member remembers it with another disk.
@@ -107,6 +117,16 @@ impl Peers {
         clock: Arc<Clock>,
         receive: Arc<dyn Receive>,
     ) -> io::Result<Arc<Self>> {
+        Peers::speaking(Versions::OWN, options, listener, clock, receive)
+    }
+
+    fn speaking(
+        versions: Versions,
+        options: PeersOptions,
+        listener: Option<TcpListener>,
+        clock: Arc<Clock>,
+        receive: Arc<dyn Receive>,
+    ) -> io::Result<Arc<Self>> {
         let links = options
             .others
             .keys()
@@ -115,6 +135,7 @@ impl Peers {
         let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
         let peers = Arc::new(Peers {
             options,
+            versions,
             clock,
             links,
             stranger: watch::Sender::new(None),
@@ -215,10 +236,10 @@ impl Peers {
         let mut complained = false;
         while !link.is_stopped() {
             match self.connect(node, address) {
-                Ok((line, life)) => {
-                    tracing::debug!(%node, address, "connected");
+                Ok((line, met)) => {
+                    tracing::debug!(%node, address, met.version, "connected");
                     (back_off, complained) = (FIRST_BACK_OFF, false);
-                    link.carry(line, life, &self.clock);
+                    link.carry(line, (met.life, met.version), &self.clock);
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut complained, true) {
@@ -236,17 +257,17 @@ impl Peers {
         u8::from(self.clock.bound() == ClockBound::Cluster)
     }
 
-    fn hello(&self, to: NodeId) -> [u8; hello::BYTES] {
+    fn hello(&self, versions: Versions, to: NodeId) -> Vec<u8> {
         let identity = &self.options.identity;
-        let (cluster, from) = (identity.cluster, identity.me);
-        Hello { cluster, from, to, greeting: identity.greeting(to), timebase: self.timebase() }
-            .encode()
+        let (cluster, from, greeting) = (identity.cluster, identity.me, identity.greeting(to));
+        let timebase = self.timebase();
+        Hello { versions, cluster, from, to, greeting, timebase }.encode()
     }
 
-    /// Who said hello, and what, if it is meant for this node.
-    fn check_hello(&self, bytes: &[u8; hello::BYTES]) -> Result<(NodeId, Greeting), String> {
+    /// Checks that a hello is meant for this node and comes from a member on the same time base.
+    fn check_hello(&self, hello: &Hello) -> Result<(NodeId, Greeting), String> {
         let identity = &self.options.identity;
-        let Hello { cluster, from, to, greeting, timebase } = Hello::decode(bytes)?;
+        let Hello { versions: _, cluster, from, to, greeting, timebase } = *hello;
         if cluster != identity.cluster {
             return Err("it belongs to another cluster".into());
         }
@@ -266,23 +287,21 @@ impl Peers {
         Ok((from, greeting))
     }
 
-    fn connect(&self, node: NodeId, address: &str) -> io::Result<(Line, Incarnation)> {
+    fn connect(&self, node: NodeId, address: &str) -> io::Result<(Line, Met)> {
         let mut failed =
             io::Error::new(io::ErrorKind::NotFound, format!("{address} names no address"));
         for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
+            let open = || TcpStream::connect_timeout(&address, PATIENCE);
+            match open() {
                 Ok(socket) => {
-                    let mut timed = Timed::new(&socket)?;
-                    let mut seal =
-                        self.options.certificates.as_ref().map(|own| own.call(node)).transpose()?;
-                    let life = match &mut seal {
-                        Some(seal) => {
-                            self.introduce(node, &mut rustls::Stream::new(seal, &mut timed))?
+                    let met = self.meet(node, socket, self.versions);
+                    let Err(error) = &met else { return met };
+                    return match self.versions.without_range() {
+                        Some(exact) if hello::is_unanswered(error) => {
+                            self.meet(node, open()?, exact)
                         }
-                        None => self.introduce(node, &mut timed)?,
+                        _ => met,
                     };
-                    timed.proven()?;
-                    return Ok((Line::new(socket, seal), life));
                 }
                 Err(error) => failed = error,
             }
@@ -290,21 +309,45 @@ impl Peers {
         Err(failed)
     }
 
-    /// Says who this is, and hears whether it is the node that was meant to be there.
-    fn introduce(&self, node: NodeId, stream: &mut (impl Read + Write)) -> io::Result<Incarnation> {
-        stream.write_all(&self.hello(node))?;
-        let mut hello = [0; hello::BYTES];
-        stream.read_exact(&mut hello)?;
+    /// Makes a socket the connection on which this node speaks, with a hello of these versions.
+    fn meet(&self, node: NodeId, socket: TcpStream, versions: Versions) -> io::Result<(Line, Met)> {
+        let mut timed = Timed::new(&socket)?;
+        let mut seal = self.options.certificates.as_ref().map(|own| own.call(node)).transpose()?;
+        let met = match &mut seal {
+            Some(seal) => {
+                self.introduce(node, versions, &mut rustls::Stream::new(seal, &mut timed))?
+            }
+            None => self.introduce(node, versions, &mut timed)?,
+        };
+        timed.proven()?;
+        Ok((Line::new(socket, seal), met))
+    }
+
+    /// Says hello, and checks that the answer comes from the node that this connection is for.
+    fn introduce(
+        &self,
+        node: NodeId,
+        versions: Versions,
+        stream: &mut (impl Read + Write),
+    ) -> io::Result<Met> {
+        stream.write_all(&self.hello(versions, node))?;
+        let mut magic = [0; hello::MAGIC.len()];
+        stream.read_exact(&mut magic)?;
+        let hello = Hello::read(magic, stream)?;
         let (from, greeting) = self.check_hello(&hello).map_err(io::Error::other)?;
         if from != node {
             return Err(io::Error::other(format!("node {} answers there", from.0)));
         }
-        let met = self.options.identity.hear(node, greeting);
+        let identity = &self.options.identity;
+        let version =
+            versions.common(identity.me, hello.versions, node).map_err(io::Error::other)?;
+        let met = identity.hear(node, greeting);
         // Believed of a member's own address only: whoever connects to this node may say anything.
         if let Err(NotMet::Stranger(why @ Stranger::Myself(_))) = &met {
             self.stranger.send_replace(Some(why.to_string()));
         }
-        met.map(|()| greeting.life).map_err(|why| io::Error::other(why.to_string()))
+        met.map(|()| Met { node, life: greeting.life, version })
+            .map_err(|why| io::Error::other(why.to_string()))
     }
 
     fn accept(self: Arc<Self>, listener: &TcpListener, receive: &Arc<dyn Receive>) {
@@ -359,10 +402,10 @@ impl Peers {
         let mut magic = [0; hello::MAGIC.len()];
         let Some(own) = &self.options.certificates else {
             timed.read_exact(&mut magic).map_err(broken)?;
-            let (from, greeting) = self.greet(magic, |_| Ok(()), &mut timed)?;
+            let met = self.greet(magic, |_| Ok(()), &mut timed)?;
             timed.proven().map_err(broken)?;
             unproven.end();
-            return self.heed((from, greeting.life), &mut timed, receive);
+            return self.heed(met, &mut timed, receive);
         };
         let mut stream = rustls::StreamOwned::new(own.answer().map_err(broken)?, timed);
         stream.read_exact(&mut magic).map_err(broken)?;
@@ -380,57 +423,51 @@ impl Peers {
             }
             None => Err("it shows no certificate".into()),
         };
-        let (from, greeting) = self.greet(magic, proves, &mut stream)?;
+        let met = self.greet(magic, proves, &mut stream)?;
         stream.sock.proven().map_err(broken)?;
         unproven.end();
-        self.heed((from, greeting.life), &mut stream, receive)
+        self.heed(met, &mut stream, receive)
     }
 
     /// Takes in what a life of a member says, until the connection ends.
-    fn heed(
-        &self,
-        (from, life): Caller,
-        stream: &mut impl Read,
-        receive: &dyn Receive,
-    ) -> Result<(), String> {
-        *self.speaking.lock().entry(from).or_default() += 1;
-        if let Some(link) = self.links.get(&from) {
-            link.knock(life);
+    fn heed(&self, met: Met, stream: &mut impl Read, receive: &dyn Receive) -> Result<(), String> {
+        *self.speaking.lock().entry(met.node).or_default() += 1;
+        if let Some(link) = self.links.get(&met.node) {
+            link.knock(met.life, met.version);
         }
-        let result = self.listen_to((from, life), stream, receive);
-        if let Some(connections) = self.speaking.lock().get_mut(&from) {
+        let result = self.listen_to(met, stream, receive);
+        if let Some(connections) = self.speaking.lock().get_mut(&met.node) {
             *connections -= 1;
         }
         result
     }
 
-    /// Hears who it is, and says who this is; nothing is remembered of somebody who does not prove
-    /// it.
+    /// Reads a caller's hello and answers it; nothing is remembered of a caller that does not prove
+    /// which node it is.
     fn greet(
         &self,
         magic: [u8; hello::MAGIC.len()],
         proves: impl Fn(NodeId) -> Result<(), String>,
         stream: &mut (impl Read + Write),
-    ) -> Result<(NodeId, Greeting), String> {
-        let broken = |error: io::Error| error.to_string();
-        let mut hello = [0; hello::BYTES];
-        let (first, rest) = hello.split_at_mut(hello::MAGIC.len());
-        first.copy_from_slice(&magic);
-        if &magic == hello::MAGIC {
-            stream.read_exact(rest).map_err(broken)?;
-        }
+    ) -> Result<Met, String> {
+        let identity = &self.options.identity;
+        let hello = Hello::read(magic, stream).map_err(|error| enrolment::words(&error))?;
         let (from, greeting) = self.check_hello(&hello)?;
         proves(from)?;
-        // A stranger is answered, so that it hears that it is one.
-        let met = self.options.identity.hear(from, greeting);
-        stream.write_all(&self.hello(from)).map_err(broken)?;
-        met.map_err(|why| why.to_string())?;
-        Ok((from, greeting))
+        // A refused caller is answered, so that it can report why as well.
+        let met = self.versions.common(identity.me, hello.versions, from).and_then(|version| {
+            let met = identity.hear(from, greeting).map_err(|why| why.to_string());
+            met.map(|()| Met { node: from, life: greeting.life, version })
+        });
+        let exact = self.versions.without_range();
+        let form = exact.filter(|exact| hello.versions == *exact).unwrap_or(self.versions);
+        stream.write_all(&self.hello(form, from)).map_err(|error| enrolment::words(&error))?;
+        met
     }
 
     fn listen_to(
         &self,
-        (from, life): Caller,
+        Met { node: from, life, .. }: Met,
         stream: &mut impl Read,
         receive: &dyn Receive,
     ) -> Result<(), String> {
