@@ -28,7 +28,6 @@ use meridian_txn::tapir::{
 use meridian_txn::{
     Age, Conflict, Lock, SchemaChange, SchemaHistory, SchemaVersion, TransactionId,
 };
-use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -56,7 +55,7 @@ impl Fixture {
 
     fn message<M>(&mut self, kind: Kind, name: &str, message: &M)
     where
-        M: Debug + PartialEq + Encode<()> + for<'b> Decode<'b, ()>,
+        M: Debug + PartialEq + minicbor::Encode<()> + for<'b> minicbor::Decode<'b, ()>,
     {
         let from = Address::replica(NodeId(1), DatabaseId(300), ShardId(70_000));
         let (incarnation, role) = (Incarnation(4), Role::Coordinator(1 << 40));
@@ -69,7 +68,7 @@ impl Fixture {
 
     fn record<R>(&mut self, name: &str, record: &R)
     where
-        R: Debug + PartialEq + Encode<()> + for<'b> Decode<'b, ()>,
+        R: Debug + PartialEq + minicbor::Encode<()> + for<'b> minicbor::Decode<'b, ()>,
     {
         let bytes = self.same(name, &minicbor::to_vec(record).expect("written"));
         assert_eq!(&minicbor::decode::<R>(&bytes).expect(name), record, "{name}");
