@@ -177,7 +177,8 @@ fn nodes_without_a_common_version_are_refused_at_both_ends() {
     let folders = ALL.map(|_| tempfile::tempdir().unwrap());
     let listeners = ALL.map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     let addresses = [0, 1, 2].map(|at: usize| listeners[at].local_addr().unwrap());
-    let [first, second, _] = listeners;
+    let [first, second, third] = listeners;
+    drop(third);
     let (one, _) = node(Versions::OWN, (1, folders[0].path()), addresses, first);
     let later = Versions { oldest: 8, newest: 9 };
     let (two, _) = node(later, (2, folders[1].path()), addresses, second);
