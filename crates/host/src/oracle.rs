@@ -477,4 +477,28 @@ mod tests {
             service.stop();
         }
     }
+
+    /// Byte for byte what version 6 of the protocol between nodes writes.
+    #[test]
+    fn words_of_version_6_read_back_and_are_written_alike() {
+        let first = Timestamp { nanos: 1 << 60, logical: 1, issuer: 2 };
+        let interval = Interval { earliest: 3, latest: 300 };
+        for (word, digits) in [
+            (Word::AskTime(5), "010482008105"),
+            (Word::AskStamps(5, 1_000), "0104820182051903e8"),
+            (Word::Time(5, interval), "010482028205820319012c"),
+            (
+                Word::Stamps(5, Stamps { first, count: 7 }),
+                "01048203820582831b1000000000000000010207",
+            ),
+            (Word::Refused(5, "no".into()), "010482048205626e6f"),
+        ] {
+            let hex =
+                |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            let bytes = envelope::write(Kind::ORACLE, &word);
+            assert_eq!(hex(&bytes), digits);
+            let read = envelope::read::<Word>(Kind::ORACLE, &bytes).unwrap();
+            assert_eq!(envelope::write(Kind::ORACLE, &read), bytes);
+        }
+    }
 }

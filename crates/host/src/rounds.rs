@@ -595,4 +595,27 @@ mod tests {
         assert_eq!(view(Standing::Good.number(), 2, 1).and_then(|(_, interval, _)| interval), None);
         assert_eq!(view(200, 1, 2), None);
     }
+
+    /// Byte for byte what version 6 of the protocol between nodes writes.
+    #[test]
+    fn words_of_version_6_read_back_and_are_written_alike() {
+        let interval = Some(Interval { earliest: 3, latest: 300 });
+        let view = View { standing: 1, interval, source: "chrony".into() };
+        for (word, digits) in [
+            (Word::Poll(Poll { sent: 70_000 }), "0103820081811a00011170"),
+            (
+                Word::Shown(Shown { sent: 5, value: 1 << 60, steady: true }),
+                "010382018183051b1000000000000000f5",
+            ),
+            (Word::Told(Told { sent: 5, interval }), "01038202818205820319012c"),
+            (Word::View(view), "01038203818301820319012c666368726f6e79"),
+        ] {
+            let hex =
+                |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            let bytes = envelope::write(Kind::TIME, &word);
+            assert_eq!(hex(&bytes), digits);
+            let read = envelope::read::<Word>(Kind::TIME, &bytes).unwrap();
+            assert_eq!(envelope::write(Kind::TIME, &read), bytes);
+        }
+    }
 }

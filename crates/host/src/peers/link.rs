@@ -68,6 +68,8 @@ struct State {
     line: Option<Arc<Line>>,
     /// The incarnation of the node at the other side.
     life: Incarnation,
+    /// The version that both nodes speak on the connection.
+    version: u16,
     /// True while a thread is writing. That thread finds frames that are queued meanwhile.
     writing: bool,
     /// Bytes that the socket did not take at once, for the link's thread.
@@ -147,13 +149,13 @@ impl Link {
 
     /// The link's thread: carries frames over a connection to this incarnation of the node, until
     /// the connection is lost or the link is stopped.
-    pub fn carry(&self, line: Line, life: Incarnation, clock: &Clock) {
+    pub fn carry(&self, line: Line, (life, version): (Incarnation, u16), clock: &Clock) {
         let line = Arc::new(line);
         let mut state = self.state.lock();
         if state.stopped {
             return;
         }
-        (state.line, state.life) = (Some(Arc::clone(&line)), life);
+        (state.line, state.life, state.version) = (Some(Arc::clone(&line)), life, version);
         while state.line.is_some() {
             if state.left.is_empty() {
                 // No thread reads this direction: a closed connection shows at the next write, or
@@ -187,11 +189,12 @@ impl Link {
         }
     }
 
-    /// Notes that this incarnation of the node has connected to this node. So the node is
-    /// reachable, and a connection to an earlier incarnation is void.
-    pub fn knock(&self, life: Incarnation) {
+    /// Notes that this incarnation of the node has connected to this node, and can speak this
+    /// version. So the node is reachable, and a connection to an earlier incarnation, or of an
+    /// earlier version, is closed and made again.
+    pub fn knock(&self, life: Incarnation, version: u16) {
         let mut state = self.state.lock();
-        if state.line.is_some() && state.life != life {
+        if state.line.is_some() && (state.life != life || state.version < version) {
             self.lose(&mut state);
         }
         self.changed.notify_one();
@@ -210,6 +213,13 @@ impl Link {
 
     pub fn is_connected(&self) -> bool {
         self.state.lock().line.is_some()
+    }
+
+    /// Returns the version that both nodes speak, while there is a connection.
+    #[cfg(test)]
+    pub fn version(&self) -> Option<u16> {
+        let state = self.state.lock();
+        state.line.is_some().then_some(state.version)
     }
 
     /// Returns the number of dropped frames.

@@ -6,7 +6,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `hello` | the first message of each side of a connection |
+//! | `hello` | the first message of each side of a connection, and its versions |
 //! | `unproven` | limits for connections that have not authenticated yet |
 //! | `link` | the queue and the connection to one node |
 //! | `frame` | the boundaries of messages on a connection |
@@ -25,6 +25,10 @@
 //! 7. Where members have certificates ([`crate::trust`]), all of this is inside TLS, and the node
 //!    named in the hello is the node named in the certificate.
 //!
+//! 8. Both ends of a connection use the highest version that both speak ([`hello`]). A node of the
+//!    version before ranges closes the connection at a hello with a range; the caller then connects
+//!    again and says a hello of that version.
+//!
 //! Not yet here: room in a full queue set aside for votes and heartbeats.
 
 mod frame;
@@ -32,7 +36,7 @@ mod hello;
 mod link;
 mod unproven;
 
-use self::hello::Hello;
+use self::hello::{Hello, Versions};
 use self::link::{Line, Link, closed};
 use self::unproven::{Complaints, PATIENCE, Timed, Unproven};
 use crate::clock::{Clock, ClockBound};
@@ -53,8 +57,14 @@ use tokio::sync::watch;
 const FIRST_BACK_OFF: Duration = Duration::from_millis(5);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(500);
 
-/// A connecting node, and its incarnation.
-type Caller = (NodeId, Incarnation);
+/// The node at the other end of a connection, its incarnation, and the version that both speak on
+/// it.
+#[derive(Clone, Copy)]
+struct Met {
+    node: NodeId,
+    life: Incarnation,
+    version: u16,
+}
 
 /// Options of a node's links.
 #[derive(Debug)]
@@ -82,6 +92,7 @@ pub trait Receive: Send + Sync {
 /// The links of a node.
 pub struct Peers {
     options: PeersOptions,
+    versions: Versions,
     clock: Arc<Clock>,
     links: BTreeMap<NodeId, Arc<Link>>,
     /// The reason why this node cannot take part, once another member remembers it with another
@@ -107,6 +118,16 @@ impl Peers {
         clock: Arc<Clock>,
         receive: Arc<dyn Receive>,
     ) -> io::Result<Arc<Self>> {
+        Peers::speaking(Versions::OWN, options, listener, clock, receive)
+    }
+
+    fn speaking(
+        versions: Versions,
+        options: PeersOptions,
+        listener: Option<TcpListener>,
+        clock: Arc<Clock>,
+        receive: Arc<dyn Receive>,
+    ) -> io::Result<Arc<Self>> {
         let links = options
             .others
             .keys()
@@ -115,6 +136,7 @@ impl Peers {
         let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
         let peers = Arc::new(Peers {
             options,
+            versions,
             clock,
             links,
             stranger: watch::Sender::new(None),
@@ -215,10 +237,10 @@ impl Peers {
         let mut complained = false;
         while !link.is_stopped() {
             match self.connect(node, address) {
-                Ok((line, life)) => {
-                    tracing::debug!(%node, address, "connected");
+                Ok((line, met)) => {
+                    tracing::debug!(%node, address, met.version, "connected");
                     (back_off, complained) = (FIRST_BACK_OFF, false);
-                    link.carry(line, life, &self.clock);
+                    link.carry(line, (met.life, met.version), &self.clock);
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut complained, true) {
@@ -236,17 +258,17 @@ impl Peers {
         u8::from(self.clock.bound() == ClockBound::Cluster)
     }
 
-    fn hello(&self, to: NodeId) -> [u8; hello::BYTES] {
+    fn hello(&self, versions: Versions, to: NodeId) -> Vec<u8> {
         let identity = &self.options.identity;
-        let (cluster, from) = (identity.cluster, identity.me);
-        Hello { cluster, from, to, greeting: identity.greeting(to), timebase: self.timebase() }
-            .encode()
+        let (cluster, from, greeting) = (identity.cluster, identity.me, identity.greeting(to));
+        let timebase = self.timebase();
+        Hello { versions, cluster, from, to, greeting, timebase }.encode()
     }
 
-    /// Checks a hello, and returns its sender and greeting if it is for this node.
-    fn check_hello(&self, bytes: &[u8; hello::BYTES]) -> Result<(NodeId, Greeting), String> {
+    /// Checks that a hello is meant for this node and comes from a member on the same time base.
+    fn check_hello(&self, hello: &Hello) -> Result<(NodeId, Greeting), String> {
         let identity = &self.options.identity;
-        let Hello { cluster, from, to, greeting, timebase } = Hello::decode(bytes)?;
+        let Hello { versions: _, cluster, from, to, greeting, timebase } = *hello;
         if cluster != identity.cluster {
             return Err("it belongs to another cluster".into());
         }
@@ -266,23 +288,21 @@ impl Peers {
         Ok((from, greeting))
     }
 
-    fn connect(&self, node: NodeId, address: &str) -> io::Result<(Line, Incarnation)> {
+    fn connect(&self, node: NodeId, address: &str) -> io::Result<(Line, Met)> {
         let mut failed =
             io::Error::new(io::ErrorKind::NotFound, format!("{address} does not resolve"));
         for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
+            let open = || TcpStream::connect_timeout(&address, PATIENCE);
+            match open() {
                 Ok(socket) => {
-                    let mut timed = Timed::new(&socket)?;
-                    let mut seal =
-                        self.options.certificates.as_ref().map(|own| own.call(node)).transpose()?;
-                    let life = match &mut seal {
-                        Some(seal) => {
-                            self.introduce(node, &mut rustls::Stream::new(seal, &mut timed))?
+                    let met = self.meet(node, socket, self.versions);
+                    let Err(error) = &met else { return met };
+                    return match self.versions.without_range() {
+                        Some(exact) if hello::is_unanswered(error) => {
+                            self.meet(node, open()?, exact)
                         }
-                        None => self.introduce(node, &mut timed)?,
+                        _ => met,
                     };
-                    timed.proven()?;
-                    return Ok((Line::new(socket, seal), life));
                 }
                 Err(error) => failed = error,
             }
@@ -290,22 +310,46 @@ impl Peers {
         Err(failed)
     }
 
-    /// Sends a hello, and checks that the intended node responds.
-    fn introduce(&self, node: NodeId, stream: &mut (impl Read + Write)) -> io::Result<Incarnation> {
-        stream.write_all(&self.hello(node))?;
-        let mut hello = [0; hello::BYTES];
-        stream.read_exact(&mut hello)?;
+    /// Makes a socket the connection on which this node speaks, with a hello of these versions.
+    fn meet(&self, node: NodeId, socket: TcpStream, versions: Versions) -> io::Result<(Line, Met)> {
+        let mut timed = Timed::new(&socket)?;
+        let mut seal = self.options.certificates.as_ref().map(|own| own.call(node)).transpose()?;
+        let met = match &mut seal {
+            Some(seal) => {
+                self.introduce(node, versions, &mut rustls::Stream::new(seal, &mut timed))?
+            }
+            None => self.introduce(node, versions, &mut timed)?,
+        };
+        timed.proven()?;
+        Ok((Line::new(socket, seal), met))
+    }
+
+    /// Says hello, and checks that the answer comes from the node that this connection is for.
+    fn introduce(
+        &self,
+        node: NodeId,
+        versions: Versions,
+        stream: &mut (impl Read + Write),
+    ) -> io::Result<Met> {
+        stream.write_all(&self.hello(versions, node))?;
+        let mut magic = [0; hello::MAGIC.len()];
+        stream.read_exact(&mut magic)?;
+        let hello = Hello::read(magic, stream)?;
         let (from, greeting) = self.check_hello(&hello).map_err(io::Error::other)?;
         if from != node {
             return Err(io::Error::other(format!("node {} responds at this address", from.0)));
         }
-        let met = self.options.identity.hear(node, greeting);
+        let identity = &self.options.identity;
+        let version =
+            versions.common(identity.me, hello.versions, node).map_err(io::Error::other)?;
+        let met = identity.hear(node, greeting);
         // Accepted from a member's own address only: a process that connects to this node may send
         // anything.
         if let Err(NotMet::Stranger(why @ Stranger::Myself(_))) = &met {
             self.stranger.send_replace(Some(why.to_string()));
         }
-        met.map(|()| greeting.life).map_err(|why| io::Error::other(why.to_string()))
+        met.map(|()| Met { node, life: greeting.life, version })
+            .map_err(|why| io::Error::other(why.to_string()))
     }
 
     fn accept(self: Arc<Self>, listener: &TcpListener, receive: &Arc<dyn Receive>) {
@@ -360,10 +404,10 @@ impl Peers {
         let mut magic = [0; hello::MAGIC.len()];
         let Some(own) = &self.options.certificates else {
             timed.read_exact(&mut magic).map_err(broken)?;
-            let (from, greeting) = self.greet(magic, |_| Ok(()), &mut timed)?;
+            let met = self.greet(magic, |_| Ok(()), &mut timed)?;
             timed.proven().map_err(broken)?;
             unproven.end();
-            return self.heed((from, greeting.life), &mut timed, receive);
+            return self.heed(met, &mut timed, receive);
         };
         let mut stream = rustls::StreamOwned::new(own.answer().map_err(broken)?, timed);
         stream.read_exact(&mut magic).map_err(broken)?;
@@ -381,25 +425,20 @@ impl Peers {
             }
             None => Err("it shows no certificate".into()),
         };
-        let (from, greeting) = self.greet(magic, proves, &mut stream)?;
+        let met = self.greet(magic, proves, &mut stream)?;
         stream.sock.proven().map_err(broken)?;
         unproven.end();
-        self.heed((from, greeting.life), &mut stream, receive)
+        self.heed(met, &mut stream, receive)
     }
 
     /// Receives the frames of a member's incarnation, until the connection ends.
-    fn heed(
-        &self,
-        (from, life): Caller,
-        stream: &mut impl Read,
-        receive: &dyn Receive,
-    ) -> Result<(), String> {
-        *self.speaking.lock().entry(from).or_default() += 1;
-        if let Some(link) = self.links.get(&from) {
-            link.knock(life);
+    fn heed(&self, met: Met, stream: &mut impl Read, receive: &dyn Receive) -> Result<(), String> {
+        *self.speaking.lock().entry(met.node).or_default() += 1;
+        if let Some(link) = self.links.get(&met.node) {
+            link.knock(met.life, met.version);
         }
-        let result = self.listen_to((from, life), stream, receive);
-        if let Some(connections) = self.speaking.lock().get_mut(&from) {
+        let result = self.listen_to(met, stream, receive);
+        if let Some(connections) = self.speaking.lock().get_mut(&met.node) {
             *connections -= 1;
         }
         result
@@ -412,26 +451,25 @@ impl Peers {
         magic: [u8; hello::MAGIC.len()],
         proves: impl Fn(NodeId) -> Result<(), String>,
         stream: &mut (impl Read + Write),
-    ) -> Result<(NodeId, Greeting), String> {
-        let broken = |error: io::Error| error.to_string();
-        let mut hello = [0; hello::BYTES];
-        let (first, rest) = hello.split_at_mut(hello::MAGIC.len());
-        first.copy_from_slice(&magic);
-        if &magic == hello::MAGIC {
-            stream.read_exact(rest).map_err(broken)?;
-        }
+    ) -> Result<Met, String> {
+        let identity = &self.options.identity;
+        let hello = Hello::read(magic, stream).map_err(|error| enrolment::words(&error))?;
         let (from, greeting) = self.check_hello(&hello)?;
         proves(from)?;
-        // A peer with another identity gets a response, too, so that it learns of the mismatch.
-        let met = self.options.identity.hear(from, greeting);
-        stream.write_all(&self.hello(from)).map_err(broken)?;
-        met.map_err(|why| why.to_string())?;
-        Ok((from, greeting))
+        // A refused caller gets a response, too, so that it can report why.
+        let met = self.versions.common(identity.me, hello.versions, from).and_then(|version| {
+            let met = identity.hear(from, greeting).map_err(|why| why.to_string());
+            met.map(|()| Met { node: from, life: greeting.life, version })
+        });
+        let exact = self.versions.without_range();
+        let form = exact.filter(|exact| hello.versions == *exact).unwrap_or(self.versions);
+        stream.write_all(&self.hello(form, from)).map_err(|error| enrolment::words(&error))?;
+        met
     }
 
     fn listen_to(
         &self,
-        (from, life): Caller,
+        Met { node: from, life, .. }: Met,
         stream: &mut impl Read,
         receive: &dyn Receive,
     ) -> Result<(), String> {

@@ -4,6 +4,8 @@ use super::*;
 use meridian_placement::{Member, Members};
 use std::sync::mpsc;
 
+mod versions;
+
 struct Heard(Mutex<mpsc::Sender<(NodeId, Vec<u8>)>>);
 impl Receive for Heard {
     fn receive(&self, from: NodeId, _: Incarnation, frames: &[&[u8]]) {
@@ -143,7 +145,7 @@ fn another_cluster_and_another_time_are_refused_and_garbage_disturbs_nobody() {
     let _ = garbage.read_to_end(&mut rest);
     assert!(rest.is_empty());
     let mut damaged = TcpStream::connect(pair.address).unwrap();
-    damaged.write_all(&pair.one.hello(NodeId(2))).unwrap();
+    damaged.write_all(&pair.one.hello(Versions::OWN, NodeId(2))).unwrap();
     damaged.write_all(&[1, 0, 0, 0, 9, 9, 9, 9, 5]).unwrap();
     let _ = damaged.read_to_end(&mut rest);
     pair.one.post(NodeId(2), None, b"still here".to_vec());
@@ -169,7 +171,7 @@ fn who_does_not_say_who_he_is_disturbs_nobody_who_has() {
     // A byte now and then does not help, even the right one.
     let mut first = &silent[0];
     first.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    let mut said = pair.one.hello(NodeId(2)).into_iter();
+    let mut said = pair.one.hello(Versions::OWN, NodeId(2)).into_iter();
     while !matches!(first.read(&mut [0]), Ok(0)) {
         let byte = said.next().expect("it is closed before the hello is complete");
         let _ = first.write_all(&[byte]);
