@@ -1,6 +1,6 @@
 //! The embedded library: a database, its sessions, and their results.
 
-use crate::house::{House, Place};
+use crate::node_server::{NodeServer, Storage};
 use meridian_sql::{Column, Datum, Response, SqlError};
 use std::fmt;
 use std::path::Path;
@@ -40,35 +40,35 @@ pub struct Database {
 }
 
 struct Inside {
-    house: House,
+    node_server: NodeServer,
     runtime: Runtime,
 }
 
 impl Database {
     /// Opens the database in a folder, which is created if it does not exist.
     pub fn open(path: impl AsRef<Path>) -> Result<Database, Error> {
-        Database::at(Place::Folder(path.as_ref().to_owned()))
+        Database::at(Storage::Folder(path.as_ref().to_owned()))
     }
 
     /// Opens a database in memory, which ends with the process.
     pub fn in_memory() -> Result<Database, Error> {
-        Database::at(Place::Memory)
+        Database::at(Storage::Memory)
     }
 
-    fn at(place: Place) -> Result<Database, Error> {
+    fn at(place: Storage) -> Result<Database, Error> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("meridian")
             .enable_all()
             .build()
             .map_err(|error| Error::Open(format!("cannot start threads: {error}")))?;
-        let house = House::alone(place).map_err(Error::Open)?;
-        Ok(Database { inside: Arc::new(Inside { house, runtime }) })
+        let node_server = NodeServer::alone(place).map_err(Error::Open)?;
+        Ok(Database { inside: Arc::new(Inside { node_server, runtime }) })
     }
 
     /// Opens a session, with its own settings and transaction.
     pub fn session(&self) -> Session {
-        let session = meridian_sql::Session::new(self.inside.house.first(), "root");
+        let session = meridian_sql::Session::new(self.inside.node_server.first(), "root");
         Session { session, inside: self.inside.clone() }
     }
 

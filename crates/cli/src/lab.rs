@@ -272,7 +272,7 @@ impl Simulation {
             timebase: self.timebase(),
             strikes: self.strikes,
             moves: self.moves,
-            tell: self.trace.then_some(|line: &str| println!("{line}")),
+            log: self.trace.then_some(|line: &str| println!("{line}")),
             ..Options::new(seed)
         }
     }

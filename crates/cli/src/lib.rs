@@ -25,7 +25,7 @@
 
 mod database;
 #[doc(hidden)]
-pub mod house;
+pub mod node_server;
 
 pub use database::{Database, Error, Rows, Session};
 pub use meridian_sql::{Column, Datum, SqlError, Type};

@@ -2,15 +2,15 @@
 
 mod clock;
 mod demo;
-mod doors;
 mod figure;
 mod lab;
+mod listeners;
 mod shell;
 mod start;
 mod workload;
 
 use clap::{Parser, Subcommand};
-use meridian::house::{House, Place};
+use meridian::node_server::{NodeServer, Storage};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -115,17 +115,17 @@ fn embedded(runtime: &Runtime, folder: Option<PathBuf>, options: &shell::Options
     let (place, describe) = match folder {
         Some(folder) => {
             let describe = format!("kept in {}", folder.display());
-            (Place::Folder(folder), describe)
+            (Storage::Folder(folder), describe)
         }
-        None => (Place::Memory, "in memory: it ends with this shell".to_owned()),
+        None => (Storage::Memory, "in memory: it ends with this shell".to_owned()),
     };
-    let house = match House::alone(place) {
-        Ok(house) => Arc::new(house),
+    let node_server = match NodeServer::alone(place) {
+        Ok(node_server) => Arc::new(node_server),
         Err(error) => return fail(&error),
     };
-    let backend = shell::Embedded::new(runtime.handle().clone(), house.clone(), describe);
+    let backend = shell::Embedded::new(runtime.handle().clone(), node_server.clone(), describe);
     let code = shell::Shell::new(Box::new(backend)).run(options);
-    house.close();
+    node_server.close();
     code
 }
 

@@ -1,13 +1,13 @@
 //! `meridian start`: runs a node until it is stopped.
 
-use crate::doors::{Doors, loopback};
+use crate::listeners::{Listeners, loopback};
 use clap::Args;
-use meridian::house::House;
+use meridian::node_server::NodeServer;
 use meridian_clock::Drift;
 use meridian_host::clock::ClockBound;
+use meridian_host::clock_sync::Utc;
 use meridian_host::node;
 use meridian_host::panics::OnPanic;
-use meridian_host::rounds::Utc;
 use meridian_host::sources::Reference;
 use meridian_host::trust::{Token, Trust};
 use meridian_machine::NodeId;
@@ -189,7 +189,7 @@ async fn serve(options: Options) -> Result<(), String> {
     match options.lease {
         None => {}
         Some(seconds) if LEASE_SECONDS.contains(&seconds) => {
-            node.patience.lease = Duration::from_secs(seconds)
+            node.timeouts.lease = Duration::from_secs(seconds)
         }
         Some(seconds) => return Err(format!("lease {seconds}: expected 1 to 60 seconds")),
     }
@@ -221,24 +221,28 @@ async fn serve(options: Options) -> Result<(), String> {
     }
     node.trust = trust;
     let addresses: Vec<String> = node.members.iter().map(|member| member.address.clone()).collect();
-    let house = Arc::new(House::open_with(node, query_memory_bytes)?);
-    let mut doors = Doors::open(house.clone(), sql, http).await?;
+    let node_server = Arc::new(NodeServer::open_with(node, query_memory_bytes)?);
+    let mut listeners = Listeners::open(node_server.clone(), sql, http).await?;
     say!(
         "Meridian {}: {what} in zone {zone}, data in {}",
         env!("CARGO_PKG_VERSION"),
         data.display()
     );
-    say!("  sql    postgresql://root@{}/meridian", doors.sql);
-    say!("  http   http://{}/health  /metrics", doors.http);
-    say!("  {}", house.clock());
-    if let Some(token) = house.token_file() {
+    say!("  sql    postgresql://root@{}/meridian", listeners.sql);
+    say!("  http   http://{}/health  /metrics", listeners.http);
+    say!("  {}", node_server.clock());
+    if let Some(token) = node_server.token_file() {
         say!(
             "  trust  every other member is admitted by --token-file, with a copy of {}",
             token.display()
         );
     }
-    let to_meet: Vec<&str> =
-        house.status().to_meet.iter().map(|node| addresses[node.0 as usize - 1].as_str()).collect();
+    let to_meet: Vec<&str> = node_server
+        .status()
+        .to_meet
+        .iter()
+        .map(|node| addresses[node.0 as usize - 1].as_str())
+        .collect();
     if !to_meet.is_empty() {
         say!(
             "  new    a new cluster begins when all its members have met once: yet to meet {}",
@@ -248,12 +252,12 @@ async fn serve(options: Options) -> Result<(), String> {
     say!("Ready. Ctrl-C or SIGTERM stops it; commits under way finish first.");
     let (why, refused) = tokio::select! {
         signal = stop.wait() => (signal, None),
-        stranger = house.is_a_stranger() => ("Not admitted to the cluster", Some(stranger)),
-        failed = doors.failed() => ("A port is no longer served", Some(failed)),
+        stranger = node_server.identity_refused() => ("Not admitted to the cluster", Some(stranger)),
+        failed = listeners.failed() => ("A port is no longer served", Some(failed)),
     };
     say!("{why}: finishing statements in progress …");
-    doors.close().await;
-    house.close();
+    listeners.close().await;
+    node_server.close();
     say!("Stopped.");
     refused.map_or(Ok(()), Err)
 }

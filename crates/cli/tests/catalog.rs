@@ -129,7 +129,7 @@ fn psql_describes_tables_indexes_databases_and_roles() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pg_locks_tells_who_waits_for_whom() {
+async fn pg_locks_shows_waiters_and_blockers() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Started::on(folder.path());
     let connect = async |name: &str| {

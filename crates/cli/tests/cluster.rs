@@ -75,7 +75,7 @@ fn sql(node: &Started, statement: &str) -> String {
 /// Transactions across the three groups of a table, while the node that leads them is killed: no
 /// money appears or vanishes.
 #[test]
-fn money_moves_between_groups_whoever_is_killed() {
+fn money_moves_between_groups_whichever_node_is_killed() {
     let mut cluster = Cluster::start();
     sql(cluster.node(0), "create table account (id int primary key, balance int)");
     sql(cluster.node(0), "insert into account select i, 100 from generate_series(0, 29) i");
@@ -301,7 +301,7 @@ fn members_that_believe_no_system_clock_find_out_the_time_and_say_so() {
 }
 
 #[test]
-fn the_doctor_says_what_limits_the_clock_and_a_bound_is_believed_only_if_somebody_keeps_it() {
+fn the_doctor_reports_the_clock_limit_and_believes_only_maintained_bounds() {
     let doctor = run(&["clock", "doctor"]);
     let synchronised = stdout(&doctor).contains("kernel      synchronised");
     assert!(

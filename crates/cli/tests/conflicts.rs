@@ -13,7 +13,7 @@ async fn client(server: &Started) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_loses_hears_over_what_and_against_whom() {
+async fn an_aborted_transaction_names_the_key_and_the_winner() {
     let folder = tempfile::tempdir().expect("a folder");
     let server = Started::on(folder.path());
     let older = client(&server).await;

@@ -63,7 +63,7 @@ fn a_banner_can_be_pasted_as_soon_as_it_is_there() {
 }
 
 #[test]
-fn taken_ports_are_told_with_the_way_out_and_sigterm_ends_a_demo_without_a_shell() {
+fn taken_ports_are_reported_with_a_hint_and_sigterm_ends_a_demo() {
     let mut child = meridian()
         .args(["demo", "--no-shell", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0"])
         .stdin(Stdio::null())

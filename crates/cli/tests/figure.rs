@@ -36,7 +36,7 @@ fn table_4_is_measured_on_processes_beside_the_papers() {
 }
 
 #[test]
-fn what_cannot_be_measured_or_written_is_told_before() {
+fn what_cannot_be_measured_or_written_is_reported_first() {
     for (arguments, why) in [
         (
             &["figure", "spanner_table9", "--processes"][..],

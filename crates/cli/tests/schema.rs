@@ -53,7 +53,7 @@ async fn write(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn schemas_change_while_everybody_writes_and_nobody_fails() {
+async fn schemas_change_under_writes_without_failures() {
     let (folder, addresses) = (tempfile::tempdir().expect("a folder"), free_addresses(3));
     let join = addresses.join(",");
     let member =

@@ -5,13 +5,13 @@
 mod common;
 
 use common::Memory;
-use meridian::house::House;
+use meridian::node_server::NodeServer;
 use meridian_host::context::NodeContext;
 use meridian_host::database::{DatabaseHandle, ShardStatus};
+use meridian_host::flusher::Flushable;
 use meridian_host::identity::OpenError;
 use meridian_host::node::Options;
 use meridian_host::protocols::{self, HostedProtocol, those_or_all};
-use meridian_host::settle::Settles;
 use meridian_placement::DatabaseRow;
 use meridian_sql::Session;
 use meridian_systems::Protocol;
@@ -68,7 +68,7 @@ impl DatabaseHandle for Handle {
 
     fn sweep(&self) {}
 
-    fn shards(&self) -> Vec<Arc<dyn Settles>> {
+    fn shards(&self) -> Vec<Arc<dyn Flushable>> {
         Vec::new()
     }
 
@@ -76,27 +76,27 @@ impl DatabaseHandle for Handle {
         Vec::new()
     }
 
-    fn close(&self) -> Vec<Arc<dyn Settles>> {
+    fn close(&self) -> Vec<Arc<dyn Flushable>> {
         Vec::new()
     }
 }
 
-fn node(toy: &[HostedProtocol]) -> House {
+fn node(toy: &[HostedProtocol]) -> NodeServer {
     let protocols = [&protocols::ALL[..], toy].concat();
-    House::open(Options { protocols, ..Options::alone() }).expect("a node in memory opens")
+    NodeServer::open(Options { protocols, ..Options::alone() }).expect("a node in memory opens")
 }
 
 /// The database is created, and its settings are changed and read, from another database, as from
 /// any session.
 #[tokio::test]
 async fn a_protocol_that_a_node_is_given_runs_under_sql() {
-    let house = node(&[HOSTED]);
-    let mut first = Session::new(house.first(), "root");
+    let node_server = node(&[HOSTED]);
+    let mut first = Session::new(node_server.first(), "root");
     let asked = async |session: &mut Session, sql: &str| {
         session.simple(sql).await.iter().flat_map(common::show).collect::<Vec<String>>()
     };
     assert_eq!(asked(&mut first, "CREATE DATABASE lab PROTOCOL = toy").await, ["CREATE DATABASE"]);
-    let engine = house.find("lab").await.expect("it has transactions").expect("it exists");
+    let engine = node_server.find("lab").await.expect("it has transactions").expect("it exists");
     let mut lab = Session::new(engine, "root");
     let made =
         "CREATE TABLE t (k int PRIMARY KEY, v text); INSERT INTO t VALUES (1, 'one'), (2, 'two')";
@@ -121,13 +121,13 @@ async fn a_protocol_that_a_node_is_given_runs_under_sql() {
     let refused = asked(&mut first, "ALTER DATABASE lab MEMBERS (1)").await;
     assert!(refused[0].contains("whose protocol is toy"), "{refused:?}");
     assert_eq!(asked(&mut first, "DROP DATABASE lab").await, ["DROP DATABASE"]);
-    house.close();
+    node_server.close();
 }
 
 #[tokio::test]
 async fn a_node_without_its_row_says_which_protocols_there_are() {
-    let house = node(&[]);
-    let mut first = Session::new(house.first(), "root");
+    let node_server = node(&[]);
+    let mut first = Session::new(node_server.first(), "root");
     let answers = first.simple("CREATE DATABASE lab PROTOCOL = toy").await;
     let said: Vec<String> = answers.iter().flat_map(common::show).collect();
     assert!(said[0].starts_with("22023") && said[0].contains("toy"), "{said:?}");

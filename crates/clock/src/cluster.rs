@@ -24,7 +24,7 @@ use crate::agreement::both;
 use crate::bound::{Bound, Drift};
 use crate::question::{POLL_EVERY_NS, Poll, Questions, Sample, narrowest};
 use crate::rules;
-use crate::standing::{EVICTED_FOR_NS, Standing, WIDE_NS, WIDEST_NS};
+use crate::status::{ClockStatus, EVICTED_FOR_NS, WIDE_NS, WIDEST_NS};
 use meridian_machine::planted::broken;
 use meridian_machine::{Interval, NodeId};
 use minicbor::{Decode, Encode};
@@ -234,7 +234,7 @@ impl ClusterClock {
     }
 
     /// Handles an answer. An answer without a poll is ignored.
-    pub fn hear(&mut self, boot_ns: u64, from: NodeId, shown: Shown) {
+    pub fn receive(&mut self, boot_ns: u64, from: NodeId, shown: Shown) {
         if !self.others.contains(&from) || !self.questions.answered(from, shown.sent) {
             return;
         }
@@ -260,16 +260,16 @@ impl ClusterClock {
     }
 
     /// Returns the time and the status of the clock.
-    pub fn reading(&self, boot_ns: u64) -> Option<(Interval, Standing)> {
+    pub fn reading(&self, boot_ns: u64) -> Option<(Interval, ClockStatus)> {
         let (bound, until) = self.hull?;
         let interval = bound.on(boot_ns, self.drift);
-        let standing = match interval.half_width_ns() {
-            half_width_ns if boot_ns > until || half_width_ns > WIDEST_NS => Standing::Fenced,
-            _ if self.demoted.values().any(|until| boot_ns < *until) => Standing::Disrupted,
-            half_width_ns if half_width_ns > WIDE_NS => Standing::Wide,
-            _ => Standing::Good,
+        let clock_status = match interval.half_width_ns() {
+            half_width_ns if boot_ns > until || half_width_ns > WIDEST_NS => ClockStatus::Fenced,
+            _ if self.demoted.values().any(|until| boot_ns < *until) => ClockStatus::Disrupted,
+            half_width_ns if half_width_ns > WIDE_NS => ClockStatus::Wide,
+            _ => ClockStatus::Good,
         };
-        Some((interval, standing))
+        Some((interval, clock_status))
     }
 
     /// Returns the last hull, for a caller that extrapolates by itself, and until when it holds.

@@ -21,7 +21,7 @@ use crate::agreement::{agree, both};
 use crate::bound::{Bound, Drift};
 use crate::question::{Poll, Questions, Sample, narrowest};
 use crate::rules;
-use crate::standing::{EVICTED_FOR_NS, Standing, WIDE_NS, WIDEST_NS};
+use crate::status::{ClockStatus, EVICTED_FOR_NS, WIDE_NS, WIDEST_NS};
 use meridian_machine::planted::broken;
 use meridian_machine::{Interval, NodeId};
 use minicbor::{Decode, Encode};
@@ -40,7 +40,7 @@ const SYNCHRONISE_EVERY_NS: u64 = 30 * S;
 
 /// A master's answer to a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct Told {
+pub struct TimeResponse {
     /// The poll's `sent`, which identifies it.
     #[n(0)]
     pub sent: u64,
@@ -51,7 +51,7 @@ pub struct Told {
 
 /// A clock source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Voice {
+pub enum ClockSource {
     /// This node's own reference.
     Own,
     /// One of its sources.
@@ -84,7 +84,7 @@ pub struct Daemon {
     /// Until when its reference is not sent to other nodes.
     diverged_until: u64,
     /// The clock sources that contradict the agreement now.
-    demoted: Vec<Voice>,
+    demoted: Vec<ClockSource>,
     /// True if more clock sources contradict each other than may lie.
     contradiction: bool,
 }
@@ -130,26 +130,26 @@ impl Daemon {
     /// Records the bound of one of this node's own sources.
     pub fn refer(&mut self, boot_ns: u64, source: usize, bound: Bound) {
         self.sources.insert(source, bound);
-        self.hear_voices(boot_ns, true);
+        self.follow_sources(boot_ns, true);
     }
 
     /// Returns the polls that are to be sent now.
     pub fn poll(&mut self, boot_ns: u64) -> Vec<(NodeId, Poll)> {
-        self.hear_voices(boot_ns, false);
+        self.follow_sources(boot_ns, false);
         let poll = self.questions.ask(boot_ns);
         self.masters.iter().map(|master| (*master, poll)).collect()
     }
 
     /// Answers another node's poll. The clock is read now: the answer must be sent at once or
     /// dropped.
-    pub fn tell(&self, boot_ns: u64, poll: Poll) -> Told {
+    pub fn answer_poll(&self, boot_ns: u64, poll: Poll) -> TimeResponse {
         let interval = self.own(boot_ns).filter(|_| self.has_own && boot_ns >= self.diverged_until);
-        Told { sent: poll.sent, interval }
+        TimeResponse { sent: poll.sent, interval }
     }
 
     /// Handles an answer. An answer without a poll is ignored, and so is an interval that ends
     /// before it begins.
-    pub fn hear(&mut self, boot_ns: u64, from: NodeId, told: Told) {
+    pub fn receive(&mut self, boot_ns: u64, from: NodeId, told: TimeResponse) {
         if !self.masters.contains(&from) || !self.questions.answered(from, told.sent) {
             return;
         }
@@ -161,21 +161,23 @@ impl Daemon {
             }
             None => known.clear(), // The master does not trust its reference.
         }
-        self.hear_voices(boot_ns, true);
+        self.follow_sources(boot_ns, true);
     }
 
     /// Returns the time and the status of the clock.
-    pub fn reading(&self, boot_ns: u64) -> Option<(Interval, Standing)> {
+    pub fn reading(&self, boot_ns: u64) -> Option<(Interval, ClockStatus)> {
         let interval = self.known?.on(boot_ns, self.drift);
-        let standing = match interval.half_width_ns() {
-            half_width_ns if half_width_ns > WIDEST_NS => Standing::Fenced,
-            _ if self.is_evicted(boot_ns) || self.contradiction => Standing::Fenced,
-            _ if !self.demoted.is_empty() => Standing::Disrupted,
-            _ if boot_ns.saturating_sub(self.refreshed_at) > FREE_AFTER_NS => Standing::FreeRunning,
-            half_width_ns if half_width_ns > WIDE_NS => Standing::Wide,
-            _ => Standing::Good,
+        let clock_status = match interval.half_width_ns() {
+            half_width_ns if half_width_ns > WIDEST_NS => ClockStatus::Fenced,
+            _ if self.is_evicted(boot_ns) || self.contradiction => ClockStatus::Fenced,
+            _ if !self.demoted.is_empty() => ClockStatus::Disrupted,
+            _ if boot_ns.saturating_sub(self.refreshed_at) > FREE_AFTER_NS => {
+                ClockStatus::FreeRunning
+            }
+            half_width_ns if half_width_ns > WIDE_NS => ClockStatus::Wide,
+            _ => ClockStatus::Good,
         };
-        Some((interval, standing))
+        Some((interval, clock_status))
     }
 
     /// Returns the known bound, for a caller that extrapolates by itself, and until when it may be
@@ -190,7 +192,7 @@ impl Daemon {
     }
 
     /// Returns the clock sources that contradict the agreement.
-    pub fn demoted(&self) -> &[Voice] {
+    pub fn demoted(&self) -> &[ClockSource] {
         &self.demoted
     }
 
@@ -204,7 +206,7 @@ impl Daemon {
         let middle =
             |interval: Interval| interval.earliest + (interval.latest - interval.earliest) / 2;
         let known = self.known?.on(boot_ns, self.drift);
-        Some(middle(self.voice(boot_ns, master)?).wrapping_sub(middle(known)) as i64)
+        Some(middle(self.clock_source(boot_ns, master)?).wrapping_sub(middle(known)) as i64)
     }
 
     /// Returns the interval of this node's own reference.
@@ -232,26 +234,26 @@ impl Daemon {
     }
 
     /// Returns a master's interval.
-    fn voice(&self, boot_ns: u64, master: NodeId) -> Option<Interval> {
+    fn clock_source(&self, boot_ns: u64, master: NodeId) -> Option<Interval> {
         Some(self.best(boot_ns, master)?.on(boot_ns, self.drift))
     }
 
     /// Computes the agreement of all clock sources.
-    fn hear_voices(&mut self, boot_ns: u64, news: bool) {
-        let mut voices: Vec<(Voice, Interval)> = Vec::with_capacity(self.masters.len() + 1);
+    fn follow_sources(&mut self, boot_ns: u64, news: bool) {
+        let mut clock_sources: Vec<(ClockSource, Interval)> =
+            Vec::with_capacity(self.masters.len() + 1);
         let masters = self.masters.iter();
-        voices
-            .extend(masters.filter_map(|master| {
-                Some((Voice::Master(*master), self.voice(boot_ns, *master)?))
-            }));
+        clock_sources.extend(masters.filter_map(|master| {
+            Some((ClockSource::Master(*master), self.clock_source(boot_ns, *master)?))
+        }));
         if self.oscillator.is_some() {
-            self.synchronise(boot_ns, &voices);
+            self.synchronise(boot_ns, &clock_sources);
         }
         let own = self.own(boot_ns);
         if self.has_own && boot_ns >= self.diverged_until {
-            voices.extend(own.map(|interval| (Voice::Own, interval)));
+            clock_sources.extend(own.map(|interval| (ClockSource::Own, interval)));
         }
-        let told: Vec<Interval> = voices.iter().map(|(_, interval)| *interval).collect();
+        let told: Vec<Interval> = clock_sources.iter().map(|(_, interval)| *interval).collect();
         let agreed = if broken(rules::NARROWEST_IS_BELIEVED) {
             told.iter().copied().min_by_key(|interval| interval.latest - interval.earliest)
         } else {
@@ -266,11 +268,15 @@ impl Daemon {
         let sources = self
             .sources
             .iter()
-            .map(|(number, bound)| (Voice::Source(*number), bound.on(boot_ns, self.drift)));
-        let contradicts = |(_, told): &(Voice, Interval)| both(*told, agreed).is_none();
-        let demoted = sources.chain(voices).filter(contradicts).map(|(voice, _)| voice).collect();
+            .map(|(number, bound)| (ClockSource::Source(*number), bound.on(boot_ns, self.drift)));
+        let contradicts = |(_, told): &(ClockSource, Interval)| both(*told, agreed).is_none();
+        let demoted = sources
+            .chain(clock_sources)
+            .filter(contradicts)
+            .map(|(clock_source, _)| clock_source)
+            .collect();
         self.demoted = demoted;
-        if self.demoted.contains(&Voice::Own) {
+        if self.demoted.contains(&ClockSource::Own) {
             (self.diverged_until, self.synchronised) = (boot_ns + EVICTED_FOR_NS, None);
         }
         let before = self.known.map(|known| known.on(boot_ns, self.drift));
@@ -289,7 +295,7 @@ impl Daemon {
     }
 
     /// Synchronises the oscillator with the other masters.
-    fn synchronise(&mut self, boot_ns: u64, masters: &[(Voice, Interval)]) {
+    fn synchronise(&mut self, boot_ns: u64, masters: &[(ClockSource, Interval)]) {
         if self
             .synchronised
             .is_some_and(|last| boot_ns.saturating_sub(last.at) < SYNCHRONISE_EVERY_NS)

@@ -105,7 +105,7 @@ impl HybridClock {
     }
 
     /// Takes a received timestamp: every event here is after it from now on.
-    pub fn hear(&mut self, now: Reading, from: NodeId, heard: Hybrid) -> Result<(), Refused> {
+    pub fn receive(&mut self, now: Reading, from: NodeId, heard: Hybrid) -> Result<(), Refused> {
         let Hybrid { at, error_ns } = heard;
         let limit_ns = self.widest_ns;
         if error_ns > limit_ns {
@@ -164,14 +164,14 @@ mod tests {
         let last = one.now(tick).unwrap();
         let older =
             Hybrid { at: Timestamp { nanos: 100_000, logical: 2, issuer: 2 }, error_ns: 10 };
-        one.hear(tick, NodeId(2), older).unwrap();
+        one.receive(tick, NodeId(2), older).unwrap();
         assert!(
             one.now(tick).unwrap().at > last.at,
             "an older timestamp does not set the clock back (Trap A.4-2)"
         );
         let newer =
             Hybrid { at: Timestamp { nanos: 100_000, logical: 50, issuer: 2 }, error_ns: 10 };
-        one.hear(tick, NodeId(2), newer).unwrap();
+        one.receive(tick, NodeId(2), newer).unwrap();
         assert!(one.now(tick).unwrap().at > newer.at);
     }
 
@@ -181,11 +181,11 @@ mod tests {
         let before = one.now(reading(100_000, 10)).unwrap();
         let poison =
             Hybrid { at: Timestamp { nanos: 100_500, logical: 0, issuer: 2 }, error_ns: 10 };
-        let refused = one.hear(reading(100_001, 10), NodeId(2), poison);
+        let refused = one.receive(reading(100_001, 10), NodeId(2), poison);
         assert_eq!(refused, Err(Refused::Future { from: NodeId(2), ahead_ns: 479 }));
         let vague = Hybrid { error_ns: 1_001, ..poison };
         assert!(matches!(
-            one.hear(reading(100_001, 10), NodeId(2), vague),
+            one.receive(reading(100_001, 10), NodeId(2), vague),
             Err(Refused::Wide { .. })
         ));
         assert_eq!(one.now(reading(100_002, 10)).unwrap().at.nanos, 100_002);
@@ -227,7 +227,7 @@ mod tests {
                 let mut after = None;
                 if !said.is_empty() && rng.random_bool(0.6) {
                     let heard = said[rng.random_range(0..said.len())];
-                    clocks[node].hear(now, NodeId(9), heard).unwrap();
+                    clocks[node].receive(now, NodeId(9), heard).unwrap();
                     after = Some(heard.at);
                 }
                 let event = clocks[node].now(now).unwrap();

@@ -12,12 +12,12 @@ pub mod oracle;
 mod policy;
 pub mod question;
 pub mod rules;
-mod standing;
+mod status;
 mod timestamp;
 
 pub use bound::{Bound, Drift};
 pub use issuer::{CeilingReached, Issuer};
 pub use meridian_machine::{Health, Interval, Reading};
 pub use policy::{TimestampPolicy, TrueTime};
-pub use standing::{EVICTED_FOR_NS, Standing};
+pub use status::{ClockStatus, EVICTED_FOR_NS};
 pub use timestamp::Timestamp;

@@ -194,7 +194,7 @@ impl Batches {
     }
 
     /// Takes the oracle's answer to the last request.
-    pub fn hear(&mut self, boot_ns: u64, answer: Interval) {
+    pub fn receive(&mut self, boot_ns: u64, answer: Interval) {
         let Some(asked) = self.asked.take() else { return };
         let asked = if broken(rules::TTL_FROM_THE_ANSWER) { boot_ns } else { asked };
         let low = answer.latest.saturating_add(self.terms.ttl_ns);

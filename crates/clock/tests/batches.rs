@@ -39,7 +39,7 @@ fn run(seed: u64) -> Result<u32, String> {
             // it is about to expire.
             batches.ask(timer(now));
             let answer = oracles[0].answer(Reading::at(0, Interval { earliest: now, latest: now }));
-            answer.into_iter().for_each(|answer| batches.hear(timer(now), answer));
+            answer.into_iter().for_each(|answer| batches.receive(timer(now), answer));
             now += TERMS.ttl_ns - 500 + rng.random_range(0..3_000);
         }
         let start = now;
@@ -63,7 +63,7 @@ fn run(seed: u64) -> Result<u32, String> {
             // Some answers take longer than the lifetime of a batch.
             let delay = if rng.random_bool(0.05) { 20_000_000 } else { 3_000_000 };
             now += if fast { 0 } else { rng.random_range(0..delay) };
-            batches.hear(timer(now), answer);
+            batches.receive(timer(now), answer);
         };
         drawn += 1;
         if at <= last {

@@ -1,7 +1,7 @@
 //! Cluster time in small simulations: members whose boot clocks run at different rates, late or
 //! lost messages, restarts of processes and machines.
 
-use meridian_clock::Standing;
+use meridian_clock::ClockStatus;
 use meridian_clock::cluster::{Anchor, BOUND_LASTS_NS, ClusterClock, Shown};
 use meridian_clock::question::{POLL_EVERY_NS, Poll};
 use meridian_clock::rules;
@@ -15,11 +15,11 @@ const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
 
 enum Event {
-    Tick { life: u32 },
+    Tick { incarnation: u32 },
     Asked { from: usize, poll: Poll },
-    Told { from: usize, shown: Shown },
-    Read { life: u32 },
-    Durable { life: u32, anchor: Anchor },
+    TimeResponse { from: usize, shown: Shown },
+    Read { incarnation: u32 },
+    Durable { incarnation: u32, anchor: Anchor },
     Restart { reboot: bool },
     Begin { reboot: bool },
     StandStill { for_ns: u64 },
@@ -38,7 +38,7 @@ struct Member {
     /// The time that a hypervisor has taken from the boot clock.
     lost_ns: u64,
     still_until: u64,
-    life: u32,
+    incarnation: u32,
     anchor: Option<Anchor>,
     system_offset: i64,
 }
@@ -90,7 +90,7 @@ impl World {
             runs_since: now - 100_000 * S,
             lost_ns: 0,
             still_until: 0,
-            life: 0,
+            incarnation: 0,
             anchor: None,
             system_offset: rng.random_range(-1..=1) * (wrong * S) as i64
                 + rng.random_range(0..S as i64),
@@ -159,12 +159,12 @@ impl World {
                 }
                 let system = now.saturating_add_signed(there.system_offset);
                 let boot_ns = there.boot_ns(now);
-                there.life += 1;
-                let life = there.life;
+                there.incarnation += 1;
+                let incarnation = there.incarnation;
                 there.clock =
                     Some(ClusterClock::begin(others, there.boots, boot_ns, system, there.anchor));
-                self.push(0, me, Event::Tick { life });
-                self.push(0, me, Event::Read { life });
+                self.push(0, me, Event::Tick { incarnation });
+                self.push(0, me, Event::Read { incarnation });
             }
             Event::Restart { reboot } => {
                 there.clock = None;
@@ -177,8 +177,9 @@ impl World {
                 there.lost_ns += for_ns;
                 there.still_until = now + for_ns;
             }
-            Event::Tick { life } => {
-                let Some(clock) = there.clock.as_mut().filter(|_| life == there.life) else {
+            Event::Tick { incarnation } => {
+                let Some(clock) = there.clock.as_mut().filter(|_| incarnation == there.incarnation)
+                else {
                     return Ok(());
                 };
                 let polls = clock.poll(boot_ns);
@@ -186,15 +187,17 @@ impl World {
                 if clock.wants_reserve(boot_ns) {
                     let anchor = clock.anchor(boots, boot_ns);
                     let after = self.rng.random_range(MS..50 * MS);
-                    self.push(after, me, Event::Durable { life, anchor });
+                    self.push(after, me, Event::Durable { incarnation, anchor });
                 }
                 polls.into_iter().for_each(|(to, poll)| {
                     self.send(me, to.0 as usize, Event::Asked { from: me, poll })
                 });
-                self.push(POLL_EVERY_NS, me, Event::Tick { life });
+                self.push(POLL_EVERY_NS, me, Event::Tick { incarnation });
             }
-            Event::Durable { life, anchor } => {
-                if let Some(clock) = there.clock.as_mut().filter(|_| life == there.life) {
+            Event::Durable { incarnation, anchor } => {
+                if let Some(clock) =
+                    there.clock.as_mut().filter(|_| incarnation == there.incarnation)
+                {
                     there.anchor = Some(anchor);
                     clock.reserved(boot_ns, &anchor);
                 }
@@ -202,19 +205,21 @@ impl World {
             Event::Asked { from, poll } => {
                 let Some(clock) = &there.clock else { return Ok(()) };
                 let shown = clock.show(boot_ns, poll);
-                self.send(me, from, Event::Told { from: me, shown });
+                self.send(me, from, Event::TimeResponse { from: me, shown });
             }
-            Event::Told { from, shown } => {
+            Event::TimeResponse { from, shown } => {
                 if let Some(clock) = &mut there.clock {
-                    clock.hear(boot_ns, NodeId(from as u32), shown);
+                    clock.receive(boot_ns, NodeId(from as u32), shown);
                 }
             }
-            Event::Read { life } => {
-                let Some(clock) = there.clock.as_ref().filter(|_| life == there.life) else {
+            Event::Read { incarnation } => {
+                let Some(clock) = there.clock.as_ref().filter(|_| incarnation == there.incarnation)
+                else {
                     return Ok(());
                 };
                 self.read[1] += 1;
-                let reading = clock.reading(boot_ns).filter(|(_, standing)| standing.is_usable());
+                let reading =
+                    clock.reading(boot_ns).filter(|(_, clock_status)| clock_status.is_usable());
                 if let Some((interval, _)) = reading {
                     self.read[0] += 1;
                     if !self.lies && self.passed > interval.latest {
@@ -227,7 +232,7 @@ impl World {
                     self.widest = self.widest.max(interval.half_width_ns());
                 }
                 let after = self.rng.random_range(1..40 * MS);
-                self.push(after, me, Event::Read { life });
+                self.push(after, me, Event::Read { incarnation });
             }
         }
         Ok(())
@@ -299,7 +304,11 @@ fn a_reading_is_never_above_one_that_begins_later_wherever_that_is() {
 /// them is wrong.
 fn is_wrong(world: &World) -> bool {
     let reading = |member: &Member| member.clock.as_ref()?.reading(member.boot_ns(world.now));
-    let all = world.members.iter().filter_map(reading).filter(|(_, standing)| standing.is_usable());
+    let all = world
+        .members
+        .iter()
+        .filter_map(reading)
+        .filter(|(_, clock_status)| clock_status.is_usable());
     let all: Vec<_> = all.map(|(interval, _)| interval).collect();
     let latest_begin = all.iter().map(|interval| interval.earliest).max();
     let first_end = all.iter().map(|interval| interval.latest).min();
@@ -329,7 +338,7 @@ fn longest_wrong(seed: u64) -> u64 {
 }
 
 #[test]
-fn who_breaks_the_bound_is_soon_fenced() {
+fn a_clock_that_breaks_the_bound_is_soon_fenced() {
     let slow: Vec<u64> = (0..300).filter(|seed| longest_wrong(*seed) > 10 * S).collect();
     println!("wrong for more than 10 s: {slow:?} of 300");
     assert!(slow.len() <= 3, "{slow:?}");
@@ -353,7 +362,7 @@ fn each_rule_that_is_broken_shows() {
 /// The boot clock of a virtual machine that was paused is wrong by more than the drift bound. Its
 /// readings may be wrong, and it recovers by itself.
 #[test]
-fn who_stood_still_finds_back() {
+fn a_stopped_node_recovers_the_time() {
     for seed in 1_000..1_060 {
         let mut world = World::new(seed, 3);
         let _ = world.run(true);
@@ -370,45 +379,47 @@ fn who_stood_still_finds_back() {
 }
 
 #[test]
-fn who_asks_nobody_knows_nothing_and_who_is_alone_knows_at_once() {
+fn a_node_without_answers_knows_no_time_and_a_single_node_does_at_once() {
     let mut clock = ClusterClock::begin(vec![NodeId(2), NodeId(3)], 1, S, 5 * S, None);
     clock.poll(2 * S);
     assert_eq!(clock.reading(10 * S), None);
     let shown = Shown { sent: 7, value: 1 << 60, steady: true };
-    clock.hear(10 * S, NodeId(2), shown);
-    clock.hear(10 * S, NodeId(9), shown);
+    clock.receive(10 * S, NodeId(2), shown);
+    clock.receive(10 * S, NodeId(9), shown);
     assert_eq!(clock.reading(10 * S), None, "no poll was sent for these answers");
 
     let mut alone = ClusterClock::begin(Vec::new(), 1, S, 5 * S, None);
     let anchor = alone.anchor(1, S);
     alone.reserved(S, &anchor);
-    let (interval, standing) = alone.reading(2 * S).unwrap();
+    let (interval, clock_status) = alone.reading(2 * S).unwrap();
     assert!(
-        standing == Standing::Good && interval.half_width_ns() < MS && interval.earliest >= 5 * S
+        clock_status == ClockStatus::Good
+            && interval.half_width_ns() < MS
+            && interval.earliest >= 5 * S
     );
 }
 
 #[test]
-fn nobody_follows_one_who_is_hours_ahead_and_he_is_named() {
+fn a_clock_hours_ahead_is_named_and_not_followed() {
     let mut clock = ClusterClock::begin(vec![NodeId(2)], 1, S, 50_000 * S, None);
     let (_, poll) = clock.poll(2 * S)[0];
-    clock.hear(2 * S, NodeId(2), Shown { sent: poll.sent, value: 60_000 * S, steady: false });
+    clock.receive(2 * S, NodeId(2), Shown { sent: poll.sent, value: 60_000 * S, steady: false });
     assert_eq!((clock.far(), clock.reading(2 * S)), (Some(NodeId(2)), None));
     // An operator has set the other system clock.
     let (_, poll) = clock.poll(3 * S)[0];
-    clock.hear(3 * S, NodeId(2), Shown { sent: poll.sent, value: 50_001 * S, steady: false });
+    clock.receive(3 * S, NodeId(2), Shown { sent: poll.sent, value: 50_001 * S, steady: false });
     assert_eq!(clock.far(), None);
 }
 
 #[test]
-fn a_reading_goes_on_and_says_so_when_nobody_answers_any_more() {
+fn a_reading_continues_and_reports_free_running_without_answers() {
     let mut world = World::new(3, 3);
     (world.delay_ns, world.loss) = (50_000, 0.0);
     (0..3).for_each(|member| world.push(0, member, Event::Begin { reboot: false }));
     world.until(world.now + 10 * S).unwrap();
     let alone = world.members[0].clock.clone().unwrap();
     let boot_ns = world.members[0].boot_ns(world.now);
-    assert_eq!(alone.reading(boot_ns).unwrap().1, Standing::Good);
-    let (later, standing) = alone.reading(boot_ns + BOUND_LASTS_NS + S).unwrap();
-    assert!(standing == Standing::Fenced && later.half_width_ns() > 400_000, "{later}");
+    assert_eq!(alone.reading(boot_ns).unwrap().1, ClockStatus::Good);
+    let (later, clock_status) = alone.reading(boot_ns + BOUND_LASTS_NS + S).unwrap();
+    assert!(clock_status == ClockStatus::Fenced && later.half_width_ns() > 400_000, "{later}");
 }

@@ -1,10 +1,10 @@
 //! Time masters and daemons in small simulations: references that are wrong, stop, jump and vanish;
 //! late or lost messages; boot clocks that break the drift bound.
 
-use meridian_clock::daemon::{Daemon, Told, Voice};
+use meridian_clock::daemon::{ClockSource, Daemon, TimeResponse};
 use meridian_clock::question::{POLL_EVERY_NS, Poll};
 use meridian_clock::rules;
-use meridian_clock::{Bound, Drift, Interval, Standing};
+use meridian_clock::{Bound, ClockStatus, Drift, Interval};
 use meridian_machine::NodeId;
 use meridian_machine::planted::plant;
 use rand::{Rng, SeedableRng};
@@ -17,7 +17,7 @@ const S: u64 = 1_000 * MS;
 enum Event {
     Tick,
     Asked { from: usize, poll: Poll },
-    Told { from: usize, told: Told },
+    TimeResponse { from: usize, told: TimeResponse },
     Read,
 }
 
@@ -195,26 +195,26 @@ impl World {
                 self.push(POLL_EVERY_NS, me, Event::Tick);
             }
             Event::Asked { from, poll } => {
-                let told = self.nodes[me].daemon.tell(boot_ns, poll);
-                self.send(me, from, Event::Told { from: me, told });
+                let told = self.nodes[me].daemon.answer_poll(boot_ns, poll);
+                self.send(me, from, Event::TimeResponse { from: me, told });
             }
-            Event::Told { from, told } => {
-                self.nodes[me].daemon.hear(boot_ns, NodeId(from as u32), told)
+            Event::TimeResponse { from, told } => {
+                self.nodes[me].daemon.receive(boot_ns, NodeId(from as u32), told)
             }
             Event::Read => {
                 let reading = self.nodes[me].daemon.reading(boot_ns);
                 self.read.1 += 1;
                 let mut wrong = false;
-                if let Some((interval, standing)) =
-                    reading.filter(|(_, standing)| standing.is_usable())
+                if let Some((interval, clock_status)) =
+                    reading.filter(|(_, clock_status)| clock_status.is_usable())
                 {
-                    self.read.0 += u32::from(standing <= Standing::Wide);
+                    self.read.0 += u32::from(clock_status <= ClockStatus::Wide);
                     self.widest = self.widest.max(interval.half_width_ns());
                     wrong = now < interval.earliest || interval.latest < now;
                     if wrong && self.broken != Some(me) {
                         let late = now as i64 - interval.earliest as i64;
                         return Err(format!(
-                            "{me} reads {interval}, {standing}; the time is {late} ns after its beginning"
+                            "{me} reads {interval}, {clock_status}; the time is {late} ns after its beginning"
                         ));
                     }
                 }
@@ -354,7 +354,7 @@ fn a_node_whose_clock_breaks_the_bound_is_soon_fenced() {
 
 /// A machine was suspended or moved, and its boot clock does not count that time.
 #[test]
-fn who_stood_still_notices_and_finds_back() {
+fn a_stopped_node_notices_and_recovers_the_time() {
     for seed in 0..60 {
         let mut world = World::new(seed, 3, 2, false);
         world.until(world.now + 5 * S).unwrap();
@@ -373,56 +373,61 @@ fn who_stood_still_notices_and_finds_back() {
 }
 
 #[test]
-fn a_master_that_lies_is_named_and_tells_nobody() {
+fn a_lying_master_is_named_and_stops_serving_time() {
     let mut world = World::new(1, 3, 1, false);
     (world.delay_ns, world.loss) = (50_000, 0.0);
     world.until(world.now + 5 * S).unwrap();
     world.nodes[0].lie = (Lie::Off(S as i64), world.now);
     world.until(world.now + 3 * S).unwrap();
-    let standing = |world: &World, node: usize| {
+    let clock_status = |world: &World, node: usize| {
         let there = &world.nodes[node];
         there.daemon.reading(there.boot_ns(world.now)).unwrap().1
     };
     let liar = &world.nodes[0];
-    assert!(liar.daemon.tell(liar.boot_ns(world.now), Poll { sent: 1 }).interval.is_none());
-    assert!(standing(&world, 0).is_usable(), "the master knows the time from the other masters");
-    assert_eq!(standing(&world, 3), Standing::Good, "a silent master disturbs no node");
+    assert!(liar.daemon.answer_poll(liar.boot_ns(world.now), Poll { sent: 1 }).interval.is_none());
+    assert!(
+        clock_status(&world, 0).is_usable(),
+        "the master knows the time from the other masters"
+    );
+    assert_eq!(clock_status(&world, 3), ClockStatus::Good, "a silent master disturbs no node");
     // The reference is wrong at one other node only, as a network in between could make it.
     let boot_ns = world.nodes[3].boot_ns(world.now);
     let (_, poll) = world.nodes[3].daemon.poll(boot_ns)[0];
     let interval = Some(Interval::around(world.now + S, MS));
-    world.nodes[3].daemon.hear(boot_ns, NodeId(0), Told { sent: poll.sent, interval });
+    world.nodes[3].daemon.receive(boot_ns, NodeId(0), TimeResponse { sent: poll.sent, interval });
     assert_eq!(
-        (standing(&world, 3), world.nodes[3].daemon.demoted()),
-        (Standing::Disrupted, &[Voice::Master(NodeId(0))][..])
+        (clock_status(&world, 3), world.nodes[3].daemon.demoted()),
+        (ClockStatus::Disrupted, &[ClockSource::Master(NodeId(0))][..])
     );
 }
 
 #[test]
-fn who_hears_nobody_goes_on_freely_and_wider_and_garbage_is_not_heard() {
+fn without_answers_a_clock_runs_free_and_widens_and_garbage_is_ignored() {
     let mut daemon = Daemon::new(vec![NodeId(1)], false);
     let (_, poll) = daemon.poll(10 * S)[0];
-    let told =
-        |sent, earliest, latest| Told { sent, interval: Some(Interval { earliest, latest }) };
-    daemon.hear(10 * S, NodeId(1), told(7, 5, 6));
-    daemon.hear(10 * S, NodeId(2), told(poll.sent, 5, 6));
+    let told = |sent, earliest, latest| TimeResponse {
+        sent,
+        interval: Some(Interval { earliest, latest }),
+    };
+    daemon.receive(10 * S, NodeId(1), told(7, 5, 6));
+    daemon.receive(10 * S, NodeId(2), told(poll.sent, 5, 6));
     assert_eq!(daemon.reading(10 * S), None, "no poll was sent for these answers");
-    daemon.hear(10 * S, NodeId(1), told(poll.sent, 6, 5));
+    daemon.receive(10 * S, NodeId(1), told(poll.sent, 6, 5));
     assert_eq!(daemon.reading(10 * S), None, "the interval ends before it begins");
     let (_, poll) = daemon.poll(11 * S)[0];
-    daemon.hear(11 * S, NodeId(1), told(poll.sent, 50 * S, 50 * S + 1));
-    assert_eq!(daemon.reading(11 * S).unwrap().1, Standing::Good);
-    assert_eq!(daemon.reading(20 * S).unwrap().1, Standing::FreeRunning);
+    daemon.receive(11 * S, NodeId(1), told(poll.sent, 50 * S, 50 * S + 1));
+    assert_eq!(daemon.reading(11 * S).unwrap().1, ClockStatus::Good);
+    assert_eq!(daemon.reading(20 * S).unwrap().1, ClockStatus::FreeRunning);
     let (bound, until) = daemon.known(20 * S).unwrap();
-    assert_eq!(daemon.reading(until - S).unwrap().1, Standing::FreeRunning);
-    assert_eq!(daemon.reading(until + 30 * S).unwrap().1, Standing::Fenced);
+    assert_eq!(daemon.reading(until - S).unwrap().1, ClockStatus::FreeRunning);
+    assert_eq!(daemon.reading(until + 30 * S).unwrap().1, ClockStatus::Fenced);
     assert!(bound.on(until, Drift::WORST).half_width_ns() <= 10 * S);
     // Two masters contradict each other, and neither is known to be right.
     let mut daemon = Daemon::new(vec![NodeId(1), NodeId(2)], false);
     let (_, poll) = daemon.poll(10 * S)[0];
-    daemon.hear(10 * S, NodeId(1), told(poll.sent, 50 * S, 51 * S));
-    daemon.hear(10 * S, NodeId(2), told(poll.sent, 90 * S, 91 * S));
-    assert_eq!(daemon.reading(10 * S).unwrap().1, Standing::Fenced);
+    daemon.receive(10 * S, NodeId(1), told(poll.sent, 50 * S, 51 * S));
+    daemon.receive(10 * S, NodeId(2), told(poll.sent, 90 * S, 91 * S));
+    assert_eq!(daemon.reading(10 * S).unwrap().1, ClockStatus::Fenced);
 }
 
 /// A node's own sources share a machine, and count as one clock source; a minority of them may be
@@ -434,8 +439,11 @@ fn a_source_that_contradicts_the_others_is_named_and_two_that_do_so_tell_nothing
     for (number, nanos) in [(0, 50 * S), (1, 90 * S), (2, 50 * S)] {
         daemon.refer(10 * S, number, bound(nanos));
     }
-    let (interval, standing) = daemon.reading(10 * S).unwrap();
-    assert_eq!((standing, daemon.demoted()), (Standing::Disrupted, &[Voice::Source(1)][..]));
+    let (interval, clock_status) = daemon.reading(10 * S).unwrap();
+    assert_eq!(
+        (clock_status, daemon.demoted()),
+        (ClockStatus::Disrupted, &[ClockSource::Source(1)][..])
+    );
     assert!(interval.earliest <= 50 * S && 50 * S <= interval.latest);
     // Of two sources neither is known to be wrong, unless masters decide.
     for masters in [0, 2] {
@@ -443,14 +451,14 @@ fn a_source_that_contradicts_the_others_is_named_and_two_that_do_so_tell_nothing
         if let Some((_, poll)) = daemon.poll(10 * S).first() {
             for master in 1..=masters {
                 let interval = Some(Interval::around(50 * S, MS));
-                daemon.hear(10 * S, NodeId(master), Told { sent: poll.sent, interval });
+                daemon.receive(10 * S, NodeId(master), TimeResponse { sent: poll.sent, interval });
             }
         }
         daemon.refer(10 * S, 0, bound(50 * S));
         daemon.refer(10 * S, 1, bound(90 * S));
-        let standing = daemon.reading(10 * S).unwrap().1;
-        let expected = if masters == 0 { Standing::Fenced } else { Standing::Disrupted };
-        assert_eq!(standing, expected, "{masters} masters: {:?}", daemon.demoted());
-        assert!(masters == 0 || daemon.demoted().contains(&Voice::Source(1)));
+        let clock_status = daemon.reading(10 * S).unwrap().1;
+        let expected = if masters == 0 { ClockStatus::Fenced } else { ClockStatus::Disrupted };
+        assert_eq!(clock_status, expected, "{masters} masters: {:?}", daemon.demoted());
+        assert!(masters == 0 || daemon.demoted().contains(&ClockSource::Source(1)));
     }
 }

@@ -1,7 +1,7 @@
 //! The parts that all figures share: the setting of §5, and statistics over several runs.
 
 use meridian_sim::profile::{Costs, Profile};
-use meridian_sim::scene::{Scene, Work};
+use meridian_sim::scenario::{Scenario, Work};
 use meridian_sim::{Options, Regions, SimulatedProtocol, protocols, run};
 
 pub const MS: u64 = 1_000_000;
@@ -25,12 +25,18 @@ pub fn model() -> String {
 
 /// Returns the setting of §5.1: data centres less than a millisecond apart, leases of 10 s, a
 /// commit wait of 5 ms.
-pub fn scene(zones: usize, servers: usize, groups: u32, replicas: usize, work: Work) -> Scene {
-    Scene {
+pub fn scenario(
+    zones: usize,
+    servers: usize,
+    groups: u32,
+    replicas: usize,
+    work: Work,
+) -> Scenario {
+    Scenario {
         zones,
         servers,
         gateways: 1,
-        seated_in: None,
+        clients_in: None,
         groups,
         replicas,
         led_in_first: false,
@@ -46,20 +52,20 @@ pub fn scene(zones: usize, servers: usize, groups: u32, replicas: usize, work: W
 }
 
 /// Measures a scenario with the default protocol.
-pub fn measure(scene: Scene, seed: u64, sessions: usize, regions: Regions) -> Profile {
-    measure_of(protocols::DEFAULT, scene, seed, sessions, regions)
+pub fn measure(scenario: Scenario, seed: u64, sessions: usize, regions: Regions) -> Profile {
+    measure_of(protocols::DEFAULT, scenario, seed, sessions, regions)
 }
 
 /// Measures a scenario with any protocol.
 pub fn measure_of(
     protocol: &'static SimulatedProtocol,
-    scene: Scene,
+    scenario: Scenario,
     seed: u64,
     sessions: usize,
     regions: Regions,
 ) -> Profile {
     let report =
-        run(Options { protocol, ..scene.options(seed, sessions, regions, Costs::measured()) });
+        run(Options { protocol, ..scenario.options(seed, sessions, regions, Costs::measured()) });
     assert_eq!(report.verdict, Ok(()), "the measured run is wrong");
     report.profile.expect("a scene is measured")
 }

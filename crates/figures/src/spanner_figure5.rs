@@ -21,10 +21,10 @@
 //! group's leader is gone, it tries one node after the other until one names the new leader, for
 //! each group. That is the delay after *leader-soft*; the more such nodes, the longer it is.
 
-use crate::measure::{S, measure, model, scene};
+use crate::measure::{S, measure, model, scenario};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
-use meridian_sim::scene::{Incident, Scene, Work};
+use meridian_sim::scenario::{Incident, Scenario, Work};
 
 /// The name, as in `meridian figure NAME`.
 pub const NAME: &str = "spanner_figure5";
@@ -105,16 +105,16 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
             told: kill == Kill::LeaderSoft,
             at_ns: at_s * S,
         };
-        let scene = Scene {
+        let scenario = Scenario {
             gateways: GATEWAYS,
             led_in_first: true,
             lease_ns: lease_s * S,
             window_ns: seconds * S,
             every_ns: Some(SESSIONS as u64 * S / rate),
             incident: Some(incident),
-            ..scene(ZONES, servers, groups, ZONES, Work::Read)
+            ..scenario(ZONES, servers, groups, ZONES, Work::Read)
         };
-        let profile = measure(scene, 1, SESSIONS, Regions::Spanner);
+        let profile = measure(scenario, 1, SESSIONS, Regions::Spanner);
         Measured { kill, ended_ns: profile.ended_ns, failed: profile.failed }
     };
     let all: Vec<Measured> = Kill::ALL.into_iter().map(run).collect();

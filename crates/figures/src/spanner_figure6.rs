@@ -21,10 +21,10 @@
 //! the intersection of most masters' answers, so that ε depends on the distance to the nearest
 //! majority: a near master alone does not help.
 
-use crate::measure::{S, measure, quantile, scene};
+use crate::measure::{S, measure, quantile, scenario};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
-use meridian_sim::scene::{Incident, Scene, Work};
+use meridian_sim::scenario::{Incident, Scenario, Work};
 
 /// The name, as in `meridian figure NAME`.
 pub const NAME: &str = "spanner_figure6";
@@ -80,15 +80,15 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
             away_at_ns: away_at,
             away_for_ns: away_for,
         };
-        let scene = Scene {
+        let scenario = Scenario {
             gateways: 0,
             masters: ZONES,
             half_width_ns: 10_000,
             window_ns: seconds * S,
             incident: Some(incident),
-            ..scene(ZONES, servers, 0, 0, Work::Read)
+            ..scenario(ZONES, servers, 0, 0, Work::Read)
         };
-        Measured { setting, unsure_ns: measure(scene, 1, 0, regions).unsure_ns }
+        Measured { setting, unsure_ns: measure(scenario, 1, 0, regions).unsure_ns }
     };
     let all = SETTINGS.map(run);
     let notes = vec![

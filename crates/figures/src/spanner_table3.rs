@@ -19,10 +19,10 @@
 //! millisecond: the rest of a write's latency is the wait and the round trips. The paper's servers
 //! had four cores, these have one.
 
-use crate::measure::{Runs, S, mean_ms, measure, model, scene, told};
+use crate::measure::{Runs, S, mean_ms, measure, model, scenario, told};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
-use meridian_sim::scene::{Scene, Work};
+use meridian_sim::scenario::{Scenario, Work};
 
 /// The name, as in `meridian figure NAME`.
 pub const NAME: &str = "spanner_table3";
@@ -132,22 +132,23 @@ pub fn settings() -> impl Iterator<Item = Setting> {
 }
 
 /// Returns the scenario with as many servers as replicas.
-fn on(replicas: usize, waits: bool, groups: u32, work: Work) -> Scene {
-    let scene = scene(replicas, 1, groups, replicas, work);
+fn on(replicas: usize, waits: bool, groups: u32, work: Work) -> Scenario {
+    let scenario = scenario(replicas, 1, groups, replicas, work);
     let gateways = if work == Work::Snapshot { 0 } else { 4 * replicas };
-    Scene { gateways, half_width_ns: if waits { scene.half_width_ns } else { 0 }, ..scene }
+    Scenario { gateways, half_width_ns: if waits { scenario.half_width_ns } else { 0 }, ..scenario }
 }
 
 /// Returns the latency of an operation without contention: four sessions, each of which begins one
 /// every 20 ms.
-fn latency(scene: Scene, seed: u64) -> f64 {
-    let profile = measure(Scene { every_ns: Some(S / 50), ..scene }, seed, 4, Regions::Spanner);
-    mean_ms(if scene.work == Work::Write(1) { &profile.writes_ns } else { &profile.reads_ns })
+fn latency(scenario: Scenario, seed: u64) -> f64 {
+    let profile =
+        measure(Scenario { every_ns: Some(S / 50), ..scenario }, seed, 4, Regions::Spanner);
+    mean_ms(if scenario.work == Work::Write(1) { &profile.writes_ns } else { &profile.reads_ns })
 }
 
 /// Returns the throughput under full load, in thousands per second.
-pub(crate) fn throughput(scene: Scene, seed: u64, sessions: usize) -> f64 {
-    let profile = measure(scene, seed, sessions, Regions::Spanner);
+pub(crate) fn throughput(scenario: Scenario, seed: u64, sessions: usize) -> f64 {
+    let profile = measure(scenario, seed, sessions, Regions::Spanner);
     profile.ended_ns.len() as f64 / (profile.window_ns as f64 / S as f64) / 1e3
 }
 
@@ -157,15 +158,15 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     for setting in settings() {
         let Setting { replicas, waits, operation } = setting;
         progress(&format!("{} replicas: {}", setting.name(), operation.name()));
-        let scene = Scene { window_ns, ..on(replicas, waits, groups, operation.work()) };
+        let scenario = Scenario { window_ns, ..on(replicas, waits, groups, operation.work()) };
         let sessions =
             if operation == Operation::Snapshot { 4 * replicas } else { many * replicas };
         let over = |measure: &dyn Fn(u64) -> f64| Runs((0..runs).map(measure).collect());
-        let took = over(&|seed| latency(scene, seed));
+        let took = over(&|seed| latency(scenario, seed));
         all.push(Measured {
             setting,
             latency: took,
-            throughput: over(&|seed| throughput(scene, seed, sessions)),
+            throughput: over(&|seed| throughput(scenario, seed, sessions)),
         });
     }
     let notes = vec![

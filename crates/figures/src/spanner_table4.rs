@@ -14,10 +14,10 @@
 //! **Differences.** None are known: as in the paper, the coordinator sends to all participants at
 //! once, without any earlier request (`txn/src/locking/committing.rs`).
 
-use crate::measure::{MS, Runs, S, mean_ms, measure, model, quantile, scene, told};
+use crate::measure::{MS, Runs, S, mean_ms, measure, model, quantile, scenario, told};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
-use meridian_sim::scene::{Scene, Work};
+use meridian_sim::scenario::{Scenario, Work};
 
 /// The name, as in `meridian figure NAME`.
 pub const NAME: &str = "spanner_table4";
@@ -74,14 +74,14 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
     for participants in participants().filter(|many| *many <= groups) {
         progress(&format!("{participants} participants"));
         let window_ns = effort.pick(2 + u64::from(participants) / 10, 1) * S;
-        let scene = Scene {
+        let scenario = Scenario {
             gateways: SESSIONS,
             window_ns,
-            ..scene(3, servers, groups, 3, Work::Write(participants))
+            ..scenario(3, servers, groups, 3, Work::Write(participants))
         };
         let mut measured = Measured::with(participants);
         (0..runs).for_each(|seed| {
-            measured.add(&measure(scene, seed, SESSIONS, Regions::Spanner).writes_ns)
+            measured.add(&measure(scenario, seed, SESSIONS, Regions::Spanner).writes_ns)
         });
         all.push(measured);
     }

@@ -21,10 +21,10 @@
 //! the decision after both have agreed to prepare: another trip to Europe, so that it is slower
 //! than TAPIR even from the US. The paper's text has only one such trip.
 
-use crate::measure::{S, mean_ms, measure_of, quantile, scene};
+use crate::measure::{S, mean_ms, measure_of, quantile, scenario};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::profile::Profile;
-use meridian_sim::scene::{Scene, Work};
+use meridian_sim::scenario::{Scenario, Work};
 use meridian_sim::{Regions, SimulatedProtocol, protocols};
 
 /// The name, as in `meridian figure NAME`.
@@ -60,17 +60,17 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
         for protocol in COMPARED {
             progress(&format!("the client in {region}, {}", protocol.row.name));
             let run = |work, sessions| {
-                let (gateways, seated_in, window_ns) = (CLIENTS.len(), Some(client), seconds * S);
+                let (gateways, clients_in, window_ns) = (CLIENTS.len(), Some(client), seconds * S);
                 let led_in_first = true;
-                let scene = Scene {
+                let scenario = Scenario {
                     gateways,
-                    seated_in,
+                    clients_in,
                     led_in_first,
                     window_ns,
                     steady: true,
-                    ..scene(3, 1, 2, 3, work)
+                    ..scenario(3, 1, 2, 3, work)
                 };
-                measure_of(protocol, scene, 1, sessions, Regions::Tapir)
+                measure_of(protocol, scenario, 1, sessions, Regions::Tapir)
             };
             let alone = [1, 2].map(|shards| mean_ms(&run(Work::Follow(shards), 1).writes_ns));
             all.push(Measured { client, protocol, alone, zipf: run(Work::FollowByZipf, sessions) });

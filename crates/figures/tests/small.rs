@@ -156,7 +156,7 @@ fn over_continents_tapir_pays_for_the_farthest_replica_and_locks_for_each_trip_t
 }
 
 #[test]
-fn who_asks_for_an_unknown_figure_hears_which_there_are() {
+fn an_unknown_figure_lists_the_known_ones() {
     let why =
         draw("spanner_table9", Effort::Small, &mut |_| {}).expect_err("there is none").to_string();
     assert!(why.contains("spanner_table9") && all().all(|(name, _)| why.contains(name)), "{why}");

@@ -196,7 +196,7 @@ fn workloads_keep_their_own_promises() {
 }
 
 #[test]
-fn who_knows_nothing_is_not_judged_wrong() {
+fn an_undetermined_history_is_not_judged_wrong() {
     let unknown = "?1 2 [\"append\",\"x\",1]\n5 6 [\"r\",\"x\",[]]\n7 8 [\"r\",\"x\",[1]]\n?1 2 [\"append\",\"x\",9]";
     assert_eq!(judged(unknown, Model::StrictSerializable), Ok(()));
 }

@@ -41,7 +41,10 @@ fn main() {
     });
     measure("a reading, cluster time", {
         let clock = Clock::new(ClockBound::Cluster);
-        clock.tell(Bound { at: boot_ns(), interval: Interval::around(1 << 60, 50_000) }, u64::MAX);
+        clock.set_bound(
+            Bound { at: boot_ns(), interval: Interval::around(1 << 60, 50_000) },
+            u64::MAX,
+        );
         move || clock.now()
     });
     let reading = Reading::at(0, Interval::around(1 << 60, 50_000));
@@ -49,7 +52,7 @@ fn main() {
         let mut batches =
             Batches::above(Terms { step_ns: 1, ttl_ns: u64::MAX >> 8, ..Terms::K2 }, 1, 0);
         batches.ask(0);
-        batches.hear(0, Interval { earliest: 1 << 50, latest: 1 << 50 });
+        batches.receive(0, Interval { earliest: 1 << 50, latest: 1 << 50 });
         move || batches.next(black_box(1)).expect("there are some")
     });
     measure("an oracle's answer", {
@@ -63,5 +66,5 @@ fn main() {
     measure("hybrid: now", || hybrid.now(black_box(reading)).expect("it goes on"));
     let heard =
         Hybrid { at: Timestamp { nanos: 1 << 60, logical: 7, issuer: 2 }, error_ns: 50_000 };
-    measure("hybrid: a message is heard", || hybrid.hear(black_box(reading), NodeId(2), heard));
+    measure("hybrid: a message is heard", || hybrid.receive(black_box(reading), NodeId(2), heard));
 }

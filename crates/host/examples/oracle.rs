@@ -11,7 +11,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use meridian_host::clock::ClockBound;
 use meridian_host::node::{Node, Options};
-use meridian_host::oracle::{Coordinator, Heard, Mode, Service};
+use meridian_host::oracle::{Coordinator, Mode, OracleResponse, Service};
 use meridian_machine::NodeId;
 use meridian_placement::Member;
 use rustix::process::Pid;
@@ -71,7 +71,10 @@ fn ask(service: &Arc<Service>, stamps: bool, heard: &AtomicU64, stop: &AtomicBoo
             let mut ready = waiting.ready_chunks_or_one().await;
             for answer in ready.drain(..) {
                 heard.fetch_add(
-                    u64::from(matches!(answer, Some(Heard::Time(_) | Heard::Stamps(_)))),
+                    u64::from(matches!(
+                        answer,
+                        Some(OracleResponse::Time(_) | OracleResponse::Stamps(_))
+                    )),
                     Ordering::Relaxed,
                 );
                 waiting.push(question());
@@ -154,7 +157,7 @@ fn main() {
         loop {
             let answer = node.oracle().ask_time(ORACLE);
             node.oracle().flush(ORACLE);
-            if matches!(futures::executor::block_on(answer), Some(Heard::Time(_))) {
+            if matches!(futures::executor::block_on(answer), Some(OracleResponse::Time(_))) {
                 break;
             }
             assert!(Instant::now() < end, "the oracle does not answer");

@@ -4,7 +4,7 @@
 //! measures timers and timeouts. The interval of true time comes from one of these: on a
 //! single-node cluster, the node itself; on nodes whose system clocks keep a bound, the system
 //! clock, widened by it; on all others, clock synchronisation between the nodes and sources of UTC
-//! ([`crate::rounds`]).
+//! ([`crate::clock_sync`]).
 //!
 //! Invariants:
 //! 1. Within a process the middle of the interval never goes back when the system clock steps: a
@@ -32,7 +32,7 @@ pub enum ClockBound {
         /// Half the width of every interval, in nanoseconds.
         half_width_ns: u64,
     },
-    /// Sources of UTC of this node or of time masters ([`crate::rounds`]).
+    /// Sources of UTC of this node or of time masters ([`crate::clock_sync`]).
     Utc,
     /// Synchronisation of several nodes with each other only.
     Cluster,
@@ -69,19 +69,19 @@ pub struct Clock {
     ahead_ns: AtomicU64,
     /// The newest real time in a reading (invariant 1).
     newest: AtomicU64,
-    told: Told,
+    found: FoundBound,
 }
 
 /// The last bound, in a seqlock: one writer, and readers that do not wait.
 #[derive(Debug, Default)]
-struct Told {
+struct FoundBound {
     /// Odd during a write.
     version: AtomicU64,
     /// The bound's boot time, its earliest and latest, and the boot time until which it is valid.
     words: [AtomicU64; 4],
 }
 
-impl Told {
+impl FoundBound {
     fn write(&self, words: [u64; 4]) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version + 1, Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl Clock {
     pub fn new(bound: ClockBound) -> Self {
         let ahead_ns = system_ns().saturating_sub(boot_ns());
         let (ahead_ns, newest) = (AtomicU64::new(ahead_ns), AtomicU64::new(0));
-        Clock { bound, drift: Drift::WORST, ahead_ns, newest, told: Told::default() }
+        Clock { bound, drift: Drift::WORST, ahead_ns, newest, found: FoundBound::default() }
     }
 
     /// Sets the bound on drift, where clocks may drift by more than 200 ppm.
@@ -149,8 +149,8 @@ impl Clock {
     }
 
     /// Sets the bound, and the boot time until which it is valid. Called by one thread at a time.
-    pub fn tell(&self, bound: Bound, until: u64) {
-        self.told.write([bound.at, bound.interval.earliest, bound.interval.latest, until]);
+    pub fn set_bound(&self, bound: Bound, until: u64) {
+        self.found.write([bound.at, bound.interval.earliest, bound.interval.latest, until]);
     }
 
     /// Returns a reading.
@@ -166,7 +166,7 @@ impl Clock {
     }
 
     fn told_at(&self, boot_ns: u64) -> Reading {
-        let [at, earliest, latest, until] = self.told.read();
+        let [at, earliest, latest, until] = self.found.read();
         if latest == 0 {
             return Reading { boot_ns, interval: Interval::ANY, health: Health::Fenced };
         }
@@ -213,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_never_read_in_halves() {
+    fn readings_are_never_torn() {
         let clock = std::sync::Arc::new(Clock::new(ClockBound::Cluster));
         assert_eq!(clock.now().health, Health::Fenced, "nothing is known yet");
         let writer = std::sync::Arc::clone(&clock);
         let thread = std::thread::spawn(move || {
             for round in 1..200_000 {
                 let interval = Interval { earliest: round, latest: round };
-                writer.tell(Bound { at: u64::MAX, interval }, u64::MAX);
+                writer.set_bound(Bound { at: u64::MAX, interval }, u64::MAX);
             }
         });
         while !thread.is_finished() {

@@ -2,17 +2,17 @@
 
 use crate::database::DatabaseCatalog;
 use crate::identity::OpenError;
+use crate::node_resources::NodeResources;
 use crate::peers::Peers;
-use crate::plumbing::Plumbing;
 use crate::protocols::HostedProtocol;
-use crate::spanner::Patience;
+use crate::spanner::Timeouts;
 use crate::transfer::Transfers;
 use bytes::Bytes;
 use meridian_log::MachineKey;
 use meridian_machine::{DatabaseId, Incarnation, NodeId};
 use meridian_mvcc::StoreError;
 use meridian_systems::envelope::{self, Kind};
-use meridian_systems::tapir::Forgetting;
+use meridian_systems::tapir::TruncationPolicy;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,13 +35,13 @@ pub struct NodeContext {
     /// The protocols that the node runs.
     pub protocols: Vec<HostedProtocol>,
     /// Timeouts of replica groups.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// The policy by which replicas without a leader truncate their records.
-    pub forgetting: Forgetting,
+    pub truncation: TruncationPolicy,
     /// The folder, for errors to name.
     pub folder: Option<PathBuf>,
     /// The clock, the timers, the log and the store.
-    pub plumbing: Arc<Plumbing>,
+    pub resources: Arc<NodeResources>,
     /// The links to other nodes.
     pub peers: Arc<OnceLock<Arc<Peers>>>,
     /// The thread that copies whole shards.

@@ -1,8 +1,8 @@
 //! A database on this node, as the directory and the node use it. [`DatabaseHandle`] hides the
 //! protocol.
 
+use crate::flusher::Flushable;
 use crate::identity::OpenError;
-use crate::settle::Settles;
 use crate::transfer::Copied;
 use meridian_clock::Timestamp;
 use meridian_machine::{DatabaseId, NodeId, ShardId};
@@ -11,7 +11,7 @@ use meridian_placement::DatabaseRow;
 use meridian_replication::group::Roster;
 use meridian_systems::Protocol;
 use meridian_systems::envelope::Frame;
-use meridian_txn::locking::{Members, Waits};
+use meridian_txn::locking::{MemberRoles, Waits};
 use meridian_txn::{Database, Failure, Future};
 use std::fmt;
 use std::ops::Range;
@@ -97,7 +97,7 @@ pub struct ShardStatus {
     /// The position of the newest commit in the store.
     pub applied: u64,
     /// Memory taken by versions that are not flushed yet, in bytes.
-    pub recent_bytes: usize,
+    pub memtable_bytes: usize,
     /// The members of its group, present and planned.
     pub members: Roster,
 }
@@ -107,20 +107,20 @@ impl ShardStatus {
     pub(crate) fn leaderless(
         row: &DatabaseRow,
         replicas: &[NodeId],
-        replica: &dyn Settles,
+        replica: &dyn Flushable,
     ) -> ShardStatus {
-        let space = replica.space();
+        let shard_store = replica.shard_store();
         ShardStatus {
             database: row.name.clone(),
             id: row.id,
-            shard: ShardId(space.id().shard),
-            bounds: space.bounds(),
+            shard: ShardId(shard_store.id().shard),
+            bounds: shard_store.bounds(),
             leader: None,
             leads: false,
-            through: space.newest(),
+            through: shard_store.newest(),
             closed: replica.closed(),
-            applied: space.extent().map_or(0, |extent| extent.position),
-            recent_bytes: space.recent_bytes(),
+            applied: shard_store.extent().map_or(0, |extent| extent.position),
+            memtable_bytes: shard_store.memtable_bytes(),
             members: Roster::voters(replicas.iter().copied()),
         }
     }
@@ -152,11 +152,11 @@ pub trait DatabaseHandle: Send + Sync {
     /// Ends the waits of requests that can get no response any more. Called every 20 ms or so.
     fn sweep(&self);
     /// Returns this node's replicas, for the settler.
-    fn shards(&self) -> Vec<Arc<dyn Settles>>;
+    fn shards(&self) -> Vec<Arc<dyn Flushable>>;
     /// Returns the status of this node's replicas; the row names the database.
     fn status(&self, row: &DatabaseRow) -> Vec<ShardStatus>;
     /// Ends all waits and stops this node's replicas. Returns the replicas.
-    fn close(&self) -> Vec<Arc<dyn Settles>>;
+    fn close(&self) -> Vec<Arc<dyn Flushable>>;
 
     /// True if a single-node cluster can serve the database.
     fn is_ready(&self) -> bool {
@@ -188,7 +188,7 @@ pub trait DatabaseHandle: Send + Sync {
         ))))
     }
     /// Gives all shards of the database these members. Returns when they have them.
-    fn change_members(&self, members: Members) -> Future<'_, Result<(), DatabaseError>> {
+    fn change_members(&self, members: MemberRoles) -> Future<'_, Result<(), DatabaseError>> {
         let _ = members;
         Box::pin(std::future::ready(Err(DatabaseError::refused(
             self.protocol().name,

@@ -18,8 +18,8 @@
 
 use crate::context::{BackgroundTask, NodeContext};
 use crate::database::{Change, DatabaseCatalog, DatabaseError, DatabaseHandle, Watch};
+use crate::flusher::Flushable;
 use crate::identity::OpenError;
-use crate::settle::Settles;
 use crate::transfer::Copied;
 use meridian_log::MachineKey;
 use meridian_machine::{DatabaseId, NodeId, ShardId};
@@ -27,11 +27,11 @@ use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
 use meridian_placement::{
     DatabaseRow, Databases, FIRST_FREE, FIRST_SHARD, SYSTEM, row_prefix, shards_key,
 };
-use meridian_store::Space;
+use meridian_store::ShardStore;
 use meridian_systems::Protocol;
 use meridian_systems::setting::Setting;
 use meridian_systems::spanner::MOST_SHARDS;
-use meridian_txn::locking::Members;
+use meridian_txn::locking::MemberRoles;
 use meridian_txn::{Begin, Failure, Future, Lock, Mode, Outcome, ReadAt, Transaction};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ impl Directory {
             }
         }
         let of_thread = Arc::downgrade(&directory);
-        let thread = directory.context.plumbing.guard.spawn("databases", move || {
+        let thread = directory.context.resources.guard.spawn("databases", move || {
             let mut wait = Duration::MAX;
             loop {
                 let task = to_do.recv_timeout(wait);
@@ -150,28 +150,30 @@ impl Directory {
         let left = self.context.records.machines(id);
         for key in &left {
             self.context.records.take(*key);
-            self.context.plumbing.journal.forget(*key);
+            self.context.resources.journal.forget(*key);
         }
         let ended = handle.map(|handle| handle.close()).unwrap_or_default();
         // The settler may hold these for another round: it writes nothing more through them.
-        ended.iter().for_each(|shard| shard.space().close());
-        let mut shards: Vec<u32> = ended.iter().map(|shard| shard.space().id().shard).collect();
+        ended.iter().for_each(|shard| shard.shard_store().close());
+        let mut shards: Vec<u32> =
+            ended.iter().map(|shard| shard.shard_store().id().shard).collect();
         for shard in &shards {
-            self.context.plumbing.journal.forget(MachineKey { database: id.0, shard: *shard });
+            self.context.resources.journal.forget(MachineKey { database: id.0, shard: *shard });
         }
         let mut next = 0;
         shards.extend([FIRST_SHARD.0].into_iter().chain(left.iter().map(|key| key.shard)));
         while let Some(shard) = shards.get(next).copied() {
-            let space = Space::open(id.0, shard, Arc::clone(&self.context.plumbing.store))?;
-            let left = space.left()?.into_iter().map(|left| left.child);
-            let of_it = space.children()?.into_iter().map(|(child, _)| child).chain(left);
+            let shard_store =
+                ShardStore::open(id.0, shard, Arc::clone(&self.context.resources.store))?;
+            let left = shard_store.left()?.into_iter().map(|left| left.child);
+            let of_it = shard_store.children()?.into_iter().map(|(child, _)| child).chain(left);
             let new: Vec<u32> = of_it.filter(|child| !shards.contains(child)).collect();
             shards.extend(new);
             next += 1;
         }
         shards.into_iter().try_for_each(|shard| {
-            Space::open(id.0, shard, Arc::clone(&self.context.plumbing.store))
-                .and_then(|space| space.forget())
+            ShardStore::open(id.0, shard, Arc::clone(&self.context.resources.store))
+                .and_then(|shard_store| shard_store.forget())
         })
     }
 
@@ -179,15 +181,16 @@ impl Directory {
     /// watch.
     fn read_settled_rows(&self) -> Result<(), StoreError> {
         let shards = self.handle(SYSTEM).map(|system| system.shards()).unwrap_or_default();
-        let Some(first) = shards.iter().find(|shard| shard.space().id().shard == FIRST_SHARD.0)
+        let Some(first) =
+            shards.iter().find(|shard| shard.shard_store().id().shard == FIRST_SHARD.0)
         else {
             return Ok(());
         };
-        let space = first.space();
-        let at = space.extent()?.at;
+        let shard_store = first.shard_store();
+        let at = shard_store.extent()?.at;
         let mut range = Some(KeyRange::prefix(row_prefix()));
         while let Some(part) = range {
-            let chunk = space.scan(&part, at, false, 1000, 1 << 20)?;
+            let chunk = shard_store.scan(&part, at, false, 1000, 1 << 20)?;
             for row in chunk.rows.iter().filter_map(|(_, value)| DatabaseRow::read(value)) {
                 if row.dropped {
                     self.end(row.id)?;
@@ -266,7 +269,7 @@ impl Directory {
     }
 
     /// Returns this node's replicas of all shards, for the settler.
-    pub fn shards(&self) -> Vec<Arc<dyn Settles>> {
+    pub fn shards(&self) -> Vec<Arc<dyn Flushable>> {
         self.handles().iter().flat_map(|handle| handle.shards()).collect()
     }
 
@@ -419,7 +422,11 @@ impl Directory {
     }
 
     /// Gives all shards of a database these members.
-    pub async fn change_members(&self, name: &str, members: Members) -> Result<(), DatabaseError> {
+    pub async fn change_members(
+        &self,
+        name: &str,
+        members: MemberRoles,
+    ) -> Result<(), DatabaseError> {
         let handle = self.existing(name).await?;
         if self.databases.read().named(name).is_some_and(|row| row.id == SYSTEM) {
             let why = "every node has a member of \"system\", by which it knows the databases: choose another database";
@@ -481,7 +488,7 @@ impl Directory {
             let outcome = async {
                 let mut transaction = self.begin_in_system(Mode::ReadWrite).await?;
                 let rows = read_rows(&mut *transaction, Lock::Exclusive).await?;
-                let mut databases = Databases::at_birth();
+                let mut databases = Databases::initial();
                 for row in rows {
                     databases.learn(row);
                 }

@@ -6,10 +6,10 @@
 //! while a process uses the folder. A folder of another cluster or of a newer format, one that is
 //! in use, and one with a flipped byte are refused with an error that names the file.
 
-use crate::{kept, private};
+use crate::{durable_file, private};
 use meridian_machine::{Incarnation, NodeId};
 use meridian_placement::{
-    Acquaintances, DiskId, Greeting, Member, Members, MembersError, Stranger,
+    ClusterMembers, DiskId, Greeting, IdentityMismatch, Member, MembersError, PeerIdentities,
 };
 use minicbor::{Decode, Encode};
 use parking_lot::Mutex;
@@ -132,7 +132,7 @@ struct Stored {
     incarnation: Incarnation,
     /// Missing in folders written before disks had numbers.
     #[n(4)]
-    acquaintances: Option<Acquaintances>,
+    peer_identities: Option<PeerIdentities>,
 }
 
 /// Error on the handshake with a peer.
@@ -140,7 +140,7 @@ struct Stored {
 pub enum NotMet {
     /// The peer's identity is not the one that this node has met.
     #[error(transparent)]
-    Stranger(#[from] Stranger),
+    IdentityMismatch(#[from] IdentityMismatch),
     /// The peer's identity cannot be stored.
     #[error("cannot store the identity of a peer in the data folder: {0}")]
     Disk(#[from] io::Error),
@@ -157,8 +157,8 @@ pub struct Identity {
     pub incarnation: Incarnation,
     /// The other members.
     pub others: Vec<NodeId>,
-    acquaintances: Mutex<Acquaintances>,
-    /// A copy of `acquaintances.admitted()` that is read without the lock.
+    peer_identities: Mutex<PeerIdentities>,
+    /// A copy of `peer_identities.admitted()` that is read without the lock.
     admitted: AtomicBool,
     folder: Option<Folder>,
 }
@@ -171,7 +171,7 @@ struct Folder {
 }
 
 /// Derives the cluster's number from the list of members, so that every member finds the same one.
-fn cluster_of(members: &Members) -> u128 {
+fn cluster_of(members: &ClusterMembers) -> u128 {
     let mut bytes = Vec::new();
     for member in members.iter() {
         bytes.extend_from_slice(&member.node.0.to_be_bytes());
@@ -184,7 +184,7 @@ fn cluster_of(members: &Members) -> u128 {
     })
 }
 
-fn others(node: NodeId, members: &Members) -> Vec<NodeId> {
+fn others(node: NodeId, members: &ClusterMembers) -> Vec<NodeId> {
     members.nodes().into_iter().filter(|other| *other != node).collect()
 }
 
@@ -197,20 +197,20 @@ fn draw() -> io::Result<DiskId> {
 impl Identity {
     /// Returns the identity of an in-memory node. It ends with the process; peers that knew it
     /// refuse the next one.
-    pub fn in_memory(node: NodeId, members: &Members) -> io::Result<Self> {
+    pub fn in_memory(node: NodeId, members: &ClusterMembers) -> io::Result<Self> {
         Ok(Identity {
             cluster: cluster_of(members),
             me: node,
             incarnation: Incarnation(1),
             others: others(node, members),
-            acquaintances: Mutex::new(Acquaintances::of_newborn(draw()?)),
+            peer_identities: Mutex::new(PeerIdentities::of_new_disk(draw()?)),
             admitted: AtomicBool::new(false),
             folder: None,
         })
     }
 
     /// Opens a folder, or claims an empty one for this node, and counts one more incarnation.
-    pub fn open(folder: &Path, node: NodeId, members: &Members) -> Result<Self, OpenError> {
+    pub fn open(folder: &Path, node: NodeId, members: &ClusterMembers) -> Result<Self, OpenError> {
         private::create_folder(folder)
             .map_err(|error| OpenError::File { path: folder.into(), error })?;
         let lock = lock(folder)?;
@@ -222,7 +222,7 @@ impl Identity {
             node,
             members: members.iter().cloned().collect(),
             incarnation: Incarnation(0),
-            acquaintances: Some(Acquaintances::of_newborn(disk)),
+            peer_identities: Some(PeerIdentities::of_new_disk(disk)),
         };
         let found = match fs::read(&path) {
             Ok(bytes) => Some(read(&path, &bytes)?),
@@ -245,37 +245,39 @@ impl Identity {
             return Err(OpenError::Other { path, what });
         }
         stored.incarnation.0 += 1;
-        let acquaintances =
-            stored.acquaintances.get_or_insert_with(|| Acquaintances::of_veteran(disk)).clone();
+        let peer_identities = stored
+            .peer_identities
+            .get_or_insert_with(|| PeerIdentities::of_unnumbered_disk(disk))
+            .clone();
         write(folder, &stored).map_err(of_file)?;
         Ok(Identity {
             cluster: u128::from_be_bytes(stored.cluster),
             me: node,
             incarnation: stored.incarnation,
             others: others(node, members),
-            admitted: AtomicBool::new(acquaintances.admitted()),
-            acquaintances: Mutex::new(acquaintances),
+            admitted: AtomicBool::new(peer_identities.admitted()),
+            peer_identities: Mutex::new(peer_identities),
             folder: Some(Folder { path: folder.into(), stored, _lock: lock }),
         })
     }
 
     /// Returns the greeting for another member.
     pub fn greeting(&self, to: NodeId) -> Greeting {
-        self.acquaintances.lock().greeting(self.incarnation, to)
+        self.peer_identities.lock().greeting(self.incarnation, to)
     }
 
     /// Checks another member's greeting. When this returns, whatever must be remembered of it is
     /// durable.
-    pub fn hear(&self, from: NodeId, greeting: Greeting) -> Result<(), NotMet> {
-        self.change(|acquaintances| {
-            let new = acquaintances.hear(from, greeting)?;
-            Ok(acquaintances.admit(&self.others) || new)
+    pub fn receive(&self, from: NodeId, greeting: Greeting) -> Result<(), NotMet> {
+        self.change(|peer_identities| {
+            let new = peer_identities.receive(from, greeting)?;
+            Ok(peer_identities.admit(&self.others) || new)
         })
     }
 
     /// Admits a single-node cluster at once. Called when the store and the log are open.
     pub fn begin(&self) -> Result<(), NotMet> {
-        self.change(|acquaintances| Ok(acquaintances.admit(&self.others)))
+        self.change(|peer_identities| Ok(peer_identities.admit(&self.others)))
     }
 
     /// True if this node takes part in the cluster.
@@ -285,25 +287,29 @@ impl Identity {
 
     /// Returns the peers that a new node has yet to meet before it takes part.
     pub fn to_meet(&self) -> Vec<NodeId> {
-        let acquaintances = self.acquaintances.lock();
-        if acquaintances.admitted() { Vec::new() } else { acquaintances.strange_to(&self.others) }
+        let peer_identities = self.peer_identities.lock();
+        if peer_identities.admitted() {
+            Vec::new()
+        } else {
+            peer_identities.not_known_to(&self.others)
+        }
     }
 
     /// Changes the stored identities of peers. Writes to the disk first, if `change` returns true.
     fn change(
         &self,
-        change: impl FnOnce(&mut Acquaintances) -> Result<bool, Stranger>,
+        change: impl FnOnce(&mut PeerIdentities) -> Result<bool, IdentityMismatch>,
     ) -> Result<(), NotMet> {
-        let mut acquaintances = self.acquaintances.lock();
-        let mut changed = acquaintances.clone();
+        let mut peer_identities = self.peer_identities.lock();
+        let mut changed = peer_identities.clone();
         if change(&mut changed)?
             && let Some(Folder { path, stored, .. }) = &self.folder
         {
-            let stored = Stored { acquaintances: Some(changed.clone()), ..stored.clone() };
+            let stored = Stored { peer_identities: Some(changed.clone()), ..stored.clone() };
             write(path, &stored)?;
         }
         self.admitted.store(changed.admitted(), Ordering::Release);
-        *acquaintances = changed;
+        *peer_identities = changed;
         Ok(())
     }
 }
@@ -330,7 +336,7 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Stored, OpenError> {
         .strip_prefix(MAGIC)
         .ok_or_else(|| damaged("it does not start like an identity file"))?;
     let (format, rest) = rest.split_first_chunk().ok_or_else(|| damaged("it is too short"))?;
-    let body = kept::checked(rest).ok_or_else(|| damaged("its checksum does not match"))?;
+    let body = durable_file::checked(rest).ok_or_else(|| damaged("its checksum does not match"))?;
     match u32::from_le_bytes(*format) {
         FORMAT | WITHOUT_NUMBERS => {}
         format => return Err(OpenError::NewerFormat { path: path.into(), format }),
@@ -340,15 +346,15 @@ fn read(path: &Path, bytes: &[u8]) -> Result<Stored, OpenError> {
 
 fn write(folder: &Path, stored: &Stored) -> io::Result<()> {
     let body = minicbor::to_vec(stored).expect("invariant: writing to memory cannot fail");
-    kept::write(folder, "identity", &[MAGIC, &FORMAT.to_le_bytes()[..]].concat(), &body)
+    durable_file::write(folder, "identity", &[MAGIC, &FORMAT.to_le_bytes()[..]].concat(), &body)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn members(addresses: &[&str]) -> Members {
-        Members::new(addresses.iter().enumerate().map(|(index, address)| Member {
+    fn members(addresses: &[&str]) -> ClusterMembers {
+        ClusterMembers::new(addresses.iter().enumerate().map(|(index, address)| Member {
             node: NodeId(u32::try_from(index).unwrap() + 1),
             zone: "here".into(),
             address: (*address).into(),
@@ -360,30 +366,30 @@ mod tests {
     fn every_opening_is_a_new_life() {
         let folder = tempfile::tempdir().unwrap();
         let members = members(&["a:1", "b:2"]);
-        for life in 1..4 {
+        for incarnation in 1..4 {
             let identity = Identity::open(folder.path(), NodeId(1), &members).unwrap();
-            assert_eq!(identity.incarnation, Incarnation(life));
+            assert_eq!(identity.incarnation, Incarnation(incarnation));
         }
     }
 
     #[test]
-    fn whom_a_node_has_met_is_remembered_in_its_next_life() {
+    fn met_peers_are_remembered_across_restarts() {
         let folder = tempfile::tempdir().unwrap();
         let members = members(&["a:1", "b:2"]);
         let open = || Identity::open(folder.path(), NodeId(1), &members).unwrap();
         let node = open();
         assert_eq!((node.admitted(), node.to_meet()), (false, vec![NodeId(2)]));
-        let (disk, life) = (DiskId(7), Incarnation(1));
-        node.hear(NodeId(2), Greeting { disk, life, yours: None }).unwrap();
+        let (disk, incarnation) = (DiskId(7), Incarnation(1));
+        node.receive(NodeId(2), Greeting { disk, incarnation, yours: None }).unwrap();
         assert!(!node.admitted() && node.greeting(NodeId(2)).yours == Some(disk));
         let mine = node.greeting(NodeId(2)).disk;
-        node.hear(NodeId(2), Greeting { disk, life, yours: Some(mine) }).unwrap();
+        node.receive(NodeId(2), Greeting { disk, incarnation, yours: Some(mine) }).unwrap();
         assert!(node.admitted() && node.to_meet().is_empty());
         drop(node);
         let node = open();
         assert!(node.admitted() && node.greeting(NodeId(2)).disk == mine);
-        let other = node.hear(NodeId(2), Greeting { disk: DiskId(8), life, yours: None });
-        assert!(matches!(other, Err(NotMet::Stranger(Stranger::Other(NodeId(2))))));
+        let other = node.receive(NodeId(2), Greeting { disk: DiskId(8), incarnation, yours: None });
+        assert!(matches!(other, Err(NotMet::IdentityMismatch(IdentityMismatch::Other(NodeId(2))))));
     }
 
     #[test]
@@ -393,7 +399,7 @@ mod tests {
         drop(Identity::open(folder.path(), NodeId(1), &members).unwrap());
         let path = folder.path().join("identity");
         let mut stored = read(&path, &fs::read(&path).unwrap()).unwrap();
-        stored.acquaintances = None;
+        stored.peer_identities = None;
         write(folder.path(), &stored).unwrap();
         let mut bytes = fs::read(&path).unwrap();
         bytes[MAGIC.len()] = WITHOUT_NUMBERS as u8;
@@ -412,7 +418,7 @@ mod tests {
             Err(OpenError::InUse { .. })
         ));
         drop(held);
-        let refused = |node, members: &Members| {
+        let refused = |node, members: &ClusterMembers| {
             Identity::open(folder.path(), NodeId(node), members).unwrap_err()
         };
         assert!(matches!(refused(2, &ours), OpenError::Other { .. }));

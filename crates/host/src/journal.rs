@@ -340,8 +340,8 @@ mod tests {
     use meridian_log::{MemoryDisk, Options};
     use std::sync::mpsc;
 
-    struct Told(Mutex<mpsc::Sender<u64>>);
-    impl Durable for Told {
+    struct Notified(Mutex<mpsc::Sender<u64>>);
+    impl Durable for Notified {
         fn durable(&self, through: Position) {
             let _ = self.0.lock().send(through.0);
         }
@@ -353,11 +353,11 @@ mod tests {
 
     fn told() -> (Arc<dyn Durable>, mpsc::Receiver<u64>) {
         let (sender, heard) = mpsc::channel();
-        (Arc::new(Told(Mutex::new(sender))), heard)
+        (Arc::new(Notified(Mutex::new(sender))), heard)
     }
 
     #[test]
-    fn what_was_told_durable_is_there_after_a_crash_and_positions_come_in_order() {
+    fn durable_records_survive_a_crash_and_positions_are_in_order() {
         let disk = MemoryDisk::new();
         let journal = Journal::start(
             Log::open(Arc::new(disk.clone()), SMALL).unwrap().0,

@@ -7,37 +7,37 @@
 //!                               └──▶ space: Recent ──▶ store (settler, checkpoints)
 //! ```
 //!
-//! A thread that posts to an idle state machine steps it ([`mailbox`], [`resident`]). Local
+//! A thread that posts to an idle state machine steps it ([`mailbox`], [`actor`]). Local
 //! sessions read without a step, by the state that the last step published ([`spanner::slot`]).
 //! One thread wakes machines when their timers are due ([`timers`]). Nodes exchange frames
 //! ([`peers`]) and authenticate each other by certificates ([`trust`]). [`node::Node`] assembles
 //! the parts.
 
+pub mod actor;
 pub mod clock;
+pub mod clock_sync;
 pub mod context;
 pub mod database;
-pub mod desk;
 pub mod directory;
+mod durable_file;
+pub mod flusher;
 pub mod identity;
 pub mod journal;
-mod kept;
 pub mod local_node;
 pub mod mailbox;
 pub mod node;
+pub mod node_resources;
+pub mod oneshot;
 pub mod oracle;
-pub mod outlet;
 pub mod panics;
 pub mod peers;
-pub mod plumbing;
 mod private;
 pub mod protocols;
 pub mod questions;
 pub mod qwstore;
 pub mod readers;
-pub mod rendezvous;
-pub mod resident;
-pub mod rounds;
-pub mod settle;
+pub mod replica_io;
+pub mod request_router;
 pub mod sources;
 pub mod spanner;
 pub mod sync;

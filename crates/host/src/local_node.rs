@@ -1,8 +1,8 @@
 //! This node, as the coordinators of one database see it, whichever protocol they speak.
 
 use crate::context::NodeContext;
+use crate::node_resources::NodeResources;
 use crate::peers::Peers;
-use crate::plumbing::Plumbing;
 use crate::questions::Questions;
 use crate::timers::Wake;
 use meridian_clock::Reading;
@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock, Weak};
 pub struct LocalNode {
     me: NodeId,
     incarnation: Incarnation,
-    plumbing: Arc<Plumbing>,
+    resources: Arc<NodeResources>,
     peers: Arc<OnceLock<Arc<Peers>>>,
     next_number: AtomicU64,
     random: Mutex<StdRng>,
@@ -41,7 +41,7 @@ impl LocalNode {
         Arc::new_cyclic(|this| LocalNode {
             me: context.me,
             incarnation: context.incarnation,
-            plumbing: Arc::clone(&context.plumbing),
+            resources: Arc::clone(&context.resources),
             peers: Arc::clone(&context.peers),
             next_number: AtomicU64::new(1),
             random: Mutex::new(StdRng::from_seed(seed)),
@@ -52,8 +52,8 @@ impl LocalNode {
     }
 
     /// The resources that all machines of the node share.
-    pub fn plumbing(&self) -> &Arc<Plumbing> {
-        &self.plumbing
+    pub fn resources(&self) -> &Arc<NodeResources> {
+        &self.resources
     }
 
     /// The links to other nodes, once they are up.
@@ -74,7 +74,7 @@ impl LocalNode {
 
     fn wake_at(&self, at: u64) {
         let this: Weak<dyn Wake> = self.this.clone();
-        self.plumbing.timers.wake_at(at, this);
+        self.resources.timers.wake_at(at, this);
     }
 }
 
@@ -88,7 +88,7 @@ impl Wake for LocalNode {
 
 impl Node for LocalNode {
     fn now(&self) -> Reading {
-        self.plumbing.clock.now()
+        self.resources.clock.now()
     }
 
     fn boot_ns(&self) -> u64 {
@@ -116,7 +116,7 @@ impl Node for LocalNode {
     }
 
     fn is_full(&self) -> bool {
-        self.plumbing.journal.is_full()
+        self.resources.journal.is_full()
     }
 
     fn reaches(&self, node: NodeId) -> bool {

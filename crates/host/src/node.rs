@@ -16,34 +16,34 @@
 //! without links.
 
 use crate::clock::{Clock, ClockBound};
+use crate::clock_sync::{ClockSync, NodeTime, Utc};
 use crate::context::{NodeContext, Records, RecoveredRecords};
 use crate::database::DatabaseHandle;
 use crate::directory::Directory;
+use crate::flusher::{FlushOptions, Flusher, Shards};
 use crate::identity::{Identity, OpenError};
 use crate::journal::{Journal, JournalCounters};
+use crate::node_resources::{CommitWaitStats, NodeResources};
 use crate::oracle::{self, Service};
 use crate::panics::{OnPanic, PanicGuard};
 use crate::peers::{Peers, PeersOptions, Receive};
-use crate::plumbing::{CommitWait, Plumbing};
 use crate::protocols::{self, HostedProtocol};
 use crate::readers::Readers;
-use crate::rounds::{NodeTime, Rounds, Utc};
-use crate::settle::{SettleOptions, Settler, Shards};
-use crate::spanner::Patience;
+use crate::spanner::Timeouts;
 use crate::timers::{Timers, Wake};
 use crate::transfer::{Find, Transfers};
 use crate::trust::{Certificates, Trust, certificates};
-use meridian_clock::{Drift, Health, Reading, Standing, duration};
+use meridian_clock::{ClockStatus, Drift, Health, Reading, duration};
 use meridian_log::{Log, LogError, MachineKey, OsDisk};
 use meridian_machine::{Incarnation, NodeId};
 use meridian_mvcc::{Key, Store, StoreError};
-use meridian_placement::{DatabaseRow, Member, Members};
+use meridian_placement::{ClusterMembers, DatabaseRow, Member};
 use meridian_store::{MemoryStore, RedbStore};
 use meridian_systems::Protocol;
 use meridian_systems::envelope::{self, Frame, Kind};
 use meridian_systems::setting::VERSION_RETENTION_PERIOD;
-use meridian_systems::tapir::Forgetting;
-use meridian_txn::locking::{Members as GroupMembers, Waits};
+use meridian_systems::tapir::TruncationPolicy;
+use meridian_txn::locking::{MemberRoles, Waits};
 use meridian_txn::{Database, Failure};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -80,13 +80,13 @@ pub struct Options {
     /// Memory for the store engine's page cache.
     pub cache_bytes: usize,
     /// The times at which versions move to the store.
-    pub settle: SettleOptions,
+    pub flush: FlushOptions,
     /// The protocols that databases may have.
     pub protocols: Vec<HostedProtocol>,
     /// Timeouts of replica groups.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// The policy by which replicas without a leader truncate their records.
-    pub forgetting: Forgetting,
+    pub truncation: TruncationPolicy,
     /// The scope that ends when the node's own code panics.
     pub on_panic: OnPanic,
 }
@@ -105,10 +105,10 @@ impl Options {
             trust: Trust::Loopback,
             log_segment_bytes: 32 << 20,
             cache_bytes: 64 << 20,
-            settle: SettleOptions::default(),
+            flush: FlushOptions::default(),
             protocols: protocols::ALL.into(),
-            patience: Patience::default(),
-            forgetting: Forgetting::default(),
+            timeouts: Timeouts::default(),
+            truncation: TruncationPolicy::default(),
             on_panic: OnPanic::default(),
         }
     }
@@ -136,7 +136,7 @@ pub struct Status {
     /// A reading of its clock.
     pub clock: Reading,
     /// The state of its clock.
-    pub standing: Standing,
+    pub clock_status: ClockStatus,
     /// The clocks of the other nodes, as far as this node knows.
     pub others: Vec<NodeTime>,
     /// Its shards.
@@ -160,14 +160,14 @@ pub struct Status {
 struct Inbox {
     directory: Weak<Directory>,
     transfers: Arc<OnceLock<Arc<Transfers>>>,
-    rounds: Option<Arc<Rounds>>,
+    clock_sync: Option<Arc<ClockSync>>,
     oracle: Arc<Service>,
     me: NodeId,
     incarnation: Incarnation,
 }
 
 impl Receive for Inbox {
-    fn receive(&self, sender: NodeId, life: Incarnation, frames: &[&[u8]]) {
+    fn receive(&self, sender: NodeId, incarnation: Incarnation, frames: &[&[u8]]) {
         let mut questions = oracle::Batch::default();
         let mut of_databases = Vec::with_capacity(frames.len());
         for frame in frames {
@@ -178,11 +178,11 @@ impl Receive for Inbox {
                     transfers.receive(sender, frame);
                 }
             } else if envelope::is(Kind::TIME, frame) {
-                if let Some(rounds) = &self.rounds {
-                    rounds.receive(sender, frame);
+                if let Some(clock_sync) = &self.clock_sync {
+                    clock_sync.receive(sender, frame);
                 }
             } else {
-                of_databases.extend(self.open(sender, life, frame));
+                of_databases.extend(self.open(sender, incarnation, frame));
             }
         }
         self.oracle.end(sender, &questions);
@@ -198,18 +198,23 @@ impl Receive for Inbox {
 
 impl Inbox {
     /// Reads the addresses of a frame, and returns it if it is for this node.
-    fn open<'b>(&self, sender: NodeId, life: Incarnation, frame: &'b [u8]) -> Option<Frame<'b>> {
+    fn open<'b>(
+        &self,
+        sender: NodeId,
+        incarnation: Incarnation,
+        frame: &'b [u8],
+    ) -> Option<Frame<'b>> {
         let frame =
             Frame::open(frame).inspect_err(|why| tracing::warn!(%sender, %why, "dropped a frame"));
-        frame.ok().filter(|frame| self.is_for_here(sender, life, frame))
+        frame.ok().filter(|frame| self.is_for_here(sender, incarnation, frame))
     }
 
     /// True if a frame is from its sender's present incarnation and for this node's present
     /// incarnation.
-    fn is_for_here(&self, sender: NodeId, life: Incarnation, frame: &Frame<'_>) -> bool {
+    fn is_for_here(&self, sender: NodeId, incarnation: Incarnation, frame: &Frame<'_>) -> bool {
         let (from, to, any) = (frame.from, frame.to, Incarnation(0));
         if from.node != sender
-            || (from.incarnation != any && from.incarnation != life)
+            || (from.incarnation != any && from.incarnation != incarnation)
             || to.node != self.me
         {
             tracing::warn!(%sender, %from, %to, "dropped a frame with a foreign address");
@@ -222,7 +227,7 @@ impl Inbox {
 /// Ends, every 20 ms, the waits of requests that can get no response any more.
 struct Sweeper {
     directory: Weak<Directory>,
-    plumbing: Weak<Plumbing>,
+    resources: Weak<NodeResources>,
     this: Weak<Sweeper>,
 }
 
@@ -232,13 +237,14 @@ impl Sweeper {
 
 impl Wake for Sweeper {
     fn wake(self: Arc<Self>) {
-        let (Some(directory), Some(plumbing)) = (self.directory.upgrade(), self.plumbing.upgrade())
+        let (Some(directory), Some(resources)) =
+            (self.directory.upgrade(), self.resources.upgrade())
         else {
             return;
         };
         directory.handles().iter().for_each(|handle| handle.sweep());
         let this: Weak<dyn Wake> = self.this.clone();
-        plumbing.timers.wake_at(crate::clock::boot_ns() + Self::EVERY_NS, this);
+        resources.timers.wake_at(crate::clock::boot_ns() + Self::EVERY_NS, this);
     }
 }
 
@@ -246,14 +252,14 @@ impl Wake for Sweeper {
 pub struct Node {
     options: Options,
     identity: Arc<Identity>,
-    plumbing: Arc<Plumbing>,
+    resources: Arc<NodeResources>,
     directory: Arc<Directory>,
     peers: Arc<OnceLock<Arc<Peers>>>,
     transfers: Arc<OnceLock<Arc<Transfers>>>,
     certificates: Option<Arc<Certificates>>,
-    settler: Settler,
+    flusher: Flusher,
     /// Clock synchronisation; `None` on a single-node cluster.
-    rounds: Option<Arc<Rounds>>,
+    clock_sync: Option<Arc<ClockSync>>,
     oracle: Arc<Service>,
     asking: Mutex<Option<std::thread::JoinHandle<()>>>,
     closed: AtomicBool,
@@ -263,7 +269,7 @@ pub struct Node {
 /// Time that a single-node cluster may take to recover from its log before opening it fails.
 const BEGIN_PATIENCE: Duration = Duration::from_secs(60);
 /// Time that a node that shuts down waits for other nodes to take over its leaderships.
-const HAND_OVER_PATIENCE: Duration = Duration::from_secs(2);
+const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Node {
     /// Opens a node: creates its folder, or recovers from it.
@@ -271,7 +277,7 @@ impl Node {
         let alone = Member { node: options.node, zone: String::new(), address: String::new() };
         let members =
             if options.members.is_empty() { vec![alone] } else { options.members.clone() };
-        let members = Members::new(members).map_err(OpenError::Members)?;
+        let members = ClusterMembers::new(members).map_err(OpenError::Members)?;
         if members.get(options.node).is_none() {
             return Err(OpenError::Options(format!(
                 "node {} is not among the members",
@@ -293,38 +299,42 @@ impl Node {
                 .collect();
         let certificates =
             certificates::open(&options.trust, options.data.as_deref(), options.node, &addresses)?;
-        let plumbing = Arc::new(Plumbing {
+        let resources = Arc::new(NodeResources {
             clock: Arc::new(Clock::new(options.clock).drifting(options.drift)),
             timers: Timers::start(&guard).map_err(thread)?,
             journal,
             readers: Readers::start(&guard).map_err(thread)?,
             store,
             guard: Arc::clone(&guard),
-            commit_wait: CommitWait::default(),
+            commit_wait: CommitWaitStats::default(),
         });
         let (peers, transfers) = (Arc::default(), Arc::default());
         let others: Vec<NodeId> = addresses.keys().copied().collect();
-        let clock = Arc::clone(&plumbing.clock);
-        let rounds = match options.clock {
+        let clock = Arc::clone(&resources.clock);
+        let clock_sync = match options.clock {
             ClockBound::Cluster => {
                 let folder = options.data.clone();
                 let path = options
                     .data
                     .as_ref()
                     .map_or_else(|| "the clock".into(), |folder| folder.join("clock"));
-                let begun = Rounds::on_cluster_time(others, folder, clock, Arc::clone(&peers));
+                let begun = ClockSync::on_cluster_time(others, folder, clock, Arc::clone(&peers));
                 Some(begun.map_err(|error| OpenError::File { path, error })?)
             }
-            ClockBound::Utc => {
-                Some(Rounds::on_utc(options.node, others, &options.utc, clock, Arc::clone(&peers)))
-            }
+            ClockBound::Utc => Some(ClockSync::on_utc(
+                options.node,
+                others,
+                &options.utc,
+                clock,
+                Arc::clone(&peers),
+            )),
             ClockBound::HalfWidth { .. } => {
-                Some(Rounds::on_one_machine(others, clock, Arc::clone(&peers)))
+                Some(ClockSync::on_one_machine(others, clock, Arc::clone(&peers)))
             }
             ClockBound::Alone => None,
         };
         let of_oracle = |error| OpenError::File { path: "the oracle's ceiling".into(), error };
-        let (folder, clock) = (options.data.clone(), Arc::clone(&plumbing.clock));
+        let (folder, clock) = (options.data.clone(), Arc::clone(&resources.clock));
         let oracle =
             Service::begin(options.node, folder, clock, Arc::clone(&peers), Arc::clone(&guard))
                 .map_err(of_oracle)?;
@@ -333,10 +343,10 @@ impl Node {
             incarnation: identity.incarnation,
             members: members.nodes(),
             protocols: options.protocols.clone(),
-            patience: options.patience,
-            forgetting: options.forgetting,
+            timeouts: options.timeouts,
+            truncation: options.truncation,
             folder: options.data.clone(),
-            plumbing: Arc::clone(&plumbing),
+            resources: Arc::clone(&resources),
             peers: Arc::clone(&peers),
             transfers: Arc::clone(&transfers),
             records: RecoveredRecords::new(records),
@@ -348,24 +358,24 @@ impl Node {
         let shards: Shards = Arc::new(move || {
             of_settler.upgrade().map(|directory| directory.shards()).unwrap_or_default()
         });
-        let settler =
-            Settler::start(options.settle, Arc::clone(&plumbing), shards).map_err(thread)?;
+        let flusher =
+            Flusher::start(options.flush, Arc::clone(&resources), shards).map_err(thread)?;
         let sweeper = Arc::new_cyclic(|this: &Weak<Sweeper>| Sweeper {
             directory: Arc::downgrade(&directory),
-            plumbing: Arc::downgrade(&plumbing),
+            resources: Arc::downgrade(&resources),
             this: this.clone(),
         });
         Arc::clone(&sweeper).wake();
         let node = Arc::new(Node {
             options,
             identity,
-            plumbing,
+            resources,
             directory,
             peers,
             transfers,
             certificates,
-            settler,
-            rounds,
+            flusher,
+            clock_sync,
             oracle,
             asking: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -386,7 +396,7 @@ impl Node {
             identity: Arc::clone(&self.identity),
             certificates: self.certificates.clone(),
             others,
-            guard: Arc::clone(&self.plumbing.guard),
+            guard: Arc::clone(&self.resources.guard),
             queue_bytes: 64 << 20,
             frame_bytes: 64 << 20,
         };
@@ -396,17 +406,17 @@ impl Node {
         let _ = self.transfers.set(Transfers::start(
             find,
             Arc::clone(&self.peers),
-            &self.plumbing.guard,
+            &self.resources.guard,
         )?);
         let transfers = Arc::clone(&self.transfers);
-        let rounds = self.rounds.clone();
+        let clock_sync = self.clock_sync.clone();
         let (me, incarnation, oracle) =
             (self.options.node, self.identity.incarnation, Arc::clone(&self.oracle));
-        let inbox = Inbox { directory, transfers, rounds, oracle, me, incarnation };
-        let clock = Arc::clone(&self.plumbing.clock);
+        let inbox = Inbox { directory, transfers, clock_sync, oracle, me, incarnation };
+        let clock = Arc::clone(&self.resources.clock);
         let _ = self.peers.set(Peers::start(options, Some(listener), clock, Arc::new(inbox))?);
-        if let Some(rounds) = &self.rounds {
-            *self.asking.lock() = Some(rounds.start(&self.plumbing.guard)?);
+        if let Some(clock_sync) = &self.clock_sync {
+            *self.asking.lock() = Some(clock_sync.start(&self.resources.guard)?);
         }
         Ok(())
     }
@@ -485,7 +495,7 @@ impl Node {
     pub async fn change_members(
         &self,
         database: &str,
-        members: GroupMembers,
+        members: MemberRoles,
     ) -> Result<(), DatabaseError> {
         self.directory.change_members(database, members).await
     }
@@ -509,7 +519,7 @@ impl Node {
         Some(self.directory.setting(database, name).map(|(setting, value)| {
             let node_says = || {
                 (setting.name == VERSION_RETENTION_PERIOD.name)
-                    .then_some(self.options.settle.history)
+                    .then_some(self.options.flush.history)
             };
             value.or_else(node_says).map(duration::show).unwrap_or_default()
         }))
@@ -540,22 +550,22 @@ impl Node {
 
     /// Returns a clock reading.
     pub fn now(&self) -> Reading {
-        self.plumbing.clock.now()
+        self.resources.clock.now()
     }
 
     /// Returns the state of the node's clock, and the name of its source.
-    pub fn standing(&self) -> (Standing, String) {
+    pub fn clock_status(&self) -> (ClockStatus, String) {
         let by_itself = match self.now().health {
-            Health::Good => Standing::Good,
-            Health::Fenced => Standing::Fenced,
+            Health::Good => ClockStatus::Good,
+            Health::Fenced => ClockStatus::Fenced,
         };
         let alone = || (by_itself, self.options.clock.name().to_owned());
-        self.rounds.as_ref().map_or_else(alone, |rounds| rounds.standing())
+        self.clock_sync.as_ref().map_or_else(alone, |clock_sync| clock_sync.clock_status())
     }
 
     /// Returns the state of the other nodes' clocks, as far as this node knows.
     pub fn other_times(&self) -> Vec<NodeTime> {
-        self.rounds.as_ref().map(|rounds| rounds.others()).unwrap_or_default()
+        self.clock_sync.as_ref().map(|clock_sync| clock_sync.others()).unwrap_or_default()
     }
 
     /// Returns the token file, at the first member of a cluster with certificates. Each other
@@ -583,13 +593,13 @@ impl Node {
             node: self.options.node,
             incarnation: self.identity.incarnation.0,
             cluster: self.identity.cluster,
-            clock: self.plumbing.clock.now(),
-            standing: self.standing().0,
+            clock: self.resources.clock.now(),
+            clock_status: self.clock_status().0,
             others: self.other_times(),
             shards: shards.collect(),
-            commit_wait: self.plumbing.commit_wait.read(),
-            log: self.plumbing.journal.counters(),
-            disk_full: self.plumbing.journal.is_full(),
+            commit_wait: self.resources.commit_wait.read(),
+            log: self.resources.journal.counters(),
+            disk_full: self.resources.journal.is_full(),
             to_meet: self.identity.to_meet(),
             copies_received: self.transfers.get().map_or(0, |transfers| transfers.received()),
         }
@@ -597,9 +607,9 @@ impl Node {
 
     /// Returns, with the reason, once other nodes remember this node with another disk. The node
     /// cannot take part and should end; otherwise the future stays pending.
-    pub async fn is_a_stranger(&self) -> String {
+    pub async fn identity_refused(&self) -> String {
         let Some(peers) = self.peers.get() else { return std::future::pending().await };
-        let mut told = peers.stranger();
+        let mut told = peers.identity_refusal();
         match told.wait_for(Option::is_some).await {
             Ok(why) => why.clone().unwrap_or_default(),
             Err(_) => std::future::pending().await,
@@ -612,14 +622,14 @@ impl Node {
     }
 
     #[cfg(test)]
-    pub(crate) fn plumbing(&self) -> &Plumbing {
-        &self.plumbing
+    pub(crate) fn resources(&self) -> &NodeResources {
+        &self.resources
     }
 
     /// Returns the reason if the node is halted because its own code panicked: see
     /// [`OnPanic::Halt`].
     pub fn halted(&self) -> Option<String> {
-        self.plumbing.guard.why()
+        self.resources.guard.why()
     }
 
     /// Shuts the node down: hands over its leaderships first, so that transactions in flight can
@@ -638,16 +648,16 @@ impl Node {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.settler.stop();
-        self.plumbing.journal.stop();
+        self.flusher.stop();
+        self.resources.journal.stop();
         self.directory.close();
-        self.plumbing.readers.stop();
-        self.plumbing.timers.stop();
+        self.resources.readers.stop();
+        self.resources.timers.stop();
         if let Some(transfers) = self.transfers.get() {
             transfers.stop();
         }
-        if let Some(rounds) = &self.rounds {
-            rounds.stop();
+        if let Some(clock_sync) = &self.clock_sync {
+            clock_sync.stop();
         }
         self.oracle.stop();
         if let Some(asking) = self.asking.lock().take() {
@@ -660,7 +670,7 @@ impl Node {
 
     /// Hands over this node's leaderships, so that no other node waits for its leases to expire.
     fn hand_over(&self) {
-        let end = Instant::now() + HAND_OVER_PATIENCE;
+        let end = Instant::now() + HAND_OVER_TIMEOUT;
         let handles = self.directory.handles();
         handles.iter().for_each(|handle| handle.hand_over());
         while Instant::now() < end && handles.iter().any(|handle| handle.leads()) {
@@ -679,7 +689,7 @@ impl Drop for Node {
 /// records.
 type Restored = (Arc<Identity>, Arc<PanicGuard>, Arc<dyn Store>, Journal, Records);
 
-fn restore(options: &Options, members: &Members) -> Result<Restored, OpenError> {
+fn restore(options: &Options, members: &ClusterMembers) -> Result<Restored, OpenError> {
     let guard = |identity: &Identity| {
         PanicGuard::new(options.node, identity.incarnation, options.data.clone(), options.on_panic)
     };
@@ -713,7 +723,7 @@ fn restore(options: &Options, members: &Members) -> Result<Restored, OpenError> 
 }
 
 /// Listens for other nodes. Returns `None` on a single-node cluster.
-fn listen(options: &Options, members: &Members) -> Result<Option<TcpListener>, OpenError> {
+fn listen(options: &Options, members: &ClusterMembers) -> Result<Option<TcpListener>, OpenError> {
     if members.len() == 1 {
         return Ok(None);
     }

@@ -13,10 +13,10 @@
 //! `cargo run --release -p meridian-host --example oracle` measures it.
 
 use crate::clock::{Clock, boot_ns};
-use crate::kept;
+use crate::durable_file;
+use crate::oneshot::{Answer, Sender, oneshot};
 use crate::panics::PanicGuard;
 use crate::peers::Peers;
-use crate::rendezvous::{Answer, Answerer, rendezvous};
 use meridian_clock::authority::{Authority, Stamps};
 use meridian_clock::oracle::{Batches, Oracle, Refused, Strawman, Terms};
 use meridian_clock::{Health, Interval, Reading, Timestamp};
@@ -41,7 +41,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// A message about timestamps.
 #[derive(Encode, Decode)]
-enum Word {
+enum OracleMessage {
     #[n(0)]
     AskTime(#[n(0)] u64),
     #[n(1)]
@@ -56,7 +56,7 @@ enum Word {
 
 /// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum OracleResponse {
     /// The oracle's interval.
     Time(Interval),
     /// The authority's timestamps.
@@ -78,7 +78,7 @@ pub struct Service {
     me: NodeId,
     server: Mutex<Server>,
     /// The time of each request, and the side of it that waits.
-    waiting: Mutex<HashMap<u64, (u64, Answerer<Heard>)>>,
+    waiting: Mutex<HashMap<u64, (u64, Sender<OracleResponse>)>>,
     next: AtomicU64,
     clock: Arc<Clock>,
     peers: Arc<OnceLock<Arc<Peers>>>,
@@ -136,22 +136,28 @@ impl Service {
 
     /// Handles a request or a response of another node. [`Service::end`] sends the responses.
     pub fn receive(self: &Arc<Self>, from: NodeId, frame: &[u8], batch: &mut Batch) {
-        let word = match envelope::read::<Word>(Kind::ORACLE, frame) {
+        let word = match envelope::read::<OracleMessage>(Kind::ORACLE, frame) {
             Ok(word) => word,
             Err(why) => return tracing::warn!(%from, %why, "dropped a frame about timestamps"),
         };
         let answer = match word {
-            Word::AskTime(number) => match self.time(batch) {
-                Ok(interval) => Word::Time(number, interval),
-                Err(why) => Word::Refused(number, why.to_string()),
+            OracleMessage::AskTime(number) => match self.time(batch) {
+                Ok(interval) => OracleMessage::Time(number, interval),
+                Err(why) => OracleMessage::Refused(number, why.to_string()),
             },
-            Word::AskStamps(number, count) => match self.stamps(count, batch) {
-                Ok(stamps) => Word::Stamps(number, stamps),
-                Err(why) => Word::Refused(number, why.to_string()),
+            OracleMessage::AskStamps(number, count) => match self.stamps(count, batch) {
+                Ok(stamps) => OracleMessage::Stamps(number, stamps),
+                Err(why) => OracleMessage::Refused(number, why.to_string()),
             },
-            Word::Time(number, interval) => return self.heard(number, Heard::Time(interval)),
-            Word::Stamps(number, stamps) => return self.heard(number, Heard::Stamps(stamps)),
-            Word::Refused(number, why) => return self.heard(number, Heard::Refused(why)),
+            OracleMessage::Time(number, interval) => {
+                return self.heard(number, OracleResponse::Time(interval));
+            }
+            OracleMessage::Stamps(number, stamps) => {
+                return self.heard(number, OracleResponse::Stamps(stamps));
+            }
+            OracleMessage::Refused(number, why) => {
+                return self.heard(number, OracleResponse::Refused(why));
+            }
         };
         self.post(from, &answer);
     }
@@ -265,35 +271,36 @@ impl Service {
 
     /// Requests the time from this node's or another node's oracle. [`Service::flush`] sends the
     /// request.
-    pub fn ask_time(self: &Arc<Self>, oracle: NodeId) -> Answer<Heard> {
-        self.ask(oracle, Word::AskTime, |batch| self.time(batch).map(Heard::Time))
+    pub fn ask_time(self: &Arc<Self>, oracle: NodeId) -> Answer<OracleResponse> {
+        self.ask(oracle, OracleMessage::AskTime, |batch| self.time(batch).map(OracleResponse::Time))
     }
 
     /// Requests `count` timestamps from this node's or another node's authority. [`Service::flush`]
     /// sends the request.
-    pub fn ask_stamps(self: &Arc<Self>, authority: NodeId, count: u32) -> Answer<Heard> {
+    pub fn ask_stamps(self: &Arc<Self>, authority: NodeId, count: u32) -> Answer<OracleResponse> {
         self.ask(
             authority,
-            |number| Word::AskStamps(number, count),
-            |batch| self.stamps(count, batch).map(Heard::Stamps),
+            |number| OracleMessage::AskStamps(number, count),
+            |batch| self.stamps(count, batch).map(OracleResponse::Stamps),
         )
     }
 
     fn ask(
         self: &Arc<Self>,
         node: NodeId,
-        word: impl FnOnce(u64) -> Word,
-        here: impl FnOnce(&mut Batch) -> Result<Heard, Refused>,
-    ) -> Answer<Heard> {
-        let (answerer, answer) = rendezvous();
+        word: impl FnOnce(u64) -> OracleMessage,
+        here: impl FnOnce(&mut Batch) -> Result<OracleResponse, Refused>,
+    ) -> Answer<OracleResponse> {
+        let (sender, answer) = oneshot();
         if node == self.me {
-            answerer.answer(
-                here(&mut Batch::default()).unwrap_or_else(|why| Heard::Refused(why.to_string())),
+            sender.answer(
+                here(&mut Batch::default())
+                    .unwrap_or_else(|why| OracleResponse::Refused(why.to_string())),
             );
             return answer;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        self.waiting.lock().insert(number, (boot_ns(), answerer));
+        self.waiting.lock().insert(number, (boot_ns(), sender));
         self.keep();
         self.post(node, &word(number));
         answer
@@ -306,14 +313,14 @@ impl Service {
         }
     }
 
-    fn heard(&self, number: u64, heard: Heard) {
-        let answerer = self.waiting.lock().remove(&number);
-        if let Some((_, answerer)) = answerer {
-            answerer.answer(heard);
+    fn heard(&self, number: u64, heard: OracleResponse) {
+        let sender = self.waiting.lock().remove(&number);
+        if let Some((_, sender)) = sender {
+            sender.answer(heard);
         }
     }
 
-    fn post(&self, to: NodeId, word: &Word) {
+    fn post(&self, to: NodeId, word: &OracleMessage) {
         if let Some(peers) = self.peers.get() {
             peers.post(to, None, envelope::write(Kind::ORACLE, word));
         }
@@ -404,7 +411,7 @@ impl Coordinator {
             }
             let answer = self.ask().await?;
             if let Source::Batches(batches) = &mut *self.source.lock() {
-                batches.hear(boot_ns(), answer);
+                batches.receive(boot_ns(), answer);
             }
         }
         self.draw().ok_or_else(|| {
@@ -424,9 +431,11 @@ impl Coordinator {
         let answer = self.service.ask_time(self.oracle);
         self.service.flush(self.oracle);
         match answer.await {
-            Some(Heard::Time(interval)) => Ok(interval),
-            Some(Heard::Refused(why)) => Err(why),
-            Some(Heard::Stamps(_)) => Err("the oracle sent a response of the wrong kind".into()),
+            Some(OracleResponse::Time(interval)) => Ok(interval),
+            Some(OracleResponse::Refused(why)) => Err(why),
+            Some(OracleResponse::Stamps(_)) => {
+                Err("the oracle sent a response of the wrong kind".into())
+            }
             None => Err(format!("node {} did not answer", self.oracle.0)),
         }
     }
@@ -437,11 +446,11 @@ fn read(folder: &Path) -> io::Result<u64> {
     const DAMAGED: &str =
         "it is damaged, and the ceiling of this node's oracle and authority is lost";
     let ceiling = |body: &[u8]| Some(u64::from_le_bytes(body.try_into().ok()?));
-    Ok(kept::read(&folder.join("oracle"), MAGIC, DAMAGED, ceiling)?.unwrap_or(0))
+    Ok(durable_file::read(&folder.join("oracle"), MAGIC, DAMAGED, ceiling)?.unwrap_or(0))
 }
 
 fn write(folder: &Path, ceiling: u64) -> io::Result<()> {
-    kept::write(folder, "oracle", MAGIC, &ceiling.to_le_bytes())
+    durable_file::write(folder, "oracle", MAGIC, &ceiling.to_le_bytes())
 }
 
 #[cfg(test)]
@@ -467,7 +476,7 @@ mod tests {
             // ends so soon leaves a ceiling in the future.
             let stamps = loop {
                 match futures::executor::block_on(service.ask_stamps(NodeId(1), 10)) {
-                    Some(Heard::Stamps(stamps)) => break stamps,
+                    Some(OracleResponse::Stamps(stamps)) => break stamps,
                     other => assert!(std::time::Instant::now() < end, "{other:?}"),
                 }
                 std::thread::sleep(Duration::from_millis(1));
@@ -484,20 +493,20 @@ mod tests {
         let first = Timestamp { nanos: 1 << 60, logical: 1, issuer: 2 };
         let interval = Interval { earliest: 3, latest: 300 };
         for (word, digits) in [
-            (Word::AskTime(5), "010482008105"),
-            (Word::AskStamps(5, 1_000), "0104820182051903e8"),
-            (Word::Time(5, interval), "010482028205820319012c"),
+            (OracleMessage::AskTime(5), "010482008105"),
+            (OracleMessage::AskStamps(5, 1_000), "0104820182051903e8"),
+            (OracleMessage::Time(5, interval), "010482028205820319012c"),
             (
-                Word::Stamps(5, Stamps { first, count: 7 }),
+                OracleMessage::Stamps(5, Stamps { first, count: 7 }),
                 "01048203820582831b1000000000000000010207",
             ),
-            (Word::Refused(5, "no".into()), "010482048205626e6f"),
+            (OracleMessage::Refused(5, "no".into()), "010482048205626e6f"),
         ] {
             let hex =
                 |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
             let bytes = envelope::write(Kind::ORACLE, &word);
             assert_eq!(hex(&bytes), digits);
-            let read = envelope::read::<Word>(Kind::ORACLE, &bytes).unwrap();
+            let read = envelope::read::<OracleMessage>(Kind::ORACLE, &bytes).unwrap();
             assert_eq!(envelope::write(Kind::ORACLE, &read), bytes);
         }
     }

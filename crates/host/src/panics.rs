@@ -113,7 +113,7 @@ fn remember_panics() {
 /// Ends a node when its own code panics.
 pub struct PanicGuard {
     node: NodeId,
-    life: Incarnation,
+    incarnation: Incarnation,
     folder: Option<PathBuf>,
     then: OnPanic,
     halted: AtomicBool,
@@ -135,13 +135,13 @@ impl PanicGuard {
     /// any.
     pub fn new(
         node: NodeId,
-        life: Incarnation,
+        incarnation: Incarnation,
         folder: Option<PathBuf>,
         then: OnPanic,
     ) -> Arc<Self> {
         remember_panics();
         let (halted, why, close) = (AtomicBool::new(false), Mutex::default(), OnceLock::new());
-        Arc::new(PanicGuard { node, life, folder, then, halted, why, close })
+        Arc::new(PanicGuard { node, incarnation, folder, then, halted, why, close })
     }
 
     /// Returns a guard for a test of a part of a node.
@@ -206,8 +206,10 @@ impl PanicGuard {
             |(said, trace)| (said, trace.to_string()),
         );
         let report = self.report(what, &said, &trace, inputs);
-        let path =
-            self.folder.as_ref().map(|folder| folder.join(format!("panic-{}.txt", self.life.0)));
+        let path = self
+            .folder
+            .as_ref()
+            .map(|folder| folder.join(format!("panic-{}.txt", self.incarnation.0)));
         let written = path.map(|path| match write_new(&path, &report) {
             Ok(()) => format!(" The report is {}.", path.display()),
             Err(error) => format!(" The report cannot be written to {}: {error}.", path.display()),
@@ -245,7 +247,7 @@ impl PanicGuard {
             "Meridian {}, node {}, life {}: {what} panicked on thread \"{}\".\n\n{said}\n\n{ADVICE}\n",
             env!("CARGO_PKG_VERSION"),
             self.node.0,
-            self.life.0,
+            self.incarnation.0,
             thread.name().unwrap_or("?"),
         );
         if let Some(inputs) = inputs {
@@ -288,9 +290,9 @@ fn write_new(path: &std::path::Path, report: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::actor::Input;
     use crate::clock::boot_ns;
     use crate::node::{Node, Options};
-    use crate::resident::Input;
     use crate::spanner::MemberShard;
     use crate::timers::Wake;
     use futures::executor::block_on;
@@ -348,7 +350,7 @@ mod tests {
     /// Makes the node's timer thread panic.
     fn break_the_timers(node: &Node, trap: &Arc<Trap>) {
         let trap: Weak<dyn Wake> = Arc::<Trap>::downgrade(trap);
-        node.plumbing().timers.wake_at(boot_ns(), trap);
+        node.resources().timers.wake_at(boot_ns(), trap);
     }
 
     /// The child process of the next test.

@@ -16,7 +16,7 @@ use crate::peers::Peers;
 use meridian_log::MachineKey;
 use meridian_machine::NodeId;
 use meridian_mvcc::StoreError;
-use meridian_store::Space;
+use meridian_store::ShardStore;
 use meridian_store::courier::{Courier, Order, Pace, Parcel, Received, Said};
 use meridian_systems::envelope::{self, Kind};
 use parking_lot::Mutex;
@@ -35,16 +35,16 @@ const TICK: Duration = Duration::from_millis(250);
 /// slower link they delay heartbeats for no longer than a lease lasts.
 const PACE: Pace = Pace {
     again_ns: 1_000_000_000,
-    patience_ns: PATIENCE.as_nanos() as u64,
+    timeout_ns: PATIENCE.as_nanos() as u64,
     page_bytes: 256 << 10,
     window: 8,
-    settle_bytes: 4 << 20,
+    flush_bytes: 4 << 20,
 };
 
 enum Work {
     /// A leader orders a copy, of everything up to an entry, for a replica.
     Send(Order),
-    Heard {
+    Received {
         from: NodeId,
         parcel: Parcel,
     },
@@ -57,9 +57,9 @@ enum Work {
 // `Any`, so that a test can reach the replica.
 pub trait Copied: Any + Send + Sync {
     /// Returns the shard's versions.
-    fn space(&self) -> Arc<Space>;
+    fn shard_store(&self) -> Arc<ShardStore>;
     /// Handles an error of the store.
-    fn heed(&self, error: &StoreError);
+    fn on_store_error(&self, error: &StoreError);
     /// Notes the start of a copy of everything up to an entry.
     fn begun(&self, to: NodeId, position: u64);
     /// Notes the end of a copy: delivered up to an entry, or given up if `position` is 0.
@@ -107,7 +107,7 @@ impl Transfers {
     /// Handles a frame of another node.
     pub fn receive(&self, from: NodeId, frame: &[u8]) {
         match envelope::read(Kind::TRANSFER, frame) {
-            Ok(parcel) => drop(self.work.lock().send(Work::Heard { from, parcel })),
+            Ok(parcel) => drop(self.work.lock().send(Work::Received { from, parcel })),
             Err(why) => tracing::warn!(%from, %why, "dropped a part of a copy"),
         }
     }
@@ -141,7 +141,8 @@ impl Carrier {
         let mut ticked_ns = 0;
         loop {
             let find = Arc::clone(&self.find);
-            let space = |key: MachineKey| -> Option<Arc<Space>> { Some(find(key)?.space()) };
+            let shard_store =
+                |key: MachineKey| -> Option<Arc<ShardStore>> { Some(find(key)?.shard_store()) };
             let work = inbox.recv_timeout(TICK);
             let now_ns = crate::clock::boot_ns();
             match work {
@@ -151,14 +152,16 @@ impl Carrier {
                         tracing::warn!(%to, database, shard, "a copy restarts: the log behind it outgrew its limit");
                     }
                 }
-                Ok(Work::Heard { from, parcel }) => self.courier.hear(now_ns, &space, from, parcel),
+                Ok(Work::Received { from, parcel }) => {
+                    self.courier.receive(now_ns, &shard_store, from, parcel)
+                }
                 Ok(Work::Taken(received)) => self.courier.taken(&received),
                 Ok(Work::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if now_ns >= ticked_ns + TICK.as_nanos() as u64 {
                 ticked_ns = now_ns;
-                self.courier.tick(now_ns, &space);
+                self.courier.tick(now_ns, &shard_store);
             }
             self.courier.drain().into_iter().for_each(|said| self.act(said));
         }
@@ -192,7 +195,7 @@ impl Carrier {
                 let MachineKey { database, shard } = key;
                 tracing::error!(database, shard, %error, "cannot read or store a copy of a shard; trying again");
                 if let Some(member) = (self.find)(key) {
-                    member.heed(&error);
+                    member.on_store_error(&error);
                 }
             }
         }

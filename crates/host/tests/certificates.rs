@@ -85,11 +85,11 @@ fn members_get_certificates_with_the_first_ones_token_and_keep_them() {
     // A peer that does not speak TLS, or shows no certificate, is not heard; other connections go
     // on.
     for said in [&b"MERIDIAN\x03\0"[..], &[0xa5; 300], &[22, 3, 1, 255, 255]] {
-        let mut stranger = TcpStream::connect(&members[0].address).unwrap();
-        stranger.write_all(said).unwrap();
-        stranger.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut identity_refusal = TcpStream::connect(&members[0].address).unwrap();
+        identity_refusal.write_all(said).unwrap();
+        identity_refusal.shutdown(std::net::Shutdown::Write).unwrap();
         let mut heard = Vec::new();
-        let _ = stranger.read_to_end(&mut heard);
+        let _ = identity_refusal.read_to_end(&mut heard);
         assert!(!heard.starts_with(b"MERIDIAN"));
     }
     // The next incarnation needs no token. Private keys are readable by their owner alone.
@@ -129,7 +129,7 @@ fn only_its_owner_may_read(root: &Path, folder: &Path, kept: &mut Vec<String>) {
 }
 
 #[test]
-fn who_has_no_token_or_a_wrong_one_is_no_member() {
+fn a_missing_or_wrong_token_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let members = members();
     let first = open(1, &members, folder.path(), None).unwrap();

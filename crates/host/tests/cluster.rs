@@ -5,12 +5,12 @@ mod common;
 use common::{get, get_in, hasty, insist, members, open, open_on, open_with, put, put_in};
 
 use futures::executor::block_on;
-use meridian_clock::{Health, Standing, Timestamp};
+use meridian_clock::{ClockStatus, Health, Timestamp};
 use meridian_host::clock::ClockBound;
+use meridian_host::clock_sync::{NodeTime, Utc};
 use meridian_host::node::{DatabaseError, Node, Options};
-use meridian_host::rounds::{NodeTime, Utc};
 use meridian_host::sources::Reference;
-use meridian_host::spanner::Patience;
+use meridian_host::spanner::Timeouts;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_systems::spanner;
@@ -37,7 +37,10 @@ fn three_nodes_commit_and_read_everywhere_and_one_that_was_away_catches_up() {
     insist(|| {
         let others = nodes[0].as_ref().unwrap().status().others;
         let good = |other: &NodeTime| {
-            other.view.as_ref().is_some_and(|(standing, _, _)| *standing == Standing::Good)
+            other
+                .view
+                .as_ref()
+                .is_some_and(|(clock_status, _, _)| *clock_status == ClockStatus::Good)
         };
         if others.len() == 2 && others.iter().all(good) {
             Ok(())
@@ -271,8 +274,8 @@ fn a_copy_under_a_steady_load_arrives_with_its_history() {
 fn a_node_that_ends_hands_over_what_it_leads() {
     let folder = tempfile::tempdir().unwrap();
     let members = members();
-    let patience = Patience { lease: Duration::from_secs(60), ..hasty() };
-    let open = |node| Some(open_with(patience, node, &members, folder.path()));
+    let timeouts = Timeouts { lease: Duration::from_secs(60), ..hasty() };
+    let open = |node| Some(open_with(timeouts, node, &members, folder.path()));
     let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(open).collect();
     put(nodes[0].as_ref().unwrap(), "k", "first");
     // Nodes 2 and 3 may have committed the write: node 1 learns its leader soon.
@@ -319,8 +322,10 @@ fn nodes_that_know_no_bound_find_out_what_time_it_is() {
     insist(|| {
         let status = nodes[0].as_ref().unwrap().status();
         let near = |other: &NodeTime| {
-            let knows =
-                other.view.as_ref().is_some_and(|(standing, _, _)| *standing == Standing::Good);
+            let knows = other
+                .view
+                .as_ref()
+                .is_some_and(|(clock_status, _, _)| *clock_status == ClockStatus::Good);
             knows && other.ahead_ns.is_some_and(|ahead| ahead.abs() < 20_000_000)
         };
         let all = status.others.len() == 2 && status.others.iter().all(near);
@@ -360,25 +365,25 @@ fn time_masters_tell_the_others_what_time_it_is() {
             members: members.clone(),
             clock,
             utc,
-            patience: hasty(),
+            timeouts: hasty(),
             ..Options::alone()
         };
         Node::open(options.at(folder.path().join(node.0.to_string()))).unwrap()
     };
     let mut nodes: Vec<Option<Arc<Node>>> = (1..=3).map(|node| Some(open(node))).collect();
     put(nodes[2].as_ref().unwrap(), "k", "1");
-    let standing = |node: &Node, wanted: Standing| {
+    let clock_status = |node: &Node, wanted: ClockStatus| {
         insist(|| {
-            let (standing, source) = node.standing();
-            if standing == wanted { Ok(()) } else { Err(format!("{standing} by {source}")) }
+            let (clock_status, source) = node.clock_status();
+            if clock_status == wanted { Ok(()) } else { Err(format!("{clock_status} by {source}")) }
         });
     };
     for node in nodes.iter().flatten() {
-        standing(node, Standing::Good);
+        clock_status(node, ClockStatus::Good);
         assert!(node.now().interval.half_width_ns() < 10_000_000, "{}", node.now().interval);
     }
     assert_eq!(
-        nodes[0].as_ref().unwrap().standing().1,
+        nodes[0].as_ref().unwrap().clock_status().1,
         "system clock within --clock-bound and time masters"
     );
     nodes[0] = None;
@@ -386,14 +391,14 @@ fn time_masters_tell_the_others_what_time_it_is() {
     // Without any master the clock runs freely, and its bound widens with every second.
     nodes[1] = None;
     let last = nodes[2].as_ref().unwrap();
-    standing(last, Standing::FreeRunning);
+    clock_status(last, ClockStatus::FreeRunning);
     assert_eq!(last.now().health, Health::Good);
 }
 
 /// An isolated replica serves snapshots at or below its closed timestamp: reads of the past need no
 /// majority.
 #[test]
-fn a_snapshot_of_the_past_is_served_by_whoever_has_it() {
+fn a_past_snapshot_is_served_by_any_replica_that_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let members = members();
     let mut nodes: Vec<Option<Arc<Node>>> =

@@ -11,19 +11,23 @@ use meridian_clock::Timestamp;
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoredVersion, Value, Version, Write};
 use meridian_placement::DatabaseRow;
-use meridian_replication::group::{self, Grant, Index, Membership, Payload, Roster, Stay, Term};
+use meridian_replication::group::{
+    self, Grant, Index, Membership, MembershipEpoch, Payload, Roster, Term,
+};
 use meridian_replication::inconsistent::{self, Changes, Op, OpId, Part, State, View};
 use meridian_store::{Extent, courier::Parcel};
 use meridian_systems::baselines::qwstore;
 use meridian_systems::envelope::{Encoded, Kind, read, read_frame, write, write_frame};
 use meridian_systems::shard::Command;
-use meridian_systems::spanner::{self, Agreed, Birth, Decision, Prepared};
+use meridian_systems::spanner::{self, Decision, Prepared, SplitOrigin, TransactionCommand};
 use meridian_systems::tapir::{self, Page};
 use meridian_txn::locking::{
-    Ask, Between, Blind, Footing, Members, Reply, Request, Seat, Spent, Vote,
+    LockEpoch, MemberRoles, OneShot, ParticipantMessage, ReplicaId, Request, RequestBody, Response,
+    Spent, Vote,
 };
 use meridian_txn::tapir::{
-    Answer, End, Fact, Footprint, Past, Proposal, Question, Seen, Standing, Vote as Verdict,
+    ConsensusOp, ConsensusResult, End, Footprint, InconsistentOp, Past, Proposal, RangeRead,
+    TxnStatus, Vote as Verdict,
 };
 use meridian_txn::{
     Age, Conflict, Lock, SchemaChange, SchemaHistory, SchemaVersion, TransactionId,
@@ -131,7 +135,7 @@ fn membership() -> Membership {
     let mut roster = Roster::voters([1, 2, 3].map(NodeId));
     roster.learners.insert(NodeId(4));
     roster.witnesses.insert(NodeId(3));
-    Membership::at_birth(roster)
+    Membership::initial(roster)
 }
 
 fn entries() -> Vec<group::Entry> {
@@ -142,7 +146,7 @@ fn entries() -> Vec<group::Entry> {
 }
 
 fn proposal() -> Proposal {
-    let seen = Seen { range: range(), versions: vec![(key("b"), at(2))], through: at(3) };
+    let seen = RangeRead { range: range(), versions: vec![(key("b"), at(2))], through: at(3) };
     let participants = vec![ShardId(1), ShardId(70_000)];
     let footprint = Footprint { reads: vec![seen], writes: writes(), participants };
     let footprint = Arc::new(footprint);
@@ -155,12 +159,18 @@ fn messages_of_locking_shards() {
     use spanner::Message;
     let mut fixture = Fixture::open();
     let (term, index) = (Term(3), Index(1_000_000));
-    let stay = Some(Stay { since: Index(7), witness: true });
+    let membership_epoch = Some(MembershipEpoch { since: Index(7), witness: true });
     let since = Index(7);
     for (name, message) in [
         (
             "pre-vote",
-            Group::PreVote { term, last_index: index, last_term: Term(2), stay, asked_at: 5 },
+            Group::PreVote {
+                term,
+                last_index: index,
+                last_term: Term(2),
+                membership_epoch,
+                asked_at: 5,
+            },
         ),
         ("pre-vote reply", Group::PreVoteReply { term, granted: true, since }),
         ("vote", Group::Vote { term, last_index: index, last_term: Term(2), asked_at: 5 }),
@@ -181,21 +191,21 @@ fn messages_of_locking_shards() {
         ),
         ("appended", Group::Appended { term, matched: index, granted: Some(5), since }),
         ("append refused", Group::Refused { term, prev_index: index, hint: Index(4), since }),
-        ("take over", Group::TakeOver { term, heir: NodeId(2) }),
-        ("removed", Group::Removed { index, landmarks: vec![(Index(1), Term(1))] }),
+        ("take over", Group::TakeOver { term, transfer_target: NodeId(2) }),
+        ("removed", Group::Removed { index, pinned_entries: vec![(Index(1), Term(1))] }),
         ("quiesce", Group::Quiesce { term, last: index, since }),
         ("confirm", Group::Confirm),
     ] {
         fixture.message(SPANNER, name, &Message::Group(message));
     }
-    fixture.message(SPANNER, "visible", &Message::Shown(at(9)));
+    fixture.message(SPANNER, "visible", &Message::LeaderVisible(at(9)));
     fixture.message(SPANNER, "leads", &Message::Leads(term));
 
-    let footing = Footing { term: 3, birth: 4 };
-    let blind = Some(Blind { term: 3, by: 4 });
+    let lock_epoch = LockEpoch { term: 3, admission: 4 };
+    let one_shot = Some(OneShot { term: 3, by: 4 });
     let application = Some("shop".to_owned());
-    let coordinator = Seat { shard: ShardId(5), node: NodeId(1) };
-    let members = Members {
+    let coordinator = ReplicaId { shard: ShardId(5), node: NodeId(1) };
+    let members = MemberRoles {
         voters: vec![NodeId(1), NodeId(2)],
         learners: vec![NodeId(3)],
         witnesses: vec![NodeId(2)],
@@ -203,7 +213,7 @@ fn messages_of_locking_shards() {
     for (name, ask) in [
         (
             "read",
-            Ask::Read {
+            RequestBody::Read {
                 range: range(),
                 lock: Lock::Exclusive,
                 reverse: true,
@@ -215,38 +225,44 @@ fn messages_of_locking_shards() {
         ),
         (
             "commit",
-            Ask::Commit {
+            RequestBody::Commit {
                 writes: writes(),
                 participants: vec![ShardId(1), ShardId(2)],
                 schema: change(),
             },
         ),
-        ("abort", Ask::Abort),
+        ("abort", RequestBody::Abort),
         (
             "snapshot",
-            Ask::Snapshot {
+            RequestBody::Snapshot {
                 at: Some(at(3)),
                 range: range(),
                 reverse: false,
                 limit_rows: 7,
                 versions: false,
-                scope: Some(KeyRange::all()),
+                single_shard_range: Some(KeyRange::all()),
             },
         ),
-        ("keep alive", Ask::KeepAlive),
-        ("withdraw", Ask::Withdraw),
+        ("keep alive", RequestBody::KeepAlive),
+        ("withdraw", RequestBody::Withdraw),
         (
             "prepare",
-            Ask::Prepare { writes: writes(), coordinator, schema: None, blind, decides: 6 },
+            RequestBody::Prepare {
+                writes: writes(),
+                coordinator,
+                schema: None,
+                one_shot,
+                decides: 6,
+            },
         ),
-        ("split", Ask::Split { at: key("g"), shard: ShardId(9) }),
-        ("members", Ask::Members(members)),
-        ("last timestamp", Ask::LastTs { range: range() }),
+        ("split", RequestBody::Split { at: key("g"), shard: ShardId(9) }),
+        ("members", RequestBody::Members(members)),
+        ("last timestamp", RequestBody::LastTs { range: range() }),
     ] {
         let plain = Request::plain(transaction(), age(), 11, ask);
         let planned = vec![schema()];
-        let request = Request { footing: Some(footing), planned, blind, ..plain };
-        fixture.message(SPANNER, &format!("request {name}"), &Message::Ask(request));
+        let request = Request { lock_epoch: Some(lock_epoch), planned, one_shot, ..plain };
+        fixture.message(SPANNER, &format!("request {name}"), &Message::Request(request));
     }
 
     let (id, why) = (11, "for a reason".to_owned());
@@ -255,23 +271,23 @@ fn messages_of_locking_shards() {
     let rest = Some(KeyRange { start: key("c"), end: None });
     let committed_at = vec![at(2)];
     for (name, reply) in [
-        ("rows", Reply::Rows { id, footing, at: at(5), rows, rest, committed_at }),
-        ("committed", Reply::Committed { id, at: at(5), spent }),
-        ("aborted", Reply::Aborted { id, why: wounded() }),
-        ("unknown", Reply::Unknown { id }),
-        ("not leader", Reply::NotLeader { id, leader: Some(2) }),
-        ("waiting", Reply::Waiting { id }),
-        ("below horizon", Reply::BelowHorizon { id, oldest: at(1) }),
-        ("broken", Reply::Broken { id, what: why.clone() }),
-        ("prepared", Reply::Prepared { id }),
-        ("wounded", Reply::Wounded { why: Conflict::Late }),
-        ("refused", Reply::Refused { id, why }),
-        ("last timestamp", Reply::LastTs { id, at: at(5) }),
-        ("too late", Reply::TooLate { id }),
-        ("locked", Reply::Locked { id, footing }),
-        ("moved", Reply::Moved { id, to: Some((key("g"), ShardId(9))) }),
+        ("rows", Response::Rows { id, lock_epoch, at: at(5), rows, rest, committed_at }),
+        ("committed", Response::Committed { id, at: at(5), spent }),
+        ("aborted", Response::Aborted { id, why: wounded() }),
+        ("unknown", Response::Unknown { id }),
+        ("not leader", Response::NotLeader { id, leader: Some(2) }),
+        ("waiting", Response::Waiting { id }),
+        ("below horizon", Response::BelowHorizon { id, oldest: at(1) }),
+        ("broken", Response::Broken { id, what: why.clone() }),
+        ("prepared", Response::Prepared { id }),
+        ("wounded", Response::Wounded { why: Conflict::Late }),
+        ("refused", Response::Refused { id, why }),
+        ("last timestamp", Response::LastTs { id, at: at(5) }),
+        ("too late", Response::TooLate { id }),
+        ("locked", Response::Locked { id, lock_epoch }),
+        ("moved", Response::Moved { id, to: Some((key("g"), ShardId(9))) }),
     ] {
-        fixture.message(SPANNER, &format!("reply {name}"), &Message::Answer(reply));
+        fixture.message(SPANNER, &format!("reply {name}"), &Message::Response(reply));
     }
     for (number, why) in [
         Conflict::LeaderChanged,
@@ -285,7 +301,7 @@ fn messages_of_locking_shards() {
     .into_iter()
     .enumerate()
     {
-        let reply = Message::Answer(Reply::Aborted { id, why });
+        let reply = Message::Response(Response::Aborted { id, why });
         fixture.message(SPANNER, &format!("conflict {number}"), &reply);
     }
 
@@ -293,43 +309,43 @@ fn messages_of_locking_shards() {
     for (name, between) in [
         (
             "voted prepared",
-            Between::Vote {
+            ParticipantMessage::Vote {
                 transaction,
                 shard,
                 vote: Vote::Prepared { at: at(3), below: at(8) },
-                blind,
+                one_shot,
                 decides: 6,
                 voted_in: 3,
             },
         ),
         (
             "voted read",
-            Between::Vote {
+            ParticipantMessage::Vote {
                 transaction,
                 shard,
                 vote: Vote::Read { through: at(3), below: at(8) },
-                blind: None,
+                one_shot: None,
                 decides: 0,
                 voted_in: 3,
             },
         ),
         (
             "voted no",
-            Between::Vote {
+            ParticipantMessage::Vote {
                 transaction,
                 shard,
                 vote: Vote::No { why: Conflict::Moved },
-                blind: None,
+                one_shot: None,
                 decides: 0,
                 voted_in: 0,
             },
         ),
-        ("decided", Between::Decided { transaction, at: Some(at(4)), voted_in: 3 }),
-        ("ended", Between::Ended { transaction, shard }),
-        ("wound", Between::Wound { transaction, why: wounded() }),
-        ("undecided", Between::Undecided { transaction }),
+        ("decided", ParticipantMessage::Decided { transaction, at: Some(at(4)), voted_in: 3 }),
+        ("ended", ParticipantMessage::Ended { transaction, shard }),
+        ("wound", ParticipantMessage::Wound { transaction, why: wounded() }),
+        ("undecided", ParticipantMessage::Undecided { transaction }),
     ] {
-        fixture.message(SPANNER, name, &Message::Between(between));
+        fixture.message(SPANNER, name, &Message::Participant(between));
     }
     fixture.0.retain(|name, _| !name.starts_with(['/', '+', '=']));
     fixture.close();
@@ -340,10 +356,10 @@ fn records_of_locking_shards() {
     let mut fixture = Fixture::open();
     let grant = Some(Grant { to: NodeId(2), until: 1 << 50, lease_ns: 10_000_000_000 });
     for (name, record) in [
-        ("standing", group::Record::Standing { term: Term(3), voted_for: Some(NodeId(1)), grant }),
+        ("standing", group::Record::HardState { term: Term(3), voted_for: Some(NodeId(1)), grant }),
         ("append", group::Record::Append { entries: entries() }),
         ("base", group::Record::Base { index: Index(5), term: Term(2) }),
-        ("stay", group::Record::Stay { since: Index(5), witness: true }),
+        ("stay", group::Record::MembershipEpoch { since: Index(5), witness: true }),
     ] {
         fixture.record(&format!("/{name}"), &record);
     }
@@ -355,7 +371,7 @@ fn records_of_locking_shards() {
         locks: vec![(range(), Lock::Shared), (KeyRange::point(key("b")), Lock::Exclusive)],
         below: Some(at(8)),
         changes: Some((at(2), vec![schema()])),
-        blind: Some(Blind { term: 3, by: 4 }),
+        one_shot: Some(OneShot { term: 3, by: 4 }),
         decides: 6,
     };
     let (transaction, members) = (transaction(), Some(membership()));
@@ -363,7 +379,7 @@ fn records_of_locking_shards() {
     for (name, agreed) in [
         (
             "commit",
-            Agreed::Commit {
+            TransactionCommand::Commit {
                 at: at(4),
                 transaction,
                 writes: writes(),
@@ -372,22 +388,25 @@ fn records_of_locking_shards() {
                 voted_in: vec![3, 4],
             },
         ),
-        ("ceiling", Agreed::Ceiling { at: at(4), through: Some(at(5)) }),
-        ("prepare", Agreed::Prepare { transaction, prepared: prepared.clone() }),
-        ("outcome", Agreed::Outcome { transaction, at: Some(at(4)) }),
-        ("forget", Agreed::Forget { at: at(4), transactions: vec![transaction] }),
-        ("split", Agreed::Split { at: at(4), key: key("g"), shard: ShardId(9), members }),
-        ("members", Agreed::Members { at: at(4) }),
+        ("ceiling", TransactionCommand::Ceiling { at: at(4), through: Some(at(5)) }),
+        ("prepare", TransactionCommand::Prepare { transaction, prepared: prepared.clone() }),
+        ("outcome", TransactionCommand::Outcome { transaction, at: Some(at(4)) }),
+        ("forget", TransactionCommand::Forget { at: at(4), transactions: vec![transaction] }),
+        (
+            "split",
+            TransactionCommand::Split { at: at(4), key: key("g"), shard: ShardId(9), members },
+        ),
+        ("members", TransactionCommand::Members { at: at(4) }),
     ] {
         let payload = agreed.encode();
         let bytes = fixture.same(&format!("/command {name}"), &payload.0);
-        assert_eq!(Agreed::decode(&Payload(bytes.into())), Ok(Some(agreed)), "{name}");
+        assert_eq!(TransactionCommand::decode(&Payload(bytes.into())), Ok(Some(agreed)), "{name}");
     }
     fixture.record("/row prepared", &prepared);
     let decision = Decision { at: at(4), participants, voted_in: vec![3] };
     fixture.record("/row decision", &decision);
-    let birth = Birth { members: membership(), index: Index(4), term: Term(2) };
-    fixture.record("/row birth", &birth);
+    let split_origin = SplitOrigin { members: membership(), index: Index(4), term: Term(2) };
+    fixture.record("/row birth", &split_origin);
     let mut history = SchemaHistory::default();
     history.begin(at(1), 2);
     fixture.record("/row schema", &history);
@@ -415,24 +434,24 @@ fn messages_and_records_of_shards_without_leaders() {
     let mut fixture = Fixture::open();
     let (id, view) = (op(), View { epoch: 2, number: 5 });
     let (transaction, upon) = (transaction(), Some(View { epoch: 2, number: 4 }));
-    let ended = Fact::Ended(End::Commit(proposal()));
-    let consensus = |question| Op::<Fact, Question>::Consensus(question);
-    let prepare = consensus(Question::Prepare(proposal()));
-    let resolve = consensus(Question::Resolve { transaction, through: at(9) });
-    let vote = |vote| Some(Answer::Vote(vote));
-    let entry = |op: &Op<Fact, Question>, state| inconsistent::Entry {
+    let ended = InconsistentOp::Ended(End::Commit(proposal()));
+    let consensus = |question| Op::<InconsistentOp, ConsensusOp>::Consensus(question);
+    let prepare = consensus(ConsensusOp::Prepare(proposal()));
+    let resolve = consensus(ConsensusOp::Resolve { transaction, through: at(9) });
+    let vote = |vote| Some(ConsensusResult::Vote(vote));
+    let entry = |op: &Op<InconsistentOp, ConsensusOp>, state| inconsistent::Entry {
         op: op.clone(),
         state,
         merged: upon,
     };
-    let mut changes: Changes<Fact, Question, Answer> = BTreeMap::new();
+    let mut changes: Changes<InconsistentOp, ConsensusOp, ConsensusResult> = BTreeMap::new();
     changes.insert(id, Some(entry(&prepare, State::Tentative(vote(Verdict::Ok)))));
-    let told = Op::Inconsistent(Fact::Over(Past { closed: at(1), settled: at(2) }));
+    let told = Op::Inconsistent(InconsistentOp::Over(Past { closed: at(1), settled: at(2) }));
     let next = OpId { number: 1_001, ..id };
     changes.insert(next, Some(entry(&told, State::Finalized(None))));
     changes.insert(OpId { number: 1_002, ..id }, None);
     let part = Part { upon, from: Some(id), changes: changes.clone(), rest: Some(next) };
-    let aborted = Fact::Ended(End::Abort { transaction, at: at(4) });
+    let aborted = InconsistentOp::Ended(End::Abort { transaction, at: at(4) });
     let mut operations = vec![
         ("propose", Operation::Propose { id, op: prepare.clone(), newest: view }),
         ("propose resolve", Operation::Propose { id, op: resolve, newest: view }),
@@ -451,22 +470,22 @@ fn messages_and_records_of_shards_without_leaders() {
         ("start view", Operation::StartView { view, part }),
         ("started", Operation::Started { view }),
         ("tell", Operation::Tell { id, op: aborted }),
-        ("tell served", Operation::Tell { id, op: Fact::Served(at(3)) }),
+        ("tell served", Operation::Tell { id, op: InconsistentOp::Served(at(3)) }),
         ("more", Operation::More { view, upon, from: Some(id) }),
         ("renew", Operation::Renew { view }),
     ];
-    let stands = |standing| Some(Answer::Stands(standing));
+    let stands = |status| Some(ConsensusResult::Stands(status));
     for (name, result) in [
         ("reply ok", vote(Verdict::Ok)),
         ("reply abstain", vote(Verdict::Abstain)),
         ("reply retry", vote(Verdict::Retry(at(6)))),
         ("reply abort", vote(Verdict::Abort)),
         ("reply late", vote(Verdict::Late)),
-        ("reply open", stands(Standing::Open)),
-        ("reply committed", stands(Standing::Committed(proposal()))),
-        ("reply aborted", stands(Standing::Aborted)),
-        ("reply prepared", stands(Standing::Prepared(proposal()))),
-        ("reply never", stands(Standing::Never)),
+        ("reply open", stands(TxnStatus::Open)),
+        ("reply committed", stands(TxnStatus::Committed(proposal()))),
+        ("reply aborted", stands(TxnStatus::Aborted)),
+        ("reply prepared", stands(TxnStatus::Prepared(proposal()))),
+        ("reply never", stands(TxnStatus::Never)),
     ] {
         operations.push((name, Operation::Reply { id, view, state: State::Tentative(result) }));
     }
@@ -496,15 +515,20 @@ fn messages_and_records_of_shards_without_leaders() {
         fixture.message(TAPIR, &format!("+{name}"), &message);
     }
     for (name, kept) in [
-        ("proposed", tapir::Kept::Proposed { id, op: prepare, result: vote(Verdict::Ok) }),
-        ("finalized", tapir::Kept::Finalized { id, result: None }),
-        ("left", tapir::Kept::Left { view }),
+        ("proposed", tapir::LogRecord::Proposed { id, op: prepare, result: vote(Verdict::Ok) }),
+        ("finalized", tapir::LogRecord::Finalized { id, result: None }),
+        ("left", tapir::LogRecord::Left { view }),
         (
             "began",
-            tapir::Kept::Began { view, upon, changes, decided: vec![(id, vote(Verdict::Abort))] },
+            tapir::LogRecord::Began {
+                view,
+                upon,
+                changes,
+                decided: vec![(id, vote(Verdict::Abort))],
+            },
         ),
-        ("stored", tapir::Kept::Stored { view, position: 12 }),
-        ("told", tapir::Kept::Told { id, op: ended }),
+        ("stored", tapir::LogRecord::Stored { view, position: 12 }),
+        ("told", tapir::LogRecord::Told { id, op: ended }),
     ] {
         fixture.record(&format!("+record {name}"), &kept);
     }
@@ -526,8 +550,8 @@ fn messages_and_records_of_quorum_writes_and_rows_of_databases() {
         fixture.message(QWSTORE, &format!("={name}"), &message);
     }
     let put = qwstore::Put { place: 7, at: at(2), writes: writes() };
-    fixture.record("=record put", &qwstore::Kept::Put(put));
-    fixture.record("=record stored", &qwstore::Kept::Stored(7));
+    fixture.record("=record put", &qwstore::LogRecord::Put(put));
+    fixture.record("=record stored", &qwstore::LogRecord::Stored(7));
 
     // A row of version 6 has two settings, in fields of their own; a later one has a map as well,
     // which version 6 skips.

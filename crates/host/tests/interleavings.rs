@@ -3,13 +3,13 @@
 //! These are the source files of the node, compiled with locks that may switch threads at every
 //! use. Links are channels here: a frame leaves a real link when it is posted, or later.
 
+use actor::{Actor, Input, ReplicaRuntime};
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::{
     Address, DatabaseId, Incarnation, Machine, NodeId, Outbox, Position, Reading, Role, ShardId,
 };
-use meridian_txn::locking::Readable;
+use meridian_txn::locking::ReadLease;
 use panics::{MachineName, PanicGuard};
-use resident::{Input, Resident, World};
 use shuttle::sync::atomic::{AtomicU64, AtomicUsize};
 use shuttle::sync::mpsc::{Receiver, Sender, channel};
 use shuttle::thread;
@@ -27,8 +27,8 @@ mod panics {
     pub use meridian_host::panics::{LastInputs, MachineName, OnPanic, PanicGuard};
 }
 #[allow(dead_code)]
-#[path = "../src/resident.rs"]
-mod resident;
+#[path = "../src/actor.rs"]
+mod actor;
 #[allow(dead_code)]
 #[path = "../src/spanner/slot.rs"]
 mod slot;
@@ -76,7 +76,7 @@ const SUCCESSOR: NodeId = NodeId(2);
 
 /// A leader of a shard, reduced to its part in the slot.
 struct Leader {
-    shows: Readable,
+    shows: ReadLease,
     /// The timestamp of the commit in progress, until it is durable.
     draws: Option<u64>,
     /// If true, hands over leadership before it withdraws the slot.
@@ -86,7 +86,7 @@ struct Leader {
 
 /// Effects of the machine.
 enum Asks {
-    Show(Readable),
+    Show(ReadLease),
     Drawn(u64),
     Heard(Vec<u64>),
 }
@@ -113,7 +113,7 @@ impl Machine for Leader {
     fn on_timer(&mut self, _: Reading, (): (), out: &mut Outbox<Self>) {
         let mark = out.mark();
         out.send(Address::replica(SUCCESSOR, DatabaseId(1), ShardId(0)), 0);
-        self.shows = Readable { until: 0, leads: false, quiet: false, ..self.shows };
+        self.shows = ReadLease { until: 0, leads: false, quiet: false, ..self.shows };
         match self.withdraws_late {
             true => out.act(Asks::Show(self.shows)),
             false => out.act_at(mark, Asks::Show(self.shows)),
@@ -145,7 +145,7 @@ impl Node {
     }
 }
 
-impl World<Leader> for Node {
+impl ReplicaRuntime<Leader> for Node {
     fn now(&self) -> Reading {
         let at = self.moment();
         Reading::at(at, Interval { earliest: at, latest: at })
@@ -159,7 +159,7 @@ impl World<Leader> for Node {
 
     fn act(&self, effect: Asks) {
         match effect {
-            Asks::Show(readable) => self.slot.set(readable),
+            Asks::Show(read_lease) => self.slot.set(read_lease),
             Asks::Drawn(at) => self.drawn.lock().push(at),
             Asks::Heard(numbers) => *self.heard.lock() = numbers,
         }
@@ -182,17 +182,17 @@ impl World<Leader> for Node {
     }
 }
 
-type Home = Arc<Resident<Leader, Node>>;
+type TestRuntime = Arc<Actor<Leader, Node>>;
 
 /// Returns the actor of a leader, and the channel to its successor.
-fn home(withdraws_late: bool) -> (Home, Receiver<u64>) {
+fn runtime(withdraws_late: bool) -> (TestRuntime, Receiver<u64>) {
     let (link, receives) = channel();
-    let shows = Readable { until: u64::MAX, leads: true, quiet: true, ..Readable::default() };
+    let shows = ReadLease { until: u64::MAX, leads: true, quiet: true, ..ReadLease::default() };
     let mut outbox = Outbox::default();
     outbox.act(Asks::Show(shows));
     let leader = Leader { shows, draws: None, withdraws_late, heard: Vec::new() };
     let guard = PanicGuard::new(HERE, Incarnation(1), None, panics::OnPanic::Halt);
-    let home = Resident::new(leader, outbox, |_| Node {
+    let runtime = Actor::new(leader, outbox, |_| Node {
         clock: Arc::new(AtomicU64::new(0)),
         slot: slot::Slot::default(),
         link: sync::Mutex::new(link),
@@ -200,8 +200,8 @@ fn home(withdraws_late: bool) -> (Home, Receiver<u64>) {
         heard: sync::Mutex::default(),
         guard,
     });
-    home.post(Input::Durable(Position(0)));
-    (home, receives)
+    runtime.post(Input::Durable(Position(0)));
+    (runtime, receives)
 }
 
 fn client() -> Address {
@@ -216,9 +216,9 @@ fn holds(test: impl Fn() + Send + Sync + 'static) -> bool {
 
 /// A session that starts after the successor acknowledged a commit finds no slot that leads.
 fn leadership_goes_after_the_slot(withdraws_late: bool) {
-    let (home, receives) = home(withdraws_late);
+    let (runtime, receives) = runtime(withdraws_late);
     let acknowledged = Arc::new(AtomicUsize::new(0));
-    let (here, told) = (Arc::clone(&home), Arc::clone(&acknowledged));
+    let (here, told) = (Arc::clone(&runtime), Arc::clone(&acknowledged));
     let stepping = thread::spawn(move || {
         here.post(Input::Call(Box::new(|leader, now, out| leader.on_timer(now, (), out))))
     });
@@ -227,11 +227,11 @@ fn leadership_goes_after_the_slot(withdraws_late: bool) {
         told.store(1, Ordering::SeqCst);
     });
     // A client's message, which may be the input that steps the machine.
-    let here = Arc::clone(&home);
+    let here = Arc::clone(&runtime);
     let asks = thread::spawn(move || here.post(Input::Message(client(), 1)));
     for _ in 0..3 {
         let told = acknowledged.load(Ordering::SeqCst);
-        let slot = home.world().slot.load_unless_busy(|| home.is_idle());
+        let slot = runtime.runtime().slot.load_unless_busy(|| runtime.is_idle());
         assert!(told == 0 || !slot.leads, "a session reads under a leadership that has ended");
     }
     [stepping, successor, asks].into_iter().for_each(|thread| thread.join().expect("it ends"));
@@ -248,9 +248,9 @@ fn that_it_is_withdrawn_afterwards_is_noticed() {
 }
 
 /// A quiet slot has every timestamp that was assigned before the session looked.
-fn quiet_is_the_present(looks: fn(&Home) -> Readable) {
-    let (home, _receives) = home(false);
-    let here = Arc::clone(&home);
+fn quiet_is_the_present(looks: fn(&TestRuntime) -> ReadLease) {
+    let (runtime, _receives) = runtime(false);
+    let here = Arc::clone(&runtime);
     let commits = thread::spawn(move || {
         for number in 1..=2 {
             here.post(Input::Message(client(), number));
@@ -259,14 +259,14 @@ fn quiet_is_the_present(looks: fn(&Home) -> Readable) {
     });
     let mut seen = Vec::new();
     for _ in 0..3 {
-        let began = home.world().moment();
-        let slot = looks(&home);
+        let began = runtime.runtime().moment();
+        let slot = looks(&runtime);
         if slot.quiet {
             seen.push((began, slot.through));
         }
     }
     commits.join().expect("it ends");
-    for at in home.world().drawn.lock().iter() {
+    for at in runtime.runtime().drawn.lock().iter() {
         for (began, through) in &seen {
             assert!(
                 at > began || Timestamp::end_of(*at) <= *through,
@@ -278,33 +278,33 @@ fn quiet_is_the_present(looks: fn(&Home) -> Readable) {
 
 #[test]
 fn a_quiet_slot_misses_no_timestamp_that_was_drawn_before() {
-    assert!(holds(|| quiet_is_the_present(|home| home
-        .world()
+    assert!(holds(|| quiet_is_the_present(|runtime| runtime
+        .runtime()
         .slot
-        .load_unless_busy(|| home.is_idle()))));
+        .load_unless_busy(|| runtime.is_idle()))));
 }
 
 #[test]
 fn that_a_slot_is_loaded_before_it_is_asked_whether_a_step_is_under_way_is_noticed() {
-    let looks = |home: &Home| {
-        let slot = home.world().slot.load_unless_busy(|| true);
-        Readable { quiet: slot.quiet && home.is_idle(), ..slot }
+    let looks = |runtime: &TestRuntime| {
+        let slot = runtime.runtime().slot.load_unless_busy(|| true);
+        ReadLease { quiet: slot.quiet && runtime.is_idle(), ..slot }
     };
     assert!(!holds(move || quiet_is_the_present(looks)));
 }
 
 /// Each input is taken once, in its sender's order, whichever threads step the machine.
 fn inputs_are_taken_once_and_in_order() {
-    let (home, _receives) = home(false);
+    let (runtime, _receives) = runtime(false);
     let sends = |sender: u64| {
-        let home = Arc::clone(&home);
+        let runtime = Arc::clone(&runtime);
         thread::spawn(move || {
-            (1..=3).for_each(|number| home.post(Input::Message(client(), 10 * sender + number)))
+            (1..=3).for_each(|number| runtime.post(Input::Message(client(), 10 * sender + number)))
         })
     };
     let threads: Vec<_> = (0..3).map(sends).collect();
     threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
-    let heard = home.world().heard.lock().clone();
+    let heard = runtime.runtime().heard.lock().clone();
     assert_eq!(heard.len(), 9, "{heard:?}");
     for sender in 0..3 {
         let of_sender: Vec<u64> =

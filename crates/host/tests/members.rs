@@ -10,17 +10,17 @@ use meridian_log::OsDisk;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange};
 use meridian_placement::FIRST_SHARD;
-use meridian_store::{RedbStore, Space};
+use meridian_store::{RedbStore, ShardStore};
 use meridian_txn::Failure;
-use meridian_txn::locking::Members;
+use meridian_txn::locking::MemberRoles;
 use std::sync::Arc;
 
-fn to_be(voters: &[u32], learners: &[u32], witnesses: &[u32]) -> Members {
+fn to_be(voters: &[u32], learners: &[u32], witnesses: &[u32]) -> MemberRoles {
     let nodes = |numbers: &[u32]| numbers.iter().copied().map(NodeId).collect();
-    Members { voters: nodes(voters), learners: nodes(learners), witnesses: nodes(witnesses) }
+    MemberRoles { voters: nodes(voters), learners: nodes(learners), witnesses: nodes(witnesses) }
 }
 
-fn change(node: &Node, wanted: &Members) {
+fn change(node: &Node, wanted: &MemberRoles) {
     insist(|| {
         block_on(node.change_members("meridian", wanted.clone())).map_err(|error| error.to_string())
     });
@@ -112,10 +112,14 @@ fn a_witness_is_enough_for_a_majority_and_stores_nothing() {
     drop(again);
     let disk = OsDisk::open(&folder.path().join("3/store")).unwrap();
     let store = Arc::new(RedbStore::open(&disk, 1 << 20).unwrap());
-    let space = Space::open(of_witness.id.0, FIRST_SHARD.0, store).unwrap();
-    assert!(space.extent().unwrap().position > 0);
+    let shard_store = ShardStore::open(of_witness.id.0, FIRST_SHARD.0, store).unwrap();
+    assert!(shard_store.extent().unwrap().position > 0);
     assert!(
-        space.scan(&KeyRange::all(), Timestamp::MAX, false, 10, 1 << 20).unwrap().rows.is_empty()
+        shard_store
+            .scan(&KeyRange::all(), Timestamp::MAX, false, 10, 1 << 20)
+            .unwrap()
+            .rows
+            .is_empty()
     );
 }
 
@@ -124,12 +128,12 @@ fn what_cannot_be_is_refused_by_name() {
     let (folder, cluster) = (tempfile::tempdir().unwrap(), members());
     let nodes: Vec<Arc<Node>> = (1..=3).map(|node| open(node, &cluster, folder.path())).collect();
     put(&nodes[0], "k", "1");
-    let refused =
-        |database: &str, wanted: Members| match block_on(nodes[1].change_members(database, wanted))
-        {
-            Err(DatabaseError::Failed(Failure::Refused(why))) => why,
-            other => panic!("{other:?}"),
-        };
+    let refused = |database: &str, wanted: MemberRoles| match block_on(
+        nodes[1].change_members(database, wanted),
+    ) {
+        Err(DatabaseError::Failed(Failure::Refused(why))) => why,
+        other => panic!("{other:?}"),
+    };
     assert_eq!(refused("meridian", to_be(&[1, 2, 9], &[], &[])), "there is no node 9");
     assert_eq!(
         refused("meridian", to_be(&[1, 2], &[2], &[])),

@@ -2,8 +2,8 @@
 
 use futures::FutureExt;
 use futures::executor::block_on;
+use meridian_host::flusher::FlushOptions;
 use meridian_host::node::{DatabaseError, Node, Options};
-use meridian_host::settle::SettleOptions;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_systems::spanner;
 use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
@@ -36,15 +36,15 @@ fn get(database: &Arc<dyn Database>, key: &str) -> Option<String> {
 }
 
 fn small(folder: &Path) -> Options {
-    let settle = SettleOptions {
+    let flush = FlushOptions {
         every: Duration::from_millis(5),
         checkpoint_every: Duration::from_millis(20),
         checkpoint_bytes: 64 << 10,
         batch_bytes: 16 << 10,
         after: Duration::ZERO,
-        ..SettleOptions::default()
+        ..FlushOptions::default()
     };
-    Options { log_segment_bytes: 256 << 10, settle, ..Options::alone().at(folder) }
+    Options { log_segment_bytes: 256 << 10, flush, ..Options::alone().at(folder) }
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn increment(database: &Arc<dyn Database>) -> bool {
 }
 
 #[test]
-fn a_wounded_transaction_that_stays_idle_loses_its_locks_and_hears_of_it() {
+fn a_wounded_idle_transaction_loses_its_locks_and_is_notified() {
     let node = Node::open(Options::alone()).unwrap();
     let database = node.database("postgres").unwrap();
     let mut older = begin(&database, Mode::ReadWrite);
@@ -165,7 +165,7 @@ fn a_wounded_transaction_that_stays_idle_loses_its_locks_and_hears_of_it() {
 
 /// A statement that is cancelled or times out leaves its transaction open until ROLLBACK.
 #[test]
-fn who_stops_waiting_is_in_nobodys_way() {
+fn a_dropped_wait_blocks_no_other() {
     let node = Node::open(Options::alone()).unwrap();
     let database = node.database("postgres").unwrap();
     let key = Key::from("k");
@@ -189,15 +189,16 @@ fn who_stops_waiting_is_in_nobodys_way() {
 fn a_folder_is_gone_on_from_and_the_log_does_not_grow_for_ever() {
     let folder = tempfile::tempdir().unwrap();
     let mut newest = meridian_clock::Timestamp::ZERO;
-    for life in 1..=3u32 {
+    for incarnation in 1..=3u32 {
         let node = Node::open(small(folder.path())).unwrap();
-        assert_eq!(node.status().incarnation, life);
+        assert_eq!(node.status().incarnation, incarnation);
         let database = node.database("postgres").unwrap();
         for number in 0..300 {
             let key = format!("k{number}");
-            let before = (life > 1).then(|| format!("{}{}", life - 1, "x".repeat(1000)));
-            assert_eq!(get(&database, &key), before, "{key} in life {life}");
-            let at = put(&database, &key, &format!("{life}{}", "x".repeat(1000)));
+            let before =
+                (incarnation > 1).then(|| format!("{}{}", incarnation - 1, "x".repeat(1000)));
+            assert_eq!(get(&database, &key), before, "{key} in life {incarnation}");
+            let at = put(&database, &key, &format!("{incarnation}{}", "x".repeat(1000)));
             assert!(at > newest);
             newest = at;
         }

@@ -6,8 +6,8 @@ mod common;
 use common::ports::free_ports;
 use common::{get_in, insist, open, put_in};
 use futures::executor::block_on;
+use meridian_host::flusher::FlushOptions;
 use meridian_host::node::{DatabaseError, Node, Options};
-use meridian_host::settle::SettleOptions;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_placement::Member;
@@ -40,19 +40,19 @@ fn write(database: &Arc<dyn Database>, writes: &[(&str, Option<&str>)]) -> Outco
 #[test]
 fn alone_what_is_acknowledged_outlives_the_process_and_what_needs_transactions_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let settle = SettleOptions {
+    let flush = FlushOptions {
         every: Duration::from_millis(10),
         checkpoint_every: Duration::from_millis(50),
         after: Duration::ZERO,
-        ..SettleOptions::default()
+        ..FlushOptions::default()
     };
-    let open = || Node::open(Options { settle, ..Options::alone().at(folder.path()) }).unwrap();
+    let open = || Node::open(Options { flush, ..Options::alone().at(folder.path()) }).unwrap();
     let mut node = open();
     block_on(node.create_database("lab", &qwstore::PROTOCOL, Vec::new())).unwrap();
-    for life in 0..4 {
+    for incarnation in 0..4 {
         for number in 0..50 {
-            let (key, value) = (format!("k{number}"), life.to_string());
-            let value = (number != life).then_some(value.as_str());
+            let (key, value) = (format!("k{number}"), incarnation.to_string());
+            let value = (number != incarnation).then_some(value.as_str());
             assert!(matches!(
                 write(&lab(&node), &[(&key, value), ("last", Some(&key))]),
                 Outcome::Committed { .. }
@@ -63,8 +63,12 @@ fn alone_what_is_acknowledged_outlives_the_process_and_what_needs_transactions_i
         drop(node);
         node = open();
         for number in 0..50 {
-            let value = (number != life).then(|| life.to_string());
-            assert_eq!(get_in(&lab(&node), &format!("k{number}")), value, "life {life}, k{number}");
+            let value = (number != incarnation).then(|| incarnation.to_string());
+            assert_eq!(
+                get_in(&lab(&node), &format!("k{number}")),
+                value,
+                "life {incarnation}, k{number}"
+            );
         }
         assert_eq!(get_in(&lab(&node), "last").as_deref(), Some("k49"));
     }
@@ -93,7 +97,7 @@ fn alone_what_is_acknowledged_outlives_the_process_and_what_needs_transactions_i
 }
 
 #[test]
-fn three_nodes_and_a_client_write_everywhere_and_read_anywhere_and_wait_for_who_is_away() {
+fn three_nodes_write_everywhere_read_anywhere_and_wait_for_an_absent_node() {
     let folder = tempfile::tempdir().unwrap();
     let member = |(at, port): (usize, u16)| Member {
         node: NodeId(at as u32 + 1),

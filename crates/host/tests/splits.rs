@@ -35,10 +35,10 @@ const NOW: Mode = Mode::ReadOnly(ReadAt::Now);
 #[test]
 fn a_database_is_split_and_written_across_the_split_and_comes_back() {
     let folder = tempfile::tempdir().unwrap();
-    for life in 0..3 {
+    for incarnation in 0..3 {
         let node = Node::open(Options::alone().at(folder.path())).unwrap();
         let database = node.database("meridian").unwrap();
-        if life == 0 {
+        if incarnation == 0 {
             put(&database, &[("a", "1"), ("m", "1"), ("z", "1")]);
             block_on(node.split("meridian", vec![Key::from("m")])).unwrap();
             let again = ["t", "m", "t"].into_iter().map(Key::from).collect();
@@ -48,12 +48,12 @@ fn a_database_is_split_and_written_across_the_split_and_comes_back() {
         assert_eq!(
             node.status().shards.iter().filter(|shard| shard.database == "meridian").count(),
             3,
-            "life {life}"
+            "life {incarnation}"
         );
         for mode in [NOW, Mode::ReadWrite] {
-            assert_eq!(all(&database, mode), ["a=2", "m=2", "z=2"], "life {life}, {mode:?}");
+            assert_eq!(all(&database, mode), ["a=2", "m=2", "z=2"], "life {incarnation}, {mode:?}");
         }
-        if life == 1 { node.kill() } else { node.shutdown() }
+        if incarnation == 1 { node.kill() } else { node.shutdown() }
     }
 }
 
@@ -95,7 +95,7 @@ fn a_node_that_lost_its_store_has_everything_in_its_log() {
         node.shutdown();
     }
     std::fs::remove_dir_all(folder.path().join("store")).unwrap();
-    for life in 0..2 {
+    for incarnation in 0..2 {
         let until = Instant::now() + Duration::from_secs(120);
         let node = loop {
             match Node::open(Options::alone().at(folder.path())) {
@@ -108,9 +108,13 @@ fn a_node_that_lost_its_store_has_everything_in_its_log() {
             }
         };
         while node.status().shards.iter().filter(|shard| shard.database == "meridian").count() < 2 {
-            assert!(Instant::now() < until, "life {life}: {:?}", node.status());
+            assert!(Instant::now() < until, "life {incarnation}: {:?}", node.status());
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(all(&node.database("meridian").unwrap(), NOW), ["a=2", "z=2"], "life {life}");
+        assert_eq!(
+            all(&node.database("meridian").unwrap(), NOW),
+            ["a=2", "z=2"],
+            "life {incarnation}"
+        );
     }
 }

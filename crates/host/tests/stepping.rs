@@ -2,10 +2,10 @@
 //! for both. `interleavings.rs` runs the same files under one thread schedule after the other.
 
 use meridian_clock::Reading;
+use meridian_host::actor::{Actor, Input, ReplicaRuntime};
 use meridian_host::clock::{Clock, ClockBound};
 use meridian_host::mailbox::Mailbox;
 use meridian_host::panics::{MachineName, OnPanic, PanicGuard};
-use meridian_host::resident::{Input, Resident, World};
 use meridian_host::timers::{Timers, Wake};
 use meridian_machine::{
     Address, DatabaseId, Incarnation, Machine, NodeId, Outbox, Position, ShardId,
@@ -85,14 +85,14 @@ impl Machine for Echo {
     }
 }
 
-struct Home {
+struct TestRuntime {
     clock: Clock,
     guard: Arc<PanicGuard>,
     timers: Arc<Timers>,
     done: Mutex<mpsc::Sender<u64>>,
-    this: Weak<Resident<Echo, Home>>,
+    this: Weak<Actor<Echo, TestRuntime>>,
 }
-impl World<Echo> for Home {
+impl ReplicaRuntime<Echo> for TestRuntime {
     fn now(&self) -> Reading {
         self.clock.now()
     }
@@ -125,18 +125,18 @@ impl World<Echo> for Home {
 }
 
 #[test]
-fn a_machine_is_stepped_by_whoever_delivers_and_woken_when_its_time_comes() {
+fn a_machine_is_stepped_by_the_delivering_thread_and_woken_by_its_timer() {
     let guard = PanicGuard::new(NodeId(1), Incarnation(1), None, OnPanic::Halt);
     let timers = Arc::new(Timers::start(&guard).unwrap());
     let (done, answers) = mpsc::channel();
-    let home = |this: &Weak<_>| Home {
+    let runtime = |this: &Weak<_>| TestRuntime {
         clock: Clock::new(ClockBound::Alone),
         guard: Arc::clone(&guard),
         timers: Arc::clone(&timers),
         done: Mutex::new(done),
         this: this.clone(),
     };
-    let echo = Resident::new(Echo { waiting: VecDeque::new() }, Outbox::new(), home);
+    let echo = Actor::new(Echo { waiting: VecDeque::new() }, Outbox::new(), runtime);
     let from = Address::replica(NodeId(1), DatabaseId(0), ShardId(0));
     for number in 0..100 {
         echo.post(Input::Message(from, number));

@@ -5,14 +5,14 @@ mod common;
 
 use common::{get_in, insist, members, open, put_in, some_members};
 use futures::executor::block_on;
+use meridian_host::flusher::FlushOptions;
 use meridian_host::node::{DatabaseError, Node, Options};
-use meridian_host::settle::SettleOptions;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_placement::Member;
 use meridian_systems::Protocol;
 use meridian_systems::tapir;
-use meridian_txn::locking::Members as GroupMembers;
+use meridian_txn::locking::MemberRoles;
 use meridian_txn::{Begin, Conflict, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -248,8 +248,8 @@ fn nothing_acknowledged_is_lost_when_nodes_die_in_the_middle_of_commits() {
     }
 }
 
-fn to(nodes: &[u32]) -> GroupMembers {
-    GroupMembers { voters: nodes.iter().copied().map(NodeId).collect(), ..GroupMembers::default() }
+fn to(nodes: &[u32]) -> MemberRoles {
+    MemberRoles { voters: nodes.iter().copied().map(NodeId).collect(), ..MemberRoles::default() }
 }
 
 /// Node 3 is gone for good, and node 4 takes over. Node 4 then has everything, including truncated
@@ -302,7 +302,7 @@ fn another_node_takes_over_from_one_that_is_gone() {
     }
     nodes[2] = None;
     for wrong in
-        [to(&[1, 2]), to(&[1, 2, 9]), GroupMembers { learners: vec![NodeId(4)], ..to(&[1, 2, 5]) }]
+        [to(&[1, 2]), to(&[1, 2, 9]), MemberRoles { learners: vec![NodeId(4)], ..to(&[1, 2, 5]) }]
     {
         let refused = block_on(first.change_members("lab", wrong));
         assert!(matches!(refused, Err(DatabaseError::Replicas(_))), "{refused:?}");
@@ -346,16 +346,15 @@ fn another_node_takes_over_from_one_that_is_gone() {
 
 /// Hardly anything is settled here, so that after a restart rows arrive from the log of `system`,
 /// one epoch after the other. Other replicas mask most violations of this rule: it is covered by
-/// `who_was_in_a_later_epoch_waits_until_it_hears_of_it` of the replicas alone.
+/// `a_node_from_a_later_epoch_waits_for_its_row` of the replicas alone.
 #[test]
 fn a_replica_that_begins_again_waits_for_the_row_of_its_epoch() {
     let (members, folder) = (some_members(4), tempfile::tempdir().unwrap());
     let open = |node: u32| {
         let hour = std::time::Duration::from_secs(3600);
-        let settle =
-            SettleOptions { after: hour, checkpoint_every: hour, ..SettleOptions::default() };
+        let flush = FlushOptions { after: hour, checkpoint_every: hour, ..FlushOptions::default() };
         let options =
-            Options { node: NodeId(node), members: members.clone(), settle, ..Options::loopback() };
+            Options { node: NodeId(node), members: members.clone(), flush, ..Options::loopback() };
         Node::open(options.at(folder.path().join(node.to_string()))).unwrap()
     };
     let mut nodes: Vec<Arc<Node>> = (1..=4).map(open).collect();

@@ -61,7 +61,7 @@ impl Content {
     }
 
     /// Marks the dirty pages clean without writing them to the disk.
-    fn forsake(&mut self) {
+    fn detach(&mut self) {
         for (start, length) in self.unsynced.drain(..) {
             self.forsaken.extend(pages(start, (start + length).min(self.bytes.len())));
         }
@@ -353,7 +353,7 @@ impl File for MemoryFile {
         let failed = self.disk.is_sync_to_fail();
         let mut content = self.content.lock();
         if failed {
-            content.forsake()
+            content.detach()
         } else {
             content.write_back()
         }

@@ -301,7 +301,7 @@ fn a_missing_segment_is_refused() {
 
 /// Format 1 did not record which segments are needed.
 #[test]
-fn a_log_that_is_gone_altogether_is_missed_by_who_knows_that_there_was_one() {
+fn a_missing_log_is_noticed_if_one_is_expected() {
     let options = Options { existed: true, ..OPTIONS };
     let Err(error) = Log::open(Arc::new(MemoryDisk::new()), options) else { panic!("it opened") };
     assert!(error.to_string().contains("the whole log is missing"), "{error}");
@@ -393,7 +393,7 @@ fn a_log_opens_on_a_full_disk() {
 }
 
 #[test]
-fn segments_that_nobody_needs_are_used_again() {
+fn unneeded_segments_are_reused() {
     let disk = MemoryDisk::new();
     let (mut log, _) = open(&disk).unwrap();
     let mut last = log.next_lsn();

@@ -45,7 +45,7 @@ macro_rules! sometimes {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn places_are_counted_only_where_somebody_counts() {
+    fn places_are_counted_only_while_a_counter_is_installed() {
         sometimes!("not counted");
         super::count();
         (0..3).for_each(|_| sometimes!("counted"));

@@ -13,7 +13,7 @@
 //! Invariants:
 //! 1. A read at or above the horizon returns the same before, during and after a collection.
 //! 2. A read below the horizon is refused, never answered from the versions that happen to be left.
-//!    The horizon is raised for readers first ([`Recent::raise_horizon`]), and is written to the
+//!    The horizon is raised for readers first ([`MemTable::raise_horizon`]), and is written to the
 //!    store in the same batch as any removals, because an earlier batch may have failed on a full
 //!    disk.
 //! 3. The horizon does not pass what Recent has not flushed: a tombstone is not removed above an
@@ -22,7 +22,7 @@
 //! Collection is incremental: chunk by chunk over the keys, each chunk a batch of its own. An
 //! interrupted collection is simply begun again.
 
-use crate::{Batch, KeyRange, Recent, Snapshot, SpaceId, Store, StoreError, StoredVersion};
+use crate::{Batch, KeyRange, MemTable, Snapshot, SpaceId, Store, StoreError, StoredVersion};
 use meridian_clock::Timestamp;
 use std::collections::VecDeque;
 
@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 pub const HORIZON: &str = "horizon";
 
 /// Returns the oldest timestamp at which a space can be read, according to its store. A new
-/// [`Recent`] is created with it.
+/// [`MemTable`] is created with it.
 pub fn horizon(store: &dyn Store, space: SpaceId) -> Result<Timestamp, StoreError> {
     let Some(bytes) = store.fact(space, HORIZON)? else { return Ok(Timestamp::ZERO) };
     let bytes = <[u8; 16]>::try_from(bytes).map_err(|found| StoreError::Damaged {
@@ -97,21 +97,21 @@ impl Collector {
     ///
     /// The caller guarantees that no version at or below `horizon` is still to be installed (the
     /// horizon is below the safe time).
-    pub fn begin(recent: &Recent, space: SpaceId, horizon: Timestamp) -> Self {
-        Self::within(recent, space, space, vec![KeyRange::all()], horizon)
+    pub fn begin(memtable: &MemTable, space: SpaceId, horizon: Timestamp) -> Self {
+        Self::within(memtable, space, space, vec![KeyRange::all()], horizon)
     }
 
     /// Begins a pass for a shard that has only these ranges of a space.
     pub fn within(
-        recent: &Recent,
+        memtable: &MemTable,
         space: SpaceId,
         shard: SpaceId,
         mut ranges: Vec<KeyRange>,
         horizon: Timestamp,
     ) -> Self {
         let horizon =
-            recent.oldest().map_or(horizon, |oldest| oldest.min(horizon)).max(recent.horizon());
-        recent.raise_horizon(horizon);
+            memtable.oldest().map_or(horizon, |oldest| oldest.min(horizon)).max(memtable.horizon());
+        memtable.raise_horizon(horizon);
         ranges.reverse();
         Collector { space, shard, horizon, left: ranges }
     }

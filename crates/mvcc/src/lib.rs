@@ -12,7 +12,7 @@
 //!          a     b       c         a read at 25 sees a2, b1 and no c
 //! ```
 //!
-//! New versions are installed in [`Recent`], in memory. The host flushes them into a [`Store`]
+//! New versions are installed in [`MemTable`], in memory. The host flushes them into a [`Store`]
 //! behind it, unsynced, and a checkpoint of the store frees the log. Readers look into Recent, then
 //! into a snapshot of the store. A [`Collector`] removes superseded versions below a horizon; a
 //! read below the horizon is an error.
@@ -20,15 +20,15 @@
 mod collect;
 mod key;
 pub mod local;
+mod memtable;
 mod read;
-mod recent;
 pub mod rules;
 mod store;
 
 pub use collect::{Collector, HORIZON, Retained, horizon};
 pub use key::{Key, KeyRange, Value, Write};
+pub use memtable::{FlushBatch, MemTable};
 pub use read::{Chunk, read, scan};
-pub use recent::{Recent, Settling};
 pub use store::{
     Batch, Cursor, Page, Snapshot, SpaceId, Store, StoreError, StoredVersion, Version,
 };

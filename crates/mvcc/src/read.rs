@@ -12,7 +12,7 @@
 //! `apply(v)`, and finds v there. In the opposite order v could move in between. A reader whose
 //! snapshot lacks a collected version sees the raised horizon.
 
-use crate::{Key, KeyRange, Recent, SpaceId, Store, StoreError, StoredVersion, Value, Version};
+use crate::{Key, KeyRange, MemTable, SpaceId, Store, StoreError, StoredVersion, Value, Version};
 use meridian_clock::Timestamp;
 
 /// One chunk of a merged scan: live rows only.
@@ -39,17 +39,17 @@ impl Chunk {
 
 /// Returns the newest version of a key at or below `at`, a tombstone included.
 pub fn read(
-    recent: &Recent,
+    memtable: &MemTable,
     store: &dyn Store,
     space: SpaceId,
     key: &[u8],
     at: Timestamp,
 ) -> Result<Option<Version>, StoreError> {
-    let found = match recent.look(key, at) {
+    let found = match memtable.look(key, at) {
         (young, true) => young,
         (young, false) => later(young, store.snapshot()?.get(space, key, at)?),
     };
-    recent.believe(at)?;
+    memtable.believe(at)?;
     Ok(found)
 }
 
@@ -66,7 +66,7 @@ fn later(a: Option<Version>, b: Option<Version>) -> Option<Version> {
 /// without tombstones.
 #[allow(clippy::too_many_arguments)]
 pub fn scan(
-    recent: &Recent,
+    memtable: &MemTable,
     store: &dyn Store,
     space: SpaceId,
     range: &KeyRange,
@@ -78,7 +78,7 @@ pub fn scan(
     if let Some(key) = range.as_point() {
         // Most statements read a point; a version that is new enough is found without the store.
         let mut chunk = Chunk::default();
-        if let Some(Version { at, value }) = read(recent, store, space, key, at)? {
+        if let Some(Version { at, value }) = read(memtable, store, space, key, at)? {
             match value {
                 Some(value) => chunk.push(key.clone(), value, at),
                 None => chunk.gone.push((key.clone(), at)),
@@ -87,9 +87,9 @@ pub fn scan(
         return Ok(chunk);
     }
     let limit_rows = limit_rows.max(1);
-    let (young, young_rest) = recent.scan(range, at, reverse, limit_rows, limit_bytes);
+    let (young, young_rest) = memtable.scan(range, at, reverse, limit_rows, limit_bytes);
     let page = store.snapshot()?.scan(space, range, at, reverse, limit_rows, limit_bytes)?;
-    recent.believe(at)?;
+    memtable.believe(at)?;
 
     // Each side is known up to where it stopped, and the merge up to the nearer of the two.
     let known = [young_rest, page.rest];

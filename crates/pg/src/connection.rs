@@ -3,7 +3,7 @@
 use crate::counters::count;
 use crate::frontend::{self, Opening};
 use crate::link::{End, Link};
-use crate::server::{House, secret, stops};
+use crate::server::{ServerState, secret, stops};
 use crate::wire::Wire;
 use futures::FutureExt;
 use meridian_sql::{Engine, Session};
@@ -17,15 +17,15 @@ const USERS: [&str; 2] = ["root", "postgres"];
 
 /// Serves one client until either side ends the connection. Never panics: a panic of the session is
 /// reported as XX000.
-pub(crate) async fn run(stream: TcpStream, house: Arc<House>) {
-    house.counters.connections_open.fetch_add(1, Relaxed);
-    let mut link = Link::new(stream, house.counters.clone());
-    let end = match AssertUnwindSafe(converse(&mut link, &house)).catch_unwind().await {
+pub(crate) async fn run(stream: TcpStream, state: Arc<ServerState>) {
+    state.counters.connections_open.fetch_add(1, Relaxed);
+    let mut link = Link::new(stream, state.counters.clone());
+    let end = match AssertUnwindSafe(converse(&mut link, &state)).catch_unwind().await {
         Ok(end) => end,
         Err(_) => {
-            count(&house.counters.panics_total);
+            count(&state.counters.panics_total);
             link.answers.drop_unfinished();
-            match house.databases.ended() {
+            match state.databases.ended() {
                 None => End::Fatal {
                     code: "XX000",
                     message: "the server failed while it ran this statement".into(),
@@ -46,16 +46,16 @@ pub(crate) async fn run(stream: TcpStream, house: Arc<House>) {
         }
     };
     if matches!(end, End::Fatal { code: "08P01", .. }) {
-        count(&house.counters.protocol_errors);
+        count(&state.counters.protocol_errors);
     }
     link.end(end).await;
-    house.counters.connections_open.fetch_sub(1, Relaxed);
+    state.counters.connections_open.fetch_sub(1, Relaxed);
 }
 
-async fn converse(link: &mut Link, house: &Arc<House>) -> End {
-    let opened = tokio::time::timeout(house.options.opening_timeout, open(link, house)).await;
+async fn converse(link: &mut Link, state: &Arc<ServerState>) -> End {
+    let opened = tokio::time::timeout(state.options.opening_timeout, open(link, state)).await;
     let refused = match opened {
-        Ok(Ok(Some(startup))) => match startup.enter(link, house).await {
+        Ok(Ok(Some(startup))) => match startup.enter(link, state).await {
             Ok(mut wire) => return wire.run(link).await,
             Err(end) => end,
         },
@@ -63,7 +63,7 @@ async fn converse(link: &mut Link, house: &Arc<House>) -> End {
         Ok(Err(end)) => end,
         Err(_) => End::fatal("08P01", "the client did not send its startup packet in time"),
     };
-    count(&house.counters.connections_refused);
+    count(&state.counters.connections_refused);
     refused
 }
 
@@ -79,10 +79,10 @@ struct Startup {
 }
 
 /// Reads until the startup packet. Returns `None` for a cancel request, which gets no response.
-async fn open(link: &mut Link, house: &House) -> Result<Option<Startup>, End> {
+async fn open(link: &mut Link, state: &ServerState) -> Result<Option<Startup>, End> {
     // A client may request each kind of encryption once.
     let mut refusals_left = 2;
-    let mut stopping = house.stopping.clone();
+    let mut stopping = state.stopping.clone();
     loop {
         match frontend::opening(&mut link.input)? {
             None => {
@@ -101,8 +101,8 @@ async fn open(link: &mut Link, house: &House) -> Result<Option<Startup>, End> {
                 return Err(End::fatal("08P01", "encryption was refused already"));
             }
             Some(Opening::Cancel { process, secret }) => {
-                if house.registry.cancel(process, secret) {
-                    count(&house.counters.cancels_total);
+                if state.registry.cancel(process, secret) {
+                    count(&state.counters.cancels_total);
                 }
                 return Ok(None);
             }
@@ -169,8 +169,8 @@ fn command_line(options: &str) -> Result<Vec<(String, String)>, End> {
 
 impl Startup {
     /// Checks the user and the database, and opens the session.
-    async fn enter(self, link: &mut Link, house: &Arc<House>) -> Result<Wire, End> {
-        if *house.stopping.borrow() {
+    async fn enter(self, link: &mut Link, state: &Arc<ServerState>) -> Result<Wire, End> {
+        if *state.stopping.borrow() {
             return Err(shutting_down());
         }
         if !USERS.contains(&self.user.as_str()) {
@@ -184,15 +184,15 @@ impl Startup {
                 )),
             });
         }
-        let engine = self.engine(house).await?;
-        let Ok(place) = house.places.clone().try_acquire_owned() else {
+        let engine = self.engine(state).await?;
+        let Ok(place) = state.places.clone().try_acquire_owned() else {
             return Err(End::Fatal {
                 code: "53300",
                 message: "sorry, too many clients already".into(),
                 detail: None,
                 hint: Some(format!(
                     "At most {} sessions may be open.",
-                    house.options.connections_limit
+                    state.options.connections_limit
                 )),
             });
         };
@@ -208,14 +208,14 @@ impl Startup {
                 refused.push(error);
             }
         }
-        let entry = house.registry.enter(secret());
+        let entry = state.registry.enter(secret());
         session.introduce(entry.process, link.peer(), now_us());
-        let mut wire = Wire::new(session, house.clone(), entry, place);
+        let mut wire = Wire::new(session, state.clone(), entry, place);
         wire.greet(link, &refused);
         Ok(wire)
     }
 
-    async fn engine(&self, house: &House) -> Result<Arc<Engine>, End> {
+    async fn engine(&self, state: &ServerState) -> Result<Arc<Engine>, End> {
         // Without a database name, the client's database is the one with the user's name; most
         // users have none, so `postgres` is next.
         let asked = self.database.as_deref().unwrap_or(&self.user);
@@ -225,7 +225,7 @@ impl Startup {
             if engine.is_some() {
                 break;
             }
-            engine = house.databases.engine(name).await.map_err(|why| End::Fatal {
+            engine = state.databases.engine(name).await.map_err(|why| End::Fatal {
                 code: "57P03",
                 message: format!("cannot determine now whether database \"{name}\" exists"),
                 detail: Some(why),
@@ -233,7 +233,7 @@ impl Startup {
             })?;
         }
         engine.ok_or_else(|| {
-            let names = house.databases.names();
+            let names = state.databases.names();
             let hint = match closest(asked, &names) {
                 Some(name) => {
                     format!("Did you mean \"{name}\"? The databases are {}.", names.join(", "))

@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_utf8_is_told_apart_from_garbage() {
+    fn text_that_is_not_utf8_is_distinguished_from_garbage() {
         let not_text = |what, in_query| Ok(Some(Frontend::NotText { what, in_query }));
         assert_eq!(message(&mut frame(b'Q', b"SELECT '\xff'\0"), 1000), not_text("query", true));
         assert_eq!(message(&mut frame(b'D', b"S\xff\0"), 1000), not_text("statement name", false));

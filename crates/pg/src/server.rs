@@ -72,7 +72,7 @@ pub trait Databases: Send + Sync + 'static {
 }
 
 /// The state that all connections share.
-pub(crate) struct House {
+pub(crate) struct ServerState {
     pub(crate) options: Options,
     pub(crate) databases: Arc<dyn Databases>,
     pub(crate) counters: Arc<Counters>,
@@ -93,7 +93,7 @@ pub(crate) async fn stops(stopping: &mut watch::Receiver<bool>) {
 /// A bound server that does not accept connections yet.
 pub struct Server {
     listener: TcpListener,
-    house: House,
+    state: ServerState,
     stop: watch::Sender<bool>,
 }
 
@@ -125,9 +125,15 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let registry = Registry::new(options.first_process);
         let places = Arc::new(Semaphore::new(options.connections_limit));
-        let house =
-            House { options, databases, counters: Arc::default(), registry, stopping, places };
-        Ok(Server { listener, house, stop })
+        let state = ServerState {
+            options,
+            databases,
+            counters: Arc::default(),
+            registry,
+            stopping,
+            places,
+        };
+        Ok(Server { listener, state, stop })
     }
 
     /// Returns the address of the server.
@@ -137,15 +143,15 @@ impl Server {
 
     /// Returns the server's counters, for `/metrics`.
     pub fn counters(&self) -> Arc<Counters> {
-        self.house.counters.clone()
+        self.state.counters.clone()
     }
 
     /// Serves until `shutdown` is ready. Then no connection is accepted any more, idle ones receive
     /// 57P01, running statements finish within the grace period, and sessions that still run are
     /// dropped (and so aborted).
     pub async fn serve(self, shutdown: impl Future<Output = ()>) {
-        let Server { listener, house, stop } = self;
-        let house = Arc::new(house);
+        let Server { listener, state, stop } = self;
+        let state = Arc::new(state);
         let mut connections = JoinSet::new();
         let mut shutdown = pin!(shutdown);
         loop {
@@ -154,11 +160,11 @@ impl Server {
                 () = &mut shutdown => break,
                 Some(_) = connections.join_next() => {}
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) if connections.len() < house.options.connections_limit + HANDSHAKES => {
-                        count(&house.counters.connections_total);
-                        connections.spawn(connection::run(stream, house.clone()));
+                    Ok((stream, _)) if connections.len() < state.options.connections_limit + HANDSHAKES => {
+                        count(&state.counters.connections_total);
+                        connections.spawn(connection::run(stream, state.clone()));
                     }
-                    Ok(_) => count(&house.counters.connections_refused),
+                    Ok(_) => count(&state.counters.connections_refused),
                     Err(error) => {
                         // Out of file descriptors, or the client has disconnected already; neither
                         // is a reason to stop.
@@ -171,8 +177,8 @@ impl Server {
         drop(listener);
         stop.send_replace(true);
         let all = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(house.options.shutdown_grace, all).await.is_err() {
-            let left = house.counters.connections_open.load(Relaxed);
+        if tokio::time::timeout(state.options.shutdown_grace, all).await.is_err() {
+            let left = state.counters.connections_open.load(Relaxed);
             tracing::warn!(left, "sessions still ran after the grace period and are dropped");
             connections.shutdown().await;
         }

@@ -7,7 +7,7 @@ use crate::frontend::{self, Bind, Frontend, Target};
 use crate::link::{End, Link, OUTPUT_BYTES};
 use crate::result::{Formats, as_report, describe_columns, notice, send_row};
 use crate::run::{self, Interruption, Limits};
-use crate::server::{House, stops};
+use crate::server::{ServerState, stops};
 use crate::settings::Settings;
 use meridian_sql::{Column, Datum, Response, Session, SqlError, Status};
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ enum Expecting {
 
 pub(crate) struct Wire {
     session: Session,
-    house: Arc<House>,
+    state: Arc<ServerState>,
     entry: Entry,
     settings: Settings,
     /// True if a SET ran since the session was last idle: the end of its transaction may undo
@@ -77,15 +77,15 @@ impl From<End> for Stop {
 impl Wire {
     pub(crate) fn new(
         session: Session,
-        house: Arc<House>,
+        state: Arc<ServerState>,
         entry: Entry,
         place: OwnedSemaphorePermit,
     ) -> Wire {
         Wire {
             session,
             at_rest: false,
-            stopping: house.stopping.clone(),
-            house,
+            stopping: state.stopping.clone(),
+            state,
             entry,
             settings: Settings::default(),
             settings_touched: false,
@@ -101,7 +101,7 @@ impl Wire {
     /// Sends the messages that follow AuthenticationOk. `refused` are startup settings that this
     /// server rejects, each with a warning.
     pub(crate) fn greet(&mut self, link: &mut Link, refused: &[SqlError]) {
-        let version = format!("16.0 (Meridian {})", self.house.options.version);
+        let version = format!("16.0 (Meridian {})", self.state.options.version);
         link.answers.parameter_status("server_version", &version);
         link.answers.parameter_status("session_authorization", self.session.user());
         self.refresh_settings(link);
@@ -114,7 +114,7 @@ impl Wire {
 
     /// Serves until the connection ends.
     pub(crate) async fn run(&mut self, link: &mut Link) -> End {
-        let limit_bytes = self.house.options.message_limit_bytes;
+        let limit_bytes = self.state.options.message_limit_bytes;
         loop {
             let step = match frontend::message(&mut link.input, limit_bytes) {
                 Ok(Some(message)) => self.on_message(link, message).await,
@@ -172,13 +172,13 @@ impl Wire {
             received = link.receive() => return Ok(received?),
             () = stops(&mut self.stopping) => return Err(shutting_down().into()),
             () = idle => {
-                count(&self.house.counters.timeouts_total);
+                count(&self.state.counters.timeouts_total);
                 let why = "terminating connection due to idle-in-transaction timeout";
                 return Err(End::fatal("25P03", why).into());
             }
             interruption = interrupted => interruption,
         };
-        Err(interruption.settle(&mut self.session, &self.house).into())
+        Err(interruption.settle(&mut self.session, &self.state).into())
     }
 
     async fn on_message(&mut self, link: &mut Link, message: Frontend) -> Result<(), Stop> {
@@ -201,7 +201,7 @@ impl Wire {
                 let parsing = self.session.parse(name.as_str(), query.as_str(), &types);
                 run::statement(link, &self.entry, self.deadline, parsing)
                     .await?
-                    .settle(&mut self.session, &self.house)?;
+                    .settle(&mut self.session, &self.state)?;
                 link.answers.parse_complete();
                 Ok(())
             }
@@ -271,7 +271,7 @@ impl Wire {
                 Ok(self.session.next().await)
             })
             .await?;
-            let response = match next.settle(&mut self.session, &self.house) {
+            let response = match next.settle(&mut self.session, &self.state) {
                 Ok(Some(response)) => response,
                 Ok(None) => break,
                 Err(error) => {
@@ -410,7 +410,7 @@ impl Wire {
             };
             let executing = self.session.execute(portal, ask);
             let response = run::statement(link, &self.entry, self.deadline, executing).await?;
-            let response = response.settle(&mut self.session, &self.house)?;
+            let response = response.settle(&mut self.session, &self.state)?;
             self.send_notices(link);
             match response {
                 Response::Rows { columns, rows, done } => {
@@ -471,12 +471,12 @@ impl Wire {
             Frontend::CopyData(rows) => {
                 let copying = self.session.copy_data(&rows);
                 let copied = run::statement(link, &self.entry, self.deadline, copying).await?;
-                Ok(copied.settle(&mut self.session, &self.house)?)
+                Ok(copied.settle(&mut self.session, &self.state)?)
             }
             Frontend::CopyDone => {
                 let copying = self.session.copy_done();
                 let done = run::statement(link, &self.entry, self.deadline, copying).await?;
-                match done.settle(&mut self.session, &self.house)? {
+                match done.settle(&mut self.session, &self.state)? {
                     Response::Complete(tag) => self.complete(link, &tag),
                     Response::Failed(error) => return Err(error.into()),
                     other => tracing::error!(
@@ -524,7 +524,7 @@ impl Wire {
             if link.answers.len() > OUTPUT_BYTES {
                 let limits = Limits::of(&self.entry, self.deadline);
                 if let Err(interruption) = run::flush(link, limits).await? {
-                    return Err(interruption.settle(&mut self.session, &self.house).into());
+                    return Err(interruption.settle(&mut self.session, &self.state).into());
                 }
             }
         }
@@ -539,7 +539,7 @@ impl Wire {
     }
 
     fn complete(&mut self, link: &mut Link, tag: &str) {
-        self.house.counters.statements_total.fetch_add(1, Relaxed);
+        self.state.counters.statements_total.fetch_add(1, Relaxed);
         link.answers.command_complete(tag);
         if matches!(tag, "SET" | "RESET" | "DISCARD ALL") {
             self.settings_touched = true;
@@ -554,7 +554,7 @@ impl Wire {
     }
 
     fn report(&mut self, link: &mut Link, error: &SqlError) {
-        count(&self.house.counters.errors_total);
+        count(&self.state.counters.errors_total);
         link.answers.error(&as_report("ERROR", error));
     }
 
@@ -578,10 +578,10 @@ impl Wire {
 
 impl Interruption {
     /// Interrupts the session, and returns the error.
-    fn settle(self, session: &mut Session, house: &House) -> SqlError {
+    fn settle(self, session: &mut Session, state: &ServerState) -> SqlError {
         let mut error = session.interrupt();
         if self == Interruption::TimedOut {
-            count(&house.counters.timeouts_total);
+            count(&state.counters.timeouts_total);
             // An SQLSTATE other than 57014 takes precedence: the outcome may be unknown.
             if error.sqlstate == "57014" {
                 error.message = "canceling statement due to statement timeout".into();
@@ -596,14 +596,14 @@ pub(crate) type Came<T> = Result<Result<T, SqlError>, Interruption>;
 
 /// Reports a statement's interruption to its session.
 trait Settle<T> {
-    fn settle(self, session: &mut Session, house: &House) -> Result<T, SqlError>;
+    fn settle(self, session: &mut Session, state: &ServerState) -> Result<T, SqlError>;
 }
 
 impl<T> Settle<T> for Came<T> {
-    fn settle(self, session: &mut Session, house: &House) -> Result<T, SqlError> {
+    fn settle(self, session: &mut Session, state: &ServerState) -> Result<T, SqlError> {
         match self {
             Ok(answer) => answer,
-            Err(interruption) => Err(interruption.settle(session, house)),
+            Err(interruption) => Err(interruption.settle(session, state)),
         }
     }
 }

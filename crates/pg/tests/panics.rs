@@ -22,9 +22,9 @@ impl Database for Broken {
     }
 }
 
-struct Household;
+struct TestDatabases;
 
-impl Databases for Household {
+impl Databases for TestDatabases {
     fn engine<'a>(
         &'a self,
         name: &'a str,
@@ -44,7 +44,7 @@ impl Databases for Household {
 
 #[tokio::test]
 async fn a_panic_while_a_session_opens() {
-    let server = start_over(local(), Arc::new(Household)).await;
+    let server = start_over(local(), Arc::new(TestDatabases)).await;
     let mut raw = server.raw().await;
     raw.open(&[("user", "root"), ("database", "worse")]).await;
     let answer = raw.rest().await;
@@ -56,7 +56,7 @@ async fn a_panic_while_a_session_opens() {
 
 #[tokio::test]
 async fn a_panic_inside_a_statement() {
-    let server = start_over(local(), Arc::new(Household)).await;
+    let server = start_over(local(), Arc::new(TestDatabases)).await;
     let mut bystander = server.session().await;
     let mut raw = server.raw().await;
     raw.open(&[("user", "root"), ("database", "broken")]).await;

@@ -213,7 +213,7 @@ impl Default for Databases {
 
 impl Databases {
     /// Returns the databases that exist in every cluster.
-    pub fn at_birth() -> Self {
+    pub fn initial() -> Self {
         Self::default()
     }
 
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_dropped_number_is_not_given_out_again() {
-        let mut databases = Databases::at_birth();
+        let mut databases = Databases::initial();
         let lab = DatabaseRow::new(databases.next_id(), "lab");
         assert!(databases.learn(lab.clone()));
         assert!(!databases.learn(lab.clone()));
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn the_databases_of_birth_cannot_be_changed_by_a_row() {
-        let mut databases = Databases::at_birth();
+        let mut databases = Databases::initial();
         assert!(
             !databases.learn(DatabaseRow { dropped: true, ..DatabaseRow::new(SYSTEM, "system") })
         );

@@ -17,21 +17,21 @@
 //!    number.
 //! 2. The number of a shard is never reused. The shard's log determines its keys, and [`Routes`] is
 //!    a node's cache of them.
-//! 3. A node id belongs to one disk, for good ([`Acquaintances`]).
+//! 3. A node id belongs to one disk, for good ([`PeerIdentities`]).
 //! 4. Databases 0 to 2 (`system`, `postgres`, `meridian`) exist in every cluster and have no row.
 //!
 //! Not yet here: directories and their movement, groups on a part of the members, zones as a
 //! constraint (Spanner §2.2).
 
-mod acquaintance;
 mod databases;
 mod members;
+mod peer_identity;
 mod routes;
 pub mod rules;
 
-pub use acquaintance::{Acquaintances, DiskId, Greeting, Stranger};
 pub use databases::{
     DatabaseRow, Databases, FIRST_FREE, MERIDIAN, POSTGRES, SYSTEM, row_prefix, shards_key,
 };
-pub use members::{Member, Members, MembersError};
-pub use routes::{FIRST_SHARD, Routes, keys_untold};
+pub use members::{ClusterMembers, Member, MembersError};
+pub use peer_identity::{DiskId, Greeting, IdentityMismatch, PeerIdentities};
+pub use routes::{FIRST_SHARD, Routes, keys_without_route};

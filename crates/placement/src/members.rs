@@ -49,11 +49,11 @@ impl std::error::Error for MembersError {}
 
 /// All nodes of a cluster, fixed at its creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Members {
+pub struct ClusterMembers {
     by_node: BTreeMap<NodeId, Member>,
 }
 
-impl Members {
+impl ClusterMembers {
     /// Makes the members of a new cluster.
     pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self, MembersError> {
         let mut by_node = BTreeMap::new();
@@ -72,7 +72,7 @@ impl Members {
         if by_node.is_empty() {
             return Err(MembersError::Empty);
         }
-        Ok(Members { by_node })
+        Ok(ClusterMembers { by_node })
     }
 
     /// The members in the order of their numbers.
@@ -111,10 +111,19 @@ mod tests {
 
     #[test]
     fn a_cluster_has_distinct_numbered_members() {
-        assert_eq!(Members::new([]), Err(MembersError::Empty));
-        assert_eq!(Members::new([member(0)]), Err(MembersError::Zero));
-        assert_eq!(Members::new([member(70_000)]), Err(MembersError::TooGreat(NodeId(70_000))));
-        assert_eq!(Members::new([member(1), member(1)]), Err(MembersError::Twice(NodeId(1))));
-        assert_eq!(Members::new([member(2), member(1)]).unwrap().nodes(), [NodeId(1), NodeId(2)]);
+        assert_eq!(ClusterMembers::new([]), Err(MembersError::Empty));
+        assert_eq!(ClusterMembers::new([member(0)]), Err(MembersError::Zero));
+        assert_eq!(
+            ClusterMembers::new([member(70_000)]),
+            Err(MembersError::TooGreat(NodeId(70_000)))
+        );
+        assert_eq!(
+            ClusterMembers::new([member(1), member(1)]),
+            Err(MembersError::Twice(NodeId(1)))
+        );
+        assert_eq!(
+            ClusterMembers::new([member(2), member(1)]).unwrap().nodes(),
+            [NodeId(1), NodeId(2)]
+        );
     }
 }

@@ -10,7 +10,7 @@ pub const FIRST_SHARD: ShardId = ShardId(0);
 
 /// Returns the keys of a shard for a node that has no state of it: all keys for the first shard,
 /// none for others.
-pub fn keys_untold(shard: ShardId) -> KeyRange {
+pub fn keys_without_route(shard: ShardId) -> KeyRange {
     let none = KeyRange { start: Key::default(), end: Some(Key::default()) };
     if shard == FIRST_SHARD { KeyRange::all() } else { none }
 }
@@ -64,7 +64,7 @@ impl Routes {
     /// Notes the answer of a shard that does not have `key`: that `shard` begins at `from`, or, for
     /// the first shard, that an unknown one does. Requests for the key go to `shard` next. True if
     /// a boundary is new.
-    pub fn learn_whereabouts(&mut self, key: &[u8], from: Key, shard: ShardId) -> bool {
+    pub fn learn_location(&mut self, key: &[u8], from: Key, shard: ShardId) -> bool {
         let new = if shard == FIRST_SHARD { self.learn_end(from) } else { self.learn(from, shard) };
         let part = self.parts.range_mut::<[u8], _>((Unbounded, Included(key))).next_back();
         if let Some((_, part)) = part.filter(|(_, part)| !part.begins && shard != FIRST_SHARD) {
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_find_their_shard_in_whichever_order_it_was_heard_of() {
+    fn keys_find_their_shard_in_any_learning_order() {
         for order in [[("m", 1), ("t", 2)], [("t", 2), ("m", 1)]] {
             let mut routes = Routes::default();
             for (from, shard) in order {
@@ -156,9 +156,9 @@ mod tests {
         assert!(!routes.learn_end("m".into()));
         // The first shard knows its own children only: the shard that it names is asked next.
         assert!(routes.learn_end("t".into()));
-        assert!(!routes.learn_whereabouts(b"z", "l".into(), ShardId(4)));
+        assert!(!routes.learn_location(b"z", "l".into(), ShardId(4)));
         assert_eq!((routes.of(b"z").0, routes.of(b"r").0), (ShardId(4), ShardId(3)));
-        assert!(routes.learn_whereabouts(b"z", "t".into(), ShardId(7)));
+        assert!(routes.learn_location(b"z", "t".into(), ShardId(7)));
         assert_eq!(routes.of(b"z").0, ShardId(7));
     }
 }

@@ -54,11 +54,11 @@ fn ours(member: &Member, said: &Said) -> Outcome {
         members: None,
     };
     let voted_for = member.voted_for.map(NodeId);
-    let standing = Record::Standing { term: Term(member.term), voted_for, grant: None };
+    let hard_state = Record::HardState { term: Term(member.term), voted_for, grant: None };
     let entries: Vec<Entry> = member.log.iter().enumerate().map(entry).collect();
     let applied_term = member.commit.checked_sub(1).map_or(0, |at| member.log[at]);
     let restored = Restored {
-        records: vec![Record::Append { entries }, standing],
+        records: vec![Record::Append { entries }, hard_state],
         applied: Index(member.commit as u64),
         applied_term: Term(applied_term),
     };
@@ -111,13 +111,13 @@ fn ours(member: &Member, said: &Said) -> Outcome {
         let Some(through) = through else { break };
         group.on_durable(now, through, &mut out);
     }
-    let kept = group.checkpoint().into_iter().flat_map(|record| match record {
+    let logged = group.checkpoint().into_iter().flat_map(|record| match record {
         Record::Append { entries } => entries,
         _ => Vec::new(),
     });
     Outcome {
         accepted,
-        log: kept.map(|entry| entry.term.0).collect(),
+        log: logged.map(|entry| entry.term.0).collect(),
         commit: group.commit_index().0,
         term: group.term().0,
     }

@@ -8,8 +8,8 @@ use meridian_machine::{
     Address, DatabaseId, Effect, Interval, Machine, NodeId, Outbox, Position, Reading, ShardId,
 };
 use meridian_replication::group::{
-    Config, Entry, Event, Group, Index, Membership, Message, Payload, Record, Restored, Roster,
-    Stay, Term, Timer,
+    Config, Entry, Event, Group, Index, Membership, MembershipEpoch, Message, Payload, Record,
+    Restored, Roster, Term, Timer,
 };
 use meridian_replication::rules;
 use rand::{Rng, SeedableRng};
@@ -124,16 +124,16 @@ impl World {
         }
     }
 
-    fn at_birth(&self) -> Membership {
+    fn initial(&self) -> Membership {
         let born =
             (0..self.members.len() as u32).map(NodeId).filter(|node| !self.moves || node.0 < 3);
-        Membership::at_birth(Roster::voters(born))
+        Membership::initial(Roster::voters(born))
     }
 
     /// Returns the membership that these entries define.
     fn members_in(&self, entries: &[Entry]) -> Membership {
         let newest = entries.iter().rev().find_map(|entry| entry.members.as_deref().cloned());
-        newest.unwrap_or_else(|| self.at_birth())
+        newest.unwrap_or_else(|| self.initial())
     }
 
     fn reading(&self, at: usize) -> Reading {
@@ -141,7 +141,7 @@ impl World {
         Reading::at(self.now, Interval::around(nanos, EPSILON))
     }
 
-    fn boot(&mut self, at: usize, invited: Option<Stay>) {
+    fn boot(&mut self, at: usize, invited: Option<MembershipEpoch>) {
         let nodes: Vec<NodeId> = (0..self.members.len() as u32).map(NodeId).collect();
         let mut config = Config::new(NodeId(at as u32), nodes, DatabaseId(1), ShardId(0));
         (config.members, config.invited) = (Membership::default(), invited);
@@ -499,8 +499,9 @@ impl World {
             }
             4 => {
                 let now = self.reading(at);
-                let heir = self.rng.random_bool(0.5).then(|| NodeId(self.rng.random_range(0..4)));
-                self.step(at, |group, out| group.abdicate(now, heir, out));
+                let transfer_target =
+                    self.rng.random_bool(0.5).then(|| NodeId(self.rng.random_range(0..4)));
+                self.step(at, |group, out| group.transfer_leadership(now, transfer_target, out));
             }
             5 if self.moves => self.change(),
             5..40 if self.moves || !(self.now / IDLE_NS).is_multiple_of(3) => self.propose(at),

@@ -10,8 +10,8 @@ use meridian_machine::{
     ShardId,
 };
 use meridian_replication::group::{
-    Config, Entry, Event, Group, Index, Membership, Message, Payload, Record, Restored, Roster,
-    Stay, Term, Timer,
+    Config, Entry, Event, Group, Index, Membership, MembershipEpoch, Message, Payload, Record,
+    Restored, Roster, Term, Timer,
 };
 use meridian_replication::rules;
 use std::collections::{BTreeMap, VecDeque};
@@ -122,7 +122,9 @@ fn message(message: &Message) -> String {
         Message::Refused { term, prev_index, hint, .. } => {
             format!("Refused term {term}, after {prev_index}, try {hint}")
         }
-        Message::TakeOver { term, heir } => format!("TakeOver term {term}, heir n{}", heir.0),
+        Message::TakeOver { term, transfer_target } => {
+            format!("TakeOver term {term}, heir n{}", transfer_target.0)
+        }
         Message::Removed { index, .. } => format!("Removed since {index}"),
         Message::Quiesce { term, last, .. } => format!("Quiesce term {term}, log {last}"),
         Message::Confirm => "Confirm".to_owned(),
@@ -131,7 +133,7 @@ fn message(message: &Message) -> String {
 
 fn record(record: &Record) -> String {
     match record {
-        Record::Standing { term, voted_for, grant } => {
+        Record::HardState { term, voted_for, grant } => {
             let vote = voted_for.map_or("nobody".into(), |node| format!("n{}", node.0));
             let grant = grant.map_or(String::new(), |grant| {
                 format!(", n{} until {}", grant.to.0, ms(grant.until))
@@ -144,7 +146,7 @@ fn record(record: &Record) -> String {
             format!("entries {}", entries.join(" "))
         }
         Record::Base { index, term } => format!("begins after {index}@{term}"),
-        Record::Stay { since, witness } => {
+        Record::MembershipEpoch { since, witness } => {
             format!("a {} since {since}", if *witness { "witness" } else { "member" })
         }
     }
@@ -155,7 +157,7 @@ impl World {
         Reading::at(self.now, Interval::around(self.now + self.members[at].ahead_ns, EPSILON))
     }
 
-    fn boot(&mut self, at: usize, invited: Option<Stay>) {
+    fn boot(&mut self, at: usize, invited: Option<MembershipEpoch>) {
         let nodes: Vec<NodeId> = (1..=self.members.len() as u32).map(NodeId).collect();
         let born = nodes
             .iter()
@@ -164,11 +166,8 @@ impl World {
             .map(|(node, _)| *node);
         let roster = Roster::voters(born);
         let mut config = Config::new(NodeId(at as u32 + 1), nodes, DatabaseId(1), ShardId(0));
-        config.members = if self.members[at].born {
-            Membership::at_birth(roster)
-        } else {
-            Membership::default()
-        };
+        config.members =
+            if self.members[at].born { Membership::initial(roster) } else { Membership::default() };
         config.invited = invited;
         (config.heartbeat_ns, config.election_timeout_ns, config.lease_ns) =
             (50 * MS, 200 * MS, 400 * MS);
@@ -216,13 +215,13 @@ impl World {
                     let _ = self.members[at].timers.insert(timer, when);
                 }
                 Effect::Disarm { timer } => drop(self.members[at].timers.remove(&timer)),
-                Effect::Persist { position, record: kept } => {
+                Effect::Persist { position, record: logged } => {
                     let held = if self.members[at].held { " (the disk is slow)" } else { "" };
-                    let _ = writeln!(self.said, "n{name} writes {}{held}", record(&kept));
+                    let _ = writeln!(self.said, "n{name} writes {}{held}", record(&logged));
                     if self.members[at].held {
-                        self.members[at].writing.push((position, kept));
+                        self.members[at].writing.push((position, logged));
                     } else {
-                        self.members[at].disk.push(kept);
+                        self.members[at].disk.push(logged);
                         durable = Some(position);
                     }
                 }
@@ -278,13 +277,15 @@ impl World {
 
     /// Boots a member on a node that has none, if the message assigns it a membership epoch.
     fn invite(&mut self, at: usize, said: &Message) {
-        let (member, Some(stay)) = (&self.members[at], said.invitation()) else { return };
+        let (member, Some(membership_epoch)) = (&self.members[at], said.invitation()) else {
+            return;
+        };
         let strange = member.group.is_none() && !member.born && member.disk.is_empty();
         if strange
-            && stay.since > Index(0)
-            && member.removed.is_none_or(|removed| removed < stay.since)
+            && membership_epoch.since > Index(0)
+            && member.removed.is_none_or(|removed| removed < membership_epoch.since)
         {
-            self.boot(at, Some(stay));
+            self.boot(at, Some(membership_epoch));
         }
     }
 
@@ -358,7 +359,7 @@ impl World {
                     "election" => Timer::Election,
                     "heartbeat" => Timer::Heartbeat,
                     "confirm" => Timer::Confirm,
-                    _ => Timer::Abdicate,
+                    _ => Timer::TransferLeadership,
                 };
                 let at = node(who)?;
                 let when =
@@ -411,7 +412,7 @@ impl World {
             }
             ["restart", who] => self.boot(node(who)?, None),
             ["abdicate", who] => {
-                self.step(node(who)?, |group, now, out| group.abdicate(now, None, out))?
+                self.step(node(who)?, |group, now, out| group.transfer_leadership(now, None, out))?
             }
             ["quiesce", who] => {
                 let at = node(who)?;

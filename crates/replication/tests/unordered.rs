@@ -14,7 +14,8 @@ use meridian_machine::{
     Role, ShardId,
 };
 use meridian_replication::inconsistent::{
-    Config, Entry, Invocation, Kept, Members, Message, Op, OpId, Replica, State, Timer, View,
+    Config, Entry, Invocation, LogRecord, Message, Op, OpId, Replica, ReplicaSet, State, Timer,
+    View,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -26,7 +27,7 @@ const FAULTS_END: u64 = 4_000 * MS;
 const END: u64 = 12_000 * MS;
 
 type Said = Message<Unlock, Lock, bool>;
-type Disk = Kept<Unlock, Lock, bool>;
+type Disk = LogRecord<Unlock, Lock, bool>;
 
 enum Event {
     Deliver {
@@ -36,12 +37,12 @@ enum Event {
     },
     Synced {
         replica: usize,
-        life: u32,
+        incarnation: u32,
         through: Position,
     },
     Timer {
         replica: usize,
-        life: u32,
+        incarnation: u32,
         timer: Timer,
         armed: u64,
     },
@@ -71,10 +72,10 @@ enum Event {
 }
 
 #[derive(Default)]
-struct Home {
+struct TestReplica {
     replica: Option<Replica<Locks>>,
     out: Outbox<Replica<Locks>>,
-    life: u32,
+    incarnation: u32,
     disk: Vec<Disk>,
     writing: Vec<(Position, Disk)>,
     /// The locks that were returned here, in the store, which survives crashes.
@@ -95,7 +96,7 @@ struct Client {
     doing: Doing,
     id: OpId,
     /// The members that the client knows.
-    members: Members,
+    members: ReplicaSet,
     heard: Invocation<bool>,
     /// The decided result that is being sent.
     tells: Option<bool>,
@@ -111,9 +112,9 @@ struct World {
     events: BTreeMap<(u64, u64), Event>,
     counter: u64,
     /// The members that were decided last, and the first ones.
-    members: Members,
+    members: ReplicaSet,
     first: BTreeSet<NodeId>,
-    homes: Vec<Home>,
+    homes: Vec<TestReplica>,
     clients: Vec<Client>,
     /// The number of locks; with few, clients conflict often.
     locks: u8,
@@ -133,7 +134,7 @@ fn node(at: usize) -> NodeId {
     NodeId(at as u32 + 1)
 }
 
-fn asked(members: &Members) -> Invocation<bool> {
+fn asked(members: &ReplicaSet) -> Invocation<bool> {
     Invocation::new(members.epoch, members.enough().expect("the number of replicas is odd"))
 }
 
@@ -157,9 +158,9 @@ impl World {
             rng,
             events: BTreeMap::new(),
             counter: 0,
-            members: Members::first((0..replicas).map(node).collect()),
+            members: ReplicaSet::first((0..replicas).map(node).collect()),
             first: (0..replicas).map(node).collect(),
-            homes: (0..replicas).map(|_| Home::default()).collect(),
+            homes: (0..replicas).map(|_| TestReplica::default()).collect(),
             clients: Vec::new(),
             locks,
             told: BTreeMap::new(),
@@ -253,10 +254,10 @@ impl World {
         let (now, ended) = (self.reading(), self.ended_below());
         let home = &mut self.homes[at];
         (home.out, home.timers, home.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());
-        home.life += 1;
-        let kept = home.disk.clone();
+        home.incarnation += 1;
+        let logged = home.disk.clone();
         let locks = Locks { ended_below: ended, ..Locks::default() };
-        home.replica = Replica::new(config, locks, kept, now, &mut home.out);
+        home.replica = Replica::new(config, locks, logged, now, &mut home.out);
         home.lost |= home.replica.is_none(); // Later epochs have replaced it.
         self.perform(at);
     }
@@ -275,8 +276,8 @@ impl World {
 
     fn perform(&mut self, at: usize) {
         let effects: Vec<_> = self.homes[at].out.drain().collect();
-        let (life, from) =
-            (self.homes[at].life, Address::replica(node(at), DatabaseId(1), ShardId(0)));
+        let (incarnation, from) =
+            (self.homes[at].incarnation, Address::replica(node(at), DatabaseId(1), ShardId(0)));
         let mut through = None;
         for effect in effects {
             match effect {
@@ -287,7 +288,7 @@ impl World {
                     self.homes[at].timers.insert(timer, when);
                     self.push_at(
                         when.max(self.now),
-                        Event::Timer { replica: at, life, timer, armed: when },
+                        Event::Timer { replica: at, incarnation, timer, armed: when },
                     );
                 }
                 Effect::Disarm { timer } => drop(self.homes[at].timers.remove(&timer)),
@@ -305,7 +306,7 @@ impl World {
         }
         if let Some(through) = through {
             let after = self.rng.random_range(0..10 * MS);
-            self.push(after, Event::Synced { replica: at, life, through });
+            self.push(after, Event::Synced { replica: at, incarnation, through });
         }
         self.look_at(at);
     }
@@ -313,7 +314,7 @@ impl World {
     /// Checks that a view begins with the same record at every replica. It has begun when that is
     /// on disk; before, no message names it.
     fn look_at(&mut self, at: usize) {
-        let Home { replica: Some(replica), writing, .. } = &self.homes[at] else { return };
+        let TestReplica { replica: Some(replica), writing, .. } = &self.homes[at] else { return };
         if replica.is_between_views() || replica.view() == View::default() || !writing.is_empty() {
             return;
         }
@@ -489,8 +490,8 @@ impl World {
                     replica.on_message(now, from, said, out)
                 }),
             },
-            Event::Synced { replica: at, life, through } => {
-                if self.homes[at].life == life && self.homes[at].replica.is_some() {
+            Event::Synced { replica: at, incarnation, through } => {
+                if self.homes[at].incarnation == incarnation && self.homes[at].replica.is_some() {
                     let home = &mut self.homes[at];
                     let synced = home
                         .writing
@@ -508,8 +509,8 @@ impl World {
                     self.step(at, |replica, now, out| replica.on_durable(now, through, out));
                 }
             }
-            Event::Timer { replica: at, life, timer, armed } => {
-                let due = self.homes[at].life == life
+            Event::Timer { replica: at, incarnation, timer, armed } => {
+                let due = self.homes[at].incarnation == incarnation
                     && self.homes[at].timers.get(&timer) == Some(&armed);
                 if due {
                     self.homes[at].timers.remove(&timer);
@@ -561,8 +562,8 @@ impl World {
 
     /// Replaces one of the replicas, or adds or removes two; not before the last change has begun.
     fn reconfigure(&mut self) {
-        let Members { epoch, mut replicas, .. } = self.members.clone();
-        let began = |home: &&Home| {
+        let ReplicaSet { epoch, mut replicas, .. } = self.members.clone();
+        let began = |home: &&TestReplica| {
             home.writing.is_empty()
                 && home.replica.as_ref().is_some_and(|replica| replica.began().epoch == epoch)
         };
@@ -581,12 +582,12 @@ impl World {
             replicas.remove(&gone);
         }
         for _ in 0..comes {
-            self.homes.push(Home::default());
+            self.homes.push(TestReplica::default());
             replicas.insert(node(self.homes.len() - 1));
         }
         self.members = self.members.then(replicas);
         for replica in 0..self.homes.len() {
-            if self.homes[replica].life == 0 {
+            if self.homes[replica].incarnation == 0 {
                 self.boot(replica);
             }
             let after = self.rng.random_range(0..100 * MS);
@@ -664,7 +665,7 @@ fn verdict(seed: u64) -> Result<(u32, u32), String> {
 }
 
 #[test]
-fn what_a_client_was_told_is_never_lost_and_never_another() {
+fn what_was_acknowledged_is_never_lost_or_changed() {
     let (mut fast, mut slow) = (0, 0);
     for seed in 0..300 {
         let ends = verdict(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}"));

@@ -11,8 +11,8 @@ use meridian_machine::{
     Role, ShardId,
 };
 use meridian_replication::inconsistent::{
-    ChangesOf, Config, Entry, Invocation, Kept, Members, Message, Op, OpId, Replica, State, Timer,
-    View,
+    ChangesOf, Config, Entry, Invocation, LogRecord, Message, Op, OpId, Replica, ReplicaSet, State,
+    Timer, View,
 };
 use meridian_replication::rules;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,10 +22,10 @@ use std::path::Path;
 const MS: u64 = 1_000_000;
 
 type Said = Message<Unlock, Lock, bool>;
-type Disk = Kept<Unlock, Lock, bool>;
+type Disk = LogRecord<Unlock, Lock, bool>;
 
 #[derive(Default)]
-struct Home {
+struct TestReplica {
     replica: Option<Replica<Locks>>,
     out: Outbox<Replica<Locks>>,
     timers: BTreeMap<Timer, u64>,
@@ -41,7 +41,7 @@ struct Client {
     number: u64,
     op: Op<Unlock, Lock>,
     /// The replicas that it asks: those of the epoch in which it began.
-    members: Members,
+    members: ReplicaSet,
     heard: Invocation<bool>,
 }
 
@@ -49,8 +49,8 @@ struct Client {
 struct World {
     now: u64,
     /// The members that were decided last.
-    members: Option<Members>,
-    homes: Vec<Home>,
+    members: Option<ReplicaSet>,
+    homes: Vec<TestReplica>,
     clients: BTreeMap<u32, Client>,
     wire: VecDeque<(Address, Address, Said)>,
     said: String,
@@ -154,26 +154,26 @@ fn message(said: &Said) -> String {
     }
 }
 
-fn kept(kept: &Disk) -> String {
-    match kept {
-        Kept::Proposed { id: of, op: what, result: given } => {
+fn logged(logged: &Disk) -> String {
+    match logged {
+        LogRecord::Proposed { id: of, op: what, result: given } => {
             format!("{} {} {}", id(of), op(what), state(&State::Tentative(*given)))
         }
-        Kept::Told { id: of, op: what } => {
+        LogRecord::Told { id: of, op: what } => {
             format!("{} {} final", id(of), op(&Op::Inconsistent(*what)))
         }
-        Kept::Finalized { id: of, result: given } => {
+        LogRecord::Finalized { id: of, result: given } => {
             format!("{} {}", id(of), state(&State::Finalized(*given)))
         }
-        Kept::Left { view } => format!("that it has left for {view}"),
-        Kept::Began { view, upon: before, changes: new, decided } => {
+        LogRecord::Left { view } => format!("that it has left for {view}"),
+        LogRecord::Began { view, upon: before, changes: new, decided } => {
             let decided = decided
                 .iter()
                 .map(|(of, given)| format!("{} {}", id(of), state(&State::Finalized(*given))));
             let all = changes(new).into_iter().chain(decided).collect();
             format!("that {view} began{}: {}", upon(before), listed(all))
         }
-        Kept::Stored { view, .. } => format!("that its store has what {view} began with"),
+        LogRecord::Stored { view, .. } => format!("that its store has what {view} began with"),
     }
 }
 
@@ -230,7 +230,7 @@ impl World {
                 Effect::Persist { position, record } => {
                     let home = &mut self.homes[at];
                     let slow = if home.held { " (the disk is slow)" } else { "" };
-                    let _ = writeln!(self.said, "n{} writes {}{slow}", at + 1, kept(&record));
+                    let _ = writeln!(self.said, "n{} writes {}{slow}", at + 1, logged(&record));
                     if home.held {
                         home.writing.push((position, record));
                     } else {
@@ -337,7 +337,7 @@ impl World {
         self.members = Some(members.clone());
         for at in self.replicas() {
             if at >= self.homes.len() {
-                self.homes.push(Home::default());
+                self.homes.push(TestReplica::default());
                 self.boot(self.homes.len() - 1);
             }
         }
@@ -364,8 +364,8 @@ impl World {
         match words.as_slice() {
             ["replicas", many] => {
                 let many: usize = many.parse().map_err(|_| "the number of replicas is missing")?;
-                self.homes = (0..many).map(|_| Home::default()).collect();
-                self.members = Some(Members::first((1..=many as u32).map(NodeId).collect()));
+                self.homes = (0..many).map(|_| TestReplica::default()).collect();
+                self.members = Some(ReplicaSet::first((1..=many as u32).map(NodeId).collect()));
                 (0..many).for_each(|at| self.boot(at));
             }
             ["members", named @ ..] => {
@@ -522,20 +522,20 @@ fn what_is_planted_and_rare_is_noticed() {
 /// A restarted node may learn late of the epoch that it was in. It answers nothing before, and
 /// returns to no view that it has left.
 #[test]
-fn who_was_in_a_later_epoch_waits_until_it_hears_of_it() {
+fn a_node_from_a_later_epoch_waits_for_its_row() {
     let nodes = |all: &[u32]| all.iter().copied().map(NodeId).collect::<BTreeSet<_>>();
-    let before = Members::first(nodes(&[1, 2, 3]));
+    let before = ReplicaSet::first(nodes(&[1, 2, 3]));
     let (after, view) = (before.then(nodes(&[1, 2, 4])), |number| View { epoch: 1, number });
-    let kept = || {
-        let began = Kept::Began {
+    let logged = || {
+        let began = LogRecord::Began {
             view: view(3),
             upon: None,
             changes: ChangesOf::<Locks>::new(),
             decided: Vec::new(),
         };
-        vec![Kept::Left { view: view(0) }, began, Kept::Left { view: view(4) }]
+        vec![LogRecord::Left { view: view(0) }, began, LogRecord::Left { view: view(4) }]
     };
-    let born = |members: &Members| {
+    let born = |members: &ReplicaSet| {
         let (me, database, shard) = (NodeId(1), DatabaseId(1), ShardId(0));
         let (repeat_ns, view_timeout_ns, gather_ns) = (50 * MS, 200 * MS, 5 * MS);
         let members = members.clone();
@@ -552,7 +552,7 @@ fn who_was_in_a_later_epoch_waits_until_it_hears_of_it() {
         Replica::new(
             config,
             Locks::default(),
-            kept(),
+            logged(),
             Reading::at(0, Interval::around(0, MS)),
             &mut Outbox::new(),
         )

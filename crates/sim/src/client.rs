@@ -1,6 +1,6 @@
 //! Clients: they run planned transactions, and record the reads, writes and outcomes.
 
-use crate::carried::Desk;
+use crate::sim_protocol::RequestRouter;
 use crate::workload::{OPENING, Plan, Scope, Step};
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Stamp, Status, Value};
@@ -67,9 +67,9 @@ pub fn between(low: &str, high: &str) -> KeyRange {
 }
 
 /// Runs a transaction; records its progress in `seen`.
-pub async fn attempt<D: Desk>(
+pub async fn attempt<D: RequestRouter>(
     database: Arc<dyn Database>,
-    desk: Arc<D>,
+    router: Arc<D>,
     plan: Plan,
     seen: Arc<Mutex<Seen>>,
 ) {
@@ -95,7 +95,7 @@ pub async fn attempt<D: Desk>(
     };
     let narrow = said(&mut *transaction, &plan);
     for step in plan.steps {
-        if let Err(why) = take(&mut *transaction, &desk, step, plan.rows, &seen).await {
+        if let Err(why) = take(&mut *transaction, &router, step, plan.rows, &seen).await {
             return fail(why);
         }
     }
@@ -190,9 +190,9 @@ async fn scan(
     Ok(rows)
 }
 
-async fn take<D: Desk>(
+async fn take<D: RequestRouter>(
     transaction: &mut dyn Transaction,
-    desk: &Arc<D>,
+    router: &Arc<D>,
     step: Step,
     limit: usize,
     seen: &Mutex<Seen>,
@@ -245,7 +245,7 @@ async fn take<D: Desk>(
             transaction.put(key(&name), Some(stored(&[-1])))?;
             transaction.rollback_to(point);
         }
-        Step::Think(pause_ns) => desk.rest(pause_ns).await,
+        Step::Think(pause_ns) => router.rest(pause_ns).await,
     }
     Ok(())
 }

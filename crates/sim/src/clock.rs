@@ -8,9 +8,9 @@
 
 use crate::faults::FAR;
 use meridian_clock::cluster::{Anchor, ClusterClock, Shown};
-use meridian_clock::daemon::{Daemon, Told};
+use meridian_clock::daemon::{Daemon, TimeResponse};
 use meridian_clock::question::Poll;
-use meridian_clock::{Bound, Health, Interval, Reading, Standing};
+use meridian_clock::{Bound, ClockStatus, Health, Interval, Reading};
 use meridian_machine::NodeId;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ enum Keeper {
 #[derive(Clone, Copy, Debug)]
 pub enum Answer {
     Cluster(Shown),
-    Master(Told),
+    Master(TimeResponse),
 }
 
 /// The state of a node that polls other nodes for the time.
@@ -85,7 +85,7 @@ struct Asking {
 }
 
 impl Asking {
-    fn known(&self, boot_ns: u64) -> Option<(Interval, Standing)> {
+    fn known(&self, boot_ns: u64) -> Option<(Interval, ClockStatus)> {
         match self.keeper.as_ref()? {
             Keeper::Cluster(clock) => clock.reading(boot_ns),
             Keeper::Masters(daemon) => daemon.reading(boot_ns),
@@ -196,19 +196,21 @@ impl NodeClock {
         self.with(|asking, boot_ns| {
             Some(match asking.keeper.as_ref()? {
                 Keeper::Cluster(clock) => Answer::Cluster(clock.show(boot_ns, poll)),
-                Keeper::Masters(daemon) => Answer::Master(daemon.tell(boot_ns, poll)),
+                Keeper::Masters(daemon) => Answer::Master(daemon.answer_poll(boot_ns, poll)),
             })
         })
     }
 
     /// Receives another node's answer.
-    pub fn hear(&self, from: NodeId, answer: Answer) {
+    pub fn receive(&self, from: NodeId, answer: Answer) {
         self.with(|asking, boot_ns| {
             match (asking.keeper.as_mut()?, answer) {
                 (Keeper::Cluster(clock), Answer::Cluster(shown)) => {
-                    clock.hear(boot_ns, from, shown)
+                    clock.receive(boot_ns, from, shown)
                 }
-                (Keeper::Masters(daemon), Answer::Master(told)) => daemon.hear(boot_ns, from, told),
+                (Keeper::Masters(daemon), Answer::Master(told)) => {
+                    daemon.receive(boot_ns, from, told)
+                }
                 _ => {}
             }
             Some(())
@@ -256,8 +258,8 @@ impl NodeClock {
         let boot_ns = self.boot_ns(now);
         if let Some(asking) = &self.asking {
             let known = asking.lock().known(boot_ns);
-            let (interval, standing) = known.unwrap_or((Interval::ANY, Standing::Starting));
-            let health = if standing.is_usable() { Health::Good } else { Health::Fenced };
+            let (interval, clock_status) = known.unwrap_or((Interval::ANY, ClockStatus::Starting));
+            let health = if clock_status.is_usable() { Health::Good } else { Health::Fenced };
             return Reading { boot_ns, interval, health };
         }
         let mut course = self.course.lock();

@@ -1,14 +1,14 @@
 //! The simulated request router of a node of a leaderless protocol: it sends the requests of
 //! sessions to replicas, and hands each response to the request that waits for it.
 
-use crate::carried;
 use crate::clock::NodeClock;
 use crate::node::{Key, SimNode};
+use crate::sim_protocol;
 use futures::channel::oneshot;
 use meridian_clock::Timestamp;
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
-use meridian_replication::inconsistent::{Members, OpId};
+use meridian_replication::inconsistent::{OpId, ReplicaSet};
 use meridian_systems::{Distances, Wire};
 use meridian_txn::Node;
 use parking_lot::Mutex;
@@ -32,7 +32,7 @@ pub trait Leaderless: 'static {
 
 struct State<M> {
     /// The nodes that have replicas, as far as this node knows.
-    members: Members,
+    members: ReplicaSet,
     /// True if a node became reachable since `has_met` was last called.
     met: bool,
     /// The waiting requests, by their numbers and the replicas' nodes, each with the boot time at
@@ -41,29 +41,29 @@ struct State<M> {
 }
 
 /// The request router of one incarnation of a node.
-pub struct Desk<L: Leaderless> {
+pub struct RequestRouter<L: Leaderless> {
     node: SimNode<L::Message>,
     pub(crate) own: L::Own,
     distances: Mutex<Distances>,
     state: Mutex<State<L::Message>>,
 }
 
-impl<L: Leaderless> Desk<L> {
+impl<L: Leaderless> RequestRouter<L> {
     /// Creates the router of an incarnation.
     pub(crate) fn new(
         clock: Arc<NodeClock>,
         here: (NodeId, Incarnation),
-        members: Members,
+        members: ReplicaSet,
         own: L::Own,
         seed: u64,
     ) -> Self {
         let node = SimNode::new(clock, here, members.replicas.clone(), seed);
         let state = State { members, met: true, waiting: BTreeMap::new() };
-        Desk { node, own, distances: Mutex::default(), state: Mutex::new(state) }
+        RequestRouter { node, own, distances: Mutex::default(), state: Mutex::new(state) }
     }
 
     /// Sets the replicas after a reconfiguration.
-    pub fn reconfigure(&self, members: Members) {
+    pub fn reconfigure(&self, members: ReplicaSet) {
         self.state.lock().members = members;
     }
 
@@ -81,14 +81,14 @@ impl<L: Leaderless> Desk<L> {
     }
 }
 
-impl<L: Leaderless> carried::Desk for Desk<L> {
+impl<L: Leaderless> sim_protocol::RequestRouter for RequestRouter<L> {
     type Message = L::Message;
 
     fn node(&self) -> &SimNode<L::Message> {
         &self.node
     }
 
-    fn hear(&self, from: NodeId, _: u64, message: L::Message) -> Option<L::Message> {
+    fn receive(&self, from: NodeId, _: u64, message: L::Message) -> Option<L::Message> {
         let Some(id) = L::answers(&message) else { return Some(message) };
         let waiting = self.state.lock().waiting.remove(&(id.number, from));
         if let Some((_, waiting)) = waiting {
@@ -130,7 +130,7 @@ impl<L: Leaderless> carried::Desk for Desk<L> {
     }
 }
 
-impl<L: Leaderless> Wire for Desk<L> {
+impl<L: Leaderless> Wire for RequestRouter<L> {
     type Message = L::Message;
     type Node = SimNode<L::Message>;
 
@@ -138,7 +138,7 @@ impl<L: Leaderless> Wire for Desk<L> {
         &self.node
     }
 
-    fn members(&self, _: ShardId) -> Members {
+    fn members(&self, _: ShardId) -> ReplicaSet {
         self.state.lock().members.clone()
     }
 
@@ -156,11 +156,11 @@ impl<L: Leaderless> Wire for Desk<L> {
         until: u64,
     ) -> Option<L::Message> {
         let answer = self.node.reaches(to.1).then(|| self.wait((id.number, to.1), until));
-        self.tell(to, message);
+        self.send(to, message);
         answer?.await.ok()
     }
 
-    fn tell(&self, to: (ShardId, NodeId), message: L::Message) {
-        self.node.say(0, to, message); // Sessions are told apart by what they have asked.
+    fn send(&self, to: (ShardId, NodeId), message: L::Message) {
+        self.node.post(0, to, message); // Sessions are told apart by what they have asked.
     }
 }

@@ -17,7 +17,7 @@
 //! which no lock is held and all copies are equal. The history is then judged by timestamps, by
 //! cycles, by the invariants of the workload, and against the versions that the replicas installed.
 //!
-//! The world reaches a protocol ([`Options::protocol`]) through one trait (`carried`). Faults,
+//! The world reaches a protocol ([`Options::protocol`]) through one trait (`sim_protocol`). Faults,
 //! disks, clocks, network, clients and judges are the same for all protocols.
 //!
 //! | folder | replicas and events of its protocol |
@@ -31,22 +31,22 @@
 //!
 //! `docs/lab.md` lists the known kinds of faults that the simulator has and those that it lacks.
 
-pub mod carried;
 mod client;
 mod clock;
 mod defects;
 mod faults;
 mod journal;
 pub mod leaderless;
-mod life;
 mod network;
 pub mod node;
+mod node_process;
 pub mod profile;
 pub mod protocols;
 mod qwstore;
 mod regions;
-pub mod scene;
+pub mod scenario;
 mod shrink;
+pub mod sim_protocol;
 mod spanner;
 mod sql;
 mod tapir;
@@ -57,7 +57,7 @@ mod zipf;
 
 pub use defects::Defect;
 pub use faults::Faults;
-pub use life::{Life, Member, Unfit};
+pub use node_process::{Member, NodeFailure, NodeProcess};
 pub use protocols::SimulatedProtocol;
 pub use regions::Regions;
 pub use shrink::{is_wrong, shrink};
@@ -106,7 +106,7 @@ pub struct Options {
     /// `None`, only explicitly simulated delays take time.
     pub profile: Option<(profile::Costs, u64)>,
     /// The scenario to measure, in place of the workload.
-    pub scene: Option<scene::Scene>,
+    pub scenario: Option<scenario::Scenario>,
     /// The number of shard splits; drawn from the seed if `None`.
     pub splits: Option<u32>,
     /// The number of changes of a shard's members, or of the nodes that hold the replicas; drawn
@@ -118,7 +118,7 @@ pub struct Options {
     /// The defect planted in this run.
     pub defect: Option<Defect>,
     /// Receives one line of trace per event.
-    pub tell: Option<fn(&str)>,
+    pub log: Option<fn(&str)>,
 }
 
 /// The nodes' source of time.
@@ -162,11 +162,11 @@ impl Options {
             strikes: None,
             profile: None,
             kill_at: None,
-            scene: None,
+            scenario: None,
             splits: None,
             moves: None,
             defect: None,
-            tell: None,
+            log: None,
         }
     }
 }
@@ -237,10 +237,10 @@ pub fn run(options: Options) -> Report {
     planted::plant(rule, options.defect.is_some());
     sometimes::count();
     steps::watch(options.kill_at);
-    let scene = options.profile.zip(options.scene);
-    let mut report = match scene {
+    let scenario = options.profile.zip(options.scenario);
+    let mut report = match scenario {
         None => (options.protocol.run)(options),
-        Some(((costs, _), scene)) => (options.protocol.stage)(options, scene, costs),
+        Some(((costs, _), scenario)) => (options.protocol.stage)(options, scenario, costs),
     };
     steps::watch(None);
     planted::plant(None, false);

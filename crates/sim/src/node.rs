@@ -4,7 +4,7 @@
 //! world takes it from the queue after each poll.
 
 use crate::clock::NodeClock;
-use crate::life::address;
+use crate::node_process::address;
 use futures::channel::oneshot;
 use meridian_clock::Reading;
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
@@ -23,7 +23,7 @@ pub type Key = (u64, u64);
 pub const SLEEP: u64 = u64::MAX;
 
 /// What coordinators ask of the world.
-pub enum Wish<M> {
+pub enum RouterEffect<M> {
     /// Send this to a shard's replica.
     Say {
         /// The coordinator.
@@ -44,7 +44,7 @@ struct State<M> {
     rng: ChaCha8Rng,
     reached: BTreeSet<NodeId>,
     sleeping: BTreeMap<u64, oneshot::Sender<()>>,
-    wishes: Vec<Wish<M>>,
+    effects: Vec<RouterEffect<M>>,
 }
 
 /// A node for one incarnation.
@@ -70,24 +70,24 @@ impl<M> SimNode<M> {
             rng: ChaCha8Rng::seed_from_u64(seed),
             reached,
             sleeping: BTreeMap::new(),
-            wishes: Vec::new(),
+            effects: Vec::new(),
         };
         SimNode { clock, me, incarnation, state: Mutex::new(state) }
     }
 
     /// Takes what coordinators have asked of the world since the last call.
-    pub fn wishes(&self) -> Vec<Wish<M>> {
-        std::mem::take(&mut self.state.lock().wishes)
+    pub fn take_effects(&self) -> Vec<RouterEffect<M>> {
+        std::mem::take(&mut self.state.lock().effects)
     }
 
     /// Sends a message to a shard's replica, as the coordinator of this number.
-    pub fn say(&self, number: u64, (shard, node): (ShardId, NodeId), message: M) {
+    pub fn post(&self, number: u64, (shard, node): (ShardId, NodeId), message: M) {
         let role = Role::Coordinator(number);
         let from = Address { incarnation: self.incarnation, role, ..address(self.me, shard) };
         let (to, message) = (address(node, shard), Box::new(message));
         let mut state = self.state.lock();
         if !state.closed {
-            state.wishes.push(Wish::Say { from, to, message });
+            state.effects.push(RouterEffect::Say { from, to, message });
         }
     }
 
@@ -95,7 +95,7 @@ impl<M> SimNode<M> {
     pub fn alarm_at(&self, until: u64, key: Key) -> bool {
         let mut state = self.state.lock();
         if !state.closed {
-            state.wishes.push(Wish::Alarm(until, key));
+            state.effects.push(RouterEffect::Alarm(until, key));
         }
         !state.closed
     }

@@ -1,6 +1,6 @@
 //! The simulated protocols, one entry each. Shared code reads the entry, and names no protocol.
 
-use crate::{Defect, Faults, Options, Report, profile, scene};
+use crate::{Defect, Faults, Options, Report, profile, scenario};
 use meridian_machine::planted::Rule;
 use meridian_systems::Protocol;
 use std::fmt;
@@ -16,7 +16,7 @@ pub struct SimulatedProtocol {
     /// Runs a simulation to its end.
     pub run: fn(Options) -> Report,
     /// Runs a scenario to its end, at these costs.
-    pub stage: fn(Options, scene::Scene, profile::Costs) -> Report,
+    pub stage: fn(Options, scenario::Scenario, profile::Costs) -> Report,
     /// The states that every campaign of some hundred seeds with all faults should reach.
     pub should_meet: &'static [&'static str],
     /// The defects of the environment that its judges must detect.

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// True if a run fails: by its verdict, or by an assertion.
 pub fn is_wrong(options: Options) -> bool {
-    let options = Options { tell: None, ..options };
+    let options = Options { log: None, ..options };
     catch_unwind(AssertUnwindSafe(|| run(options).verdict.is_err())).unwrap_or(true)
 }
 

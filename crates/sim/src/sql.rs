@@ -9,8 +9,8 @@
 //! difference. Clients receive no commit timestamps: a transaction that wrote has that of its mark,
 //! and one that only read is judged by cycles alone.
 
-use crate::carried::Desk;
 use crate::client::{MARK, Seen};
+use crate::sim_protocol::RequestRouter;
 use crate::workload::{OPENING, Plan, Scope, Step};
 use meridian_history::{Op, Status, Value};
 use meridian_machine::sometimes;
@@ -26,9 +26,9 @@ const LOOK: &str = "SELECT v FROM lab WHERE k = $1";
 type Rows = Vec<Vec<Datum>>;
 
 /// Runs a plan; records its progress in `seen`.
-pub async fn attempt<D: Desk>(
+pub async fn attempt<D: RequestRouter>(
     engine: Arc<Engine>,
-    desk: Arc<D>,
+    router: Arc<D>,
     plan: Plan,
     seen: Arc<Mutex<Seen>>,
 ) {
@@ -37,7 +37,7 @@ pub async fn attempt<D: Desk>(
         seen: &seen,
         writes: plan.mode == Mode::ReadWrite,
     };
-    let ended = client.transaction(&desk, &plan).await;
+    let ended = client.transaction(&router, &plan).await;
     let end = match ended {
         Ok(()) => (Status::Ok, None),
         Err(error) => {
@@ -77,7 +77,11 @@ fn text(datum: &Datum) -> &str {
 }
 
 impl Client<'_> {
-    async fn transaction<D: Desk>(&mut self, desk: &Arc<D>, plan: &Plan) -> Result<(), SqlError> {
+    async fn transaction<D: RequestRouter>(
+        &mut self,
+        router: &Arc<D>,
+        plan: &Plan,
+    ) -> Result<(), SqlError> {
         let writes = self.writes;
         if writes {
             self.run(TABLE).await?;
@@ -91,7 +95,7 @@ impl Client<'_> {
         // The statement is planned now and run later, when the schema may have changed.
         self.session.parse(LOOK, LOOK, &[]).await?;
         if let Some(pause_ns) = plan.dawdles_ns {
-            desk.rest(pause_ns).await;
+            router.rest(pause_ns).await;
         }
         if plan.scope == Scope::Negotiated {
             self.run("SET meridian.negotiate_timestamps = on").await?;
@@ -102,7 +106,7 @@ impl Client<'_> {
         }
         self.seen.lock().committing = alone && writes;
         for step in &plan.steps {
-            self.take(desk, step).await?;
+            self.take(router, step).await?;
         }
         if let Some(mark) = plan.mark {
             self.run(&format!("INSERT INTO lab VALUES ('{MARK}{mark}', '{mark}')")).await?;
@@ -189,7 +193,11 @@ impl Client<'_> {
         Ok(rows)
     }
 
-    async fn take<D: Desk>(&mut self, desk: &Arc<D>, step: &Step) -> Result<(), SqlError> {
+    async fn take<D: RequestRouter>(
+        &mut self,
+        router: &Arc<D>,
+        step: &Step,
+    ) -> Result<(), SqlError> {
         let number =
             |value: &Value| if let Value::Number(number) = value { Some(*number) } else { None };
         match step {
@@ -214,7 +222,7 @@ impl Client<'_> {
                 self.run("ROLLBACK TO regret").await?;
             }
             Step::Think(pause_ns) => {
-                desk.rest(*pause_ns).await;
+                router.rest(*pause_ns).await;
             }
             Step::Move(from, to, amount) => {
                 let has = number(&self.look(from, Lock::Exclusive).await?).unwrap_or(OPENING);

@@ -6,16 +6,16 @@
 //! 3. Timers, disk writes in progress and sessions belong to one incarnation of a node, and are
 //!    discarded when it ends. Messages in the network are not.
 
-use crate::carried::{Carried, Desk, MessageOf};
 use crate::client::Seen;
 use crate::clock::{Answer, NodeClock, TrueTime};
 use crate::faults::{Fault, Nemesis};
-use crate::life::Life;
 use crate::network::Network;
 use crate::node::{self, Key};
+use crate::node_process::NodeProcess;
 use crate::profile::Profile;
-use crate::scene::{Work, ZIPF};
-use crate::spanner::life::Retention;
+use crate::scenario::{Work, ZIPF};
+use crate::sim_protocol::{MessageOf, RequestRouter, SimProtocol};
+use crate::spanner::node_process::Retention;
 use crate::verdict::{Installed, Past};
 use crate::zipf::Zipf;
 use crate::{Defect, Faults, Options, Report, Timebase};
@@ -24,7 +24,7 @@ use meridian_clock::question::Poll;
 use meridian_history::Transaction;
 use meridian_log::MemoryDisk;
 use meridian_machine::{Address, Incarnation, NodeId, ShardId};
-use meridian_placement::{Acquaintances, DiskId, Greeting};
+use meridian_placement::{DiskId, Greeting, PeerIdentities};
 use meridian_txn::Mode;
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
@@ -47,7 +47,7 @@ const EACH: usize = 8;
 /// The largest offset of a lying clock from true time: several leases.
 const LIE: u64 = 2 * S;
 /// The time that a node has to transfer its leaderships before an orderly shutdown.
-const HAND_OVER_PATIENCE: u64 = S;
+const HAND_OVER_TIMEOUT: u64 = S;
 /// The factor by which the key space grows where transactions are not to conflict.
 const MANY_KEYS: u32 = 20_000;
 /// Derives from the seed the generator of membership changes.
@@ -65,26 +65,26 @@ const KILLS: u32 = 6;
 /// The age up to which old versions are kept.
 const HISTORY: u64 = 4 * S;
 
+mod corruption;
 mod disks;
 mod ending;
+mod fault_injection;
 mod frames;
-mod injuries;
-mod meeting;
+mod greeting;
 mod nodes;
 mod offered;
 mod one_by_one;
 mod processor;
 mod qwstore;
+mod scenario;
 mod sessions;
 mod sleeping;
 mod spanner;
-mod staging;
-mod striking;
 mod tapir;
 mod timing;
 mod watching;
 
-enum Event<R: Carried> {
+enum Event<R: SimProtocol> {
     Frame {
         from: usize,
         to: usize,
@@ -96,12 +96,12 @@ enum Event<R: Carried> {
     Greet,
     /// Polls all other nodes for the time.
     AskTime,
-    TimeAsked {
+    TimeRequest {
         from: usize,
         disk: DiskId,
         poll: Poll,
     },
-    TimeTold {
+    TimeAnswer {
         from: usize,
         disk: DiskId,
         answer: Answer,
@@ -121,9 +121,9 @@ enum Event<R: Carried> {
     Wake(ShardId),
     Write,
     Synced,
-    Settle,
+    Flush,
     /// An event of the protocol.
-    Of(R::Happening),
+    Of(R::ProtocolEvent),
     Alarm(Key),
     Boot,
     Room,
@@ -153,22 +153,22 @@ enum Event<R: Carried> {
     Poll(Task),
 }
 
-/// The node that an event is for; `life` restricts it to one incarnation.
+/// The node that an event is for; `process` restricts it to one incarnation.
 #[derive(Clone, Copy)]
-struct Whom {
+struct EventTarget {
     node: usize,
-    life: Option<Incarnation>,
+    incarnation: Option<Incarnation>,
 }
 
-struct Node<R: Carried> {
+struct Node<R: SimProtocol> {
     clock: Arc<NodeClock>,
     /// True if the clock had a bounded reading when it was last checked.
     knows_time: bool,
     disks: (MemoryDisk, MemoryDisk),
     incarnation: Incarnation,
     /// The peers that the node has met, as durable as it reports them.
-    acquaintances: Acquaintances,
-    life: Option<Life<R>>,
+    peer_identities: PeerIdentities,
+    process: Option<NodeProcess<R>>,
     paused_until: u64,
     asleep: Option<sleeping::Asleep<R>>,
     sync_ns: u64,
@@ -178,7 +178,7 @@ struct Node<R: Carried> {
     busy_until: u64,
     /// The total time for which the processor was busy.
     spent_ns: u64,
-    inbox: VecDeque<(Option<Whom>, Event<R>)>,
+    inbox: VecDeque<(Option<EventTarget>, Event<R>)>,
     /// The clock's uncertainty after the last answer of a time master; measured in scenarios only.
     unsure_ns: Option<u64>,
 }
@@ -201,7 +201,7 @@ struct Client {
 #[derive(Clone, Copy)]
 enum Task {
     Client(usize),
-    Errand { node: usize, number: u64 },
+    BackgroundTask { node: usize, number: u64 },
 }
 
 /// A waker that enqueues its task; the world polls it after the current event.
@@ -217,12 +217,12 @@ impl Wake for Ready {
 }
 
 /// The nodes of one run, their clients, and everything that happens to them.
-pub struct World<R: Carried> {
+pub struct World<R: SimProtocol> {
     options: Options,
     rng: ChaCha8Rng,
     time: TrueTime,
     half_width_ns: u64,
-    queue: BTreeMap<(u64, u64), (Option<Whom>, Event<R>)>,
+    queue: BTreeMap<(u64, u64), (Option<EventTarget>, Event<R>)>,
     pushed: u64,
     nodes: Vec<Node<R>>,
     members: Vec<NodeId>,
@@ -231,7 +231,7 @@ pub struct World<R: Carried> {
     clients: Vec<Client>,
     ready: Arc<Mutex<VecDeque<Task>>>,
     /// The number of background tasks started so far.
-    errands: u64,
+    background_tasks: u64,
     /// The node that all clients connect to, if drawn or set.
     favourite: Option<usize>,
     keys: u32,
@@ -272,7 +272,7 @@ pub struct World<R: Carried> {
     primed_since: u64,
     well_led: u32,
     /// Nodes whose disks were corrupted: a minority.
-    injured: BTreeMap<usize, injuries::Part>,
+    corrupted: BTreeMap<usize, corruption::Part>,
     /// Nodes that never come back: those that detected their corruption, and those lost for good.
     gone: BTreeSet<usize>,
     disks_born: u64,
@@ -293,7 +293,7 @@ fn index(node: NodeId) -> usize {
     node.0 as usize - 1
 }
 
-impl<R: Carried> World<R> {
+impl<R: SimProtocol> World<R> {
     /// Draws the nodes, the network and the faults from the seed of `options`.
     pub fn new(options: Options) -> World<R> {
         let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
@@ -333,8 +333,8 @@ impl<R: Carried> World<R> {
                 knows_time: false,
                 disks: (MemoryDisk::new(), MemoryDisk::new()),
                 incarnation: Incarnation(0),
-                acquaintances: Acquaintances::of_newborn(DiskId(0)),
-                life: None,
+                peer_identities: PeerIdentities::of_new_disk(DiskId(0)),
+                process: None,
                 paused_until: 0,
                 asleep: None,
                 sync_ns: 2 * MS,
@@ -347,7 +347,7 @@ impl<R: Carried> World<R> {
         };
         let mut nodes: Vec<Node<R>> = (0..options.nodes).map(|_| node(&mut rng)).collect();
         for (number, node) in nodes.iter_mut().enumerate() {
-            node.acquaintances = Acquaintances::of_newborn(DiskId(number as u64));
+            node.peer_identities = PeerIdentities::of_new_disk(DiskId(number as u64));
         }
         let client = |number: usize| Client {
             node: number % options.nodes,
@@ -383,10 +383,10 @@ impl<R: Carried> World<R> {
             pushed: 0,
             nodes,
             ready: Arc::default(),
-            errands: 0,
+            background_tasks: 0,
             zipf: options
-                .scene
-                .filter(|scene| scene.work == Work::FollowByZipf)
+                .scenario
+                .filter(|scenario| scenario.work == Work::FollowByZipf)
                 .map(|_| Zipf::of(ZIPF.0, ZIPF.1)),
             next_element: 0,
             begun: 0,
@@ -408,7 +408,7 @@ impl<R: Carried> World<R> {
             measured_since: 0,
             primed_since: 0,
             well_led: 0,
-            injured: BTreeMap::new(),
+            corrupted: BTreeMap::new(),
             gone: BTreeSet::new(),
             drawn: 0,
             struck: BTreeMap::new(),
@@ -425,11 +425,11 @@ impl<R: Carried> World<R> {
     /// Schedules the first boot of all nodes.
     fn raise_nodes(&mut self) {
         for node in 0..self.nodes.len() {
-            self.push(0, Some(Whom { node, life: None }), Event::Boot);
+            self.push(0, Some(EventTarget { node, incarnation: None }), Event::Boot);
             if self.options.defect == Some(Defect::ClockLies) {
                 self.push(
                     0,
-                    Some(Whom { node, life: None }),
+                    Some(EventTarget { node, incarnation: None }),
                     Event::Strobe { reach_ns: LIE, until: u64::MAX },
                 );
             }
@@ -445,7 +445,7 @@ impl<R: Carried> World<R> {
         }
         if let Some((costs, seconds)) = self.options.profile {
             self.until(0, |_| false); // Runs all events that are due at the start.
-            self.acquaint();
+            self.exchange_identities();
             self.measure(costs, seconds);
             return self.report();
         }
@@ -502,10 +502,9 @@ impl<R: Carried> World<R> {
             quiet: self.quiet_transactions,
             failures: self.failures,
             profile: self.options.profile.map(|_| self.measured),
-            leader: self
-                .nodes
-                .iter()
-                .position(|node| node.life.as_ref().is_some_and(|life| !R::led(life).is_empty())),
+            leader: self.nodes.iter().position(|node| {
+                node.process.as_ref().is_some_and(|process| !R::led(process).is_empty())
+            }),
             trace_hash: self.trace,
             events: self.events,
         }
@@ -516,9 +515,9 @@ impl<R: Carried> World<R> {
     }
 
     /// Writes a line to the trace; builds it only if a trace is wanted.
-    fn tell(&self, line: impl FnOnce() -> String) {
-        if let Some(tell) = self.options.tell {
-            tell(&format!("{:>12.6} s  {}", (self.now() - BEGINNING) as f64 / S as f64, line()));
+    fn log(&self, line: impl FnOnce() -> String) {
+        if let Some(log) = self.options.log {
+            log(&format!("{:>12.6} s  {}", (self.now() - BEGINNING) as f64 / S as f64, line()));
         }
     }
 
@@ -526,17 +525,20 @@ impl<R: Carried> World<R> {
         self.violation.get_or_insert(why);
     }
 
-    fn push(&mut self, after_ns: u64, whom: Option<Whom>, event: Event<R>) {
+    fn push(&mut self, after_ns: u64, target: Option<EventTarget>, event: Event<R>) {
         self.pushed += 1;
-        self.queue.insert((self.now() + after_ns, self.pushed), (whom, event));
+        self.queue.insert((self.now() + after_ns, self.pushed), (target, event));
     }
 
-    fn push_at(&mut self, at: u64, whom: Option<Whom>, event: Event<R>) {
-        self.push(at.saturating_sub(self.now()), whom, event);
+    fn push_at(&mut self, at: u64, target: Option<EventTarget>, event: Event<R>) {
+        self.push(at.saturating_sub(self.now()), target, event);
     }
 
-    fn whom(&self, node: usize) -> Option<Whom> {
-        Some(Whom { node, life: self.nodes[node].life.as_ref().map(|life| life.incarnation) })
+    fn target(&self, node: usize) -> Option<EventTarget> {
+        Some(EventTarget {
+            node,
+            incarnation: self.nodes[node].process.as_ref().map(|process| process.incarnation),
+        })
     }
 
     /// Runs events until `holds` is true. Returns false if it did not become true within
@@ -544,13 +546,13 @@ impl<R: Carried> World<R> {
     fn until(&mut self, within_ns: u64, mut holds: impl FnMut(&World<R>) -> bool) -> bool {
         let end = self.now() + within_ns;
         while self.violation.is_none() && !holds(self) {
-            let Some(((at, _), (whom, event))) = self.queue.pop_first() else { return false };
+            let Some(((at, _), (target, event))) = self.queue.pop_first() else { return false };
             if at > end {
-                self.push_at(at, whom, event);
+                self.push_at(at, target, event);
                 return false;
             }
             self.time.advance(at);
-            self.happen(whom, event);
+            self.on_event(target, event);
             self.poll_ready();
         }
         self.violation.is_none()
@@ -563,14 +565,16 @@ impl<R: Carried> World<R> {
     }
 
     /// True if the node is still in the incarnation that the event is for.
-    fn is_there(&self, whom: Option<Whom>) -> bool {
-        whom.is_none_or(|Whom { node, life }| {
-            life.is_none() || life == self.nodes[node].life.as_ref().map(|life| life.incarnation)
+    fn is_there(&self, target: Option<EventTarget>) -> bool {
+        target.is_none_or(|EventTarget { node, incarnation }| {
+            incarnation.is_none()
+                || incarnation
+                    == self.nodes[node].process.as_ref().map(|process| process.incarnation)
         })
     }
 
-    fn happen(&mut self, whom: Option<Whom>, event: Event<R>) {
-        if !self.is_there(whom) {
+    fn on_event(&mut self, target: Option<EventTarget>, event: Event<R>) {
+        if !self.is_there(target) {
             return;
         }
         // Events that act on a node from outside, and happen even while it is paused.
@@ -584,60 +588,62 @@ impl<R: Carried> World<R> {
                 | Event::Free
                 | Event::Rouse
         );
-        let Some(Whom { node, .. }) = whom.filter(|_| !done_to) else {
-            return self.take_place(whom, event);
+        let Some(EventTarget { node, .. }) = target.filter(|_| !done_to) else {
+            return self.take_place(target, event);
         };
-        let Some(event) = self.outsleeps(whom, event) else { return };
+        let Some(event) = self.outsleeps(target, event) else { return };
         let until = self.nodes[node].paused_until;
         if until > self.now() {
             // A paused node resumes its events in any order: a session may run before the timer
             // that would have stopped it.
             let after = self.rng.random_range(0..5 * MS);
-            return self.push_at(until + after, whom, event);
+            return self.push_at(until + after, target, event);
         }
-        if let Some(event) = self.queues(node, whom, event) {
-            self.take_place(whom, event);
+        if let Some(event) = self.queues(node, target, event) {
+            self.take_place(target, event);
         }
     }
 
-    fn take_place(&mut self, whom: Option<Whom>, event: Event<R>) {
-        if let Some(Whom { node, .. }) = whom {
+    fn take_place(&mut self, target: Option<EventTarget>, event: Event<R>) {
+        if let Some(EventTarget { node, .. }) = target {
             self.work(node, &event);
         }
         self.events += 1;
         self.note(self.now());
-        let node = whom.map_or(0, |whom| whom.node);
+        let node = target.map_or(0, |target| target.node);
         self.note(node as u64);
         match event {
             Event::Frame { from, to, disk, bytes } => self.arrive(from, to, disk, &bytes),
             Event::Greet => self.greet(node),
             Event::AskTime => self.ask_time(node),
-            Event::TimeAsked { from, disk, poll } => self.time_asked(node, from, disk, poll),
-            Event::TimeTold { from, disk, answer } => self.time_told(node, from, disk, answer),
+            Event::TimeRequest { from, disk, poll } => self.on_time_request(node, from, disk, poll),
+            Event::TimeAnswer { from, disk, answer } => {
+                self.on_time_answer(node, from, disk, answer)
+            }
             Event::Greeting { from, greeting, answers } => self.meet(node, from, greeting, answers),
             Event::Local { from, to, message } => self.deliver(node, from, to, *message),
             Event::Wake(shard) => self.wake_member(node, shard),
             Event::Write => self.write(node),
             Event::Synced => self.synced(node),
-            Event::Settle => self.settle(node),
-            Event::Of(event) => R::happen(self, node, event),
+            Event::Flush => self.flush(node),
+            Event::Of(event) => R::on_event(self, node, event),
             Event::Alarm((node::SLEEP, number)) => {
-                self.with_desk(node, |desk| desk.node().wake(number))
+                self.with_router(node, |router| router.node().wake(number))
             }
-            Event::Alarm(key) => self.with_desk(node, |desk| desk.alarm(key)),
+            Event::Alarm(key) => self.with_router(node, |router| router.alarm(key)),
             Event::Boot => self.boot(node),
             Event::Room => {
                 self.nodes[node].disks.0.set_full(false);
                 self.nodes[node].disks.1.set_full(false);
             }
             Event::Reach => self.reach(),
-            Event::Fault(fault) if self.options.scene.is_some() => self.strike(fault),
+            Event::Fault(fault) if self.options.scenario.is_some() => self.inject_fault(fault),
             Event::Fault(fault) => {
                 if self.faulty {
                     let place = self.drawn;
                     self.drawn += 1;
                     if self.options.strikes.is_none_or(|(from, to)| (from..to).contains(&place)) {
-                        self.strike(fault);
+                        self.inject_fault(fault);
                     }
                     self.next_fault();
                 }
@@ -651,7 +657,7 @@ impl<R: Carried> World<R> {
                     } else {
                         self.rng.random_range(MS..50 * MS)
                     };
-                    self.push(after, whom, Event::Strobe { reach_ns, until });
+                    self.push(after, target, Event::Strobe { reach_ns, until });
                 } else {
                     self.set_right(node);
                 }

@@ -25,6 +25,6 @@ fn no_transaction_waits_for_more_messages_than_is_written() {
 }
 
 #[test]
-fn nor_where_nobody_leads() {
+fn without_leaders_no_transaction_waits_for_more_messages_than_is_written() {
     assert_eq!(told((protocols::TAPIR.delays)()), golden(include_str!("delays-tapir.txt")));
 }

@@ -181,7 +181,7 @@ fn sql_sessions_keep_what_keys_keep() {
 }
 
 #[test]
-fn who_knows_no_time_of_day_asks_the_others_and_it_is_as_good() {
+fn cluster_time_serves_as_well_as_utc() {
     let (mut committed, mut starved, mut fenced) = (0, 0, 0);
     for seed in 0..60 {
         let world = Options {
@@ -212,7 +212,7 @@ fn who_knows_no_time_of_day_asks_the_others_and_it_is_as_good() {
 /// As many time masters lie as may, by steps, drifts, strobes and standing still: no reading is
 /// wrong, and the promise holds in full.
 #[test]
-fn a_minority_of_lying_time_masters_deceives_nobody() {
+fn a_minority_of_lying_time_masters_is_outvoted() {
     let (mut committed, mut starved, mut lies) = (0, 0, 0);
     for seed in 0..60 {
         let faults = Faults { lies: true, ..Faults::ALL };
@@ -353,8 +353,9 @@ fn leadership_follows_the_work_and_costs_no_transaction() {
 }
 
 /// Rules whose breach random worlds meet once in thousands of seeds, or not before some hundreds.
-/// Scripts test them (`systems/tests`, `replication/tests/transcripts.rs`, `hearsay.rs`), and so do
-/// tests of the disks' readers (`store/tests/faults.rs`, `log/tests/recovery.rs`).
+/// Scripts test them (`systems/tests`, `replication/tests/transcripts.rs`,
+/// `unconfirmed_splits.rs`), and so do tests of the disks' readers (`store/tests/faults.rs`,
+/// `log/tests/recovery.rs`).
 const RARE: [Rule; 17] = [
     store_rules::COPY_WITHOUT_HISTORY,
     shard_rules::HOLLOW_CHILD,
@@ -408,7 +409,7 @@ fn every_planted_defect_is_noticed() {
 /// A leader that sleeps through the end of its lease reads nothing under it. Random worlds hardly
 /// meet this, since new leaders announce themselves within milliseconds.
 #[test]
-fn who_sleeps_through_the_end_of_its_lease_reads_nothing_under_it() {
+fn a_node_that_sleeps_past_its_lease_reads_nothing_under_it() {
     assert_eq!(reads_after_a_pause(None), Some(2));
     assert_eq!(
         reads_after_a_pause(Some(Defect::LeaseNotChecked)),
@@ -420,7 +421,7 @@ fn who_sleeps_through_the_end_of_its_lease_reads_nothing_under_it() {
 /// A restarted node ignores responses to its previous incarnation. Random worlds meet this once in
 /// hundreds or thousands of seeds.
 #[test]
-fn who_has_come_back_hears_no_answer_that_was_asked_for_before() {
+fn a_restarted_node_ignores_answers_to_earlier_requests() {
     assert_eq!(reads_in_the_next_life(None), Some(2));
     assert_eq!(
         reads_in_the_next_life(Some(Defect::EarlierLifeHeard)),

@@ -110,7 +110,7 @@ fn worlds_that_were_wrong_are_right() {
 #[test]
 #[ignore = "prints a trace"]
 fn told() {
-    let tell = |line: &str| println!("{line}");
-    let report = run(Options { tell: Some(tell), ..world(from_environment("SEED", 0)) });
+    let log = |line: &str| println!("{line}");
+    let report = run(Options { log: Some(log), ..world(from_environment("SEED", 0)) });
     println!("{:?}", report.verdict);
 }

@@ -107,7 +107,7 @@ fn sql_sessions_keep_what_keys_keep() {
 /// Orders transactions under lying clocks, on cluster time, and with time masters of which a
 /// minority lies.
 #[test]
-fn whoever_tells_the_time_an_order_is_kept() {
+fn order_holds_with_every_time_source() {
     let lies = Faults { lies: true, ..Faults::ALL };
     for seed in 0..6 {
         let deceived = Options { faults: lies, ..world(seed) };
@@ -185,7 +185,7 @@ fn over_continents_contested_keys_are_taken_in_turns() {
 /// A node loses its store after other nodes have forgotten the operations in it: it must not come
 /// back without them.
 #[test]
-fn who_has_lost_what_is_forgotten_elsewhere_does_not_come_back() {
+fn a_node_that_lost_truncated_data_does_not_rejoin() {
     for seed in [504, 586] {
         let report = run(world(seed));
         assert_eq!(report.verdict, Ok(()), "seed {seed}");

@@ -34,7 +34,7 @@ static TOY: Protocol = Protocol {
 static SIMULATED: SimulatedProtocol = SimulatedProtocol {
     row: &TOY,
     run: |options| World::<Toy>::new(options).run(),
-    stage: |options, scene, costs| World::<Toy>::new(options).stage(scene, costs),
+    stage: |options, scenario, costs| World::<Toy>::new(options).stage(scenario, costs),
     should_meet: &[],
     seams: &[Defect::ClockLies],
     rules: || vec![READS_THE_NEWEST, VALIDATES, COMMITS_ONCE, meridian_clock::rules::COMMIT_WAIT],

@@ -10,7 +10,7 @@ use crate::response::{Column, Response, Status};
 use crate::session::Session;
 use crate::settings;
 use crate::split;
-use crate::system::Surroundings;
+use crate::system::ServerInfo;
 use crate::types::Type;
 use crate::work::Work;
 use meridian_clock::Timestamp;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub(crate) async fn outside(
     session: &mut Session,
     what: &str,
-) -> Result<Arc<dyn Surroundings>, SqlError> {
+) -> Result<Arc<dyn ServerInfo>, SqlError> {
     if session.work.as_ref().is_some_and(|work| work.explicit) {
         return Err(SqlError::new(
             state::ACTIVE_TRANSACTION,
@@ -33,7 +33,7 @@ pub(crate) async fn outside(
         ));
     }
     session.finish_implicit().await?;
-    session.engine.surroundings().cloned().ok_or_else(|| SqlError::unsupported(what))
+    session.engine.server_info().cloned().ok_or_else(|| SqlError::unsupported(what))
 }
 
 fn warning(sqlstate: &'static str, message: &str) -> SqlError {
@@ -60,7 +60,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
                 false => Mode::ReadWrite,
             };
             let work = session.begin_work(mode, None, true).await?;
-            session.seat.begins(work.txn.age());
+            session.slot.begins(work.txn.age());
             session.work = Some(work);
             done(tag)
         }
@@ -117,23 +117,23 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             split::run(session, &alter.name, &rows).await
         }
         Statement::CreateDatabase { db_name, .. } if compiled.source.alter_database.is_some() => {
-            let (around, name) =
+            let (server_info, name) =
                 (outside(session, "ALTER DATABASE").await?, names::relation(db_name)?);
             match compiled.source.alter_database.clone() {
                 Some(AlterDatabase::Members(members)) => {
-                    around.change_members(&name, members).await?
+                    server_info.change_members(&name, members).await?
                 }
                 Some(AlterDatabase::Set(setting, value)) => {
-                    set(&*around, &name, &setting, value.as_deref()).await?
+                    set(&*server_info, &name, &setting, value.as_deref()).await?
                 }
                 None => {}
             }
             done("ALTER DATABASE")
         }
         Statement::CreateDatabase { db_name, if_not_exists, .. } => {
-            let around = outside(session, "CREATE DATABASE").await?;
+            let server_info = outside(session, "CREATE DATABASE").await?;
             let name = names::relation(db_name)?;
-            match around.create_database(&name, compiled.source.protocol.as_ref()).await {
+            match server_info.create_database(&name, compiled.source.protocol.as_ref()).await {
                 Err(error) if error.sqlstate == state::DUPLICATE_DATABASE && *if_not_exists => {
                     session
                         .notices
@@ -144,13 +144,13 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             done("CREATE DATABASE")
         }
         Statement::Drop { object_type: ObjectType::Database, if_exists, names, .. } => {
-            let around = outside(session, "DROP DATABASE").await?;
+            let server_info = outside(session, "DROP DATABASE").await?;
             for name in names {
                 let name = names::relation(name)?;
                 if name == session.engine.name() {
                     return Err(SqlError::new("55006", "cannot drop the currently open database"));
                 }
-                match around.drop_database(&name).await {
+                match server_info.drop_database(&name).await {
                     Err(error) if error.sqlstate == state::NO_DATABASE && *if_exists => {
                         session
                             .notices
@@ -280,7 +280,7 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
 /// Sets a setting of a database. Rejects a setting of sessions, although in PostgreSQL a database
 /// can have its own defaults of those.
 async fn set(
-    around: &dyn Surroundings,
+    server_info: &dyn ServerInfo,
     database: &str,
     name: &str,
     value: Option<&str>,
@@ -289,7 +289,7 @@ async fn set(
         return Err(SqlError::unsupported(format!("ALTER DATABASE … SET {name}"))
             .hint(format!("It is a setting of sessions: SET {name} in each of them.")));
     }
-    around.set(database, name, value).await
+    server_info.set(database, name, value).await
 }
 
 /// Fails with 0A000 unless `name` is the session's own user.
@@ -349,7 +349,7 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
     if name == COMMIT_TIMESTAMP {
         return rows(vec![vec![session.committed_at.map_or(Datum::Null, shown)]]);
     }
-    let of_database = || session.engine.surroundings()?.setting(session.engine.name(), &name);
+    let of_database = || session.engine.server_info()?.setting(session.engine.name(), &name);
     if let Some(value) = of_database() {
         return rows(vec![vec![value.map_or(Datum::Null, Datum::text)]]);
     }

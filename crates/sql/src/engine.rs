@@ -3,7 +3,7 @@
 use crate::analytic::Analytic;
 use crate::catalog::Cache;
 use crate::memory::QueryMemory;
-use crate::system::{Sessions, Surroundings};
+use crate::system::{ServerInfo, Sessions};
 use meridian_txn::Database;
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub struct Engine {
     name: String,
     database: Arc<dyn Database>,
     analytic: Option<Arc<dyn Analytic>>,
-    around: Option<Arc<dyn Surroundings>>,
+    server_info: Option<Arc<dyn ServerInfo>>,
     sessions: Arc<Sessions>,
     memory: Arc<QueryMemory>,
     pub(crate) cache: Cache,
@@ -25,7 +25,7 @@ impl Engine {
             name: name.into(),
             database,
             analytic: None,
-            around: None,
+            server_info: None,
             sessions: Arc::default(),
             memory: Arc::default(),
             cache: Cache::default(),
@@ -39,14 +39,14 @@ impl Engine {
     }
 
     /// Sets the server information, about other databases and sessions.
-    pub fn with_surroundings(mut self, around: Arc<dyn Surroundings>) -> Self {
-        self.around = Some(around);
+    pub fn with_server_info(mut self, server_info: Arc<dyn ServerInfo>) -> Self {
+        self.server_info = Some(server_info);
         self
     }
 
     /// Returns the server information.
-    pub fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
-        self.around.as_ref()
+    pub fn server_info(&self) -> Option<&Arc<dyn ServerInfo>> {
+        self.server_info.as_ref()
     }
 
     /// Sets the sessions of the process, which several databases share.

@@ -6,7 +6,7 @@ use crate::error::{SqlError, state};
 use crate::function::{self, Function};
 use crate::memory::{Held, QueryMemory};
 use crate::number;
-use crate::system::{Sessions, Surroundings};
+use crate::system::{ServerInfo, Sessions};
 use crate::types::Type;
 use meridian_txn::IsolationLevel;
 use std::cmp::Ordering;
@@ -28,7 +28,7 @@ pub struct Facts {
     /// The session's database.
     pub database: String,
     /// The server information, about other sessions and databases.
-    pub(crate) around: Option<Arc<dyn Surroundings>>,
+    pub(crate) server_info: Option<Arc<dyn ServerInfo>>,
     /// The sessions of this process.
     pub(crate) sessions: Arc<Sessions>,
     /// The session's process number, for its client.
@@ -45,8 +45,8 @@ impl Facts {
         Held::none(&self.memory)
     }
 
-    pub(crate) fn surroundings(&self) -> Option<&Arc<dyn Surroundings>> {
-        self.around.as_ref()
+    pub(crate) fn server_info(&self) -> Option<&Arc<dyn ServerInfo>> {
+        self.server_info.as_ref()
     }
 }
 

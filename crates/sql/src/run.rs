@@ -155,7 +155,9 @@ impl Session {
         for _ in 0..MOST_REPLAYS {
             match self.attempt(portal, max).await {
                 Err(error)
-                    if !goes_on && error.is_restart() && self.begins_anew(&error).await? =>
+                    if !goes_on
+                        && error.is_restart()
+                        && self.restarts_transaction(&error).await? =>
                 {
                     portal.rows = None;
                     portal.count = 0;
@@ -255,7 +257,7 @@ impl Session {
         }
         let mode = if writes { Mode::ReadWrite } else { self.reading(as_of.clone()).await? };
         let work = self.begin_work(mode, None, false).await?;
-        self.seat.begins(work.txn.age());
+        self.slot.begins(work.txn.age());
         self.work = Some(work);
         Ok(true)
     }
@@ -311,7 +313,7 @@ impl Session {
     /// Restarts a read-only transaction, if that helps. If its plan was for a schema that does not
     /// hold at its snapshot, it continues at that snapshot, and reads the catalog there. A
     /// single-shard read of the present begins again.
-    async fn begins_anew(&mut self, error: &SqlError) -> Result<bool, SqlError> {
+    async fn restarts_transaction(&mut self, error: &SqlError) -> Result<bool, SqlError> {
         if let Some(table) = error.changed_schema() {
             self.engine.cache.forget(table);
         }

@@ -15,7 +15,7 @@ use crate::parse::{self, Parsed};
 use crate::response::{Column, Description, Response, Status};
 use crate::run::Portal;
 use crate::settings::Settings;
-use crate::system::Seat;
+use crate::system::SessionSlot;
 use crate::types::Type;
 use crate::work::Work;
 use meridian_clock::Timestamp;
@@ -56,22 +56,22 @@ pub struct Session {
     /// The commit timestamp of its newest transaction that wrote.
     pub(crate) committed_at: Option<Timestamp>,
     sql: Arc<str>,
-    pub(crate) seat: Seat,
+    pub(crate) slot: SessionSlot,
 }
 
 impl Session {
     /// Opens a session of a user on a database.
     pub fn new(engine: Arc<Engine>, user: impl Into<String>) -> Self {
         let user = user.into();
-        let seat = engine.sessions().enter(engine.name(), &user);
+        let slot = engine.sessions().enter(engine.name(), &user);
         let isolation = engine.database().isolation();
         let facts = Facts {
             isolation,
             user,
             database: engine.name().into(),
-            around: engine.surroundings().cloned(),
+            server_info: engine.server_info().cloned(),
             sessions: engine.sessions().clone(),
-            pid: seat.pid(),
+            pid: slot.pid(),
             memory: engine.memory().clone(),
         };
         Session {
@@ -92,7 +92,7 @@ impl Session {
             committing: false,
             committed_at: None,
             sql: Arc::from(""),
-            seat,
+            slot,
         }
     }
 
@@ -129,7 +129,7 @@ impl Session {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
         self.settings.set(name, value)?;
         if name.eq_ignore_ascii_case("application_name") {
-            self.seat.calls_itself(value);
+            self.slot.calls_itself(value);
         }
         Ok(())
     }
@@ -153,7 +153,7 @@ impl Session {
     /// Sets the session's properties for `pg_stat_activity`: its process number, the client's
     /// address, and the start of the session, in microseconds since 2000-01-01 UTC.
     pub fn introduce(&mut self, pid: i32, client: Option<(String, u16)>, began_us: i64) {
-        self.seat.introduce(pid, client, began_us);
+        self.slot.introduce(pid, client, began_us);
         self.facts.pid = pid;
     }
 
@@ -161,7 +161,7 @@ impl Session {
     /// [`Session::next`].
     pub fn start(&mut self, sql: &str) {
         self.sql = Arc::from(sql);
-        self.seat.runs(self.sql.clone());
+        self.slot.runs(self.sql.clone());
         self.simple = true;
         self.queue.clear();
         self.waiting.clear();
@@ -183,7 +183,7 @@ impl Session {
         let response = self.next_inner().await;
         if response.is_none() {
             self.restore_settings();
-            self.seat.rests(self.status());
+            self.slot.rests(self.status());
         }
         response
     }
@@ -384,7 +384,7 @@ impl Session {
         };
         let max = if max_rows == 0 { usize::MAX } else { max_rows };
         if let Some(prepared) = self.prepared.get(&running.statement) {
-            self.seat.runs(prepared.sql.clone());
+            self.slot.runs(prepared.sql.clone());
         }
         let result = match running.source() {
             None => return Ok(Response::Empty),
@@ -393,7 +393,7 @@ impl Session {
                 Err(error) => Err(error),
             },
         };
-        self.seat.rests(self.status());
+        self.slot.rests(self.status());
         match result {
             Ok(response) => {
                 // A statement that was recompiled because the catalog changed serves the next
@@ -455,7 +455,7 @@ impl Session {
         self.running = None;
         self.copying = None;
         self.simple = false;
-        self.seat.rests(self.status());
+        self.slot.rests(self.status());
         if std::mem::take(&mut self.committing) {
             return crate::run::unknown()
                 .detail("It was interrupted while it was being committed.");

@@ -20,7 +20,7 @@ pub(crate) async fn run(
     name: &ast::ObjectName,
     rows: &[Vec<ast::Expr>],
 ) -> Result<Response, SqlError> {
-    let around = outside(session, "ALTER TABLE … SPLIT AT").await?;
+    let server_info = outside(session, "ALTER TABLE … SPLIT AT").await?;
     let (engine, folded) = (session.engine.clone(), names::relation(name)?);
     let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
     let mut txn = engine.database().begin(begin).await?;
@@ -32,7 +32,7 @@ pub(crate) async fn run(
     drop(txn);
     let keys: Result<Vec<Vec<u8>>, SqlError> =
         rows.iter().map(|row| split_key(&table, row)).collect();
-    around.split(engine.name(), keys?).await?;
+    server_info.split(engine.name(), keys?).await?;
     Ok(Response::Complete("ALTER TABLE".into()))
 }
 

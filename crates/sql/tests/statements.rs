@@ -263,7 +263,7 @@ fn a_replay_that_would_show_other_results_is_refused() {
 /// A table that is created anew twice in one transaction is another each time, even with the same
 /// version number.
 #[test]
-fn what_was_planned_for_a_table_that_was_taken_back_is_planned_anew() {
+fn a_plan_for_a_rolled_back_table_is_replanned() {
     let (mut session, memory) = with_people();
     let s = &mut session;
     memory.abort_commits(1);
@@ -509,7 +509,7 @@ fn what_fills_new_storage_is_seen_with_the_commit_or_never() {
 }
 
 #[test]
-fn who_interrupts_a_commit_hears_that_its_outcome_is_unknown() {
+fn an_interrupted_commit_reports_an_unknown_outcome() {
     let (mut session, memory) = with_people();
     let s = &mut session;
     memory.hold_commit();

@@ -4,8 +4,8 @@
 use meridian_clock::Timestamp;
 use meridian_log::{Disk, MemoryDisk, OsDisk};
 use meridian_mvcc::{
-    Batch, Collector, Key, KeyRange, Recent, SpaceId, Store, StoredVersion, Value, Version, Write,
-    read, scan,
+    Batch, Collector, Key, KeyRange, MemTable, SpaceId, Store, StoredVersion, Value, Version,
+    Write, read, scan,
 };
 use meridian_store::RedbStore;
 use std::time::Instant;
@@ -52,7 +52,7 @@ fn main() {
         None => Box::new(MemoryDisk::new()),
     };
     let store = RedbStore::open(&*disk, 256 << 20).expect("an empty folder");
-    let recent = Recent::new();
+    let memtable = MemTable::new();
     measure("load in key order, 10 000 in a batch", ROWS, || {
         for first in (0..ROWS).step_by(10_000) {
             apply(&store, (first..first + 10_000).map(|row| version(row, 1)).collect());
@@ -62,13 +62,13 @@ fn main() {
     measure("point read, settled", 300_000, || {
         for number in 0..300_000 {
             let key = somewhere(number).to_be_bytes();
-            assert!(read(&recent, &store, SPACE, &key, at(9)).expect("the disk works").is_some());
+            assert!(read(&memtable, &store, SPACE, &key, at(9)).expect("the disk works").is_some());
         }
     });
     measure("scan, rows in chunks of 1000", ROWS, || {
         let mut rest = Some(KeyRange::all());
         while let Some(range) = rest {
-            rest = scan(&recent, &store, SPACE, &range, at(9), false, 1000, 1 << 20)
+            rest = scan(&memtable, &store, SPACE, &range, at(9), false, 1000, 1 << 20)
                 .expect("the disk works")
                 .rest;
         }
@@ -80,14 +80,14 @@ fn main() {
                 key: row.to_be_bytes().to_vec().into(),
                 value: Some(Value::from(vec![7; 100])),
             };
-            recent.install(at(10 + number), &rows.map(write), number);
+            memtable.install(at(10 + number), &rows.map(write), number);
         }
     });
     measure("point read, recent or settled", 300_000, || {
         for number in 0..300_000 {
             let key = somewhere(number).to_be_bytes();
             assert!(
-                read(&recent, &store, SPACE, &key, Timestamp::MAX)
+                read(&memtable, &store, SPACE, &key, Timestamp::MAX)
                     .expect("the disk works")
                     .is_some()
             );
@@ -95,11 +95,11 @@ fn main() {
     });
     measure("settle, versions", 400_000, || {
         loop {
-            let settling = recent.settling(4 << 20);
-            if settling.installs.is_empty() {
+            let flushing = memtable.flush_batch(4 << 20);
+            if flushing.installs.is_empty() {
                 break;
             }
-            let versions = settling.installs.iter().flat_map(|(at, writes)| {
+            let versions = flushing.installs.iter().flat_map(|(at, writes)| {
                 let version = |write: &Write| Version { at: *at, value: write.value.clone() };
                 writes.iter().map(move |write| StoredVersion {
                     key: write.key.clone(),
@@ -107,12 +107,12 @@ fn main() {
                 })
             });
             apply(&store, versions.collect());
-            recent.settled(&settling);
+            memtable.flushed(&flushing);
         }
     });
     measure("checkpoint", 1, || store.checkpoint().expect("there is room"));
     measure("collect, versions looked at", ROWS + 400_000, || {
-        let mut collector = Collector::begin(&recent, SPACE, Timestamp::MAX);
+        let mut collector = Collector::begin(&memtable, SPACE, Timestamp::MAX);
         while let Some(batch) =
             collector.step(&*store.snapshot().expect("it opens"), 1 << 20).expect("the disk works")
         {

@@ -19,7 +19,7 @@
 //!
 //! **Loss.** A network may reorder pages: one that arrives early waits for its turn. A receiver
 //! that has waited for [`Pace::again_ns`] requests again from the first missing page; a sender
-//! offers again until a request arrives. After [`Pace::patience_ns`] without a message each side
+//! offers again until a request arrives. After [`Pace::timeout_ns`] without a message each side
 //! gives up, and the sender's group starts another copy. A restart of either side ends the copy,
 //! too.
 //!
@@ -31,7 +31,7 @@
 //! 1. A page is added once, after all pages before it. A copy is durable before it is handed over.
 //! 2. While a received copy waits for its replica, no other copy of the same shard is started.
 
-use crate::space::{Extent, Space, Whole};
+use crate::shard_store::{Extent, ShardSnapshot, ShardStore};
 use meridian_log::MachineKey;
 use meridian_machine::{NodeId, sometimes};
 use meridian_mvcc::{Cursor, SpaceId, StoreError, StoredVersion};
@@ -108,13 +108,13 @@ pub struct Pace {
     /// Time without a response after which a message is repeated, in nanoseconds.
     pub again_ns: u64,
     /// Time without a message after which the other side is given up, in nanoseconds.
-    pub patience_ns: u64,
+    pub timeout_ns: u64,
     /// Bytes of a page, approximately.
     pub page_bytes: usize,
     /// Pages in flight to one receiver, at most.
     pub window: u64,
     /// Bytes that are flushed at once before a copy is made.
-    pub settle_bytes: usize,
+    pub flush_bytes: usize,
 }
 
 /// An order of a leader to send a replica a copy.
@@ -184,7 +184,7 @@ pub struct Received {
 }
 
 /// Returns the versions of this node's replica of a shard, if it has one.
-pub type Find<'a> = &'a dyn Fn(MachineKey) -> Option<Arc<Space>>;
+pub type Find<'a> = &'a dyn Fn(MachineKey) -> Option<Arc<ShardStore>>;
 
 struct Sending {
     order: Order,
@@ -198,7 +198,7 @@ struct Sending {
 
 /// The starts of the pages that a receiver may lack.
 struct Pages {
-    whole: Whole,
+    shard_snapshot: ShardSnapshot,
     /// From page `first` on. Empty if the copy ends before.
     starts: VecDeque<Cursor>,
     first: u64,
@@ -208,7 +208,7 @@ struct Pages {
 
 struct Receiving {
     /// The replica's versions. A later replica of the same shard on this node has others.
-    space: Weak<Space>,
+    space: Weak<ShardStore>,
     from: NodeId,
     number: u64,
     term: u64,
@@ -282,7 +282,7 @@ impl Courier {
     /// Sends offers, repeats offers and requests, and gives copies up. Called periodically while
     /// the courier is not idle.
     pub fn tick(&mut self, now_ns: u64, find: Find<'_>) {
-        let Pace { again_ns, patience_ns, settle_bytes, .. } = self.pace;
+        let Pace { again_ns, timeout_ns, flush_bytes, .. } = self.pace;
         let since = |then: u64| now_ns.saturating_sub(then);
         for (number, sending) in &mut self.sending {
             if sending.offered_ns.is_some_and(|at| since(at) < again_ns) {
@@ -291,9 +291,13 @@ impl Courier {
             let (Order { key, to, index, term, witness }, number) = (sending.order, *number);
             let Some(space) = find(key) else { continue };
             if sending.pages.is_none() {
-                match space.settle(settle_bytes).and_then(|_| space.whole(index)) {
-                    Ok(Some(whole)) => {
-                        sending.pages = Some(Pages::of(if witness { whole.bare() } else { whole }));
+                match space.flush(flush_bytes).and_then(|_| space.shard_snapshot(index)) {
+                    Ok(Some(shard_snapshot)) => {
+                        sending.pages = Some(Pages::of(if witness {
+                            shard_snapshot.bare()
+                        } else {
+                            shard_snapshot
+                        }));
                     }
                     Ok(None) => continue,
                     Err(error) => {
@@ -303,7 +307,10 @@ impl Courier {
                     }
                 }
             }
-            let Some(Pages { whole: Whole { extent, .. }, .. }) = sending.pages else { continue };
+            let Some(Pages { shard_snapshot: ShardSnapshot { extent, .. }, .. }) = sending.pages
+            else {
+                continue;
+            };
             sending.offered_ns = Some(now_ns);
             let MachineKey { database, shard } = key;
             self.said.push(Said::Post(to, Parcel::Offer { database, shard, number, extent, term }));
@@ -318,17 +325,17 @@ impl Courier {
         }
         let lives = |key: &MachineKey, receiving: &Receiving| {
             find(*key).is_some_and(|space| receiving.is_for(&space))
-                && (receiving.complete || since(receiving.heard_ns) < patience_ns)
+                && (receiving.complete || since(receiving.heard_ns) < timeout_ns)
         };
         self.receiving.retain(|key, receiving| lives(key, receiving));
-        let late = |sending: &Sending| since(sending.heard_ns) >= patience_ns;
+        let late = |sending: &Sending| since(sending.heard_ns) >= timeout_ns;
         let gone: Vec<u64> =
             self.sending.iter().filter(|(_, s)| late(s)).map(|(number, _)| *number).collect();
         gone.into_iter().for_each(|number| self.end(number, 0));
     }
 
     /// Handles a message of another node's courier.
-    pub fn hear(&mut self, now_ns: u64, find: Find<'_>, from: NodeId, parcel: Parcel) {
+    pub fn receive(&mut self, now_ns: u64, find: Find<'_>, from: NodeId, parcel: Parcel) {
         match parcel {
             Parcel::Offer { database, shard, number, extent, term } => {
                 let key = MachineKey { database, shard };
@@ -345,7 +352,7 @@ impl Courier {
                 let Some(pages) = &mut sending.pages else { return };
                 if !std::mem::replace(&mut sending.answered, true) {
                     let (Order { key, to, .. }, position) =
-                        (sending.order, pages.whole.extent.position);
+                        (sending.order, pages.shard_snapshot.extent.position);
                     self.said.push(Said::Began { key, to, position });
                 }
                 (sending.heard_ns, sending.offered_ns) = (now_ns, Some(now_ns));
@@ -369,7 +376,7 @@ impl Courier {
             Parcel::Done { number } => {
                 let sending = self.sending.get(&number).filter(|sending| sending.order.to == from);
                 if let Some(pages) = sending.and_then(|sending| sending.pages.as_ref()) {
-                    let position = pages.whole.extent.position;
+                    let position = pages.shard_snapshot.extent.position;
                     self.end(number, position);
                 }
             }
@@ -479,7 +486,7 @@ impl Courier {
 }
 
 impl Receiving {
-    fn is_for(&self, space: &Arc<Space>) -> bool {
+    fn is_for(&self, space: &Arc<ShardStore>) -> bool {
         std::ptr::eq(self.space.as_ptr(), Arc::as_ptr(space))
     }
 
@@ -492,8 +499,8 @@ impl Receiving {
 }
 
 impl Pages {
-    fn of(whole: Whole) -> Pages {
-        Pages { whole, starts: [Cursor::default()].into(), first: 0, next: 0 }
+    fn of(shard_snapshot: ShardSnapshot) -> Pages {
+        Pages { shard_snapshot, starts: [Cursor::default()].into(), first: 0, next: 0 }
     }
 
     /// Returns the pages within the window from `wanted` on that are not in flight. With `again`,
@@ -519,7 +526,7 @@ impl Pages {
         while self.next < wanted.saturating_add(window) {
             let place = (self.next - self.first) as usize;
             let Some(from) = self.starts.get(place) else { break };
-            let (versions, rest) = self.whole.page(from, page_bytes)?;
+            let (versions, rest) = self.shard_snapshot.page(from, page_bytes)?;
             let last = rest.is_none();
             if let Some(rest) = rest.filter(|_| place + 1 == self.starts.len()) {
                 self.starts.push_back(rest);
@@ -540,14 +547,14 @@ mod tests {
 
     const KEY: MachineKey = MachineKey { database: 1, shard: 0 };
     const PACE: Pace =
-        Pace { again_ns: 10, patience_ns: 100, page_bytes: 64, window: 4, settle_bytes: 1 << 20 };
+        Pace { again_ns: 10, timeout_ns: 100, page_bytes: 64, window: 4, flush_bytes: 1 << 20 };
     const KEYS: u64 = 40;
 
     fn at(nanos: u64) -> Timestamp {
         Timestamp { nanos, logical: 0, issuer: 1 }
     }
 
-    fn put(space: &Space, number: u64) {
+    fn put(space: &ShardStore, number: u64) {
         let key = Key::from(format!("k{:03}", number % KEYS).as_str());
         space.install(
             at(number),
@@ -559,7 +566,7 @@ mod tests {
 
     struct Node {
         courier: Courier,
-        space: Arc<Space>,
+        space: Arc<ShardStore>,
         log: Vec<String>,
         received: u64,
     }
@@ -567,9 +574,9 @@ mod tests {
     impl Node {
         fn new(entries: u64) -> Node {
             let store = Arc::new(MemoryStore::new()) as Arc<dyn Store>;
-            let space = Arc::new(Space::open(KEY.database, KEY.shard, store).unwrap());
+            let space = Arc::new(ShardStore::open(KEY.database, KEY.shard, store).unwrap());
             (1..=entries).for_each(|number| put(&space, number));
-            space.settle(usize::MAX).unwrap();
+            space.flush(usize::MAX).unwrap();
             Node { courier: Courier::new(PACE, 0), space, log: Vec::new(), received: 0 }
         }
 
@@ -618,7 +625,7 @@ mod tests {
             if keeps(&parcel) {
                 let (place, from) = if to == SENDER { (0, RECEIVER) } else { (1, SENDER) };
                 wire.extend(
-                    nodes[place].with(|courier, find| courier.hear(now_ns, find, from, parcel)),
+                    nodes[place].with(|courier, find| courier.receive(now_ns, find, from, parcel)),
                 );
             }
         }
@@ -631,7 +638,7 @@ mod tests {
             .collect()
     }
 
-    fn same(a: &Space, b: &Space) {
+    fn same(a: &ShardStore, b: &ShardStore) {
         for number in 0..KEYS {
             let key = Key::from(format!("k{number:03}").as_str());
             for moment in [50, 90, 120, 200] {
@@ -641,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_arrives_whole_whatever_is_lost_or_comes_twice() {
+    fn a_copy_arrives_complete_despite_lost_and_repeated_messages() {
         for lost in 0..7 {
             let mut nodes = [Node::new(120), Node::new(3)];
             nodes[0].courier.send(0, order(1));
@@ -673,7 +680,7 @@ mod tests {
         let (mut wire, mut most) = (tick(&mut nodes, 1), 0);
         while let Some((to, parcel)) = wire.pop_front() {
             let (place, from) = if to == SENDER { (0, RECEIVER) } else { (1, SENDER) };
-            wire.extend(nodes[place].with(|courier, find| courier.hear(1, find, from, parcel)));
+            wire.extend(nodes[place].with(|courier, find| courier.receive(1, find, from, parcel)));
             most = most.max(
                 wire.iter().filter(|(_, parcel)| matches!(parcel, Parcel::Page { .. })).count(),
             );
@@ -692,7 +699,7 @@ mod tests {
             term,
         };
         let mut hears =
-            |from, parcel| nodes[1].with(|courier, find| courier.hear(1, find, from, parcel));
+            |from, parcel| nodes[1].with(|courier, find| courier.receive(1, find, from, parcel));
         let asks = |of: u32, number| {
             vec![(NodeId(of), Parcel::Request { number, next: 0, window: 4, again: false })]
         };
@@ -707,7 +714,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hears_nothing_gives_up() {
+    fn a_receiver_without_messages_gives_up() {
         let mut nodes = [Node::new(120), Node::new(0)];
         nodes[0].courier.send(0, order(1));
         let wire = tick(&mut nodes, 1);
@@ -734,7 +741,7 @@ mod tests {
         // The newest message in flight arrives first; no time passes, so no request is repeated.
         while let Some((to, parcel)) = wire.pop_back() {
             let (place, from) = if to == SENDER { (0, RECEIVER) } else { (1, SENDER) };
-            wire.extend(nodes[place].with(|courier, find| courier.hear(1, find, from, parcel)));
+            wire.extend(nodes[place].with(|courier, find| courier.receive(1, find, from, parcel)));
             assert!(nodes[1].courier.receiving.values().all(|receiving| receiving.ahead.len() < 4));
         }
         assert_eq!(
@@ -746,8 +753,8 @@ mod tests {
 
     #[test]
     fn what_is_not_asked_for_is_not_sent() {
-        let whole = Node::new(120).space.whole(1).unwrap().unwrap();
-        let mut pages = Pages::of(whole);
+        let shard_snapshot = Node::new(120).space.shard_snapshot(1).unwrap().unwrap();
+        let mut pages = Pages::of(shard_snapshot);
         let mut numbers = |wanted, window, again| -> Vec<u64> {
             let sent = pages.send(1, (wanted, window, again), 64).unwrap();
             sent.iter()

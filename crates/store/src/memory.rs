@@ -48,7 +48,7 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>, StoreError> {
-        Ok(Arc::new(View(self.state().versions.clone())))
+        Ok(Arc::new(MemoryView(self.state().versions.clone())))
     }
 
     fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -96,7 +96,7 @@ impl Store for MemoryStore {
     }
 }
 
-struct View(Versions);
+struct MemoryView(Versions);
 
 /// Returns the space after this one, or `None` after the last.
 fn after(space: SpaceId) -> Option<SpaceId> {
@@ -108,7 +108,7 @@ fn after(space: SpaceId) -> Option<SpaceId> {
         .or_else(|| Some(carry(database.checked_add(1)?, 0)))
 }
 
-impl View {
+impl MemoryView {
     /// Returns the versions of a range, in key order and newest first within a key, or in the
     /// reverse order.
     fn within(
@@ -138,7 +138,7 @@ fn size(found: &StoredVersion) -> usize {
     found.key.len() + found.version.value.as_ref().map_or(0, |value| value.len()) + 16
 }
 
-impl Snapshot for View {
+impl Snapshot for MemoryView {
     fn get(
         &self,
         space: SpaceId,

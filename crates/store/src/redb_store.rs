@@ -17,7 +17,7 @@
 
 use crate::blocks::{self, Blocks, Unopened};
 use crate::version_key::{self, VersionKey};
-use crate::view::View;
+use crate::view::EngineView;
 use meridian_log::Disk;
 use meridian_mvcc::{Batch, Snapshot, SpaceId, Store, StoreError};
 use parking_lot::Mutex;
@@ -121,7 +121,7 @@ pub struct RedbStore {
     buffered_bytes: u64,
     /// The view that readers share until the next batch: starting a read of the engine costs more
     /// than a look-up.
-    view: Mutex<Option<Arc<View>>>,
+    view: Mutex<Option<Arc<EngineView>>>,
 }
 
 impl RedbStore {
@@ -242,7 +242,7 @@ impl Store for RedbStore {
         let open =
             || -> Result<_, redb::Error> { Ok(self.database.begin_read()?.open_table(VERSIONS)?) };
         let versions = open().map_err(|error| self.place.failure(error))?;
-        let fresh = Arc::new(View { versions, place: self.place.clone() });
+        let fresh = Arc::new(EngineView { versions, place: self.place.clone() });
         *view = Some(Arc::clone(&fresh));
         Ok(fresh)
     }

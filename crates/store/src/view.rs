@@ -9,7 +9,7 @@ use meridian_mvcc::{
 use redb::ReadOnlyTable;
 use std::ops::Bound;
 
-pub(crate) struct View {
+pub(crate) struct EngineView {
     pub versions: ReadOnlyTable<VersionKey, &'static [u8]>,
     pub place: Place,
 }
@@ -35,7 +35,7 @@ enum Next {
     Stop,
 }
 
-impl View {
+impl EngineView {
     /// Visits the versions of a range in key order, newest first within a key.
     fn visit(
         &self,
@@ -116,7 +116,7 @@ impl View {
     }
 }
 
-impl Snapshot for View {
+impl Snapshot for EngineView {
     fn get(
         &self,
         space: SpaceId,

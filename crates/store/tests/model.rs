@@ -3,7 +3,7 @@
 use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
 use meridian_mvcc::{
-    Batch, Collector, Cursor, Key, KeyRange, Page, Recent, SpaceId, Store, StoreError,
+    Batch, Collector, Cursor, Key, KeyRange, MemTable, Page, SpaceId, Store, StoreError,
     StoredVersion, Value, Version, Write, horizon, read, scan,
 };
 use meridian_store::{MemoryStore, RedbStore};
@@ -21,7 +21,7 @@ fn stamp(tenths: u64) -> Timestamp {
 enum Step {
     /// Some writes, with a timestamp this many tenths behind the newest.
     Install(u64, Vec<(u8, Option<u8>)>),
-    Settle(usize),
+    Flush(usize),
     /// Collects below a horizon this many tenths behind the newest, in chunks of this many bytes.
     Collect(u64, usize),
     /// A restarted node: Recent is empty, and learns what the store has.
@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => writes().prop_map(|writes| Step::Install(0, writes)),
         2 => (1..35u64, writes()).prop_map(|(late, writes)| Step::Install(late, writes)),
-        3 => (1..600usize).prop_map(Step::Settle),
+        3 => (1..600usize).prop_map(Step::Flush),
         2 => (0..80u64, 1..300usize).prop_map(|(back, bytes)| Step::Collect(back, bytes)),
         1 => Just(Step::Restart),
         5 => (0..12u8, 0..600u64).prop_map(|(key, at)| Step::Get(key, at)),
@@ -51,20 +51,20 @@ fn key(number: u8) -> Key {
     Key::from(vec![7; usize::from(number % 4) + 1].into_iter().chain([number]).collect::<Vec<u8>>())
 }
 
-fn settle(recent: &Recent, store: &dyn Store, limit: usize) {
-    let settling = recent.settling(limit);
-    let versions = settling.installs.iter().flat_map(|(at, writes)| {
+fn flush(memtable: &MemTable, store: &dyn Store, limit: usize) {
+    let flushing = memtable.flush_batch(limit);
+    let versions = flushing.installs.iter().flat_map(|(at, writes)| {
         writes.iter().map(|write| StoredVersion {
             key: write.key.clone(),
             version: Version { at: *at, value: write.value.clone() },
         })
     });
     store.apply(Batch { space: SPACE, versions: versions.collect(), ..Batch::default() }).unwrap();
-    recent.settled(&settling);
+    memtable.flushed(&flushing);
 }
 
-fn collect(recent: &Recent, store: &dyn Store, at: Timestamp, limit_bytes: usize) {
-    let mut collector = Collector::begin(recent, SPACE, at);
+fn collect(memtable: &MemTable, store: &dyn Store, at: Timestamp, limit_bytes: usize) {
+    let mut collector = Collector::begin(memtable, SPACE, at);
     while let Some(batch) = collector.step(&*store.snapshot().unwrap(), limit_bytes).unwrap() {
         store.apply(batch).unwrap();
     }
@@ -82,7 +82,7 @@ fn live(
 }
 
 fn run(steps: &[Step], store: &dyn Store) {
-    let mut recent = Recent::new();
+    let mut memtable = MemTable::new();
     let mut twin = Twin::new();
     let mut now = 0u64;
     for step in steps {
@@ -93,7 +93,8 @@ fn run(steps: &[Step], store: &dyn Store) {
                 // versions.
                 let at = stamp((now - 10).saturating_sub(*late) / 10 * 10 + 1 + now / 10 % 9);
                 let taken = twin.values().any(|versions| versions.contains_key(&at));
-                let at = if *late > 0 && at > recent.horizon() && !taken { at } else { stamp(now) };
+                let at =
+                    if *late > 0 && at > memtable.horizon() && !taken { at } else { stamp(now) };
                 let writes: BTreeMap<Key, Option<Value>> = writes
                     .iter()
                     .map(|(number, value)| {
@@ -102,32 +103,32 @@ fn run(steps: &[Step], store: &dyn Store) {
                     .collect();
                 let writes: Vec<Write> =
                     writes.into_iter().map(|(key, value)| Write { key, value }).collect();
-                recent.install(at, &writes, now);
+                memtable.install(at, &writes, now);
                 for write in writes {
                     twin.entry(write.key).or_default().insert(at, write.value);
                 }
             }
-            Step::Settle(limit) => settle(&recent, store, *limit),
+            Step::Flush(limit) => flush(&memtable, store, *limit),
             Step::Collect(back, bytes) => {
-                collect(&recent, store, stamp(now.saturating_sub(*back)), *bytes)
+                collect(&memtable, store, stamp(now.saturating_sub(*back)), *bytes)
             }
             Step::Restart => {
-                while recent.bytes() > 0 {
-                    settle(&recent, store, usize::MAX);
+                while memtable.bytes() > 0 {
+                    flush(&memtable, store, usize::MAX);
                 }
-                recent = Recent::before(stamp(now), horizon(store, SPACE).unwrap());
+                memtable = MemTable::before(stamp(now), horizon(store, SPACE).unwrap());
             }
             Step::Get(number, at) => {
                 let (key, at) = (key(*number), stamp(*at));
-                let found = read(&recent, store, SPACE, &key, at);
-                if at < recent.horizon() {
-                    assert_eq!(found, Err(StoreError::BelowHorizon { oldest: recent.horizon() }));
+                let found = read(&memtable, store, SPACE, &key, at);
+                if at < memtable.horizon() {
+                    assert_eq!(found, Err(StoreError::BelowHorizon { oldest: memtable.horizon() }));
                     continue;
                 }
                 let found = found.unwrap().and_then(|version| Some((version.at, version.value?)));
                 assert_eq!(found, twin.get(&key).and_then(|versions| live(versions, at)));
                 let point = scan(
-                    &recent,
+                    &memtable,
                     store,
                     SPACE,
                     &KeyRange::point(key.clone()),
@@ -143,9 +144,9 @@ fn run(steps: &[Step], store: &dyn Store) {
             Step::Scan(a, b, at, reverse, rows, bytes) => {
                 let range = KeyRange { start: key(*a), end: (*b < 12).then(|| key(*b)) };
                 let at = stamp(*at);
-                if at < recent.horizon() {
+                if at < memtable.horizon() {
                     assert!(
-                        scan(&recent, store, SPACE, &range, at, *reverse, *rows, *bytes).is_err()
+                        scan(&memtable, store, SPACE, &range, at, *reverse, *rows, *bytes).is_err()
                     );
                     continue;
                 }
@@ -159,7 +160,7 @@ fn run(steps: &[Step], store: &dyn Store) {
                 let (mut found, mut rest) = (Vec::new(), Some(range.clone()));
                 while let Some(left) = rest {
                     let chunk =
-                        scan(&recent, store, SPACE, &left, at, *reverse, *rows, *bytes).unwrap();
+                        scan(&memtable, store, SPACE, &left, at, *reverse, *rows, *bytes).unwrap();
                     assert!(chunk.rows.len() <= *rows);
                     found.extend(chunk.rows);
                     rest = chunk.rest;
@@ -168,8 +169,8 @@ fn run(steps: &[Step], store: &dyn Store) {
             }
         }
     }
-    while recent.bytes() > 0 {
-        settle(&recent, store, usize::MAX);
+    while memtable.bytes() > 0 {
+        flush(&memtable, store, usize::MAX);
     }
     let view = store.snapshot().unwrap();
     let all = view.versions(SPACE, &KeyRange::all(), usize::MAX).unwrap().versions;
@@ -184,7 +185,7 @@ fn run(steps: &[Step], store: &dyn Store) {
         }
         assert_eq!(found, all);
     }
-    collect(&recent, store, stamp(now), 100);
+    collect(&memtable, store, stamp(now), 100);
     let left =
         store.snapshot().unwrap().versions(SPACE, &KeyRange::all(), usize::MAX).unwrap().versions;
     let live = twin.values().filter(|versions| live(versions, stamp(now)).is_some()).count();
@@ -291,19 +292,19 @@ fn a_point_behind_many_younger_versions_is_scanned_as_it_is_looked_up() {
 #[test]
 fn a_scan_returns_no_more_bytes_than_asked_for() {
     let store = RedbStore::open(&MemoryDisk::new(), 1 << 20).unwrap();
-    let recent = Recent::new();
+    let memtable = MemTable::new();
     for row in 0..100u64 {
         let write = Write {
             key: row.to_be_bytes().to_vec().into(),
             value: Some(Value::from(vec![0; 10_000])),
         };
-        recent.install(stamp(row), &[write], row);
+        memtable.install(stamp(row), &[write], row);
         if row == 50 {
-            settle(&recent, &store, usize::MAX);
+            flush(&memtable, &store, usize::MAX);
         }
     }
     let chunk =
-        scan(&recent, &store, SPACE, &KeyRange::all(), Timestamp::MAX, false, usize::MAX, 30_000)
+        scan(&memtable, &store, SPACE, &KeyRange::all(), Timestamp::MAX, false, usize::MAX, 30_000)
             .unwrap();
     assert_eq!(chunk.rows.len(), 3);
     assert!(chunk.rest.is_some());

@@ -55,7 +55,7 @@ impl Distances {
     /// Returns how long a request to these replicas waits for answers before it is repeated, in
     /// nanoseconds: twice the longest round trip, doubled with each of the earlier repetitions. The
     /// doubling reaches a replica whose distance is not known yet.
-    pub fn patience_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
+    pub fn timeout_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
         let first_ns = (2 * self.round_trip_ns(replicas)).max(SHORTEST_NS);
         (first_ns << repetition.min(MOST_DOUBLINGS)).min(LONGEST_NS)
     }
@@ -127,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_comes_after_who_does() {
+    fn silent_nodes_are_ordered_after_answering_ones() {
         let mut distances = from_asia();
         distances.measured(NodeId(3), None);
         assert_eq!(distances.order(NodeId(9), nodes(&[3, 2, 1]), false), nodes(&[1, 2, 3]));
     }
 
     #[test]
-    fn a_fresh_read_asks_the_others_first_as_they_were_drawn() {
+    fn a_fresh_read_asks_other_replicas_first_in_drawn_order() {
         assert_eq!(from_asia().order(NodeId(9), nodes(&[2, 3, 1]), true), nodes(&[2, 1, 3]));
         assert_eq!(from_asia().order(NodeId(1), nodes(&[1, 2, 3]), true), nodes(&[2, 3, 1]));
     }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_request_waits_for_the_farthest_of_those_that_it_asks_and_longer_each_time() {
         let ms = |replicas: &[u32], repetition| {
-            from_asia().patience_ns(&nodes(replicas), repetition) / MS
+            from_asia().timeout_ns(&nodes(replicas), repetition) / MS
         };
         assert_eq!(
             [0, 1, 2, 9].map(|repetition| ms(&[1, 2, 3], repetition)),
@@ -152,7 +152,7 @@ mod tests {
             [0, 1, 2, 3, 9].map(|repetition| ms(&[3], repetition)),
             [200, 400, 800, 1_600, 1_600]
         );
-        assert_eq!(Distances::default().patience_ns(&nodes(&[1, 2, 3]), 0), SHORTEST_NS);
+        assert_eq!(Distances::default().timeout_ns(&nodes(&[1, 2, 3]), 0), SHORTEST_NS);
         assert_eq!(from_asia().round_trip_ns(&nodes(&[1, 3, 7])), 167 * MS);
     }
 
@@ -160,6 +160,6 @@ mod tests {
     fn a_replica_that_does_not_answer_keeps_its_distance() {
         let mut distances = from_asia();
         distances.measured(NodeId(2), None);
-        assert_eq!(distances.patience_ns(&nodes(&[2]), 0), 526 * MS);
+        assert_eq!(distances.timeout_ns(&nodes(&[2]), 0), 526 * MS);
     }
 }

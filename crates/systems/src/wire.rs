@@ -4,7 +4,7 @@ use crate::Distances;
 use futures::future::{BoxFuture, Either, select};
 use futures::stream::{FuturesUnordered, StreamExt};
 use meridian_machine::{NodeId, ShardId};
-use meridian_replication::inconsistent::{Members, OpId};
+use meridian_replication::inconsistent::{OpId, ReplicaSet};
 use meridian_txn::Node;
 use parking_lot::Mutex;
 
@@ -38,7 +38,7 @@ pub trait Wire: Send + Sync + 'static {
     /// The node on which the coordinators run.
     fn node(&self) -> &Self::Node;
     /// The replicas of a shard, with their epoch.
-    fn members(&self, shard: ShardId) -> Members;
+    fn members(&self, shard: ShardId) -> ReplicaSet;
     /// The measured distances of the replicas.
     fn distances(&self) -> &Mutex<Distances>;
 
@@ -57,7 +57,7 @@ pub trait Wire: Send + Sync + 'static {
         ByAsking { wire: self, shard, id, until, asked: FuturesUnordered::new() }
     }
     /// Sends a message to a replica whose response is not waited for.
-    fn tell(&self, to: (ShardId, NodeId), message: Self::Message);
+    fn send(&self, to: (ShardId, NodeId), message: Self::Message);
 
     /// An operation id that is unique for ever.
     fn new_id(&self) -> OpId {
@@ -86,9 +86,9 @@ pub trait Wire: Send + Sync + 'static {
         self.distances().lock().round_trip_ns(&self.replicas(shard))
     }
     /// How long a request to these replicas waits for answers before it is repeated, in
-    /// nanoseconds, where it was repeated so many times before ([`Distances::patience_ns`]).
-    fn patience_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
-        self.distances().lock().patience_ns(replicas, repetition)
+    /// nanoseconds, where it was repeated so many times before ([`Distances::timeout_ns`]).
+    fn timeout_ns(&self, replicas: &[NodeId], repetition: u32) -> u64 {
+        self.distances().lock().timeout_ns(replicas, repetition)
     }
 }
 

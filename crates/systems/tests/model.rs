@@ -16,13 +16,14 @@ use meridian_machine::{
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::Unordered;
 use meridian_replication::inconsistent::{
-    self, Config, Invocation, Members, Message as Said, Op, OpId, Part, RecordOf, Timer, View,
+    self, Config, Invocation, Message as Said, Op, OpId, Part, RecordOf, ReplicaSet, Timer, View,
 };
 use meridian_systems::tapir::{Shard, common};
 use meridian_txn::TransactionId;
 use meridian_txn::tapir::rules;
 use meridian_txn::tapir::{
-    Answer, Fact, Footprint, Guarantee, Proposal, Question, Seen, Standing, Vote,
+    ConsensusOp, ConsensusResult, Footprint, Guarantee, InconsistentOp, Proposal, RangeRead,
+    TxnStatus, Vote,
 };
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 type Replica = inconsistent::Replica<Shard>;
-type Message = Said<Fact, Question, Answer>;
+type Message = Said<InconsistentOp, ConsensusOp, ConsensusResult>;
 
 const REPLICAS: usize = 3;
 /// The operations: the two proposals, and two questions about the first.
@@ -41,10 +42,10 @@ const SLOW: u64 = 1_000_000_000;
 /// An operation, as its client sees it.
 #[derive(Clone)]
 struct Client {
-    heard: Invocation<Answer>,
-    decided: Option<Answer>,
+    heard: Invocation<ConsensusResult>,
+    decided: Option<ConsensusResult>,
     /// Its result.
-    result: Option<Answer>,
+    result: Option<ConsensusResult>,
     /// The replicas that received a message, with the view of the client: not again in the same
     /// view.
     asked: [bool; REPLICAS],
@@ -132,7 +133,7 @@ fn proposal(transaction: usize) -> Proposal {
     let key = |at: usize| Key::from([&b"a"[..], &b"b"[..]][at]);
     let (reads, writes) = (key(transaction), key(1 - transaction));
     let seen =
-        Seen { range: KeyRange::point(reads), versions: Vec::new(), through: Timestamp::ZERO };
+        RangeRead { range: KeyRange::point(reads), versions: Vec::new(), through: Timestamp::ZERO };
     let footprint = Arc::new(Footprint {
         reads: vec![seen],
         writes: vec![Write { key: writes, value: Some(Value::from("1")) }],
@@ -142,12 +143,12 @@ fn proposal(transaction: usize) -> Proposal {
     Proposal { transaction: who(transaction), attempt: 0, at, footprint }
 }
 
-fn question(op: usize) -> Question {
+fn question(op: usize) -> ConsensusOp {
     let (transaction, through) = (who(0), Timestamp::end_of(SLOW));
     if op < 2 {
-        Question::Prepare(proposal(op))
+        ConsensusOp::Prepare(proposal(op))
     } else {
-        Question::Resolve { transaction, through }
+        ConsensusOp::Resolve { transaction, through }
     }
 }
 
@@ -185,7 +186,7 @@ impl State {
         }
     }
 
-    fn concludes(&self, op: usize) -> Option<&Answer> {
+    fn concludes(&self, op: usize) -> Option<&ConsensusResult> {
         let client = &self.clients[op];
         client.heard.settled().or(client.heard.fast()).filter(|_| client.result.is_none())
     }
@@ -287,7 +288,7 @@ impl Model for Small {
     fn init_states(&self) -> Vec<State> {
         let replica = |at: usize| {
             let (members, database, shard) =
-                (Members::first((0..REPLICAS).map(node).collect()), DatabaseId(1), ShardId(0));
+                (ReplicaSet::first((0..REPLICAS).map(node).collect()), DatabaseId(1), ShardId(0));
             let config = Config {
                 me: node(at),
                 members,
@@ -324,7 +325,9 @@ impl Model for Small {
         for op in self.ops.iter().copied() {
             let client = &state.clients[op];
             // The second question comes after the first was answered `Open`.
-            let open = |op: usize| state.clients[op].result == Some(Answer::Stands(Standing::Open));
+            let open = |op: usize| {
+                state.clients[op].result == Some(ConsensusResult::Stands(TxnStatus::Open))
+            };
             if op == 3 && !open(2) || client.result.is_some() {
                 continue;
             }
@@ -391,12 +394,13 @@ impl Model for Small {
             Action::Conclude { op } => {
                 let answer = state.concludes(op)?.clone();
                 match (&answer, op) {
-                    (Answer::Vote(vote), 0 | 1) => state.ended(op, *vote == Vote::Ok),
-                    (Answer::Stands(Standing::Open), _) => {}
-                    (Answer::Stands(Standing::Committed(_) | Standing::Prepared(_)), _) => {
-                        state.ended(0, true)
-                    }
-                    (Answer::Stands(Standing::Aborted | Standing::Never), _) => {
+                    (ConsensusResult::Vote(vote), 0 | 1) => state.ended(op, *vote == Vote::Ok),
+                    (ConsensusResult::Stands(TxnStatus::Open), _) => {}
+                    (
+                        ConsensusResult::Stands(TxnStatus::Committed(_) | TxnStatus::Prepared(_)),
+                        _,
+                    ) => state.ended(0, true),
+                    (ConsensusResult::Stands(TxnStatus::Aborted | TxnStatus::Never), _) => {
                         state.ended(0, false)
                     }
                     _ => state.contradicted = true,
@@ -430,13 +434,14 @@ impl Model for Small {
             }),
             Property::sometimes("somebody recovers a commit", |model: &Small, state: &State| {
                 let recovered = |client: &Client| {
-                    matches!(client.result, Some(Answer::Stands(Standing::Prepared(_))))
+                    matches!(client.result, Some(ConsensusResult::Stands(TxnStatus::Prepared(_))))
                 };
                 !model.ops.contains(&2) || state.clients.iter().any(recovered)
             }),
             Property::sometimes("somebody recovers an abort", |model: &Small, state: &State| {
-                let recovered =
-                    |client: &Client| client.result == Some(Answer::Stands(Standing::Never));
+                let recovered = |client: &Client| {
+                    client.result == Some(ConsensusResult::Stands(TxnStatus::Never))
+                };
                 !model.ops.contains(&2) || state.clients.iter().any(recovered)
             }),
         ]
@@ -474,7 +479,7 @@ fn two_that_contradict_each_other_do_not_both_commit() {
 }
 
 #[test]
-fn whoever_recovers_finds_what_the_coordinator_does() {
+fn any_recovery_finds_what_the_coordinator_does() {
     explored(RECOVERY).unwrap();
 }
 

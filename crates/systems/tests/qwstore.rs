@@ -9,9 +9,9 @@ use meridian_machine::{
     Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Role,
     ShardId,
 };
-use meridian_mvcc::{Key, KeyRange, Recent, Value, Write, local};
+use meridian_mvcc::{Key, KeyRange, MemTable, Value, Write, local};
 use meridian_replication::inconsistent::OpId;
-use meridian_systems::baselines::qwstore::{Effect, Kept, Message, Put, Replica};
+use meridian_systems::baselines::qwstore::{Effect, LogRecord, Message, Put, Replica};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,27 +54,27 @@ enum Defect {
 
 /// The records that are in the log and may be lost.
 enum Logged {
-    Record(Position, Kept),
-    Checkpoint(Vec<Kept>),
+    Record(Position, LogRecord),
+    Checkpoint(Vec<LogRecord>),
 }
 
 struct Node {
     replica: Replica,
     out: Outbox<Replica>,
     up: bool,
-    synced: Vec<Kept>,
+    synced: Vec<LogRecord>,
     unsynced: Vec<Logged>,
     /// Everything that is readable; the part that is durable in the store; and the place that the
     /// store has reached.
     installed: Vec<Put>,
     stored: (u64, Vec<Put>),
-    recent: Recent,
+    recent: MemTable,
     closed: Timestamp,
     horizon: Timestamp,
 }
 
-fn shows(puts: &[Put]) -> Recent {
-    let recent = Recent::new();
+fn shows(puts: &[Put]) -> MemTable {
+    let recent = MemTable::new();
     puts.iter().for_each(|put| recent.install(put.at, &put.writes, put.place));
     recent
 }
@@ -143,7 +143,7 @@ impl World {
             unsynced: Vec::new(),
             installed: Vec::new(),
             stored: (0, Vec::new()),
-            recent: Recent::new(),
+            recent: MemTable::new(),
             closed: Timestamp::ZERO,
             horizon: Timestamp::ZERO,
         });
@@ -333,7 +333,7 @@ impl World {
         installed.clone_from(&stored.1);
         let (stored, horizon, kept) = (stored.0, *horizon, synced.clone());
         if self.defect.is_none() {
-            assert!(Kept::goes_to(&kept) <= stored, "what is kept no more is in the store");
+            assert!(LogRecord::goes_to(&kept) <= stored, "what is kept no more is in the store");
         }
         let mut out = Outbox::new();
         let replica = Replica::new(KeyRange::all(), kept, (stored, horizon), &mut out);
@@ -456,7 +456,7 @@ fn worlds_that_deceive_are_noticed() {
 
 /// A replica drops every write that no correct session sends: it does not store, show or answer it.
 #[test]
-fn what_nobody_can_have_meant_is_dropped_at_the_door() {
+fn frames_that_no_correct_peer_sends_are_rejected() {
     let (now, from) = (1_000 * SECOND, session(0));
     let bounds = KeyRange { start: Key::from("b"), end: Some(Key::from("m")) };
     let mut out = Outbox::new();

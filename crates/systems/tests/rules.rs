@@ -11,9 +11,9 @@ use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{self, Config, Index, Record, Restored, Term};
 use meridian_systems::shard::rules as shard_rules;
 use meridian_systems::spanner::rules as spanner_rules;
-use meridian_systems::spanner::{Effect, Kept, Message, Replica, Serve, Timer};
+use meridian_systems::spanner::{Effect, Message, Recovered, Replica, Serve, Timer};
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::locking::{Ask, Footing, Reply, Request, Spent, TransactionId};
+use meridian_txn::locking::{LockEpoch, Request, RequestBody, Response, Spent, TransactionId};
 use meridian_txn::{Age, Conflict, Lock};
 use std::collections::BTreeMap;
 
@@ -32,10 +32,10 @@ struct Node {
     /// The shard's local rows.
     rows: BTreeMap<Key, Value>,
     /// What sessions of this node may read without asking.
-    readable: Timestamp,
+    read_lease: Timestamp,
     /// The replies of the member. Installs are added as `Committed` with request 0, so that their
     /// order with replies is visible.
-    said: Vec<Reply>,
+    said: Vec<Response>,
     /// True if the member does not know the time.
     fenced: bool,
     /// A second member of the group, simulated by its messages; `None` if the member is alone.
@@ -90,8 +90,9 @@ impl Node {
         let stored = applied.0 > Index(0);
         let agreed = if stored { self.newest } else { Timestamp::ZERO };
         let rows = if stored { self.rows.clone().into_iter().collect() } else { Vec::new() };
-        let kept = Kept::new(0, KeyRange::all(), Vec::new(), &rows, agreed).expect("its own rows");
-        let replica = Replica::new(config, 7, restored, kept, self.reading(), &mut self.out);
+        let recovered =
+            Recovered::new(0, KeyRange::all(), Vec::new(), &rows, agreed).expect("its own rows");
+        let replica = Replica::new(config, 7, restored, recovered, self.reading(), &mut self.out);
         self.replica = Some(replica);
         self.settle();
     }
@@ -109,10 +110,10 @@ impl Node {
             let (mut durable, mut answers) = (None, Vec::new());
             for effect in effects {
                 match effect {
-                    Do::Send { message: Message::Answer(reply), .. } => {
-                        if let Reply::Committed { at, .. } = &reply {
+                    Do::Send { message: Message::Response(reply), .. } => {
+                        if let Response::Committed { at, .. } = &reply {
                             assert!(
-                                self.readable >= *at,
+                                self.read_lease >= *at,
                                 "the next read on this node must find an answered commit"
                             );
                         }
@@ -123,7 +124,7 @@ impl Node {
                     {
                         answers.extend(agrees(&said));
                     }
-                    Do::Do(Effect::Readable(readable)) => self.readable = readable.through,
+                    Do::Do(Effect::ReadLease(read_lease)) => self.read_lease = read_lease.through,
                     Do::Arm { timer, at } => drop(self.timers.insert(timer, at)),
                     Do::Disarm { timer } => drop(self.timers.remove(&timer)),
                     Do::Persist { position, record } => {
@@ -141,13 +142,17 @@ impl Node {
                             }
                         }
                         if !writes.is_empty() {
-                            self.said.push(Reply::Committed { id: 0, at, spent: Spent::default() });
+                            self.said.push(Response::Committed {
+                                id: 0,
+                                at,
+                                spent: Spent::default(),
+                            });
                         }
                     }
-                    Do::Do(Effect::Serve(Serve { id, footing, at, .. })) => {
-                        self.said.push(Reply::Rows {
+                    Do::Do(Effect::Serve(Serve { id, lock_epoch, at, .. })) => {
+                        self.said.push(Response::Rows {
                             id,
-                            footing,
+                            lock_epoch,
                             at,
                             rows: Vec::new(),
                             rest: None,
@@ -191,22 +196,28 @@ impl Node {
         self.now = end;
     }
 
-    fn ask(&mut self, number: u64, id: u64, footing: Option<Footing>, ask: Ask) -> Vec<Reply> {
+    fn ask(
+        &mut self,
+        number: u64,
+        id: u64,
+        lock_epoch: Option<LockEpoch>,
+        body: RequestBody,
+    ) -> Vec<Response> {
         let transaction = TransactionId { node: 9, incarnation: 1, number };
         let age = Age { began_ns: number, node: 9, number };
         let request =
-            Request { transaction, age, id, footing, ask, planned: Vec::new(), blind: None };
+            Request { transaction, age, id, lock_epoch, body, planned: Vec::new(), one_shot: None };
         self.said.clear();
         self.step(|replica, now, out| {
-            replica.on_message(now, client(), Message::Ask(request), out)
+            replica.on_message(now, client(), Message::Request(request), out)
         });
         std::mem::take(&mut self.said)
     }
 
     /// Reads a key under a lock, and returns the lock's epoch.
-    fn read(&mut self, number: u64, key: &str) -> Footing {
+    fn read(&mut self, number: u64, key: &str) -> LockEpoch {
         let range = KeyRange::point(Key::from(key));
-        let read = Ask::Read {
+        let read = RequestBody::Read {
             range,
             lock: Lock::Exclusive,
             reverse: false,
@@ -216,17 +227,17 @@ impl Node {
             nowait: false,
         };
         match self.ask(number, 1, None, read).as_slice() {
-            [Reply::Rows { footing, .. }] => *footing,
+            [Response::Rows { lock_epoch, .. }] => *lock_epoch,
             other => panic!("{other:?}"),
         }
     }
 }
 
-fn commit(writes: Vec<Write>) -> Ask {
-    Ask::Commit { writes, participants: Vec::new(), schema: None }
+fn commit(writes: Vec<Write>) -> RequestBody {
+    RequestBody::Commit { writes, participants: Vec::new(), schema: None }
 }
 
-fn write(key: &str) -> Ask {
+fn write(key: &str) -> RequestBody {
     commit(vec![Write { key: Key::from(key), value: Some(Value::from("1")) }])
 }
 
@@ -238,9 +249,9 @@ fn serving(now: u64) -> Node {
     node
 }
 
-fn committed(said: &[Reply]) -> Option<Timestamp> {
+fn committed(said: &[Response]) -> Option<Timestamp> {
     said.iter().find_map(|reply| match reply {
-        Reply::Committed { id, at, .. } if *id > 0 => Some(*at),
+        Response::Committed { id, at, .. } if *id > 0 => Some(*at),
         _ => None,
     })
 }
@@ -248,9 +259,9 @@ fn committed(said: &[Reply]) -> Option<Timestamp> {
 #[test]
 fn a_commit_is_installed_first_and_answered_only_when_its_timestamp_has_surely_passed() {
     let mut node = serving(1_000_000 * MS);
-    let footing = node.read(1, "a");
-    let said = node.ask(1, 2, Some(footing), write("a"));
-    let [Reply::Committed { id: 0, at, .. }] = said.as_slice() else {
+    let lock_epoch = node.read(1, "a");
+    let said = node.ask(1, 2, Some(lock_epoch), write("a"));
+    let [Response::Committed { id: 0, at, .. }] = said.as_slice() else {
         panic!("installed, not answered: {said:?}")
     };
     assert!(at.nanos >= node.reading().interval.latest);
@@ -262,11 +273,11 @@ fn a_commit_is_installed_first_and_answered_only_when_its_timestamp_has_surely_p
 }
 
 #[test]
-fn a_read_that_is_not_to_wait_for_a_lock_is_told_so_and_wounds_nobody() {
+fn a_nowait_read_reports_the_lock_and_wounds_no_transaction() {
     let mut node = serving(1_000_000 * MS);
     let read = |key: &str, lock: Lock, nowait: bool| {
         let range = KeyRange::point(Key::from(key));
-        Ask::Read {
+        RequestBody::Read {
             range,
             lock,
             reverse: false,
@@ -279,71 +290,71 @@ fn a_read_that_is_not_to_wait_for_a_lock_is_told_so_and_wounds_nobody() {
     let holder = node.read(2, "a");
     // An older transaction would wound the holder and wait. A `nowait` read does neither.
     let said = node.ask(1, 1, None, read("a", Lock::Exclusive, true));
-    let [Reply::Locked { id: 1, footing }] = said.as_slice() else { panic!("{said:?}") };
+    let [Response::Locked { id: 1, lock_epoch }] = said.as_slice() else { panic!("{said:?}") };
     assert!(matches!(
-        node.ask(1, 2, Some(*footing), read("a", Lock::Shared, true)).as_slice(),
-        [Reply::Locked { .. }]
+        node.ask(1, 2, Some(*lock_epoch), read("a", Lock::Shared, true)).as_slice(),
+        [Response::Locked { .. }]
     ));
     // A free lock is granted, and held ones are kept.
     assert!(matches!(
-        node.ask(1, 3, Some(*footing), read("b", Lock::Exclusive, true)).as_slice(),
-        [Reply::Rows { .. }]
+        node.ask(1, 3, Some(*lock_epoch), read("b", Lock::Exclusive, true)).as_slice(),
+        [Response::Rows { .. }]
     ));
     assert!(matches!(
         node.ask(3, 1, None, read("b", Lock::Shared, true)).as_slice(),
-        [Reply::Locked { .. }]
+        [Response::Locked { .. }]
     ));
     node.ask(2, 2, Some(holder), write("a"));
     node.pass(20 * MS);
     assert!(committed(&node.said).is_some(), "no transaction was wounded: {:?}", node.said);
     assert!(matches!(
-        node.ask(1, 4, Some(*footing), read("a", Lock::Exclusive, true)).as_slice(),
-        [Reply::Rows { .. }]
+        node.ask(1, 4, Some(*lock_epoch), read("a", Lock::Exclusive, true)).as_slice(),
+        [Response::Rows { .. }]
     ));
 }
 
 #[test]
 fn a_repeated_commit_has_the_same_timestamp_also_after_a_restart() {
     let mut node = serving(1_000_000 * MS);
-    let footing = node.read(1, "a");
-    node.ask(1, 2, Some(footing), write("a"));
+    let lock_epoch = node.read(1, "a");
+    node.ask(1, 2, Some(lock_epoch), write("a"));
     node.pass(20 * MS);
     let at = committed(&node.said).expect("it committed");
-    assert_eq!(committed(&node.ask(1, 3, Some(footing), write("a"))), Some(at));
+    assert_eq!(committed(&node.ask(1, 3, Some(lock_epoch), write("a"))), Some(at));
     // The store has everything, and the log still has it too.
     node.boot(node.now + MS, node.applied);
     node.pass(20 * MS);
-    assert_eq!(committed(&node.ask(1, 4, Some(footing), write("a"))), Some(at));
+    assert_eq!(committed(&node.ask(1, 4, Some(lock_epoch), write("a"))), Some(at));
 }
 
 #[test]
 fn what_the_log_no_longer_tells_is_unknown_never_aborted() {
     let mut node = serving(1_000_000 * MS);
-    let footing = node.read(1, "a");
-    node.ask(1, 2, Some(footing), write("a"));
+    let lock_epoch = node.read(1, "a");
+    node.ask(1, 2, Some(lock_epoch), write("a"));
     node.pass(20 * MS);
     node.disk = vec![Record::Base { index: node.applied.0, term: node.applied.1 }];
     node.boot(node.now + MS, node.applied);
     node.pass(20 * MS);
-    assert_eq!(node.ask(1, 3, Some(footing), write("a")), [Reply::Unknown { id: 3 }]);
+    assert_eq!(node.ask(1, 3, Some(lock_epoch), write("a")), [Response::Unknown { id: 3 }]);
 }
 
 #[test]
 fn locks_of_an_earlier_leadership_are_void() {
     let mut node = serving(1_000_000 * MS);
-    let footing = node.read(1, "a");
+    let lock_epoch = node.read(1, "a");
     node.boot(node.now + MS, Default::default());
     node.pass(20 * MS);
     let why = Conflict::LeaderChanged;
-    assert_eq!(node.ask(1, 2, Some(footing), write("a")), [Reply::Aborted { id: 2, why }]);
+    assert_eq!(node.ask(1, 2, Some(lock_epoch), write("a")), [Response::Aborted { id: 2, why }]);
 }
 
 #[test]
-fn who_gives_up_waiting_is_in_nobodys_way() {
+fn a_waiter_that_gives_up_blocks_no_other() {
     let mut node = serving(1_000_000 * MS);
     let lock = |key: &str, lock| {
         let range = KeyRange::point(Key::from(key));
-        Ask::Read {
+        RequestBody::Read {
             range,
             lock,
             reverse: false,
@@ -354,31 +365,31 @@ fn who_gives_up_waiting_is_in_nobodys_way() {
         }
     };
     let holder = node.ask(3, 1, None, lock("a", Lock::Shared));
-    assert!(matches!(holder[..], [Reply::Rows { .. }]));
+    assert!(matches!(holder[..], [Response::Rows { .. }]));
     let other = node.read(2, "b");
     // 2 waits for a. 4 waits behind it, although it could share the lock with 3.
     let said = node.ask(2, 2, Some(other), lock("a", Lock::Exclusive));
     assert!(
-        matches!(said[..], [Reply::Wounded { .. }]),
+        matches!(said[..], [Response::Wounded { .. }]),
         "3 is in an older one's way, and hears of it: {said:?}"
     );
     assert_eq!(node.ask(4, 1, None, lock("a", Lock::Shared)), []);
-    let said = node.ask(2, 3, Some(other), Ask::Withdraw);
-    assert!(matches!(said[..], [Reply::Rows { id: 1, .. }]), "4 goes on: {said:?}");
+    let said = node.ask(2, 3, Some(other), RequestBody::Withdraw);
+    assert!(matches!(said[..], [Response::Rows { id: 1, .. }]), "4 goes on: {said:?}");
     // 2 keeps its locks. Its earlier request arrives late and is ignored.
     assert_eq!(node.ask(2, 2, Some(other), lock("a", Lock::Exclusive)), []);
     let said = node.ask(1, 1, None, lock("b", Lock::Shared));
-    assert!(matches!(said[..], [Reply::Wounded { .. }]), "b is locked: {said:?}");
+    assert!(matches!(said[..], [Response::Wounded { .. }]), "b is locked: {said:?}");
 }
 
 #[test]
-fn a_leader_that_has_not_heard_of_its_end_condemns_nobody() {
+fn a_leader_unaware_of_its_replacement_aborts_no_transaction() {
     let mut node = serving(1_000_000 * MS);
-    let footing = node.read(1, "a");
-    let later = Footing { term: footing.term + 1, ..footing };
+    let lock_epoch = node.read(1, "a");
+    let later = LockEpoch { term: lock_epoch.term + 1, ..lock_epoch };
     let said = node.ask(2, 5, Some(later), write("b"));
     assert!(
-        matches!(said[..], [Reply::NotLeader { id: 5, .. }]),
+        matches!(said[..], [Response::NotLeader { id: 5, .. }]),
         "a later leader may have it: {said:?}"
     );
 }
@@ -386,8 +397,8 @@ fn a_leader_that_has_not_heard_of_its_end_condemns_nobody() {
 #[test]
 fn timestamps_go_on_above_the_log_even_with_a_clock_that_went_back() {
     let mut node = serving(1_000_000 * MS);
-    let footing = node.read(1, "a");
-    node.ask(1, 2, Some(footing), write("a"));
+    let lock_epoch = node.read(1, "a");
+    node.ask(1, 2, Some(lock_epoch), write("a"));
     node.pass(20 * MS);
     let before = committed(&node.said).expect("it committed");
     node.boot(node.now - 500 * MS, Default::default());
@@ -396,8 +407,8 @@ fn timestamps_go_on_above_the_log_even_with_a_clock_that_went_back() {
         "what was inherited has not passed yet"
     );
     node.pass(600 * MS);
-    let footing = node.read(2, "a");
-    node.ask(2, 2, Some(footing), write("a"));
+    let lock_epoch = node.read(2, "a");
+    node.ask(2, 2, Some(lock_epoch), write("a"));
     node.pass(20 * MS);
     assert!(committed(&node.said).expect("it committed") > before);
 }
@@ -405,21 +416,21 @@ fn timestamps_go_on_above_the_log_even_with_a_clock_that_went_back() {
 #[test]
 fn the_future_is_not_promised() {
     let mut node = serving(1_000_000 * MS);
-    let snapshot = |at| Ask::Snapshot {
+    let snapshot = |at| RequestBody::Snapshot {
         at: Some(at),
         range: KeyRange::all(),
         reverse: false,
         limit_rows: 1,
         versions: false,
-        scope: None,
+        single_shard_range: None,
     };
-    assert_eq!(node.ask(1, 1, None, snapshot(Timestamp::MAX)), [Reply::Unknown { id: 1 }]);
+    assert_eq!(node.ask(1, 1, None, snapshot(Timestamp::MAX)), [Response::Unknown { id: 1 }]);
     let past = Timestamp::end_of(node.now);
     let said = node.ask(2, 1, None, snapshot(past));
-    assert!(matches!(said.as_slice(), [Reply::Rows { at, .. }] if *at == past), "{said:?}");
-    let footing = node.read(3, "a");
-    let said = node.ask(3, 2, Some(footing), write("a"));
-    let [Reply::Committed { id: 0, at, .. }] = said.as_slice() else { panic!("{said:?}") };
+    assert!(matches!(said.as_slice(), [Response::Rows { at, .. }] if *at == past), "{said:?}");
+    let lock_epoch = node.read(3, "a");
+    let said = node.ask(3, 2, Some(lock_epoch), write("a"));
+    let [Response::Committed { id: 0, at, .. }] = said.as_slice() else { panic!("{said:?}") };
     assert!(*at > past, "I4");
 }
 
@@ -432,13 +443,13 @@ fn a_promise_outlives_the_log_in_which_it_stood() {
         1,
         1,
         None,
-        Ask::Snapshot {
+        RequestBody::Snapshot {
             at: Some(promised),
             range,
             reverse: false,
             limit_rows: 1,
             versions: false,
-            scope: None,
+            single_shard_range: None,
         },
     );
     node.disk.clear(); // the store is checkpointed and the log let go
@@ -447,20 +458,20 @@ fn a_promise_outlives_the_log_in_which_it_stood() {
     for _ in 0..100 {
         node.pass(if serves(&node) { 0 } else { 10 * MS });
     }
-    let footing = node.read(2, "a");
-    node.ask(2, 2, Some(footing), write("a"));
+    let lock_epoch = node.read(2, "a");
+    node.ask(2, 2, Some(lock_epoch), write("a"));
     node.pass(20 * MS);
     assert!(committed(&node.said).expect("it committed") > promised, "I4");
 }
 
 #[test]
-fn who_only_read_is_told_nothing_by_a_leader_whose_lease_has_ended() {
+fn a_leader_whose_lease_ended_answers_no_reader() {
     let mut node = Node { voter: Some(Voter::Here), ..Node::default() };
     node.boot(1_000_000 * MS, Default::default());
     node.pass(1_000 * MS);
     assert!(node.replica.as_ref().is_some_and(Replica::is_serving));
-    let (footing, later) = (node.read(1, "a"), node.read(2, "b"));
-    assert!(committed(&node.ask(1, 2, Some(footing), commit(Vec::new()))).is_some());
+    let (lock_epoch, later) = (node.read(1, "a"), node.read(2, "b"));
+    assert!(committed(&node.ask(1, 2, Some(lock_epoch), commit(Vec::new()))).is_some());
     node.voter = Some(Voter::CutOff);
     // The node was paused as a whole, and does not know yet how late it is.
     node.now += 10_000 * MS;
@@ -469,13 +480,10 @@ fn who_only_read_is_told_nothing_by_a_leader_whose_lease_has_ended() {
 
 /// Random worlds reach these once in thousands of runs.
 #[test]
-fn rules_whose_breach_is_rarely_seen_are_held_by_scripts() {
+fn rules_that_seeds_rarely_break_are_covered_by_scripts() {
     let scripts: [(Rule, fn()); 2] = [
         (shard_rules::CEILING_NOT_AGREED, a_promise_outlives_the_log_in_which_it_stood),
-        (
-            spanner_rules::LEASE_UNCHECKED_AT_COMMIT,
-            who_only_read_is_told_nothing_by_a_leader_whose_lease_has_ended,
-        ),
+        (spanner_rules::LEASE_UNCHECKED_AT_COMMIT, a_leader_whose_lease_ended_answers_no_reader),
     ];
     for (rule, script) in scripts {
         let broken = std::thread::spawn(move || {
@@ -489,20 +497,20 @@ fn rules_whose_breach_is_rarely_seen_are_held_by_scripts() {
 #[test]
 fn a_commit_of_nothing_adds_nothing_to_the_log() {
     let mut node = serving(1_000_000 * MS);
-    let footing = node.read(1, "a");
+    let lock_epoch = node.read(1, "a");
     let before = node.disk.len();
-    let said = node.ask(1, 2, Some(footing), commit(Vec::new()));
-    assert!(matches!(said.as_slice(), [Reply::Committed { id: 2, .. }]), "{said:?}");
+    let said = node.ask(1, 2, Some(lock_epoch), commit(Vec::new()));
+    assert!(matches!(said.as_slice(), [Response::Committed { id: 2, .. }]), "{said:?}");
     assert_eq!(node.disk.len(), before);
     node.read(2, "a"); // its lock is free
 }
 
 #[test]
-fn an_attempt_that_has_ended_is_not_born_again_by_an_old_question() {
+fn an_ended_attempt_is_not_readmitted_by_an_old_request() {
     let mut node = serving(1_000_000 * MS);
     let read = || {
         let range = KeyRange::point(Key::from("a"));
-        Ask::Read {
+        RequestBody::Read {
             range,
             lock: Lock::Exclusive,
             reverse: false,
@@ -514,36 +522,36 @@ fn an_attempt_that_has_ended_is_not_born_again_by_an_old_question() {
     };
     let nothing = || commit(Vec::new());
     // The first request was delayed on the network, and repeated.
-    let [Reply::Rows { footing, .. }] = node.ask(1, 2, None, read())[..] else {
+    let [Response::Rows { lock_epoch, .. }] = node.ask(1, 2, None, read())[..] else {
         panic!("its lock is free")
     };
-    let at = committed(&node.ask(1, 3, Some(footing), nothing())).expect("it committed");
+    let at = committed(&node.ask(1, 3, Some(lock_epoch), nothing())).expect("it committed");
     let later = node.read(2, "b");
     node.ask(2, 2, Some(later), write("b"));
     node.pass(20 * MS);
     // Now it arrives. The session has not learned of the commit, and repeats its request.
     assert_eq!(node.ask(1, 1, None, read()), []);
     assert_eq!(
-        committed(&node.ask(1, 4, Some(footing), nothing())),
+        committed(&node.ask(1, 4, Some(lock_epoch), nothing())),
         Some(at),
         "not of now: it read earlier"
     );
     // An attempt that was given up can be admitted again, but its locks from before are void.
-    let footing = node.read(3, "c");
-    node.ask(3, 2, Some(footing), Ask::Abort);
+    let lock_epoch = node.read(3, "c");
+    node.ask(3, 2, Some(lock_epoch), RequestBody::Abort);
     node.read(3, "c");
     let why = Conflict::Expired;
-    assert_eq!(node.ask(3, 3, Some(footing), write("c")), [Reply::Aborted { id: 3, why }]);
+    assert_eq!(node.ask(3, 3, Some(lock_epoch), write("c")), [Response::Aborted { id: 3, why }]);
 }
 
 #[test]
 fn a_commit_of_very_many_keys_needs_no_deep_stack() {
     let run = || {
         let mut node = serving(1_000_000 * MS);
-        let footing = node.read(1, "a");
+        let lock_epoch = node.read(1, "a");
         let key = |number: u32| Key::from(number.to_be_bytes().to_vec());
         let writes = (0..50_000).map(|number| Write { key: key(number), value: None }).collect();
-        node.ask(1, 2, Some(footing), commit(writes));
+        node.ask(1, 2, Some(lock_epoch), commit(writes));
         node.pass(20 * MS);
         assert!(committed(&node.said).is_some());
     };
@@ -556,47 +564,47 @@ fn a_commit_of_very_many_keys_needs_no_deep_stack() {
 #[test]
 fn alone_and_without_the_time_nothing_is_drawn_and_nothing_is_served() {
     let mut node = serving(1_000_000 * MS);
-    let footing = node.read(1, "a");
+    let lock_epoch = node.read(1, "a");
     node.fenced = true;
-    assert_eq!(node.ask(1, 2, Some(footing), write("a")), [], "it has no timestamp");
+    assert_eq!(node.ask(1, 2, Some(lock_epoch), write("a")), [], "it has no timestamp");
     let range = KeyRange::point(Key::from("b"));
-    let (scope, limit_rows) = (Some(range.clone()), 1);
-    let snapshot = Ask::Snapshot {
+    let (single_shard_range, limit_rows) = (Some(range.clone()), 1);
+    let snapshot = RequestBody::Snapshot {
         at: None,
         range: range.clone(),
         reverse: false,
         limit_rows,
         versions: false,
-        scope,
+        single_shard_range,
     };
     assert_eq!(node.ask(2, 1, None, snapshot), []);
-    assert_eq!(node.ask(3, 1, None, Ask::LastTs { range }), [Reply::Unknown { id: 1 }]);
+    assert_eq!(node.ask(3, 1, None, RequestBody::LastTs { range }), [Response::Unknown { id: 1 }]);
     node.pass(100 * MS);
     assert_eq!(node.said, []);
     node.fenced = false;
     node.pass(100 * MS);
     let at = committed(&node.said).expect("it knows the time again, and goes on");
     assert!(at.nanos < node.now + EPSILON);
-    assert!(node.said.iter().any(|said| matches!(said, Reply::Rows { .. })), "{:?}", node.said);
+    assert!(node.said.iter().any(|said| matches!(said, Response::Rows { .. })), "{:?}", node.said);
 }
 
 /// A session that begins to read here when another member leads already must not be allowed to.
 #[test]
-fn sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_it_may_lead() {
+fn read_leases_end_before_leadership_is_transferred() {
     // At once, and when a used timestamp has to pass first.
     for used in [false, true] {
         let mut node = Node { voter: Some(Voter::Here), ..Node::default() };
         node.boot(1_000_000 * MS, Default::default());
         node.pass(100 * MS);
         if used {
-            let footing = node.read(1, "a");
-            node.ask(1, 2, Some(footing), write("a"));
+            let lock_epoch = node.read(1, "a");
+            node.ask(1, 2, Some(lock_epoch), write("a"));
         }
         let (mut withdrawn, mut given) = (false, false);
         let mut look = |node: &mut Node| {
             for effect in node.out.drain() {
                 match effect {
-                    Do::Do(Effect::Readable(slot)) => withdrawn = slot.until == 0 && !slot.leads,
+                    Do::Do(Effect::ReadLease(slot)) => withdrawn = slot.until == 0 && !slot.leads,
                     Do::Arm { timer, at } => drop(node.timers.insert(timer, at)),
                     Do::Send {
                         message: Message::Group(group::Message::TakeOver { .. }), ..
@@ -610,11 +618,11 @@ fn sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_
             given
         };
         let now = node.reading();
-        node.replica.as_mut().expect("it lives").abdicate(now, &mut node.out);
+        node.replica.as_mut().expect("it lives").transfer_leadership(now, &mut node.out);
         assert_eq!(look(&mut node), !used);
         if used {
             node.now += 3 * EPSILON;
-            let (now, timer) = (node.reading(), Timer::Group(group::Timer::Abdicate));
+            let (now, timer) = (node.reading(), Timer::Group(group::Timer::TransferLeadership));
             node.replica.as_mut().expect("it lives").on_timer(now, timer, &mut node.out);
             assert!(look(&mut node), "leadership is given away");
         }
@@ -624,8 +632,7 @@ fn sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_
 #[test]
 fn that_a_fenced_leader_goes_on_or_a_slot_is_withdrawn_late_is_noticed() {
     let fenced: fn() = alone_and_without_the_time_nothing_is_drawn_and_nothing_is_served;
-    let slot: fn() =
-        sessions_hear_that_they_may_not_read_by_themselves_before_another_hears_that_it_may_lead;
+    let slot: fn() = read_leases_end_before_leadership_is_transferred;
     for (rule, script) in
         [(locking_rules::FENCED_SERVES, fenced), (shard_rules::SLOT_WITHDRAWN_LATE, slot)]
     {

@@ -8,15 +8,18 @@ use meridian_machine::{
 };
 use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_replication::inconsistent::{
-    Config, Members, Message as Said, Op, OpId, State, Timer as Waits, View,
+    Config, Message as Said, Op, OpId, ReplicaSet, State, Timer as Waits, View,
 };
 use meridian_replication::rules as replication_rules;
 use meridian_systems::tapir::rules as tapir_rules;
-use meridian_systems::tapir::{Effect, Forgetting, Message, Page, Replica, Serve, Shard, Timer};
+use meridian_systems::tapir::{
+    Effect, Message, Page, Replica, Serve, Shard, Timer, TruncationPolicy,
+};
 use meridian_txn::TransactionId;
 use meridian_txn::tapir::rules as txn_rules;
 use meridian_txn::tapir::{
-    Answer, End, Fact, Footprint, Guarantee, Past, Proposal, Question, Standing, Vote,
+    ConsensusOp, ConsensusResult, End, Footprint, Guarantee, InconsistentOp, Past, Proposal,
+    TxnStatus, Vote,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -84,7 +87,7 @@ fn writes(number: u64, nanos: u64, key: &str) -> Proposal {
 
 impl Group {
     fn of(replicas: usize) -> Group {
-        let members = Members::first((0..replicas).map(node).collect());
+        let members = ReplicaSet::first((0..replicas).map(node).collect());
         let mut group = Group {
             replicas: Vec::new(),
             heard: Vec::new(),
@@ -100,7 +103,7 @@ impl Group {
     }
 
     /// Adds a replica, once these are the members.
-    fn add(&mut self, members: Members) {
+    fn add(&mut self, members: ReplicaSet) {
         let (at, takes_over) = (self.replicas.len(), members.epoch > 0);
         let replica = {
             let config = Config {
@@ -123,9 +126,12 @@ impl Group {
                 now(),
                 &mut out,
             );
-            let forgetting =
-                Forgetting { behind_ns: NOW / 2, enough_bytes: 3 << 10, ..Forgetting::default() };
-            (replica.expect("one of them").forgetting(forgetting), out)
+            let truncation = TruncationPolicy {
+                behind_ns: NOW / 2,
+                enough_bytes: 3 << 10,
+                ..TruncationPolicy::default()
+            };
+            (replica.expect("one of them").truncation(truncation), out)
         };
         self.replicas.push(replica);
         self.heard.push(true);
@@ -217,7 +223,7 @@ impl Group {
     }
 
     fn proposes(&mut self, to: usize, number: u64, proposal: &Proposal) {
-        let op = Op::Consensus(Question::Prepare(proposal.clone()));
+        let op = Op::Consensus(ConsensusOp::Prepare(proposal.clone()));
         self.tells(
             to,
             Message::Operation(Said::Propose { id: id(number), op, newest: View::of(0) }),
@@ -227,7 +233,8 @@ impl Group {
     /// Sends a commit to all replicas: timestamps up to its own may be closed.
     fn commits(&mut self, number: u64, nanos: u64) {
         let end = End::Commit(writes(number, nanos, "committed"));
-        let tell = Message::Operation(Said::Tell { id: id(number), op: Fact::Ended(end) });
+        let tell =
+            Message::Operation(Said::Tell { id: id(number), op: InconsistentOp::Ended(end) });
         (0..self.replicas.len()).for_each(|at| self.tells(at, tell.clone()));
     }
 
@@ -243,7 +250,7 @@ impl Group {
     fn vote(&self, at: usize, number: u64) -> Option<Vote> {
         let entry = self.replicas[at].0.operations().record().get(&id(number))?;
         match &entry.state {
-            State::Finalized(Some(Answer::Vote(vote))) => Some(*vote),
+            State::Finalized(Some(ConsensusResult::Vote(vote))) => Some(*vote),
             _ => None,
         }
     }
@@ -252,7 +259,7 @@ impl Group {
 /// n1 has missed a view without knowing it, and serves a snapshot, as n2 does. Then n2 is away, and
 /// the next view is merged from the other two.
 #[test]
-fn nobody_writes_below_a_snapshot_that_was_served_in_an_older_view() {
+fn no_write_lands_below_a_snapshot_served_in_an_older_view() {
     let mut group = Group::of(3);
     group.heard[0] = false;
     group.begins_another_view(1);
@@ -302,7 +309,7 @@ fn a_view_that_is_bypassed_has_served_a_snapshot_without_what_commits_below_it()
     assert!(matches!(group.vote(1, 1), Some(Vote::Retry(_))));
     group.tells(1, look);
     assert_eq!(group.served_in, [View::of(0), View::of(1)]);
-    let (result, view) = (Some(Answer::Vote(Vote::Ok)), View::of(0));
+    let (result, view) = (Some(ConsensusResult::Vote(Vote::Ok)), View::of(0));
     group.heard = vec![true, false, true];
     group.tells(
         0,
@@ -355,12 +362,13 @@ impl Group {
 
 /// n2 leads the next view, so it starts the view change that forgets. n1 would if n2 did not.
 #[test]
-fn somebody_sees_to_it_that_what_is_over_is_forgotten_and_then_nobody_speaks() {
+fn ended_operations_are_truncated_and_then_replicas_are_silent() {
     let mut group = Group::of(3);
     for number in 1..=2 {
         let proposal = writes(number, 10 * number, "k");
         (0..3).for_each(|at| group.proposes(at, number, &proposal));
-        let tells = Said::Tell { id: id(10 + number), op: Fact::Ended(End::Commit(proposal)) };
+        let tells =
+            Said::Tell { id: id(10 + number), op: InconsistentOp::Ended(End::Commit(proposal)) };
         (0..3).for_each(|at| group.tells(at, Message::Operation(tells.clone())));
     }
     group.fires(0, Timer::Over);
@@ -412,13 +420,13 @@ fn what_is_closed_is_not_settled_by_a_view_that_may_be_bypassed() {
 /// other replicas have it as prepared, and learn of the commit from n3 once that has joined their
 /// view.
 #[test]
-fn what_only_a_view_that_was_bypassed_has_heard_of_is_told_again() {
+fn outcomes_known_only_to_a_bypassed_view_are_sent_again() {
     let mut group = Group::of(3);
     group.commits(9, 90);
     let early = writes(1, 10, "k");
     (0..3).for_each(|at| group.proposes(at, 1, &early));
     group.step(1, |replica, out| replica.close(now(), out));
-    let end = Fact::Ended(End::Commit(early.clone()));
+    let end = InconsistentOp::Ended(End::Commit(early.clone()));
     group.tells(2, Message::Operation(Said::Tell { id: id(2), op: end }));
     group.heard[0] = false;
     group.step(2, |replica, out| replica.change_view(now(), out));
@@ -446,14 +454,14 @@ fn what_only_a_view_that_was_bypassed_has_heard_of_is_told_again() {
     // A recovery of it does not get the answer from n3 that it was never prepared.
     let (transaction, through) = (early.transaction, early.at);
     for number in [3, 4] {
-        let op = Op::Consensus(Question::Resolve { transaction, through });
+        let op = Op::Consensus(ConsensusOp::Resolve { transaction, through });
         let propose = Said::Propose { id: id(number), op, newest: View::of(0) };
         (0..3).for_each(|at| group.tells(at, Message::Operation(propose.clone())));
         let said = [0, 1, 2].map(|at| {
             let record = group.replicas[at].0.operations().record();
             record.get(&id(number)).and_then(|entry| entry.state.result().cloned())
         });
-        assert!(!said.contains(&Some(Answer::Stands(Standing::Never))), "{said:?}");
+        assert!(!said.contains(&Some(ConsensusResult::Stands(TxnStatus::Never))), "{said:?}");
         group.begins_another_view(0);
     }
     assert_eq!([0, 1, 2].map(|at| has(&group, at)), [true; 3]);
@@ -462,7 +470,7 @@ fn what_only_a_view_that_was_bypassed_has_heard_of_is_told_again() {
 /// All replicas know the closed timestamp. n3 settles it in a view that no other one learns of. The
 /// next view is merged from n2 and n1, which have received a late proposal.
 #[test]
-fn where_it_is_closed_nobody_is_said_yes_to() {
+fn no_proposal_is_accepted_at_or_below_closed() {
     let mut group = Group::of(3);
     group.commits(9, 90);
     group.step(1, |replica, out| replica.close(now(), out));
@@ -487,7 +495,7 @@ fn what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten(
     let (early, later) = (writes(1, 10, "k"), writes(2, 20, "k"));
     group.tells(
         1,
-        Message::Operation(Said::Tell { id: id(2), op: Fact::Ended(End::Commit(later)) }),
+        Message::Operation(Said::Tell { id: id(2), op: InconsistentOp::Ended(End::Commit(later)) }),
     );
     [0, 2].into_iter().for_each(|at| group.proposes(at, 1, &early));
     group.step(1, |replica, out| replica.close(now(), out));
@@ -496,7 +504,7 @@ fn what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten(
     group.step(0, |replica, out| replica.change_view(now(), out));
     assert_eq!(group.vote(0, 1), None);
     group.proposes(0, 1, &early);
-    let (result, view) = (Some(Answer::Vote(Vote::Ok)), View::of(0));
+    let (result, view) = (Some(ConsensusResult::Vote(Vote::Ok)), View::of(0));
     group.tells(
         0,
         Message::Operation(Said::Finalize { id: id(1), result, newest: view, decided: view }),
@@ -507,7 +515,7 @@ fn what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten(
 /// Operations of the far future, operations that only a replica itself adds, questions about them,
 /// and results of another kind of operation.
 #[test]
-fn what_nobody_can_have_meant_is_dropped() {
+fn messages_that_no_correct_peer_sends_are_dropped() {
     let mut group = Group::of(3);
     let transaction = TransactionId { node: 9, incarnation: 1, number: 1 };
     let far = NOW + 120_000_000_000;
@@ -515,21 +523,21 @@ fn what_nobody_can_have_meant_is_dropped() {
     let propose = |op| Said::Propose { id: id(7), op, newest: View::of(0) };
     let name = writes(1, 10, "k").name();
     for said in [
-        tell(Fact::Ended(End::Abort { transaction, at: at(far) })),
-        tell(Fact::Ended(End::Commit(writes(1, far, "k")))),
-        tell(Fact::Ended(End::Commit(name.clone()))),
-        tell(Fact::Served(at(10))),
-        tell(Fact::Over(Past { closed: at(10), settled: at(10) })),
-        propose(Op::Inconsistent(Fact::Ended(End::Abort { transaction, at: at(10) }))),
-        propose(Op::Consensus(Question::Resolve { transaction, through: at(far) })),
-        propose(Op::Consensus(Question::Prepare(writes(1, far, "k")))),
-        propose(Op::Consensus(Question::Prepare(name))),
+        tell(InconsistentOp::Ended(End::Abort { transaction, at: at(far) })),
+        tell(InconsistentOp::Ended(End::Commit(writes(1, far, "k")))),
+        tell(InconsistentOp::Ended(End::Commit(name.clone()))),
+        tell(InconsistentOp::Served(at(10))),
+        tell(InconsistentOp::Over(Past { closed: at(10), settled: at(10) })),
+        propose(Op::Inconsistent(InconsistentOp::Ended(End::Abort { transaction, at: at(10) }))),
+        propose(Op::Consensus(ConsensusOp::Resolve { transaction, through: at(far) })),
+        propose(Op::Consensus(ConsensusOp::Prepare(writes(1, far, "k")))),
+        propose(Op::Consensus(ConsensusOp::Prepare(name))),
     ] {
         group.tells(0, Message::Operation(said));
         assert!(group.replicas[0].0.operations().record().is_empty());
     }
     group.proposes(0, 1, &writes(1, 10, "k"));
-    for result in [Some(Answer::Stands(Standing::Never)), None] {
+    for result in [Some(ConsensusResult::Stands(TxnStatus::Never)), None] {
         let finalize =
             Said::Finalize { id: id(1), result, newest: View::of(0), decided: View::of(0) };
         group.tells(0, Message::Operation(finalize));
@@ -540,14 +548,16 @@ fn what_nobody_can_have_meant_is_dropped() {
 /// A new replica copies what no record contains any more from the others, page by page. Before that
 /// it serves nothing, and has nothing durably.
 #[test]
-fn who_takes_over_copies_what_is_settled() {
+fn a_new_replica_copies_what_is_settled() {
     let mut group = Group::of(3);
     for number in 1..4 {
         let key = ["a", "b", "c"][number as usize - 1];
         let proposal = writes(number, 10 + number, key);
         (0..3).for_each(|at| group.proposes(at, number, &proposal));
-        let told =
-            Said::Tell { id: id(100 + number), op: Fact::Ended(End::Commit(proposal.name())) };
+        let told = Said::Tell {
+            id: id(100 + number),
+            op: InconsistentOp::Ended(End::Commit(proposal.name())),
+        };
         (0..3).for_each(|at| group.tells(at, Message::Operation(told.clone())));
     }
     for _ in 0..3 {
@@ -557,7 +567,7 @@ fn who_takes_over_copies_what_is_settled() {
         }
     }
     assert_eq!(group.replicas[0].0.operations().record().len(), 1, "that this much is over");
-    let members = Members::first((0..3).map(node).collect()).then([0, 1, 3].map(node).into());
+    let members = ReplicaSet::first((0..3).map(node).collect()).then([0, 1, 3].map(node).into());
     group.heard[2] = false;
     group.add(members.clone());
     assert!(group.replicas[3].0.is_copying());
@@ -600,23 +610,26 @@ fn a_commit_that_is_told_by_its_name_is_what_is_prepared() {
     for name in [another.name(), writes(2, 10, "k").name()] {
         group.tells(
             0,
-            Message::Operation(Said::Tell { id: id(7), op: Fact::Ended(End::Commit(name)) }),
+            Message::Operation(Said::Tell {
+                id: id(7),
+                op: InconsistentOp::Ended(End::Commit(name)),
+            }),
         );
         assert_eq!(group.replicas[0].0.operations().record().len(), 1, "only what was proposed");
     }
-    let told = Said::Tell { id: id(7), op: Fact::Ended(End::Commit(prepared.name())) };
+    let told = Said::Tell { id: id(7), op: InconsistentOp::Ended(End::Commit(prepared.name())) };
     (0..2).for_each(|at| group.tells(at, Message::Operation(told.clone())));
     let known = group.replicas[0].0.operations().record().get(&id(7)).map(|entry| entry.op.clone());
-    assert_eq!(known, Some(Op::Inconsistent(Fact::Ended(End::Commit(prepared)))));
+    assert_eq!(known, Some(Op::Inconsistent(InconsistentOp::Ended(End::Commit(prepared)))));
     assert!(group.replicas[1].0.operations().record().is_empty());
 }
 
 #[test]
-fn a_client_that_tells_two_results_stops_nobody() {
+fn a_client_that_reports_two_results_stops_no_other() {
     let mut group = Group::of(3);
     for (replica, vote) in [Vote::Ok, Vote::Abort, Vote::Abort].into_iter().enumerate() {
         group.proposes(replica, 1, &writes(1, 10, "k"));
-        let result = Some(Answer::Vote(vote));
+        let result = Some(ConsensusResult::Vote(vote));
         let finalize =
             Said::Finalize { id: id(1), result, newest: View::of(0), decided: View::of(0) };
         group.tells(replica, Message::Operation(finalize));
@@ -645,7 +658,7 @@ impl Group {
 
     fn answered(&self, at: usize, number: u64) -> Option<Vote> {
         match self.replicas[at].0.operations().record().get(&id(number))?.state {
-            State::Tentative(Some(Answer::Vote(vote))) => Some(vote),
+            State::Tentative(Some(ConsensusResult::Vote(vote))) => Some(vote),
             _ => None,
         }
     }
@@ -670,7 +683,7 @@ fn proposals_that_wait_are_looked_at_in_the_order_of_their_timestamps() {
 /// n1 has just begun to delay proposals. Earlier arrivals, outcomes, and repetitions of answered
 /// proposals are not delayed.
 #[test]
-fn nothing_waits_but_what_is_proposed_anew() {
+fn only_reproposed_operations_wait() {
     let mut group = Group::of(3);
     let (early, late) = (writes(1, 10, "k"), writes(2, 20, "k"));
     group.proposes(0, 1, &early);
@@ -681,7 +694,7 @@ fn nothing_waits_but_what_is_proposed_anew() {
     assert_eq!((group.answers.len(), group.answered(0, 2)), (2, None));
     let finalize = Said::Finalize {
         id: id(2),
-        result: Some(Answer::Vote(Vote::Ok)),
+        result: Some(ConsensusResult::Vote(Vote::Ok)),
         newest: View::of(0),
         decided: View::of(0),
     };
@@ -689,7 +702,7 @@ fn nothing_waits_but_what_is_proposed_anew() {
     assert!(matches!(group.answers.last(), Some(Message::Operation(Said::Missing { .. }))));
     group.tells(
         0,
-        Message::Operation(Said::Tell { id: id(3), op: Fact::Ended(End::Commit(early)) }),
+        Message::Operation(Said::Tell { id: id(3), op: InconsistentOp::Ended(End::Commit(early)) }),
     );
     assert!(group.replicas[0].0.operations().record().get(&id(3)).is_some());
     group.step(0, |replica, _| replica.wait(0));
@@ -719,7 +732,7 @@ fn a_view_begins_without_what_waits() {
 /// ahead. Once views have begun with that, the other replicas continue to write by their own
 /// clocks.
 #[test]
-fn a_clock_that_is_ahead_by_an_hour_keeps_nobody_from_writing() {
+fn a_clock_that_is_ahead_by_an_hour_does_not_block_writes() {
     const HOUR: u64 = 3_600_000_000_000;
     let mut group = Group::of(3);
     group.commits(9, 90);
@@ -746,12 +759,12 @@ fn a_clock_that_is_ahead_by_an_hour_keeps_nobody_from_writing() {
 }
 
 #[test]
-fn rules_whose_breach_is_rarely_seen_are_held_by_schedules() {
+fn rules_that_seeds_rarely_break_are_covered_by_schedules() {
     let schedules: [(Rule, fn()); 5] = [
-        (txn_rules::CLOCKS_UNCAPPED, a_clock_that_is_ahead_by_an_hour_keeps_nobody_from_writing),
+        (txn_rules::CLOCKS_UNCAPPED, a_clock_that_is_ahead_by_an_hour_does_not_block_writes),
         (
             replication_rules::OLDER_VIEWS_NOT_COUNTED,
-            nobody_writes_below_a_snapshot_that_was_served_in_an_older_view,
+            no_write_lands_below_a_snapshot_served_in_an_older_view,
         ),
         (
             tapir_rules::SETTLES_UNCLOSED,
@@ -761,7 +774,7 @@ fn rules_whose_breach_is_rarely_seen_are_held_by_schedules() {
             replication_rules::OLD_DECISIONS_COUNT,
             what_was_decided_in_an_earlier_view_is_not_the_result_once_that_is_forgotten,
         ),
-        (txn_rules::CLOSED_SAYS_YES, where_it_is_closed_nobody_is_said_yes_to),
+        (txn_rules::CLOSED_SAYS_YES, no_proposal_is_accepted_at_or_below_closed),
     ];
     for (rule, schedule) in schedules {
         let broken = std::thread::spawn(move || {

@@ -19,7 +19,7 @@ fn verdict(seed: u64) -> Result<Outcomes, String> {
 }
 
 #[test]
-fn who_has_committed_has_read_what_stood_at_its_timestamp() {
+fn a_committed_transaction_read_what_stood_at_its_timestamp() {
     let mut all = Outcomes::default();
     for seed in 0..200 {
         all.add(&verdict(seed).unwrap_or_else(|why| panic!("seed {seed}: {why}")));

@@ -6,13 +6,12 @@
 //! time passes; disks are synced at once.
 
 #[allow(dead_code, reason = "random worlds ask more of it")]
-#[path = "world/desk.rs"]
-mod desk;
+#[path = "world/request_router.rs"]
+mod request_router;
 #[path = "../../txn/tests/common/script.rs"]
 mod script;
 mod words;
 
-use desk::{Desk, Key as Waits, Shared, Wish, bounds, node, replica_of, shard_of};
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use meridian_clock::rules as clock_rules;
@@ -20,13 +19,16 @@ use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::plant;
 use meridian_machine::{Address, Effect as Do, Incarnation, Machine, Outbox, Role, ShardId};
 use meridian_mvcc::{Key, Value};
-use meridian_replication::inconsistent::{Config, Members};
+use meridian_replication::inconsistent::{Config, ReplicaSet};
 use meridian_systems::Protocol;
-use meridian_systems::tapir::{self, Effect, Kept, Message, Replica, Shard, Timer};
+use meridian_systems::tapir::{self, Effect, LogRecord, Message, Replica, Shard, Timer};
 use meridian_txn::tapir::rules as tapir_rules;
-use meridian_txn::tapir::{Gateway, Guarantee, recover};
+use meridian_txn::tapir::{Guarantee, TxnClient, recover};
 use meridian_txn::{Begin, Database, Lock, Mode, Outcome, TransactionId};
 use parking_lot::Mutex;
+use request_router::{
+    Key as Waits, RequestRouter, RouterEffect, Shared, bounds, node, replica_of, shard_of,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
 use std::path::Path;
@@ -42,20 +44,20 @@ const SHARDS: usize = 2;
 const HALF_WIDTH: u64 = 5 * MS;
 
 #[derive(Default)]
-struct Home {
+struct TestReplica {
     replica: Option<Replica>,
     out: Outbox<Replica>,
-    disk: Vec<Kept>,
+    disk: Vec<LogRecord>,
     timers: BTreeMap<Timer, u64>,
 }
 
 #[derive(Default)]
 struct Node {
-    life: u32,
+    incarnation: u32,
     /// The offset of its clock from true time.
     skew: i64,
-    desk: Option<Arc<Desk>>,
-    gateway: Option<Arc<Gateway<Desk>>>,
+    router: Option<Arc<RequestRouter>>,
+    txn_client: Option<Arc<TxnClient<RequestRouter>>>,
 }
 
 /// A task of a node, until it ends.
@@ -70,7 +72,7 @@ struct World {
     now: u64,
     nodes: Vec<Node>,
     /// By shard and node.
-    homes: Vec<Home>,
+    homes: Vec<TestReplica>,
     shared: Arc<Mutex<Shared>>,
     tasks: Vec<Task>,
     /// Sessions that have read and wait to commit.
@@ -80,7 +82,7 @@ struct World {
     wire: VecDeque<(Address, Address, Message)>,
     /// Nodes whose sessions receive nothing for now, with the messages that are held back.
     held: BTreeSet<usize>,
-    kept: Vec<(Address, Address, Message)>,
+    logged: Vec<(Address, Address, Message)>,
     /// Messages from and to these places are lost.
     cut: BTreeSet<String>,
     names: Arc<Mutex<Names>>,
@@ -103,7 +105,7 @@ impl World {
             counter: 0,
             wire: VecDeque::new(),
             held: BTreeSet::new(),
-            kept: Vec::new(),
+            logged: Vec::new(),
             cut: BTreeSet::new(),
             names: Arc::default(),
             told: Arc::default(),
@@ -128,18 +130,19 @@ impl World {
 
     /// Starts a node with what is on its disk.
     fn boot(&mut self, at: usize) {
-        self.nodes[at].life += 1;
-        let life = self.nodes[at].life;
-        let desk = Arc::new(Desk::new(at, life, Arc::clone(&self.shared)));
-        self.nodes[at].gateway = Some(Arc::new(Gateway::new(Arc::clone(&desk), self.guarantee)));
-        self.nodes[at].desk = Some(desk);
+        self.nodes[at].incarnation += 1;
+        let incarnation = self.nodes[at].incarnation;
+        let router = Arc::new(RequestRouter::new(at, incarnation, Arc::clone(&self.shared)));
+        self.nodes[at].txn_client =
+            Some(Arc::new(TxnClient::new(Arc::clone(&router), self.guarantee)));
+        self.nodes[at].router = Some(router);
         self.shared.lock().begin(at);
         for shard in 0..SHARDS {
             let home = shard * self.nodes.len() + at;
             let address = self.address(home);
             let config = Config {
                 me: address.node,
-                members: Members::first((0..self.nodes.len()).map(node).collect()),
+                members: ReplicaSet::first((0..self.nodes.len()).map(node).collect()),
                 database: address.database,
                 shard: address.shard,
                 repeat_ns: 30 * MS,
@@ -153,7 +156,7 @@ impl World {
             (there.out, there.timers) = (Outbox::new(), BTreeMap::new());
             there.replica = Replica::new(
                 config,
-                (Incarnation(life), false),
+                (Incarnation(incarnation), false),
                 application,
                 there.disk.clone(),
                 now,
@@ -238,8 +241,8 @@ impl World {
         loop {
             let (before, said) = (self.tasks.len(), self.said.len());
             for at in 0..self.nodes.len() {
-                if let Some(desk) = &self.nodes[at].desk {
-                    desk.set(self.reading(at));
+                if let Some(router) = &self.nodes[at].router {
+                    router.set(self.reading(at));
                 }
             }
             let mut tasks = std::mem::take(&mut self.tasks);
@@ -249,19 +252,21 @@ impl World {
             self.tasks = tasks;
             let mut alarms = 0;
             for at in 0..self.nodes.len() {
-                let Some(desk) = self.nodes[at].desk.clone() else { continue };
-                let life = self.nodes[at].life;
-                for wish in desk.wishes() {
+                let Some(router) = self.nodes[at].router.clone() else { continue };
+                let incarnation = self.nodes[at].incarnation;
+                for wish in router.take_effects() {
                     match wish {
-                        Wish::Alarm(until, key) => {
+                        RouterEffect::Alarm(until, key) => {
                             (self.counter, alarms) = (self.counter + 1, alarms + 1);
-                            self.alarms
-                                .insert((until.max(self.now), self.counter), (at, life, key));
+                            self.alarms.insert(
+                                (until.max(self.now), self.counter),
+                                (at, incarnation, key),
+                            );
                         }
-                        Wish::Say((shard, to), message) => {
+                        RouterEffect::Say((shard, to), message) => {
                             let role = Role::Coordinator(0);
                             let from = Address {
-                                incarnation: Incarnation(life),
+                                incarnation: Incarnation(incarnation),
                                 role,
                                 ..replica_of(shard, node(at))
                             };
@@ -285,12 +290,12 @@ impl World {
             let at = to.node.0 as usize - 1;
             match to.role {
                 Role::Coordinator(_) if self.held.contains(&at) => {
-                    self.kept.push((from, to, message))
+                    self.logged.push((from, to, message))
                 }
                 Role::Coordinator(_) => {
-                    let lives = self.nodes[at].life == to.incarnation.0;
-                    if let Some(desk) = self.nodes[at].desk.as_ref().filter(|_| lives) {
-                        desk.hear(from.node, message);
+                    let lives = self.nodes[at].incarnation == to.incarnation.0;
+                    if let Some(router) = self.nodes[at].router.as_ref().filter(|_| lives) {
+                        router.hear(from.node, message);
                     }
                 }
                 _ => {
@@ -326,11 +331,14 @@ impl World {
                 }
                 (_, Some(when)) if when.0 <= end => {
                     self.now = self.now.max(when.0);
-                    let (at, life, key) = self.alarms.remove(&when).expect("it is the first");
-                    if let Some(desk) =
-                        self.nodes[at].desk.as_ref().filter(|_| self.nodes[at].life == life)
+                    let (at, incarnation, key) =
+                        self.alarms.remove(&when).expect("it is the first");
+                    if let Some(router) = self.nodes[at]
+                        .router
+                        .as_ref()
+                        .filter(|_| self.nodes[at].incarnation == incarnation)
                     {
-                        desk.alarm(key);
+                        router.alarm(key);
                     }
                 }
                 _ => break,
@@ -351,7 +359,8 @@ impl World {
         writes: Vec<(Key, Value)>,
     ) -> Result<(), String> {
         let there = &self.nodes[at];
-        let (gateway, life) = (there.gateway.clone().ok_or("its node is down")?, there.life);
+        let (txn_client, incarnation) =
+            (there.txn_client.clone().ok_or("its node is down")?, there.incarnation);
         let (names, told, name) =
             (Arc::clone(&self.names), Arc::clone(&self.told), name.to_owned());
         let (open, gate) = oneshot::channel();
@@ -359,10 +368,10 @@ impl World {
         let called = name.clone();
         let future = Box::pin(async move {
             let say = |what: String| told.lock().push(format!("{name} {what}"));
-            let begin = gateway.begin(Begin { mode: Mode::ReadWrite, age: None }).await;
+            let begin = txn_client.begin(Begin { mode: Mode::ReadWrite, age: None }).await;
             let Ok(mut transaction) = begin else { return say("cannot begin".into()) };
             let age = transaction.age();
-            let id = TransactionId { node: age.node, incarnation: life, number: age.number };
+            let id = TransactionId { node: age.node, incarnation, number: age.number };
             names.lock().call(id, &name);
             for key in reads {
                 let value = match transaction.get(&key, Lock::Shared).await {
@@ -399,12 +408,12 @@ impl World {
             found.extend(replica.operations().application().participant().overdue(now, 0));
         }
         for (who, participants) in found {
-            let desk = self.nodes[at].desk.clone().ok_or("it is down")?;
+            let router = self.nodes[at].router.clone().ok_or("it is down")?;
             let (told, name) = (Arc::clone(&self.told), self.names.lock().of(who).to_owned());
             let called = format!("recovery of {name}");
             let until = now.boot_ns + 10_000 * MS;
             let future = Box::pin(async move {
-                let what = match recover(&*desk, who, &participants, until).await {
+                let what = match recover(&*router, who, &participants, until).await {
                     Some(true) => "has committed",
                     Some(false) => "is aborted",
                     None => "nobody knows",
@@ -468,7 +477,7 @@ impl World {
                 let many: usize = many.parse().map_err(|_| "how many?")?;
                 self.guarantee = tapir::guarantee(protocol);
                 self.nodes = (0..many).map(|_| Node::default()).collect();
-                self.homes = (0..many * SHARDS).map(|_| Home::default()).collect();
+                self.homes = (0..many * SHARDS).map(|_| TestReplica::default()).collect();
                 self.shared = Arc::new(Mutex::new(Shared::new(many, 1, false)));
                 (0..many).for_each(|at| self.boot(at));
             }
@@ -500,14 +509,14 @@ impl World {
             ["hold", who] => drop(self.held.insert(node(who)?)),
             ["release", who] => {
                 self.held.remove(&node(who)?);
-                self.wire.extend(std::mem::take(&mut self.kept));
+                self.wire.extend(std::mem::take(&mut self.logged));
                 self.deliver()?;
             }
             // Drops a session in the middle of its work.
             ["leave", name] => self.tasks.retain(|task| task.name != *name),
             ["crash", who] => {
                 let at = node(who)?;
-                (self.nodes[at].desk, self.nodes[at].gateway) = (None, None);
+                (self.nodes[at].router, self.nodes[at].txn_client) = (None, None);
                 self.shared.lock().end(at);
                 (0..SHARDS)
                     .for_each(|shard| self.homes[shard * self.nodes.len() + at].replica = None);

@@ -10,10 +10,11 @@ use meridian_machine::{
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
 use meridian_systems::spanner::rules as spanner_rules;
-use meridian_systems::spanner::{Effect, Kept, Message, Replica, Timer};
+use meridian_systems::spanner::{Effect, Message, Recovered, Replica, Timer};
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{
-    Ask, Between, Blind, Footing, Reply, Request, Seat, TransactionId, Vote,
+    LockEpoch, OneShot, ParticipantMessage, ReplicaId, Request, RequestBody, Response,
+    TransactionId, Vote,
 };
 use meridian_txn::{Age, Conflict, Lock, SchemaChange, SchemaVersion};
 use std::collections::{BTreeMap, VecDeque};
@@ -62,11 +63,11 @@ impl Group {
         let me = NodeId(1);
         let mut out = Outbox::new();
         let pairs: Vec<(Key, Value)> = rows.clone().into_iter().collect();
-        let kept =
-            Kept::new(shard.0, bounds(shard), Vec::new(), &pairs, newest).expect("its own rows");
+        let recovered = Recovered::new(shard.0, bounds(shard), Vec::new(), &pairs, newest)
+            .expect("its own rows");
         let restored = Restored { records: disk.clone(), ..Restored::default() };
         let config = Config::new(me, vec![me], DatabaseId(1), shard);
-        let replica = Replica::new(config, 7, restored, kept, now, &mut out);
+        let replica = Replica::new(config, 7, restored, recovered, now, &mut out);
         let (timers, applied) = (BTreeMap::new(), (Index(0), Term(0)));
         let (installed, stalled, written, quiet) = (Vec::new(), false, None, false);
         Group {
@@ -91,13 +92,13 @@ struct World {
     groups: [Group; 2],
     now: u64,
     /// The messages between leaders that are not delivered yet.
-    between: VecDeque<(ShardId, ShardId, Between)>,
+    between: VecDeque<(ShardId, ShardId, ParticipantMessage)>,
     /// The schema versions that the client's transactions are planned for.
     planned: Vec<SchemaVersion>,
     /// The one-shot field of its requests, for shards where it has locked nothing.
-    blind: Option<Blind>,
+    one_shot: Option<OneShot>,
     /// The replies that the client received.
-    heard: Vec<(ShardId, Reply)>,
+    heard: Vec<(ShardId, Response)>,
 }
 
 impl World {
@@ -112,7 +113,7 @@ impl World {
             now: BEGINNING,
             between,
             planned: Vec::new(),
-            blind: None,
+            one_shot: None,
             heard: Vec::new(),
         };
         (0..2).for_each(|shard| world.step(shard, |_, _, _| {})); // Performs their first effects.
@@ -145,8 +146,8 @@ impl World {
                 match effect {
                     Do::Send { to, message } | Do::SendBefore { to, message, .. } => {
                         match message {
-                            Message::Answer(reply) => self.heard.push((group.shard, reply)),
-                            Message::Between(between) if to.node == member(to.shard).node => {
+                            Message::Response(reply) => self.heard.push((group.shard, reply)),
+                            Message::Participant(between) if to.node == member(to.shard).node => {
                                 self.between.push_back((group.shard, to.shard, between));
                             }
                             _ => {}
@@ -174,12 +175,12 @@ impl World {
                         }
                     }
                     Do::Do(Effect::Serve(serve)) => {
-                        let (id, footing, at) = (serve.id, serve.footing, serve.at);
+                        let (id, lock_epoch, at) = (serve.id, serve.lock_epoch, serve.at);
                         self.heard.push((
                             group.shard,
-                            Reply::Rows {
+                            Response::Rows {
                                 id,
-                                footing,
+                                lock_epoch,
                                 at,
                                 rows: Vec::new(),
                                 rest: None,
@@ -187,7 +188,7 @@ impl World {
                             },
                         ));
                     }
-                    Do::Do(Effect::Readable(readable)) => group.quiet = readable.quiet,
+                    Do::Do(Effect::ReadLease(read_lease)) => group.quiet = read_lease.quiet,
                     Do::Do(_) => {}
                 }
             }
@@ -222,7 +223,7 @@ impl World {
         for _ in 0..20 {
             while let Some((from, to, between)) = self.between.pop_front() {
                 self.step(to.0, |replica, now, out| {
-                    replica.on_message(now, member(from), Message::Between(between), out);
+                    replica.on_message(now, member(from), Message::Participant(between), out);
                 });
             }
             self.pass(3 * EPSILON);
@@ -233,7 +234,7 @@ impl World {
     fn hear(&mut self) {
         for (from, to, between) in std::mem::take(&mut self.between) {
             self.step(to.0, |replica, now, out| {
-                replica.on_message(now, member(from), Message::Between(between), out)
+                replica.on_message(now, member(from), Message::Participant(between), out)
             });
         }
     }
@@ -243,38 +244,38 @@ impl World {
         shard: u32,
         number: u64,
         id: u64,
-        footing: Option<Footing>,
-        ask: Ask,
-    ) -> Vec<Reply> {
+        lock_epoch: Option<LockEpoch>,
+        body: RequestBody,
+    ) -> Vec<Response> {
         let transaction = transaction(number);
         let age = Age { began_ns: number, node: 9, number };
         let request = Request {
             transaction,
             age,
             id,
-            footing,
-            ask,
+            lock_epoch,
+            body,
             planned: self.planned.clone(),
-            blind: self.blind,
+            one_shot: self.one_shot,
         };
         let (node, incarnation, role) = (NodeId(9), Incarnation(1), Role::Coordinator(number));
         let from =
             Address { node, incarnation, database: DatabaseId(1), shard: ShardId(shard), role };
         let before = self.heard.len();
         self.step(shard, |replica, now, out| {
-            replica.on_message(now, from, Message::Ask(request), out)
+            replica.on_message(now, from, Message::Request(request), out)
         });
         self.heard[before..].iter().map(|(_, reply)| reply.clone()).collect()
     }
 
-    fn read(&mut self, shard: u32, number: u64, key: &str, lock: Lock) -> Option<Footing> {
+    fn read(&mut self, shard: u32, number: u64, key: &str, lock: Lock) -> Option<LockEpoch> {
         let range = KeyRange::point(Key::from(key));
         let said = self.ask(
             shard,
             number,
             1,
             None,
-            Ask::Read {
+            RequestBody::Read {
                 range,
                 lock,
                 reverse: false,
@@ -285,7 +286,7 @@ impl World {
             },
         );
         said.iter().find_map(|reply| {
-            if let Reply::Rows { footing, .. } = reply { Some(*footing) } else { None }
+            if let Response::Rows { lock_epoch, .. } = reply { Some(*lock_epoch) } else { None }
         })
     }
 
@@ -293,41 +294,46 @@ impl World {
     fn outcome(&self, number: u64) -> Option<Result<Timestamp, Conflict>> {
         let _ = number;
         self.heard.iter().find_map(|(_, reply)| match reply {
-            Reply::Committed { at, .. } => Some(Ok(*at)),
-            Reply::Aborted { why, .. } => Some(Err(why.clone())),
+            Response::Committed { at, .. } => Some(Ok(*at)),
+            Response::Aborted { why, .. } => Some(Err(why.clone())),
             _ => None,
         })
     }
 
     /// Makes later requests one-shot: they name the current terms, and may be admitted for a
     /// second.
-    fn goes_blindly(&mut self) {
+    fn commits_one_shot(&mut self) {
         let terms = [0, 1].map(|shard: usize| self.groups[shard].replica.group().term().0);
         assert_eq!(terms[0], terms[1]);
-        self.blind =
-            Some(Blind { term: terms[0], by: self.reading().interval.latest + 1_000 * MS });
+        self.one_shot =
+            Some(OneShot { term: terms[0], by: self.reading().interval.latest + 1_000 * MS });
     }
 
     /// Sends a commit to one group.
-    fn put(&mut self, number: u64, key: &str) -> Vec<Reply> {
+    fn put(&mut self, number: u64, key: &str) -> Vec<Response> {
         self.ask(
             0,
             number,
             5,
             None,
-            Ask::Commit { writes: writes(&[key]), participants: Vec::new(), schema: None },
+            RequestBody::Commit { writes: writes(&[key]), participants: Vec::new(), schema: None },
         )
     }
 
-    fn prepare(&mut self, number: u64, footing: Option<Footing>, keys: &[&str]) -> Vec<Reply> {
-        let coordinator = Seat { shard: ShardId(0), node: NodeId(1) };
-        let (writes, blind, decides) = (writes(keys), self.blind, self.term(0));
+    fn prepare(
+        &mut self,
+        number: u64,
+        lock_epoch: Option<LockEpoch>,
+        keys: &[&str],
+    ) -> Vec<Response> {
+        let coordinator = ReplicaId { shard: ShardId(0), node: NodeId(1) };
+        let (writes, one_shot, decides) = (writes(keys), self.one_shot, self.term(0));
         self.ask(
             1,
             number,
             5,
-            footing,
-            Ask::Prepare { writes, coordinator, schema: None, blind, decides },
+            lock_epoch,
+            RequestBody::Prepare { writes, coordinator, schema: None, one_shot, decides },
         )
     }
 
@@ -335,14 +341,19 @@ impl World {
         self.groups[shard].replica.group().term().0
     }
 
-    fn commit(&mut self, number: u64, footing: Option<Footing>, keys: &[&str]) -> Vec<Reply> {
+    fn commit(
+        &mut self,
+        number: u64,
+        lock_epoch: Option<LockEpoch>,
+        keys: &[&str],
+    ) -> Vec<Response> {
         let participants = vec![ShardId(1)];
         self.ask(
             0,
             number,
             5,
-            footing,
-            Ask::Commit { writes: writes(keys), participants, schema: None },
+            lock_epoch,
+            RequestBody::Commit { writes: writes(keys), participants, schema: None },
         )
     }
 }
@@ -360,8 +371,8 @@ fn both_groups_install_at_one_timestamp_above_the_vote_and_after_commit_wait() {
     let mut world = World::new();
     let (here, there) =
         (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
-    assert!(matches!(world.prepare(1, there, &["z"])[..], [Reply::Prepared { id: 5 }]));
-    let Some((_, _, Between::Vote { vote: Vote::Prepared { at: prepared, .. }, .. })) =
+    assert!(matches!(world.prepare(1, there, &["z"])[..], [Response::Prepared { id: 5 }]));
+    let Some((_, _, ParticipantMessage::Vote { vote: Vote::Prepared { at: prepared, .. }, .. })) =
         world.between.front().cloned()
     else {
         panic!("it votes: {:?}", world.between)
@@ -405,7 +416,7 @@ fn a_new_leader_takes_up_the_locks_of_what_is_prepared_the_shared_ones_too() {
         world
             .heard
             .iter()
-            .any(|(shard, reply)| shard.0 == 1 && matches!(reply, Reply::Rows { .. })),
+            .any(|(shard, reply)| shard.0 == 1 && matches!(reply, Response::Rows { .. })),
         "2 goes on"
     );
 }
@@ -433,7 +444,7 @@ fn a_coordinator_that_has_forgotten_aborts_and_a_late_commit_finds_that() {
     world.talk();
     assert_eq!(world.groups[1].installed, []);
     assert_eq!(world.groups[1].replica.unresolved(), 0, "it has asked, and heard");
-    assert!(matches!(world.commit(1, here, &["a"])[..], [Reply::Aborted { .. }]));
+    assert!(matches!(world.commit(1, here, &["a"])[..], [Response::Aborted { .. }]));
 }
 
 /// Trap A.5-12: the next leader repeats a decision in the log until the participant has it in its
@@ -447,7 +458,7 @@ fn a_decision_outlives_its_coordinator() {
     world.commit(1, here, &["a"]);
     let vote = world.between.pop_front().expect("a vote");
     world.step(0, |replica, now, out| {
-        replica.on_message(now, member(vote.0), Message::Between(vote.2), out)
+        replica.on_message(now, member(vote.0), Message::Participant(vote.2), out)
     });
     assert_eq!(world.groups[0].installed.len(), 1, "decided, and not told yet");
     world.between.clear();
@@ -476,7 +487,7 @@ fn an_older_transaction_has_a_prepared_one_aborted_while_a_vote_is_outstanding()
         world
             .heard
             .iter()
-            .any(|(shard, reply)| shard.0 == 1 && matches!(reply, Reply::Rows { .. }))
+            .any(|(shard, reply)| shard.0 == 1 && matches!(reply, Response::Rows { .. }))
     );
     assert_eq!(world.groups[1].installed, []);
 }
@@ -499,7 +510,7 @@ fn a_shard_that_was_only_read_votes_with_a_bound_and_logs_no_record() {
         (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Shared));
     world.prepare(1, there, &[]);
     world.pass(10 * MS);
-    let Some((_, _, Between::Vote { vote: Vote::Read { below, .. }, .. })) =
+    let Some((_, _, ParticipantMessage::Vote { vote: Vote::Read { below, .. }, .. })) =
         world.between.front().cloned()
     else {
         panic!("it votes: {:?}", world.between)
@@ -515,13 +526,13 @@ fn a_shard_that_was_only_read_votes_with_a_bound_and_logs_no_record() {
     assert_eq!(world.outcome(1), Some(Err(Conflict::Late)));
     // A later writer there is above the bound, and so is a later leader.
     world.restart(1);
-    let footing = world.read(1, 3, "z", Lock::Exclusive);
+    let lock_epoch = world.read(1, 3, "z", Lock::Exclusive);
     world.ask(
         1,
         3,
         6,
-        footing,
-        Ask::Commit { writes: writes(&["z"]), participants: Vec::new(), schema: None },
+        lock_epoch,
+        RequestBody::Commit { writes: writes(&["z"]), participants: Vec::new(), schema: None },
     );
     world.pass(50 * MS);
     assert!(world.groups[1].installed[0].0 > below);
@@ -540,19 +551,19 @@ fn a_shard_that_was_only_read_promises_for_as_long_as_its_coordinator_waits() {
     for _ in 0..60 {
         world.hear();
         world.pass(50 * MS);
-        world.ask(0, 1, 2, None, Ask::KeepAlive);
-        world.ask(0, 2, 6, None, Ask::KeepAlive);
+        world.ask(0, 1, 2, None, RequestBody::KeepAlive);
+        world.ask(0, 2, 6, None, RequestBody::KeepAlive);
     }
     assert_eq!(world.outcome(2), None, "it waits for b");
     assert_eq!(world.read(1, 3, "z", Lock::Exclusive), None, "z is locked still");
-    world.ask(0, 1, 7, None, Ask::Abort);
+    world.ask(0, 1, 7, None, RequestBody::Abort);
     world.talk();
     assert!(matches!(world.outcome(2), Some(Ok(_))), "{:?}", world.outcome(2));
     assert!(
         world
             .heard
             .iter()
-            .any(|(shard, reply)| shard.0 == 1 && matches!(reply, Reply::Rows { .. })),
+            .any(|(shard, reply)| shard.0 == 1 && matches!(reply, Response::Rows { .. })),
         "3 goes on"
     );
 }
@@ -574,10 +585,10 @@ fn an_older_transaction_does_not_wait_for_the_promise_of_a_shard_that_was_only_r
 
 impl World {
     /// Returns a leader's answers to another leader's message.
-    fn answers(&mut self, shard: u32, between: Between) -> Vec<Between> {
+    fn answers(&mut self, shard: u32, between: ParticipantMessage) -> Vec<ParticipantMessage> {
         self.between.clear();
         self.step(shard, |replica, now, out| {
-            replica.on_message(now, member(ShardId(1 - shard)), Message::Between(between), out);
+            replica.on_message(now, member(ShardId(1 - shard)), Message::Participant(between), out);
         });
         std::mem::take(&mut self.between).into_iter().map(|(_, _, said)| said).collect()
     }
@@ -591,16 +602,16 @@ fn only_the_leadership_that_decides_and_later_ones_say_that_a_transaction_is_abo
     let (transaction, shard, term) = (transaction(1), ShardId(1), world.term(0));
     let at = Timestamp { nanos: BEGINNING, ..Timestamp::ZERO };
     let vote = Vote::Prepared { at, below: Timestamp::MAX };
-    let asks = |decides| Between::Vote {
+    let asks = |decides| ParticipantMessage::Vote {
         transaction,
         shard,
         vote: vote.clone(),
-        blind: None,
+        one_shot: None,
         decides,
         voted_in: 3,
     };
     assert_eq!(world.answers(0, asks(term + 1)), []);
-    let aborted = [Between::Decided { transaction, at: None, voted_in: 3 }];
+    let aborted = [ParticipantMessage::Decided { transaction, at: None, voted_in: 3 }];
     assert_eq!(world.answers(0, asks(term)), aborted);
     assert_eq!(world.answers(0, asks(term - 1)), aborted);
     // Nor where a late copy of the first request was admitted: when that is wounded, no participant
@@ -608,7 +619,7 @@ fn only_the_leadership_that_decides_and_later_ones_say_that_a_transaction_is_abo
     world.read(0, 1, "a", Lock::Exclusive);
     assert_eq!(world.answers(0, asks(term + 1)), []);
     let why = Conflict::LeaderChanged;
-    assert_eq!(world.answers(0, Between::Wound { transaction, why }), []);
+    assert_eq!(world.answers(0, ParticipantMessage::Wound { transaction, why }), []);
 }
 
 /// A leader that was replaced receives a decision about a transaction that its successor has
@@ -619,11 +630,11 @@ fn only_the_leadership_that_voted_and_later_ones_say_that_a_transaction_has_ende
     let mut world = World::new();
     let (transaction, term) = (transaction(1), world.term(1));
     let at = Some(Timestamp { nanos: BEGINNING, ..Timestamp::ZERO });
-    let decided = |voted_in| Between::Decided { transaction, at, voted_in };
+    let decided = |voted_in| ParticipantMessage::Decided { transaction, at, voted_in };
     assert_eq!(world.answers(1, decided(term + 1)), []);
     assert_eq!(
         world.answers(1, decided(term)),
-        [Between::Ended { transaction, shard: ShardId(1) }]
+        [ParticipantMessage::Ended { transaction, shard: ShardId(1) }]
     );
 }
 
@@ -662,7 +673,14 @@ fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
     let at = Some(Timestamp::end_of(world.now));
     let snapshot = |key: &str| {
         let range = KeyRange::point(Key::from(key));
-        Ask::Snapshot { at, range, reverse: false, limit_rows: 1, versions: false, scope: None }
+        RequestBody::Snapshot {
+            at,
+            range,
+            reverse: false,
+            limit_rows: 1,
+            versions: false,
+            single_shard_range: None,
+        }
     };
     world.ask(1, 2, 1, None, snapshot("y"));
     world.ask(1, 3, 1, None, snapshot("z"));
@@ -671,7 +689,7 @@ fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
         world
             .heard
             .iter()
-            .filter(|(_, reply)| matches!(reply, Reply::Rows { at: of, .. } if Some(*of) == at))
+            .filter(|(_, reply)| matches!(reply, Response::Rows { at: of, .. } if Some(*of) == at))
             .count()
     };
     assert_eq!(rows(&world), 1, "y is shown, z may be written below");
@@ -688,27 +706,34 @@ fn the_newest_commit_of_a_key_is_found_whatever_happens_to_others() {
     let mut world = World::new();
     let newest = |key: &str| {
         let range = KeyRange::point(Key::from(key));
-        let scope = Some(range.clone());
-        Ask::Snapshot { at: None, range, reverse: false, limit_rows: 1, versions: false, scope }
+        let single_shard_range = Some(range.clone());
+        RequestBody::Snapshot {
+            at: None,
+            range,
+            reverse: false,
+            limit_rows: 1,
+            versions: false,
+            single_shard_range,
+        }
     };
-    let shown = |said: Vec<Reply>| {
+    let shown = |said: Vec<Response>| {
         said.iter()
-            .find_map(|said| if let Reply::Rows { at, .. } = said { Some(*at) } else { None })
+            .find_map(|said| if let Response::Rows { at, .. } = said { Some(*at) } else { None })
     };
     let there = world.read(1, 1, "z", Lock::Exclusive);
     world.prepare(1, there, &["z"]);
     world.pass(20 * MS);
     assert!(shown(world.ask(1, 2, 1, None, newest("x"))).is_some(), "x is not being written");
     assert_eq!(shown(world.ask(1, 3, 1, None, newest("z"))), None, "z may be written");
-    world.ask(1, 3, 2, None, Ask::Withdraw);
+    world.ask(1, 3, 2, None, RequestBody::Withdraw);
     // Another key is in commit wait when the coordinator says that the first was committed above
     // it. The coordinator's clock is ahead, so it has told that to other shards, too.
     assert_eq!(world.write(4, "y"), [], "in commit wait");
     let decided = Timestamp { nanos: world.now + EPSILON + MS, ..Timestamp::ZERO };
     let (transaction, voted_in) = (transaction(1), world.term(1));
-    let between = Between::Decided { transaction, at: Some(decided), voted_in };
+    let between = ParticipantMessage::Decided { transaction, at: Some(decided), voted_in };
     world.step(1, |replica, now, out| {
-        replica.on_message(now, member(ShardId(0)), Message::Between(between), out)
+        replica.on_message(now, member(ShardId(0)), Message::Participant(between), out)
     });
     assert_eq!(world.groups[1].installed.last(), Some(&(decided, vec!["z".to_owned()])));
     let x = shown(world.ask(1, 5, 1, None, newest("x")));
@@ -731,12 +756,19 @@ fn a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_abo
     let mut world = World::new();
     let snapshot = |key: &str, at: Option<Timestamp>| {
         let range = KeyRange::point(Key::from(key));
-        let scope = Some(range.clone()).filter(|_| at.is_none());
-        Ask::Snapshot { at, range, reverse: false, limit_rows: 1, versions: false, scope }
+        let single_shard_range = Some(range.clone()).filter(|_| at.is_none());
+        RequestBody::Snapshot {
+            at,
+            range,
+            reverse: false,
+            limit_rows: 1,
+            versions: false,
+            single_shard_range,
+        }
     };
     let shown = |world: &World, shard: u32, after: usize| {
         world.heard[after..].iter().find_map(|(of, said)| match said {
-            Reply::Rows { at, .. } if of.0 == shard => Some(*at),
+            Response::Rows { at, .. } if of.0 == shard => Some(*at),
             _ => None,
         })
     };
@@ -755,16 +787,19 @@ fn a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_abo
     world.put(4, "a");
     world.pass(3 * EPSILON);
     let b = world.heard[asked..].iter().find_map(|(_, said)| match said {
-        Reply::Committed { at, .. } => Some(*at),
+        Response::Committed { at, .. } => Some(*at),
         _ => None,
     });
     assert!(b > s, "B has ended");
     // R, and a read that need not wait.
     let asked = world.heard.len();
     let other = world.ask(1, 5, 1, None, snapshot("x", None));
-    assert!(other.iter().any(|said| matches!(said, Reply::Rows { .. })), "x is not being written");
+    assert!(
+        other.iter().any(|said| matches!(said, Response::Rows { .. })),
+        "x is not being written"
+    );
     let asked_last =
-        world.ask(1, 6, 1, None, Ask::LastTs { range: KeyRange::point(Key::from("w")) });
+        world.ask(1, 6, 1, None, RequestBody::LastTs { range: KeyRange::point(Key::from("w")) });
     let asked_now = world.heard.len();
     world.ask(1, 7, 1, None, snapshot("w", None));
     world.ask(1, 3, 2, None, snapshot("w", s));
@@ -774,9 +809,9 @@ fn a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_abo
     world.pass(3 * EPSILON);
     let (w, keys) = world.groups[1].installed.last().cloned().expect("W");
     assert!(keys == ["w"] && Some(w) < s);
-    assert!(asked_last.iter().any(|said| matches!(said, Reply::LastTs { at, .. } if *at == w)));
+    assert!(asked_last.iter().any(|said| matches!(said, Response::LastTs { at, .. } if *at == w)));
     let rows = world.heard[asked..].iter().filter_map(|(_, said)| match said {
-        Reply::Rows { id: 1, at, .. } => Some(*at),
+        Response::Rows { id: 1, at, .. } => Some(*at),
         _ => None,
     });
     assert_eq!(rows.last(), Some(w), "R has seen W");
@@ -809,16 +844,16 @@ fn a_split_is_given_up_because_of_what_is_prepared() {
     let mut world = World::new();
     let there = world.read(1, 1, "z", Lock::Exclusive);
     world.prepare(1, there, &["z"]);
-    let split = Ask::Split { at: Key::from("s"), shard: ShardId(2) };
+    let split = RequestBody::Split { at: Key::from("s"), shard: ShardId(2) };
     assert_eq!(world.ask(1, 2, 1, None, split), []);
     assert_eq!(world.read(1, 3, "y", Lock::Exclusive), None, "it waits for the split");
     world.pass(1_900 * MS);
-    assert!(!world.heard.iter().any(|(_, said)| matches!(said, Reply::Refused { .. })));
+    assert!(!world.heard.iter().any(|(_, said)| matches!(said, Response::Refused { .. })));
     let asked = world.heard.len();
     world.pass(200 * MS);
-    let said: Vec<&Reply> = world.heard[asked..].iter().map(|(_, said)| said).collect();
+    let said: Vec<&Response> = world.heard[asked..].iter().map(|(_, said)| said).collect();
     assert!(
-        matches!(said[..], [Reply::Refused { id: 1, .. }, Reply::Rows { id: 1, .. }]),
+        matches!(said[..], [Response::Refused { id: 1, .. }, Response::Rows { id: 1, .. }]),
         "{said:?}"
     );
 }
@@ -842,30 +877,39 @@ impl World {
     fn change_schema(&mut self, number: u64, from: u64) {
         let (here, there) =
             (self.read(0, number, "c", Lock::Exclusive), self.read(1, number, "n", Lock::Shared));
-        let coordinator = Seat { shard: ShardId(0), node: NodeId(1) };
+        let coordinator = ReplicaId { shard: ShardId(0), node: NodeId(1) };
         let (schema, decides) = (change(from), self.term(0));
-        let prepare =
-            Ask::Prepare { writes: Vec::new(), coordinator, schema, blind: None, decides };
+        let prepare = RequestBody::Prepare {
+            writes: Vec::new(),
+            coordinator,
+            schema,
+            one_shot: None,
+            decides,
+        };
         self.ask(1, number, 5, there, prepare);
         let when = change(from).map(|change| SchemaChange { tables: Vec::new(), ..change });
-        let commit =
-            Ask::Commit { writes: writes(&["c"]), participants: vec![ShardId(1)], schema: when };
+        let commit = RequestBody::Commit {
+            writes: writes(&["c"]),
+            participants: vec![ShardId(1)],
+            schema: when,
+        };
         self.ask(0, number, 5, here, commit);
     }
 
     /// Writes a key of shard 1, and nothing else.
-    fn write(&mut self, number: u64, key: &str) -> Vec<Reply> {
-        let footing = self.read(1, number, key, Lock::Exclusive);
-        let commit = Ask::Commit { writes: writes(&[key]), participants: Vec::new(), schema: None };
-        self.ask(1, number, 6, footing, commit)
+    fn write(&mut self, number: u64, key: &str) -> Vec<Response> {
+        let lock_epoch = self.read(1, number, key, Lock::Exclusive);
+        let commit =
+            RequestBody::Commit { writes: writes(&[key]), participants: Vec::new(), schema: None };
+        self.ask(1, number, 6, lock_epoch, commit)
     }
 
     fn outcomes(&self, shard: u32) -> Vec<Result<Timestamp, Conflict>> {
         let ended =
             self.heard.iter().filter(|(at, _)| at.0 == shard).filter_map(
                 |(_, reply)| match reply {
-                    Reply::Committed { at, .. } => Some(Ok(*at)),
-                    Reply::Aborted { why, .. } => Some(Err(why.clone())),
+                    Response::Committed { at, .. } => Some(Ok(*at)),
+                    Response::Aborted { why, .. } => Some(Err(why.clone())),
                     _ => None,
                 },
             );
@@ -875,7 +919,7 @@ impl World {
 
 /// §4.2.3, from both sides of the change's timestamp.
 #[test]
-fn a_schema_change_stops_nobody_below_its_timestamp_and_holds_above_it() {
+fn a_schema_change_holds_back_only_transactions_above_its_timestamp() {
     let mut world = World::new();
     world.planned = planned(1);
     let from = world.now + 200 * MS;
@@ -889,10 +933,11 @@ fn a_schema_change_stops_nobody_below_its_timestamp_and_holds_above_it() {
     let below = world.outcomes(1)[0].clone().expect("committed");
     assert!(below.nanos < from);
     // At its time, before it is decided, reads wait and commits are refused.
-    let footing = world.read(1, 3, "q", Lock::Exclusive);
+    let lock_epoch = world.read(1, 3, "q", Lock::Exclusive);
     world.now = from + MS; // No timer has fired.
-    let commit = Ask::Commit { writes: writes(&["q"]), participants: Vec::new(), schema: None };
-    world.ask(1, 3, 6, footing, commit);
+    let commit =
+        RequestBody::Commit { writes: writes(&["q"]), participants: Vec::new(), schema: None };
+    world.ask(1, 3, 6, lock_epoch, commit);
     assert_eq!(world.outcomes(1)[1..], [Err(Conflict::SchemaChanged { table: TABLE })]);
     assert_eq!(world.read(1, 4, "r", Lock::Shared), None, "it waits");
     world.planned = planned(2);
@@ -920,7 +965,7 @@ fn a_schema_change_stops_nobody_below_its_timestamp_and_holds_above_it() {
 /// Second part of traps, 13: a transaction that prepared before a change was registered may commit
 /// above its timestamp.
 #[test]
-fn a_schema_change_registers_when_those_who_have_voted_have_ended() {
+fn a_schema_change_registers_once_voted_transactions_have_ended() {
     let mut world = World::new();
     world.planned = planned(1);
     let (here, there) =
@@ -942,7 +987,7 @@ fn a_schema_change_registers_when_those_who_have_voted_have_ended() {
 
 /// The voters may wait for a transaction that waits for the change.
 #[test]
-fn a_schema_change_gives_way_to_those_who_have_voted_and_do_not_end_in_time() {
+fn a_schema_change_yields_to_voted_transactions_that_do_not_end_in_time() {
     let mut world = World::new();
     world.planned = planned(1);
     let (here, there) =
@@ -972,7 +1017,7 @@ fn a_schema_change_in_the_far_future_is_refused() {
 
 /// A vote while a change is registered has a bound.
 #[test]
-fn who_votes_while_a_schema_change_is_registered_stays_below_it() {
+fn a_vote_during_a_registered_schema_change_stays_below_it() {
     let mut world = World::new();
     world.planned = planned(1);
     let from = world.now + 50 * MS;
@@ -981,7 +1026,7 @@ fn who_votes_while_a_schema_change_is_registered_stays_below_it() {
     let (here, there) =
         (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
     world.prepare(9, there, &["z"]);
-    let Some((_, _, Between::Vote { vote: Vote::Prepared { at, below }, .. })) =
+    let Some((_, _, ParticipantMessage::Vote { vote: Vote::Prepared { at, below }, .. })) =
         world.between.front().cloned()
     else {
         panic!("it votes: {:?}", world.between)
@@ -999,11 +1044,11 @@ fn who_votes_while_a_schema_change_is_registered_stays_below_it() {
 
 /// Random worlds hardly reach it: votes arrive sooner than changes.
 #[test]
-fn that_nobody_heeds_a_schema_change_is_noticed() {
+fn ignoring_a_schema_change_is_noticed() {
     for test in [
-        a_schema_change_stops_nobody_below_its_timestamp_and_holds_above_it,
-        a_schema_change_registers_when_those_who_have_voted_have_ended,
-        who_votes_while_a_schema_change_is_registered_stays_below_it,
+        a_schema_change_holds_back_only_transactions_above_its_timestamp,
+        a_schema_change_registers_once_voted_transactions_have_ended,
+        a_vote_during_a_registered_schema_change_stays_below_it,
     ] {
         let broken = std::thread::spawn(move || {
             plant(Some(spanner_rules::CHANGE_NOT_HEEDED), true);
@@ -1014,14 +1059,14 @@ fn that_nobody_heeds_a_schema_change_is_noticed() {
 }
 
 #[test]
-fn who_asks_for_keys_that_moved_hears_whose_they_are() {
+fn a_request_for_moved_keys_names_the_shard_that_has_them() {
     let mut world = World::new();
-    let said = world.ask(0, 1, 1, None, Ask::Split { at: "g".into(), shard: ShardId(5) });
+    let said = world.ask(0, 1, 1, None, RequestBody::Split { at: "g".into(), shard: ShardId(5) });
     assert_eq!(said, []);
     world.pass(100 * MS);
     assert!(matches!(world.outcome(1), Some(Ok(_))), "{:?}", world.heard);
     let range = KeyRange::point(Key::from("h"));
-    let read = Ask::Read {
+    let read = RequestBody::Read {
         range,
         lock: Lock::Shared,
         reverse: false,
@@ -1032,13 +1077,13 @@ fn who_asks_for_keys_that_moved_hears_whose_they_are() {
     };
     assert_eq!(
         world.ask(0, 2, 1, None, read),
-        [Reply::Moved { id: 1, to: Some(("g".into(), ShardId(5))) }]
+        [Response::Moved { id: 1, to: Some(("g".into(), ShardId(5))) }]
     );
     assert!(world.read(0, 3, "a", Lock::Shared).is_some());
     // Invalid requests: a key that is not in the shard, and its first key.
-    let split = |at: &str| Ask::Split { at: at.into(), shard: ShardId(6) };
-    assert!(matches!(world.ask(0, 4, 1, None, split("z"))[..], [Reply::Moved { .. }]));
-    assert!(matches!(world.ask(0, 5, 1, None, split(""))[..], [Reply::Unknown { .. }]));
+    let split = |at: &str| RequestBody::Split { at: at.into(), shard: ShardId(6) };
+    assert!(matches!(world.ask(0, 4, 1, None, split("z"))[..], [Response::Moved { .. }]));
+    assert!(matches!(world.ask(0, 5, 1, None, split(""))[..], [Response::Unknown { .. }]));
 }
 
 // ------------------------------------------------------------------------
@@ -1049,16 +1094,16 @@ fn who_asks_for_keys_that_moved_hears_whose_they_are() {
 #[test]
 fn a_commit_that_was_asked_for_blindly_happens_once() {
     let mut world = World::new();
-    world.goes_blindly();
+    world.commits_one_shot();
     world.put(1, "a");
     world.pass(4 * EPSILON);
     let at = world.outcome(1).expect("told").expect("committed");
     assert!(
-        matches!(world.put(1, "a")[..], [Reply::Committed { at: again, .. }] if again == at),
+        matches!(world.put(1, "a")[..], [Response::Committed { at: again, .. }] if again == at),
         "it is remembered"
     );
     world.put(2, "b");
-    world.ask(0, 2, 6, None, Ask::Abort);
+    world.ask(0, 2, 6, None, RequestBody::Abort);
     world.pass(2_000 * MS);
     world.put(1, "a");
     world.put(2, "b");
@@ -1069,35 +1114,41 @@ fn a_commit_that_was_asked_for_blindly_happens_once() {
 }
 
 #[test]
-fn who_was_refused_or_comes_too_late_or_names_another_leadership_does_not_begin() {
+fn a_refused_late_or_misdirected_one_shot_commit_does_not_begin() {
     let mut world = World::new();
-    world.goes_blindly();
-    let named = world.blind;
+    world.commits_one_shot();
+    let named = world.one_shot;
     // A one-shot commit that conflicts with an older transaction is aborted for good, also after
     // the conflict has ended.
-    world.blind = None;
+    world.one_shot = None;
     assert!(world.read(0, 7, "a", Lock::Exclusive).is_some());
-    world.blind = named;
+    world.one_shot = named;
     world.put(9, "a");
-    world.ask(0, 9, 6, None, Ask::Abort);
-    world.ask(0, 7, 6, None, Ask::Abort);
+    world.ask(0, 9, 6, None, RequestBody::Abort);
+    world.ask(0, 7, 6, None, RequestBody::Abort);
     let said = world.put(9, "a");
-    assert!(matches!(said[..], [Reply::Aborted { why: Conflict::LeaderChanged, .. }]), "{said:?}");
+    assert!(
+        matches!(said[..], [Response::Aborted { why: Conflict::LeaderChanged, .. }]),
+        "{said:?}"
+    );
     world.pass(2_000 * MS);
-    assert!(matches!(world.put(9, "a")[..], [Reply::TooLate { id: 5 }]), "it is forgotten");
-    assert!(matches!(world.put(10, "a")[..], [Reply::TooLate { id: 5 }]));
-    world.goes_blindly();
+    assert!(matches!(world.put(9, "a")[..], [Response::TooLate { id: 5 }]), "it is forgotten");
+    assert!(matches!(world.put(10, "a")[..], [Response::TooLate { id: 5 }]));
+    world.commits_one_shot();
     world.restart(0);
     let said = world.put(11, "a");
-    assert!(matches!(said[..], [Reply::Aborted { why: Conflict::LeaderChanged, .. }]), "{said:?}");
-    let far = world.reading().interval.latest + 60_000 * MS;
-    world.blind = Some(Blind { term: world.groups[0].replica.group().term().0, by: far });
-    assert!(matches!(world.put(12, "a")[..], [Reply::Aborted { .. }]), "its clock is wrong");
-    world.blind = world
-        .blind
-        .map(|blind| Blind { by: world.reading().interval.latest + 1_000 * MS, ..blind });
     assert!(
-        matches!(world.put(13, "a")[..], [Reply::Aborted { .. }]),
+        matches!(said[..], [Response::Aborted { why: Conflict::LeaderChanged, .. }]),
+        "{said:?}"
+    );
+    let far = world.reading().interval.latest + 60_000 * MS;
+    world.one_shot = Some(OneShot { term: world.groups[0].replica.group().term().0, by: far });
+    assert!(matches!(world.put(12, "a")[..], [Response::Aborted { .. }]), "its clock is wrong");
+    world.one_shot = world
+        .one_shot
+        .map(|one_shot| OneShot { by: world.reading().interval.latest + 1_000 * MS, ..one_shot });
+    assert!(
+        matches!(world.put(13, "a")[..], [Response::Aborted { .. }]),
         "whatever else that node says"
     );
     world.pass(4 * EPSILON);
@@ -1105,10 +1156,10 @@ fn who_was_refused_or_comes_too_late_or_names_another_leadership_does_not_begin(
 }
 
 #[test]
-fn that_one_begins_as_often_as_it_is_heard_is_noticed() {
+fn beginning_once_per_duplicate_request_is_noticed() {
     let broken = std::thread::spawn(|| {
         plant(Some(spanner_rules::BLIND_TWICE), true);
-        who_was_refused_or_comes_too_late_or_names_another_leadership_does_not_begin();
+        a_refused_late_or_misdirected_one_shot_commit_does_not_begin();
     });
     assert!(broken.join().is_err());
 }
@@ -1118,7 +1169,7 @@ fn that_one_begins_as_often_as_it_is_heard_is_noticed() {
 #[test]
 fn a_vote_waits_for_a_commit_that_was_asked_for_blindly_until_none_can_come() {
     let mut world = World::new();
-    world.goes_blindly();
+    world.commits_one_shot();
     world.prepare(1, None, &["z"]);
     world.hear();
     assert!(world.between.is_empty(), "the coordinator says nothing: {:?}", world.between);
@@ -1127,12 +1178,12 @@ fn a_vote_waits_for_a_commit_that_was_asked_for_blindly_until_none_can_come() {
     let at = world.outcome(1).expect("told").expect("committed");
     assert_eq!(world.groups[0].installed, [(at, vec!["a".to_owned()])]);
     assert_eq!(world.groups[1].installed, [(at, vec!["z".to_owned()])]);
-    world.goes_blindly();
+    world.commits_one_shot();
     world.prepare(2, None, &["y"]);
     world.pass(3_000 * MS);
     world.talk();
     assert_eq!(world.groups[1].replica.unresolved(), 0, "no commit can come any more");
     let said = world.commit(2, None, &["b"]);
-    assert!(matches!(said[..], [Reply::TooLate { .. }]), "{said:?}");
+    assert!(matches!(said[..], [Response::TooLate { .. }]), "{said:?}");
     assert_eq!(world.groups[1].installed.len(), 1);
 }

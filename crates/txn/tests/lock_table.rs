@@ -22,12 +22,12 @@ fn point(key: &str) -> KeyRange {
 fn ask(
     table: &mut LockTable,
     now: u64,
-    who: u64,
+    txn: u64,
     range: KeyRange,
     lock: Lock,
     ticket: u64,
 ) -> Vec<Verdict> {
-    table.acquire(now, id(who), age(who), range, lock, ticket)
+    table.acquire(now, id(txn), age(txn), range, lock, ticket)
 }
 
 fn wounded(by: u64, key: &str) -> Conflict {
@@ -46,7 +46,7 @@ fn readers_share_and_a_writer_waits_for_them() {
 }
 
 #[test]
-fn a_range_that_ends_before_it_starts_is_in_nobodys_way() {
+fn a_range_that_ends_before_it_starts_blocks_nothing() {
     let mut table = LockTable::new();
     let range =
         |start: &str, end: &str| KeyRange { start: Key::from(start), end: Some(Key::from(end)) };
@@ -99,11 +99,11 @@ fn a_victim_that_waits_already_is_aborted_at_once() {
 #[test]
 fn two_attempts_of_one_age_do_not_mistake_each_other() {
     let mut table = LockTable::new();
-    let ask = |table: &mut LockTable, who: u64, key: &str, ticket: u64| {
+    let ask = |table: &mut LockTable, txn: u64, key: &str, ticket: u64| {
         table.acquire(
             0,
-            id(who),
-            age(if who == 9 { 9 } else { 1 }),
+            id(txn),
+            age(if txn == 9 { 9 } else { 1 }),
             point(key),
             Lock::Exclusive,
             ticket,
@@ -185,7 +185,7 @@ fn what_is_held_is_granted_again_even_to_the_wounded() {
 }
 
 #[test]
-fn nobody_overtakes_an_older_waiter() {
+fn no_request_overtakes_an_older_waiter() {
     let mut table = LockTable::new();
     ask(&mut table, 0, 1, point("a"), Lock::Shared, 10);
     ask(&mut table, 0, 2, point("a"), Lock::Exclusive, 11);
@@ -217,26 +217,26 @@ proptest! {
         while at.iter().zip(&plans).any(|(at, plan)| *at <= plan.len()) {
             steps += 1;
             prop_assert!(steps < 20_000, "a transaction never ends: {:?}", table.waits());
-            let who = order.next().expect("the order repeats for ever") as usize % plans.len();
-            if waiting[who] || at[who] > plans[who].len() {
+            let txn = order.next().expect("the order repeats for ever") as usize % plans.len();
+            if waiting[txn] || at[txn] > plans[txn].len() {
                 continue;
             }
-            let request = |who: usize, at: usize| {
-                let (start, width, exclusive) = plans[who][at];
+            let request = |txn: usize, at: usize| {
+                let (start, width, exclusive) = plans[txn][at];
                 let range = match width {
                     0 => KeyRange::point(Key::from(vec![start])),
                     _ => KeyRange { start: Key::from(vec![start]), end: Some(Key::from(vec![start + width])) },
                 };
                 (range, if exclusive { Lock::Exclusive } else { Lock::Shared })
             };
-            let mut verdicts = if at[who] == plans[who].len() {
-                at[who] += 1;
-                held.remove(&(who as u64));
-                table.release(id(who as u64))
+            let mut verdicts = if at[txn] == plans[txn].len() {
+                at[txn] += 1;
+                held.remove(&(txn as u64));
+                table.release(id(txn as u64))
             } else {
-                let (range, lock) = request(who, at[who]);
-                waiting[who] = true;
-                ask(&mut table, steps, who as u64, range, lock, who as u64)
+                let (range, lock) = request(txn, at[txn]);
+                waiting[txn] = true;
+                ask(&mut table, steps, txn as u64, range, lock, txn as u64)
             };
             while let Some(verdict) = verdicts.pop() {
                 match verdict {

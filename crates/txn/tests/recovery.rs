@@ -8,8 +8,8 @@ use meridian_machine::planted::plant;
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_txn::tapir::{
-    Answer, Common, End, Found, Gateway, Guarantee, Looked, Participant, Question, Shards,
-    Standing, recover,
+    Common, ConsensusOp, ConsensusResult, End, Guarantee, Participant, ReadResult, Shards,
+    SnapshotRead, TxnClient, TxnStatus, recover,
 };
 use meridian_txn::{
     Begin, Conflict, Database, Failure, Future, Lock, Mode, Node, Outcome, SchemaVersion,
@@ -35,7 +35,7 @@ struct World {
 }
 
 /// A node, with the skew of its clock from true time and the half width of its intervals.
-struct Here {
+struct TestNode {
     node: u32,
     skew: i64,
     half: u64,
@@ -54,14 +54,14 @@ fn shards(guarantee: Guarantee) -> Arc<Mutex<World>> {
     Arc::new(Mutex::new(World { now: 1_000, participants, versions, held, pauses }))
 }
 
-fn gateway(
+fn txn_client(
     shards: &Arc<Mutex<World>>,
     guarantee: Guarantee,
     node: u32,
     (skew, half): (i64, u64),
-) -> Gateway<Here> {
+) -> TxnClient<TestNode> {
     let (numbers, shards) = (Mutex::default(), Arc::clone(shards));
-    Gateway::new(Arc::new(Here { node, skew, half, numbers, shards }), guarantee)
+    TxnClient::new(Arc::new(TestNode { node, skew, half, numbers, shards }), guarantee)
 }
 
 /// Holds up a node's next operation on a shard until the returned sender is used or dropped.
@@ -78,7 +78,7 @@ fn pass(shards: &Mutex<World>, until: u64) {
     shards.pauses.retain(|(due, _)| *due > until); // Dropping a sender wakes its pause.
 }
 
-impl Node for Here {
+impl Node for TestNode {
     fn now(&self) -> Reading {
         let now = self.shards.lock().unwrap().now;
         Reading::at(now, Interval::around(now.saturating_add_signed(self.skew), self.half))
@@ -121,7 +121,7 @@ impl Node for Here {
     }
 }
 
-impl Shards for Here {
+impl Shards for TestNode {
     type Node = Self;
 
     fn node(&self) -> &Self {
@@ -144,7 +144,7 @@ impl Shards for Here {
         _: (bool, usize),
         _: bool,
         _: u64,
-    ) -> Option<Result<Found, Failure>> {
+    ) -> Option<Result<ReadResult, Failure>> {
         let shards = self.shards.lock().unwrap();
         let mut chunk = Chunk::default();
         for (key, versions) in shards.versions.iter().filter(|(key, _)| range.contains(key)) {
@@ -157,7 +157,7 @@ impl Shards for Here {
                 None => {}
             }
         }
-        Some(Ok(Found { chunk, through: Timestamp::ZERO }))
+        Some(Ok(ReadResult { chunk, through: Timestamp::ZERO }))
     }
 
     async fn look(
@@ -167,11 +167,11 @@ impl Shards for Here {
         _: Timestamp,
         _: (bool, usize),
         _: u64,
-    ) -> Option<Result<Looked, Failure>> {
+    ) -> Option<Result<SnapshotRead, Failure>> {
         unreachable!("no test reads a snapshot")
     }
 
-    async fn ask(&self, shard: ShardId, question: Question, _: u64) -> Option<Common> {
+    async fn ask(&self, shard: ShardId, question: ConsensusOp, _: u64) -> Option<Common> {
         let held = {
             let mut shards = self.shards.lock().unwrap();
             let place =
@@ -184,23 +184,25 @@ impl Shards for Here {
         let now = self.now();
         let participant = &mut self.shards.lock().unwrap().participants[shard.0 as usize];
         let answer = match question {
-            Question::Prepare(proposal) => Answer::Vote(participant.prepare(now, &proposal)),
-            Question::Resolve { transaction, .. } => {
-                let standing = participant.resolve(transaction);
-                if standing == Standing::Open {
+            ConsensusOp::Prepare(proposal) => {
+                ConsensusResult::Vote(participant.prepare(now, &proposal))
+            }
+            ConsensusOp::Resolve { transaction, .. } => {
+                let status = participant.resolve(transaction);
+                if status == TxnStatus::Open {
                     // A view begins with the operation, and with the prepared proposals.
                     let prepared: Vec<_> = participant.prepared().cloned().collect();
                     let decided: Vec<_> =
                         prepared.iter().map(|one| (one, meridian_txn::tapir::Vote::Ok)).collect();
                     participant.sync(now, &decided, &[transaction], &[]);
                 }
-                Answer::Stands(standing)
+                ConsensusResult::Stands(status)
             }
         };
         Some(Common { answer, by_all: false })
     }
 
-    fn tell(&self, shard: ShardId, end: End) {
+    fn send(&self, shard: ShardId, end: End) {
         let mut shards = self.shards.lock().unwrap();
         let Some((at, writes)) = shards.participants[shard.0 as usize].end(&end) else { return };
         for write in writes {
@@ -220,13 +222,18 @@ fn done<T>(future: impl std::future::Future<Output = T>) -> T {
     poll(&mut Box::pin(future)).expect("the future is not held up")
 }
 
-fn begin(gateway: &Gateway<Here>) -> Box<dyn Transaction> {
-    done(gateway.begin(Begin { mode: Mode::ReadWrite, age: None })).expect("the transaction begins")
+fn begin(txn_client: &TxnClient<TestNode>) -> Box<dyn Transaction> {
+    done(txn_client.begin(Begin { mode: Mode::ReadWrite, age: None }))
+        .expect("the transaction begins")
 }
 
 /// Returns the commit of a transaction that has read some keys and writes others.
-fn commits(gateway: &Gateway<Here>, reads: &[&str], writes: &[&str]) -> Future<'static, Outcome> {
-    let mut transaction = begin(gateway);
+fn commits(
+    txn_client: &TxnClient<TestNode>,
+    reads: &[&str],
+    writes: &[&str],
+) -> Future<'static, Outcome> {
+    let mut transaction = begin(txn_client);
     for key in reads {
         done(transaction.get(&Key::from(*key), Lock::Shared)).expect("the read succeeds");
     }
@@ -247,7 +254,7 @@ fn aborted(why: Conflict) -> Option<Outcome> {
 fn inversion(guarantee: Guarantee) -> (Option<Outcome>, Vec<Timestamp>) {
     let shards = shards(guarantee);
     let clocks = [(1, 0), (2, -90), (3, -50)]
-        .map(|(node, skew)| gateway(&shards, guarantee, node, (skew, 100)));
+        .map(|(node, skew)| txn_client(&shards, guarantee, node, (skew, 100)));
     let slow = hold(&shards, 3, B);
     let mut third = commits(&clocks[2], &["a"], &["b"]);
     assert_eq!(poll(&mut third), None, "its proposal to the other shard is on its way");
@@ -293,7 +300,7 @@ fn real_time_is_kept_by_the_wait_for_the_final_timestamp() {
 }
 
 #[test]
-fn who_does_not_wait_is_serializable_and_out_of_real_time() {
+fn without_commit_wait_history_is_serializable_but_not_strict() {
     for guarantee in [Guarantee::Serializable, Guarantee::StrictlySerializable] {
         plant((guarantee == Guarantee::StrictlySerializable).then_some(rules::COMMIT_WAIT), true);
         let (outcome, at) = inversion(guarantee);
@@ -309,14 +316,14 @@ fn who_does_not_wait_is_serializable_and_out_of_real_time() {
 /// A session ends after it has sent its transaction's outcome to the shards, and before its client
 /// has received it.
 #[test]
-fn who_goes_away_while_its_timestamp_passes_has_committed() {
+fn a_session_that_ends_during_commit_wait_has_committed() {
     let shards = shards(Guarantee::StrictlySerializable);
     let [gone, other] =
-        [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
+        [1, 2].map(|node| txn_client(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
     let release = hold(&shards, 1, B);
     let mut commit = commits(&gone, &["a"], &["a", "b"]);
     assert_eq!(poll(&mut commit), None);
-    let who = shards.lock().unwrap().participants[0]
+    let txn = shards.lock().unwrap().participants[0]
         .prepared()
         .next()
         .map(|one| one.transaction)
@@ -328,18 +335,18 @@ fn who_goes_away_while_its_timestamp_passes_has_committed() {
         "the outcome was sent to every shard, and the commit wait is under way"
     );
     drop(commit);
-    assert_eq!(resolved(&shards, &other, who), Some(true));
+    assert_eq!(resolved(&shards, &other, txn), Some(true));
     assert_eq!(shards.lock().unwrap().versions.len(), 2);
 }
 
 /// Recovers a transaction until its outcome is known.
 fn resolved(
     shards: &Mutex<World>,
-    by: &Gateway<Here>,
-    who: meridian_txn::TransactionId,
+    by: &TxnClient<TestNode>,
+    txn: meridian_txn::TransactionId,
 ) -> Option<bool> {
-    let site = Arc::clone(by.shards());
-    let mut recovery = Box::pin(async move { recover(&*site, who, &[A, B], u64::MAX).await });
+    let local_node = Arc::clone(by.shards());
+    let mut recovery = Box::pin(async move { recover(&*local_node, txn, &[A, B], u64::MAX).await });
     for _ in 0..5 {
         if let Some(outcome) = poll(&mut recovery) {
             return outcome;
@@ -352,26 +359,26 @@ fn resolved(
 
 /// §5.2.2, the first case: one shard has recorded the outcome, and the other has not received it.
 #[test]
-fn an_end_that_somebody_has_recorded_is_kept() {
+fn a_recorded_outcome_is_kept() {
     for commits_it in [true, false] {
         let shards = shards(Guarantee::StrictlySerializable);
         let [gone, other] =
-            [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
+            [1, 2].map(|node| txn_client(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
         let mut commit = commits(&gone, &[], &["a", "b"]);
         let release = hold(&shards, 1, B);
         assert_eq!(poll(&mut commit), None);
         let proposal =
             shards.lock().unwrap().participants[0].prepared().next().cloned().expect("prepared");
-        let (who, at) = (proposal.transaction, proposal.at);
+        let (txn, at) = (proposal.transaction, proposal.at);
         let mut its_part = proposal.clone();
         Arc::make_mut(&mut its_part.footprint).writes[0].key = Key::from("b");
         let now = other.shards().now();
         shards.lock().unwrap().participants[1].prepare(now, &its_part);
         let end =
-            if commits_it { End::Commit(proposal) } else { End::Abort { transaction: who, at } };
-        other.shards().tell(A, end);
-        assert_eq!(resolved(&shards, &other, who), Some(commits_it));
-        let there = shards.lock().unwrap().participants[1].ended(who);
+            if commits_it { End::Commit(proposal) } else { End::Abort { transaction: txn, at } };
+        other.shards().send(A, end);
+        assert_eq!(resolved(&shards, &other, txn), Some(commits_it));
+        let there = shards.lock().unwrap().participants[1].ended(txn);
         assert_eq!(there, Some(commits_it), "the other shard receives the outcome");
         drop((release, commit));
     }
@@ -383,16 +390,16 @@ fn an_end_that_somebody_has_recorded_is_kept() {
 fn what_a_shard_has_not_said_yes_to_is_aborted_for_good() {
     let shards = shards(Guarantee::StrictlySerializable);
     let [slow, other] =
-        [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
+        [1, 2].map(|node| txn_client(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
     let release = hold(&shards, 1, B);
     let mut commit = commits(&slow, &[], &["a", "b"]);
     assert_eq!(poll(&mut commit), None);
-    let who = shards.lock().unwrap().participants[0]
+    let txn = shards.lock().unwrap().participants[0]
         .prepared()
         .next()
         .map(|one| one.transaction)
         .expect("prepared");
-    assert_eq!(resolved(&shards, &other, who), Some(false));
+    assert_eq!(resolved(&shards, &other, txn), Some(false));
     drop(release);
     assert_eq!(poll(&mut commit), aborted(Conflict::Overwritten), "its late proposal is refused");
     assert!(shards.lock().unwrap().versions.is_empty());
@@ -400,10 +407,10 @@ fn what_a_shard_has_not_said_yes_to_is_aborted_for_good() {
 
 /// The third case: all shards have voted `Ok`, and no node has received all votes.
 #[test]
-fn what_all_shards_have_said_yes_to_is_committed_by_whoever_asks() {
+fn any_recovery_commits_what_all_shards_accepted() {
     let shards = shards(Guarantee::StrictlySerializable);
     let [gone, other] =
-        [1, 2].map(|node| gateway(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
+        [1, 2].map(|node| txn_client(&shards, Guarantee::StrictlySerializable, node, (0, 10)));
     let (of_a, of_b) = (hold(&shards, 1, A), hold(&shards, 1, B));
     let mut commit = commits(&gone, &[], &["a", "b"]);
     assert_eq!(poll(&mut commit), None);
@@ -430,10 +437,11 @@ fn what_all_shards_have_said_yes_to_is_committed_by_whoever_asks() {
 #[test]
 fn what_was_planned_for_a_schema_that_has_changed_does_not_commit() {
     let shards = shards(Guarantee::Serializable);
-    let [one, other] = [1, 2].map(|node| gateway(&shards, Guarantee::Serializable, node, (0, 0)));
+    let [one, other] =
+        [1, 2].map(|node| txn_client(&shards, Guarantee::Serializable, node, (0, 0)));
     let version = |version| SchemaVersion { table: 7, version };
-    let plan = |gateway: &Gateway<Here>, of: u64, reads: &[&str]| {
-        let mut transaction = begin(gateway);
+    let plan = |txn_client: &TxnClient<TestNode>, of: u64, reads: &[&str]| {
+        let mut transaction = begin(txn_client);
         transaction.planned_for(version(of));
         for key in reads {
             done(transaction.get(&Key::from(*key), Lock::Shared)).expect("the read succeeds");
@@ -463,9 +471,10 @@ fn what_was_planned_for_a_schema_that_has_changed_does_not_commit() {
 
 /// The session validates the reads before it reports an error that follows from them.
 #[test]
-fn what_was_read_is_validated_when_somebody_asks() {
+fn reads_are_validated_on_request() {
     let shards = shards(Guarantee::Serializable);
-    let [one, other] = [1, 2].map(|node| gateway(&shards, Guarantee::Serializable, node, (0, 0)));
+    let [one, other] =
+        [1, 2].map(|node| txn_client(&shards, Guarantee::Serializable, node, (0, 0)));
     let mut reads = begin(&one);
     assert_eq!(done(reads.get(&"a".into(), Lock::Shared)), Ok(None));
     assert_eq!(done(reads.validate()), Ok(()));

@@ -7,7 +7,7 @@ use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_txn::TransactionId;
 use meridian_txn::tapir::rules;
 use meridian_txn::tapir::{
-    End, Footprint, Guarantee, Participant, Past, Proposal, Seen, Standing, Vote, decide,
+    End, Footprint, Guarantee, Participant, Past, Proposal, RangeRead, TxnStatus, Vote, decide,
 };
 use std::sync::Arc;
 
@@ -23,18 +23,18 @@ fn point(key: &str) -> KeyRange {
     KeyRange::point(Key::from(key))
 }
 
-fn who(number: u64) -> TransactionId {
+fn txn(number: u64) -> TransactionId {
     TransactionId { node: 1, incarnation: 1, number }
 }
 
 /// Returns a proposal with these reads and written keys.
-fn proposal(number: u64, nanos: u64, reads: Vec<Seen>, writes: &[&str]) -> Proposal {
+fn proposal(number: u64, nanos: u64, reads: Vec<RangeRead>, writes: &[&str]) -> Proposal {
     let writes = writes
         .iter()
         .map(|key| Write { key: Key::from(*key), value: Some(Value::from("1")) })
         .collect();
     let footprint = Arc::new(Footprint { reads, writes, participants: vec![ShardId(0)] });
-    Proposal { transaction: who(number), attempt: 0, at: at(nanos), footprint }
+    Proposal { transaction: txn(number), attempt: 0, at: at(nanos), footprint }
 }
 
 /// Returns a proposal with other participants.
@@ -63,21 +63,21 @@ fn commits(replica: &mut Participant, proposal: &Proposal) {
 /// Trap A.2-2: the transaction is prepared at one timestamp, and its read is overwritten before the
 /// next is proposed.
 #[test]
-fn another_timestamp_of_a_prepared_transaction_is_looked_at_anew() {
+fn another_timestamp_of_a_prepared_transaction_is_checked_again() {
     let mut replica = replica(Guarantee::Serializable);
     let first = proposal(1, 10, vec![replica.see(&point("k"))], &["w"]);
     assert_eq!(replica.prepare(now(), &first), Vote::Ok);
     commits(&mut replica, &proposal(2, 12, Vec::new(), &["k"]));
     assert_eq!(replica.prepare(now(), &again(&first, 20)), Vote::Abort);
-    let standing: Vec<Timestamp> = replica.prepared().map(|standing| standing.at).collect();
-    assert_eq!(standing, [at(10)], "a recovery may still decide on that attempt");
-    assert_eq!(replica.newest(who(1)), Some((1, Vote::Abort)), "the newest attempt is reported");
+    let status: Vec<Timestamp> = replica.prepared().map(|status| status.at).collect();
+    assert_eq!(status, [at(10)], "a recovery may still decide on that attempt");
+    assert_eq!(replica.newest(txn(1)), Some((1, Vote::Abort)), "the newest attempt is reported");
     assert_eq!(replica.prepare(now(), &first), Vote::Abstain, "only the newest attempt counts");
 }
 
 /// A proposal is repeated at the same timestamp where a view has begun without the operation.
 #[test]
-fn who_asks_again_at_the_same_timestamp_is_looked_at_anew() {
+fn a_repeated_prepare_at_the_same_timestamp_is_checked_again() {
     let mut replica = replica(Guarantee::Serializable);
     let asks = proposal(1, 20, vec![replica.see(&point("k"))], &["w"]);
     assert_eq!(replica.prepare(now(), &asks), Vote::Ok);
@@ -88,14 +88,14 @@ fn who_asks_again_at_the_same_timestamp_is_looked_at_anew() {
 
 /// Trap A.2-15: an aborted transaction is not prepared by a late proposal.
 #[test]
-fn who_has_ended_is_not_prepared() {
+fn an_ended_transaction_is_not_prepared() {
     let mut replica = replica(Guarantee::StrictlySerializable);
     let late = proposal(1, 10, Vec::new(), &["k"]);
-    assert_eq!(replica.end(&End::Abort { transaction: who(1), at: at(10) }), None);
+    assert_eq!(replica.end(&End::Abort { transaction: txn(1), at: at(10) }), None);
     assert_eq!(replica.prepare(now(), &late), Vote::Abort);
     assert_eq!(replica.prepared().count(), 0);
     replica.settle(over(50));
-    assert_eq!(replica.ended(who(1)), None, "the outcome is forgotten");
+    assert_eq!(replica.ended(txn(1)), None, "the outcome is forgotten");
     assert_eq!(
         replica.prepare(now(), &late),
         Vote::Late,
@@ -104,17 +104,17 @@ fn who_has_ended_is_not_prepared() {
 }
 
 #[test]
-fn that_who_has_ended_is_prepared_is_noticed() {
+fn preparing_an_ended_transaction_is_noticed() {
     let broken = std::thread::spawn(|| {
         plant(Some(rules::ENDED_PREPARES), true);
-        who_has_ended_is_not_prepared();
+        an_ended_transaction_is_not_prepared();
     });
     assert!(broken.join().is_err());
 }
 
 /// Trap A.2-18.
 #[test]
-fn nobody_writes_into_a_range_that_was_found_empty() {
+fn no_write_lands_in_a_range_that_was_read_as_empty() {
     let mut replica = replica(Guarantee::Serializable);
     let range = KeyRange::prefix(b"k");
     let scan = proposal(1, 30, vec![replica.see(&range)], &["sum"]);
@@ -134,7 +134,7 @@ fn nobody_writes_into_a_range_that_was_found_empty() {
 
 /// Trap A.2-20, both halves.
 #[test]
-fn a_timestamp_is_above_what_was_read_and_nobody_writes_below_who_has_read() {
+fn a_timestamp_is_above_all_reads_and_no_write_lands_below_a_read() {
     let mut replica = replica(Guarantee::Serializable);
     commits(&mut replica, &proposal(1, 100, Vec::new(), &["x"]));
     let early = proposal(2, 50, vec![replica.see(&point("x"))], &["y"]);
@@ -167,14 +167,12 @@ fn only_where_real_time_does_not_count_is_something_written_in_the_past() {
 #[test]
 fn a_merge_puts_back_what_is_likely_before_it_looks_at_what_is_open() {
     let mut replica = replica(Guarantee::StrictlySerializable);
-    let read = || vec![Seen { range: point("k"), versions: Vec::new(), through: Timestamp::ZERO }];
+    let read =
+        || vec![RangeRead { range: point("k"), versions: Vec::new(), through: Timestamp::ZERO }];
     let (open, likely) = (proposal(1, 10, read(), &["k"]), proposal(2, 20, read(), &["k"]));
     assert_eq!(replica.prepare(now(), &open), Vote::Ok, "here the open proposal came first");
     assert_eq!(replica.merge(now(), &[(&likely, Vote::Ok)], &[&open]), [Vote::Retry(at(20))]);
-    assert_eq!(
-        replica.prepared().map(|standing| standing.transaction).collect::<Vec<_>>(),
-        [who(2)]
-    );
+    assert_eq!(replica.prepared().map(|status| status.transaction).collect::<Vec<_>>(), [txn(2)]);
 }
 
 /// All records have the likely vote, so a conflicting transaction was not prepared any more where
@@ -182,7 +180,8 @@ fn a_merge_puts_back_what_is_likely_before_it_looks_at_what_is_open() {
 #[test]
 fn a_likely_vote_stays_whatever_else_is_known() {
     let mut replica = replica(Guarantee::Serializable);
-    let read = || vec![Seen { range: point("k"), versions: Vec::new(), through: Timestamp::ZERO }];
+    let read =
+        || vec![RangeRead { range: point("k"), versions: Vec::new(), through: Timestamp::ZERO }];
     let (known, likely) = (proposal(1, 20, read(), &["k"]), proposal(2, 10, read(), &["k"]));
     replica.sync(now(), &[(&known, Vote::Ok)], &[], &[]);
     assert_eq!(replica.merge(now(), &[(&likely, Vote::Ok)], &[]), []);
@@ -195,19 +194,20 @@ fn a_likely_vote_stays_whatever_else_is_known() {
 #[test]
 fn of_two_that_contradict_each_other_both_yeses_may_be_known() {
     let mut replica = replica(Guarantee::StrictlySerializable);
-    let read = || vec![Seen { range: point("k"), versions: Vec::new(), through: Timestamp::ZERO }];
+    let read =
+        || vec![RangeRead { range: point("k"), versions: Vec::new(), through: Timestamp::ZERO }];
     let (aborted, other) = (proposal(1, 20, read(), &["k"]), proposal(2, 10, read(), &["k"]));
     replica.sync(now(), &[(&aborted, Vote::Ok), (&other, Vote::Ok)], &[], &[]);
     assert_eq!(replica.prepared().count(), 2);
     commits(&mut replica, &other);
-    assert_eq!(replica.end(&End::Abort { transaction: who(1), at: at(20) }), None);
+    assert_eq!(replica.end(&End::Abort { transaction: txn(1), at: at(20) }), None);
     assert_eq!(replica.prepared().count(), 0);
 }
 
 /// With two shards: this one has accepted the first attempt, the other has not, and the second
 /// attempt is under way when a reader takes the fast path.
 #[test]
-fn an_attempt_that_will_never_commit_excludes_nobody() {
+fn an_attempt_that_will_never_commit_blocks_no_other() {
     let mut replica = replica(Guarantee::Serializable);
     let first = proposal(2, 10, Vec::new(), &["k"]);
     let second = again(&first, 30);
@@ -216,14 +216,14 @@ fn an_attempt_that_will_never_commit_excludes_nobody() {
     assert_eq!(replica.merge(now(), &[(&reader, Vote::Ok)], &[&second]), [Vote::Ok]);
     replica.sync(now(), &[(&first, Vote::Ok), (&second, Vote::Retry(at(40)))], &[], &[]);
     assert!(
-        replica.prepared().all(|standing| standing.transaction == who(1)),
+        replica.prepared().all(|status| status.transaction == txn(1)),
         "no attempt of the transaction stays"
     );
 }
 
 /// Found by a random simulation of three replicas, seed 4878.
 #[test]
-fn what_was_told_of_an_earlier_attempt_stands_when_the_transaction_has_ended() {
+fn an_earlier_attempts_result_stands_after_the_transaction_ended() {
     let mut replica = replica(Guarantee::Serializable);
     let first = proposal(1, 10, vec![replica.see(&point("x"))], &["k", "x"]);
     let between = proposal(2, 20, vec![replica.see(&point("k"))], &["x"]);
@@ -234,7 +234,7 @@ fn what_was_told_of_an_earlier_attempt_stands_when_the_transaction_has_ended() {
 }
 
 #[test]
-fn what_a_view_that_was_bypassed_has_said_excludes_nobody() {
+fn votes_of_a_bypassed_view_block_no_transaction() {
     let mut replica = replica(Guarantee::StrictlySerializable);
     let bypassed = proposal(1, 10, Vec::new(), &["k"]);
     let reader = proposal(2, 20, vec![replica.see(&point("k"))], &["k"]);
@@ -304,7 +304,7 @@ fn what_cannot_be_meant_is_refused() {
 
 /// Trap A.2-17.
 #[test]
-fn nobody_is_said_yes_to_where_it_is_closed() {
+fn no_proposal_is_accepted_below_the_closed_timestamp() {
     let mut replica = replica(Guarantee::Serializable);
     let (before, late) = (proposal(1, 10, Vec::new(), &["a"]), proposal(2, 10, Vec::new(), &["b"]));
     assert_eq!(replica.prepare(now(), &before), Vote::Ok);
@@ -324,8 +324,8 @@ fn of_a_commit_of_several_shards_the_name_stays() {
     commits(&mut replica, &alone);
     commits(&mut replica, &of_two);
     replica.settle(over(20));
-    assert_eq!((replica.ended(who(1)), replica.ended(who(2))), (None, Some(true)));
-    assert_eq!(replica.resolve(who(2)), Standing::Committed(of_two.name()));
+    assert_eq!((replica.ended(txn(1)), replica.ended(txn(2))), (None, Some(true)));
+    assert_eq!(replica.resolve(txn(2)), TxnStatus::Committed(of_two.name()));
     assert_eq!(
         replica.prepare(now(), &of_two),
         Vote::Ok,
@@ -336,7 +336,7 @@ fn of_a_commit_of_several_shards_the_name_stays() {
 
 /// A restarted replica does not have what the record has forgotten.
 #[test]
-fn who_is_born_again_does_not_validate_what_was_read_before_it_was_settled() {
+fn a_readmitted_attempt_does_not_validate_earlier_reads() {
     let mut replica = replica(Guarantee::StrictlySerializable);
     let before = replica.see(&point("a"));
     replica.sync(now(), &[], &[], &[]);
@@ -350,7 +350,7 @@ fn who_is_born_again_does_not_validate_what_was_read_before_it_was_settled() {
 }
 
 #[test]
-fn a_commit_installs_once_and_also_where_nobody_has_heard_of_it() {
+fn a_commit_installs_once_and_also_where_it_was_never_proposed() {
     let mut replica = replica(Guarantee::StrictlySerializable);
     let unheard = End::Commit(proposal(1, 10, Vec::new(), &["k"]));
     assert_eq!(replica.end(&unheard).map(|(at, writes)| (at, writes.len())), Some((at(10), 1)));
@@ -382,14 +382,14 @@ fn a_commit_of_keys_elsewhere_is_not_taken_in() {
     let elsewhere = proposal(1, 10, Vec::new(), &["k", "z"]);
     assert_eq!(replica.prepare(now(), &elsewhere), Vote::Abort);
     assert_eq!(replica.end(&End::Commit(elsewhere)), None);
-    assert_eq!(replica.ended(who(1)), None, "the end is not recorded either");
+    assert_eq!(replica.ended(txn(1)), None, "the end is not recorded either");
     assert!(replica.end(&End::Commit(proposal(1, 10, Vec::new(), &["k"]))).is_some());
 }
 
 /// A later attempt has reached one replica only, and the view begins without it: a recovery must
 /// receive the same from every replica.
 #[test]
-fn of_whom_somebody_asks_replicas_know_what_the_view_began_with() {
+fn replicas_know_what_a_view_began_with_about_resolved_transactions() {
     let first = proposal(1, 10, Vec::new(), &["k"]);
     let standings = [false, true].map(|met_it| {
         let mut replica = replica(Guarantee::StrictlySerializable);
@@ -397,22 +397,26 @@ fn of_whom_somebody_asks_replicas_know_what_the_view_began_with() {
         if met_it {
             assert_eq!(replica.prepare(now(), &again(&first, 20)), Vote::Ok);
         }
-        assert_eq!(replica.resolve(who(1)), Standing::Open, "no view has begun with the operation");
-        replica.sync(now(), &[(&first, Vote::Ok)], &[who(1)], &[]);
+        assert_eq!(
+            replica.resolve(txn(1)),
+            TxnStatus::Open,
+            "no view has begun with the operation"
+        );
+        replica.sync(now(), &[(&first, Vote::Ok)], &[txn(1)], &[]);
         assert_eq!(
             replica.prepare(now(), &again(&first, 30)),
             Vote::Abort,
             "no other attempt is prepared"
         );
-        replica.resolve(who(1))
+        replica.resolve(txn(1))
     });
-    assert_eq!(standings, [Standing::Prepared(first.clone()), Standing::Prepared(first)]);
+    assert_eq!(standings, [TxnStatus::Prepared(first.clone()), TxnStatus::Prepared(first)]);
 }
 
 /// A replica that takes over has no versions from before its first view to validate old reads
 /// against.
 #[test]
-fn who_takes_over_does_not_validate_what_was_read_before_that() {
+fn a_new_replica_does_not_validate_earlier_reads() {
     let mut old = replica(Guarantee::StrictlySerializable);
     old.settle(over(10));
     let first = proposal(1, 20, vec![old.see(&point("k"))], &["k"]);

@@ -1,7 +1,7 @@
 //! The demo's three nodes.
 
-use crate::doors::{Doors, loopback};
-use meridian::house::{ClockLine, House};
+use crate::listeners::{Listeners, loopback};
+use meridian::node_server::{ClockLine, NodeServer};
 use meridian_host::node;
 use meridian_machine::NodeId;
 use meridian_placement::Member;
@@ -17,8 +17,8 @@ const NODES: usize = 3;
 const ZONES: [&str; NODES] = ["amsterdam", "lisbon", "tokyo"];
 
 struct Living {
-    house: Arc<House>,
-    doors: Doors,
+    node_server: Arc<NodeServer>,
+    listeners: Listeners,
 }
 
 /// Three nodes and their ports.
@@ -49,7 +49,7 @@ impl Cluster {
         for at in 0..NODES {
             let living = cluster.start(at)?;
             // Port 0 takes a free one, which the node keeps.
-            cluster.ports[at] = (living.doors.sql, living.doors.http);
+            cluster.ports[at] = (living.listeners.sql, living.listeners.http);
             cluster.nodes().push(Some(living));
         }
         Ok(cluster)
@@ -65,12 +65,12 @@ impl Cluster {
             members: self.members.clone(),
             ..node::Options::loopback().at(self.folder.join(ZONES[at]))
         };
-        let house = Arc::new(House::open(options)?);
+        let node_server = Arc::new(NodeServer::open(options)?);
         let (sql, http) = self.ports[at];
-        match self.runtime.block_on(Doors::open(house.clone(), sql, http)) {
-            Ok(doors) => Ok(Living { house, doors }),
+        match self.runtime.block_on(Listeners::open(node_server.clone(), sql, http)) {
+            Ok(listeners) => Ok(Living { node_server, listeners }),
             Err(error) => {
-                house.kill();
+                node_server.kill();
                 Err(error)
             }
         }
@@ -80,7 +80,7 @@ impl Cluster {
     pub fn first(&self) -> Result<Arc<Engine>, String> {
         let nodes = self.nodes();
         let living = nodes.iter().flatten().next().ok_or("no node runs")?;
-        Ok(living.house.first())
+        Ok(living.node_server.first())
     }
 
     /// Returns the connection URL, with the addresses of all nodes.
@@ -91,7 +91,7 @@ impl Cluster {
 
     /// Returns the state of the clock of the first running node.
     pub fn clock(&self) -> String {
-        let clock = |living: &Living| -> ClockLine { living.house.clock() };
+        let clock = |living: &Living| -> ClockLine { living.node_server.clock() };
         self.nodes()
             .iter()
             .flatten()
@@ -121,9 +121,9 @@ impl Cluster {
             return Err(format!("node {} is down already", at + 1));
         };
         drop(nodes);
-        self.runtime.block_on(killed.doors.kill());
+        self.runtime.block_on(killed.listeners.kill());
         let _in_runtime = self.runtime.enter();
-        killed.house.kill();
+        killed.node_server.kill();
         let rest = match living - 1 {
             2 => "The other two are a majority and continue, after a few seconds at most.",
             1 => {
@@ -162,7 +162,7 @@ impl Cluster {
                     &format!("node {} {:<10} down; \\demo restart {}\n", at + 1, ZONES[at], at + 1);
                 continue;
             };
-            let status = living.house.status();
+            let status = living.node_server.status();
             let leads: Vec<&str> = status
                 .shards
                 .iter()
@@ -178,7 +178,7 @@ impl Cluster {
             );
             out += &format!(
                 "       {}; log: {} records, {} bytes, {} fsyncs\n",
-                living.house.clock(),
+                living.node_server.clock(),
                 status.log.records,
                 status.log.bytes,
                 status.log.syncs
@@ -190,11 +190,12 @@ impl Cluster {
     /// Shuts all nodes down.
     pub fn close(&self) {
         let nodes: Vec<Living> = self.nodes().iter_mut().filter_map(Option::take).collect();
-        let (houses, doors): (Vec<_>, Vec<_>) =
-            nodes.into_iter().map(|living| (living.house, living.doors)).unzip();
-        self.runtime.block_on(futures::future::join_all(doors.into_iter().map(Doors::close)));
+        let (servers, listeners): (Vec<_>, Vec<_>) =
+            nodes.into_iter().map(|living| (living.node_server, living.listeners)).unzip();
+        self.runtime
+            .block_on(futures::future::join_all(listeners.into_iter().map(Listeners::close)));
         // Kills all nodes at once: no node is left to take over a leadership.
-        houses.iter().for_each(|house| house.kill());
+        servers.iter().for_each(|node_server| node_server.kill());
     }
 }
 

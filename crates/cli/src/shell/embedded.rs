@@ -2,7 +2,7 @@
 
 use super::backend::{Answer, Backend, Heading, State};
 use super::fault::Fault;
-use meridian::house::House;
+use meridian::node_server::NodeServer;
 use meridian_sql::{Column, Response, Session, SqlError, Status, Type};
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -10,16 +10,20 @@ use tokio::runtime::Handle;
 /// A session on a database of this process.
 pub struct Embedded {
     runtime: Handle,
-    house: Arc<House>,
+    node_server: Arc<NodeServer>,
     session: Session,
     describe: String,
 }
 
 impl Embedded {
     /// Opens a session on the default database. `describe` names the place of the data.
-    pub fn new(runtime: Handle, house: Arc<House>, describe: impl Into<String>) -> Embedded {
-        let session = Session::new(house.first(), "root");
-        Embedded { runtime, house, session, describe: describe.into() }
+    pub fn new(
+        runtime: Handle,
+        node_server: Arc<NodeServer>,
+        describe: impl Into<String>,
+    ) -> Embedded {
+        let session = Session::new(node_server.first(), "root");
+        Embedded { runtime, node_server, session, describe: describe.into() }
     }
 }
 
@@ -127,10 +131,10 @@ impl Backend for Embedded {
     }
 
     fn connect(&mut self, database: &str) -> Result<(), String> {
-        let engine = self.runtime.block_on(self.house.find(database))?.ok_or_else(|| {
+        let engine = self.runtime.block_on(self.node_server.find(database))?.ok_or_else(|| {
             format!(
                 "database \"{database}\" does not exist; there are: {}",
-                self.house.list().join(", ")
+                self.node_server.list().join(", ")
             )
         })?;
         self.session = Session::new(engine, "root");

@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conflict_is_tried_again_whenever_it_is_told() {
+    fn a_conflict_is_retried_whenever_it_is_reported() {
         assert_eq!(verdict(Some("40001"), false), Verdict::Again);
         assert_eq!(verdict(Some("40001"), true), Verdict::Again);
         assert_eq!(verdict(Some("40P01"), false), Verdict::Again);

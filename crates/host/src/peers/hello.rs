@@ -124,7 +124,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 impl Hello {
     /// The bytes of this hello: of version 6 if that is the newest, with the range otherwise.
     pub fn encode(&self) -> Vec<u8> {
-        let Greeting { disk, life, yours } = self.greeting;
+        let Greeting { disk, incarnation, yours } = self.greeting;
         let Versions { oldest, newest } = self.versions;
         let mut bytes = Vec::with_capacity(RANGE_BYTES);
         bytes.extend_from_slice(MAGIC);
@@ -134,7 +134,7 @@ impl Hello {
             bytes.extend_from_slice(&(RANGE_BYTES as u16).to_le_bytes());
         }
         bytes.extend_from_slice(&self.cluster.to_le_bytes());
-        for number in [self.from.0, self.to.0, life.0] {
+        for number in [self.from.0, self.to.0, incarnation.0] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         for number in [disk.0, yours.map_or(0, |yours| yours.0)] {
@@ -200,7 +200,7 @@ impl Hello {
             to: NodeId(word(node, 20)),
             greeting: Greeting {
                 disk: DiskId(long(node, 28)),
-                life: Incarnation(word(node, 24)),
+                incarnation: Incarnation(word(node, 24)),
                 yours,
             },
             timebase: node[44],
@@ -223,7 +223,7 @@ mod tests {
     }
 
     fn hello(versions: Versions, yours: Option<DiskId>) -> Hello {
-        let greeting = Greeting { disk: DiskId(7 << 40), life: Incarnation(9), yours };
+        let greeting = Greeting { disk: DiskId(7 << 40), incarnation: Incarnation(9), yours };
         let (from, to) = (NodeId(1), NodeId(2));
         Hello { versions, cluster: 3 << 100 | 5, from, to, greeting, timebase: 1 }
     }

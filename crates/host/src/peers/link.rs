@@ -67,7 +67,7 @@ struct State {
     /// Set by the link's thread only.
     line: Option<Arc<Line>>,
     /// The incarnation of the node at the other side.
-    life: Incarnation,
+    incarnation: Incarnation,
     /// The version that both nodes speak on the connection.
     version: u16,
     /// True while a thread is writing. That thread finds frames that are queued meanwhile.
@@ -149,13 +149,14 @@ impl Link {
 
     /// The link's thread: carries frames over a connection to this incarnation of the node, until
     /// the connection is lost or the link is stopped.
-    pub fn carry(&self, line: Line, (life, version): (Incarnation, u16), clock: &Clock) {
+    pub fn carry(&self, line: Line, (incarnation, version): (Incarnation, u16), clock: &Clock) {
         let line = Arc::new(line);
         let mut state = self.state.lock();
         if state.stopped {
             return;
         }
-        (state.line, state.life, state.version) = (Some(Arc::clone(&line)), life, version);
+        (state.line, state.incarnation, state.version) =
+            (Some(Arc::clone(&line)), incarnation, version);
         while state.line.is_some() {
             if state.left.is_empty() {
                 // No thread reads this direction: a closed connection shows at the next write, or
@@ -192,9 +193,9 @@ impl Link {
     /// Notes that this incarnation of the node has connected to this node, and can speak this
     /// version. So the node is reachable, and a connection to an earlier incarnation, or of an
     /// earlier version, is closed and made again.
-    pub fn knock(&self, life: Incarnation, version: u16) {
+    pub fn knock(&self, incarnation: Incarnation, version: u16) {
         let mut state = self.state.lock();
-        if state.line.is_some() && (state.life != life || state.version < version) {
+        if state.line.is_some() && (state.incarnation != incarnation || state.version < version) {
             self.lose(&mut state);
         }
         self.changed.notify_one();
@@ -266,7 +267,7 @@ mod tests {
     /// The connection is lost after a writer has left bytes to the link's thread, and before that
     /// thread has started.
     #[test]
-    fn what_was_left_of_a_lost_connection_keeps_nobody_from_writing() {
+    fn remains_of_a_lost_connection_do_not_block_writes() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let link = Link::new(1_000, 1_000);

@@ -44,7 +44,7 @@ use crate::identity::{Identity, NotMet};
 use crate::panics::PanicGuard;
 use crate::trust::{Certificates, certificates, enrolment};
 use meridian_machine::{Incarnation, NodeId};
-use meridian_placement::{Greeting, Stranger};
+use meridian_placement::{Greeting, IdentityMismatch};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -62,7 +62,7 @@ const LONGEST_BACK_OFF: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy)]
 struct Met {
     node: NodeId,
-    life: Incarnation,
+    incarnation: Incarnation,
     version: u16,
 }
 
@@ -86,7 +86,7 @@ pub struct PeersOptions {
 /// Receives frames. Called on the thread of the connection.
 pub trait Receive: Send + Sync {
     /// Handles frames that came with one read from this incarnation of a node.
-    fn receive(&self, from: NodeId, life: Incarnation, frames: &[&[u8]]);
+    fn receive(&self, from: NodeId, incarnation: Incarnation, frames: &[&[u8]]);
 }
 
 /// The links of a node.
@@ -97,7 +97,7 @@ pub struct Peers {
     links: BTreeMap<NodeId, Arc<Link>>,
     /// The reason why this node cannot take part, once another member remembers it with another
     /// disk.
-    stranger: watch::Sender<Option<String>>,
+    identity_refusal: watch::Sender<Option<String>>,
     heard: Mutex<Vec<TcpStream>>,
     /// The number of each node's connections to this one.
     speaking: Mutex<BTreeMap<NodeId, usize>>,
@@ -139,7 +139,7 @@ impl Peers {
             versions,
             clock,
             links,
-            stranger: watch::Sender::new(None),
+            identity_refusal: watch::Sender::new(None),
             heard: Mutex::default(),
             speaking: Mutex::default(),
             unproven: Arc::default(),
@@ -203,8 +203,8 @@ impl Peers {
 
     /// Returns a watch that is set when this node's persisted promises are lost. It holds the error
     /// for the operator.
-    pub fn stranger(&self) -> watch::Receiver<Option<String>> {
-        self.stranger.subscribe()
+    pub fn identity_refusal(&self) -> watch::Receiver<Option<String>> {
+        self.identity_refusal.subscribe()
     }
 
     /// Closes all connections and waits for the threads.
@@ -240,7 +240,7 @@ impl Peers {
                 Ok((line, met)) => {
                     tracing::debug!(%node, address, met.version, "connected");
                     (back_off, complained) = (FIRST_BACK_OFF, false);
-                    link.carry(line, (met.life, met.version), &self.clock);
+                    link.carry(line, (met.incarnation, met.version), &self.clock);
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut complained, true) {
@@ -342,13 +342,13 @@ impl Peers {
         let identity = &self.options.identity;
         let version =
             versions.common(identity.me, hello.versions, node).map_err(io::Error::other)?;
-        let met = identity.hear(node, greeting);
+        let met = identity.receive(node, greeting);
         // Accepted from a member's own address only: a process that connects to this node may send
         // anything.
-        if let Err(NotMet::Stranger(why @ Stranger::Myself(_))) = &met {
-            self.stranger.send_replace(Some(why.to_string()));
+        if let Err(NotMet::IdentityMismatch(why @ IdentityMismatch::Myself(_))) = &met {
+            self.identity_refusal.send_replace(Some(why.to_string()));
         }
-        met.map(|()| Met { node, life: greeting.life, version })
+        met.map(|()| Met { node, incarnation: greeting.incarnation, version })
             .map_err(|why| io::Error::other(why.to_string()))
     }
 
@@ -374,7 +374,7 @@ impl Peers {
             }
             let (of_thread, receive) = (Arc::clone(&self), Arc::clone(receive));
             let thread = self.options.guard.spawn("peer", move || {
-                if let Err(why) = of_thread.hear(&stream, unproven, &*receive)
+                if let Err(why) = of_thread.read_connection(&stream, unproven, &*receive)
                     && !of_thread.stopped.load(Ordering::SeqCst)
                 {
                     of_thread.complaints.make(why, address);
@@ -393,7 +393,7 @@ impl Peers {
     }
 
     /// Reads one connection until it ends.
-    fn hear(
+    fn read_connection(
         &self,
         socket: &TcpStream,
         mut unproven: Unproven,
@@ -407,7 +407,7 @@ impl Peers {
             let met = self.greet(magic, |_| Ok(()), &mut timed)?;
             timed.proven().map_err(broken)?;
             unproven.end();
-            return self.heed(met, &mut timed, receive);
+            return self.read_frames(met, &mut timed, receive);
         };
         let mut stream = rustls::StreamOwned::new(own.answer().map_err(broken)?, timed);
         stream.read_exact(&mut magic).map_err(broken)?;
@@ -428,14 +428,19 @@ impl Peers {
         let met = self.greet(magic, proves, &mut stream)?;
         stream.sock.proven().map_err(broken)?;
         unproven.end();
-        self.heed(met, &mut stream, receive)
+        self.read_frames(met, &mut stream, receive)
     }
 
     /// Receives the frames of a member's incarnation, until the connection ends.
-    fn heed(&self, met: Met, stream: &mut impl Read, receive: &dyn Receive) -> Result<(), String> {
+    fn read_frames(
+        &self,
+        met: Met,
+        stream: &mut impl Read,
+        receive: &dyn Receive,
+    ) -> Result<(), String> {
         *self.speaking.lock().entry(met.node).or_default() += 1;
         if let Some(link) = self.links.get(&met.node) {
-            link.knock(met.life, met.version);
+            link.knock(met.incarnation, met.version);
         }
         let result = self.listen_to(met, stream, receive);
         if let Some(connections) = self.speaking.lock().get_mut(&met.node) {
@@ -458,8 +463,8 @@ impl Peers {
         proves(from)?;
         // A refused caller gets a response, too, so that it can report why.
         let met = self.versions.common(identity.me, hello.versions, from).and_then(|version| {
-            let met = identity.hear(from, greeting).map_err(|why| why.to_string());
-            met.map(|()| Met { node: from, life: greeting.life, version })
+            let met = identity.receive(from, greeting).map_err(|why| why.to_string());
+            met.map(|()| Met { node: from, incarnation: greeting.incarnation, version })
         });
         let exact = self.versions.without_range();
         let form = exact.filter(|exact| hello.versions == *exact).unwrap_or(self.versions);
@@ -469,7 +474,7 @@ impl Peers {
 
     fn listen_to(
         &self,
-        Met { node: from, life, .. }: Met,
+        Met { node: from, incarnation, .. }: Met,
         stream: &mut impl Read,
         receive: &dyn Receive,
     ) -> Result<(), String> {
@@ -489,7 +494,7 @@ impl Peers {
                 }
             };
             if !frames.is_empty() && self.options.identity.admitted() {
-                receive.receive(from, life, &frames);
+                receive.receive(from, incarnation, &frames);
             }
             if let Some(why) = damaged {
                 return Err(why);

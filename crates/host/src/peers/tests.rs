@@ -1,13 +1,13 @@
 //! Two nodes' links, over TCP.
 
 use super::*;
-use meridian_placement::{Member, Members};
+use meridian_placement::{ClusterMembers, Member};
 use std::sync::mpsc;
 
 mod versions;
 
-struct Heard(Mutex<mpsc::Sender<(NodeId, Vec<u8>)>>);
-impl Receive for Heard {
+struct Received(Mutex<mpsc::Sender<(NodeId, Vec<u8>)>>);
+impl Receive for Received {
     fn receive(&self, from: NodeId, _: Incarnation, frames: &[&[u8]]) {
         for frame in frames {
             let _ = self.0.lock().send((from, frame.to_vec()));
@@ -25,7 +25,7 @@ struct Pair {
 fn identity(me: u32, cluster: u32) -> Identity {
     let member =
         |node| Member { node: NodeId(node), zone: String::new(), address: format!("{cluster}") };
-    Identity::in_memory(NodeId(me), &Members::new([1, 2].map(member)).unwrap()).unwrap()
+    Identity::in_memory(NodeId(me), &ClusterMembers::new([1, 2].map(member)).unwrap()).unwrap()
 }
 
 fn start(
@@ -46,7 +46,8 @@ fn start(
     };
     let clock = Arc::new(Clock::new(clock));
     (
-        Peers::start(options, Some(listener), clock, Arc::new(Heard(Mutex::new(sender)))).unwrap(),
+        Peers::start(options, Some(listener), clock, Arc::new(Received(Mutex::new(sender))))
+            .unwrap(),
         heard,
     )
 }
@@ -80,7 +81,7 @@ fn wait_until(what: impl Fn() -> bool) {
 }
 
 #[test]
-fn frames_arrive_whole_and_in_order_whatever_their_size() {
+fn frames_of_any_size_arrive_complete_and_in_order() {
     let pair = pair([7, 7]);
     pair.meet();
     let sizes = [0usize, 1, 100, 70_000, 5_000_000, 3];
@@ -109,13 +110,13 @@ fn a_frame_past_its_deadline_does_not_leave() {
 }
 
 #[test]
-fn who_comes_back_with_another_disk_is_told_and_not_heard() {
+fn a_node_that_returns_with_another_disk_is_refused_and_told() {
     let pair = pair([7, 7]);
     pair.meet();
     pair.one.stop();
     let listener = TcpListener::bind(pair.one.address.unwrap()).unwrap();
     let (replaced, _) = start(1, identity(1, 7), ClockBound::LOOPBACK, pair.address, listener);
-    let told = replaced.stranger();
+    let told = replaced.identity_refusal();
     wait_until(|| told.borrow().is_some());
     assert!(
         told.borrow().as_ref().unwrap().contains("node 2 remembers this node with another disk")
@@ -129,7 +130,7 @@ fn who_comes_back_with_another_disk_is_told_and_not_heard() {
 }
 
 #[test]
-fn another_cluster_and_another_time_are_refused_and_garbage_disturbs_nobody() {
+fn another_cluster_or_version_is_refused_and_garbage_is_harmless() {
     for strangers in [pair([7, 8]), pair_on([7, 7], ClockBound::Cluster)] {
         std::thread::sleep(Duration::from_millis(50));
         assert!(strangers.one.connected().is_empty() && strangers.two.connected().is_empty());
@@ -157,7 +158,7 @@ fn another_cluster_and_another_time_are_refused_and_garbage_disturbs_nobody() {
 
 /// More connections than may be authenticating, which send their hello slowly.
 #[test]
-fn who_does_not_say_who_he_is_disturbs_nobody_who_has() {
+fn unidentified_connections_do_not_disturb_identified_ones() {
     let pair = pair([7, 7]);
     pair.meet();
     let silent: Vec<TcpStream> =

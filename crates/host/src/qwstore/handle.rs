@@ -1,11 +1,11 @@
 //! A database of the qwstore protocol, as the node uses it.
 
-use super::{Desk, Gateway, QwStore, begin};
+use super::{QwStore, RequestRouter, TxnClient, begin};
 use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle, ShardStatus};
+use crate::flusher::Flushable;
 use crate::identity::OpenError;
 use crate::protocols::{HostedProtocol, those_or_all};
-use crate::settle::Settles;
 use meridian_log::MachineKey;
 use meridian_machine::NodeId;
 use meridian_placement::{DatabaseRow, FIRST_SHARD};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 struct Handle {
-    gateway: Arc<Gateway>,
+    txn_client: Arc<TxnClient>,
 }
 
 /// QWStore, as a node runs it.
@@ -29,14 +29,14 @@ fn open(
     row: &DatabaseRow,
     context: &Arc<NodeContext>,
 ) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
-    let desk = Desk::of(row, context, QwStore);
+    let router = RequestRouter::of(row, context, QwStore);
     let key = MachineKey { database: row.id.0, shard: FIRST_SHARD.0 };
     let records = context.read(KIND, &context.records.of(key))?;
     let replica =
-        begin(key, Arc::clone(&desk), records).map_err(|error| context.of_store(error))?;
+        begin(key, Arc::clone(&router), records).map_err(|error| context.of_store(error))?;
     context.records.take(key); // Not before: after an error the database is opened again.
-    replica.into_iter().for_each(|replica| desk.add(replica));
-    Ok(Arc::new(Handle { gateway: Arc::new(Gateway::new(desk)) }))
+    replica.into_iter().for_each(|replica| router.add(replica));
+    Ok(Arc::new(Handle { txn_client: Arc::new(TxnClient::new(router)) }))
 }
 
 /// Chooses the nodes of a new database: any number of replicas, because they agree on nothing.
@@ -45,8 +45,8 @@ fn choose_replicas(asked: Vec<NodeId>, all: &[NodeId]) -> Result<Vec<NodeId>, Da
 }
 
 impl Handle {
-    fn desk(&self) -> &Arc<Desk> {
-        self.gateway.replicas()
+    fn router(&self) -> &Arc<RequestRouter> {
+        self.txn_client.replicas()
     }
 }
 
@@ -56,39 +56,40 @@ impl DatabaseHandle for Handle {
     }
 
     fn database(&self) -> Arc<dyn Database> {
-        Arc::clone(&self.gateway) as Arc<dyn Database>
+        Arc::clone(&self.txn_client) as Arc<dyn Database>
     }
 
     fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError> {
-        self.desk().retain(row);
+        self.router().retain(row);
         Ok(())
     }
 
     fn receive(&self, frames: &[Frame<'_>]) {
-        self.desk().receive(frames);
+        self.router().receive(frames);
     }
 
     fn retention(&self) -> Option<Duration> {
-        self.desk().retention()
+        self.router().retention()
     }
 
     fn sweep(&self) {
-        self.desk().sweep();
+        self.router().sweep();
     }
 
-    fn shards(&self) -> Vec<Arc<dyn Settles>> {
-        self.desk().replica().into_iter().map(|replica| replica as Arc<dyn Settles>).collect()
+    fn shards(&self) -> Vec<Arc<dyn Flushable>> {
+        self.router().replica().into_iter().map(|replica| replica as Arc<dyn Flushable>).collect()
     }
 
     fn status(&self, row: &DatabaseRow) -> Vec<ShardStatus> {
-        let (desk, replicas) = (self.desk(), self.desk().replicas());
-        desk.replica()
+        let (router, replicas) = (self.router(), self.router().replicas());
+        router
+            .replica()
             .map(|replica| ShardStatus::leaderless(row, &replicas, &*replica))
             .into_iter()
             .collect()
     }
 
-    fn close(&self) -> Vec<Arc<dyn Settles>> {
-        self.desk().close().into_iter().map(|ended| ended as Arc<dyn Settles>).collect()
+    fn close(&self) -> Vec<Arc<dyn Flushable>> {
+        self.router().close().into_iter().map(|ended| ended as Arc<dyn Flushable>).collect()
     }
 }

@@ -4,17 +4,17 @@
 //! | file | content |
 //! |---|---|
 //! | `handle` | the database as the node uses it |
-//! | `home` | the runtime of a replica: its messages, records and reads |
+//! | `runtime` | the runtime of a replica: its messages, records and reads |
 //! | `local` | reads of sessions at the node's replica |
 
 mod handle;
-mod home;
 mod local;
+mod runtime;
 
 pub use handle::HOSTED;
-pub use home::{ReplicaHome, ReplicaShard, begin};
+pub use runtime::{QwStoreRuntime, ReplicaShard, begin};
 
-use crate::desk::{self, Leaderless};
+use crate::request_router::{self, Leaderless};
 use meridian_replication::inconsistent::OpId;
 use meridian_systems::baselines::qwstore::{self, KIND, Message, Replica};
 use meridian_systems::envelope::Kind;
@@ -25,7 +25,7 @@ pub struct QwStore;
 impl Leaderless for QwStore {
     type Message = Message;
     type Replica = Replica;
-    type Home = ReplicaHome;
+    type Runtime = QwStoreRuntime;
     const KIND: Kind = KIND;
 
     fn answers(message: &Message) -> Option<OpId> {
@@ -34,7 +34,7 @@ impl Leaderless for QwStore {
 }
 
 /// The request router of a QWStore database on this node.
-pub type Desk = desk::Desk<QwStore>;
+pub type RequestRouter = request_router::RequestRouter<QwStore>;
 
 /// A QWStore database, for transactions of this node.
-pub type Gateway = qwstore::Gateway<Desk>;
+pub type TxnClient = qwstore::TxnClient<RequestRouter>;

@@ -4,23 +4,23 @@
 //! committed and installed meanwhile, and only if the replica still lacks it.
 
 use super::member::MemberShard;
-use crate::resident::Input;
+use crate::actor::Input;
 use crate::transfer::{Copied, Taken};
 use meridian_machine::NodeId;
 use meridian_mvcc::StoreError;
 use meridian_replication::group::{Index, Term};
-use meridian_store::Space;
+use meridian_store::ShardStore;
 use meridian_store::courier::Received;
 use meridian_systems::spanner::Replica;
 use std::sync::Arc;
 
 impl Copied for MemberShard {
-    fn space(&self) -> Arc<Space> {
-        self.world().shared_space()
+    fn shard_store(&self) -> Arc<ShardStore> {
+        self.runtime().shared_space()
     }
 
-    fn heed(&self, error: &StoreError) {
-        self.world().heed(error);
+    fn on_store_error(&self, error: &StoreError) {
+        self.runtime().on_store_error(error);
     }
 
     fn begun(&self, to: NodeId, position: u64) {
@@ -51,16 +51,16 @@ fn take_over(member: &Arc<MemberShard>, taken: Taken) {
             return; // The log was faster, or the replica's membership is not durable yet.
         }
         let refused = |error: StoreError| tracing::error!(%error, "a copy cannot be used; it will be offered again");
-        match member.world().rows_of(copy).map(|rows| replica.learn_births(now, &rows, out)) {
+        match member.runtime().rows_of(copy).map(|rows| replica.learn_splits(now, &rows, out)) {
             // The new shards' memberships are installed after this step.
             Ok(true) => return take_over(&member, taken),
             Ok(false) => {}
             Err(error) => return refused(error),
         }
-        match member.world().use_copy(copy, extent) {
+        match member.runtime().use_copy(copy, extent) {
             Ok(kept) => {
                 replica.snapshot_installed(now, Index(extent.position), Term(extent.term), kept, out);
-                member.world().bear();
+                member.runtime().create_children();
                 tracing::info!(position = extent.position, "a replica continues from a copy");
             }
             Err(error) => refused(error),

@@ -2,14 +2,14 @@
 
 use super::lifecycle::Lifecycle;
 use super::member::MemberShard;
-use super::sessions::Sessions;
-use super::shards::Gateway;
+use super::request_router::RequestRouter;
+use super::shards::TxnClient;
+use crate::actor::Input;
 use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle, ShardStatus, Watch};
+use crate::flusher::Flushable;
 use crate::identity::OpenError;
 use crate::protocols::HostedProtocol;
-use crate::resident::Input;
-use crate::settle::Settles;
 use crate::transfer::Copied;
 use meridian_machine::{NodeId, Role, ShardId};
 use meridian_mvcc::Key;
@@ -17,7 +17,7 @@ use meridian_placement::DatabaseRow;
 use meridian_systems::Protocol;
 use meridian_systems::envelope::Frame;
 use meridian_systems::spanner::{self, KIND, Message, Replica};
-use meridian_txn::locking::{Members, Request, Seat, Waits};
+use meridian_txn::locking::{MemberRoles, ReplicaId, Request, Waits};
 use meridian_txn::{Database, Failure, Future, Node};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -32,7 +32,7 @@ const NUMBERS_AT_ONCE: usize = 32;
 const WAITS_PATIENCE: Duration = Duration::from_millis(200);
 
 struct Handle {
-    gateway: Arc<Gateway>,
+    txn_client: Arc<TxnClient>,
     context: Arc<NodeContext>,
     /// Ends with the handle: requests of its replicas after that are dropped.
     lifecycle: Arc<Lifecycle>,
@@ -48,8 +48,8 @@ fn open(
     context: &Arc<NodeContext>,
 ) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
     let lifecycle = Lifecycle::new(row, context);
-    let gateway = Arc::new(Gateway::new(Arc::clone(lifecycle.sessions())));
-    Ok(Arc::new(Handle { gateway, context: Arc::clone(context), lifecycle }))
+    let txn_client = Arc::new(TxnClient::new(Arc::clone(lifecycle.router())));
+    Ok(Arc::new(Handle { txn_client, context: Arc::clone(context), lifecycle }))
 }
 
 /// Chooses the nodes of a new database: always all.
@@ -62,13 +62,13 @@ fn choose_replicas(asked: Vec<NodeId>, _: &[NodeId]) -> Result<Vec<NodeId>, Data
 }
 
 impl Handle {
-    fn sessions(&self) -> &Arc<Sessions> {
-        self.lifecycle.sessions()
+    fn router(&self) -> &Arc<RequestRouter> {
+        self.lifecycle.router()
     }
 
     /// Handles the frames of one shard. Those for its replica here form one batch.
     fn receive_of_shard(&self, shard: ShardId, frames: &[Frame<'_>]) {
-        let (sessions, member) = (self.sessions(), self.sessions().member(shard));
+        let (router, member) = (self.router(), self.router().member(shard));
         let mut to_member = Vec::with_capacity(frames.len());
         for frame in frames {
             let (from, to) = (frame.from, frame.to);
@@ -81,22 +81,24 @@ impl Handle {
             };
             match (to.role, message) {
                 (Role::Replica, Message::Leads(term)) => {
-                    sessions.map().set_leader(shard, from.node);
-                    sessions.map().learn_term(Seat { shard, node: from.node }, term.0);
+                    router.map().set_leader(shard, from.node);
+                    router.map().learn_term(ReplicaId { shard, node: from.node }, term.0);
                 }
                 (Role::Replica, message) if member.is_some() => {
                     to_member.push(Input::Message(from, message));
                 }
                 // There is no replica here: not yet, or not any more.
                 (Role::Replica, Message::Group(said)) => {
-                    if let Some(stay) = said.invitation() {
-                        sessions.invite(shard, stay);
+                    if let Some(membership_epoch) = said.invitation() {
+                        router.invite(shard, membership_epoch);
                     }
                 }
-                (Role::Replica, Message::Ask(Request { id, .. })) => {
-                    sessions.say_elsewhere(from, to, id);
+                (Role::Replica, Message::Request(Request { id, .. })) => {
+                    router.send_not_here(from, to, id);
                 }
-                (Role::Coordinator(number), Message::Answer(reply)) => sessions.hear(number, reply),
+                (Role::Coordinator(number), Message::Response(reply)) => {
+                    router.on_response(number, reply)
+                }
                 (Role::Replica | Role::Coordinator(_), _) => {}
             }
         }
@@ -106,9 +108,9 @@ impl Handle {
     }
 
     async fn split_at(&self, mut keys: Vec<Key>) -> Result<(), DatabaseError> {
-        let (sessions, failed) = (self.sessions(), DatabaseError::Failed);
+        let (router, failed) = (self.router(), DatabaseError::Failed);
         // The others are split there already.
-        keys.retain(|key| sessions.map().route(key).1.start != *key);
+        keys.retain(|key| router.map().route(key).1.start != *key);
         // From the end: every key is split off from the same shard, which has a leader.
         keys.sort_unstable_by(|one, other| other.cmp(one));
         keys.dedup();
@@ -117,9 +119,9 @@ impl Handle {
             let ended = || failed(Failure::Unavailable("this node is shutting down".into()));
             let catalog = self.context.catalog.upgrade().ok_or_else(ended)?;
             let numbers =
-                catalog.new_shards(sessions.database(), keys.len()).await.map_err(failed)?;
+                catalog.new_shards(router.database(), keys.len()).await.map_err(failed)?;
             for (key, shard) in keys.iter().zip(numbers.map(ShardId)) {
-                self.gateway.split(key.clone(), shard).await.map_err(failed)?;
+                self.txn_client.split(key.clone(), shard).await.map_err(failed)?;
                 shards.push(shard);
             }
         }
@@ -127,12 +129,12 @@ impl Handle {
         // them.
         let until = crate::clock::boot_ns() + BORN_WITHIN_NS;
         for shard in shards {
-            while sessions.member(shard).is_none()
-                && !sessions.node().is_closed()
+            while router.member(shard).is_none()
+                && !router.node().is_closed()
                 && crate::clock::boot_ns() < until
             {
                 let wakes_ns = crate::clock::boot_ns() + BORN_WITHIN_NS / 1000;
-                sessions.node().sleep_until(wakes_ns).await;
+                router.node().sleep_until(wakes_ns).await;
             }
         }
         Ok(())
@@ -149,11 +151,11 @@ impl DatabaseHandle for Handle {
     }
 
     fn database(&self) -> Arc<dyn Database> {
-        Arc::clone(&self.gateway) as Arc<dyn Database>
+        Arc::clone(&self.txn_client) as Arc<dyn Database>
     }
 
     fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError> {
-        self.sessions().retain(row);
+        self.router().retain(row);
         Ok(())
     }
 
@@ -164,48 +166,48 @@ impl DatabaseHandle for Handle {
     }
 
     fn retention(&self) -> Option<Duration> {
-        self.sessions().retention()
+        self.router().retention()
     }
 
     fn sweep(&self) {
-        self.sessions().sweep();
+        self.router().sweep();
     }
 
-    fn shards(&self) -> Vec<Arc<dyn Settles>> {
-        self.sessions().members().into_iter().map(|member| member as Arc<dyn Settles>).collect()
+    fn shards(&self) -> Vec<Arc<dyn Flushable>> {
+        self.router().members().into_iter().map(|member| member as Arc<dyn Flushable>).collect()
     }
 
     fn status(&self, row: &DatabaseRow) -> Vec<ShardStatus> {
-        self.sessions().members().iter().map(|member| status(row, member)).collect()
+        self.router().members().iter().map(|member| status(row, member)).collect()
     }
 
-    fn close(&self) -> Vec<Arc<dyn Settles>> {
-        self.sessions().close().into_iter().map(|member| member as Arc<dyn Settles>).collect()
+    fn close(&self) -> Vec<Arc<dyn Flushable>> {
+        self.router().close().into_iter().map(|member| member as Arc<dyn Flushable>).collect()
     }
 
     fn is_ready(&self) -> bool {
-        self.sessions().members().iter().all(|member| member.world().readable().leads)
+        self.router().members().iter().all(|member| member.runtime().read_lease().leads)
     }
 
     fn leads(&self) -> bool {
-        self.sessions().members().iter().any(|member| member.world().readable().leads)
+        self.router().members().iter().any(|member| member.runtime().read_lease().leads)
     }
 
     fn hand_over(&self) {
-        for member in self.sessions().members() {
+        for member in self.router().members() {
             member.post(Input::Call(Box::new(|replica: &mut Replica, now, out| {
-                replica.abdicate(now, out)
+                replica.transfer_leadership(now, out)
             })));
         }
     }
 
     fn copied(&self, shard: ShardId) -> Option<Arc<dyn Copied>> {
-        self.sessions().member(shard).map(|member| member as Arc<dyn Copied>)
+        self.router().member(shard).map(|member| member as Arc<dyn Copied>)
     }
 
     fn waits(&self) -> Vec<Waits> {
         let mut all = Vec::new();
-        for member in self.sessions().members() {
+        for member in self.router().members() {
             let (send, receive) = mpsc::channel();
             member.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
                 let _ = send.send(replica.locks().waits()); // The caller may have given up.
@@ -219,26 +221,26 @@ impl DatabaseHandle for Handle {
         Box::pin(self.split_at(keys))
     }
 
-    fn change_members(&self, members: Members) -> Future<'_, Result<(), DatabaseError>> {
+    fn change_members(&self, members: MemberRoles) -> Future<'_, Result<(), DatabaseError>> {
         Box::pin(async move {
-            self.gateway.change_members(members).await.map_err(DatabaseError::Failed)
+            self.txn_client.change_members(members).await.map_err(DatabaseError::Failed)
         })
     }
 }
 
 fn status(row: &DatabaseRow, member: &MemberShard) -> ShardStatus {
-    let home = member.world();
+    let runtime = member.runtime();
     ShardStatus {
         database: row.name.clone(),
         id: row.id,
-        shard: home.shard(),
-        bounds: home.space().bounds(),
-        leader: home.known_leader(),
-        leads: home.readable().leads,
-        through: home.readable().through,
-        closed: home.readable().closed,
-        applied: home.space().extent().map_or(0, |extent| extent.position),
-        recent_bytes: home.space().recent_bytes(),
-        members: home.roster(),
+        shard: runtime.shard(),
+        bounds: runtime.shard_store().bounds(),
+        leader: runtime.known_leader(),
+        leads: runtime.read_lease().leads,
+        through: runtime.read_lease().through,
+        closed: runtime.read_lease().closed,
+        applied: runtime.shard_store().extent().map_or(0, |extent| extent.position),
+        memtable_bytes: runtime.shard_store().memtable_bytes(),
+        members: runtime.roster(),
     }
 }

@@ -6,19 +6,19 @@
 //!
 //! Replicas start and end one after the other.
 
-use super::member::{self, MemberShard, Place};
-use super::sessions::Sessions;
+use super::member::{self, MemberSetup, MemberShard};
+use super::request_router::RequestRouter;
+use crate::actor::Input;
 use crate::context::NodeContext;
 use crate::database::Watch;
 use crate::identity::OpenError;
-use crate::resident::Input;
 use meridian_log::MachineKey;
 use meridian_machine::ShardId;
 use meridian_mvcc::{KeyRange, StoreError};
 use meridian_placement::{DatabaseRow, FIRST_SHARD};
-use meridian_replication::group::{Index, Membership, Roster, Stay};
-use meridian_store::{Left, Space};
-use meridian_systems::spanner::lifecycle::{self, LeftChild, Members, Restored};
+use meridian_replication::group::{Index, Membership, MembershipEpoch, Roster};
+use meridian_store::{OrphanedChild, ShardStore};
+use meridian_systems::spanner::lifecycle::{self, MemberHost, OrphanedSplit, Restored};
 use meridian_systems::spanner::{Damaged, KIND, Origin, Replica};
 use meridian_txn::Node;
 use parking_lot::Mutex;
@@ -31,7 +31,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// The lifecycle of a database's replicas on this node.
 pub struct Lifecycle {
     context: Arc<NodeContext>,
-    sessions: Arc<Sessions>,
+    router: Arc<RequestRouter>,
     /// Held while one replica starts or ends.
     bearing: Mutex<()>,
     this: Weak<Lifecycle>,
@@ -42,11 +42,11 @@ impl Lifecycle {
     pub fn new(row: &DatabaseRow, context: &Arc<NodeContext>) -> Arc<Lifecycle> {
         let lifecycle = Arc::new_cyclic(|this: &Weak<Lifecycle>| Lifecycle {
             context: Arc::clone(context),
-            sessions: Sessions::new(row.id, context, this.clone()),
+            router: RequestRouter::new(row.id, context, this.clone()),
             bearing: Mutex::new(()),
             this: this.clone(),
         });
-        lifecycle.sessions.retain(row);
+        lifecycle.router.retain(row);
         lifecycle
     }
 
@@ -62,17 +62,22 @@ impl Lifecycle {
     }
 
     /// Returns the database's request router on this node.
-    pub fn sessions(&self) -> &Arc<Sessions> {
-        &self.sessions
+    pub fn router(&self) -> &Arc<RequestRouter> {
+        &self.router
     }
 
     fn key(&self, shard: ShardId) -> MachineKey {
-        MachineKey { database: self.sessions.database().0, shard: shard.0 }
+        MachineKey { database: self.router.database().0, shard: shard.0 }
     }
 
     /// Creates the replica of a shard that was split off and is in the store. It campaigns at once
     /// if it is `eager`. Returns false if the creation must be retried.
-    pub fn bear_split(&self, parent: ShardId, child: (ShardId, KeyRange), eager: bool) -> bool {
+    pub fn create_split_child(
+        &self,
+        parent: ShardId,
+        child: (ShardId, KeyRange),
+        eager: bool,
+    ) -> bool {
         let _alone = self.bearing.lock();
         let (child, bounds) = child;
         let begun = lifecycle::begin_child(&mut self.members(), parent, child, bounds, eager);
@@ -84,10 +89,11 @@ impl Lifecycle {
 
     /// Queues the creation of a replica here, because a leader sent a message to one that does not
     /// exist. The replica is a member as of a log entry.
-    pub fn queue_invite(&self, shard: ShardId, stay: Stay) {
+    pub fn queue_invite(&self, shard: ShardId, membership_epoch: MembershipEpoch) {
         let this = self.this.clone();
         self.context.run_in_background(move || {
-            let invited = this.upgrade().map_or(Ok(()), |this| this.invite(shard, stay));
+            let invited =
+                this.upgrade().map_or(Ok(()), |this| this.invite(shard, membership_epoch));
             if let Err(error) = invited {
                 tracing::error!(%error, "cannot start a replica of a shard; its leader asks again");
             }
@@ -102,14 +108,14 @@ impl Lifecycle {
         });
     }
 
-    fn invite(&self, shard: ShardId, stay: Stay) -> Result<(), OpenError> {
+    fn invite(&self, shard: ShardId, membership_epoch: MembershipEpoch) -> Result<(), OpenError> {
         // Not under the lock: this waits for steps, and a step may create a replica.
-        if !lifecycle::heeds(&self.members(), shard, stay)? {
+        if !lifecycle::accepts(&self.members(), shard, membership_epoch)? {
             return Ok(());
         }
         let _alone = self.bearing.lock();
-        if lifecycle::invite(&mut self.members(), shard, stay)? {
-            let (database, since) = (self.sessions.database().0, stay.since);
+        if lifecycle::invite(&mut self.members(), shard, membership_epoch)? {
+            let (database, since) = (self.router.database().0, membership_epoch.since);
             tracing::info!(database, shard = shard.0, %since, "joins a shard as a replica");
         }
         Ok(())
@@ -117,36 +123,39 @@ impl Lifecycle {
 
     /// Ends a replica, and deletes what this node has of the shard.
     fn leave(&self, shard: ShardId, since: Index) {
-        let Some(member) = self.sessions.remove(shard) else { return };
+        let Some(member) = self.router.remove(shard) else { return };
         let key = self.key(shard);
         tracing::info!(database = key.database, shard = shard.0, %since, "removed from a shard");
         let _alone = self.bearing.lock();
-        let (world, space) = (member.world(), member.world().space());
-        while let Err(error) = space
-            .leave(since.0, |child| Origin::keep(world.members_at_birth(ShardId(child)).as_ref()))
+        let (runtime, shard_store) = (member.runtime(), member.runtime().shard_store());
+        while let Err(error) = shard_store
+            .leave(since.0, |child| Origin::keep(runtime.initial_members(ShardId(child)).as_ref()))
         {
             tracing::error!(%error, "cannot delete a shard that this node left; trying again");
-            member.world().heed(&error);
-            if self.sessions.node().is_closed() {
+            member.runtime().on_store_error(&error);
+            if self.router.node().is_closed() {
                 return; // The deletion is due again after the next start.
             }
             std::thread::sleep(AGAIN);
         }
-        let left = space.left().map_err(|error| self.context.of_store(error));
+        let left = shard_store.left().map_err(|error| self.context.of_store(error));
         let begun = left.and_then(|left| {
-            lifecycle::begin_left(&mut self.members(), left.into_iter().map(of_left).collect())
+            lifecycle::begin_orphaned(
+                &mut self.members(),
+                left.into_iter().map(from_orphaned).collect(),
+            )
         });
         if let Err(error) = begun {
             tracing::error!(%error, "cannot start the replica of a new shard before the next start of the node");
         }
-        self.context.plumbing.journal.forget(key);
+        self.context.resources.journal.forget(key);
     }
 
     /// True if this node will have a replica of the shard, because a local replica's log or store
     /// has the split. Not called within a step, nor while a replica starts: it waits for steps.
     fn expects(&self, child: ShardId) -> bool {
         let (say, heard) = mpsc::channel::<()>();
-        let members: Vec<Arc<MemberShard>> = self.sessions.members();
+        let members: Vec<Arc<MemberShard>> = self.router.members();
         for member in &members {
             let say = say.clone();
             member.post(Input::Call(Box::new(move |replica: &mut Replica, _, _| {
@@ -158,12 +167,14 @@ impl Lifecycle {
         drop(say);
         // A split that is in no log any more is on its way to the store.
         heard.recv().is_ok()
-            || members.iter().any(|member| member.world().space().expects_child(child.0))
+            || members.iter().any(|member| member.runtime().shard_store().expects_child(child.0))
     }
 }
 
-pub(super) fn of_left(Left { child, bounds, birth }: Left) -> LeftChild {
-    (ShardId(child), bounds, birth)
+pub(super) fn from_orphaned(
+    OrphanedChild { child, bounds, split_origin }: OrphanedChild,
+) -> OrphanedSplit {
+    (ShardId(child), bounds, split_origin)
 }
 
 /// This node's replicas, while the lifecycle starts or ends one of them.
@@ -172,21 +183,20 @@ struct NodeMembers<'l> {
     watch: Option<Watch>,
 }
 
-impl Members for NodeMembers<'_> {
+impl MemberHost for NodeMembers<'_> {
     type Member = Arc<MemberShard>;
     type Error = OpenError;
 
     fn has(&self, shard: ShardId) -> bool {
-        self.lifecycle.sessions.member(shard).is_some()
-            || self.lifecycle.sessions.node().is_closed()
+        self.lifecycle.router.member(shard).is_some() || self.lifecycle.router.node().is_closed()
     }
 
     fn all_nodes(&self) -> Membership {
-        Membership::at_birth(Roster::voters(self.lifecycle.context.members.iter().copied()))
+        Membership::initial(Roster::voters(self.lifecycle.context.members.iter().copied()))
     }
 
     fn recovered(&self) -> Vec<ShardId> {
-        let machines = self.lifecycle.context.records.machines(self.lifecycle.sessions.database());
+        let machines = self.lifecycle.context.records.machines(self.lifecycle.router.database());
         machines.into_iter().map(|key| ShardId(key.shard)).collect()
     }
 
@@ -199,12 +209,12 @@ impl Members for NodeMembers<'_> {
     }
 
     fn forget_log(&mut self, shard: ShardId) {
-        self.lifecycle.context.plumbing.journal.forget(self.lifecycle.key(shard));
+        self.lifecycle.context.resources.journal.forget(self.lifecycle.key(shard));
     }
 
     fn removed(&self, shard: ShardId) -> Result<Option<Index>, OpenError> {
         let (context, key) = (&self.lifecycle.context, self.lifecycle.key(shard));
-        let removed = Space::removed(key.database, key.shard, &*context.plumbing.store);
+        let removed = ShardStore::removed(key.database, key.shard, &*context.resources.store);
         Ok(removed.map_err(|error| context.of_store(error))?.map(Index))
     }
 
@@ -213,11 +223,11 @@ impl Members for NodeMembers<'_> {
     }
 
     fn parent_knows(&self, parent: ShardId, child: ShardId) -> Option<Option<Membership>> {
-        self.lifecycle.sessions.member(parent).map(|parent| parent.world().members_at_birth(child))
+        self.lifecycle.router.member(parent).map(|parent| parent.runtime().initial_members(child))
     }
 
     fn learn_route(&mut self, shard: ShardId, bounds: &KeyRange) {
-        self.lifecycle.sessions.map().learn_route(&bounds.start, bounds.start.clone(), shard);
+        self.lifecycle.router.map().learn_route(&bounds.start, bounds.start.clone(), shard);
     }
 
     fn restore(
@@ -227,13 +237,20 @@ impl Members for NodeMembers<'_> {
         origin: Origin,
         eager: bool,
     ) -> Result<Restored<Arc<MemberShard>>, OpenError> {
-        let Lifecycle { context, sessions, .. } = self.lifecycle;
+        let Lifecycle { context, router, .. } = self.lifecycle;
         let key = self.lifecycle.key(shard);
         let records = context.read(KIND, &context.records.of(key))?;
         let watch = self.watch.take_if(|_| shard == FIRST_SHARD);
-        let (context_of, sessions_of) = (Arc::clone(context), Arc::clone(sessions));
-        let place =
-            Place { key, bounds, origin, eager, context: context_of, sessions: sessions_of, watch };
+        let (context_of, sessions_of) = (Arc::clone(context), Arc::clone(router));
+        let place = MemberSetup {
+            key,
+            bounds,
+            origin,
+            eager,
+            context: context_of,
+            router: sessions_of,
+            watch,
+        };
         member::restore(place, records).map_err(|error| context.of_store(error))
     }
 
@@ -242,10 +259,10 @@ impl Members for NodeMembers<'_> {
         _: ShardId,
         member: Arc<MemberShard>,
     ) -> Result<Vec<(ShardId, KeyRange)>, OpenError> {
-        let Lifecycle { context, sessions, .. } = self.lifecycle;
-        let children = member.world().space().children();
+        let Lifecycle { context, router, .. } = self.lifecycle;
+        let children = member.runtime().shard_store().children();
         let children = children.map_err(|error| context.of_store(error))?;
-        sessions.add(member);
+        router.add(member);
         Ok(children.into_iter().map(|(child, bounds)| (ShardId(child), bounds)).collect())
     }
 

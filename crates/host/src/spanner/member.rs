@@ -13,16 +13,16 @@
 //!
 //! A single-node cluster runs the same state machine as a group of one.
 
-use super::lifecycle::of_left;
-use super::sessions::Sessions;
+use super::lifecycle::from_orphaned;
+use super::request_router::RequestRouter;
 use super::slot::Slot;
+use crate::actor::{Actor, Input, ReplicaRuntime};
 use crate::context::NodeContext;
 use crate::database::Watch;
-use crate::outlet::Outlet;
+use crate::flusher::Flushable;
+use crate::node_resources::CHUNK_BYTES;
 use crate::panics::{MachineName, PanicGuard};
-use crate::plumbing::CHUNK_BYTES;
-use crate::resident::{Input, Resident, World};
-use crate::settle::Settles;
+use crate::replica_io::ReplicaIo;
 use crate::timers::Wake;
 use crate::transfer::Transfers;
 use meridian_clock::{Reading, Timestamp};
@@ -33,13 +33,13 @@ use meridian_replication::group::{
     self, Config, Index, Membership, Record, Restored, Roster, Term,
 };
 use meridian_store::courier::Order;
-use meridian_store::{Extent, Space, Split};
+use meridian_store::{Extent, ShardStore, Split};
 use meridian_systems::spanner::{
-    self, Birth, Effect, KIND, Kept, Message, Origin, Replica, Rows, Serve, lifecycle,
-    members_at_birth, newest,
+    self, Effect, KIND, Message, Origin, Recovered, Replica, Rows, Serve, SplitOrigin,
+    initial_members, lifecycle, newest,
 };
 use meridian_txn::Node;
-use meridian_txn::locking::{Heard, Readable, Reply};
+use meridian_txn::locking::{ReadLease, RequestOutcome, Response};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -56,17 +56,17 @@ const MOST_PIN_LOG_BYTES: usize = 256 << 20;
 const SETTLE_AGAIN: Duration = Duration::from_millis(200);
 
 /// This node's replica of a shard, with the thread-safe wrapper that steps it.
-pub type MemberShard = Resident<Replica, MemberHome>;
+pub type MemberShard = Actor<Replica, MemberRuntime>;
 
 /// Carries out the effects of a replica's state machine.
-pub struct MemberHome {
-    outlet: Arc<Outlet>,
+pub struct MemberRuntime {
+    io: Arc<ReplicaIo>,
     /// The database's request router on this node.
-    sessions: Arc<Sessions>,
-    space: Arc<Space>,
+    router: Arc<RequestRouter>,
+    shard_store: Arc<ShardStore>,
     slot: Slot,
     /// Reads by the slot since the local leader was last told of them.
-    read_alone: AtomicU64,
+    local_reads: AtomicU64,
     /// The leader's node number, as far as this replica knows; 0 if unknown.
     heard: AtomicU32,
     transfers: Arc<OnceLock<Arc<Transfers>>>,
@@ -74,7 +74,7 @@ pub struct MemberHome {
     /// The group's membership.
     members: Mutex<Membership>,
     /// The initial membership of each shard that was split off from this one.
-    born_with: Mutex<BTreeMap<ShardId, Membership>>,
+    initial_members_of: Mutex<BTreeMap<ShardId, Membership>>,
     /// True if the cluster has no other nodes.
     alone: bool,
     this: Weak<MemberShard>,
@@ -82,7 +82,7 @@ pub struct MemberHome {
 
 /// Timeouts of a group. All nodes of a cluster should have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct Timeouts {
     /// Interval between a leader's heartbeats.
     pub heartbeat: Duration,
     /// Silence after which a follower assumes that there is no leader; each timeout is drawn from
@@ -98,11 +98,11 @@ pub struct Patience {
     pub quiesce: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         let ms = Duration::from_millis;
         let (min_next, quiesce) = (ms(8_000), ms(20_000));
-        Patience {
+        Timeouts {
             heartbeat: ms(100),
             election_timeout: ms(600),
             lease: ms(2_000),
@@ -113,7 +113,7 @@ impl Default for Patience {
 }
 
 /// Parameters of a replica that is to be restored.
-pub struct Place {
+pub struct MemberSetup {
     /// The shard.
     pub key: MachineKey,
     /// The shard's range, if the store does not have one.
@@ -125,101 +125,118 @@ pub struct Place {
     /// The resources that the databases of the node share.
     pub context: Arc<NodeContext>,
     /// The database's request router on this node.
-    pub sessions: Arc<Sessions>,
+    pub router: Arc<RequestRouter>,
     /// Called with every write that is installed.
     pub watch: Option<Watch>,
 }
 
 /// Reads the shard's state from the store, except for its versions.
-fn kept(space: &Space) -> Result<Kept, StoreError> {
-    let (shard, agreed) = (space.id().shard, space.extent()?.at);
-    let kept = Kept::new(shard, space.bounds(), space.children()?, &space.protocol_rows()?, agreed);
-    kept.map_err(|damaged| StoreError::Damaged { file: "the store".to_owned(), what: damaged.0 })
+fn recovered(shard_store: &ShardStore) -> Result<Recovered, StoreError> {
+    let (shard, agreed) = (shard_store.id().shard, shard_store.extent()?.at);
+    let recovered = Recovered::new(
+        shard,
+        shard_store.bounds(),
+        shard_store.children()?,
+        &shard_store.protocol_rows()?,
+        agreed,
+    );
+    recovered
+        .map_err(|damaged| StoreError::Damaged { file: "the store".to_owned(), what: damaged.0 })
 }
 
-fn members_of(births: &BTreeMap<ShardId, Birth>) -> BTreeMap<ShardId, Membership> {
-    births.iter().map(|(child, birth)| (*child, birth.members.clone())).collect()
+fn members_of(split_origins: &BTreeMap<ShardId, SplitOrigin>) -> BTreeMap<ShardId, Membership> {
+    split_origins
+        .iter()
+        .map(|(child, split_origin)| (*child, split_origin.members.clone()))
+        .collect()
 }
 
 /// Restores a replica from the log and the store.
 pub fn restore(
-    place: Place,
+    setup: MemberSetup,
     records: Vec<Record>,
 ) -> Result<lifecycle::Restored<Arc<MemberShard>>, StoreError> {
-    let Place { key, bounds, origin, eager, context, sessions, watch } = place;
-    let (plumbing, nodes, patience) =
-        (&context.plumbing, context.members.clone(), context.patience);
-    let (me, incarnation) = sessions.node().here();
-    let space = Space::open_with(key.database, key.shard, bounds, Arc::clone(&plumbing.store))?;
-    let (extent, kept, left) = (space.extent()?, kept(&space)?, space.left()?);
-    let left = left.into_iter().map(of_left).collect();
+    let MemberSetup { key, bounds, origin, eager, context, router, watch } = setup;
+    let (resources, nodes, timeouts) =
+        (&context.resources, context.members.clone(), context.timeouts);
+    let (me, incarnation) = router.node().here();
+    let shard_store =
+        ShardStore::open_with(key.database, key.shard, bounds, Arc::clone(&resources.store))?;
+    let (extent, recovered, left) =
+        (shard_store.extent()?, recovered(&shard_store)?, shard_store.left()?);
+    let left = left.into_iter().map(from_orphaned).collect();
     let restored =
         Restored { records, applied: Index(extent.position), applied_term: Term(extent.term) };
-    let removed = Space::removed(key.database, key.shard, &*plumbing.store)?.map(Index);
-    let begins = origin.begins(me, removed, &restored, &kept);
-    let Some(origin) = begins.map_err(|base| space.lacks(base.0))? else {
-        let ended = Origin::has_ended(me, removed, &kept);
+    let removed = ShardStore::removed(key.database, key.shard, &*resources.store)?.map(Index);
+    let begins = origin.begins(me, removed, &restored, &recovered);
+    let Some(origin) = begins.map_err(|base| shard_store.lacks(base.0))? else {
+        let ended = Origin::has_ended(me, removed, &recovered);
         return Ok(lifecycle::Restored { member: None, ended, left });
     };
-    if let Origin::Invited(stay) = &origin {
-        space.begin_empty(stay.since.0)?;
+    if let Origin::Invited(membership_epoch) = &origin {
+        shard_store.begin_empty(membership_epoch.since.0)?;
     }
     let alone = nodes.len() == 1;
-    let mut config = Config::new(me, nodes, sessions.database(), ShardId(key.shard));
-    origin.tell(&mut config);
+    let mut config = Config::new(me, nodes, router.database(), ShardId(key.shard));
+    origin.apply_to(&mut config);
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    config.heartbeat_ns = nanoseconds(patience.heartbeat);
-    config.election_timeout_ns = nanoseconds(patience.election_timeout);
-    config.lease_ns = nanoseconds(patience.lease);
+    config.heartbeat_ns = nanoseconds(timeouts.heartbeat);
+    config.election_timeout_ns = nanoseconds(timeouts.election_timeout);
+    config.lease_ns = nanoseconds(timeouts.lease);
     config.keep_log_bytes = if alone { 0 } else { KEEP_LOG_BYTES };
     (config.pin_log_bytes, config.most_pin_log_bytes) = (PIN_LOG_BYTES, MOST_PIN_LOG_BYTES);
     config.eager = eager;
     if alone {
-        plumbing
-            .clock
-            .not_before(kept.agreed.max(kept.rows.ceiling).max(newest(&restored.records)).nanos);
+        resources.clock.not_before(
+            recovered.agreed.max(recovered.rows.ceiling).max(newest(&restored.records)).nanos,
+        );
     }
     let shard = (u64::from(key.database) << 16) ^ u64::from(key.shard);
     let seed = (u64::from(me.0) << 48) ^ (u64::from(incarnation.0) << 32) ^ shard;
     let mut out = Outbox::new();
-    let born_with = members_of(&kept.rows.births);
-    let (min_next_ns, quiesce_ns) = (nanoseconds(patience.min_next), nanoseconds(patience.quiesce));
+    let initial_members_of = members_of(&recovered.rows.split_origins);
+    let (min_next_ns, quiesce_ns) = (nanoseconds(timeouts.min_next), nanoseconds(timeouts.quiesce));
     let config = spanner::Config { min_next_ns, quiesce_ns, ..spanner::Config::from(config) };
-    let replica = Replica::new(config, seed, restored, kept, plumbing.clock.now(), &mut out);
+    let replica = Replica::new(config, seed, restored, recovered, resources.clock.now(), &mut out);
     let members = replica.members().clone();
-    let outlet =
-        Outlet::new(KIND, key, (me, incarnation), Arc::clone(plumbing), Arc::clone(&context.peers));
-    let member = Resident::new(replica, out, |this| MemberHome {
-        outlet: Arc::new(outlet),
-        sessions,
-        space: Arc::new(space),
+    let io = ReplicaIo::new(
+        KIND,
+        key,
+        (me, incarnation),
+        Arc::clone(resources),
+        Arc::clone(&context.peers),
+    );
+    let member = Actor::new(replica, out, |this| MemberRuntime {
+        io: Arc::new(io),
+        router,
+        shard_store: Arc::new(shard_store),
         slot: Slot::default(),
-        read_alone: AtomicU64::new(0),
+        local_reads: AtomicU64::new(0),
         heard: AtomicU32::new(0),
         transfers: Arc::clone(&context.transfers),
         watch,
         members: Mutex::new(members),
-        born_with: Mutex::new(born_with),
+        initial_members_of: Mutex::new(initial_members_of),
         alone,
         this: this.clone(),
     });
     Ok(lifecycle::Restored { member: Some(member), ended: false, left })
 }
 
-impl MemberHome {
+impl MemberRuntime {
     /// Returns the shard's versions.
-    pub fn space(&self) -> &Space {
-        &self.space
+    pub fn shard_store(&self) -> &ShardStore {
+        &self.shard_store
     }
 
     /// Returns the shard's versions for callers that may outlive this replica.
-    pub fn shared_space(&self) -> Arc<Space> {
-        Arc::clone(&self.space)
+    pub fn shared_space(&self) -> Arc<ShardStore> {
+        Arc::clone(&self.shard_store)
     }
 
     /// Returns the shard's id.
     pub fn shard(&self) -> ShardId {
-        self.outlet.shard()
+        self.io.shard()
     }
 
     /// Returns the slot by which sessions of this node read.
@@ -228,7 +245,7 @@ impl MemberHome {
     }
 
     /// Loads the slot.
-    pub fn readable(&self) -> Readable {
+    pub fn read_lease(&self) -> ReadLease {
         self.slot.load()
     }
 
@@ -238,13 +255,13 @@ impl MemberHome {
     }
 
     /// Counts a read by the slot.
-    pub fn reads_alone(&self) {
-        self.read_alone.fetch_add(1, Ordering::Relaxed);
+    pub fn count_local_read(&self) {
+        self.local_reads.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Tells the local leader how many reads used the slot since the last call.
-    pub fn tell_reads(&self) {
-        let reads = self.read_alone.swap(0, Ordering::Relaxed);
+    pub fn report_local_reads(&self) {
+        let reads = self.local_reads.swap(0, Ordering::Relaxed);
         if let Some(this) = self.this.upgrade().filter(|_| reads > 0) {
             this.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
                 replica.note_reads(now, reads, out)
@@ -253,51 +270,51 @@ impl MemberHome {
     }
 
     /// Releases log entries, once the store has been checkpointed with everything up to `applied`.
-    pub fn let_go(&self, applied: u64) {
+    pub fn truncate_log(&self, applied: u64) {
         let Some(this) = self.this.upgrade() else { return };
-        let outlet = Arc::clone(&self.outlet);
+        let io = Arc::clone(&self.io);
         this.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
             let checkpoint = replica.with_group(now, out, |group, _| {
                 group.compact(Index(applied));
                 group.checkpoint()
             });
-            outlet.checkpoint(&checkpoint);
+            io.checkpoint(&checkpoint);
         })));
     }
 
     /// Stops the process if the store is damaged, so that another replica leads. A single-node
     /// cluster goes on with what can be read.
-    pub fn heed(&self, error: &StoreError) {
+    pub fn on_store_error(&self, error: &StoreError) {
         if !self.alone && matches!(error, StoreError::Damaged { .. }) {
             self.act(Effect::Stop { why: error.to_string() });
         }
     }
 
     /// Creates the replicas of shards that were split off from this one and are in the store.
-    pub fn bear(&self) {
-        for (child, bounds) in self.space.born() {
-            let begun = self.sessions.bear(
+    pub fn create_children(&self) {
+        for (child, bounds) in self.shard_store.created() {
+            let begun = self.router.create_child(
                 self.shard(),
                 (ShardId(child), bounds.clone()),
-                self.readable().leads,
+                self.read_lease().leads,
             );
             if !begun {
-                self.space.bear_again(child, bounds); // The settler retries.
+                self.shard_store.retry_child(child, bounds); // The settler retries.
             }
         }
     }
 
     /// Settles a split on a thread of its own, because requests to the new shard wait for it and
     /// the settler's next round may be seconds away.
-    fn settle_split(&self) {
+    fn flush_split(&self) {
         let this = self.this.clone();
-        let settle = move || {
+        let flush = move || {
             while let Some(member) = this.upgrade() {
-                let home = member.world();
-                let settled = home.space.settle(16 << 20);
-                home.bear();
-                match settled {
-                    Err(error) if !home.sessions.node().is_closed() => {
+                let runtime = member.runtime();
+                let flushed = runtime.shard_store.flush(16 << 20);
+                runtime.create_children();
+                match flushed {
+                    Err(error) if !runtime.router.node().is_closed() => {
                         tracing::error!(%error, "cannot settle a split; trying again");
                         std::thread::sleep(SETTLE_AGAIN);
                     }
@@ -305,28 +322,28 @@ impl MemberHome {
                 }
             }
         };
-        if let Err(error) = self.outlet.plumbing().guard.spawn("split", settle) {
+        if let Err(error) = self.io.resources().guard.spawn("split", flush) {
             tracing::warn!(%error, "cannot start a thread to settle a split; the settler will");
         }
     }
 
     /// Reads a received copy's rows about the shard itself.
     pub fn rows_of(&self, copy: SpaceId) -> Result<Rows, StoreError> {
-        let rows = Rows::read(self.shard(), &self.space.protocol_rows_of(copy)?);
+        let rows = Rows::read(self.shard(), &self.shard_store.protocol_rows_of(copy)?);
         rows.map_err(|damaged| StoreError::Damaged { file: "a copy".to_owned(), what: damaged.0 })
     }
 
     /// Replaces the shard's versions by a received copy. Called within a step of the state machine.
-    pub fn use_copy(&self, copy: SpaceId, extent: Extent) -> Result<Kept, StoreError> {
-        self.space.use_copy(copy, extent)?;
-        let kept = kept(&self.space)?;
-        self.born_with.lock().extend(members_of(&kept.rows.births));
-        if let Some(members) = &kept.rows.members {
+    pub fn use_copy(&self, copy: SpaceId, extent: Extent) -> Result<Recovered, StoreError> {
+        self.shard_store.use_copy(copy, extent)?;
+        let recovered = recovered(&self.shard_store)?;
+        self.initial_members_of.lock().extend(members_of(&recovered.rows.split_origins));
+        if let Some(members) = &recovered.rows.members {
             *self.members.lock() = members.clone();
         }
-        self.space.tell_children()?;
-        self.sessions.map().learn_bounds(&self.space.bounds(), self.shard());
-        Ok(kept)
+        self.shard_store.list_children()?;
+        self.router.map().learn_bounds(&self.shard_store.bounds(), self.shard());
+        Ok(recovered)
     }
 
     /// Returns the group's members, present and planned.
@@ -336,73 +353,85 @@ impl MemberHome {
 
     /// Returns the initial membership of a shard that was split off, if this process has applied
     /// the split.
-    pub fn members_at_birth(&self, child: ShardId) -> Option<Membership> {
-        self.born_with.lock().get(&child).cloned()
+    pub fn initial_members(&self, child: ShardId) -> Option<Membership> {
+        self.initial_members_of.lock().get(&child).cloned()
     }
 
     /// Reads for a session of another node, and responds.
     fn serve(&self, what: Serve) {
-        let Serve { reply_to: to, id, footing, at, .. } = what;
-        let found =
-            self.space.scan(&what.range, at, what.reverse, what.limit_rows as usize, CHUNK_BYTES);
+        let Serve { reply_to: to, id, lock_epoch, at, .. } = what;
+        let found = self.shard_store.scan(
+            &what.range,
+            at,
+            what.reverse,
+            what.limit_rows as usize,
+            CHUNK_BYTES,
+        );
         let reply = match found {
             Ok(chunk) => {
                 let committed_at = if what.versions { chunk.at } else { Vec::new() };
-                Reply::Rows { id, footing, at, rows: chunk.rows, rest: chunk.rest, committed_at }
+                Response::Rows {
+                    id,
+                    lock_epoch,
+                    at,
+                    rows: chunk.rows,
+                    rest: chunk.rest,
+                    committed_at,
+                }
             }
             Err(error) => {
-                self.heed(&error);
+                self.on_store_error(&error);
                 tracing::warn!(%error, "refused a read for another node");
-                Reply::refused(id, error)
+                Response::refused(id, error)
             }
         };
-        self.send(what.deadline, to, Message::Answer(reply));
-        self.outlet.flush_to(to.node);
+        self.send(what.deadline, to, Message::Response(reply));
+        self.io.flush_to(to.node);
     }
 }
 
-impl Settles for MemberShard {
-    fn space(&self) -> &Space {
-        &self.world().space
+impl Flushable for MemberShard {
+    fn shard_store(&self) -> &ShardStore {
+        &self.runtime().shard_store
     }
 
     fn closed(&self) -> Timestamp {
-        self.world().readable().closed
+        self.runtime().read_lease().closed
     }
 
     fn retention(&self) -> Option<Duration> {
-        self.world().sessions.retention()
+        self.runtime().router.retention()
     }
 
-    fn settled(&self) {
-        self.world().bear();
+    fn on_flushed(&self) {
+        self.runtime().create_children();
     }
 
-    fn let_go(&self, applied: u64) {
-        self.world().let_go(applied);
+    fn truncate_log(&self, applied: u64) {
+        self.runtime().truncate_log(applied);
     }
 
-    fn heed(&self, error: &StoreError) {
-        self.world().heed(error);
+    fn on_store_error(&self, error: &StoreError) {
+        self.runtime().on_store_error(error);
     }
 }
 
-impl World<Replica> for MemberHome {
+impl ReplicaRuntime<Replica> for MemberRuntime {
     fn now(&self) -> Reading {
-        self.outlet.now()
+        self.io.now()
     }
 
     fn send(&self, deadline: Option<u64>, to: Address, message: Message) {
-        let me = self.outlet.me();
+        let me = self.io.me();
         if to.node != me {
-            return self.outlet.send(deadline, to, &message);
+            return self.io.send(deadline, to, &message);
         }
         match (to.role, message) {
-            (Role::Coordinator(number), Message::Answer(reply)) => {
-                self.sessions.hear(number, reply)
+            (Role::Coordinator(number), Message::Response(reply)) => {
+                self.router.on_response(number, reply)
             }
             (Role::Replica, message) => {
-                if let Some(member) = self.sessions.member(to.shard) {
+                if let Some(member) = self.router.member(to.shard) {
                     member.post(Input::Message(
                         Address::replica(me, to.database, self.shard()),
                         message,
@@ -414,51 +443,55 @@ impl World<Replica> for MemberHome {
     }
 
     fn persist(&self, position: Position, record: Record) {
-        self.outlet.persist(position, record, self.this.upgrade());
+        self.io.persist(position, record, self.this.upgrade());
     }
 
     fn act(&self, effect: Effect) {
         match effect {
             Effect::Install { at, writes, index, term, .. } => {
-                self.space.install(at, &writes, index.0, term.0);
+                self.shard_store.install(at, &writes, index.0, term.0);
                 if let Some(watch) = &self.watch {
                     watch(&writes);
                 }
             }
             Effect::Divide { at, key, shard, rows, hollow, index, term } => {
-                self.born_with
+                self.initial_members_of
                     .lock()
-                    .extend(members_at_birth(shard, &rows).map(|members| (shard, members)));
-                self.sessions.map().learn_route(&key, key.clone(), shard);
-                self.space.divide(Split { at, key, child: shard.0, rows, hollow }, index.0, term.0);
-                self.settle_split();
+                    .extend(initial_members(shard, &rows).map(|members| (shard, members)));
+                self.router.map().learn_route(&key, key.clone(), shard);
+                self.shard_store.divide(
+                    Split { at, key, child: shard.0, rows, hollow },
+                    index.0,
+                    term.0,
+                );
+                self.flush_split();
             }
-            Effect::Readable(readable) => self.slot.set(readable),
+            Effect::ReadLease(read_lease) => self.slot.set(read_lease),
             Effect::Leader(leader) => {
                 self.heard.store(leader.map_or(0, |node| node.0), Ordering::Relaxed);
                 if let Some(leader) = leader {
-                    self.sessions.map().set_leader(self.shard(), leader);
+                    self.router.map().set_leader(self.shard(), leader);
                 }
             }
             Effect::Serve(what) => match what.reply_to.role {
-                Role::Coordinator(number) if what.reply_to.node == self.outlet.me() => {
-                    let Serve { id, footing, at, deadline, .. } = what;
-                    self.sessions.wake(number, id, Heard::Read { footing, at, deadline });
+                Role::Coordinator(number) if what.reply_to.node == self.io.me() => {
+                    let Serve { id, lock_epoch, at, deadline, .. } = what;
+                    self.router.wake(number, id, RequestOutcome::Read { lock_epoch, at, deadline });
                 }
                 _ => {
                     if let Some(this) = self.this.upgrade() {
-                        self.outlet.plumbing().readers.run(move || this.world().serve(what));
+                        self.io.resources().readers.run(move || this.runtime().serve(what));
                     }
                 }
             },
             Effect::SendSnapshot { to, index, witness, term } => {
                 if let Some(transfers) = self.transfers.get() {
-                    let (key, index, term) = (self.outlet.key(), index.0, term.0);
+                    let (key, index, term) = (self.io.key(), index.0, term.0);
                     transfers.send(Order { key, to, index, term, witness });
                 }
             }
             Effect::Members(members) => *self.members.lock() = members,
-            Effect::Removed { index } => self.sessions.removed(self.shard(), index),
+            Effect::Removed { index } => self.router.removed(self.shard(), index),
             Effect::Stop { why } => {
                 tracing::error!(%why, "this process aborts, so that the replica does not diverge");
                 eprintln!(
@@ -470,19 +503,19 @@ impl World<Replica> for MemberHome {
     }
 
     fn flush(&self) {
-        self.outlet.flush();
+        self.io.flush();
     }
 
     fn wake_at(&self, at: u64, who: Weak<dyn Wake>) {
-        self.outlet.wake_at(at, who);
+        self.io.wake_at(at, who);
     }
 
     fn guard(&self) -> &PanicGuard {
-        self.outlet.guard()
+        self.io.guard()
     }
 
     fn machine(&self) -> MachineName {
-        self.outlet.machine("spanner")
+        self.io.machine("spanner")
     }
 
     fn kind(message: &Message) -> &'static str {
@@ -499,10 +532,10 @@ impl World<Replica> for MemberHome {
             Message::Group(Said::Removed { .. }) => "group: removed",
             Message::Group(Said::Quiesce { .. }) => "group: quiesce",
             Message::Group(Said::Confirm) => "group: confirm",
-            Message::Ask(_) => "request",
-            Message::Answer(_) => "answer",
-            Message::Shown(_) => "shown",
-            Message::Between(_) => "two-phase commit",
+            Message::Request(_) => "request",
+            Message::Response(_) => "answer",
+            Message::LeaderVisible(_) => "shown",
+            Message::Participant(_) => "two-phase commit",
             Message::Leads(_) => "leads",
         }
     }

@@ -7,7 +7,7 @@
 //! | `lifecycle` | start and end of this node's replicas |
 //! | `member` | the runtime of a replica: its messages, records and effects |
 //! | `slot` | the state by which sessions read without a step of the replica |
-//! | `sessions` | the request router: waiting requests, and transactions that hold locks |
+//! | `router` | the request router: waiting requests, and transactions that hold locks |
 //! | `shards` | the coordinators' way to the shards' replicas |
 //! | `copies` | a replica's part in copies of whole shards |
 
@@ -15,9 +15,9 @@ mod copies;
 mod handle;
 mod lifecycle;
 mod member;
-mod sessions;
+mod request_router;
 mod shards;
 pub mod slot;
 
 pub use handle::HOSTED;
-pub use member::{MemberShard, Patience};
+pub use member::{MemberShard, Timeouts};

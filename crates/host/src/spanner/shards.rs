@@ -1,14 +1,14 @@
 //! The shards of a Spanner database, as the coordinators of this node reach them.
 
 use super::member::MemberShard;
-use super::sessions::Sessions;
+use super::request_router::RequestRouter;
 use crate::local_node::LocalNode;
-use crate::plumbing::CHUNK_BYTES;
+use crate::node_resources::CHUNK_BYTES;
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
 use meridian_txn::locking::{
-    self, Heard, HeldLocks, Readable, Request, Seat, ShardMap, Shards, Spent,
+    self, HeldLocks, ReadLease, ReplicaId, Request, RequestOutcome, ShardMap, Shards, Spent,
 };
 use parking_lot::Mutex;
 
@@ -16,9 +16,9 @@ use parking_lot::Mutex;
 const RECENT_BYTES: usize = 256 << 20;
 
 /// The coordinators of a database on this node.
-pub type Gateway = locking::Gateway<Sessions>;
+pub type TxnClient = locking::TxnClient<RequestRouter>;
 
-impl Sessions {
+impl RequestRouter {
     /// Reads at this node's member of a shard. Fails with [`StoreError::Elsewhere`] without one, or
     /// if it lacks what was agreed on before it was invited.
     fn read_here<T>(
@@ -26,25 +26,26 @@ impl Sessions {
         shard: ShardId,
         read: impl FnOnce(&MemberShard) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let read =
-            |member: &MemberShard| (!member.world().space().is_behind()).then(|| read(member));
+        let read = |member: &MemberShard| {
+            (!member.runtime().shard_store().is_behind()).then(|| read(member))
+        };
         self.with_member(shard, read).flatten().unwrap_or(Err(StoreError::Elsewhere))
     }
 }
 
-impl Shards for Sessions {
+impl Shards for RequestRouter {
     type Node = LocalNode;
 
     fn node(&self) -> &LocalNode {
-        Sessions::node(self)
+        RequestRouter::node(self)
     }
 
     fn map(&self) -> &ShardMap {
-        Sessions::map(self)
+        RequestRouter::map(self)
     }
 
     fn held_locks(&self) -> &Mutex<HeldLocks> {
-        Sessions::held_locks(self)
+        RequestRouter::held_locks(self)
     }
 
     fn describe(&self, shard: ShardId) -> String {
@@ -53,7 +54,8 @@ impl Shards for Sessions {
 
     fn is_crowded(&self) -> bool {
         let bytes = |shard| {
-            self.with_member(shard, |member| member.world().space().recent_bytes()).unwrap_or(0)
+            self.with_member(shard, |member| member.runtime().shard_store().memtable_bytes())
+                .unwrap_or(0)
         };
         match self.map().has_one_shard() {
             true => bytes(ShardId(0)) > RECENT_BYTES,
@@ -62,16 +64,16 @@ impl Shards for Sessions {
     }
 
     fn committed(&self, spent: &Spent) {
-        self.node().plumbing().commit_wait.count(spent.commit_wait_ns);
+        self.node().resources().commit_wait.count(spent.commit_wait_ns);
     }
 
-    fn reads_alone(&self, shard: ShardId) {
-        self.with_member(shard, |member| member.world().reads_alone());
+    fn count_local_read(&self, shard: ShardId) {
+        self.with_member(shard, |member| member.runtime().count_local_read());
     }
 
-    fn readable(&self, shard: ShardId) -> Readable {
+    fn read_lease(&self, shard: ShardId) -> ReadLease {
         let look =
-            |member: &MemberShard| member.world().slot().load_unless_busy(|| member.is_idle());
+            |member: &MemberShard| member.runtime().slot().load_unless_busy(|| member.is_idle());
         self.with_member(shard, look).unwrap_or_default()
     }
 
@@ -82,8 +84,8 @@ impl Shards for Sessions {
         at: Timestamp,
     ) -> Result<Option<Version>, StoreError> {
         self.read_here(shard, |member| {
-            let home = member.world();
-            home.space().get(key, at).inspect_err(|error| home.heed(error))
+            let runtime = member.runtime();
+            runtime.shard_store().get(key, at).inspect_err(|error| runtime.on_store_error(error))
         })
     }
 
@@ -96,22 +98,22 @@ impl Shards for Sessions {
         limit_rows: usize,
     ) -> Result<Chunk, StoreError> {
         self.read_here(shard, |member| {
-            let home = member.world();
-            let found = home.space().scan(range, at, reverse, limit_rows, CHUNK_BYTES);
-            found.inspect_err(|error| home.heed(error))
+            let runtime = member.runtime();
+            let found = runtime.shard_store().scan(range, at, reverse, limit_rows, CHUNK_BYTES);
+            found.inspect_err(|error| runtime.on_store_error(error))
         })
     }
 
     fn request(
         &self,
-        seat: Seat,
+        replica: ReplicaId,
         request: Request,
         until: u64,
-    ) -> impl Future<Output = Option<Heard>> + Send {
-        self.ask(seat, request, until)
+    ) -> impl Future<Output = Option<RequestOutcome>> + Send {
+        self.ask(replica, request, until)
     }
 
-    fn send(&self, seat: Seat, request: Request) {
-        self.tell(seat, request);
+    fn send(&self, replica: ReplicaId, request: Request) {
+        self.send(replica, request);
     }
 }

@@ -11,30 +11,30 @@
 //! 2. A slot that is quiet has every timestamp that its replica assigned before the load started.
 
 use crate::sync::RwLock;
-use meridian_txn::locking::Readable;
+use meridian_txn::locking::ReadLease;
 
 /// A replica's slot.
 #[derive(Debug, Default)]
-pub struct Slot(RwLock<Readable>);
+pub struct Slot(RwLock<ReadLease>);
 
 impl Slot {
     /// Sets the readable state. Called by the thread that steps the replica, in the order of its
     /// effects.
-    pub fn set(&self, readable: Readable) {
-        *self.0.write() = readable;
+    pub fn set(&self, read_lease: ReadLease) {
+        *self.0.write() = read_lease;
     }
 
     /// Returns the readable state, without claiming that no commit is under way.
-    pub fn load(&self) -> Readable {
-        Readable { quiet: false, ..*self.0.read() }
+    pub fn load(&self) -> ReadLease {
+        ReadLease { quiet: false, ..*self.0.read() }
     }
 
     /// Returns the readable state. It is quiet only if no step is under way.
-    pub fn load_unless_busy(&self, is_idle: impl FnOnce() -> bool) -> Readable {
+    pub fn load_unless_busy(&self, is_idle: impl FnOnce() -> bool) -> ReadLease {
         // Asked before the slot is loaded: a step that is under way may have assigned a timestamp
         // that the slot does not show yet.
         let idle = is_idle();
         let slot = *self.0.read();
-        Readable { quiet: slot.quiet && idle, ..slot }
+        ReadLease { quiet: slot.quiet && idle, ..slot }
     }
 }

@@ -1,15 +1,15 @@
 //! What coordinators of a TAPIR database read at this node's replica, without a message.
 
-use super::Desk;
+use super::RequestRouter;
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange};
 use meridian_placement::FIRST_SHARD;
 use meridian_systems::tapir::Local;
 use meridian_txn::Failure;
-use meridian_txn::tapir::{Found, Looked};
+use meridian_txn::tapir::{ReadResult, SnapshotRead};
 
-impl Local for Desk {
+impl Local for RequestRouter {
     fn route(&self, _: &Key) -> (ShardId, KeyRange) {
         (FIRST_SHARD, KeyRange::all())
     }
@@ -23,15 +23,15 @@ impl Local for Desk {
     }
 
     fn settled(&self) -> Option<Timestamp> {
-        self.replica().map(|replica| replica.world().closed())
+        self.replica().map(|replica| replica.runtime().closed())
     }
 
     fn find(
         &self,
         range: &KeyRange,
         (reverse, limit): (bool, usize),
-    ) -> Option<Result<Found, Failure>> {
-        self.replica()?.world().find(range, reverse, limit)
+    ) -> Option<Result<ReadResult, Failure>> {
+        self.replica()?.runtime().find(range, reverse, limit)
     }
 
     fn look(
@@ -39,7 +39,7 @@ impl Local for Desk {
         range: &KeyRange,
         at: Timestamp,
         (reverse, limit): (bool, usize),
-    ) -> Option<Result<Looked, Failure>> {
-        self.replica()?.world().look(range, at, reverse, limit)
+    ) -> Option<Result<SnapshotRead, Failure>> {
+        self.replica()?.runtime().look(range, at, reverse, limit)
     }
 }

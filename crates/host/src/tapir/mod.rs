@@ -12,9 +12,9 @@
 //! | file | content |
 //! |---|---|
 //! | `handle` | the database as the node uses it; start and end of its replica |
-//! | `home` | the runtime of a replica: its messages, records and reads |
+//! | `runtime` | the runtime of a replica: its messages, records and reads |
 //! | `local` | reads of coordinators at the node's replica |
-//! | `tending` | recovery of abandoned transactions and of replicas that missed messages |
+//! | `recovery` | recovery of abandoned transactions and of replicas that missed messages |
 //!
 //! `systems/tapir` decides which nodes have replicas, and when one starts and ends (`rows`,
 //! `lifecycle`); the handle carries it out.
@@ -22,52 +22,52 @@
 //! Not yet here: more shards than one.
 
 mod handle;
-mod home;
 mod local;
-mod tending;
+mod recovery;
+mod runtime;
 
 pub use handle::{HOSTED_SERIALIZABLE, HOSTED_STRICTLY_SERIALIZABLE};
-pub use home::{Place, ReplicaHome, ReplicaShard, begin};
-pub use meridian_systems::tapir::{KIND, Kept, Replica};
+pub use meridian_systems::tapir::{KIND, LogRecord, Replica};
+pub use runtime::{ReplicaSetup, ReplicaShard, TapirRuntime, begin};
 
-use crate::desk::{self, Leaderless};
-use crate::resident::Input;
+use crate::actor::Input;
+use crate::request_router::{self, Leaderless};
 use meridian_machine::NodeId;
 use meridian_replication::inconsistent::OpId;
 use meridian_systems::envelope::Kind;
 use meridian_systems::tapir::lifecycle::Lifecycle;
 use meridian_systems::tapir::{Message, Shards};
 use parking_lot::{Mutex, MutexGuard};
+use recovery::Recovery;
 use std::sync::Arc;
 use std::time::Duration;
-use tending::Tending;
 
 /// TAPIR's part of a database's request router.
 #[derive(Default)]
 pub struct Tapir {
-    tending: Tending,
+    recovery: Recovery,
     lifecycle: Mutex<Lifecycle>,
 }
 
 impl Leaderless for Tapir {
     type Message = Message;
     type Replica = Replica;
-    type Home = ReplicaHome;
+    type Runtime = TapirRuntime;
     const KIND: Kind = KIND;
 
     fn answers(message: &Message) -> Option<OpId> {
         message.answers()
     }
 
-    fn tend(desk: Arc<Desk>, now: u64, connected: &[NodeId]) {
-        desk.tend(now, connected);
+    fn maintain(router: Arc<RequestRouter>, now: u64, connected: &[NodeId]) {
+        router.maintain(now, connected);
     }
 }
 
 /// The request router of a TAPIR database on this node.
-pub type Desk = desk::Desk<Tapir>;
+pub type RequestRouter = request_router::RequestRouter<Tapir>;
 
-impl Desk {
+impl RequestRouter {
     /// Locks and returns the lifecycle of this node's replica.
     pub fn lifecycle(&self) -> MutexGuard<'_, Lifecycle> {
         self.protocol().lifecycle.lock()
@@ -85,4 +85,4 @@ impl Desk {
 }
 
 /// A TAPIR database, for transactions of this node.
-pub type Gateway = meridian_txn::tapir::Gateway<Shards<Desk>>;
+pub type TxnClient = meridian_txn::tapir::TxnClient<Shards<RequestRouter>>;

@@ -29,7 +29,7 @@ pub struct Certificates {
 }
 
 /// The files of the folder.
-pub(super) struct Kept {
+pub(super) struct StoredCertificate {
     /// The authority's certificate, PEM.
     pub authority: String,
     /// The node's certificate, PEM.
@@ -75,29 +75,31 @@ impl Certificates {
         if !folder.try_exists().map_err(of_file)? {
             match token {
                 Some(token) => {
-                    let kept = enrolment::enrol(me, others, token).map_err(OpenError::Options)?;
-                    keep(data, &kept, None).map_err(of_file)?;
+                    let stored = enrolment::enrol(me, others, token).map_err(OpenError::Options)?;
+                    keep(data, &stored, None).map_err(of_file)?;
                 }
                 None => found(data, me).map_err(of_file)?,
             }
         }
-        let kept = Kept::read(&folder)?;
+        let stored = StoredCertificate::read(&folder)?;
         let damaged =
             |error: io::Error| OpenError::Damaged { path: folder.clone(), what: error.to_string() };
         if let Some(token) = token
-            && authority::mark(&authority::certificate(&kept.authority).map_err(damaged)?)
+            && authority::mark(&authority::certificate(&stored.authority).map_err(damaged)?)
                 != token.authority
         {
             let what = "is of another authority than the token: this node was started before without it. Remove that \
                         folder to let the node ask for a certificate again";
             return Err(OpenError::Other { path: folder, what: what.into() });
         }
-        Certificates::new(&folder, me, &kept).map_err(damaged)
+        Certificates::new(&folder, me, &stored).map_err(damaged)
     }
 
-    fn new(folder: &Path, me: NodeId, kept: &Kept) -> io::Result<Self> {
-        let (authority, certificate) =
-            (authority::certificate(&kept.authority)?, authority::certificate(&kept.certificate)?);
+    fn new(folder: &Path, me: NodeId, stored: &StoredCertificate) -> io::Result<Self> {
+        let (authority, certificate) = (
+            authority::certificate(&stored.authority)?,
+            authority::certificate(&stored.certificate)?,
+        );
         if !names(&certificate, me) {
             return Err(io::Error::other(format!(
                 "node.crt is not the certificate of {}",
@@ -105,7 +107,7 @@ impl Certificates {
             )));
         }
         let chain = vec![certificate, authority.clone()];
-        let key = || PrivateKeyDer::from_pem_slice(kept.key.as_bytes()).map_err(io::Error::other);
+        let key = || PrivateKeyDer::from_pem_slice(stored.key.as_bytes()).map_err(io::Error::other);
         let mut roots = RootCertStore::empty();
         roots.add(authority).map_err(io::Error::other)?;
         let roots = Arc::new(roots);
@@ -187,16 +189,20 @@ fn found(data: &Path, me: NodeId) -> io::Result<()> {
     let (authority, token) = Authority::create()?;
     let key = authority::key()?;
     let certificate = authority.issue(me, &authority::public_key(&key))?;
-    let kept = Kept {
+    let stored = StoredCertificate {
         authority: authority.certificate().to_owned(),
         certificate,
         key: key.serialize_pem(),
     };
-    keep(data, &kept, Some((&authority, &token)))
+    keep(data, &stored, Some((&authority, &token)))
 }
 
 /// Writes the folder: complete, or not at all.
-fn keep(data: &Path, kept: &Kept, of_first: Option<(&Authority, &Token)>) -> io::Result<()> {
+fn keep(
+    data: &Path,
+    stored: &StoredCertificate,
+    of_first: Option<(&Authority, &Token)>,
+) -> io::Result<()> {
     let fresh = data.join("certificates.new");
     match fs::remove_dir_all(&fresh) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -204,9 +210,9 @@ fn keep(data: &Path, kept: &Kept, of_first: Option<(&Authority, &Token)>) -> io:
     }
     DirBuilder::new().recursive(true).mode(0o700).create(&fresh)?;
     let mut files = vec![
-        ("ca.crt", kept.authority.clone()),
-        ("node.crt", kept.certificate.clone()),
-        ("node.key", kept.key.clone()),
+        ("ca.crt", stored.authority.clone()),
+        ("node.crt", stored.certificate.clone()),
+        ("node.key", stored.key.clone()),
     ];
     if let Some((authority, token)) = of_first {
         files.extend([("ca.key", authority.key()), ("token", token.to_text() + "\n")]);
@@ -222,13 +228,13 @@ fn keep(data: &Path, kept: &Kept, of_first: Option<(&Authority, &Token)>) -> io:
     File::open(data)?.sync_all()
 }
 
-impl Kept {
-    fn read(folder: &Path) -> Result<Kept, OpenError> {
+impl StoredCertificate {
+    fn read(folder: &Path) -> Result<StoredCertificate, OpenError> {
         let read = |name: &str| {
             let path = folder.join(name);
             fs::read_to_string(&path).map_err(|error| OpenError::File { path, error })
         };
-        Ok(Kept {
+        Ok(StoredCertificate {
             authority: read("ca.crt")?,
             certificate: read("node.crt")?,
             key: read("node.key")?,

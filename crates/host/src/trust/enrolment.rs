@@ -13,7 +13,7 @@
 
 use super::Token;
 use super::authority::{self, Authority, PublicKey, mark};
-use super::certificates::{Certificates, Kept, client, provider, server_name};
+use super::certificates::{Certificates, StoredCertificate, client, provider, server_name};
 use meridian_machine::NodeId;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -39,7 +39,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_secs(5);
 
 enum Answer {
-    Given(Kept),
+    Given(StoredCertificate),
     NotHere(String),
     Refused(String),
 }
@@ -50,13 +50,13 @@ pub(super) fn enrol(
     me: NodeId,
     others: &BTreeMap<NodeId, String>,
     token: &Token,
-) -> Result<Kept, String> {
+) -> Result<StoredCertificate, String> {
     let end = Instant::now() + PATIENCE;
     loop {
         let mut reasons = Vec::new();
         for (node, address) in others {
             match ask(me, *node, address, token) {
-                Ok(Answer::Given(kept)) => return Ok(kept),
+                Ok(Answer::Given(stored)) => return Ok(stored),
                 Ok(Answer::Refused(why)) => {
                     return Err(format!("{address} gives this node no certificate: {why}"));
                 }
@@ -118,7 +118,11 @@ fn ask(me: NodeId, node: NodeId, address: &str, token: &Token) -> io::Result<Ans
     }
     let lines = |pem: &str| format!("{}\n", pem.trim());
     let key = key.serialize_pem();
-    Ok(Answer::Given(Kept { authority: lines(authority), certificate: lines(certificate), key }))
+    Ok(Answer::Given(StoredCertificate {
+        authority: lines(authority),
+        certificate: lines(certificate),
+        key,
+    }))
 }
 
 /// Responds to a request, after its magic was read.

@@ -6,13 +6,13 @@ pub mod ports;
 
 use futures::executor::block_on;
 use meridian_host::clock::ClockBound;
+use meridian_host::flusher::FlushOptions;
 use meridian_host::node::{Node, Options};
-use meridian_host::settle::SettleOptions;
-use meridian_host::spanner::Patience;
+use meridian_host::spanner::Timeouts;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, Value};
 use meridian_placement::Member;
-use meridian_systems::tapir::Forgetting;
+use meridian_systems::tapir::TruncationPolicy;
 use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt};
 use std::path::Path;
 use std::sync::Arc;
@@ -34,39 +34,39 @@ pub fn some_members(many: usize) -> Vec<Member> {
 }
 
 /// Short timeouts, so that tests notice a killed node soon.
-pub fn hasty() -> Patience {
+pub fn hasty() -> Timeouts {
     let ms = Duration::from_millis;
-    Patience { heartbeat: ms(50), election_timeout: ms(250), lease: ms(600), ..Patience::default() }
+    Timeouts { heartbeat: ms(50), election_timeout: ms(250), lease: ms(600), ..Timeouts::default() }
 }
 
 pub fn open(node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
     open_with(hasty(), node, members, folder)
 }
 
-pub fn open_with(patience: Patience, node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
-    open_on(ClockBound::LOOPBACK, patience, node, members, folder)
+pub fn open_with(timeouts: Timeouts, node: u32, members: &[Member], folder: &Path) -> Arc<Node> {
+    open_on(ClockBound::LOOPBACK, timeouts, node, members, folder)
 }
 
 pub fn open_on(
     clock: ClockBound,
-    patience: Patience,
+    timeouts: Timeouts,
     node: u32,
     members: &[Member],
     folder: &Path,
 ) -> Arc<Node> {
     let options =
         Options { node: NodeId(node), members: members.to_vec(), clock, ..Options::alone() };
-    let settle = SettleOptions {
+    let flush = FlushOptions {
         every: Duration::from_millis(50),
         checkpoint_every: Duration::from_millis(200),
         after: Duration::ZERO,
-        ..SettleOptions::default()
+        ..FlushOptions::default()
     };
     // Records are truncated as early as possible.
-    let forgetting =
-        Forgetting { every_ns: 100_000_000, behind_ns: 100_000_000, enough_bytes: 10_000 };
+    let truncation =
+        TruncationPolicy { every_ns: 100_000_000, behind_ns: 100_000_000, enough_bytes: 10_000 };
     let options = options.at(folder.join(node.to_string()));
-    let options = Options { log_segment_bytes: 1 << 20, settle, patience, forgetting, ..options };
+    let options = Options { log_segment_bytes: 1 << 20, flush, timeouts, truncation, ..options };
     Node::open(options).unwrap()
 }
 

@@ -93,7 +93,7 @@ impl Group {
 
     /// Returns the next step of a change, if it may be taken now.
     pub fn next_members(&self) -> Option<Membership> {
-        let Role::Leader { followers, leased_to, announced: true, abdicating: None, .. } =
+        let Role::Leader { followers, leased_to, announced: true, transferring: None, .. } =
             &self.role
         else {
             return None;
@@ -185,7 +185,9 @@ impl Group {
     /// Hands over leadership if this leader is leaving the group, or if it is a witness and a full
     /// member has all its entries.
     pub(super) fn pass_on(&mut self, now: Reading, out: &mut Outbox<Group>) {
-        let Role::Leader { followers, abdicating: None, began_ns, .. } = &self.role else { return };
+        let Role::Leader { followers, transferring: None, began_ns, .. } = &self.role else {
+            return;
+        };
         let (me, last) = (self.config.me, self.log.last().0);
         if self.witness {
             let helped = followers
@@ -193,7 +195,7 @@ impl Group {
                 .any(|(node, progress)| self.may_lead(*node) && progress.matched >= last);
             if helped {
                 sometimes!("a witness hands over to whoever has what it has");
-                self.abdicate(now, None, out);
+                self.transfer_leadership(now, None, out);
             } else if now.boot_ns > began_ns + WITNESS_LEADS * self.config.election_timeout_ns {
                 self.follow(now, None, out);
             }
@@ -201,7 +203,7 @@ impl Group {
             && self.membership().index() <= self.commit
         {
             sometimes!("a leader that leaves its group hands over");
-            self.abdicate(now, None, out);
+            self.transfer_leadership(now, None, out);
         }
     }
 
@@ -215,7 +217,7 @@ impl Group {
             gone.for_each(|node| {
                 out.send(
                     self.address(node),
-                    Message::Removed { index, landmarks: self.landmarks() },
+                    Message::Removed { index, pinned_entries: self.pinned_entries() },
                 )
             });
         }
@@ -227,7 +229,7 @@ impl Group {
     }
 
     /// Notifies a node that it is not a member, if that is agreed.
-    pub(super) fn tell_removed(&self, node: NodeId, out: &mut Outbox<Group>) {
+    pub(super) fn notify_removed(&self, node: NodeId, out: &mut Outbox<Group>) {
         let agreed = self.memberships.agreed();
         if agreed.voters().is_empty() {
             return; // The members are not known here.
@@ -235,7 +237,7 @@ impl Group {
         if !agreed.contains(node) && !self.membership().contains(node) && self.commit > Index(0) {
             out.send(
                 self.address(node),
-                Message::Removed { index: self.commit, landmarks: self.landmarks() },
+                Message::Removed { index: self.commit, pinned_entries: self.pinned_entries() },
             );
         }
     }
@@ -244,17 +246,17 @@ impl Group {
     pub(super) fn on_removed(
         &mut self,
         index: Index,
-        landmarks: &[(Index, Term)],
+        pinned_entries: &[(Index, Term)],
         out: &mut Outbox<Group>,
     ) {
         if index > self.since {
-            self.learn_agreed(landmarks, out);
+            self.learn_agreed(pinned_entries, out);
             self.end(index, out);
         }
     }
 
-    fn landmarks(&self) -> Vec<(Index, Term)> {
-        self.landmarks.iter().copied().collect()
+    fn pinned_entries(&self) -> Vec<(Index, Term)> {
+        self.pinned_entries.iter().copied().collect()
     }
 
     fn end(&mut self, index: Index, out: &mut Outbox<Group>) {

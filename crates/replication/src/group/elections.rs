@@ -32,7 +32,7 @@ impl Group {
                     .is_some_and(|grant| grant.to != candidate && !now.interval.after(grant.until))
     }
 
-    pub(super) fn hears_a_leader(&self, now: Reading) -> bool {
+    pub(super) fn has_live_leader(&self, now: Reading) -> bool {
         matches!(self.role, Role::Leader { .. })
             || self
                 .heard_leader_at
@@ -52,7 +52,13 @@ impl Group {
         self.leader = None;
         let ((last_index, last_term), term) = (self.log.last(), Term(self.term.0 + 1));
         let asked_at = now.interval.earliest;
-        let ask = |stay| Message::PreVote { term, last_index, last_term, stay, asked_at };
+        let ask = |membership_epoch| Message::PreVote {
+            term,
+            last_index,
+            last_term,
+            membership_epoch,
+            asked_at,
+        };
         if !self.votes() {
             // This member may have been removed: every node is asked, not only the voters of its
             // log.
@@ -64,8 +70,10 @@ impl Group {
             let again = matches!(self.role, Role::PreCandidate { .. });
             self.role = Role::PreCandidate { votes: BTreeSet::from([self.config.me]) };
             let electors = self.electors();
-            let stay = |node| Some(self.membership().stay(node));
-            electors.iter().for_each(|node| out.send(self.address(*node), ask(stay(*node))));
+            let membership_epoch = |node| Some(self.membership().membership_epoch(node));
+            electors
+                .iter()
+                .for_each(|node| out.send(self.address(*node), ask(membership_epoch(*node))));
             if again {
                 // The voters in its log may be members no more, and neither may this one. A present
                 // member answers so.
@@ -87,7 +95,7 @@ impl Group {
         self.voted_for = Some(self.config.me);
         step!("candidate: asks for votes");
         self.role = Role::Candidate { votes: BTreeSet::new() };
-        self.persist_standing(Some(self.config.me), out);
+        self.persist_hard_state(Some(self.config.me), out);
         let (last_index, last_term) = self.log.last();
         for node in self.electors() {
             let (term, asked_at) = (self.term, now.interval.earliest);
@@ -105,13 +113,13 @@ impl Group {
         }
         step!("candidate: is elected");
         let (followers, first) = (BTreeMap::new(), Index(last.0 + 1));
-        let (announced, abdicating, leased_to, began_ns) = (false, None, 0, now.boot_ns);
+        let (announced, transferring, leased_to, began_ns) = (false, None, 0, now.boot_ns);
         let (quiescent, woken_ns) = (false, 0);
         self.role = Role::Leader {
             followers,
             first,
             announced,
-            abdicating,
+            transferring,
             leased_to,
             began_ns,
             quiescent,
@@ -178,7 +186,7 @@ impl Group {
     pub(super) fn follow(&mut self, now: Reading, leader: Option<NodeId>, out: &mut Outbox<Group>) {
         if let Role::Leader { announced, .. } = self.role {
             out.disarm(Timer::Heartbeat);
-            out.disarm(Timer::Abdicate);
+            out.disarm(Timer::TransferLeadership);
             if announced {
                 out.act(Event::LostLeadership { term: self.term });
             }
@@ -194,6 +202,6 @@ impl Group {
         self.voted_for = None;
         self.matched = Index(0);
         self.ungranted = None;
-        self.persist_standing(None, out);
+        self.persist_hard_state(None, out);
     }
 }

@@ -7,7 +7,7 @@
 //!                         joint: both sets of voters vote ──▶ settled
 //! ```
 
-use super::{Index, Stay};
+use super::{Index, MembershipEpoch};
 use crate::quorum::Quorum;
 use meridian_machine::NodeId;
 use minicbor::{Decode, Encode};
@@ -119,7 +119,7 @@ pub struct Membership {
 
 impl Membership {
     /// Returns the membership of a new group.
-    pub fn at_birth(roster: Roster) -> Membership {
+    pub fn initial(roster: Roster) -> Membership {
         let Roster { voters, learners, witnesses } = roster;
         Membership { voters, learners, witnesses, ..Membership::default() }
     }
@@ -183,8 +183,8 @@ impl Membership {
     }
 
     /// Returns a node's membership epoch.
-    pub fn stay(&self, node: NodeId) -> Stay {
-        Stay { since: self.since(node), witness: self.is_witness(node) }
+    pub fn membership_epoch(&self, node: NodeId) -> MembershipEpoch {
+        MembershipEpoch { since: self.since(node), witness: self.is_witness(node) }
     }
 
     /// Returns the quorum of this membership.
@@ -194,7 +194,7 @@ impl Membership {
 
     /// Returns the membership of a child group, which is created with the same members.
     pub fn of_child(&self) -> Membership {
-        Membership::at_birth(self.roster())
+        Membership::initial(self.roster())
     }
 
     /// Checks whether the membership may change to this roster.
@@ -241,7 +241,7 @@ impl Membership {
         let wanted = self.wanted.clone()?;
         if self.is_joint() || wanted.voters == self.voters {
             let mut settled =
-                Membership { index, since: self.since.clone(), ..Membership::at_birth(wanted) };
+                Membership { index, since: self.since.clone(), ..Membership::initial(wanted) };
             settled
                 .since
                 .retain(|node, _| settled.voters.contains(node) || settled.learners.contains(node));
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn one_set_takes_over_from_another() {
-        let born = Membership::at_birth(roster(&[1, 2, 3], &[], &[]));
+        let born = Membership::initial(roster(&[1, 2, 3], &[], &[]));
         let wanted = roster(&[1, 2, 4], &[5], &[]);
         let preparing = born.prepare(wanted.clone(), Index(10));
         assert_eq!(
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn learners_come_and_go_without_a_vote() {
-        let born = Membership::at_birth(roster(&[1, 2, 3], &[4], &[]));
+        let born = Membership::initial(roster(&[1, 2, 3], &[4], &[]));
         let settled = born.prepare(roster(&[1, 2, 3], &[5], &[]), Index(7)).next(Index(8)).unwrap();
         assert!(
             settled.is_settled() && settled.contains(NodeId(5)) && !settled.contains(NodeId(4))
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        let born = Membership::at_birth(roster(&[1, 2, 3], &[4], &[]));
+        let born = Membership::initial(roster(&[1, 2, 3], &[4], &[]));
         let refused = |wanted: Roster| born.check(&wanted).unwrap_err();
         assert_eq!(refused(Roster::default()), ChangeError::NoVoter);
         assert_eq!(refused(roster(&[1], &[1], &[])), ChangeError::Twice(NodeId(1)));
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_membership_goes_with_the_entry_that_says_it() {
-        let born = Membership::at_birth(roster(&[1, 2, 3], &[], &[]));
+        let born = Membership::initial(roster(&[1, 2, 3], &[], &[]));
         let preparing = born.prepare(roster(&[1, 2, 4], &[], &[]), Index(5));
         let joint = preparing.next(Index(9)).unwrap();
         let mut known = Memberships::new(born.clone());

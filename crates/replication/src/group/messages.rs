@@ -84,7 +84,7 @@ pub struct Grant {
 pub enum Record {
     /// The hard state: the term, the vote in it, and the grant.
     #[n(0)]
-    Standing {
+    HardState {
         /// The term.
         #[n(0)]
         term: Term,
@@ -114,7 +114,7 @@ pub enum Record {
     },
     /// This node was added to an existing group.
     #[n(3)]
-    Stay {
+    MembershipEpoch {
         /// The entry that added it.
         #[n(0)]
         since: Index,
@@ -143,7 +143,7 @@ pub enum Message {
         /// The voter's membership epoch; none if the sender has no vote itself.
         #[n(3)]
         #[cbor(default)]
-        stay: Option<Stay>,
+        membership_epoch: Option<MembershipEpoch>,
         /// `TT.now().earliest` at the candidate when this was sent; 0 from earlier releases.
         #[n(4)]
         #[cbor(default)]
@@ -271,7 +271,7 @@ pub enum Message {
         term: Term,
         /// The transfer target, which stands for election now.
         #[n(1)]
-        heir: NodeId,
+        transfer_target: NodeId,
     },
     /// The receiver is not a member: not any more, or never, because the entry that would have
     /// added it was not agreed.
@@ -284,7 +284,7 @@ pub enum Message {
         /// before it ends.
         #[n(1)]
         #[cbor(default)]
-        landmarks: Vec<(Index, Term)>,
+        pinned_entries: Vec<(Index, Term)>,
     },
     /// The group becomes quiescent: everything is agreed, and the leader sends no more heartbeats.
     #[n(9)]
@@ -308,7 +308,7 @@ pub enum Message {
 /// A membership epoch: a node's membership from the entry that added it until one that removes it.
 /// Two epochs of one node have nothing in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct Stay {
+pub struct MembershipEpoch {
     /// The entry that added it; 0 for a member since the group's creation.
     #[n(0)]
     pub since: Index,
@@ -321,12 +321,12 @@ impl Message {
     /// Returns the membership epoch that a message of a leader or candidate assigns to its
     /// receiver. A receiver that has no member of the group creates one. Epoch 0 is that of members
     /// since the group's creation, which mostly exist and do not know it yet.
-    pub fn invitation(&self) -> Option<Stay> {
+    pub fn invitation(&self) -> Option<MembershipEpoch> {
         match self {
             Message::Append { since, witness, .. } => {
-                Some(Stay { since: *since, witness: *witness })
+                Some(MembershipEpoch { since: *since, witness: *witness })
             }
-            Message::PreVote { stay, .. } => *stay,
+            Message::PreVote { membership_epoch, .. } => *membership_epoch,
             _ => None,
         }
     }

@@ -57,7 +57,7 @@ use meridian_machine::planted::broken;
 use meridian_machine::{
     Address, DatabaseId, Machine, NodeId, Outbox, Position, Reading, ShardId, sometimes, step,
 };
-pub use messages::{Entry, Grant, Index, Message, Payload, Record, Stay, Term};
+pub use messages::{Entry, Grant, Index, MembershipEpoch, Message, Payload, Record, Term};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -70,7 +70,7 @@ pub struct Config {
     /// The members according to applied entries; empty for a member that has no state yet.
     pub members: Membership,
     /// Set if a leader has just made this node a member, of which nothing is on disk yet.
-    pub invited: Option<Stay>,
+    pub invited: Option<MembershipEpoch>,
     /// All nodes. A member without any state, or without an answer, sends its pre-vote to them.
     pub nodes: Vec<NodeId>,
     /// The database.
@@ -110,7 +110,7 @@ impl Config {
     pub fn new(me: NodeId, members: Vec<NodeId>, database: DatabaseId, shard: ShardId) -> Self {
         Config {
             me,
-            members: Membership::at_birth(Roster::voters(members.iter().copied())),
+            members: Membership::initial(Roster::voters(members.iter().copied())),
             invited: None,
             nodes: members,
             database,
@@ -170,12 +170,12 @@ impl Restored {
 
     fn replayed(&self) -> ((Index, Term), BTreeMap<Index, Entry>) {
         let (mut base, mut kept) = (<(Index, Term)>::default(), BTreeMap::new());
-        let (mut last, mut stay) = (Index(0), None);
+        let (mut last, mut membership_epoch) = (Index(0), None);
         for record in &self.records {
             match record {
-                Record::Standing { .. } => {}
-                Record::Stay { since, .. } => {
-                    if stay.replace(*since) != Some(*since) {
+                Record::HardState { .. } => {}
+                Record::MembershipEpoch { since, .. } => {
+                    if membership_epoch.replace(*since) != Some(*since) {
                         (base, kept, last) = <_>::default();
                     }
                 }
@@ -200,12 +200,12 @@ impl Restored {
     }
 
     /// Returns the entry that made it a member, if it was not one when the group was created.
-    pub fn stay(&self) -> Option<Index> {
+    pub fn membership_epoch(&self) -> Option<Index> {
         let stays = self.records.iter().rev();
         stays
-            .filter_map(
-                |record| if let Record::Stay { since, .. } = record { Some(*since) } else { None },
-            )
+            .filter_map(|record| {
+                if let Record::MembershipEpoch { since, .. } = record { Some(*since) } else { None }
+            })
             .next()
     }
 
@@ -218,7 +218,7 @@ impl Restored {
 }
 
 /// The number of pinned entries that a removed member is sent.
-const LANDMARKS: usize = 4_096;
+const PINNED_ENTRIES: usize = 4_096;
 /// The pause before a leader checks again whether the transfer target has all entries.
 const SOON_NS: u64 = 2_000_000;
 
@@ -230,7 +230,7 @@ pub enum Timer {
     /// The leader's next heartbeat is due.
     Heartbeat,
     /// The leader transfers leadership once `s_max` has passed.
-    Abdicate,
+    TransferLeadership,
     /// A quiescent member asks whether it still is one.
     Confirm,
 }
@@ -326,7 +326,7 @@ enum Role {
         first: Index,
         announced: bool,
         /// When the transfer of leadership began, by the boot clock.
-        abdicating: Option<u64>,
+        transferring: Option<u64>,
         /// The end of the lease when joint consensus began.
         leased_to: u64,
         /// When it became leader, by the boot clock.
@@ -342,9 +342,9 @@ enum Waiting {
     /// Entries through this one, of this term.
     Entries(Index, Term),
     /// The hard state: term, grant, and the candidate that is sent the vote once it is on disk.
-    Standing { term: Term, grant: Option<Grant>, vote_reply: Option<NodeId> },
+    HardState { term: Term, grant: Option<Grant>, vote_reply: Option<NodeId> },
     /// The record of the membership epoch.
-    Stay,
+    MembershipEpoch,
 }
 
 /// A member of a group.
@@ -375,7 +375,7 @@ pub struct Group {
     /// The largest timestamp that was used under the lease.
     s_max: u64,
     /// The transfer target: the member that is to lead next.
-    heir: Option<NodeId>,
+    transfer_target: Option<NodeId>,
     /// As a follower: the leader is quiescent.
     quiescent: bool,
     memberships: Memberships,
@@ -388,7 +388,7 @@ pub struct Group {
     /// True if it was removed.
     gone: bool,
     /// Agreed entries that no member may skip.
-    landmarks: BTreeSet<(Index, Term)>,
+    pinned_entries: BTreeSet<(Index, Term)>,
     waiting: VecDeque<(Position, Waiting)>,
 }
 
@@ -403,14 +403,15 @@ impl Group {
     ) -> Group {
         config.lease_ns = config.lease_ns.min(promises::LONGEST_LEASE_NS);
         let memberships = Memberships::new(config.members.clone());
-        let Stay { since, witness } = config.invited.unwrap_or(config.members.stay(config.me));
+        let MembershipEpoch { since, witness } =
+            config.invited.unwrap_or(config.members.membership_epoch(config.me));
         let mut group = Group {
             memberships,
             since,
             witness,
             joined: config.invited.is_none(),
             gone: false,
-            landmarks: BTreeSet::new(),
+            pinned_entries: BTreeSet::new(),
             config,
             rng: ChaCha8Rng::seed_from_u64(seed),
             role: Role::Follower,
@@ -428,7 +429,7 @@ impl Group {
             ungranted: None,
             heard_leader_at: None,
             s_max: 0,
-            heir: None,
+            transfer_target: None,
             quiescent: false,
             waiting: VecDeque::new(),
         };
@@ -453,8 +454,8 @@ impl Group {
         group.persisted = group.durable;
         (group.durable_grant, group.written_grant) = (group.grant, group.grant);
         if !group.joined {
-            let position = out.persist(Record::Stay { since, witness });
-            group.waiting.push_back((position, Waiting::Stay));
+            let position = out.persist(Record::MembershipEpoch { since, witness });
+            group.waiting.push_back((position, Waiting::MembershipEpoch));
         }
         let me = group.config.me;
         let first = group.membership().voters().first() == Some(&me);
@@ -469,7 +470,7 @@ impl Group {
 
     fn replay(&mut self, record: Record) {
         match record {
-            Record::Standing { term, voted_for, grant } => {
+            Record::HardState { term, voted_for, grant } => {
                 (self.term, self.voted_for) = (term, voted_for);
                 // A grant only grows in an incarnation; another member's grant began after the
                 // former had passed.
@@ -480,7 +481,7 @@ impl Group {
                 // The store reaches at least this far, and knows the members.
                 self.memberships = Memberships::new(self.config.members.clone());
             }
-            Record::Stay { since, witness } => {
+            Record::MembershipEpoch { since, witness } => {
                 if self.since != since {
                     // The records before are of a former membership epoch.
                     self.log = Entries::default();
@@ -513,7 +514,7 @@ impl Group {
     /// True if this member leads, everything before is committed, and the owner has received
     /// `BecameLeader`.
     pub fn is_leader(&self) -> bool {
-        matches!(self.role, Role::Leader { announced: true, abdicating: None, .. })
+        matches!(self.role, Role::Leader { announced: true, transferring: None, .. })
     }
 
     /// Returns its term.
@@ -583,9 +584,10 @@ impl Group {
         let (index, term) = self.log.base();
         let (me, agreed) = (self.config.me, self.memberships.agreed());
         let told = self.since > Index(0) || !agreed.contains(me);
-        let stay = told.then_some(Record::Stay { since: self.since, witness: self.witness });
-        let mut records: Vec<Record> = stay.into_iter().collect();
-        records.extend([self.standing(self.written_grant), Record::Base { index, term }]);
+        let membership_epoch =
+            told.then_some(Record::MembershipEpoch { since: self.since, witness: self.witness });
+        let mut records: Vec<Record> = membership_epoch.into_iter().collect();
+        records.extend([self.hard_state(self.written_grant), Record::Base { index, term }]);
         let entries = self.log.from(Index(index.0 + 1), usize::MAX);
         let entries: Vec<Entry> =
             entries.into_iter().filter(|entry| entry.index <= self.persisted).collect();
@@ -635,32 +637,41 @@ impl Group {
         self.may_lead(node) && followers.get(&node).is_some_and(near)
     }
 
-    /// Transfers leadership as soon as every used timestamp has surely passed, to `heir` or, if it
-    /// cannot lead, to the member with the longest matching log.
-    pub fn abdicate(&mut self, now: Reading, heir: Option<NodeId>, out: &mut Outbox<Group>) {
-        self.heir = heir;
+    /// Transfers leadership as soon as every used timestamp has surely passed, to `transfer_target`
+    /// or, if it cannot lead, to the member with the longest matching log.
+    pub fn transfer_leadership(
+        &mut self,
+        now: Reading,
+        transfer_target: Option<NodeId>,
+        out: &mut Outbox<Group>,
+    ) {
+        self.transfer_target = transfer_target;
         let s_max = self.s_max;
         let members = self.memberships.newest();
-        let Role::Leader { abdicating, followers, .. } = &mut self.role else { return };
+        let Role::Leader { transferring, followers, .. } = &mut self.role else { return };
         let may_lead =
             |node: &NodeId| members.voters().contains(node) && !members.is_witness(*node);
         let able = || followers.iter().filter(|(node, _)| may_lead(node));
         let most = || able().max_by_key(|(_, progress)| progress.matched).map(|(node, _)| *node);
-        let heir = self.heir.filter(|heir| able().any(|(node, _)| node == heir)).or_else(most);
-        let Some(heir) = heir else { return }; // No other member can lead.
-        let began_ns = *abdicating.get_or_insert(now.boot_ns);
+        let transfer_target = self
+            .transfer_target
+            .filter(|transfer_target| able().any(|(node, _)| node == transfer_target))
+            .or_else(most);
+        let Some(transfer_target) = transfer_target else { return }; // No other member can lead.
+        let began_ns = *transferring.get_or_insert(now.boot_ns);
         if !now.interval.after(s_max) {
-            out.arm(Timer::Abdicate, now.boot_ns + (s_max - now.interval.earliest) + 1);
+            out.arm(Timer::TransferLeadership, now.boot_ns + (s_max - now.interval.earliest) + 1);
             return;
         }
-        let lacks =
-            followers.get(&heir).is_some_and(|progress| progress.matched < self.log.last().0);
+        let lacks = followers
+            .get(&transfer_target)
+            .is_some_and(|progress| progress.matched < self.log.last().0);
         if lacks && now.boot_ns < began_ns + self.config.election_timeout_ns {
-            out.arm(Timer::Abdicate, now.boot_ns + SOON_NS); // It would not be elected yet.
+            out.arm(Timer::TransferLeadership, now.boot_ns + SOON_NS); // It would not be elected yet.
             return;
         }
         for node in self.others() {
-            out.send(self.address(node), Message::TakeOver { term: self.term, heir });
+            out.send(self.address(node), Message::TakeOver { term: self.term, transfer_target });
         }
         // The leader's promise to itself ends here: nothing more is assigned or served under it.
         self.grant = None;
@@ -682,15 +693,15 @@ impl Group {
 
     /// Pins an agreed entry that no member may skip. A member that is removed is sent the newest
     /// ones.
-    pub fn note_landmark(&mut self, index: Index, term: Term) {
-        self.landmarks.insert((index, term));
-        if self.landmarks.len() > LANDMARKS {
-            self.landmarks.pop_first();
+    pub fn pin_entry(&mut self, index: Index, term: Term) {
+        self.pinned_entries.insert((index, term));
+        if self.pinned_entries.len() > PINNED_ENTRIES {
+            self.pinned_entries.pop_first();
         }
     }
 
     /// Returns the entries that are not known to be agreed.
-    pub fn in_doubt(&self) -> Vec<Entry> {
+    pub fn uncommitted(&self) -> Vec<Entry> {
         self.log.from(Index(self.commit.0 + 1), usize::MAX)
     }
 
@@ -740,16 +751,17 @@ impl Machine for Group {
             return;
         }
         self.shorten_promise(now);
-        if let Message::Removed { index, landmarks } = &message {
-            let landmarks = if broken(rules::SPLIT_SKIPPED) { &[] } else { &landmarks[..] };
-            return self.on_removed(*index, landmarks, out);
+        if let Message::Removed { index, pinned_entries } = &message {
+            let pinned_entries =
+                if broken(rules::SPLIT_SKIPPED) { &[] } else { &pinned_entries[..] };
+            return self.on_removed(*index, pinned_entries, out);
         }
         if matches!(message, Message::Confirm) {
-            return self.tell_removed(from, out);
+            return self.notify_removed(from, out);
         }
         if matches!(message, Message::PreVote { .. }) {
             self.wake(now, out);
-            self.tell_removed(from, out);
+            self.notify_removed(from, out);
         }
         let term = match &message {
             Message::PreVote { .. } | Message::PreVoteReply { granted: true, .. } => self.term,
@@ -766,7 +778,7 @@ impl Machine for Group {
         if term > self.term {
             if matches!(message, Message::Vote { .. })
                 && (self.promised_to_another(now, from)
-                    || self.hears_a_leader(now) && self.leader != Some(from))
+                    || self.has_live_leader(now) && self.leader != Some(from))
             {
                 return; // A promise holds whatever the term; the vote is not answered.
             }
@@ -776,7 +788,7 @@ impl Machine for Group {
             Message::PreVote { term, last_index, last_term, .. } => {
                 let granted = term > self.term
                     && self.up_to_date(last_index, last_term)
-                    && !self.hears_a_leader(now)
+                    && !self.has_live_leader(now)
                     && !self.promised_to_another(now, from);
                 let (term, since) = (if granted { term } else { self.term }, self.since);
                 out.send(self.address(from), Message::PreVoteReply { term, granted, since });
@@ -803,7 +815,7 @@ impl Machine for Group {
                     step!("voter: gives its vote");
                     self.voted_for = Some(from);
                     self.arm_election(now, out);
-                    self.persist_standing(Some(from), out);
+                    self.persist_hard_state(Some(from), out);
                 } else {
                     let reply =
                         Message::VoteReply { term: self.term, granted: false, since: self.since };
@@ -837,12 +849,12 @@ impl Machine for Group {
             Message::Refused { term, prev_index, hint, since } if term == self.term => {
                 self.on_refused(now, from, (prev_index, hint, since), out);
             }
-            Message::TakeOver { term, heir } if term == self.term => {
+            Message::TakeOver { term, transfer_target } if term == self.term => {
                 // The leader has given up its lease, and with it this member's promise to it.
                 self.wake(now, out);
                 self.grant = self.grant.filter(|grant| grant.to != from);
                 (self.heard_leader_at, self.leader) = (None, None);
-                if heir == self.config.me {
+                if transfer_target == self.config.me {
                     self.campaign(now, false, out);
                 }
             }
@@ -866,7 +878,7 @@ impl Machine for Group {
                 self.campaign(now, false, out);
             }
             Timer::Heartbeat => self.heartbeat(now, out),
-            Timer::Abdicate => self.abdicate(now, self.heir, out),
+            Timer::TransferLeadership => self.transfer_leadership(now, self.transfer_target, out),
             Timer::Confirm => self.confirm(now, out),
         }
     }
@@ -882,8 +894,8 @@ impl Machine for Group {
                         progressed = true;
                     }
                 }
-                Waiting::Stay => self.joined = true,
-                Waiting::Standing { term, grant, vote_reply } => {
+                Waiting::MembershipEpoch => self.joined = true,
+                Waiting::HardState { term, grant, vote_reply } => {
                     progressed |= grant != self.durable_grant;
                     self.durable_grant = grant;
                     if let Some(to) =

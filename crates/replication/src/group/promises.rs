@@ -9,15 +9,19 @@ use meridian_machine::{NodeId, Outbox, Reading};
 pub(super) const LONGEST_LEASE_NS: u64 = 600_000_000_000;
 
 impl Group {
-    pub(super) fn standing(&self, grant: Option<Grant>) -> Record {
-        Record::Standing { term: self.term, voted_for: self.voted_for, grant }
+    pub(super) fn hard_state(&self, grant: Option<Grant>) -> Record {
+        Record::HardState { term: self.term, voted_for: self.voted_for, grant }
     }
 
-    pub(super) fn persist_standing(&mut self, vote_reply: Option<NodeId>, out: &mut Outbox<Group>) {
-        let position = out.persist(self.standing(self.written_grant));
+    pub(super) fn persist_hard_state(
+        &mut self,
+        vote_reply: Option<NodeId>,
+        out: &mut Outbox<Group>,
+    ) {
+        let position = out.persist(self.hard_state(self.written_grant));
         self.waiting.push_back((
             position,
-            Waiting::Standing { term: self.term, grant: self.written_grant, vote_reply },
+            Waiting::HardState { term: self.term, grant: self.written_grant, vote_reply },
         ));
     }
 
@@ -58,7 +62,7 @@ impl Group {
             if broken(rules::PROMISE_NOT_LOGGED) {
                 self.durable_grant = self.written_grant;
             } else {
-                self.persist_standing(None, out);
+                self.persist_hard_state(None, out);
             }
         }
         true

@@ -28,7 +28,7 @@ impl Group {
             && self.commit == last
             && self.durable == last
             && self.may_lead(self.config.me);
-        let Role::Leader { followers, announced: true, abdicating: None, quiescent, .. } =
+        let Role::Leader { followers, announced: true, transferring: None, quiescent, .. } =
             &mut self.role
         else {
             return false;

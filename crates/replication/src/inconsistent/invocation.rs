@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_confirms_what_it_has_refused_is_not_one_of_all_who_have_said_yes() {
+    fn confirming_a_refused_operation_does_not_count_as_accepting_it() {
         let mut heard: Invocation<bool> = Invocation::new(0, Unordered::of(3).expect("odd"));
         for (node, yes) in [(1, true), (2, true), (3, false)] {
             heard.on_reply(NodeId(node), View::of(1), State::Tentative(Some(yes)));

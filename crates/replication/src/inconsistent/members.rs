@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 /// The replicas of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Members {
+pub struct ReplicaSet {
     /// The epoch. Its replicas never change.
     pub epoch: u32,
     /// The replicas.
@@ -28,15 +28,15 @@ pub struct Members {
     pub former: BTreeSet<NodeId>,
 }
 
-impl Members {
+impl ReplicaSet {
     /// Returns the members of a shard's first epoch.
-    pub fn first(replicas: BTreeSet<NodeId>) -> Members {
-        Members { epoch: 0, replicas, former: BTreeSet::new() }
+    pub fn first(replicas: BTreeSet<NodeId>) -> ReplicaSet {
+        ReplicaSet { epoch: 0, replicas, former: BTreeSet::new() }
     }
 
     /// Returns the members of the next epoch, in which these replicas take over.
-    pub fn then(&self, replicas: BTreeSet<NodeId>) -> Members {
-        Members { epoch: self.epoch + 1, replicas, former: self.replicas.clone() }
+    pub fn then(&self, replicas: BTreeSet<NodeId>) -> ReplicaSet {
+        ReplicaSet { epoch: self.epoch + 1, replicas, former: self.replicas.clone() }
     }
 
     /// Returns the quorums; `None` if the number of replicas is even.

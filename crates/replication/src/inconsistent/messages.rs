@@ -148,7 +148,7 @@ impl<I, C, R> Part<I, C, R> {
 
 /// A record of a replica on disk; records are replayed in order.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub enum Kept<I, C, R> {
+pub enum LogRecord<I, C, R> {
     /// An operation was proposed.
     #[n(0)]
     Proposed {
@@ -219,14 +219,14 @@ pub enum Kept<I, C, R> {
     },
 }
 
-impl<I, C, R> Kept<I, C, R> {
+impl<I, C, R> LogRecord<I, C, R> {
     /// Returns the lowest position that the host's store must have according to these records; none
     /// if no `Stored` is among them.
-    pub fn goes_to(kept: &[Self]) -> Option<u64> {
-        let position = |kept: &Self| {
-            if let Kept::Stored { position, .. } = kept { Some(*position) } else { None }
+    pub fn goes_to(logged: &[Self]) -> Option<u64> {
+        let position = |logged: &Self| {
+            if let LogRecord::Stored { position, .. } = logged { Some(*position) } else { None }
         };
-        kept.iter().filter_map(position).max()
+        logged.iter().filter_map(position).max()
     }
 }
 

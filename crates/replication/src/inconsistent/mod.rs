@@ -59,8 +59,8 @@ mod views;
 pub use crate::quorum::Unordered;
 pub use invocation::Invocation;
 pub use ledger::Ledger;
-pub use members::Members;
-pub use messages::{Changes, Entry, Kept, Message, Op, OpId, Part, Record, State, View};
+pub use members::ReplicaSet;
+pub use messages::{Changes, Entry, LogRecord, Message, Op, OpId, Part, Record, State, View};
 pub use replica::{Config, Replica, Timer};
 
 use meridian_machine::Reading;

@@ -103,7 +103,7 @@ impl<A: Application> Replica<A> {
 
     /// Sends the leader of the view that is to begin the operations since the last view, or the
     /// whole record with which that view began.
-    pub(super) fn say_change(
+    pub(super) fn send_change(
         &self,
         to: Address,
         is_whole: bool,
@@ -120,7 +120,7 @@ impl<A: Application> Replica<A> {
     }
 
     /// Sends the view that has begun here: the changes of its record, or the whole record.
-    pub(super) fn say_start(
+    pub(super) fn send_start(
         &self,
         to: Address,
         is_whole: bool,
@@ -152,9 +152,9 @@ impl<A: Application> Replica<A> {
         }
         if self.is_between_views() && view == self.view && self.leader_of(view) == to.node {
             self.wait_for_view(now, out); // It gets on.
-            self.say_change(to, upon.is_none(), from, out);
+            self.send_change(to, upon.is_none(), from, out);
         } else if !self.is_between_views() && view == self.began {
-            self.say_start(to, upon.is_none(), from, out);
+            self.send_start(to, upon.is_none(), from, out);
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use super::parts::Arriving;
 use super::views::Gathered;
-use super::{Application, Entry, Kept, Ledger, Members, Message, Op, OpId, RecordOf, State, View};
+use super::{
+    Application, Entry, Ledger, LogRecord, Message, Op, OpId, RecordOf, ReplicaSet, State, View,
+};
 use crate::rules;
 use meridian_machine::planted::broken;
 use meridian_machine::{
@@ -19,7 +21,7 @@ pub struct Config {
     /// The replica's node.
     pub me: NodeId,
     /// The replicas of the epoch, this one included, as far as is known.
-    pub members: Members,
+    pub members: ReplicaSet,
     /// The database.
     pub database: DatabaseId,
     /// The shard.
@@ -70,7 +72,7 @@ pub struct Replica<A: Application> {
     /// The parts of a record with which a view is to begin here.
     pub(super) beginning: Option<(View, Arriving<A>)>,
     /// As the leader of a view that has begun: the replicas that are not known to have it.
-    pub(super) untold: Vec<NodeId>,
+    pub(super) unsent: Vec<NodeId>,
     /// True if it has requested, from the other replicas, a view that has begun without it.
     pub(super) asks: bool,
     /// The last measured longest round trip to another replica, in nanoseconds.
@@ -85,7 +87,7 @@ pub(super) type MessageOf<A> = Message<
     <A as Application>::Consensus,
     <A as Application>::Result,
 >;
-pub(super) type KeptOf<A> = Kept<
+pub(super) type LogRecordOf<A> = LogRecord<
     <A as Application>::Inconsistent,
     <A as Application>::Consensus,
     <A as Application>::Result,
@@ -110,7 +112,7 @@ impl<A: Application> Replica<A> {
     pub fn new(
         config: Config,
         application: A,
-        kept: Vec<KeptOf<A>>,
+        logged: Vec<LogRecordOf<A>>,
         now: Reading,
         out: &mut Outbox<Self>,
     ) -> Option<Self> {
@@ -128,14 +130,14 @@ impl<A: Application> Replica<A> {
             gathered: Gathered::<A>::new(),
             arriving: BTreeMap::new(),
             beginning: None,
-            untold: Vec::new(),
+            unsent: Vec::new(),
             asks: false,
             round_trip_ns: 0,
             waiting: VecDeque::new(),
             durable: out.persisted(),
             config,
         };
-        kept.into_iter().for_each(|kept| replica.replay(kept));
+        logged.into_iter().for_each(|logged| replica.replay(logged));
         if replica.view.epoch > replica.config.members.epoch {
             return None; // It does not know the other replicas of that epoch.
         }
@@ -152,22 +154,26 @@ impl<A: Application> Replica<A> {
         } else if replica.leader_of(replica.began) == replica.config.me
             && replica.began > View::default()
         {
-            replica.untold = replica.others();
+            replica.unsent = replica.others();
             out.arm(Timer::Repeat, now.boot_ns);
         }
         Some(replica)
     }
 
-    fn replay(&mut self, kept: KeptOf<A>) {
-        match kept {
-            Kept::Proposed { id, op, result } => self.ledger.add(id, op, State::Tentative(result)),
-            Kept::Finalized { id, result } => self.ledger.finalize(id, result),
-            Kept::Told { id, op } => {
+    fn replay(&mut self, logged: LogRecordOf<A>) {
+        match logged {
+            LogRecord::Proposed { id, op, result } => {
+                self.ledger.add(id, op, State::Tentative(result))
+            }
+            LogRecord::Finalized { id, result } => self.ledger.finalize(id, result),
+            LogRecord::Told { id, op } => {
                 self.ledger.add(id, Op::Inconsistent(op), State::Finalized(None))
             }
-            Kept::Left { view } => self.view = view,
-            Kept::Stored { view, position } => (self.stored, self.noted) = (view, (view, position)),
-            Kept::Began { view, upon, mut changes, decided } => {
+            LogRecord::Left { view } => self.view = view,
+            LogRecord::Stored { view, position } => {
+                (self.stored, self.noted) = (view, (view, position))
+            }
+            LogRecord::Began { view, upon, mut changes, decided } => {
                 (self.view, self.began) = (self.view.max(view), view);
                 for (id, result) in decided {
                     let op = self.ledger.since().get(&id).map(|entry| entry.op.clone());
@@ -210,31 +216,32 @@ impl<A: Application> Replica<A> {
 
     /// Returns the records that replace all former ones; later records follow them. `None` while a
     /// view change is being written.
-    pub fn checkpoint(&self) -> Option<Vec<KeptOf<A>>> {
+    pub fn checkpoint(&self) -> Option<Vec<LogRecordOf<A>>> {
         if self.is_changing() {
             return None;
         }
         let whole = self.ledger.began().iter().map(|(id, entry)| (*id, Some(entry.clone())));
         let (changes, decided) = (whole.collect(), Vec::new());
-        let mut all = vec![Kept::Began { view: self.began, upon: None, changes, decided }];
+        let mut all = vec![LogRecord::Began { view: self.began, upon: None, changes, decided }];
         for (id, Entry { op, state, .. }) in self.ledger.since() {
             let (id, op) = (*id, op.clone());
             match (op, state) {
-                (Op::Inconsistent(op), State::Finalized(_)) => all.push(Kept::Told { id, op }),
+                (Op::Inconsistent(op), State::Finalized(_)) => all.push(LogRecord::Told { id, op }),
                 (op, State::Tentative(result)) => {
-                    all.push(Kept::Proposed { id, op, result: result.clone() })
+                    all.push(LogRecord::Proposed { id, op, result: result.clone() })
                 }
                 (op, State::Finalized(result)) => {
                     let result = result.clone();
-                    all.push(Kept::Proposed { id, op, result: result.clone() });
-                    all.push(Kept::Finalized { id, result });
+                    all.push(LogRecord::Proposed { id, op, result: result.clone() });
+                    all.push(LogRecord::Finalized { id, result });
                 }
             }
         }
-        all.extend(self.is_between_views().then_some(Kept::Left { view: self.view }));
+        all.extend(self.is_between_views().then_some(LogRecord::Left { view: self.view }));
         let (view, position) = self.noted;
         all.extend(
-            (position > 0 || view > View::default()).then_some(Kept::Stored { view, position }),
+            (position > 0 || view > View::default())
+                .then_some(LogRecord::Stored { view, position }),
         );
         Some(all)
     }
@@ -245,7 +252,7 @@ impl<A: Application> Replica<A> {
         let view = view.min(self.began);
         if view > self.noted.0 && view >= self.whole_since {
             self.noted = (view, position);
-            self.keep(Kept::Stored { view, position }, out);
+            self.keep(LogRecord::Stored { view, position }, out);
             self.then(Then::Stored(view), out);
         }
     }
@@ -321,7 +328,7 @@ impl<A: Application> Replica<A> {
 
     /// Adopts the members of a later epoch, which take over. A replica of either epoch leaves for
     /// the epoch's first view, unless it has left for a later one before a restart.
-    pub fn reconfigure(&mut self, now: Reading, members: Members, out: &mut Outbox<Self>) {
+    pub fn reconfigure(&mut self, now: Reading, members: ReplicaSet, out: &mut Outbox<Self>) {
         let is_later = members.epoch > self.config.members.epoch && members.enough().is_some();
         if is_later && members.has(self.config.me) {
             step!("replica: leaves for another epoch");
@@ -334,14 +341,14 @@ impl<A: Application> Replica<A> {
     }
 
     /// Returns the replicas of the newest known epoch.
-    pub fn members(&self) -> &Members {
+    pub fn members(&self) -> &ReplicaSet {
         &self.config.members
     }
 
     /// Returns the other replicas that take part in the view change: those of the epoch and, until
     /// it has begun here, the former ones.
     pub(super) fn others(&self) -> Vec<NodeId> {
-        let Members { epoch, replicas, former } = &self.config.members;
+        let ReplicaSet { epoch, replicas, former } = &self.config.members;
         let former =
             former.iter().filter(|node| self.began.epoch < *epoch && !replicas.contains(node));
         replicas.iter().chain(former).copied().filter(|node| *node != self.config.me).collect()
@@ -353,8 +360,8 @@ impl<A: Application> Replica<A> {
         known.map(|(id, entry)| (*id, entry.clone())).collect()
     }
 
-    pub(super) fn keep(&mut self, kept: KeptOf<A>, out: &mut Outbox<Self>) {
-        out.persist(kept);
+    pub(super) fn keep(&mut self, logged: LogRecordOf<A>, out: &mut Outbox<Self>) {
+        out.persist(logged);
     }
 
     /// Performs an action as soon as everything that was written so far is on disk.
@@ -398,7 +405,7 @@ impl<A: Application> Replica<A> {
                 step!("replica: writes down what is proposed");
                 let state = State::Tentative(result.clone());
                 self.ledger.add(id, op.clone(), state.clone());
-                self.keep(Kept::Proposed { id, op, result }, out);
+                self.keep(LogRecord::Proposed { id, op, result }, out);
                 state
             }
         };
@@ -440,7 +447,7 @@ impl<A: Application> Replica<A> {
                 self.ledger.finalize(id, result.clone());
                 effects.into_iter().for_each(|effect| out.act(effect));
                 step!("replica: writes down a result");
-                self.keep(Kept::Finalized { id, result }, out);
+                self.keep(LogRecord::Finalized { id, result }, out);
                 self.answer(from, Message::Confirm { id, view }, out);
             }
             State::Finalized(known) if *known == result => {
@@ -465,7 +472,7 @@ impl<A: Application> Replica<A> {
         effects.into_iter().for_each(|effect| out.act(effect));
         step!("replica: writes down what it is told");
         self.ledger.add(id, Op::Inconsistent(op.clone()), State::Finalized(None));
-        self.keep(Kept::Told { id, op }, out);
+        self.keep(LogRecord::Told { id, op }, out);
     }
 
     fn go_on(&mut self, out: &mut Outbox<Self>) {
@@ -490,7 +497,7 @@ impl<A: Application> Replica<A> {
 impl<A: Application> Machine for Replica<A> {
     type Message = MessageOf<A>;
     type Timer = Timer;
-    type Record = KeptOf<A>;
+    type Record = LogRecordOf<A>;
     type Effect = A::Effect;
 
     fn on_message(
@@ -543,7 +550,7 @@ impl<A: Application> Machine for Replica<A> {
             }
             Message::Started { view } => {
                 if view == self.began {
-                    self.untold.retain(|node| *node != from.node);
+                    self.unsent.retain(|node| *node != from.node);
                 }
             }
             // These are for clients.

@@ -10,8 +10,8 @@
 use super::parts::{Arrived, Arriving};
 use super::replica::Then;
 use super::{
-    Application, ChangesOf, Entry, Kept, Members, Message, Op, OpId, PartOf, RecordOf, Replica,
-    State, View,
+    Application, ChangesOf, Entry, LogRecord, Message, Op, OpId, PartOf, RecordOf, Replica,
+    ReplicaSet, State, View,
 };
 use crate::rules;
 use meridian_machine::planted::broken;
@@ -22,11 +22,11 @@ use std::collections::{BTreeMap, BTreeSet};
 const LONGEST_BACK_OFF: u64 = 6;
 
 /// The records of the replicas that have left for the view that is to begin.
-pub(super) type Gathered<A> = BTreeMap<NodeId, Left<A>>;
+pub(super) type Gathered<A> = BTreeMap<NodeId, LeftView<A>>;
 
 /// The record of a replica that has left.
 #[derive(Clone)]
-pub(super) struct Left<A: Application> {
+pub(super) struct LeftView<A: Application> {
     /// The last view that began there.
     pub last: View,
     /// The operations that it received since. The leader's own are in its ledger.
@@ -77,9 +77,9 @@ impl<A: Application> Replica<A> {
         self.gathered.clear();
         self.arriving.clear();
         self.beginning = None;
-        self.untold.clear();
+        self.unsent.clear();
         if !broken(rules::VIEW_NOT_KEPT) {
-            self.keep(Kept::Left { view }, out);
+            self.keep(LogRecord::Left { view }, out);
         }
         self.wait_for_view(now, out);
         self.then(Then::Left(view), out);
@@ -109,23 +109,24 @@ impl<A: Application> Replica<A> {
         }
     }
 
-    /// Continues a view change once `Left` is on disk.
+    /// Continues a view change once `LeftView` is on disk.
     pub(super) fn on_left(&mut self, view: View, out: &mut Outbox<Self>) {
         if view == self.view && self.is_between_views() {
-            self.say_left(out);
+            self.send_left(out);
         }
     }
 
-    fn say_left(&mut self, out: &mut Outbox<Self>) {
+    fn send_left(&mut self, out: &mut Outbox<Self>) {
         let (view, leader) = (self.view, self.leader_of(self.view));
         self.others()
             .into_iter()
             .for_each(|node| out.send(self.address(node), Message::LeaveView { view }));
         if leader == self.config.me {
-            let left = Left { last: self.began, since: RecordOf::<A>::new(), stored: self.stored };
+            let left =
+                LeftView { last: self.began, since: RecordOf::<A>::new(), stored: self.stored };
             self.gathered.insert(leader, left);
         } else {
-            self.say_change(self.address(leader), false, None, out);
+            self.send_change(self.address(leader), false, None, out);
         }
     }
 
@@ -134,19 +135,19 @@ impl<A: Application> Replica<A> {
         if self.is_changing() {
             // Not yet.
         } else if self.is_between_views() {
-            self.say_left(out);
-        } else if self.untold.is_empty() {
+            self.send_left(out);
+        } else if self.unsent.is_empty() {
             return;
         } else {
             sometimes!("a view's leader says again that it has begun");
-            self.untold.iter().for_each(|node| self.tell_view(*node, out));
+            self.unsent.iter().for_each(|node| self.send_view(*node, out));
         }
         out.arm(super::Timer::Repeat, now.boot_ns + self.repeat_ns());
     }
 
-    fn tell_view(&self, node: NodeId, out: &mut Outbox<Self>) {
+    fn send_view(&self, node: NodeId, out: &mut Outbox<Self>) {
         if !self.is_changing() {
-            self.say_start(self.address(node), false, None, out);
+            self.send_start(self.address(node), false, None, out);
         }
     }
 
@@ -161,7 +162,7 @@ impl<A: Application> Replica<A> {
             self.leave_for(now, view, out);
         } else if !self.is_between_views() {
             sometimes!("somebody has not heard that a view has begun");
-            self.tell_view(from.node, out);
+            self.send_view(from.node, out);
         } else if view < self.view {
             out.send(from, Message::LeaveView { view: self.view });
         }
@@ -197,7 +198,7 @@ impl<A: Application> Replica<A> {
                             .into_iter()
                             .filter_map(|(id, entry)| Some((id, entry?)))
                             .collect();
-                        self.gathered.insert(from.node, Left { last, since, stored });
+                        self.gathered.insert(from.node, LeftView { last, since, stored });
                         self.gather(now, out);
                     }
                     Arrived::More(next) => {
@@ -265,16 +266,16 @@ impl<A: Application> Replica<A> {
     pub(super) fn gather(&mut self, now: Reading, out: &mut Outbox<Self>) {
         if self.gathered.len() > self.others().len() {
             self.merge(now, out);
-        } else if self.has_heard_enough() {
+        } else if self.has_quorum() {
             out.arm(super::Timer::Gather, now.boot_ns + self.gather_ns());
         }
     }
 
     /// Returns the replicas whose records are merged: those of this epoch if it has begun at one of
     /// them, otherwise the former ones.
-    fn voices(&self) -> &BTreeSet<NodeId> {
-        let Members { epoch, replicas, former } = &self.config.members;
-        let of_epoch = |(node, left): (&NodeId, &Left<A>)| {
+    fn voters(&self) -> &BTreeSet<NodeId> {
+        let ReplicaSet { epoch, replicas, former } = &self.config.members;
+        let of_epoch = |(node, left): (&NodeId, &LeftView<A>)| {
             left.last.epoch == *epoch && replicas.contains(node)
         };
         if self.gathered.iter().any(of_epoch) { replicas } else { former }
@@ -282,24 +283,24 @@ impl<A: Application> Replica<A> {
 
     /// True if no successful operation can be missing, and enough replicas wait for the view that
     /// no view before it proceeds.
-    fn has_heard_enough(&self) -> bool {
-        let are_enough = |of| Members::are_enough(of, self.gathered.keys().copied());
+    fn has_quorum(&self) -> bool {
+        let are_enough = |of| ReplicaSet::are_enough(of, self.gathered.keys().copied());
         are_enough(&self.config.members.replicas)
-            && (are_enough(self.voices()) || broken(rules::FORMER_NOT_ASKED))
+            && (are_enough(self.voters()) || broken(rules::FORMER_NOT_ASKED))
     }
 
     /// Returns the operations that a replica received since its last view.
-    fn said<'a>(&'a self, node: NodeId, left: &'a Left<A>) -> &'a RecordOf<A> {
+    fn said<'a>(&'a self, node: NodeId, left: &'a LeftView<A>) -> &'a RecordOf<A> {
         if node == self.config.me { self.ledger.since() } else { &left.since }
     }
 
     pub(super) fn merge(&mut self, now: Reading, out: &mut Outbox<Self>) {
         // The leader's own record counts once it is on disk that it has left.
-        let ready = self.has_heard_enough() && self.gathered.contains_key(&self.config.me);
+        let ready = self.has_quorum() && self.gathered.contains_key(&self.config.me);
         if !self.is_between_views() || !ready {
             return;
         }
-        let voices = self.voices().clone();
+        let voters = self.voters().clone();
         let newest =
             self.gathered.values().map(|left| left.last).max().expect("a quorum has answered");
         if newest > self.began && !broken(rules::BASE_UNCHECKED) {
@@ -309,13 +310,13 @@ impl<A: Application> Replica<A> {
         let (view, gathered) = (self.view, std::mem::take(&mut self.gathered));
         let stored =
             gathered.values().map(|left| left.stored).min().expect("a quorum has answered");
-        let counts = |(node, left): &(&NodeId, &Left<A>)| {
-            voices.contains(node) && (left.last == newest || broken(rules::OLDER_VIEWS_MERGED))
+        let counts = |(node, left): &(&NodeId, &LeftView<A>)| {
+            voters.contains(node) && (left.last == newest || broken(rules::OLDER_VIEWS_MERGED))
         };
         let (of_newest, others): (Vec<_>, Vec<_>) = gathered.iter().partition(counts);
         let records: Vec<&RecordOf<A>> =
             of_newest.into_iter().map(|(node, left)| self.said(*node, left)).collect();
-        let all = gathered.keys().filter(|node| voices.contains(node)).count();
+        let all = gathered.keys().filter(|node| voters.contains(node)).count();
         let counted = if broken(rules::OLDER_VIEWS_NOT_COUNTED) { records.len() } else { all };
         let Merged { mut record, likely, open } = merged::<A>(&records, counted);
         // A fact holds in every view.
@@ -328,9 +329,9 @@ impl<A: Application> Replica<A> {
         }
         // All replicas were in the view that began with it. Two different views do not do: they may
         // have begun from different records.
-        let everybody = records.len() == voices.len() || broken(rules::FORGETS_WHAT_ONE_LACKS);
+        let from_all = records.len() == voters.len() || broken(rules::FORGETS_WHAT_ONE_LACKS);
         // Replicas that take over have spent no view yet.
-        let enough = newest.epoch == view.epoch && records.len() > voices.len() / 2;
+        let enough = newest.epoch == view.epoch && records.len() > voters.len() / 2;
         let begins = |(id, entry): (OpId, _)| (id, Some(Entry { merged: Some(view), ..entry }));
         let before = self.ledger.begin(Some(newest), record.into_iter().map(begins).collect());
         let mut effects = Vec::new();
@@ -355,7 +356,7 @@ impl<A: Application> Replica<A> {
         if enough {
             let stored =
                 if broken(rules::FORGETS_BEFORE_STORED) { newest } else { stored.min(newest) };
-            let stored = if everybody { stored } else { View::default() };
+            let stored = if from_all { stored } else { View::default() };
             let forgotten = self.application.forget(self.ledger.began(), newest, stored);
             self.ledger.change(forgotten);
         }
@@ -364,7 +365,7 @@ impl<A: Application> Replica<A> {
         self.application.sync(now, self.ledger.began(), &mut effects);
         effects.into_iter().for_each(|effect| out.act(effect));
         self.keep_began(view, before, out);
-        self.untold = self.others();
+        self.unsent = self.others();
         self.go_to(view, out);
         out.disarm(super::Timer::Gather);
         out.arm(super::Timer::Repeat, now.boot_ns + self.repeat_ns());
@@ -390,7 +391,7 @@ impl<A: Application> Replica<A> {
             }
             match self.take_part(view, part) {
                 Arrived::All(changes) => {
-                    self.untold.clear();
+                    self.unsent.clear();
                     self.take_up(now, view, upon, changes, out);
                     self.go_to(view, out);
                     out.disarm(super::Timer::Repeat);
@@ -410,7 +411,7 @@ impl<A: Application> Replica<A> {
             if self.is_between_views() {
                 out.send(from, leaves);
             } else {
-                self.tell_view(from.node, out);
+                self.send_view(from.node, out);
             }
         }
     }
@@ -439,7 +440,7 @@ impl<A: Application> Replica<A> {
         for (id, op) in A::lacking(self.ledger.began(), earlier) {
             sometimes!("a view begins without what one that was bypassed began with");
             self.ledger.add(id, Op::Inconsistent(op.clone()), State::Finalized(None));
-            self.keep(Kept::Told { id, op }, out);
+            self.keep(LogRecord::Told { id, op }, out);
         }
     }
 
@@ -449,7 +450,7 @@ impl<A: Application> Replica<A> {
         self.began = view;
         self.beginning = None;
         let (upon, changes, decided) = self.ledger.to_keep(&before);
-        self.keep(Kept::Began { view, upon, changes, decided }, out);
+        self.keep(LogRecord::Began { view, upon, changes, decided }, out);
         // A fact that was told here since the last view is true, whether or not other replicas have
         // received it.
         for (id, entry) in before.into_iter().filter(|(_, entry)| entry.is_told()) {
@@ -458,7 +459,7 @@ impl<A: Application> Replica<A> {
             {
                 sometimes!("a view begins without what a replica was told");
                 self.ledger.add(id, Op::Inconsistent(op.clone()), entry.state);
-                self.keep(Kept::Told { id, op }, out);
+                self.keep(LogRecord::Told { id, op }, out);
             }
         }
     }
@@ -482,7 +483,7 @@ impl<A: Application> Replica<A> {
             leader if leader != self.config.me => {
                 out.send(self.address(leader), Message::Started { view })
             }
-            _ => self.untold.iter().for_each(|node| self.tell_view(*node, out)),
+            _ => self.unsent.iter().for_each(|node| self.send_view(*node, out)),
         }
     }
 }

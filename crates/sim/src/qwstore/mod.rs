@@ -1,7 +1,7 @@
 //! QWStore in the simulator: a node's incarnation, and its request router.
 
-pub mod desk;
-pub mod life;
+pub mod node_process;
+pub mod request_router;
 
 use crate::protocols::SimulatedProtocol;
 use crate::world::World;
@@ -12,7 +12,7 @@ use meridian_systems::baselines::qwstore;
 pub static SIMULATED: SimulatedProtocol = SimulatedProtocol {
     row: &qwstore::PROTOCOL,
     run: |options| World::<QwStore>::new(options).run(),
-    stage: |options, scene, costs| World::<QwStore>::new(options).stage(scene, costs),
+    stage: |options, scenario, costs| World::<QwStore>::new(options).stage(scenario, costs),
     should_meet: &[],
     seams: &[
         Defect::InstalledLate,

@@ -12,7 +12,7 @@ use meridian_systems::spanner;
 pub static SIMULATED: SimulatedProtocol = SimulatedProtocol {
     row: &spanner::PROTOCOL,
     run: |options| World::<Spanner>::new(options).run(),
-    stage: |options, scene, costs| World::<Spanner>::new(options).stage(scene, costs),
+    stage: |options, scenario, costs| World::<Spanner>::new(options).stage(scenario, costs),
     should_meet: SHOULD_MEET,
     seams: &[
         Defect::InstalledLate,

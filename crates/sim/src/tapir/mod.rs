@@ -1,8 +1,8 @@
 //! TAPIR in the simulator: a node's incarnation, and its request router.
 
-pub mod desk;
-pub mod life;
+pub mod node_process;
 mod protocol;
+pub mod request_router;
 
 pub use protocol::{SERIALIZABLE, STRICTLY_SERIALIZABLE};
 

@@ -19,7 +19,7 @@ pub static SERIALIZABLE: SimulatedProtocol = ROW;
 const ROW: SimulatedProtocol = SimulatedProtocol {
     row: &tapir::SERIALIZABLE,
     run: |options| World::<Tapir>::new(options).run(),
-    stage: |options, scene, costs| World::<Tapir>::new(options).stage(scene, costs),
+    stage: |options, scenario, costs| World::<Tapir>::new(options).stage(scenario, costs),
     should_meet: SHOULD_MEET,
     seams: &[
         Defect::InstalledLate,

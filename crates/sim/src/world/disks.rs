@@ -1,45 +1,47 @@
 //! Disk writes and syncs, which take time.
 
-use super::{Event, MS, Whom, World};
+use super::{Event, EventTarget, MS, World};
 use crate::Defect;
-use crate::carried::{Carried, Desk};
+use crate::sim_protocol::{RequestRouter, SimProtocol};
 use meridian_machine::Machine;
 use rand::Rng;
 
-impl<R: Carried> World<R> {
+impl<R: SimProtocol> World<R> {
     pub(super) fn write(&mut self, node: usize) {
-        let whom = self.whom(node);
+        let target = self.target(node);
         let there = &mut self.nodes[node];
-        let Some(life) = there.life.as_mut().filter(|life| life.journal.wants_to_write()) else {
+        let Some(process) =
+            there.process.as_mut().filter(|process| process.journal.wants_to_write())
+        else {
             return;
         };
-        life.journal.syncing = true;
-        self.try_write(node, whom);
+        process.journal.syncing = true;
+        self.try_write(node, target);
     }
 
-    pub(super) fn try_write(&mut self, node: usize, whom: Option<Whom>) {
+    pub(super) fn try_write(&mut self, node: usize, target: Option<EventTarget>) {
         let there = &mut self.nodes[node];
-        let Some(life) = &mut there.life else { return };
-        match life.journal.write() {
+        let Some(process) = &mut there.process else { return };
+        match process.journal.write() {
             Ok(true) => {
-                life.desk.node().set_disk_full(false);
+                process.router.node().set_disk_full(false);
                 let sync_ns = self.rng.random_range(there.sync_ns / 10..=there.sync_ns);
-                self.push(sync_ns, whom, Event::Synced);
+                self.push(sync_ns, target, Event::Synced);
             }
             Ok(false) => {
-                life.desk.node().set_disk_full(true);
-                life.journal.syncing = false;
-                self.push(100 * MS, whom, Event::Write);
+                process.router.node().set_disk_full(true);
+                process.journal.syncing = false;
+                self.push(100 * MS, target, Event::Write);
             }
-            Err(error) => self.unfit(node, "write its log", error.into()),
+            Err(error) => self.node_failure(node, "write its log", error.into()),
         }
     }
 
     pub(super) fn synced(&mut self, node: usize) {
         let really = self.options.defect != Some(Defect::SyncLost);
-        let Some(life) = &mut self.nodes[node].life else { return };
-        life.journal.syncing = false;
-        match life.journal.sync(really) {
+        let Some(process) = &mut self.nodes[node].process else { return };
+        process.journal.syncing = false;
+        match process.journal.sync(really) {
             Ok(through) => {
                 for (shard, through) in through {
                     self.step(node, shard, |replica, now, out| {
@@ -47,25 +49,25 @@ impl<R: Carried> World<R> {
                     });
                 }
             }
-            Err(error) => return self.unfit(node, "sync its log", error.into()),
+            Err(error) => return self.node_failure(node, "sync its log", error.into()),
         }
         self.write(node);
     }
 
-    pub(super) fn settle(&mut self, node: usize) {
-        let whom = self.whom(node);
+    pub(super) fn flush(&mut self, node: usize) {
+        let target = self.target(node);
         let checkpoint = self.rng.random_bool(0.4);
         let there = &self.nodes[node];
-        if there.life.is_none() {
+        if there.process.is_none() {
             return;
         }
         let now_ns = there.clock.reading().interval.earliest;
-        if let Err(error) = R::settle(self, node, now_ns, checkpoint) {
-            return self.unfit(node, "settle", error.into());
+        if let Err(error) = R::flush(self, node, now_ns, checkpoint) {
+            return self.node_failure(node, "settle", error.into());
         }
         let every = self.rng.random_range(50 * MS..500 * MS);
-        self.push(every, whom, Event::Settle);
-        R::settled(self, node);
+        self.push(every, target, Event::Flush);
+        R::on_flushed(self, node);
         self.perform_all(node);
         self.write(node);
     }

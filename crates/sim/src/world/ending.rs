@@ -2,36 +2,38 @@
 
 use super::{Node, World};
 use crate::Timebase;
-use crate::carried::Carried;
 use crate::client;
-use crate::life::Member;
+use crate::node_process::Member;
+use crate::sim_protocol::SimProtocol;
 use crate::verdict::Evidence;
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
 
-impl<R: Carried> World<R> {
+impl<R: SimProtocol> World<R> {
     /// True if all clients have ended, and replicas have no work left. A shard whose log has been
     /// at rest since no lock was held and no commit was unresolved stays so: its leader may still
     /// close timestamps, each by an entry.
     pub(super) fn is_at_rest(&self, rested: &mut BTreeSet<ShardId>) -> bool {
-        let lives = || self.nodes.iter().filter_map(|node| node.life.as_ref());
+        let lives = || self.nodes.iter().filter_map(|node| node.process.as_ref());
         lives().count() + self.gone.len() == self.nodes.len()
             && self.clients.iter().all(|client| client.attempt.is_none())
-            && lives().flat_map(|life| life.members.values()).all(|member| member.late.is_empty())
+            && lives()
+                .flat_map(|process| process.members.values())
+                .all(|member| member.late.is_empty())
             && R::is_at_rest(self, rested)
     }
 
     pub(super) fn what_is_left(&self) -> String {
         let attempts = self.clients.iter().filter(|client| client.attempt.is_some()).count();
-        let of = |node: &Node<R>| match &node.life {
+        let of = |node: &Node<R>| match &node.process {
             None => "down".to_owned(),
-            Some(life) => {
+            Some(process) => {
                 let of_shard = |(shard, member): (&ShardId, &Member<R::Replica>)| {
                     format!("{}: {}", shard.0, R::what_is_left(member))
                 };
-                life.members.iter().map(of_shard).collect::<Vec<_>>().join(", ")
+                process.members.iter().map(of_shard).collect::<Vec<_>>().join(", ")
             }
         };
         let nodes: Vec<String> = self.nodes.iter().map(of).collect();
@@ -75,20 +77,24 @@ impl<R: Carried> World<R> {
         }
         let nothing = BTreeMap::new();
         for (node, there) in self.nodes.iter().enumerate() {
-            let Some(life) = &there.life else { continue };
-            for member in life.members.values() {
+            let Some(process) = &there.process else { continue };
+            for member in process.members.values() {
                 let Some((bounds, holds)) = R::holds(member) else { continue };
-                let rows =
-                    match member.space.scan(&bounds, Timestamp::MAX, false, usize::MAX, usize::MAX)
-                    {
-                        Ok(chunk) => chunk.rows,
-                        Err(StoreError::Damaged { .. }) if self.injured.contains_key(&node) => {
-                            continue;
-                        }
-                        Err(error) => {
-                            return Err(format!("{} cannot be read: {error}", self.members[node]));
-                        }
-                    };
+                let rows = match member.shard_store.scan(
+                    &bounds,
+                    Timestamp::MAX,
+                    false,
+                    usize::MAX,
+                    usize::MAX,
+                ) {
+                    Ok(chunk) => chunk.rows,
+                    Err(StoreError::Damaged { .. }) if self.corrupted.contains_key(&node) => {
+                        continue;
+                    }
+                    Err(error) => {
+                        return Err(format!("{} cannot be read: {error}", self.members[node]));
+                    }
+                };
                 let found: BTreeMap<&[u8], &[u8]> =
                     rows.iter().map(|(key, stored)| (key.as_ref(), stored.as_ref())).collect();
                 let expected = if holds { &expected } else { &nothing };

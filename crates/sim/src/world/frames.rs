@@ -1,14 +1,14 @@
 //! Messages in the network: encoded, delayed, lost, repeated and decoded.
 
-use super::{Event, Whom, World, index};
+use super::{Event, EventTarget, World, index};
 use crate::Defect;
-use crate::carried::{Carried, Desk, MessageOf};
-use crate::life::address;
+use crate::node_process::address;
+use crate::sim_protocol::{MessageOf, RequestRouter, SimProtocol};
 use crate::world::processor::Price;
 use meridian_machine::{Address, Incarnation, Machine, NodeId, Role, ShardId};
 use meridian_placement::DiskId;
 
-impl<R: Carried> World<R> {
+impl<R: SimProtocol> World<R> {
     pub(super) fn send(
         &mut self,
         node: usize,
@@ -19,30 +19,30 @@ impl<R: Carried> World<R> {
         message: MessageOf<R>,
     ) {
         let me = self.members[node];
-        let whom = self.whom(node);
+        let target = self.target(node);
         let now = self.nodes[node].clock.reading_after(pause_ns);
         if deadline.is_some_and(|deadline| now.interval.latest >= deadline) {
             return;
         }
-        let Some(life) = &self.nodes[node].life else { return };
+        let Some(process) = &self.nodes[node].process else { return };
         if to.node == me {
             let rest = match to.role {
                 Role::Coordinator(session) => {
-                    self.tell_heard(me, me, to.role, &message);
-                    life.desk.hear(me, session, message)
+                    self.log_received(me, me, to.role, &message);
+                    process.router.receive(me, session, message)
                 }
                 Role::Replica => Some(message),
             };
             if let Some(message) = rest.map(Box::new) {
                 self.push(
                     pause_ns,
-                    whom,
+                    target,
                     Event::Local { from: address(me, shard), to: to.shard, message },
                 );
             }
             return;
         }
-        let from = Address { incarnation: life.incarnation, ..address(me, shard) };
+        let from = Address { incarnation: process.incarnation, ..address(me, shard) };
         self.carry(node, pause_ns, from, to, &message);
     }
 
@@ -54,7 +54,7 @@ impl<R: Carried> World<R> {
         to: Address,
         message: &MessageOf<R>,
     ) {
-        if !self.nodes[node].acquaintances.admitted() {
+        if !self.nodes[node].peer_identities.admitted() {
             return;
         }
         let disk = self.disk(node);
@@ -63,14 +63,18 @@ impl<R: Carried> World<R> {
         let target = index(to.node);
         for delay in self.network.carry(self.now() + pause_ns, node, target, &mut self.rng) {
             let frame = Event::Frame { from: node, to: target, disk, bytes: bytes.clone() };
-            self.push(pause_ns + delay, Some(Whom { node: target, life: None }), frame);
+            self.push(
+                pause_ns + delay,
+                Some(EventTarget { node: target, incarnation: None }),
+                frame,
+            );
         }
     }
 
     pub(super) fn arrive(&mut self, sender: usize, node: usize, disk: DiskId, bytes: &[u8]) {
         self.note(u64::from(crc32fast::hash(bytes)));
-        let Some(life) = &self.nodes[node].life else { return };
-        if !self.nodes[node].acquaintances.heeds(self.members[sender], disk) {
+        let Some(process) = &self.nodes[node].process else { return };
+        if !self.nodes[node].peer_identities.accepts(self.members[sender], disk) {
             return;
         }
         let (from, to, message) = match R::read_frame(bytes) {
@@ -80,20 +84,20 @@ impl<R: Carried> World<R> {
                     .fail(format!("a frame of {} cannot be read: {why}", self.members[sender]));
             }
         };
-        let heeds = self.options.defect != Some(Defect::EarlierLifeHeard);
-        if heeds && to.incarnation != Incarnation(0) && to.incarnation != life.incarnation {
+        let accepts = self.options.defect != Some(Defect::EarlierLifeHeard);
+        if accepts && to.incarnation != Incarnation(0) && to.incarnation != process.incarnation {
             return; // For an earlier incarnation.
         }
-        self.tell_heard(self.members[node], self.members[sender], to.role, &message);
+        self.log_received(self.members[node], self.members[sender], to.role, &message);
         let mut rest = None;
         match to.role {
             Role::Coordinator(session) => {
-                self.with_desk(node, |desk| rest = desk.hear(from.node, session, message))
+                self.with_router(node, |router| rest = router.receive(from.node, session, message))
             }
             Role::Replica => rest = Some(message),
         }
         if let Some(message) = rest {
-            R::hear(self, node, from, to.shard, message);
+            R::receive(self, node, from, to.shard, message);
         }
     }
 
@@ -107,11 +111,17 @@ impl<R: Carried> World<R> {
     }
 
     /// Writes a received message to the trace, if the protocol renders it.
-    pub(super) fn tell_heard(&self, me: NodeId, from: NodeId, role: Role, message: &MessageOf<R>) {
-        if self.options.tell.is_some()
+    pub(super) fn log_received(
+        &self,
+        me: NodeId,
+        from: NodeId,
+        role: Role,
+        message: &MessageOf<R>,
+    ) {
+        if self.options.log.is_some()
             && let Some(line) = R::line(me, from, role, message)
         {
-            self.tell(|| line);
+            self.log(|| line);
         }
     }
 }

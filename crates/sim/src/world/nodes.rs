@@ -1,43 +1,43 @@
 //! Incarnations of nodes: they begin, carry out the effects of their replicas' steps, and end.
 
-use super::{BEGINNING, Event, MS, Whom, World, index};
+use super::{BEGINNING, Event, EventTarget, MS, World, index};
 use crate::Timebase;
-use crate::carried::{Carried, Desk};
-use crate::life::{Life, Member};
+use crate::node_process::{Member, NodeProcess};
+use crate::sim_protocol::{RequestRouter, SimProtocol};
 use meridian_clock::Reading;
 use meridian_machine::{Effect as Do, Machine, NodeId, Outbox, ShardId};
 use rand::Rng;
 use std::collections::BTreeSet;
 
-impl<R: Carried> World<R> {
+impl<R: SimProtocol> World<R> {
     pub(super) fn boot(&mut self, node: usize) {
-        if self.nodes[node].life.is_some() || self.gone.contains(&node) {
+        if self.nodes[node].process.is_some() || self.gone.contains(&node) {
             return;
         }
         let (seed, others) = (self.rng.random(), self.others(node));
         let (me, there) = (self.members[node], &mut self.nodes[node]);
         there.incarnation.0 += 1;
         there.paused_until = 0;
-        let masters = self.options.scene.map_or(usize::MAX, |scene| scene.masters);
+        let masters = self.options.scenario.map_or(usize::MAX, |scenario| scenario.masters);
         let asks = there.clock.begin(
             others.into_iter().filter(|other| index(*other) < masters).collect(),
             node < masters,
         );
         match R::begin(self, node, seed) {
-            Ok(life) => {
+            Ok(process) => {
                 let extents: Vec<_> =
-                    life.members.values().map(|member| member.space.extent()).collect();
-                self.nodes[node].life = Some(life);
-                self.tell(|| format!("{me} boots with {extents:?}"));
+                    process.members.values().map(|member| member.shard_store.extent()).collect();
+                self.nodes[node].process = Some(process);
+                self.log(|| format!("{me} boots with {extents:?}"));
             }
-            Err(why) => return self.unfit(node, "begin", why),
+            Err(why) => return self.node_failure(node, "begin", why),
         }
-        let whom = self.whom(node);
+        let target = self.target(node);
         let every = self.rng.random_range(50 * MS..500 * MS);
-        self.push(every, whom, Event::Settle);
-        R::born(self, node);
+        self.push(every, target, Event::Flush);
+        R::on_begin(self, node);
         if asks {
-            self.push(0, whom, Event::AskTime);
+            self.push(0, target, Event::AskTime);
         }
         if self.options.profile.is_none() {
             self.greet_soon(node);
@@ -49,9 +49,9 @@ impl<R: Carried> World<R> {
     }
 
     /// Ends an incarnation: discards its effects in progress, and closes its sessions.
-    pub(super) fn leave(&mut self, node: usize) -> Option<Life<R>> {
-        let life = self.nodes[node].life.take()?;
-        life.desk.close();
+    pub(super) fn leave(&mut self, node: usize) -> Option<NodeProcess<R>> {
+        let process = self.nodes[node].process.take()?;
+        process.router.close();
         for client in 0..self.clients.len() {
             if self.clients[client].node == node && self.clients[client].attempt.take().is_some() {
                 self.record(client);
@@ -61,25 +61,25 @@ impl<R: Carried> World<R> {
         let there = &mut self.nodes[node];
         there.inbox.clear();
         there.busy_until = 0;
-        Some(life)
+        Some(process)
     }
 
     /// Ends a node's process, and schedules the next one. The machine keeps its power and its page
     /// cache.
     pub(super) fn end_process(&mut self, node: usize) {
         let for_ns = self.rng.random_range(1..100 * MS);
-        let life = self.leave(node);
+        let process = self.leave(node);
         let there = &self.nodes[node];
         there.disks.0.end_process();
         there.disks.1.end_process();
-        drop(life); // After its files, so that it writes no more.
-        self.push(for_ns, Some(Whom { node, life: None }), Event::Boot);
+        drop(process); // After its files, so that it writes no more.
+        self.push(for_ns, Some(EventTarget { node, incarnation: None }), Event::Boot);
         self.reach();
     }
 
     pub(super) fn crash(&mut self, node: usize, for_ns: u64) {
-        let Some(life) = self.leave(node) else { return };
-        self.tell(|| format!("{} loses power", self.members[node]));
+        let Some(process) = self.leave(node) else { return };
+        self.log(|| format!("{} loses power", self.members[node]));
         if self.options.timebase != Timebase::Bound && self.rng.random_bool(0.3) {
             self.nodes[node].clock.reboot();
         }
@@ -87,27 +87,27 @@ impl<R: Carried> World<R> {
         let there = &self.nodes[node];
         there.disks.0.crash(|| self.rng.random_bool(survives));
         there.disks.1.crash(|| self.rng.random_bool(survives));
-        drop(life); // After its disks, so that its last writes are lost.
-        self.push(for_ns, Some(Whom { node, life: None }), Event::Boot);
+        drop(process); // After its disks, so that its last writes are lost.
+        self.push(for_ns, Some(EventTarget { node, incarnation: None }), Event::Boot);
         self.reach();
     }
 
     /// Tells each node which peers it can reach.
     pub(super) fn reach(&mut self) {
         let now = self.now();
-        let heeds = |a: usize, b: usize| {
+        let accepts = |a: usize, b: usize| {
             self.network.open(now, b, a)
-                && self.nodes[a].acquaintances.heeds(self.members[b], self.disk(b))
+                && self.nodes[a].peer_identities.accepts(self.members[b], self.disk(b))
         };
         for a in 0..self.nodes.len() {
-            let Some(life) = &self.nodes[a].life else { continue };
+            let Some(process) = &self.nodes[a].process else { continue };
             let open = |b: &usize| {
-                let both = heeds(a, *b) && heeds(*b, a);
-                a == *b || (both && self.nodes[*b].life.is_some())
+                let both = accepts(a, *b) && accepts(*b, a);
+                a == *b || (both && self.nodes[*b].process.is_some())
             };
             let reached: BTreeSet<NodeId> =
                 (0..self.nodes.len()).filter(open).map(|b| self.members[b]).collect();
-            life.desk.set_reached(reached);
+            process.router.set_reached(reached);
         }
     }
 
@@ -117,7 +117,7 @@ impl<R: Carried> World<R> {
         node: usize,
         shard: ShardId,
     ) -> Option<&mut Member<R::Replica>> {
-        self.nodes[node].life.as_mut()?.members.get_mut(&shard)
+        self.nodes[node].process.as_mut()?.members.get_mut(&shard)
     }
 
     pub(super) fn step(
@@ -133,8 +133,8 @@ impl<R: Carried> World<R> {
     }
 
     pub(super) fn perform_all(&mut self, node: usize) {
-        let Some(life) = &self.nodes[node].life else { return };
-        let shards: Vec<ShardId> = life.members.keys().copied().collect();
+        let Some(process) = &self.nodes[node].process else { return };
+        let shards: Vec<ShardId> = process.members.keys().copied().collect();
         shards.into_iter().for_each(|shard| self.perform(node, shard));
     }
 
@@ -176,8 +176,8 @@ impl<R: Carried> World<R> {
                     }
                 }
                 Do::Persist { position, record } => {
-                    if let Some(life) = &mut self.nodes[node].life {
-                        life.journal.persist(shard, position, R::write_record(record).into());
+                    if let Some(process) = &mut self.nodes[node].process {
+                        process.journal.persist(shard, position, R::write_record(record).into());
                     }
                 }
                 Do::Do(effect) => R::act(self, node, shard, effect),
@@ -194,8 +194,8 @@ impl<R: Carried> World<R> {
         };
         let late = self.rng.random_range(0..50_000);
         let when = self.nodes[node].clock.when(at).max(self.time.now()) + late;
-        let whom = self.whom(node);
-        self.push_at(when, whom, Event::Wake(shard));
+        let target = self.target(node);
+        self.push_at(when, target, Event::Wake(shard));
     }
 
     /// Fires the due timers of a replica.

@@ -1,19 +1,19 @@
 //! What a world offers to a protocol of another crate. The protocols of this crate use its fields.
 
 use super::World;
-use crate::carried::{Carried, MessageOf};
 use crate::journal::Records;
-use crate::leaderless::{Desk, Leaderless};
-use crate::life::{Life, Member, Unfit};
+use crate::leaderless::{Leaderless, RequestRouter};
+use crate::node_process::{Member, NodeFailure, NodeProcess};
+use crate::sim_protocol::{MessageOf, SimProtocol};
 use meridian_clock::Timestamp;
 use meridian_machine::{Address, NodeId, ShardId};
 use meridian_mvcc::Write;
-use meridian_replication::inconsistent::Members;
+use meridian_replication::inconsistent::ReplicaSet;
 use meridian_txn::Database;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-impl<R: Carried> World<R> {
+impl<R: SimProtocol> World<R> {
     /// Makes the desk of a node's next life, for sessions that ask `replicas`.
     pub fn new_desk<L: Leaderless>(
         &self,
@@ -21,11 +21,11 @@ impl<R: Carried> World<R> {
         replicas: BTreeSet<NodeId>,
         own: L::Own,
         seed: u64,
-    ) -> Arc<Desk<L>> {
+    ) -> Arc<RequestRouter<L>> {
         let there = &self.nodes[node];
         let here = (self.members[node], there.incarnation);
         let clock = Arc::clone(&there.clock);
-        Arc::new(Desk::new(clock, here, Members::first(replicas), own, seed))
+        Arc::new(RequestRouter::new(clock, here, ReplicaSet::first(replicas), own, seed))
     }
 
     /// Opens a node's log and store for its next life, which has no replicas yet, and returns what
@@ -33,23 +33,23 @@ impl<R: Carried> World<R> {
     pub fn new_life(
         &self,
         node: usize,
-        (desk, gateway): (Arc<R::Desk>, Arc<dyn Database>),
+        (router, txn_client): (Arc<R::RequestRouter>, Arc<dyn Database>),
         own: R::Own,
-    ) -> Result<(Life<R>, Records), Unfit> {
+    ) -> Result<(NodeProcess<R>, Records), NodeFailure> {
         let there = &self.nodes[node];
-        let admitted = there.acquaintances.admitted();
-        Life::dawn(there.incarnation, (desk, gateway), own, admitted, &there.disks)
+        let admitted = there.peer_identities.admitted();
+        NodeProcess::empty(there.incarnation, (router, txn_client), own, admitted, &there.disks)
     }
 
     /// A shard's replica at a node, if the node runs and has one.
     pub fn replica_at(&self, node: usize, shard: ShardId) -> Option<&Member<R::Replica>> {
-        self.nodes[node].life.as_ref()?.members.get(&shard)
+        self.nodes[node].process.as_ref()?.members.get(&shard)
     }
 
     /// The replicas of all nodes that run.
     pub fn all_replicas(&self) -> impl Iterator<Item = &Member<R::Replica>> {
-        let lives = self.nodes.iter().filter_map(|node| node.life.as_ref());
-        lives.flat_map(|life| life.members.values())
+        let lives = self.nodes.iter().filter_map(|node| node.process.as_ref());
+        lives.flat_map(|process| process.members.values())
     }
 
     /// Sends a message from a node's replica of a shard.
@@ -68,7 +68,7 @@ impl<R: Carried> World<R> {
     ) {
         self.watch_version((shard, at), writes);
         if let Some(member) = self.replica_at(node, shard) {
-            member.space.install(at, writes, place, 0);
+            member.shard_store.install(at, writes, place, 0);
         }
     }
 }

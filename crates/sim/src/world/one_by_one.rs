@@ -1,10 +1,10 @@
 //! Runs one transaction after the other, on a network where each message takes the same time and
 //! nothing else takes any, and counts sequential message delays.
 
-use super::{Event, IDLE_AFTER, MS, S, Whom, World};
-use crate::carried::Carried;
+use super::{Event, EventTarget, IDLE_AFTER, MS, S, World};
 use crate::client;
-use crate::spanner::life::Retention;
+use crate::sim_protocol::SimProtocol;
+use crate::spanner::node_process::Retention;
 use crate::workload::{Plan, Scope, Step};
 use crate::{Defect, Faults, Options, SimulatedProtocol};
 use meridian_txn::Mode;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The delay of one message.
 pub(super) const ONE: u64 = 20 * MS;
 
-impl<R: Carried> World<R> {
+impl<R: SimProtocol> World<R> {
     /// Returns a world of three nodes that have met; if there are leaders, the first node leads.
     pub(super) fn three(protocol: &'static SimulatedProtocol, defect: Option<Defect>) -> Self {
         Self::three_and(0, protocol, defect)
@@ -41,10 +41,10 @@ impl<R: Carried> World<R> {
             world.nodes[node].sync_ns = 10;
             world.nodes[node].clock.claim(1_000);
             world.nodes[node].clock.set(0);
-            world.push(0, Some(Whom { node, life: None }), Event::Boot);
+            world.push(0, Some(EventTarget { node, incarnation: None }), Event::Boot);
         }
         world.until(0, |_| false);
-        world.acquaint();
+        world.exchange_identities();
         world.until(3 * S, |_| false);
         world
     }
@@ -72,13 +72,13 @@ impl<R: Carried> World<R> {
             schema: None,
             dawdles_ns: None,
         };
-        let Some(life) = &self.nodes[node].life else { return u64::MAX };
-        let (gateway, desk) = (Arc::clone(&life.gateway), Arc::clone(&life.desk));
+        let Some(process) = &self.nodes[node].process else { return u64::MAX };
+        let (txn_client, router) = (Arc::clone(&process.txn_client), Arc::clone(&process.router));
         let (seen, began) = (Arc::default(), self.now());
         let there = &mut self.clients[0];
         (there.node, there.mode, there.mark, there.start, there.seen) =
             (node, mode, None, began, Arc::clone(&seen));
-        there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, seen)));
+        there.attempt = Some(Box::pin(client::attempt(txn_client, router, plan, seen)));
         self.poll(0);
         let ended = self.until(10 * S, |world| world.clients[0].attempt.is_none());
         assert!(

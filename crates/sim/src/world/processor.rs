@@ -1,20 +1,20 @@
 //! The processor of each node: events for a busy node wait, in order.
 
-use super::{Event, MS, S, Whom, World};
-use crate::carried::Carried;
+use super::{Event, EventTarget, MS, S, World};
 use crate::profile::{Costs, Profile};
+use crate::sim_protocol::SimProtocol;
 
 /// The time before measurements start, in which leaders are elected.
 const WARM: u64 = 2 * S;
 /// The clock uncertainty in a data centre, in nanoseconds.
 const HALF_WIDTH: u64 = MS / 10;
 
-impl<R: Carried> World<R> {
+impl<R: SimProtocol> World<R> {
     /// Enqueues an event if its node is busy; returns it otherwise.
     pub(super) fn queues(
         &mut self,
         node: usize,
-        whom: Option<Whom>,
+        target: Option<EventTarget>,
         event: Event<R>,
     ) -> Option<Event<R>> {
         let now = self.now();
@@ -23,23 +23,23 @@ impl<R: Carried> World<R> {
             return Some(event);
         }
         let first = there.inbox.is_empty();
-        there.inbox.push_back((whom, event));
+        there.inbox.push_back((target, event));
         if first {
             let free = there.busy_until;
-            self.push_at(free, Some(Whom { node, life: None }), Event::Free);
+            self.push_at(free, Some(EventTarget { node, incarnation: None }), Event::Free);
         }
         None
     }
 
     /// Carries out the next waiting event of a node.
     pub(super) fn free(&mut self, node: usize) {
-        let Some((whom, event)) = self.nodes[node].inbox.pop_front() else { return };
-        if self.is_there(whom) {
-            self.take_place(whom, event);
+        let Some((target, event)) = self.nodes[node].inbox.pop_front() else { return };
+        if self.is_there(target) {
+            self.take_place(target, event);
         }
         if !self.nodes[node].inbox.is_empty() {
             let free = self.nodes[node].busy_until;
-            self.push_at(free, Some(Whom { node, life: None }), Event::Free);
+            self.push_at(free, Some(EventTarget { node, incarnation: None }), Event::Free);
         }
     }
 

@@ -2,19 +2,19 @@
 //! only promise is that a read never misses an acknowledged write.
 
 use super::{Event, HISTORY, MS, S, World};
-use crate::carried::{Carried, MessageOf};
-use crate::life::Unfit;
+use crate::node_process::NodeFailure;
 use crate::qwstore::QwStore;
-use crate::qwstore::desk::{Desk, find};
-use crate::qwstore::life::{Birth, Life, Member, Own};
-use crate::scene::Scene;
+use crate::qwstore::node_process::{Member, NodeProcess, Own, StartConfig};
+use crate::qwstore::request_router::{RequestRouter, find};
+use crate::scenario::Scenario;
+use crate::sim_protocol::{MessageOf, SimProtocol};
 use crate::{Defect, client, verdict};
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Status, Transaction, registers};
 use meridian_machine::{Address, NodeId, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
 use meridian_placement::FIRST_SHARD;
-use meridian_systems::baselines::qwstore::{Effect, KIND, Kept, Message, Put, Replica, Serve};
+use meridian_systems::baselines::qwstore::{Effect, KIND, LogRecord, Message, Put, Replica, Serve};
 use meridian_systems::envelope;
 use rand::Rng;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ use std::collections::BTreeSet;
 const WITHIN: u64 = 15 * S;
 
 /// Events that only worlds of QWStore have.
-pub enum Happening {
+pub enum ProtocolEvent {
     /// A client session closes, in the middle of its transaction.
     Leave,
     Serve(Box<Serve>),
@@ -31,11 +31,11 @@ pub enum Happening {
     Late,
 }
 
-impl Carried for QwStore {
+impl SimProtocol for QwStore {
     type Replica = Replica;
-    type Desk = Desk;
+    type RequestRouter = RequestRouter;
     type Own = Own;
-    type Happening = Happening;
+    type ProtocolEvent = ProtocolEvent;
     type Catalog = ();
 
     fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
@@ -46,28 +46,28 @@ impl Carried for QwStore {
         envelope::read_frame(KIND, bytes)
     }
 
-    fn write_record(record: Kept) -> Vec<u8> {
+    fn write_record(record: LogRecord) -> Vec<u8> {
         envelope::write(KIND, &vec![record])
     }
 
-    fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life, Unfit> {
+    fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<NodeProcess, NodeFailure> {
         let there = &world.nodes[node];
-        Life::begin(&Birth {
+        NodeProcess::begin(&StartConfig {
             me: (world.members[node], there.incarnation),
             replicas: &world.members[..world.nodes.len() - world.options.gateways],
             seed,
             defect: world.options.defect,
-            admitted: there.acquaintances.admitted(),
+            admitted: there.peer_identities.admitted(),
             clock: &there.clock,
             disks: &there.disks,
         })
     }
 
     /// Checks that each server holds a replica; they exist from boot on.
-    fn set(world: &mut World<Self>, scene: Scene) {
-        let servers = world.nodes.len() - scene.gateways;
+    fn set(world: &mut World<Self>, scenario: Scenario) {
+        let servers = world.nodes.len() - scenario.gateways;
         assert!(
-            scene.groups == 1 && scene.replicas == servers,
+            scenario.groups == 1 && scenario.replicas == servers,
             "one shard, with a replica on each server"
         );
     }
@@ -81,7 +81,7 @@ impl Carried for QwStore {
     fn plan(world: &mut World<Self>) {
         for _ in 0..world.rng.random_range(0..20) {
             let after = world.rng.random_range(0..WITHIN);
-            world.push(after, None, Event::Of(Happening::Leave));
+            world.push(after, None, Event::Of(ProtocolEvent::Leave));
         }
     }
 
@@ -89,25 +89,25 @@ impl Carried for QwStore {
         match effect {
             Effect::Install(put) => world.install(node, put),
             Effect::Closed(closed) => {
-                if let Some(life) = &mut world.nodes[node].life {
-                    life.own.closed = closed;
+                if let Some(process) = &mut world.nodes[node].process {
+                    process.own.closed = closed;
                 }
             }
             Effect::Serve(serve) => {
                 debug_assert_eq!(shard, FIRST_SHARD);
-                let (whom, longest) =
-                    (world.whom(node), if world.options.profile.is_some() { 2 } else { MS });
+                let (target, longest) =
+                    (world.target(node), if world.options.profile.is_some() { 2 } else { MS });
                 let after = world.rng.random_range(0..longest);
-                world.push(after, whom, Event::Of(Happening::Serve(Box::new(serve))));
+                world.push(after, target, Event::Of(ProtocolEvent::Serve(Box::new(serve))));
             }
         }
     }
 
-    fn happen(world: &mut World<Self>, node: usize, event: Happening) {
+    fn on_event(world: &mut World<Self>, node: usize, event: ProtocolEvent) {
         match event {
-            Happening::Leave => world.leave_session(),
-            Happening::Serve(serve) => world.serve_session(node, &serve),
-            Happening::Late => {
+            ProtocolEvent::Leave => world.leave_session(),
+            ProtocolEvent::Serve(serve) => world.serve_session(node, &serve),
+            ProtocolEvent::Late => {
                 if let Some(member) = world.member(node, FIRST_SHARD) {
                     member.install_late();
                 }
@@ -115,18 +115,21 @@ impl Carried for QwStore {
         }
     }
 
-    fn settle(
+    fn flush(
         world: &mut World<Self>,
         node: usize,
         _: u64,
         checkpoint: bool,
     ) -> Result<(), StoreError> {
         let now = world.nodes[node].clock.reading();
-        world.nodes[node].life.as_mut().map_or(Ok(()), |life| life.settle(now, HISTORY, checkpoint))
+        world.nodes[node]
+            .process
+            .as_mut()
+            .map_or(Ok(()), |process| process.flush(now, HISTORY, checkpoint))
     }
 
-    fn is_question(event: &Happening) -> bool {
-        matches!(event, Happening::Serve(_))
+    fn is_question(event: &ProtocolEvent) -> bool {
+        matches!(event, ProtocolEvent::Serve(_))
     }
 
     fn line(me: NodeId, from: NodeId, _: Role, message: &MessageOf<Self>) -> Option<String> {
@@ -138,8 +141,8 @@ impl Carried for QwStore {
         let mut members = world
             .nodes
             .iter()
-            .filter_map(|node| node.life.as_ref())
-            .flat_map(|life| life.members.values());
+            .filter_map(|node| node.process.as_ref())
+            .flat_map(|process| process.members.values());
         members.all(|member| !member.replica.is_writing())
     }
 
@@ -148,7 +151,7 @@ impl Carried for QwStore {
     }
 
     fn holds(member: &Member) -> Option<(KeyRange, bool)> {
-        Some((member.space.bounds(), true))
+        Some((member.shard_store.bounds(), true))
     }
 
     /// Judges the history and a final read of each whole replica, as registers.
@@ -159,7 +162,7 @@ impl Carried for QwStore {
         verdict::date(&mut world.history, &world.marks, false, &world.installed)?;
         let mut history = world.history.clone();
         for (node, there) in world.nodes.iter().enumerate() {
-            for member in there.life.iter().flat_map(|life| life.members.values()) {
+            for member in there.process.iter().flat_map(|process| process.members.values()) {
                 history.push(world.read_whole(node, member)?);
             }
         }
@@ -169,7 +172,7 @@ impl Carried for QwStore {
 
 impl World<QwStore> {
     fn install(&mut self, node: usize, Put { place, at, mut writes }: Put) {
-        let whom = self.whom(node);
+        let target = self.target(node);
         self.watch_version((FIRST_SHARD, at), &writes);
         if self.options.defect == Some(Defect::HalfInstalled) && node == 1 && writes.len() > 1 {
             writes.pop();
@@ -177,9 +180,9 @@ impl World<QwStore> {
         let late = self.options.defect == Some(Defect::InstalledLate);
         let after = if late { self.rng.random_range(0..20 * MS) } else { 0 };
         let Some(member) = self.member(node, FIRST_SHARD) else { return };
-        member.late.push(crate::life::Install { at, writes, position: place, term: 0 });
+        member.late.push(crate::node_process::Install { at, writes, position: place, term: 0 });
         if late {
-            return self.push(after, whom, Event::Of(Happening::Late));
+            return self.push(after, target, Event::Of(ProtocolEvent::Late));
         }
         member.install_late();
     }
@@ -187,19 +190,24 @@ impl World<QwStore> {
     /// Serves the read of a session on another node.
     fn serve_session(&mut self, node: usize, serve: &Serve) {
         let Some(member) = self.member(node, FIRST_SHARD) else { return };
-        match find(&member.space, &serve.range, serve.reverse, serve.limit_rows) {
+        match find(&member.shard_store, &serve.range, serve.reverse, serve.limit_rows) {
             Ok(found) => {
                 let answer = Message::Found { id: serve.id, rows: found.rows, rest: found.rest };
                 self.send(node, FIRST_SHARD, 0, None, serve.to, answer);
             }
-            Err(error) => self.unfit(node, "read", error.into()),
+            Err(error) => self.node_failure(node, "read", error.into()),
         }
     }
 
     /// Returns a transaction that reads the whole of a replica at the end of the run.
     fn read_whole(&self, node: usize, member: &Member) -> Result<Transaction, String> {
-        let all =
-            member.space.scan(&KeyRange::all(), Timestamp::MAX, false, usize::MAX, usize::MAX);
+        let all = member.shard_store.scan(
+            &KeyRange::all(),
+            Timestamp::MAX,
+            false,
+            usize::MAX,
+            usize::MAX,
+        );
         let rows =
             all.map_err(|error| format!("{} cannot be read: {error}", self.members[node]))?.rows;
         let rows = rows.iter().map(|(key, stored)| {

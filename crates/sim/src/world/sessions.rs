@@ -1,10 +1,10 @@
 //! Clients, and the coordinators that they use.
 
 use super::{Event, HISTORY, MS, Ready, S, Task, World};
-use crate::carried::{Carried, Desk};
 use crate::client;
 use crate::client::Seen;
-use crate::node::Wish;
+use crate::node::RouterEffect;
+use crate::sim_protocol::{RequestRouter, SimProtocol};
 use crate::sql;
 use crate::workload::{Drawing, Plan, Step};
 use crate::world::processor::Price;
@@ -18,23 +18,26 @@ use rand::Rng;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-impl<R: Carried> World<R> {
+impl<R: SimProtocol> World<R> {
     pub(super) fn begin(&mut self, client: usize) {
         if !self.open || self.clients[client].attempt.is_some() {
             return;
         }
-        if let Some(scene) = self.options.scene {
-            return self.play(scene, client);
+        if let Some(scenario) = self.options.scenario {
+            return self.play(scenario, client);
         }
         let living: Vec<usize> =
-            (0..self.nodes.len()).filter(|node| self.nodes[*node].life.is_some()).collect();
+            (0..self.nodes.len()).filter(|node| self.nodes[*node].process.is_some()).collect();
         let Some(first) = living.first() else {
             return self.push(50 * MS, None, Event::Begin(client));
         };
         let own = self.favourite.unwrap_or(self.clients[client].node);
-        let stay = living.contains(&own) && !self.rng.random_bool(0.1);
-        let node =
-            if stay { own } else { living[self.rng.random_range(0..living.len())].max(*first) };
+        let membership_epoch = living.contains(&own) && !self.rng.random_bool(0.1);
+        let node = if membership_epoch {
+            own
+        } else {
+            living[self.rng.random_range(0..living.len())].max(*first)
+        };
         let reader = self.is_reader(client);
         let past: Vec<Timestamp> = self.recent.iter().copied().collect();
         let present = Timestamp::end_of(self.nodes[node].clock.reading().interval.earliest);
@@ -57,25 +60,28 @@ impl<R: Carried> World<R> {
 
     /// Starts a client's transaction on a node.
     pub(super) fn start(&mut self, client: usize, node: usize, plan: Plan) {
-        let Some(life) = &self.nodes[node].life else { return };
+        let Some(process) = &self.nodes[node].process else { return };
         let seen: Arc<Mutex<Seen>> = Arc::default();
-        let (gateway, engine, desk) =
-            (Arc::clone(&life.gateway), Arc::clone(&life.engine), Arc::clone(&life.desk));
+        let (txn_client, engine, router) = (
+            Arc::clone(&process.txn_client),
+            Arc::clone(&process.engine),
+            Arc::clone(&process.router),
+        );
         let start = self.time.now();
         let there = &mut self.clients[client];
         (there.node, there.mode, there.mark, there.start) = (node, plan.mode, plan.mark, start);
         there.faulty = self.faulty;
         there.seen = Arc::clone(&seen);
         there.attempt = Some(match self.options.sql {
-            true => Box::pin(sql::attempt(engine, desk, plan, seen)),
-            false => Box::pin(client::attempt(gateway, desk, plan, seen)),
+            true => Box::pin(sql::attempt(engine, router, plan, seen)),
+            false => Box::pin(client::attempt(txn_client, router, plan, seen)),
         });
         self.poll(client);
     }
 
-    pub(super) fn with_desk(&mut self, node: usize, step: impl FnOnce(&R::Desk)) {
-        if let Some(life) = &self.nodes[node].life {
-            step(&life.desk);
+    pub(super) fn with_router(&mut self, node: usize, step: impl FnOnce(&R::RequestRouter)) {
+        if let Some(process) = &self.nodes[node].process {
+            step(&process.router);
             self.grant(node);
         }
     }
@@ -92,21 +98,21 @@ impl<R: Carried> World<R> {
     pub(super) fn go_on_with(&mut self, task: Task) {
         match task {
             Task::Client(client) => self.poll(client),
-            Task::Errand { node, number } => self.poll_errand(node, number),
+            Task::BackgroundTask { node, number } => self.poll_background_task(node, number),
         }
     }
 
     /// Starts a background task of a node, which ends with the incarnation at the latest.
-    pub(super) fn send_out(&mut self, node: usize, errand: BoxFuture<'static, ()>) {
-        self.errands += 1;
-        let number = self.errands;
-        let Some(life) = &mut self.nodes[node].life else { return };
-        life.errands.insert(number, errand);
-        self.poll_errand(node, number);
+    pub(super) fn send_out(&mut self, node: usize, background_task: BoxFuture<'static, ()>) {
+        self.background_tasks += 1;
+        let number = self.background_tasks;
+        let Some(process) = &mut self.nodes[node].process else { return };
+        process.background_tasks.insert(number, background_task);
+        self.poll_background_task(node, number);
     }
 
-    fn poll_errand(&mut self, node: usize, number: u64) {
-        let task = Task::Errand { node, number };
+    fn poll_background_task(&mut self, node: usize, number: u64) {
+        let task = Task::BackgroundTask { node, number };
         let until = self.nodes[node].paused_until;
         if until > self.now() {
             return self.push_at(until, None, Event::Poll(task));
@@ -114,11 +120,11 @@ impl<R: Carried> World<R> {
         if self.sleeps(node, task) {
             return;
         }
-        let Some(life) = &mut self.nodes[node].life else { return };
-        let Some(errand) = life.errands.get_mut(&number) else { return };
+        let Some(process) = &mut self.nodes[node].process else { return };
+        let Some(background_task) = process.background_tasks.get_mut(&number) else { return };
         let waker = Waker::from(Arc::new(Ready { task, queue: Arc::clone(&self.ready) }));
-        if errand.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Ready(()) {
-            life.errands.remove(&number);
+        if background_task.as_mut().poll(&mut Context::from_waker(&waker)) == Poll::Ready(()) {
+            process.background_tasks.remove(&number);
         }
         self.grant(node);
     }
@@ -150,34 +156,36 @@ impl<R: Carried> World<R> {
         }
         self.grant(node);
         self.watch_sessions(node);
-        let damage = self.nodes[node].life.as_ref().and_then(|life| life.desk.damage());
+        let damage = self.nodes[node].process.as_ref().and_then(|process| process.router.damage());
         if let Some(damage) = damage {
-            self.unfit(node, "read for a session", damage.into());
+            self.node_failure(node, "read for a session", damage.into());
         }
     }
 
     /// Carries out the requests of a node's coordinators.
     pub(super) fn grant(&mut self, node: usize) {
-        while let Some(life) = &self.nodes[node].life {
-            let wishes = life.desk.node().wishes();
-            if wishes.is_empty() {
+        while let Some(process) = &self.nodes[node].process {
+            let effects = process.router.node().take_effects();
+            if effects.is_empty() {
                 return;
             }
-            let (me, whom) = (self.members[node], self.whom(node));
-            for wish in wishes {
+            let (me, target) = (self.members[node], self.target(node));
+            for wish in effects {
                 match wish {
-                    Wish::Alarm(at, key) => {
+                    RouterEffect::Alarm(at, key) => {
                         let when = self.nodes[node].clock.when(at);
-                        self.push_at(when, whom, Event::Alarm(key));
+                        self.push_at(when, target, Event::Alarm(key));
                     }
-                    Wish::Say { from, to, message } if to.node == me => {
+                    RouterEffect::Say { from, to, message } if to.node == me => {
                         self.pay(node, Price::Local);
-                        self.tell_heard(me, me, Role::Replica, &message);
+                        self.log_received(me, me, Role::Replica, &message);
                         self.step(node, to.shard, |replica, now, out| {
                             replica.on_message(now, from, *message, out)
                         });
                     }
-                    Wish::Say { from, to, message } => self.carry(node, 0, from, to, &message),
+                    RouterEffect::Say { from, to, message } => {
+                        self.carry(node, 0, from, to, &message)
+                    }
                 }
             }
         }
@@ -215,7 +223,7 @@ impl<R: Carried> World<R> {
             if there.faulty { &mut self.faulty_transactions } else { &mut self.quiet_transactions };
         *sums = (sums.0 + u64::from(!seen.gave_way), sums.1 + u64::from(status == Status::Ok));
         let (start, mode, mark, node) = (there.start, there.mode, there.mark, there.node);
-        self.tell(|| {
+        self.log(|| {
             let node = self.members[node];
             format!(
                 "client {client} at {node}: {status:?} {at:?} {mode:?} since {start}: {:?}",
@@ -224,7 +232,7 @@ impl<R: Carried> World<R> {
         });
         let wrote = seen.ops.iter().any(|op| matches!(op, Op::Write(..) | Op::Append(..)));
         if let (Some((nanos, logical, issuer)), true) = (at, wrote) {
-            self.watch_told(Timestamp { nanos, logical, issuer });
+            self.watch_acknowledged(Timestamp { nanos, logical, issuer });
         }
         if let (Some((nanos, logical, issuer)), Mode::ReadWrite) = (at, mode) {
             self.recent.push_back(Timestamp { nanos, logical, issuer });
@@ -240,8 +248,8 @@ impl<R: Carried> World<R> {
                 &mut self.measured.reads_ns
             };
             times.extend((status == Status::Ok).then_some(took));
-            if let Some(scene) = self.options.scene {
-                return self.go_on(scene, client, status == Status::Ok);
+            if let Some(scenario) = self.options.scenario {
+                return self.go_on(scenario, client, status == Status::Ok);
             }
             // Closed loop: nothing is recorded, and the client begins again at once.
             return self.push(0, None, Event::Begin(client));

@@ -12,9 +12,9 @@
 //!    lost.
 //! 3. Only a minority sleeps at a time, so that the other nodes can elect leaders.
 
-use super::{Event, MS, Task, Whom, World};
-use crate::carried::Carried;
+use super::{Event, EventTarget, MS, Task, World};
 use crate::faults::{Sleep, Stops};
+use crate::sim_protocol::SimProtocol;
 use meridian_machine::ShardId;
 use rand::Rng;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ const LOOK: u64 = 100 * MS;
 const AFTER_LEASE: u64 = 500 * MS;
 
 /// The state of a sleeping node.
-pub(super) struct Asleep<R: Carried> {
+pub(super) struct Asleep<R: SimProtocol> {
     sleep: Sleep,
     /// The shards that it led when it fell asleep.
     led: BTreeSet<ShardId>,
@@ -33,10 +33,10 @@ pub(super) struct Asleep<R: Carried> {
     /// True if its successors have been cut off.
     alone: bool,
     /// The events that wait until it wakes.
-    waits: Vec<(Option<Whom>, Event<R>)>,
+    waits: Vec<(Option<EventTarget>, Event<R>)>,
 }
 
-impl<R: Carried> World<R> {
+impl<R: SimProtocol> World<R> {
     /// Puts a leader to sleep. Returns false if no leader may sleep.
     pub(super) fn fall_asleep(&mut self, sleep: Sleep) -> bool {
         let asleep = self.nodes.iter().filter(|node| node.asleep.is_some()).count();
@@ -48,15 +48,15 @@ impl<R: Carried> World<R> {
         }
         let node = leaders[sleep.turn % leaders.len()];
         let led = self.led(node);
-        self.tell(|| format!("{} falls asleep, and leads {led:?}", self.members[node]));
+        self.log(|| format!("{} falls asleep, and leads {led:?}", self.members[node]));
         self.nodes[node].asleep =
             Some(Asleep { sleep, led, since: self.now(), alone: false, waits: Vec::new() });
-        self.push(LOOK, Some(Whom { node, life: None }), Event::Rouse);
+        self.push(LOOK, Some(EventTarget { node, incarnation: None }), Event::Rouse);
         true
     }
 
     fn led(&self, node: usize) -> BTreeSet<ShardId> {
-        self.nodes[node].life.as_ref().map(R::led).unwrap_or_default()
+        self.nodes[node].process.as_ref().map(R::led).unwrap_or_default()
     }
 
     /// True if a node's processor is stopped.
@@ -68,15 +68,19 @@ impl<R: Carried> World<R> {
     }
 
     /// Defers an event until the sleeping node wakes; returns the event if it is not affected.
-    pub(super) fn outsleeps(&mut self, whom: Option<Whom>, event: Event<R>) -> Option<Event<R>> {
+    pub(super) fn outsleeps(
+        &mut self,
+        target: Option<EventTarget>,
+        event: Event<R>,
+    ) -> Option<Event<R>> {
         let from = match &event {
             Event::Frame { from, .. }
-            | Event::TimeAsked { from, .. }
-            | Event::TimeTold { from, .. }
+            | Event::TimeRequest { from, .. }
+            | Event::TimeAnswer { from, .. }
             | Event::Greeting { from, .. } => Some(*from),
             _ => None,
         };
-        let to = whom.map(|whom| whom.node);
+        let to = target.map(|target| target.node);
         let sleeps = |node: &usize| {
             self.nodes[*node].asleep.as_ref().is_some_and(|asleep| match asleep.sleep.stops {
                 Stops::Links => from.is_some(),
@@ -87,7 +91,7 @@ impl<R: Carried> World<R> {
         if let Some(asleep) = &mut self.nodes[node].asleep
             && (from.is_none() || asleep.sleep.stops != Stops::ProcessorAndConnections)
         {
-            asleep.waits.push((whom, event));
+            asleep.waits.push((target, event));
         }
         None
     }
@@ -108,7 +112,8 @@ impl<R: Carried> World<R> {
         let Some(Asleep { sleep, led, since, alone, .. }) = &self.nodes[node].asleep else {
             return;
         };
-        let (slept_ns, whom) = (self.now() - since, Some(Whom { node, life: None }));
+        let (slept_ns, target) =
+            (self.now() - since, Some(EventTarget { node, incarnation: None }));
         let others = (0..self.nodes.len()).filter(|other| *other != node);
         let successors: Vec<usize> =
             others.filter(|other| !self.led(*other).is_disjoint(led)).collect();
@@ -118,7 +123,7 @@ impl<R: Carried> World<R> {
         if !alone
             && (slept_ns < self.lease_ns + AFTER_LEASE || !replaced && slept_ns < sleep.most_ns)
         {
-            return self.push(LOOK, whom, Event::Rouse);
+            return self.push(LOOK, target, Event::Rouse);
         }
         let cut_ns = sleep.successors_cut_ns.filter(|_| self.faulty && !alone && replaced);
         if let Some((before_ns, after_ns)) = cut_ns {
@@ -126,21 +131,21 @@ impl<R: Carried> World<R> {
                 asleep.alone = true;
             }
             self.cut(&successors, true, true, before_ns + after_ns);
-            return self.push(before_ns, whom, Event::Rouse);
+            return self.push(before_ns, target, Event::Rouse);
         }
         if replaced {
             *self.changed.entry("woken where another leads").or_default() += 1;
         }
-        self.tell(|| format!("{} wakes; its successors are {successors:?}", self.members[node]));
+        self.log(|| format!("{} wakes; its successors are {successors:?}", self.members[node]));
         self.wake(node);
     }
 
     /// Wakes a node, and schedules the events that waited for it.
     pub(super) fn wake(&mut self, node: usize) {
         let Some(Asleep { sleep, waits, .. }) = self.nodes[node].asleep.take() else { return };
-        for (whom, event) in waits {
+        for (target, event) in waits {
             let after = self.rng.random_range(0..sleep.backlog_ns);
-            self.push(after, whom, event);
+            self.push(after, target, event);
         }
     }
 }

@@ -14,9 +14,9 @@
 
 use super::World;
 use crate::Timebase;
-use crate::carried::{Carried, Desk};
+use crate::sim_protocol::{RequestRouter, SimProtocol};
 use crate::spanner::Spanner;
-use crate::spanner::life::log_of;
+use crate::spanner::node_process::log_of;
 use meridian_clock::{Health, Timestamp};
 use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{KeyRange, Write, local};
@@ -48,7 +48,7 @@ pub struct Watch {
 /// transaction usually stays prepared.
 const READS_KEPT_NS: u64 = 5_000_000_000;
 
-impl<R: Carried> World<R> {
+impl<R: SimProtocol> World<R> {
     /// True if invariants are checked in this run.
     pub(super) fn watches(&self) -> bool {
         self.options.defect.is_none() && self.options.profile.is_none()
@@ -63,8 +63,8 @@ impl<R: Carried> World<R> {
 
     /// Records the reads that a node's sessions made from local data.
     pub(super) fn watch_sessions(&mut self, node: usize) {
-        let Some(life) = &self.nodes[node].life else { return };
-        for (shard, range, at) in life.desk.reads() {
+        let Some(process) = &self.nodes[node].process else { return };
+        for (shard, range, at) in process.router.reads() {
             self.watch_read(shard, range, at);
         }
     }
@@ -95,7 +95,7 @@ impl<R: Carried> World<R> {
     }
 
     /// Checks a commit timestamp reported to a client.
-    pub(super) fn watch_told(&mut self, at: Timestamp) {
+    pub(super) fn watch_acknowledged(&mut self, at: Timestamp) {
         if !self.watches() || !self.options.is_strict() {
             return;
         }
@@ -106,7 +106,7 @@ impl<R: Carried> World<R> {
         for (member, node) in self.members.iter().zip(&self.nodes) {
             let reading = node.clock.reading();
             if reading.health == Health::Good
-                && node.life.is_some()
+                && node.process.is_some()
                 && reading.interval.latest < at.nanos
             {
                 let late = at.nanos - reading.interval.latest;
@@ -181,7 +181,7 @@ impl World<Spanner> {
     /// True if a node would have an entry on its disk after a power failure. A corrupted node is
     /// assumed to.
     fn would_still_have(&self, node: usize, shard: ShardId, index: Index, term: Term) -> bool {
-        if self.injured.contains_key(&node) {
+        if self.corrupted.contains_key(&node) {
             return true;
         }
         let (base, kept) = log_of(&self.nodes[node].disks.0.remains(), shard);

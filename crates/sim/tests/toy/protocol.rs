@@ -14,7 +14,7 @@ use meridian_mvcc::{Key, KeyRange, Value, Write};
 use meridian_placement::FIRST_SHARD;
 use meridian_replication::inconsistent::OpId;
 use meridian_sim::leaderless::{self, Leaderless};
-use meridian_sim::{Life, Member, Unfit, World, carried::Carried};
+use meridian_sim::{Member, NodeFailure, NodeProcess, World, sim_protocol::SimProtocol};
 use meridian_systems::{Wire, envelope};
 use meridian_txn::{
     Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Node,
@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// The node that has the values.
 const HOME: NodeId = NodeId(2);
 /// How long a session waits for an answer, in nanoseconds.
-const PATIENCE_NS: u64 = 10_000_000_000;
+const TIMEOUT_NS: u64 = 10_000_000_000;
 
 meridian_machine::rules! {
     /// A read is served from a stale copy.
@@ -185,12 +185,12 @@ impl Machine for Replica {
     fn on_durable(&mut self, _: Reading, _: Position, _: &mut Outbox<Self>) {}
 }
 
-type Desk = leaderless::Desk<Toy>;
+type RequestRouter = leaderless::RequestRouter<Toy>;
 
-struct Gateway(Arc<Desk>);
+struct TxnClient(Arc<RequestRouter>);
 
 struct Session {
-    desk: Arc<Desk>,
+    router: Arc<RequestRouter>,
     mode: Mode,
     age: Age,
     began: Interval,
@@ -200,29 +200,29 @@ struct Session {
     writes: Buffer,
 }
 
-impl Database for Gateway {
+impl Database for TxnClient {
     fn isolation(&self) -> IsolationLevel {
         IsolationLevel::Serializable
     }
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
-        let (desk, mode) = (Arc::clone(&self.0), how.mode);
-        let (began, node) = (desk.node().now().interval, desk.node().here().0.0);
-        let first = Age { began_ns: began.latest, node, number: desk.node().new_number() };
+        let (router, mode) = (Arc::clone(&self.0), how.mode);
+        let (began, node) = (router.node().now().interval, router.node().here().0.0);
+        let first = Age { began_ns: began.latest, node, number: router.node().new_number() };
         let age = how.age.unwrap_or(first);
         let snapshot = if let Mode::ReadOnly(ReadAt::Exact(at)) = mode { Some(at) } else { None };
         let (reads, plans, writes) = (Vec::new(), Vec::new(), Buffer::default());
-        let session = Session { desk, mode, age, began, snapshot, reads, plans, writes };
+        let session = Session { router, mode, age, began, snapshot, reads, plans, writes };
         Box::pin(async move { Ok(Box::new(session) as Box<dyn Transaction>) })
     }
 }
 
 impl Session {
     async fn ask(&self, what: What) -> Result<Done, Failure> {
-        let (id, until) = (self.desk.new_id(), self.desk.node().boot_ns() + PATIENCE_NS);
+        let (id, until) = (self.router.new_id(), self.router.node().boot_ns() + TIMEOUT_NS);
         let request = Request { id, snapshot: self.snapshot, plans: self.plans.clone(), what };
         let to = (FIRST_SHARD, HOME);
-        match self.desk.ask(to, id, Message::Ask(request), until).await {
+        match self.router.ask(to, id, Message::Ask(request), until).await {
             Some(Message::Answer(_, result)) => result.map_err(Failure::Aborted),
             _ => Err(Failure::Unavailable(format!("node {HOME} does not answer: is it up?"))),
         }
@@ -334,11 +334,11 @@ impl Leaderless for Toy {
     }
 }
 
-impl Carried for Toy {
+impl SimProtocol for Toy {
     type Replica = Replica;
-    type Desk = Desk;
+    type RequestRouter = RequestRouter;
     type Own = ();
-    type Happening = Infallible;
+    type ProtocolEvent = Infallible;
     type Catalog = ();
 
     fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
@@ -353,14 +353,18 @@ impl Carried for Toy {
         match record {}
     }
 
-    fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life<Self>, Unfit> {
-        let desk: Arc<Desk> = world.new_desk(node, BTreeSet::from([HOME]), (), seed);
-        let (here, gateway) = (desk.node().here().0, Arc::new(Gateway(Arc::clone(&desk))));
-        let (mut life, _) = world.new_life(node, (desk, gateway), ())?;
+    fn begin(
+        world: &World<Self>,
+        node: usize,
+        seed: u64,
+    ) -> Result<NodeProcess<Self>, NodeFailure> {
+        let router: Arc<RequestRouter> = world.new_desk(node, BTreeSet::from([HOME]), (), seed);
+        let (here, txn_client) = (router.node().here().0, Arc::new(TxnClient(Arc::clone(&router))));
+        let (mut process, _) = world.new_life(node, (router, txn_client), ())?;
         if here == HOME {
-            life.begin_member(FIRST_SHARD, KeyRange::all(), Replica::new())?;
+            process.begin_member(FIRST_SHARD, KeyRange::all(), Replica::new())?;
         }
-        Ok(life)
+        Ok(process)
     }
 
     fn act(world: &mut World<Self>, node: usize, shard: ShardId, effect: Effect) {
@@ -372,7 +376,7 @@ impl Carried for Toy {
                 let stale_ns = if broken(READS_THE_NEWEST) { 100_000_000 } else { 0 };
                 let seen = Timestamp { nanos: at.nanos - stale_ns, ..at };
                 let Some(member) = world.replica_at(node, shard) else { return };
-                let found = member.space.scan(&range, seen, reverse, limit as usize, 1 << 16);
+                let found = member.shard_store.scan(&range, seen, reverse, limit as usize, 1 << 16);
                 let Ok(chunk) = found else { return }; // The session hears nothing.
                 let done = Done { at, rows: chunk.rows, rest: chunk.rest };
                 world.answer(node, shard, to, Message::Answer(id, Ok(done)));
@@ -380,7 +384,7 @@ impl Carried for Toy {
         }
     }
 
-    fn happen(_: &mut World<Self>, _: usize, event: Infallible) {
+    fn on_event(_: &mut World<Self>, _: usize, event: Infallible) {
         match event {}
     }
 
@@ -393,6 +397,6 @@ impl Carried for Toy {
     }
 
     fn holds(member: &Member<Replica>) -> Option<(KeyRange, bool)> {
-        Some((member.space.bounds(), true))
+        Some((member.shard_store.bounds(), true))
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Every session has an entry, to which it writes its activity; the engines of one process may
 //! share the entries. Lock waits are known where the locks are held, and come through
-//! [`Surroundings`]. A waiting transaction is mapped to its session by its age: a transaction that
+//! [`ServerInfo`]. A waiting transaction is mapped to its session by its age: a transaction that
 //! is retried after a conflict keeps its age and gets a new number, so that its lock then names no
 //! session.
 
-use super::{ClockFact, OWNER, Rows, ShardFact, Value, World, Writer};
+use super::{ClockFact, OWNER, Rows, ShardFact, SystemContext, Value, Writer};
 use crate::error::SqlError;
 use crate::parse::{ChosenProtocol, GroupMembers};
 use crate::response::Status;
@@ -34,7 +34,7 @@ pub struct Waiting {
 }
 
 /// The server information of a database: about other databases, shards, lock waits and clocks.
-pub trait Surroundings: Send + Sync {
+pub trait ServerInfo: Send + Sync {
     /// Returns the names of all databases.
     fn databases(&self) -> Vec<String>;
     /// Creates a database under a protocol, the default one if none is named.
@@ -124,11 +124,11 @@ struct Activity {
 #[derive(Default)]
 pub struct Sessions {
     next: AtomicU64,
-    seats: Mutex<BTreeMap<u64, Arc<Mutex<Activity>>>>,
+    slots: Mutex<BTreeMap<u64, Arc<Mutex<Activity>>>>,
 }
 
 /// A session's entry; it is removed when this is dropped.
-pub(crate) struct Seat {
+pub(crate) struct SessionSlot {
     sessions: Arc<Sessions>,
     number: u64,
     activity: Arc<Mutex<Activity>>,
@@ -139,7 +139,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sessions {
-    pub(crate) fn enter(self: &Arc<Self>, database: &str, user: &str) -> Seat {
+    pub(crate) fn enter(self: &Arc<Self>, database: &str, user: &str) -> SessionSlot {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let activity = Arc::new(Mutex::new(Activity {
             pid: (number + 1) as i32,
@@ -152,23 +152,23 @@ impl Sessions {
             query: "".into(),
             transaction: None,
         }));
-        locked(&self.seats).insert(number, activity.clone());
-        Seat { sessions: self.clone(), number, activity }
+        locked(&self.slots).insert(number, activity.clone());
+        SessionSlot { sessions: self.clone(), number, activity }
     }
 
     fn list(&self) -> Vec<Activity> {
-        let seats: Vec<_> = locked(&self.seats).values().cloned().collect();
-        seats.iter().map(|seat| locked(seat).clone()).collect()
+        let slots: Vec<_> = locked(&self.slots).values().cloned().collect();
+        slots.iter().map(|slot| locked(slot).clone()).collect()
     }
 }
 
-impl Drop for Seat {
+impl Drop for SessionSlot {
     fn drop(&mut self) {
-        locked(&self.sessions.seats).remove(&self.number);
+        locked(&self.sessions.slots).remove(&self.number);
     }
 }
 
-impl Seat {
+impl SessionSlot {
     pub(crate) fn introduce(&self, pid: i32, client: Option<(String, u16)>, began_us: i64) {
         let mut activity = locked(&self.activity);
         (activity.pid, activity.client, activity.began_us) = (pid, client, Some(began_us));
@@ -223,9 +223,10 @@ pub(super) fn database_id(name: &str) -> u32 {
     16384 + hash % (1 << 30)
 }
 
-fn activity(world: &World<'_>, out: &mut Writer<'_>) {
-    let waits = world.facts.surroundings().map_or_else(Vec::new, |around| around.waits());
-    for session in world.facts.sessions.list() {
+fn activity(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let waits =
+        context.facts.server_info().map_or_else(Vec::new, |server_info| server_info.waits());
+    for session in context.facts.sessions.list() {
         let waiting =
             session.transaction.is_some_and(|name| waits.iter().any(|wait| wait.waiter == name));
         let (address, port) = session.client.unzip();
@@ -248,14 +249,15 @@ fn activity(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn locks(world: &World<'_>, out: &mut Writer<'_>) {
-    let sessions = world.facts.sessions.list();
+fn locks(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let sessions = context.facts.sessions.list();
     let pid = |name: TransactionName| {
         sessions.iter().find(|session| session.transaction == Some(name)).map(|session| session.pid)
     };
-    for wait in world.facts.surroundings().map_or_else(Vec::new, |around| around.waits()) {
-        let mine = wait.database == world.facts.database;
-        let relation = mine.then(|| world.catalog.relation_of_key(&wait.key)).flatten();
+    for wait in context.facts.server_info().map_or_else(Vec::new, |server_info| server_info.waits())
+    {
+        let mine = wait.database == context.facts.database;
+        let relation = mine.then(|| context.catalog.relation_of_key(&wait.key)).flatten();
         let line = std::iter::once((wait.waiter, false))
             .chain(wait.blockers.iter().map(|blocker| (*blocker, true)));
         for (name, granted) in line {
@@ -281,7 +283,7 @@ pub(super) fn blocking(facts: &crate::expr::Facts, pid: i64) -> String {
         .iter()
         .find(|session| i64::from(session.pid) == pid)
         .and_then(|session| session.transaction);
-    let waits = facts.surroundings().map_or_else(Vec::new, |around| around.waits());
+    let waits = facts.server_info().map_or_else(Vec::new, |server_info| server_info.waits());
     let blockers =
         waits.iter().filter(|wait| Some(wait.waiter) == waiter).flat_map(|wait| &wait.blockers);
     let mut pids: Vec<i32> = blockers

@@ -1,7 +1,7 @@
 //! The rows of `pg_catalog`.
 
 use super::describe::{default_of, index_definition};
-use super::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, Rows, Value, World, Writer};
+use super::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, Rows, SystemContext, Value, Writer};
 use crate::catalog::{Index, Table};
 use crate::types::Type;
 
@@ -82,13 +82,13 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
     })
 }
 
-fn am(_: &World<'_>, out: &mut Writer<'_>) {
+fn am(_: &SystemContext<'_>, out: &mut Writer<'_>) {
     out.row(&[("oid", HEAP.into()), ("amname", "heap".into()), ("amtype", "t".into())]);
     out.row(&[("oid", BTREE.into()), ("amname", "btree".into()), ("amtype", "i".into())]);
 }
 
-fn attrdef(world: &World<'_>, out: &mut Writer<'_>) {
-    for table in &world.catalog.tables {
+fn attrdef(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for table in &context.catalog.tables {
         for (at, column) in table.columns.iter().enumerate() {
             if let Some(default) = default_of(column) {
                 let number = at as i32 + 1;
@@ -103,8 +103,8 @@ fn attrdef(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn attribute(world: &World<'_>, out: &mut Writer<'_>) {
-    for table in &world.catalog.tables {
+fn attribute(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for table in &context.catalog.tables {
         for at in 0..table.columns.len() {
             column(out, table.id, at, table, at);
         }
@@ -144,10 +144,10 @@ fn column(out: &mut Writer<'_>, relation: u32, at: usize, table: &Table, of: usi
     ]);
 }
 
-fn roles(world: &World<'_>, out: &mut Writer<'_>) {
+fn roles(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     out.row(&[
         ("oid", OWNER.into()),
-        ("rolname", world.facts.user.as_str().into()),
+        ("rolname", context.facts.user.as_str().into()),
         ("rolsuper", true.into()),
         ("rolinherit", true.into()),
         ("rolcreaterole", true.into()),
@@ -157,16 +157,16 @@ fn roles(world: &World<'_>, out: &mut Writer<'_>) {
     ]);
 }
 
-fn user(world: &World<'_>, out: &mut Writer<'_>) {
+fn user(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     out.row(&[
-        ("usename", world.facts.user.as_str().into()),
+        ("usename", context.facts.user.as_str().into()),
         ("usesysid", OWNER.into()),
         ("usecreatedb", true.into()),
         ("usesuper", true.into()),
     ]);
 }
 
-fn class(world: &World<'_>, out: &mut Writer<'_>) {
+fn class(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     let mut relation =
         |id: u32, name: &str, kind: &str, access: u32, columns: usize, has_index: bool| {
             out.row(&[
@@ -185,7 +185,7 @@ fn class(world: &World<'_>, out: &mut Writer<'_>) {
                 ("relreplident", if kind == "r" { "d" } else { "n" }.into()),
             ]);
         };
-    for table in &world.catalog.tables {
+    for table in &context.catalog.tables {
         relation(
             table.id,
             &table.name,
@@ -200,7 +200,7 @@ fn class(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn collation(_: &World<'_>, out: &mut Writer<'_>) {
+fn collation(_: &SystemContext<'_>, out: &mut Writer<'_>) {
     for (oid, name, locale) in [(100, "default", ""), (950, "C", "C")] {
         out.row(&[
             ("oid", oid.into()),
@@ -221,8 +221,8 @@ fn numbers(index: &Index, between: &str) -> String {
     index.columns.iter().map(|part| (part.column + 1).to_string()).collect::<Vec<_>>().join(between)
 }
 
-fn constraint(world: &World<'_>, out: &mut Writer<'_>) {
-    for table in &world.catalog.tables {
+fn constraint(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for table in &context.catalog.tables {
         for index in table.constraints() {
             out.row(&[
                 ("oid", index.id.into()),
@@ -243,10 +243,11 @@ fn constraint(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn database(world: &World<'_>, out: &mut Writer<'_>) {
-    let mut names = world.facts.surroundings().map_or_else(Vec::new, |around| around.databases());
-    if !names.contains(&world.facts.database) {
-        names.push(world.facts.database.clone());
+fn database(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let mut names =
+        context.facts.server_info().map_or_else(Vec::new, |server_info| server_info.databases());
+    if !names.contains(&context.facts.database) {
+        names.push(context.facts.database.clone());
     }
     names.sort();
     for name in &names {
@@ -265,8 +266,8 @@ fn database(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn index(world: &World<'_>, out: &mut Writer<'_>) {
-    for table in &world.catalog.tables {
+fn index(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for table in &context.catalog.tables {
         for index in table.keys() {
             let count = index.columns.len() as i32;
             let list = |value: &dyn Fn(usize) -> i32| {
@@ -295,8 +296,8 @@ fn index(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn indexes(world: &World<'_>, out: &mut Writer<'_>) {
-    for table in &world.catalog.tables {
+fn indexes(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for table in &context.catalog.tables {
         for index in table.keys() {
             out.row(&[
                 ("schemaname", "public".into()),
@@ -308,7 +309,7 @@ fn indexes(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn namespace(_: &World<'_>, out: &mut Writer<'_>) {
+fn namespace(_: &SystemContext<'_>, out: &mut Writer<'_>) {
     for (oid, name) in
         [(PG_CATALOG, "pg_catalog"), (PUBLIC, "public"), (INFORMATION_SCHEMA, "information_schema")]
     {
@@ -316,8 +317,8 @@ fn namespace(_: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn settings(world: &World<'_>, out: &mut Writer<'_>) {
-    for (name, value) in crate::settings::defaults(world.facts.isolation) {
+fn settings(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for (name, value) in crate::settings::defaults(context.facts.isolation) {
         out.row(&[
             ("name", name.into()),
             ("setting", value.into()),
@@ -334,12 +335,12 @@ fn settings(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn tables(world: &World<'_>, out: &mut Writer<'_>) {
-    for table in &world.catalog.tables {
+fn tables(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    for table in &context.catalog.tables {
         out.row(&[
             ("schemaname", "public".into()),
             ("tablename", table.name.as_str().into()),
-            ("tableowner", world.facts.user.as_str().into()),
+            ("tableowner", context.facts.user.as_str().into()),
             ("hasindexes", table.keys().next().is_some().into()),
         ]);
     }
@@ -347,16 +348,16 @@ fn tables(world: &World<'_>, out: &mut Writer<'_>) {
         out.row(&[
             ("schemaname", (*schema).into()),
             ("tablename", table.name.as_str().into()),
-            ("tableowner", world.facts.user.as_str().into()),
+            ("tableowner", context.facts.user.as_str().into()),
         ]);
     }
 }
 
-fn tablespace(_: &World<'_>, out: &mut Writer<'_>) {
+fn tablespace(_: &SystemContext<'_>, out: &mut Writer<'_>) {
     out.row(&[("oid", 1663.into()), ("spcname", "pg_default".into()), ("spcowner", OWNER.into())]);
 }
 
-fn types(_: &World<'_>, out: &mut Writer<'_>) {
+fn types(_: &SystemContext<'_>, out: &mut Writer<'_>) {
     let array_of =
         |oid: u32| ARRAYS.iter().find(|(_, of)| *of == oid).map_or(0, |(array, _)| *array);
     let mut one =

@@ -1,7 +1,7 @@
 //! The current time with its bounds, and the offsets of other nodes' clocks: `SHOW CLOCK`,
 //! `meridian.clock`, and the functions `tt_now()`, `tt_after(t)` and `tt_before(t)`.
 
-use super::{Rows, Value, World, Writer};
+use super::{Rows, SystemContext, Value, Writer};
 use crate::datetime::{from_unix_ns, timestamp_to_text};
 use crate::error::SqlError;
 use crate::expr::Facts;
@@ -33,8 +33,9 @@ fn outwards((earliest, latest): (u64, u64)) -> (i64, i64) {
     (from_unix_ns(earliest), from_unix_ns(latest.saturating_add(999)))
 }
 
-pub(super) fn clock(world: &World<'_>, out: &mut Writer<'_>) {
-    let facts = world.facts.surroundings().map_or_else(Vec::new, |around| around.clocks());
+pub(super) fn clock(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let facts =
+        context.facts.server_info().map_or_else(Vec::new, |server_info| server_info.clocks());
     for fact in &facts {
         let (earliest, latest) = fact.interval.map(outwards).unzip();
         out.row(&[
@@ -55,7 +56,7 @@ pub(super) fn clock(world: &World<'_>, out: &mut Writer<'_>) {
 
 /// Returns `TT.now()` (Spanner, table 1), in microseconds since 2000.
 pub(crate) fn interval_now(facts: &Facts) -> Result<(i64, i64), SqlError> {
-    let known = facts.surroundings().and_then(|around| around.interval());
+    let known = facts.server_info().and_then(|server_info| server_info.interval());
     known.map(outwards).ok_or_else(|| {
         SqlError::new("55000", "the time is not known")
             .hint("SHOW CLOCK and `meridian clock doctor` tell more.")

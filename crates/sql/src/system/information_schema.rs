@@ -1,7 +1,7 @@
 //! The rows of `information_schema`.
 
 use super::describe::default_of;
-use super::{Rows, World, Writer};
+use super::{Rows, SystemContext, Writer};
 use crate::types::Type;
 
 pub(super) fn rows_of(name: &str) -> Option<Rows> {
@@ -15,9 +15,9 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
     })
 }
 
-fn tables(world: &World<'_>, out: &mut Writer<'_>) {
-    let database = world.facts.database.as_str();
-    for table in &world.catalog.tables {
+fn tables(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let database = context.facts.database.as_str();
+    for table in &context.catalog.tables {
         out.row(&[
             ("table_catalog", database.into()),
             ("table_schema", "public".into()),
@@ -39,9 +39,9 @@ fn tables(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn columns(world: &World<'_>, out: &mut Writer<'_>) {
-    let database = world.facts.database.as_str();
-    let mine = world.catalog.tables.iter().map(|table| ("public", table));
+fn columns(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let database = context.facts.database.as_str();
+    let mine = context.catalog.tables.iter().map(|table| ("public", table));
     for (schema, table) in mine.chain(super::TABLES.iter().map(|(schema, table)| (*schema, table)))
     {
         for (at, column) in table.columns.iter().enumerate() {
@@ -106,19 +106,19 @@ fn columns(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn schemata(world: &World<'_>, out: &mut Writer<'_>) {
+fn schemata(context: &SystemContext<'_>, out: &mut Writer<'_>) {
     for name in ["pg_catalog", "public", "information_schema"] {
         out.row(&[
-            ("catalog_name", world.facts.database.as_str().into()),
+            ("catalog_name", context.facts.database.as_str().into()),
             ("schema_name", name.into()),
-            ("schema_owner", world.facts.user.as_str().into()),
+            ("schema_owner", context.facts.user.as_str().into()),
         ]);
     }
 }
 
-fn table_constraints(world: &World<'_>, out: &mut Writer<'_>) {
-    let database = world.facts.database.as_str();
-    for table in &world.catalog.tables {
+fn table_constraints(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let database = context.facts.database.as_str();
+    for table in &context.catalog.tables {
         for index in table.constraints() {
             let kind = if table.is_primary(index) { "PRIMARY KEY" } else { "UNIQUE" };
             out.row(&[
@@ -137,9 +137,9 @@ fn table_constraints(world: &World<'_>, out: &mut Writer<'_>) {
     }
 }
 
-fn key_column_usage(world: &World<'_>, out: &mut Writer<'_>) {
-    let database = world.facts.database.as_str();
-    for table in &world.catalog.tables {
+fn key_column_usage(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let database = context.facts.database.as_str();
+    for table in &context.catalog.tables {
         for index in table.constraints() {
             for (at, part) in index.columns.iter().enumerate() {
                 out.row(&[

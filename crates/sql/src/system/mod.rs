@@ -22,8 +22,8 @@ mod information_schema;
 mod layout;
 mod shards;
 
-pub(crate) use activity::Seat;
-pub use activity::{Sessions, Surroundings, TransactionName, Waiting};
+pub(crate) use activity::SessionSlot;
+pub use activity::{ServerInfo, Sessions, TransactionName, Waiting};
 pub use clock::ClockFact;
 pub(crate) use clock::{interval_now, tt_now};
 pub use describe::{Catalog, SystemFunction};
@@ -94,12 +94,12 @@ pub fn is_always_empty(name: &str) -> bool {
 }
 
 /// The source of a system table's rows.
-pub(super) struct World<'a> {
+pub(super) struct SystemContext<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) facts: &'a Facts,
 }
 
-type Rows = fn(&World<'_>, &mut Writer<'_>);
+type Rows = fn(&SystemContext<'_>, &mut Writer<'_>);
 
 fn rows_of(table: &Table) -> Option<Rows> {
     // The names of the schemas do not collide.
@@ -219,7 +219,7 @@ pub(crate) fn clock_table() -> Arc<Table> {
 pub(crate) fn clock_now(facts: &Facts) -> Vec<Vec<Datum>> {
     let table = clock_table();
     let mut writer = Writer::new(&table);
-    clock::clock(&World { catalog: &Catalog::default(), facts }, &mut writer);
+    clock::clock(&SystemContext { catalog: &Catalog::default(), facts }, &mut writer);
     writer.rows
 }
 
@@ -232,7 +232,7 @@ pub(crate) async fn rows(
     let Some(rows) = rows_of(table) else { return Ok(Vec::new()) };
     let catalog = load(txn).await?;
     let mut writer = Writer::new(table);
-    rows(&World { catalog: &catalog, facts }, &mut writer);
+    rows(&SystemContext { catalog: &catalog, facts }, &mut writer);
     Ok(writer.rows)
 }
 

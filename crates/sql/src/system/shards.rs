@@ -1,6 +1,6 @@
 //! The shards and their keys: `meridian.shards`.
 
-use super::{Rows, World, Writer};
+use super::{Rows, SystemContext, Writer};
 use crate::parse::GroupMembers;
 
 /// A shard of a database, as this node knows it.
@@ -26,9 +26,12 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
     (name == "shards").then_some(shards as Rows)
 }
 
-fn shards(world: &World<'_>, out: &mut Writer<'_>) {
-    let database = &world.facts.database;
-    let facts = world.facts.surroundings().map_or_else(Vec::new, |around| around.shards(database));
+fn shards(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let database = &context.facts.database;
+    let facts = context
+        .facts
+        .server_info()
+        .map_or_else(Vec::new, |server_info| server_info.shards(database));
     for ShardFact { shard, start, end, leader, members } in &facts {
         // The table whose rows begin in the shard, or are cut by its start.
         let of_table = |key: &[u8]| {
@@ -36,7 +39,7 @@ fn shards(world: &World<'_>, out: &mut Writer<'_>) {
                 .strip_prefix(&[crate::kv::ROWS])?
                 .first_chunk()
                 .map(|id| u32::from_be_bytes(*id))?;
-            world
+            context
                 .catalog
                 .tables
                 .iter()

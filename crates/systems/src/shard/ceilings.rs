@@ -21,8 +21,8 @@ use meridian_txn::locking::rules as locking_rules;
 
 /// How soon a lease that was too short is checked again, in nanoseconds.
 pub(crate) const LEASE_SOON_NS: u64 = 10_000_000;
-/// The shortest interval at which the leader sends [`Message::Shown`](super::Message::Shown), in
-/// nanoseconds.
+/// The shortest interval at which the leader sends
+/// [`Message::LeaderVisible`](super::Message::LeaderVisible), in nanoseconds.
 pub(super) const CLOSE_EVERY_NS: u64 = 200_000_000;
 /// How far a new ceiling reaches beyond the present, unless a higher one is requested, in
 /// nanoseconds. A later leader has to wait for it.
@@ -83,17 +83,17 @@ impl<P: Participant> Shard<P> {
         let installed =
             if broken(rules::CLOSED_BEFORE_INSTALLED) { Timestamp::MAX } else { self.agreed };
         // Trap A.5-5.
-        self.shown.min(installed).min(self.participant.in_doubt_from())
+        self.leader_visible.min(installed).min(self.participant.in_doubt_from())
     }
 
     /// Promises that this leader issues nothing at or below a snapshot's timestamp. False while the
     /// log holds no ceiling above it, or if it lies in the future.
     pub(crate) fn promise(&mut self, now: Reading, at: Timestamp) -> bool {
-        if at <= self.visible.max(self.floor) {
+        if at <= self.visible.max(self.read_floor) {
             return true;
         }
         if at <= self.agreed {
-            self.floor = at; // No leader issues below an agreed entry.
+            self.read_floor = at; // No leader issues below an agreed entry.
             return true;
         }
         if at.nanos > P::Clock::present(now).nanos
@@ -106,7 +106,7 @@ impl<P: Participant> Shard<P> {
             return false;
         }
         sometimes!("a snapshot above every commit is promised");
-        self.floor = at;
+        self.read_floor = at;
         self.issuer.observe(at);
         self.group.use_timestamp(at.nanos);
         true
@@ -145,18 +145,19 @@ impl<P: Participant> Shard<P> {
         self.wanted_ceiling.is_none() && !self.raising
     }
 
-    /// True if the members have been sent the newest [`Message::Shown`](super::Message::Shown).
-    pub(super) fn has_told(&self) -> bool {
-        !self.telling && self.shown <= self.told
+    /// True if the members have been sent the newest
+    /// [`Message::LeaderVisible`](super::Message::LeaderVisible).
+    pub(super) fn has_announced(&self) -> bool {
+        !self.announcing && self.leader_visible <= self.announced
     }
 
     /// Marks the read floor as shown if nothing in flight lies at or below it.
     pub(super) fn show_promised(&mut self) {
-        if self.floor > self.shown
-            && self.participant.oldest_in_flight().is_none_or(|oldest| oldest > self.floor)
+        if self.read_floor > self.leader_visible
+            && self.participant.oldest_in_flight().is_none_or(|oldest| oldest > self.read_floor)
         {
             sometimes!("timestamps without commits are closed");
-            self.shown = self.floor;
+            self.leader_visible = self.read_floor;
         }
     }
 }

@@ -8,7 +8,7 @@
 //! 1. A timestamp that a leader closes above its newest commit lies below a ceiling in the log,
 //!    like a promised snapshot: no clock is trusted.
 //! 2. A group quiesces only when nothing is pending: no lock, no prepared transaction, no decision
-//!    to be told, no [`Message::Shown`](super::Message::Shown) to send.
+//!    to be told, no [`Message::LeaderVisible`](super::Message::LeaderVisible) to send.
 //! 3. Every request wakes the group, even at a member that does not lead: the leader may have
 //!    failed.
 //!
@@ -93,7 +93,7 @@ impl<P: Participant> Shard<P> {
             sometimes!("a shard without requests quiesces");
             step!("leader: falls silent");
         } else if now.interval.earliest
-            >= self.shown.nanos.saturating_add(self.idleness.min_next_ns)
+            >= self.leader_visible.nanos.saturating_add(self.idleness.min_next_ns)
         {
             self.idleness.closing = Some(P::Clock::present(now));
         }
@@ -102,9 +102,10 @@ impl<P: Participant> Shard<P> {
     /// True if nothing is pending.
     fn is_at_rest(&self) -> bool {
         let promised = self.idleness.closing.is_none() && self.promises_nothing();
-        let form =
-            self.splitting.is_none() && self.changing.is_none() && self.workload.heir.is_none();
-        self.participant.is_at_rest() && self.has_told() && promised && form
+        let form = self.splitting.is_none()
+            && self.changing.is_none()
+            && self.workload.transfer_target.is_none();
+        self.participant.is_at_rest() && self.has_announced() && promised && form
     }
 
     /// Closes a timestamp as soon as the log holds a ceiling above it.

@@ -39,7 +39,7 @@ pub(crate) struct Workload {
     rests_until: u64,
     rest_ns: u64,
     /// The transfer target, and until when transactions under way may end, by the boot clock.
-    pub(crate) heir: Option<(NodeId, u64)>,
+    pub(crate) transfer_target: Option<(NodeId, u64)>,
 }
 
 impl Workload {
@@ -51,9 +51,9 @@ impl Workload {
 
 impl<P: Participant> Shard<P> {
     /// Announces that this leader begins to serve, to the sessions of all nodes.
-    pub(super) fn say_who_leads(&self, out: &mut Outbox<Shard<P>>) {
+    pub(super) fn announce_leader(&self, out: &mut Outbox<Shard<P>>) {
         for node in self.nodes.iter().filter(|node| **node != self.me) {
-            out.send(self.seat(*node, self.shard), Message::Leads(self.group.term()));
+            out.send(self.replica_address(*node, self.shard), Message::Leads(self.group.term()));
         }
         out.act(Effect::Leader(Some(self.me)));
     }
@@ -98,22 +98,24 @@ impl<P: Participant> Shard<P> {
         let rested = now.boot_ns >= self.workload.rests_until;
         let Some((node, WINDOWS..)) = self.workload.favourite else { return };
         if rested
-            && self.workload.heir.is_none()
+            && self.workload.transfer_target.is_none()
             && self.group.is_leader()
             && self.group.could_lead(node)
         {
-            self.workload.heir = Some((node, now.boot_ns + DRAIN_NS));
+            self.workload.transfer_target = Some((node, now.boot_ns + DRAIN_NS));
             out.arm(Timer::HandOver, now.boot_ns + DRAIN_NS);
         }
     }
 
     /// Transfers leadership once no transaction is under way, or cancels the transfer.
     pub(super) fn hand_over_when_drained(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
-        let Some((heir, until)) = self.workload.heir else { return };
+        let Some((transfer_target, until)) = self.workload.transfer_target else { return };
         if self.participant.has_drained() && self.group.is_leader() {
             sometimes!("leadership is handed to whoever asks most");
             self.workload = Workload::new(now.boot_ns);
-            self.with_group(now, out, |group, out| group.abdicate(now, Some(heir), out));
+            self.with_group(now, out, |group, out| {
+                group.transfer_leadership(now, Some(transfer_target), out)
+            });
         } else if now.boot_ns >= until {
             let rest_ns = (self.workload.rest_ns * 2).min(LONGEST_REST_NS);
             self.workload =

@@ -6,7 +6,7 @@
 //!   a leader's message for a member that is missing: a log entry added it ──▶ invite
 //! ```
 //!
-//! The decisions are made here, once. A node and the simulator carry them out ([`Members`]).
+//! The decisions are made here, once. A node and the simulator carry them out ([`MemberHost`]).
 //!
 //! Invariants:
 //! 1. The log records of a member are kept even if the node does not know that it is a member: its
@@ -18,12 +18,12 @@
 use super::{Damaged, Origin};
 use meridian_machine::ShardId;
 use meridian_mvcc::KeyRange;
-use meridian_placement::{FIRST_SHARD, keys_untold};
-use meridian_replication::group::{Index, Membership, Stay};
+use meridian_placement::{FIRST_SHARD, keys_without_route};
+use meridian_replication::group::{Index, Membership, MembershipEpoch};
 
 /// A shard that was split off while this node was a member of its parent: the shard, its keys, and
 /// the encoded origin ([`Origin::keep`]).
-pub type LeftChild = (ShardId, KeyRange, Vec<u8>);
+pub type OrphanedSplit = (ShardId, KeyRange, Vec<u8>);
 
 /// A node's state of a shard, ready to start.
 #[derive(Debug)]
@@ -34,11 +34,11 @@ pub struct Restored<M> {
     /// True if this node was a member and was removed.
     pub ended: bool,
     /// Shards that were split off before this node was removed.
-    pub left: Vec<LeftChild>,
+    pub left: Vec<OrphanedSplit>,
 }
 
 /// Operations that the lifecycle requires of a node or of the simulator.
-pub trait Members {
+pub trait MemberHost {
     /// A member that is not yet added to the node.
     type Member;
     /// The reason why a member cannot start.
@@ -86,7 +86,7 @@ pub trait Members {
 
 /// Starts the members that a node has at its start: the first shard's, unless `placed`, and those
 /// with records in the log.
-pub fn start<M: Members>(members: &mut M, placed: bool) -> Result<(), M::Error> {
+pub fn start<M: MemberHost>(members: &mut M, placed: bool) -> Result<(), M::Error> {
     if !placed {
         let origin = Origin::Placed(Box::new(members.all_nodes()));
         begin(members, FIRST_SHARD, KeyRange::all(), origin, false)?;
@@ -95,13 +95,13 @@ pub fn start<M: Members>(members: &mut M, placed: bool) -> Result<(), M::Error> 
     members.recovered().into_iter().try_for_each(|shard| recall(members, shard))
 }
 
-fn recall<M: Members>(members: &mut M, shard: ShardId) -> Result<(), M::Error> {
-    begin(members, shard, keys_untold(shard), Origin::Remembered, false)
+fn recall<M: MemberHost>(members: &mut M, shard: ShardId) -> Result<(), M::Error> {
+    begin(members, shard, keys_without_route(shard), Origin::Remembered, false)
 }
 
 /// Starts a shard's member, if this node has one, and the members of shards that were split off
 /// from it.
-pub fn begin<M: Members>(
+pub fn begin<M: MemberHost>(
     members: &mut M,
     shard: ShardId,
     bounds: KeyRange,
@@ -113,7 +113,7 @@ pub fn begin<M: Members>(
     }
     let Restored { member, ended, left } = members.restore(shard, bounds, origin, eager)?;
     // These come first, so that a failure is retried together with this member.
-    begin_left(members, left)?;
+    begin_orphaned(members, left)?;
     let Some(member) = member else {
         if ended && members.has_records(shard) {
             members.forget_recovered(shard);
@@ -130,7 +130,7 @@ pub fn begin<M: Members>(
 
 /// Starts the member of a stored shard that was split off from a shard which this node has. A node
 /// that has left the parent finds the shard among its orphaned children instead.
-pub fn begin_child<M: Members>(
+pub fn begin_child<M: MemberHost>(
     members: &mut M,
     parent: ShardId,
     child: ShardId,
@@ -144,9 +144,12 @@ pub fn begin_child<M: Members>(
 }
 
 /// Starts the members of shards that were split off before this node was removed from their parent.
-pub fn begin_left<M: Members>(members: &mut M, left: Vec<LeftChild>) -> Result<(), M::Error> {
-    left.into_iter().try_for_each(|(child, bounds, birth)| {
-        let origin = Origin::kept(&birth).map_err(|what| members.damaged(what))?;
+pub fn begin_orphaned<M: MemberHost>(
+    members: &mut M,
+    left: Vec<OrphanedSplit>,
+) -> Result<(), M::Error> {
+    left.into_iter().try_for_each(|(child, bounds, split_origin)| {
+        let origin = Origin::recovered(&split_origin).map_err(|what| members.damaged(what))?;
         begin(members, child, bounds, origin, false)
     })
 }
@@ -156,8 +159,12 @@ pub fn begin_left<M: Members>(members: &mut M, left: Vec<LeftChild>) -> Result<(
 /// by a split.
 ///
 /// It looks at members, which may be within a step. Do not call it under a lock that a step takes.
-pub fn heeds<M: Members>(members: &M, shard: ShardId, stay: Stay) -> Result<bool, M::Error> {
-    let since = stay.since;
+pub fn accepts<M: MemberHost>(
+    members: &M,
+    shard: ShardId,
+    membership_epoch: MembershipEpoch,
+) -> Result<bool, M::Error> {
+    let since = membership_epoch.since;
     if members.has(shard) || members.removed(shard)?.is_some_and(|removed| removed >= since) {
         return Ok(false);
     }
@@ -165,13 +172,17 @@ pub fn heeds<M: Members>(members: &M, shard: ShardId, stay: Stay) -> Result<bool
     Ok(since > Index(0) || !members.expects(shard))
 }
 
-/// Starts the member that a leader's message is for, if [`heeds`] allows it. True if it starts.
-pub fn invite<M: Members>(members: &mut M, shard: ShardId, stay: Stay) -> Result<bool, M::Error> {
+/// Starts the member that a leader's message is for, if [`accepts`] allows it. True if it starts.
+pub fn invite<M: MemberHost>(
+    members: &mut M,
+    shard: ShardId,
+    membership_epoch: MembershipEpoch,
+) -> Result<bool, M::Error> {
     if members.has(shard) {
         return Ok(false);
     }
     if members.has_records(shard) {
-        if stay.since == Index(0) {
+        if membership_epoch.since == Index(0) {
             // It has been a member since the shard's creation, which it will read in the parent's
             // log.
             return Ok(false);
@@ -180,6 +191,6 @@ pub fn invite<M: Members>(members: &mut M, shard: ShardId, stay: Stay) -> Result
         members.forget_recovered(shard);
         members.forget_log(shard);
     }
-    begin(members, shard, keys_untold(shard), Origin::Invited(stay), false)?;
+    begin(members, shard, keys_without_route(shard), Origin::Invited(membership_epoch), false)?;
     Ok(true)
 }

@@ -9,13 +9,15 @@
 //! ([`Group::next_members`](meridian_replication::group::Group::next_members)); this module draws
 //! its timestamp. A later leader continues from the log, even without a request.
 
-use super::{Command, Damaged, Kept, Participant, Shard, ShardCommand, ShardResponse};
+use super::{Command, Damaged, Participant, Recovered, Shard, ShardCommand, ShardResponse};
 use crate::shard::rules;
 use meridian_clock::Reading;
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, NodeId, Outbox, ShardId, sometimes};
-use meridian_replication::group::{ChangeError, Config, Index, Membership, Restored, Roster, Stay};
-use meridian_txn::locking::Members;
+use meridian_replication::group::{
+    ChangeError, Config, Index, Membership, MembershipEpoch, Restored, Roster,
+};
+use meridian_txn::locking::MemberRoles;
 use std::collections::BTreeMap;
 
 /// The first entry of a shard that was split off: the split itself, which brings the rows with
@@ -30,7 +32,7 @@ pub enum Origin {
     /// The shard was split off from another with these members.
     Born(Box<Membership>),
     /// A leader has just added the member.
-    Invited(Stay),
+    Invited(MembershipEpoch),
     /// The log has records of the member.
     Remembered,
 }
@@ -38,11 +40,11 @@ pub enum Origin {
 impl Origin {
     /// Decodes the origin that [`keep`](Self::keep) encoded, for a shard that was split off from
     /// one which this node has left since.
-    pub fn kept(birth: &[u8]) -> Result<Origin, Damaged> {
-        if birth.is_empty() {
+    pub fn recovered(split_origin: &[u8]) -> Result<Origin, Damaged> {
+        if split_origin.is_empty() {
             return Ok(Origin::Remembered);
         }
-        let members = minicbor::decode(birth)
+        let members = minicbor::decode(split_origin)
             .map_err(|error| Damaged(format!("the members at a shard's creation: {error}")));
         members.map(|members| Origin::Born(Box::new(members)))
     }
@@ -70,9 +72,9 @@ impl Origin {
         me: NodeId,
         removed: Option<Index>,
         restored: &Restored,
-        kept: &Kept<R>,
+        recovered: &Recovered<R>,
     ) -> Result<Option<Origin>, Index> {
-        let stands = self.stands(me, removed, restored, kept);
+        let stands = self.stands(me, removed, restored, recovered);
         if let Some(base) =
             restored.gap().filter(|base| stands || (removed.is_none() && *base > BIRTH))
         {
@@ -86,7 +88,10 @@ impl Origin {
                 if restored.applied == Index(0) && !broken(rules::HEARSAY_LEADS) =>
             {
                 sometimes!("a member has only heard of its shard's birth");
-                Some(Origin::Invited(Stay { since: Index(0), witness: members.is_witness(me) }))
+                Some(Origin::Invited(MembershipEpoch {
+                    since: Index(0),
+                    witness: members.is_witness(me),
+                }))
             }
             known => Some(known),
         })
@@ -97,18 +102,21 @@ impl Origin {
         me: NodeId,
         removed: Option<Index>,
         restored: &Restored,
-        kept: &Kept<R>,
+        recovered: &Recovered<R>,
     ) -> bool {
-        let stay = restored.stay();
+        let membership_epoch = restored.membership_epoch();
         match (self, removed) {
             (Origin::Invited(_), _) => true,
-            (_, Some(removed)) => stay.is_some_and(|stay| stay > removed),
+            (_, Some(removed)) => {
+                membership_epoch.is_some_and(|membership_epoch| membership_epoch > removed)
+            }
             (Origin::Placed(members) | Origin::Born(members), None) => {
-                kept.rows.members.as_ref().unwrap_or(&**members).contains(me) || stay.is_some()
+                recovered.rows.members.as_ref().unwrap_or(&**members).contains(me)
+                    || membership_epoch.is_some()
             }
             (Origin::Remembered, None) => {
-                kept.rows.members.as_ref().is_some_and(|members| members.contains(me))
-                    || stay.is_some()
+                recovered.rows.members.as_ref().is_some_and(|members| members.contains(me))
+                    || membership_epoch.is_some()
             }
         }
     }
@@ -116,15 +124,16 @@ impl Origin {
     /// True if the member that the log of this node has records of has ended, because it was
     /// removed or the shard's rows do not contain it. Otherwise a copy of its parent may yet say
     /// that it was created, and its votes and promises count.
-    pub fn has_ended<R>(me: NodeId, removed: Option<Index>, kept: &Kept<R>) -> bool {
-        removed.is_some() || kept.rows.members.as_ref().is_some_and(|members| !members.contains(me))
+    pub fn has_ended<R>(me: NodeId, removed: Option<Index>, recovered: &Recovered<R>) -> bool {
+        removed.is_some()
+            || recovered.rows.members.as_ref().is_some_and(|members| !members.contains(me))
     }
 
     /// Sets the members, and the invitation if there is one, in a group's configuration.
-    pub fn tell(self, config: &mut Config) {
+    pub fn apply_to(self, config: &mut Config) {
         (config.members, config.invited) = match self {
             Origin::Placed(members) | Origin::Born(members) => (*members, None),
-            Origin::Invited(stay) => (Membership::default(), Some(stay)),
+            Origin::Invited(membership_epoch) => (Membership::default(), Some(membership_epoch)),
             Origin::Remembered => (Membership::default(), None),
         };
     }
@@ -140,14 +149,14 @@ pub struct Invitations(BTreeMap<ShardId, u32>);
 impl Invitations {
     /// Counts a leader's message to a missing member. True if the member is to start now. A member
     /// since the shard's creation first gets time to read the split in its parent's log.
-    pub fn heeds(&mut self, shard: ShardId, since: Index) -> bool {
+    pub fn accepts(&mut self, shard: ShardId, since: Index) -> bool {
         let heard = self.0.entry(shard).or_default();
         *heard += 1;
-        let heeds = since > Index(0) || *heard > INVITATIONS;
-        if heeds {
+        let accepts = since > Index(0) || *heard > INVITATIONS;
+        if accepts {
             self.0.remove(&shard);
         }
-        heeds
+        accepts
     }
 }
 
@@ -163,10 +172,10 @@ impl<P: Participant> Shard<P> {
         &mut self,
         now: Reading,
         asked: (Address, u64),
-        members: &Members,
+        members: &MemberRoles,
         out: &mut Outbox<Shard<P>>,
     ) {
-        let (Members { voters, learners, witnesses }, (from, id)) = (members, asked);
+        let (MemberRoles { voters, learners, witnesses }, (from, id)) = (members, asked);
         let set = |nodes: &[_]| nodes.iter().copied().collect();
         let wanted =
             Roster { voters: set(voters), learners: set(learners), witnesses: set(witnesses) };

@@ -4,7 +4,7 @@ use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, Write};
 use meridian_replication::group::{self, Index, Membership, Term};
-use meridian_txn::locking::Readable;
+use meridian_txn::locking::ReadLease;
 use minicbor::{Decode, Encode};
 
 /// A message between members and coordinators: requests `Q`, responses `A`, and messages `B`
@@ -16,17 +16,17 @@ pub enum Message<Q, A, B> {
     Group(#[n(0)] group::Message),
     /// From a coordinator.
     #[n(1)]
-    Ask(#[n(0)] Q),
+    Request(#[n(0)] Q),
     /// To a coordinator.
     #[n(2)]
-    Answer(#[n(0)] A),
+    Response(#[n(0)] A),
     /// Between members: everything at or below this timestamp was visible at a leader. It holds for
     /// ever, whichever member sends it.
     #[n(3)]
-    Shown(#[n(0)] Timestamp),
+    LeaderVisible(#[n(0)] Timestamp),
     /// Between the leaders of a transaction's shards.
     #[n(4)]
-    Between(#[n(0)] B),
+    Participant(#[n(0)] B),
     /// To the sessions of a node, with or without a member: the sender begins to serve, and
     /// requests go to it from now on.
     #[n(5)]
@@ -44,7 +44,7 @@ pub enum Timer {
     Idle,
     /// A window of the workload ends.
     Workload,
-    /// The leader sends [`Message::Shown`].
+    /// The leader sends [`Message::LeaderVisible`].
     Close,
     /// Transactions have had time to end before a leadership transfer.
     HandOver,
@@ -95,7 +95,7 @@ pub enum Effect<R> {
     /// Serve and answer a read, as the participant describes it.
     Serve(R),
     /// Publish what sessions of this node may read without asking the leader.
-    Readable(Readable),
+    ReadLease(ReadLease),
     /// Publish the leader that this member knows, for requests of this node.
     Leader(Option<NodeId>),
     /// Send the stored shard, at or above an entry, to a member that is too far behind.

@@ -27,7 +27,7 @@
 //!    leader issues at or below it (I4).
 //! 3. A timestamp is *closed* at a member that has installed an entry at or above it, if it was
 //!    visible at a leader and nothing below is in doubt: a snapshot of it is right for ever.
-//!    Leaders tell members what was visible ([`Message::Shown`]).
+//!    Leaders tell members what was visible ([`Message::LeaderVisible`]).
 
 mod ceilings;
 mod idleness;
@@ -46,8 +46,8 @@ pub use membership::{Invitations, Origin};
 pub use messages::{Effect, Message, Timer};
 pub use participant::{Participant, Request, ShardResponse};
 pub use records::{
-    Birth, Command, Damaged, Kept, OwnRows, Rows, ShardCommand, members_at_birth, newest,
-    rows_of_birth,
+    Command, Damaged, OwnRows, Recovered, Rows, ShardCommand, SplitOrigin, initial_members, newest,
+    split_rows,
 };
 
 pub(crate) use ceilings::LEASE_SOON_NS;
@@ -60,7 +60,7 @@ use meridian_clock::{Issuer, Reading, Timestamp};
 use meridian_machine::{Address, DatabaseId, NodeId, Outbox, ShardId};
 use meridian_mvcc::{Key, KeyRange};
 use meridian_replication::group::{Entry, Group, Index, Membership, Restored, Term};
-use meridian_txn::locking::Readable;
+use meridian_txn::locking::ReadLease;
 use splits::Splitting;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -70,12 +70,12 @@ pub const MOST_SHARDS: u32 = 1 << 16;
 
 /// Returns a shard's issuer on a node, distinct from every other, so that a timestamp is unique
 /// (I2).
-fn issuer(node: NodeId, shard: ShardId, floor: Timestamp) -> Issuer {
+fn issuer(node: NodeId, shard: ShardId, read_floor: Timestamp) -> Issuer {
     assert!(
         node.0 < MOST_SHARDS && shard.0 < MOST_SHARDS,
         "invariant: numbers are checked where they are given out"
     );
-    Issuer::above((shard.0 << 16) | node.0, floor)
+    Issuer::above((shard.0 << 16) | node.0, read_floor)
 }
 
 /// The messages of a shard with this participant.
@@ -95,7 +95,7 @@ pub struct Shard<P: Participant> {
     /// The members of the group, as of the applied entries.
     members: Membership,
     /// The origin of the shards that were split off.
-    split_off: BTreeMap<ShardId, Birth>,
+    split_off: BTreeMap<ShardId, SplitOrigin>,
     /// A pending membership change.
     changing: Option<Changing>,
     /// The shard's keys, and the shards that were split off, by their first keys.
@@ -109,13 +109,13 @@ pub struct Shard<P: Participant> {
     /// The newest visible commit: nothing at or below it appears any more, except transactions in
     /// doubt.
     pub(crate) visible: Timestamp,
-    /// Everything at or below `shown` was visible at a leader, as far as this member knows; `told`
-    /// is what it last sent to the other members.
-    shown: Timestamp,
-    told: Timestamp,
+    /// Everything at or below `leader_visible` was visible at a leader, as far as this member
+    /// knows; `announced` is what it last sent to the other members.
+    leader_visible: Timestamp,
+    announced: Timestamp,
     /// True if the timer for that is armed.
-    telling: bool,
-    published: Readable,
+    announcing: bool,
+    published: ReadLease,
     leader: Option<NodeId>,
     /// True if this member leads, and everything agreed before has surely passed.
     pub(crate) serving: bool,
@@ -123,7 +123,7 @@ pub struct Shard<P: Participant> {
     pub(crate) workload: Workload,
     idleness: Idleness,
     /// Read floor: this leader issues only above it.
-    floor: Timestamp,
+    read_floor: Timestamp,
     /// The requested ceiling in nanoseconds, and true if one is being agreed on.
     wanted_ceiling: Option<u64>,
     raising: bool,
@@ -140,7 +140,7 @@ impl<P: Participant> Shard<P> {
         config: impl Into<Config>,
         seed: u64,
         restored: Restored,
-        kept: Kept<P::Rows>,
+        recovered: Recovered<P::Rows>,
         now: Reading,
         out: &mut Outbox<Shard<P>>,
     ) -> Shard<P> {
@@ -149,10 +149,10 @@ impl<P: Participant> Shard<P> {
         let mut config = config.group;
         let (me, database, shard) = (config.me, config.database, config.shard);
         let nodes = config.nodes.clone();
-        let agreed = kept.agreed;
-        if let Some(members) = &kept.rows.members {
+        let agreed = recovered.agreed;
+        if let Some(members) = &recovered.rows.members {
             config.members = members.clone();
-        } else if restored.stay().is_some() {
+        } else if restored.membership_epoch().is_some() {
             // It was added later: the members at the shard's creation may not include it.
             config.members = Membership::default();
         }
@@ -181,28 +181,28 @@ impl<P: Participant> Shard<P> {
             agreed,
             ceiling: Timestamp::ZERO,
             visible: Timestamp::ZERO,
-            shown: Timestamp::ZERO,
-            told: Timestamp::ZERO,
-            telling: false,
-            published: Readable::default(),
+            leader_visible: Timestamp::ZERO,
+            announced: Timestamp::ZERO,
+            announcing: false,
+            published: ReadLease::default(),
             leader: None,
             serving: false,
             workload: Workload::default(),
             idleness,
-            floor: Timestamp::ZERO,
+            read_floor: Timestamp::ZERO,
             wanted_ceiling: None,
             raising: false,
             wake_ns: None,
             splitting: None,
         };
-        replica.take(kept);
+        replica.take(recovered);
         replica.recall(applied, base, &log);
         replica
     }
 
     /// Restores the state that the store holds.
-    fn take(&mut self, kept: Kept<P::Rows>) {
-        let Kept { bounds, children, rows, agreed } = kept;
+    fn take(&mut self, recovered: Recovered<P::Rows>) {
+        let Recovered { bounds, children, rows, agreed } = recovered;
         self.agreed = self.agreed.max(agreed);
         self.ceiling = self.ceiling.max(rows.ceiling);
         self.bounds = bounds;
@@ -210,8 +210,10 @@ impl<P: Participant> Shard<P> {
             self.members = members;
         }
         self.children.extend(children);
-        rows.births.values().for_each(|birth| self.group.note_landmark(birth.index, birth.term));
-        self.split_off.extend(rows.births);
+        rows.split_origins
+            .values()
+            .for_each(|split_origin| self.group.pin_entry(split_origin.index, split_origin.term));
+        self.split_off.extend(rows.split_origins);
         P::restore(self, rows.own);
     }
 
@@ -221,11 +223,11 @@ impl<P: Participant> Shard<P> {
         &mut self,
         applied: (Index, Term),
         base: (Index, Term),
-        kept: &BTreeMap<Index, Entry>,
+        recovered: &BTreeMap<Index, Entry>,
     ) {
         let mut next = Index(base.0.0 + 1);
         self.participant.forget_through(base.1);
-        for entry in kept.range(next..).map(|(_, entry)| entry) {
+        for entry in recovered.range(next..).map(|(_, entry)| entry) {
             if entry.index != next || next > applied.0 {
                 break;
             }
@@ -243,13 +245,13 @@ impl<P: Participant> Shard<P> {
     }
 
     /// Returns the address of a shard's member on a node.
-    pub(crate) fn seat(&self, node: NodeId, shard: ShardId) -> Address {
+    pub(crate) fn replica_address(&self, node: NodeId, shard: ShardId) -> Address {
         Address::replica(node, self.database, shard)
     }
 
     /// Answers a request about the shard.
     pub(crate) fn answer(&self, to: Address, response: ShardResponse, out: &mut Outbox<Shard<P>>) {
-        out.send(to, Message::Answer(response.into()));
+        out.send(to, Message::Response(response.into()));
     }
 
     /// Answers that another member leads, with its node if it is known.
@@ -275,8 +277,8 @@ impl<P: Participant> Shard<P> {
 
     /// Gives up leadership as soon as every used timestamp has surely passed and pending work is
     /// decided. New requests are sent to another member.
-    pub fn abdicate(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
-        self.with_group(now, out, |group, out| group.abdicate(now, None, out));
+    pub fn transfer_leadership(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
+        self.with_group(now, out, |group, out| group.transfer_leadership(now, None, out));
         self.finish(now, out);
     }
 
@@ -291,8 +293,8 @@ impl<P: Participant> Shard<P> {
     }
 
     /// The members of a shard that was split off, at its creation, if they are known here.
-    pub fn members_at_birth(&self, child: ShardId) -> Option<&Membership> {
-        self.split_off.get(&child).map(|birth| &birth.members)
+    pub fn initial_members(&self, child: ShardId) -> Option<&Membership> {
+        self.split_off.get(&child).map(|split_origin| &split_origin.members)
     }
 
     /// Continues from a copy of the shard through an entry, which is stored now.
@@ -301,10 +303,10 @@ impl<P: Participant> Shard<P> {
         now: Reading,
         index: Index,
         term: Term,
-        kept: Kept<P::Rows>,
+        recovered: Recovered<P::Rows>,
         out: &mut Outbox<Shard<P>>,
     ) {
-        self.take(kept);
+        self.take(recovered);
         self.participant.forget_through(term);
         let members = self.members.clone();
         self.with_group(now, out, |group, out| {

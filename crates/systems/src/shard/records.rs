@@ -55,7 +55,7 @@ pub trait Command: Sized {
 pub fn newest<C: Command>(records: &[Record]) -> Timestamp {
     let entries = records.iter().flat_map(|record| match record {
         Record::Append { entries } => entries.as_slice(),
-        Record::Standing { .. } | Record::Base { .. } | Record::Stay { .. } => &[],
+        Record::HardState { .. } | Record::Base { .. } | Record::MembershipEpoch { .. } => &[],
     });
     let at = |entry: &Entry| match C::decode(&entry.payload) {
         Ok(Some(command)) => command.newest(),
@@ -66,7 +66,7 @@ pub fn newest<C: Command>(records: &[Record]) -> Timestamp {
 
 /// The origin of a shard that was split off from another.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct Birth {
+pub struct SplitOrigin {
     /// The members of its group.
     #[n(0)]
     pub members: Membership,
@@ -98,7 +98,7 @@ pub struct Rows<R> {
     /// The members of the group; `None` if they never changed since the database was created.
     pub members: Option<Membership>,
     /// The origins of the shards that were split off.
-    pub births: BTreeMap<ShardId, Birth>,
+    pub split_origins: BTreeMap<ShardId, SplitOrigin>,
     /// The participant's rows.
     pub own: R,
 }
@@ -132,15 +132,15 @@ pub(crate) fn row_of_members(shard: ShardId, members: &Membership) -> Write {
 
 /// The rows that record a split: the parent's row with the child's origin, and the child's row with
 /// its members.
-pub fn rows_of_birth(parent: ShardId, child: ShardId, birth: &Birth) -> Vec<Write> {
+pub fn split_rows(parent: ShardId, child: ShardId, split_origin: &SplitOrigin) -> Vec<Write> {
     vec![
-        row(parent, BIRTH, &child.0.to_be_bytes(), bytes(birth)),
-        row_of_members(child, &birth.members),
+        row(parent, BIRTH, &child.0.to_be_bytes(), bytes(split_origin)),
+        row_of_members(child, &split_origin.members),
     ]
 }
 
 /// Returns the members of a shard's group if these rows contain them.
-pub fn members_at_birth(shard: ShardId, rows: &[Write]) -> Option<Membership> {
+pub fn initial_members(shard: ShardId, rows: &[Write]) -> Option<Membership> {
     let key = row_of_members(shard, &Membership::default()).key;
     let row = rows.iter().find(|row| row.key == key)?;
     minicbor::decode(row.value.as_ref()?).ok()
@@ -164,7 +164,7 @@ impl<R: OwnRows> Rows<R> {
                     MEMBERS => all.members = Some(minicbor::decode(value).ok()?),
                     BIRTH => {
                         let child = ShardId(u32::from_be_bytes(name.try_into().ok()?));
-                        drop(all.births.insert(child, minicbor::decode(value).ok()?));
+                        drop(all.split_origins.insert(child, minicbor::decode(value).ok()?));
                     }
                     kind => all.own.take(kind, name, value)?,
                 }
@@ -178,7 +178,7 @@ impl<R: OwnRows> Rows<R> {
 
 /// A member's state in the store.
 #[derive(Clone, Debug, Default)]
-pub struct Kept<R> {
+pub struct Recovered<R> {
     /// The shard's keys.
     pub bounds: KeyRange,
     /// The shards that were split off, by their first keys.
@@ -189,7 +189,7 @@ pub struct Kept<R> {
     pub agreed: Timestamp,
 }
 
-impl<R: OwnRows> Kept<R> {
+impl<R: OwnRows> Recovered<R> {
     /// Makes a member's state from the store's: the shard's keys, the shards that were split off,
     /// its rows, and the newest agreed timestamp.
     pub fn new(
@@ -201,6 +201,6 @@ impl<R: OwnRows> Kept<R> {
     ) -> Result<Self, Damaged> {
         let children =
             children.into_iter().map(|(child, keys)| (keys.start, ShardId(child))).collect();
-        Ok(Kept { bounds, children, rows: Rows::read(ShardId(shard), rows)?, agreed })
+        Ok(Recovered { bounds, children, rows: Rows::read(ShardId(shard), rows)?, agreed })
     }
 }

@@ -155,7 +155,7 @@ impl<P: Participant> Shard<P> {
     /// Applies splits, and everything before them, that a copy of the shard names and that are in
     /// this member's log but not applied. The copy is about to replace this member's state. The
     /// rows of the new shards are here, and perhaps nowhere else. True if there were any.
-    pub fn learn_births(
+    pub fn learn_splits(
         &mut self,
         now: Reading,
         rows: &Rows<P::Rows>,
@@ -164,7 +164,11 @@ impl<P: Participant> Shard<P> {
         if broken(rules::SPLIT_SKIPPED) {
             return false;
         }
-        let splits: Vec<_> = rows.births.values().map(|birth| (birth.index, birth.term)).collect();
+        let splits: Vec<_> = rows
+            .split_origins
+            .values()
+            .map(|split_origin| (split_origin.index, split_origin.term))
+            .collect();
         let news = self.with_group(now, out, |group, out| group.learn_agreed(&splits, out));
         if news {
             sometimes!("a split is applied because a copy tells of it");
@@ -181,7 +185,7 @@ impl<P: Participant> Shard<P> {
                 P::Command::decode(&entry.payload).ok().flatten().map(P::Command::into_shard);
             matches!(command, Some(Ok(ShardCommand::Split { shard, .. })) if shard == child)
         };
-        self.group.in_doubt().into_iter().any(is_its_split)
+        self.group.uncommitted().into_iter().any(is_its_split)
     }
 
     /// Answers the pending split, and the requests that wait for it, with `NotLeader` when

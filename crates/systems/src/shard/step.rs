@@ -2,9 +2,10 @@
 
 use super::ceilings::{CLOSE_EVERY_NS, LEASE_SOON_NS};
 use super::leadership::Workload;
-use super::records::{row_of_ceiling, row_of_members, rows_of_birth};
+use super::records::{row_of_ceiling, row_of_members, split_rows};
 use super::{
-    Birth, Command, Effect, Message, MessageOf, Participant, Shard, ShardCommand, Timer, issuer,
+    Command, Effect, Message, MessageOf, Participant, Shard, ShardCommand, SplitOrigin, Timer,
+    issuer,
 };
 use crate::shard::rules;
 use meridian_clock::{Reading, Timestamp};
@@ -12,7 +13,7 @@ use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Machine, Outbox, Position, always, sometimes, step};
 use meridian_mvcc::{Write, local};
 use meridian_replication::group::{Entry, Event, Group, Record};
-use meridian_txn::locking::Readable;
+use meridian_txn::locking::ReadLease;
 use std::collections::VecDeque;
 
 pub(super) fn embed<P: Participant>(
@@ -52,17 +53,19 @@ impl<P: Participant> Machine for Shard<P> {
             Message::Group(message) => {
                 self.with_group(now, out, |group, out| group.on_message(now, from, message, out));
             }
-            Message::Ask(request) => P::on_request(self, now, from, request, out),
-            Message::Between(message) => {
+            Message::Request(request) => P::on_request(self, now, from, request, out),
+            Message::Participant(message) => {
                 self.is_wanted(now, out);
                 // Otherwise the sender repeats the message, and finds the member that serves.
                 if self.serving && self.group.is_leader() && from.database == self.database {
                     P::on_peer(self, now, from, message, out);
                 }
             }
-            Message::Shown(at) if self.group.is_peer(from) => self.shown = self.shown.max(at),
+            Message::LeaderVisible(at) if self.group.is_peer(from) => {
+                self.leader_visible = self.leader_visible.max(at)
+            }
             // Not for this member.
-            Message::Shown(_) | Message::Answer(_) | Message::Leads(_) => return,
+            Message::LeaderVisible(_) | Message::Response(_) | Message::Leads(_) => return,
         }
         self.finish(now, out);
     }
@@ -74,7 +77,7 @@ impl<P: Participant> Machine for Shard<P> {
             }
             Timer::CommitWait | Timer::HandOver | Timer::Split => {}
             Timer::Workload => self.look_at_workload(now, out),
-            Timer::Close => self.tell_shown(out),
+            Timer::Close => self.announce_visible(out),
             Timer::Resolve => P::resolve(self, now, out),
             Timer::MinNext => self.look_at_idleness(now, out),
             Timer::Idle => P::look_at_idle(self, now, out),
@@ -105,8 +108,8 @@ impl<P: Participant> Shard<P> {
         if (gave_up || gone) && !broken(rules::SLOT_WITHDRAWN_LATE) {
             // Published before another member learns that it may lead: a session that begins here
             // afterwards must not miss that member's commits.
-            self.published = Readable { until: 0, leads: false, quiet: false, ..self.published };
-            out.act_at(before, Effect::Readable(self.published));
+            self.published = ReadLease { until: 0, leads: false, quiet: false, ..self.published };
+            out.act_at(before, Effect::ReadLease(self.published));
         }
         for event in events {
             self.on_event(now, event, out);
@@ -121,12 +124,12 @@ impl<P: Participant> Shard<P> {
             }
             Event::BecameLeader { .. } => {
                 self.workload = Workload::new(now.boot_ns);
-                let floor = if broken(rules::ISSUER_BELOW_LOG) {
+                let read_floor = if broken(rules::ISSUER_BELOW_LOG) {
                     Timestamp::ZERO
                 } else {
                     self.agreed.max(self.ceiling)
                 };
-                self.issuer = issuer(self.me, self.shard, floor);
+                self.issuer = issuer(self.me, self.shard, read_floor);
                 self.group.use_timestamp(self.agreed.nanos);
             }
             Event::LostLeadership { .. } => self.step_down(out),
@@ -184,12 +187,17 @@ impl<P: Participant> Shard<P> {
                 let stays_witness =
                     members.as_ref().is_some_and(|members| members.is_witness(self.me));
                 let hollow = self.is_witness() && !stays_witness && !broken(rules::HOLLOW_CHILD);
-                let birth =
-                    members.map(|members| Birth { members, index: entry.index, term: entry.term });
-                let births = birth.iter().flat_map(|birth| rows_of_birth(self.shard, shard, birth));
-                let rows = births.chain(self.participant.rows_of_child(shard)).collect();
-                self.split_off.extend(birth.map(|birth| (shard, birth)));
-                self.group.note_landmark(entry.index, entry.term);
+                let split_origin = members.map(|members| SplitOrigin {
+                    members,
+                    index: entry.index,
+                    term: entry.term,
+                });
+                let split_origins = split_origin
+                    .iter()
+                    .flat_map(|split_origin| split_rows(self.shard, shard, split_origin));
+                let rows = split_origins.chain(self.participant.rows_of_child(shard)).collect();
+                self.split_off.extend(split_origin.map(|split_origin| (shard, split_origin)));
+                self.group.pin_entry(entry.index, entry.term);
                 let (index, term) = (entry.index, entry.term);
                 out.act(Effect::Divide { at, key, shard, rows, hollow, index, term });
                 self.on_split_agreed(now, at, out);
@@ -213,7 +221,7 @@ impl<P: Participant> Shard<P> {
         self.dismiss_split(out);
         self.dismiss_change(out);
         self.dismiss_idleness();
-        (self.floor, self.wanted_ceiling, self.raising) = (Timestamp::ZERO, None, false);
+        (self.read_floor, self.wanted_ceiling, self.raising) = (Timestamp::ZERO, None, false);
     }
 
     /// Ends a step: releases what waited, takes up leadership, continues splits and membership
@@ -249,7 +257,7 @@ impl<P: Participant> Shard<P> {
             self.serving = true;
             self.visible = self.agreed;
             P::lead(self, now);
-            self.say_who_leads(out);
+            self.announce_leader(out);
         }
         if self.group.is_leader() && !self.serving {
             sometimes!("a new leader waits until what it inherited has passed");
@@ -276,22 +284,22 @@ impl<P: Participant> Shard<P> {
     fn publish(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let alone = self.serving && self.participant.reads_alone();
         let lease = self.group.lease().filter(|_| alone).map_or(0, |lease| lease.granted_until);
-        self.shown = self.shown.max(self.visible);
+        self.leader_visible = self.leader_visible.max(self.visible);
         if self.serving
-            && self.shown > self.told
-            && !self.telling
+            && self.leader_visible > self.announced
+            && !self.announcing
             && self.group.peers().next().is_some()
         {
-            self.telling = true;
+            self.announcing = true;
             out.arm(Timer::Close, now.boot_ns + CLOSE_EVERY_NS);
         }
         let leads = self.serving && self.group.is_leader();
         let quiet = self.participant.is_quiet();
-        let readable =
-            Readable { through: self.newest(), until: lease, leads, quiet, closed: self.closed() };
-        if readable != self.published {
-            self.published = readable;
-            out.act(Effect::Readable(readable));
+        let read_lease =
+            ReadLease { through: self.newest(), until: lease, leads, quiet, closed: self.closed() };
+        if read_lease != self.published {
+            self.published = read_lease;
+            out.act(Effect::ReadLease(read_lease));
         }
         if self.leader != self.group.leader() {
             self.leader = self.group.leader();
@@ -300,11 +308,13 @@ impl<P: Participant> Shard<P> {
     }
 
     /// Sends the members the newest timestamp that was visible here.
-    fn tell_shown(&mut self, out: &mut Outbox<Shard<P>>) {
-        self.telling = false;
-        if self.serving && self.shown > self.told {
-            self.told = self.shown;
-            self.group.peers().for_each(|other| out.send(other, Message::Shown(self.shown)));
+    fn announce_visible(&mut self, out: &mut Outbox<Shard<P>>) {
+        self.announcing = false;
+        if self.serving && self.leader_visible > self.announced {
+            self.announced = self.leader_visible;
+            self.group
+                .peers()
+                .for_each(|other| out.send(other, Message::LeaderVisible(self.leader_visible)));
         }
     }
 }

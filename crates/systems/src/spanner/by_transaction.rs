@@ -1,7 +1,7 @@
 //! Pending work in order, indexed by transaction: a request finds its own transaction's entries
 //! without a scan of all of them.
 
-use super::participant::{Passing, Pending};
+use super::participant::{CommitWait, Pending};
 use meridian_txn::TransactionId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ impl OfTransaction for Pending {
     }
 }
 
-impl OfTransaction for Passing {
+impl OfTransaction for CommitWait {
     fn transaction(&self) -> TransactionId {
         self.transaction
     }
@@ -58,42 +58,42 @@ impl<K: Ord + Copy + Default, V: OfTransaction> ByTransaction<K, V> {
     }
 
     /// The places of a transaction's entries.
-    fn places_of(&self, who: TransactionId) -> impl Iterator<Item = K> + '_ {
+    fn places_of(&self, txn: TransactionId) -> impl Iterator<Item = K> + '_ {
         self.places
-            .range((who, K::default())..)
-            .take_while(move |(of, _)| *of == who)
+            .range((txn, K::default())..)
+            .take_while(move |(of, _)| *of == txn)
             .map(|(_, place)| *place)
     }
 
     /// The first place of a transaction's entries.
-    pub(super) fn place_of(&self, who: TransactionId) -> Option<K> {
-        self.places_of(who).next()
+    pub(super) fn place_of(&self, txn: TransactionId) -> Option<K> {
+        self.places_of(txn).next()
     }
 
     /// True if a transaction has entries.
-    pub(super) fn has(&self, who: TransactionId) -> bool {
-        self.place_of(who).is_some()
+    pub(super) fn has(&self, txn: TransactionId) -> bool {
+        self.place_of(txn).is_some()
     }
 
     /// The entries of a transaction, in order.
-    pub(super) fn of(&self, who: TransactionId) -> impl Iterator<Item = &V> {
-        self.places_of(who).filter_map(|place| self.entries.get(&place))
+    pub(super) fn of(&self, txn: TransactionId) -> impl Iterator<Item = &V> {
+        self.places_of(txn).filter_map(|place| self.entries.get(&place))
     }
 
     /// Returns the first entry of a transaction for which a condition holds.
     pub(super) fn find_of(
         &mut self,
-        who: TransactionId,
+        txn: TransactionId,
         holds: impl Fn(&V) -> bool,
     ) -> Option<&mut V> {
         let place =
-            self.places_of(who).find(|place| self.entries.get(place).is_some_and(&holds))?;
+            self.places_of(txn).find(|place| self.entries.get(place).is_some_and(&holds))?;
         self.entries.get_mut(&place)
     }
 
     /// Removes a transaction's entries. False if there were none.
-    pub(super) fn withdraw(&mut self, who: TransactionId) -> bool {
-        let places: Vec<K> = self.places_of(who).collect();
+    pub(super) fn withdraw(&mut self, txn: TransactionId) -> bool {
+        let places: Vec<K> = self.places_of(txn).collect();
         places.iter().for_each(|place| drop(self.remove(*place)));
         !places.is_empty()
     }

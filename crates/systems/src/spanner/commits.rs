@@ -1,9 +1,9 @@
 //! Commits from a drawn timestamp to an answer: agreement, installation, commit wait (§4.1.2), and
 //! visibility.
 
-use super::blind::Blinds;
-use super::participant::{Passing, Pending};
-use super::records::Agreed;
+use super::one_shot::OneShots;
+use super::participant::{CommitWait, Pending};
+use super::records::TransactionCommand;
 use super::two_phase::Collected;
 use super::{Member, Message};
 use crate::shard::{LEASE_SOON_NS, Participant};
@@ -14,7 +14,7 @@ use meridian_machine::{Health, Outbox, always, sometimes, step};
 use meridian_replication::group::Entry;
 use meridian_txn::Conflict;
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::locking::{Ask, LockTable, Reply, Spent};
+use meridian_txn::locking::{LockTable, RequestBody, Response, Spent};
 
 impl<T: TimestampPolicy> Member<T> {
     /// Draws timestamps for commits and prepares that hold their locks, and proposes them.
@@ -60,13 +60,13 @@ impl<T: TimestampPolicy> Member<T> {
             }
             pending.at = at;
             let (transaction, schemas) = (pending.request.transaction, pending.versions());
-            let agreed = match &pending.request.ask {
-                Ask::Commit { writes, .. } => {
+            let agreed = match &pending.request.body {
+                RequestBody::Commit { writes, .. } => {
                     self.participant.schemas.draw(&schemas);
                     let prepared = pending.votes.as_ref().map(Collected::prepared);
                     let (participants, voted_in) = prepared.unwrap_or_default();
                     let writes = writes.clone();
-                    Some(Agreed::Commit {
+                    Some(TransactionCommand::Commit {
                         at,
                         transaction,
                         writes,
@@ -77,8 +77,8 @@ impl<T: TimestampPolicy> Member<T> {
                 }
                 _ => self.record_of(&pending, at),
             };
-            match (&pending.request.ask, &pending.votes) {
-                (Ask::Prepare { .. }, _) => step!("participant: proposes to prepare"),
+            match (&pending.request.body, &pending.votes) {
+                (RequestBody::Prepare { .. }, _) => step!("participant: proposes to prepare"),
                 (_, Some(_)) => step!("coordinator: proposes its decision"),
                 (_, None) => step!("leader: proposes a commit"),
             }
@@ -97,13 +97,20 @@ impl<T: TimestampPolicy> Member<T> {
         &mut self,
         now: Reading,
         entry: &Entry,
-        agreed: Agreed,
+        agreed: TransactionCommand,
         out: &mut Outbox<Member<T>>,
     ) {
         match agreed {
-            Agreed::Commit { at, transaction, mut writes, participants, schemas, voted_in } => {
+            TransactionCommand::Commit {
+                at,
+                transaction,
+                mut writes,
+                participants,
+                schemas,
+                voted_in,
+            } => {
                 self.advance(at);
-                writes.extend(self.owe(transaction, at, (participants, voted_in)));
+                writes.extend(self.add_unresolved(transaction, at, (participants, voted_in)));
                 writes.extend(self.on_schemas_agreed(at, &schemas));
                 self.install(entry, at, writes, false, out);
                 self.participant.remember(transaction, at, entry.term);
@@ -116,24 +123,33 @@ impl<T: TimestampPolicy> Member<T> {
                 let votes = pending.as_ref().and_then(|pending| pending.votes.clone());
                 let asked = pending.as_ref().map(|pending| (pending.from, pending.request.id));
                 let schema = pending.as_ref().is_some_and(|pending| pending.change().is_some());
-                let writes = match pending.map(|pending| pending.request.ask) {
-                    Some(Ask::Commit { writes, .. }) => writes,
+                let writes = match pending.map(|pending| pending.request.body) {
+                    Some(RequestBody::Commit { writes, .. }) => writes,
                     _ => Vec::new(),
                 };
                 let agreed_ns = now.boot_ns;
-                self.participant.passing.insert(
+                self.participant.commit_waits.insert(
                     at,
-                    Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema },
+                    CommitWait {
+                        at,
+                        transaction,
+                        asked,
+                        drawn_ns,
+                        agreed_ns,
+                        votes,
+                        writes,
+                        schema,
+                    },
                 );
                 self.unregister(now, transaction, out);
             }
-            Agreed::Prepare { transaction, prepared } => {
+            TransactionCommand::Prepare { transaction, prepared } => {
                 self.advance(prepared.at);
                 let (at, pending) = (prepared.at, self.participant.agreeing.remove(entry.index));
                 let row = self.on_prepare_agreed(transaction, prepared, pending, out);
                 self.install(entry, at, vec![row], false, out);
             }
-            Agreed::Outcome { transaction, at } => {
+            TransactionCommand::Outcome { transaction, at } => {
                 let Some((installed_at, writes)) = self.on_outcome_agreed(transaction, at, out)
                 else {
                     return;
@@ -146,12 +162,14 @@ impl<T: TimestampPolicy> Member<T> {
                 self.judge(now, verdicts, out);
                 self.unregister(now, transaction, out);
             }
-            Agreed::Forget { at, transactions } => {
+            TransactionCommand::Forget { at, transactions } => {
                 self.advance(at);
                 let rows = self.on_forget_agreed(&transactions);
                 self.install(entry, at, rows, false, out);
             }
-            Agreed::Ceiling { .. } | Agreed::Split { .. } | Agreed::Members { .. } => {
+            TransactionCommand::Ceiling { .. }
+            | TransactionCommand::Split { .. }
+            | TransactionCommand::Members { .. } => {
                 unreachable!("commands about the shard are the shard's")
             }
         }
@@ -168,33 +186,36 @@ impl<T: TimestampPolicy> Member<T> {
             self.refuse(&pending, why.clone(), out);
             let votes = pending.votes.iter();
             votes
-                .for_each(|votes| self.tell_outcome(pending.request.transaction, None, votes, out));
+                .for_each(|votes| self.send_outcome(pending.request.transaction, None, votes, out));
         }
         for Pending { from, request, .. } in self.participant.agreeing.take() {
             let id = request.id;
             let unknown = if broken(rules::UNKNOWN_SAID_ABORTED) {
-                Reply::Aborted { id, why: why.clone() }
+                Response::Aborted { id, why: why.clone() }
             } else {
-                Reply::Unknown { id }
+                Response::Unknown { id }
             };
-            out.send(from, Message::Answer(unknown));
+            out.send(from, Message::Response(unknown));
         }
         self.dismiss_snapshots(out);
         self.dismiss_votes(out);
         self.dismiss_schemas(out);
         self.forget_keys();
         self.participant.locks = LockTable::new();
-        self.participant.live.clear();
-        self.participant.blinds = Blinds::default();
+        self.participant.active.clear();
+        self.participant.one_shots = OneShots::default();
     }
 
     /// Ends the commit wait of commits whose timestamps have surely passed (§4.1.2): makes them
     /// visible, queues their answers and releases their locks.
     pub(super) fn release_waited_commits(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
-        while let Some(passing) =
-            self.participant.passing.pop_first_if(|passing| T::is_visible(now, passing.at))
+        while let Some(commit_waits) = self
+            .participant
+            .commit_waits
+            .pop_first_if(|commit_waits| T::is_visible(now, commit_waits.at))
         {
-            let Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, .. } = passing;
+            let CommitWait { at, transaction, asked, drawn_ns, agreed_ns, votes, .. } =
+                commit_waits;
             self.visible = self.visible.max(at);
             if let Some((from, id)) = asked {
                 step!("leader: answers");
@@ -203,13 +224,13 @@ impl<T: TimestampPolicy> Member<T> {
                     replication_ns: agreed_ns.saturating_sub(drawn_ns),
                     commit_wait_ns: now.boot_ns.saturating_sub(agreed_ns),
                 };
-                self.participant.answers.push((from, Reply::Committed { id, at, spent }));
+                self.participant.answers.push((from, Response::Committed { id, at, spent }));
             }
             if let Some(votes) = &votes {
                 step!("coordinator: tells its decision");
-                self.tell_outcome(transaction, Some(at), votes, out);
+                self.send_outcome(transaction, Some(at), votes, out);
             }
-            self.participant.live.remove(&transaction);
+            self.participant.active.remove(&transaction);
             let verdicts = self.participant.locks.release(transaction);
             self.judge(now, verdicts, out);
         }

@@ -25,7 +25,7 @@
 //! | `commits` | what happens between a drawn timestamp and an answer? |
 //! | `by_transaction` | which pending work belongs to which transaction? |
 //! | `two_phase` | which messages do groups exchange about one transaction? |
-//! | `blind` | when is a one-shot commit admitted? |
+//! | `one_shot` | when is a one-shot commit admitted? |
 //! | `snapshots` | what may be read without locks, and when? |
 //! | `schemas` | which version of a table's schema holds, and since when? |
 //! | `records` | what is agreed about transactions, and what is kept of it? |
@@ -50,9 +50,9 @@
 //! messages to every node. A commit of a transaction that read nothing names no leader term. A
 //! repetition of it is recognised only as long as its outcome is remembered.
 
-mod blind;
 mod by_transaction;
 mod commits;
+mod one_shot;
 mod participant;
 mod records;
 mod requests;
@@ -66,7 +66,7 @@ use crate::envelope::Kind;
 use crate::shard::{self, Shard};
 use meridian_clock::TrueTime;
 use meridian_txn::IsolationLevel;
-use meridian_txn::locking::{Between, Reply, Request};
+use meridian_txn::locking::{ParticipantMessage, Request, Response};
 
 /// The first byte of its frames and records.
 pub const KIND: Kind = Kind(1);
@@ -86,21 +86,22 @@ type Member<T> = Shard<Locking<T>>;
 /// A member of a shard's group.
 pub type Replica = Shard<Locking<TrueTime>>;
 /// The messages between members and coordinators.
-pub type Message = shard::Message<Request, Reply, Between>;
+pub type Message = shard::Message<Request, Response, ParticipantMessage>;
 /// The effects that a member asks of its runtime.
 pub type Effect = shard::Effect<Serve>;
 /// The state that a member recovers from the store.
-pub type Kept = shard::Kept<TransactionRows>;
+pub type Recovered = shard::Recovered<TransactionRows>;
 /// The rows that a shard keeps about itself.
 pub type Rows = shard::Rows<TransactionRows>;
 
 pub use crate::shard::{
-    Birth, Config, Damaged, Invitations, MOST_SHARDS, Origin, Timer, lifecycle, members_at_birth,
+    Config, Damaged, Invitations, MOST_SHARDS, Origin, SplitOrigin, Timer, initial_members,
+    lifecycle,
 };
 pub use participant::{Locking, Serve};
-pub use records::{Agreed, Decision, Prepared, TransactionRows};
+pub use records::{Decision, Prepared, TransactionCommand, TransactionRows};
 
 /// Returns the newest timestamp in a member's records, agreed or not.
 pub fn newest(records: &[meridian_replication::group::Record]) -> meridian_clock::Timestamp {
-    shard::newest::<Agreed>(records)
+    shard::newest::<TransactionCommand>(records)
 }

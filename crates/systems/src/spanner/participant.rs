@@ -1,12 +1,14 @@
 //! Two-phase locking as a shard's participant: the leader's state of transactions, and every
 //! member's state of prepared ones.
 
-use super::blind::Blinds;
 use super::by_transaction::ByTransaction;
-use super::records::{Agreed, TransactionRows, any_within};
+use super::one_shot::OneShots;
+use super::records::{TransactionCommand, TransactionRows, any_within};
 use super::schemas::{Registered, Schemas};
 use super::snapshots::Snapshot;
-use super::two_phase::{Ballot, Collected, Collecting, Debt, InDoubt, RESOLVE_NS, Reader};
+use super::two_phase::{
+    Ballot, Collected, Collecting, PreparedTxn, RESOLVE_NS, Reader, UnresolvedCommit,
+};
 use super::{Member, Message};
 use crate::shard::{self, Config, Participant, ShardResponse};
 use crate::spanner::rules;
@@ -16,13 +18,14 @@ use meridian_machine::{Address, Outbox, ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, Write};
 use meridian_replication::group::{Entry, Index, Term};
 use meridian_txn::locking::{
-    Ask, Between, Footing, LockTable, Reply, Request, Spent, Ticket, TransactionId, Verdict,
+    LockEpoch, LockTable, ParticipantMessage, Request, RequestBody, Response, Spent, Ticket,
+    TransactionId, Verdict,
 };
 use meridian_txn::{Age, Conflict};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::marker::PhantomData;
 
-/// A read to be answered with [`Reply::Rows`].
+/// A read to be answered with [`Response::Rows`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serve {
     /// The address of the session that asked.
@@ -30,7 +33,7 @@ pub struct Serve {
     /// The number of the request.
     pub id: u64,
     /// The leader term and admission under which the attempt's locks were taken.
-    pub footing: Footing,
+    pub lock_epoch: LockEpoch,
     /// The snapshot's timestamp.
     pub at: Timestamp,
     /// The range to read.
@@ -46,18 +49,18 @@ pub struct Serve {
 }
 
 /// An attempt that this leader term has admitted.
-pub(super) struct Live {
+pub(super) struct ActiveTxn {
     /// The admission id, which is unique on this member.
-    pub(super) birth: u64,
+    pub(super) admission: u64,
     pub(super) age: Age,
     /// The application name of its session.
     pub(super) application: Option<String>,
     /// The reason why it is aborted, if it is.
-    pub(super) doomed: Option<Conflict>,
+    pub(super) aborted: Option<Conflict>,
     /// The number of its newest request. Older requests that arrive later are not answered.
     pub(super) newest: u64,
     /// The address that is told when the attempt is wounded.
-    pub(super) gateway: Address,
+    pub(super) coordinator: Address,
     /// Votes that arrived before the commit which this shard is to coordinate.
     pub(super) votes: Vec<Ballot>,
 }
@@ -80,7 +83,7 @@ pub(super) struct Pending {
 impl Pending {
     /// True if it commits writes into a range.
     pub(super) fn writes_into(&self, range: &KeyRange) -> bool {
-        let Ask::Commit { writes, .. } = &self.request.ask else { return false };
+        let RequestBody::Commit { writes, .. } = &self.request.body else { return false };
         self.change().is_some() || any_within(writes, |write| &write.key, range)
     }
 
@@ -98,7 +101,7 @@ impl Pending {
 }
 
 /// An agreed commit in commit wait: its timestamp has not surely passed.
-pub(super) struct Passing {
+pub(super) struct CommitWait {
     pub(super) at: Timestamp,
     pub(super) transaction: TransactionId,
     /// The address and the request to answer.
@@ -114,14 +117,14 @@ pub(super) struct Passing {
     pub(super) schema: bool,
 }
 
-impl Passing {
+impl CommitWait {
     pub(super) fn writes_into(&self, range: &KeyRange) -> bool {
         self.schema || any_within(&self.writes, |write| &write.key, range)
     }
 }
 
 /// A commit that is installed before commits with lower timestamps.
-pub(super) struct Late {
+pub(super) struct OutOfOrderCommit {
     pub(super) at: Timestamp,
     /// The written keys, sorted.
     pub(super) keys: Vec<Key>,
@@ -137,15 +140,15 @@ pub struct Locking<T: TimestampPolicy> {
     clock: PhantomData<T>,
     pub(super) schemas: Schemas,
     /// Commits that are installed and lie above commits that are not visible yet.
-    pub(super) late: Vec<Late>,
+    pub(super) late: Vec<OutOfOrderCommit>,
     pub(super) locks: LockTable,
     /// True if the timer for idle transactions is armed.
     pub(super) watching: bool,
-    pub(super) live: BTreeMap<TransactionId, Live>,
+    pub(super) active: BTreeMap<TransactionId, ActiveTxn>,
     /// One-shot commits that this leader term remembers.
-    pub(super) blinds: Blinds,
+    pub(super) one_shots: OneShots,
     /// The number of attempts that this member has admitted since it started.
-    pub(super) births: u64,
+    pub(super) admissions: u64,
     /// Requests that wait for a lock.
     pub(super) pending: ByTransaction<Ticket, Pending>,
     pub(super) next_ticket: Ticket,
@@ -154,15 +157,15 @@ pub struct Locking<T: TimestampPolicy> {
     /// Requests that are proposed and not agreed.
     pub(super) agreeing: ByTransaction<Index, Pending>,
     /// Agreed commits in commit wait, by their timestamps.
-    pub(super) passing: ByTransaction<Timestamp, Passing>,
+    pub(super) commit_waits: ByTransaction<Timestamp, CommitWait>,
     /// Answers to commits whose timestamps passed in this step.
-    pub(super) answers: Vec<(Address, Reply)>,
+    pub(super) answers: Vec<(Address, Response)>,
     /// Snapshots that wait until everything at or below them is visible.
     pub(super) snapshots: Vec<Snapshot>,
     /// Transactions that are prepared here; every member knows them.
-    pub(super) prepared: BTreeMap<TransactionId, InDoubt>,
+    pub(super) prepared: BTreeMap<TransactionId, PreparedTxn>,
     /// Commits decided here that are not logged by every participant, as far as is known.
-    pub(super) debts: BTreeMap<TransactionId, Debt>,
+    pub(super) unresolved: BTreeMap<TransactionId, UnresolvedCommit>,
     /// Commits that wait for votes.
     pub(super) collecting: BTreeMap<TransactionId, Collecting>,
     /// Attempts that have only read here and are about to vote, and those that have voted, with the
@@ -185,15 +188,17 @@ pub struct Locking<T: TimestampPolicy> {
     pub(super) forgotten: Term,
 }
 
-impl From<ShardResponse> for Reply {
-    fn from(response: ShardResponse) -> Reply {
+impl From<ShardResponse> for Response {
+    fn from(response: ShardResponse) -> Response {
         match response {
-            ShardResponse::Done { id, at } => Reply::Committed { id, at, spent: Spent::default() },
-            ShardResponse::Waiting { id } => Reply::Waiting { id },
-            ShardResponse::NotLeader { id, leader } => Reply::NotLeader { id, leader },
-            ShardResponse::Moved { id, to } => Reply::Moved { id, to },
-            ShardResponse::Refused { id, why } => Reply::Refused { id, why },
-            ShardResponse::Unknown { id } => Reply::Unknown { id },
+            ShardResponse::Done { id, at } => {
+                Response::Committed { id, at, spent: Spent::default() }
+            }
+            ShardResponse::Waiting { id } => Response::Waiting { id },
+            ShardResponse::NotLeader { id, leader } => Response::NotLeader { id, leader },
+            ShardResponse::Moved { id, to } => Response::Moved { id, to },
+            ShardResponse::Refused { id, why } => Response::Refused { id, why },
+            ShardResponse::Unknown { id } => Response::Unknown { id },
         }
     }
 }
@@ -207,9 +212,9 @@ impl shard::Request for Request {
 impl<T: TimestampPolicy> Participant for Locking<T> {
     type Clock = T;
     type Request = Request;
-    type Response = Reply;
-    type Peer = Between;
-    type Command = Agreed;
+    type Response = Response;
+    type Peer = ParticipantMessage;
+    type Command = TransactionCommand;
     type Rows = TransactionRows;
     type Read = Serve;
 
@@ -220,18 +225,18 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
             late: Vec::new(),
             locks: LockTable::new(),
             watching: false,
-            live: BTreeMap::new(),
-            blinds: Blinds::default(),
-            births: 0,
+            active: BTreeMap::new(),
+            one_shots: OneShots::default(),
+            admissions: 0,
             pending: ByTransaction::default(),
             next_ticket: 0,
             ready: VecDeque::new(),
             agreeing: ByTransaction::default(),
-            passing: ByTransaction::default(),
+            commit_waits: ByTransaction::default(),
             answers: Vec::new(),
             snapshots: Vec::new(),
             prepared: BTreeMap::new(),
-            debts: BTreeMap::new(),
+            unresolved: BTreeMap::new(),
             collecting: BTreeMap::new(),
             would_vote: Vec::new(),
             readers: BTreeMap::new(),
@@ -250,20 +255,23 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         this.prepared = rows
             .prepared
             .into_iter()
-            .map(|(who, prepared)| (who, InDoubt::new(prepared)))
+            .map(|(txn, prepared)| (txn, PreparedTxn::new(prepared)))
             .collect();
-        let changes = |(who, doubt): (&TransactionId, &InDoubt)| {
-            doubt.record.changes.as_ref().map(|changes| (*who, Registered::new(changes)))
+        let changes = |(txn, doubt): (&TransactionId, &PreparedTxn)| {
+            doubt.record.changes.as_ref().map(|changes| (*txn, Registered::new(changes)))
         };
         this.schemas.registered = this.prepared.iter().filter_map(changes).collect();
         this.schemas.agreed = rows.schemas;
-        this.debts =
-            rows.decisions.into_iter().map(|(who, decision)| (who, Debt::new(decision))).collect();
+        this.unresolved = rows
+            .decisions
+            .into_iter()
+            .map(|(txn, decision)| (txn, UnresolvedCommit::new(decision)))
+            .collect();
     }
 
-    fn recall(&mut self, command: Agreed, term: Term) {
-        if let Agreed::Commit { at, transaction, .. }
-        | Agreed::Outcome { at: Some(at), transaction } = command
+    fn recall(&mut self, command: TransactionCommand, term: Term) {
+        if let TransactionCommand::Commit { at, transaction, .. }
+        | TransactionCommand::Outcome { at: Some(at), transaction } = command
         {
             self.remember(transaction, at, term);
         }
@@ -287,17 +295,17 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         shard: &mut Member<T>,
         now: Reading,
         from: Address,
-        message: Between,
+        message: ParticipantMessage,
         out: &mut Outbox<Member<T>>,
     ) {
-        shard.on_between(now, from, message, out);
+        shard.on_participant_message(now, from, message, out);
     }
 
     fn apply(
         shard: &mut Member<T>,
         now: Reading,
         entry: &Entry,
-        command: Agreed,
+        command: TransactionCommand,
         out: &mut Outbox<Member<T>>,
     ) {
         shard.on_agreed(now, entry, command, out);
@@ -307,10 +315,10 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         let victims = shard.participant.locks.idle_victims(now.boot_ns);
         shard.judge(now, victims, out);
         let this = &mut shard.participant;
-        if this.live.len() > IDLE_ATTEMPTS {
+        if this.active.len() > IDLE_ATTEMPTS {
             // Aborted attempts whose sessions never came back. A late request of one is answered
             // `Expired`.
-            this.live.retain(|_, live| live.doomed.is_none());
+            this.active.retain(|_, active| active.aborted.is_none());
         }
         this.watching = false;
     }
@@ -320,7 +328,7 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
     }
 
     fn may_lead(&self) -> bool {
-        self.passing.is_empty()
+        self.commit_waits.is_empty()
     }
 
     fn lead(shard: &mut Member<T>, now: Reading) {
@@ -349,13 +357,13 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
     }
 
     fn next_release(&self, now: Reading) -> Option<u64> {
-        self.passing.values().next().map(|passing| T::wait_ns(now, passing.at))
+        self.commit_waits.values().next().map(|commit_waits| T::wait_ns(now, commit_waits.at))
     }
 
     fn arm(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
         let (serving, this) = (shard.serving, &mut shard.participant);
         let unresolved =
-            !this.prepared.is_empty() || !this.debts.is_empty() || !this.readers.is_empty();
+            !this.prepared.is_empty() || !this.unresolved.is_empty() || !this.readers.is_empty();
         if serving && unresolved && !this.resolving {
             this.resolving = true;
             out.arm(shard::Timer::Resolve, now.boot_ns + RESOLVE_NS);
@@ -367,17 +375,17 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
     }
 
     fn send(&mut self, out: &mut Outbox<Member<T>>) {
-        // After `Readable` is published: a read that begins on this node now must find the commit
+        // After `ReadLease` is published: a read that begins on this node now must find the commit
         // (real time).
         std::mem::take(&mut self.votes).into_iter().for_each(|(to, vote)| out.send(to, vote));
         std::mem::take(&mut self.answers)
             .into_iter()
-            .for_each(|(to, reply)| out.send(to, Message::Answer(reply)));
+            .for_each(|(to, reply)| out.send(to, Message::Response(reply)));
     }
 
     fn oldest_in_flight(&self) -> Option<Timestamp> {
-        let passing = self.passing.values().next().map(|passing| passing.at);
-        passing.or_else(|| self.agreeing.values().next().map(|pending| pending.at))
+        let commit_waits = self.commit_waits.values().next().map(|commit_waits| commit_waits.at);
+        commit_waits.or_else(|| self.agreeing.values().next().map(|pending| pending.at))
     }
 
     fn newest_proposed(&self) -> Option<Timestamp> {
@@ -396,18 +404,19 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
     }
 
     fn is_quiet(&self) -> bool {
-        self.passing.is_empty() && self.agreeing.is_empty()
+        self.commit_waits.is_empty() && self.agreeing.is_empty()
     }
 
     fn has_drained(&self) -> bool {
-        self.live.values().all(|live| live.doomed.is_some())
+        self.active.values().all(|active| active.aborted.is_some())
     }
 
     fn is_at_rest(&self) -> bool {
         let asked = self.pending.is_empty() && self.ready.is_empty() && self.agreeing.is_empty();
         let attempts = self.locks.is_empty() && self.has_drained();
-        let shown = self.passing.is_empty() && self.snapshots.is_empty();
-        let others = self.prepared.is_empty() && self.debts.is_empty() && self.readers.is_empty();
+        let shown = self.commit_waits.is_empty() && self.snapshots.is_empty();
+        let others =
+            self.prepared.is_empty() && self.unresolved.is_empty() && self.readers.is_empty();
         asked
             && attempts
             && shown
@@ -425,15 +434,15 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
     }
 
     fn begins(&self, request: &Request) -> bool {
-        request.footing.is_none() && !self.live.contains_key(&request.transaction)
+        request.lock_epoch.is_none() && !self.active.contains_key(&request.transaction)
     }
 
     fn end_for_split(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
         let open: Vec<TransactionId> = shard.participant.locks.open().collect();
-        for who in open {
+        for txn in open {
             sometimes!("an attempt is aborted for a split");
-            let ticket = shard.participant.pending.place_of(who);
-            shard.judge(now, vec![Verdict::Victim(who, ticket, Conflict::Moved)], out);
+            let ticket = shard.participant.pending.place_of(txn);
+            shard.judge(now, vec![Verdict::Victim(txn, ticket, Conflict::Moved)], out);
         }
     }
 
@@ -446,9 +455,9 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
     ) {
         let (drawn_ns, agreed_ns) = (now.boot_ns, now.boot_ns);
         let (asked, votes, writes, schema) = (Some(asked), None, Vec::new(), false);
-        self.passing.insert(
+        self.commit_waits.insert(
             at,
-            Passing { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema },
+            CommitWait { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema },
         );
     }
 
@@ -460,7 +469,7 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
 impl<T: TimestampPolicy> Locking<T> {
     pub(super) fn remember(&mut self, transaction: TransactionId, at: Timestamp, term: Term) {
         self.outcomes.insert(transaction, at);
-        self.blinds.note_commit(transaction, at);
+        self.one_shots.note_commit(transaction, at);
         self.remembered.push_back((transaction, term));
         if self.remembered.len() > self.most_outcomes
             && let Some((oldest, term)) = self.remembered.pop_front()
@@ -475,7 +484,7 @@ impl<T: TimestampPolicy> Locking<T> {
 
     /// Returns the commit timestamp of a transaction, if it is remembered.
     pub(super) fn outcome_of(&self, transaction: TransactionId) -> Option<Timestamp> {
-        self.outcomes.get(&transaction).copied().or_else(|| self.blinds.committed(transaction))
+        self.outcomes.get(&transaction).copied().or_else(|| self.one_shots.committed(transaction))
     }
 }
 
@@ -488,6 +497,6 @@ impl<T: TimestampPolicy> Member<T> {
     /// Returns the number of transactions that are prepared here, or were decided here and not
     /// logged by every participant.
     pub fn unresolved(&self) -> usize {
-        self.participant.prepared.len() + self.participant.debts.len()
+        self.participant.prepared.len() + self.participant.unresolved.len()
     }
 }

@@ -5,7 +5,7 @@ use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Membership, Payload};
-use meridian_txn::locking::{Blind, TransactionId};
+use meridian_txn::locking::{OneShot, TransactionId};
 use meridian_txn::{Age, Lock, SchemaHistory, SchemaVersion};
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const FORMAT: u8 = 1;
 /// A command in the log. Timestamps grow in the order of the log, except those of outcomes, which
 /// another group chose.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub enum Agreed {
+pub enum TransactionCommand {
     /// A transaction committed.
     #[n(0)]
     Commit {
@@ -134,7 +134,7 @@ pub struct Prepared {
     pub changes: Option<(Timestamp, Vec<SchemaVersion>)>,
     /// The one-shot request to the coordinator, if the attempt has locked nothing there.
     #[n(7)]
-    pub blind: Option<Blind>,
+    pub one_shot: Option<OneShot>,
     /// The term of the coordinator's leader that decides the transaction, if it is ever decided.
     #[n(8)]
     #[cbor(default)]
@@ -175,14 +175,14 @@ pub struct Decision {
     pub voted_in: Vec<u64>,
 }
 
-impl Command for Agreed {
+impl Command for TransactionCommand {
     fn encode(&self) -> Payload {
         let mut bytes = vec![FORMAT];
         minicbor::encode(self, &mut bytes).expect("invariant: writing to memory cannot fail");
         Payload(bytes.into())
     }
 
-    fn decode(payload: &Payload) -> Result<Option<Agreed>, Damaged> {
+    fn decode(payload: &Payload) -> Result<Option<TransactionCommand>, Damaged> {
         match payload.0.split_first() {
             None => Ok(None),
             Some((&FORMAT, rest)) => {
@@ -194,33 +194,35 @@ impl Command for Agreed {
 
     fn newest(&self) -> Timestamp {
         match self {
-            Agreed::Commit { at, .. }
-            | Agreed::Forget { at, .. }
-            | Agreed::Split { at, .. }
-            | Agreed::Members { at } => *at,
-            Agreed::Ceiling { at, through } => through.unwrap_or(*at).max(*at),
-            Agreed::Prepare { prepared, .. } => prepared.at,
-            Agreed::Outcome { at, .. } => at.unwrap_or_default(),
+            TransactionCommand::Commit { at, .. }
+            | TransactionCommand::Forget { at, .. }
+            | TransactionCommand::Split { at, .. }
+            | TransactionCommand::Members { at } => *at,
+            TransactionCommand::Ceiling { at, through } => through.unwrap_or(*at).max(*at),
+            TransactionCommand::Prepare { prepared, .. } => prepared.at,
+            TransactionCommand::Outcome { at, .. } => at.unwrap_or_default(),
         }
     }
 
-    fn about_shard(command: ShardCommand) -> Agreed {
+    fn about_shard(command: ShardCommand) -> TransactionCommand {
         match command {
-            ShardCommand::Ceiling { at, through } => Agreed::Ceiling { at, through },
+            ShardCommand::Ceiling { at, through } => TransactionCommand::Ceiling { at, through },
             ShardCommand::Split { at, key, shard, members } => {
-                Agreed::Split { at, key, shard, members }
+                TransactionCommand::Split { at, key, shard, members }
             }
-            ShardCommand::Members { at } => Agreed::Members { at },
+            ShardCommand::Members { at } => TransactionCommand::Members { at },
         }
     }
 
-    fn into_shard(self) -> Result<ShardCommand, Agreed> {
+    fn into_shard(self) -> Result<ShardCommand, TransactionCommand> {
         match self {
-            Agreed::Ceiling { at, through } => Ok(ShardCommand::Ceiling { at, through }),
-            Agreed::Split { at, key, shard, members } => {
+            TransactionCommand::Ceiling { at, through } => {
+                Ok(ShardCommand::Ceiling { at, through })
+            }
+            TransactionCommand::Split { at, key, shard, members } => {
                 Ok(ShardCommand::Split { at, key, shard, members })
             }
-            Agreed::Members { at } => Ok(ShardCommand::Members { at }),
+            TransactionCommand::Members { at } => Ok(ShardCommand::Members { at }),
             of_transaction => Err(of_transaction),
         }
     }
@@ -293,9 +295,9 @@ impl OwnRows for TransactionRows {
 mod tests {
     use super::*;
     use crate::shard::{
-        Birth,
+        SplitOrigin,
         records::{row_of_ceiling, row_of_members},
-        rows_of_birth,
+        split_rows,
     };
     use crate::spanner;
     use meridian_machine::NodeId;
@@ -314,12 +316,12 @@ mod tests {
             locks: Vec::new(),
             below: Some(at),
             changes: None,
-            blind: Some(Blind { term: 1, by: 2 }),
+            one_shot: Some(OneShot { term: 1, by: 2 }),
             decides: 1,
         };
         let decision = Decision { at, participants: vec![ShardId(5)], voted_in: vec![3] };
         let shard = ShardId(9);
-        let members = Membership::at_birth(Roster::voters([1, 2].map(NodeId)));
+        let members = Membership::initial(Roster::voters([1, 2].map(NodeId)));
         let mut history = SchemaHistory::default();
         history.begin(at, 2);
         let writes = [
@@ -329,15 +331,18 @@ mod tests {
             row_of_members(shard, &members),
             row_of_schema(shard, 6, &history),
         ];
-        let birth = Birth { members: members.clone(), index: Index(4), term: Term(2) };
-        let of_child = rows_of_birth(shard, ShardId(3), &birth).swap_remove(0);
+        let split_origin = SplitOrigin { members: members.clone(), index: Index(4), term: Term(2) };
+        let of_child = split_rows(shard, ShardId(3), &split_origin).swap_remove(0);
         let writes = writes.into_iter().chain([of_child]);
         let rows: Vec<(Key, Value)> =
             writes.map(|write| (write.key, write.value.unwrap())).collect();
         let read = spanner::Rows::read(shard, &rows).unwrap();
         assert_eq!(read.own.prepared, [(transaction, prepared)].into());
         assert_eq!((read.own.decisions, read.ceiling), ([(transaction, decision)].into(), at));
-        assert_eq!((read.births, read.members), ([(ShardId(3), birth)].into(), Some(members)));
+        assert_eq!(
+            (read.split_origins, read.members),
+            ([(ShardId(3), split_origin)].into(), Some(members))
+        );
         assert_eq!(read.own.schemas, [(6, history)].into());
         for (key, value) in rows {
             let cut = Value::from(&value[..value.len() - 1]);

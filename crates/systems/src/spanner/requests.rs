@@ -1,9 +1,9 @@
 //! Requests of sessions to a leader: locks, reads, commits and prepares, and which of them wait or
 //! give way.
 
-use super::blind::Heard;
-use super::participant::{Live, Pending};
-use super::two_phase::{Asked, Ballot, Decider};
+use super::one_shot::OneShotAdmission;
+use super::participant::{ActiveTxn, Pending};
+use super::two_phase::{Ballot, Decider, Inquiry};
 use super::{Member, Message};
 use crate::spanner::rules;
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
@@ -12,7 +12,7 @@ use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{
-    Ask, Blind, Footing, Reply, Request, Spent, Ticket, TransactionId, Verdict, Vote,
+    LockEpoch, OneShot, Request, RequestBody, Response, Spent, Ticket, TransactionId, Verdict, Vote,
 };
 use meridian_txn::{Conflict, Lock};
 
@@ -25,133 +25,151 @@ impl<T: TimestampPolicy> Member<T> {
         out: &mut Outbox<Member<T>>,
     ) {
         let id = request.id;
-        if let Ask::Commit { writes, .. } | Ask::Prepare { writes, .. } = &mut request.ask {
+        if let RequestBody::Commit { writes, .. } | RequestBody::Prepare { writes, .. } =
+            &mut request.body
+        {
             // They are mostly sorted already. Readers search them by bisection.
             writes.sort_by(|one, other| one.key.cmp(&other.key));
         }
         self.is_wanted(now, out);
         // A request that names a later term proves that this leader was replaced without noticing.
-        let named =
-            request.footing.map(|footing| footing.term).or(request.blind.map(|blind| blind.term));
+        let named = request
+            .lock_epoch
+            .map(|lock_epoch| lock_epoch.term)
+            .or(request.one_shot.map(|one_shot| one_shot.term));
         let deposed = named.is_some_and(|term| term > self.group.term().0);
         if !self.serving || !self.group.is_leader() || deposed {
             if deposed && self.serving {
                 sometimes!("a leader learns from a request that it was replaced");
             }
             let leader = self.group.leader().filter(|leader| *leader != self.me).map(|node| node.0);
-            return out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
+            return out.send(from, Message::Response(Response::NotLeader { id, leader }));
         }
         let transaction = request.transaction;
-        if !matches!(request.ask, Ask::Abort | Ask::KeepAlive | Ask::Withdraw) {
+        if !matches!(
+            request.body,
+            RequestBody::Abort | RequestBody::KeepAlive | RequestBody::Withdraw
+        ) {
             self.count(now, from.node, 1, out);
         }
-        match &request.ask {
-            Ask::Read { range, .. } | Ask::Snapshot { range, .. } | Ask::LastTs { range }
+        match &request.body {
+            RequestBody::Read { range, .. }
+            | RequestBody::Snapshot { range, .. }
+            | RequestBody::LastTs { range }
                 if !self.bounds.contains_range(range) =>
             {
                 self.say_moved(from, &request, out);
             }
-            Ask::Read { .. }
+            RequestBody::Read { .. }
                 if self.parks(from, &request) || self.holds_back(now, from, &request, out) => {}
             // Sends a new attempt to the transfer target, which is about to lead.
-            Ask::Read { .. }
-                if request.footing.is_none()
-                    && !self.participant.live.contains_key(&transaction)
-                    && self.workload.heir.is_some() =>
+            RequestBody::Read { .. }
+                if request.lock_epoch.is_none()
+                    && !self.participant.active.contains_key(&transaction)
+                    && self.workload.transfer_target.is_some() =>
             {
-                let leader = self.workload.heir.map(|(heir, _)| heir.0);
-                out.send(from, Message::Answer(Reply::NotLeader { id, leader }));
+                let leader =
+                    self.workload.transfer_target.map(|(transfer_target, _)| transfer_target.0);
+                out.send(from, Message::Response(Response::NotLeader { id, leader }));
             }
-            Ask::Abort if self.participant.collecting.contains_key(&transaction) => {
+            RequestBody::Abort if self.participant.collecting.contains_key(&transaction) => {
                 self.abort_collecting(now, transaction, Conflict::RolledBack, out);
             }
             // The coordinator decides its outcome.
-            Ask::Abort
+            RequestBody::Abort
                 if self.coordinator_of(transaction).is_some()
                     || self.participant.readers.contains_key(&transaction) => {}
-            Ask::Abort => {
+            RequestBody::Abort => {
                 self.forget(now, transaction, out);
-                self.participant.live.remove(&transaction);
+                self.participant.active.remove(&transaction);
             }
-            Ask::Snapshot { .. } => self.on_snapshot(now, from, request, out),
-            Ask::LastTs { range } => self.on_last_ts(now, from, id, range, out),
-            Ask::Split { at, shard } => {
+            RequestBody::Snapshot { .. } => self.on_snapshot(now, from, request, out),
+            RequestBody::LastTs { range } => self.on_last_ts(now, from, id, range, out),
+            RequestBody::Split { at, shard } => {
                 self.on_split(now, (from, id), transaction, (at.clone(), *shard), out)
             }
-            Ask::Members(members) => self.on_members(now, (from, id), members, out),
-            Ask::KeepAlive => self.participant.locks.touch(now.boot_ns, transaction),
-            Ask::Withdraw => {
+            RequestBody::Members(members) => self.on_members(now, (from, id), members, out),
+            RequestBody::KeepAlive => self.participant.locks.touch(now.boot_ns, transaction),
+            RequestBody::Withdraw => {
                 self.wants_no_answer(transaction);
-                if let Some(live) =
-                    self.participant.live.get_mut(&transaction).filter(|live| live.newest < id)
+                if let Some(active) = self
+                    .participant
+                    .active
+                    .get_mut(&transaction)
+                    .filter(|active| active.newest < id)
                 {
-                    live.newest = id; // Older requests may still arrive.
+                    active.newest = id; // Older requests may still arrive.
                     self.withdraw(now, transaction, out);
                 }
             }
-            ask @ Ask::Prepare { .. }
-                if Decider::of(ask)
+            body @ RequestBody::Prepare { .. }
+                if Decider::of(body)
                     .is_some_and(|decider| self.has_voted(from, transaction, id, decider, out)) => {
             }
-            Ask::Read { .. } | Ask::Commit { .. } | Ask::Prepare { .. }
+            RequestBody::Read { .. } | RequestBody::Commit { .. } | RequestBody::Prepare { .. }
                 if self.repeats(now, from, &request, out) =>
             {
                 self.participant.locks.touch(now.boot_ns, transaction);
             }
-            Ask::Read { range, lock, nowait, .. } => {
+            RequestBody::Read { range, lock, nowait, .. } => {
                 let (range, lock, nowait) = (range.clone(), *lock, *nowait);
                 if !self.admit(from, &request, out) {
                 } else if nowait
                     && self.participant.locks.would_wait(transaction, request.age, &range, lock)
                 {
                     sometimes!("a read does not wait for a lock");
-                    let birth =
-                        self.participant.live.get(&transaction).map_or(0, |live| live.birth);
-                    let footing = Footing { term: self.group.term().0, birth };
-                    out.send(from, Message::Answer(Reply::Locked { id, footing }));
+                    let admission = self
+                        .participant
+                        .active
+                        .get(&transaction)
+                        .map_or(0, |active| active.admission);
+                    let lock_epoch = LockEpoch { term: self.group.term().0, admission };
+                    out.send(from, Message::Response(Response::Locked { id, lock_epoch }));
                 } else {
                     self.acquire(now, Pending::new(from, request), range, lock, out);
                 }
             }
-            Ask::Commit { .. } => {
+            RequestBody::Commit { .. } => {
                 // A repeated request is answered like the first once that has passed (Trap A.5-11).
                 // A commit in commit wait counts even if its outcome was already forgotten in
                 // favour of newer ones.
                 let remembers = !broken(rules::OUTCOMES_FORGOTTEN);
-                if let Some(passing) = self.participant.passing.find_of(transaction, |_| remembers)
+                if let Some(commit_waits) =
+                    self.participant.commit_waits.find_of(transaction, |_| remembers)
                 {
                     sometimes!("a commit is asked for again after it was agreed");
-                    passing.asked = Some((from, id));
+                    commit_waits.asked = Some((from, id));
                     return;
                 }
                 if let Some(at) = self.participant.outcome_of(transaction).filter(|_| remembers) {
                     sometimes!("a commit is asked for again after it was agreed");
                     return out.send(
                         from,
-                        Message::Answer(Reply::Committed { id, at, spent: Spent::default() }),
+                        Message::Response(Response::Committed { id, at, spent: Spent::default() }),
                     );
                 }
-                if !self.hears_blindly(now, from, &request, out) {
+                if !self.admits_one_shot(now, from, &request, out) {
                     return;
                 }
                 // A commit without a lock epoch cannot be told from a late copy of itself:
                 // coordinators that have locked something always name one.
-                if let Some(footing) = request.footing
-                    && footing.term <= self.participant.forgotten.0
+                if let Some(lock_epoch) = request.lock_epoch
+                    && lock_epoch.term <= self.participant.forgotten.0
                     && self
                         .participant
-                        .live
+                        .active
                         .get(&transaction)
-                        .is_none_or(|live| live.birth != footing.birth)
+                        .is_none_or(|active| active.admission != lock_epoch.admission)
                 {
-                    return out.send(from, Message::Answer(Reply::Unknown { id }));
+                    return out.send(from, Message::Response(Response::Unknown { id }));
                 }
                 if self.admit(from, &request, out) {
                     self.lock_writes(now, Pending::new(from, request), out);
                 }
             }
-            Ask::Prepare { .. } => {
-                if self.hears_blindly(now, from, &request, out) && self.admit(from, &request, out) {
+            RequestBody::Prepare { .. } => {
+                if self.admits_one_shot(now, from, &request, out) && self.admit(from, &request, out)
+                {
                     self.lock_writes(now, Pending::new(from, request), out);
                 }
             }
@@ -169,9 +187,9 @@ impl<T: TimestampPolicy> Member<T> {
     ) -> bool {
         if self
             .participant
-            .live
+            .active
             .get(&request.transaction)
-            .is_some_and(|live| request.id < live.newest)
+            .is_some_and(|active| request.id < active.newest)
         {
             sometimes!("an old question comes late");
             return true;
@@ -179,7 +197,7 @@ impl<T: TimestampPolicy> Member<T> {
         if let Some(pending) = self.under_way(request) {
             sometimes!("a question is asked again while it waits");
             (pending.from, pending.request.id) = (from, request.id);
-            out.send(from, Message::Answer(Reply::Waiting { id: request.id }));
+            out.send(from, Message::Response(Response::Waiting { id: request.id }));
             return true;
         }
         self.withdraw(now, request.transaction, out);
@@ -188,12 +206,12 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Returns the pending request of the same attempt with the same content.
     fn under_way(&mut self, request: &Request) -> Option<&mut Pending> {
-        let who = request.transaction;
+        let txn = request.transaction;
         let same = |pending: &Pending| {
-            pending.request.transaction == who && pending.request.ask == request.ask
+            pending.request.transaction == txn && pending.request.body == request.body
         };
         let collecting =
-            self.participant.collecting.get_mut(&who).map(|collecting| &mut collecting.pending);
+            self.participant.collecting.get_mut(&txn).map(|collecting| &mut collecting.pending);
         // These are few: requests that wait for the lease to reach further, and schema changes.
         let others = self
             .participant
@@ -202,8 +220,8 @@ impl<T: TimestampPolicy> Member<T> {
             .chain(&mut self.participant.would_vote)
             .chain(self.participant.schemas.under_way());
         let mut drawn = collecting.into_iter().chain(others).filter(|pending| same(pending));
-        let agreed_on = self.participant.agreeing.find_of(who, same).or_else(|| drawn.next());
-        agreed_on.or_else(|| self.participant.pending.find_of(who, same))
+        let agreed_on = self.participant.agreeing.find_of(txn, same).or_else(|| drawn.next());
+        agreed_on.or_else(|| self.participant.pending.find_of(txn, same))
     }
 
     /// Withdraws the attempt's request for a lock, if one waits.
@@ -216,57 +234,60 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// True if a request may proceed as far as one-shot rules are concerned: it is not one-shot, or
     /// is admitted, or was. Otherwise refuses it for good and answers that.
-    fn hears_blindly(
+    fn admits_one_shot(
         &mut self,
         now: Reading,
         from: Address,
         request: &Request,
         out: &mut Outbox<Member<T>>,
     ) -> bool {
-        let Some(Blind { term, by }) = request.blind else { return true };
+        let Some(OneShot { term, by }) = request.one_shot else { return true };
         if now.health != Health::Good && !broken(locking_rules::FENCED_SERVES) {
             return false; // The deadline needs a clock. The session sends it again.
         }
-        let (who, id, this) = (request.transaction, request.id, self.group.term().0);
-        let begun = self.participant.live.contains_key(&who);
-        let doomed = self.participant.live.get(&who).is_some_and(|live| live.doomed.is_some());
+        let (txn, id, this) = (request.transaction, request.id, self.group.term().0);
+        let begun = self.participant.active.contains_key(&txn);
+        let aborted =
+            self.participant.active.get(&txn).is_some_and(|active| active.aborted.is_some());
         if broken(rules::BLIND_TWICE) {
             return true;
         }
         let heard = match () {
             // An earlier term's outcome may be forgotten. This term does not admit it.
-            () if term != this && term > self.participant.forgotten.0 => Heard::Known,
-            () if term != this => Heard::Late,
-            () => self.participant.blinds.hear(now.interval.latest, who, by),
+            () if term != this && term > self.participant.forgotten.0 => OneShotAdmission::Known,
+            () if term != this => OneShotAdmission::Late,
+            () => self.participant.one_shots.admit(now.interval.latest, txn, by),
         };
         let heard = match heard {
-            Heard::Known if begun && self.participant.blinds.knows(who) => return true,
-            Heard::Known | Heard::Late if doomed => return true, // `admit` answers the reason.
+            OneShotAdmission::Known if begun && self.participant.one_shots.knows(txn) => {
+                return true;
+            }
+            OneShotAdmission::Known | OneShotAdmission::Late if aborted => return true, // `admit` answers the reason.
             // A transaction that locks first waits for its locks. A one-shot commit must not delay
             // a split, transfer or schema change.
-            Heard::New if !begun && !self.is_awaited(now, request) => return true,
-            Heard::New => Heard::Known,
+            OneShotAdmission::New if !begun && !self.is_awaited(now, request) => return true,
+            OneShotAdmission::New => OneShotAdmission::Known,
             heard => heard,
         };
-        match (heard, &request.ask) {
-            (Heard::Late, Ask::Commit { .. }) => {
+        match (heard, &request.body) {
+            (OneShotAdmission::Late, RequestBody::Commit { .. }) => {
                 sometimes!("a commit that was asked for blindly comes too late");
-                out.send(from, Message::Answer(Reply::TooLate { id }));
+                out.send(from, Message::Response(Response::TooLate { id }));
             }
             _ => {
                 sometimes!("an attempt that has locked nothing is to lock first");
                 for Ballot { shard, node, term: voted_in, vote } in
-                    self.participant.blinds.take_early(who)
+                    self.participant.one_shots.take_early(txn)
                 {
                     let reads = matches!(vote, Vote::Read { .. });
-                    let asked = Asked {
-                        transaction: who,
-                        blind: request.blind,
+                    let asked = Inquiry {
+                        transaction: txn,
+                        one_shot: request.one_shot,
                         decides: term,
                         voted_in,
                         reads,
                     };
-                    self.tell_voter(now, self.seat(node, shard), asked, out);
+                    self.notify_voter(now, self.replica_address(node, shard), asked, out);
                 }
                 self.refuse(&Pending::new(from, request.clone()), Conflict::LeaderChanged, out);
             }
@@ -279,7 +300,7 @@ impl<T: TimestampPolicy> Member<T> {
         let change =
             || self.participant.schemas.changes_from(request.transaction, &request.planned);
         self.splitting.is_some()
-            || self.workload.heir.is_some()
+            || self.workload.transfer_target.is_some()
             || change().is_some_and(|(from, _)| from.nanos <= now.interval.latest)
     }
 
@@ -291,12 +312,13 @@ impl<T: TimestampPolicy> Member<T> {
         out: &mut Outbox<Member<T>>,
     ) -> bool {
         let newest = request.id;
-        let why = match (request.footing, self.participant.live.get_mut(&request.transaction)) {
-            (Some(footing), _) if footing.term != self.group.term().0 => {
+        let why = match (request.lock_epoch, self.participant.active.get_mut(&request.transaction))
+        {
+            (Some(lock_epoch), _) if lock_epoch.term != self.group.term().0 => {
                 Some(Conflict::LeaderChanged)
             }
             (Some(_), None) => Some(Conflict::Expired),
-            (Some(footing), Some(live)) if footing.birth != live.birth => {
+            (Some(lock_epoch), Some(active)) if lock_epoch.admission != active.admission => {
                 sometimes!("an attempt was born again by an old question");
                 Some(Conflict::Expired)
             }
@@ -305,21 +327,28 @@ impl<T: TimestampPolicy> Member<T> {
                 return false;
             }
             (None, None) => {
-                self.participant.births += 1;
-                let votes = self.participant.blinds.take_early(request.transaction);
-                let application = match &request.ask {
-                    Ask::Read { application, .. } => application.clone(),
+                self.participant.admissions += 1;
+                let votes = self.participant.one_shots.take_early(request.transaction);
+                let application = match &request.body {
+                    RequestBody::Read { application, .. } => application.clone(),
                     _ => None,
                 };
-                let (birth, age) = (self.participant.births, request.age);
-                let live =
-                    Live { birth, age, application, doomed: None, newest, gateway: from, votes };
-                self.participant.live.insert(request.transaction, live);
+                let (admission, age) = (self.participant.admissions, request.age);
+                let active = ActiveTxn {
+                    admission,
+                    age,
+                    application,
+                    aborted: None,
+                    newest,
+                    coordinator: from,
+                    votes,
+                };
+                self.participant.active.insert(request.transaction, active);
                 None
             }
-            (_, Some(live)) => {
-                live.newest = newest;
-                live.doomed.clone().filter(|_| !broken(rules::WOUNDED_GOES_ON))
+            (_, Some(active)) => {
+                active.newest = newest;
+                active.aborted.clone().filter(|_| !broken(rules::WOUNDED_GOES_ON))
             }
         };
         if let Some(why) = why {
@@ -337,8 +366,9 @@ impl<T: TimestampPolicy> Member<T> {
         mut pending: Pending,
         out: &mut Outbox<Member<T>>,
     ) {
-        let (who, age) = (pending.request.transaction, pending.request.age);
-        let (Ask::Commit { writes, .. } | Ask::Prepare { writes, .. }) = &pending.request.ask
+        let (txn, age) = (pending.request.transaction, pending.request.age);
+        let (RequestBody::Commit { writes, .. } | RequestBody::Prepare { writes, .. }) =
+            &pending.request.body
         else {
             unreachable!("only those lock writes")
         };
@@ -355,7 +385,7 @@ impl<T: TimestampPolicy> Member<T> {
             let ticket = self.participant.next_ticket;
             let verdicts = self.participant.locks.acquire(
                 now.boot_ns,
-                who,
+                txn,
                 age,
                 range,
                 Lock::Exclusive,
@@ -367,12 +397,12 @@ impl<T: TimestampPolicy> Member<T> {
             }
             pending.locked += 1;
         }
-        match &pending.request.ask {
+        match &pending.request.body {
             _ if pending.change().is_some() && !pending.registered => {
                 return self.register(now, pending, out);
             }
-            Ask::Prepare { .. } => return self.prepare(pending, out),
-            Ask::Commit { participants, .. } if !participants.is_empty() => {
+            RequestBody::Prepare { .. } => return self.prepare(pending, out),
+            RequestBody::Commit { participants, .. } if !participants.is_empty() => {
                 return self.collect(now, pending, out);
             }
             _ => {}
@@ -390,16 +420,16 @@ impl<T: TimestampPolicy> Member<T> {
             let id = pending.request.id;
             out.send(
                 pending.from,
-                Message::Answer(Reply::Committed { id, at, spent: Spent::default() }),
+                Message::Response(Response::Committed { id, at, spent: Spent::default() }),
             );
-            self.participant.live.remove(&who);
-            self.participant.remember(who, at, self.group.term());
-            return self.forget(now, who, out);
+            self.participant.active.remove(&txn);
+            self.participant.remember(txn, at, self.group.term());
+            return self.forget(now, txn, out);
         }
         if only_read {
             sometimes!("a transaction that only read commits through the log, for want of a lease");
         }
-        self.participant.locks.committing(who);
+        self.participant.locks.committing(txn);
         self.participant.ready.push_back(pending);
     }
 
@@ -416,22 +446,23 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     fn judge_unplaced(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Member<T>>) {
-        let who = pending.request.transaction;
+        let txn = pending.request.transaction;
         // The answer names the shard that has the keys, so that the retry goes there.
         self.say_moved(pending.from, &pending.request, out);
-        self.judge(now, vec![Verdict::Victim(who, None, Conflict::Moved)], out);
+        self.judge(now, vec![Verdict::Victim(txn, None, Conflict::Moved)], out);
     }
 
     /// Answers which shard has the keys of a request that are not in this shard.
     pub(super) fn say_moved(&self, from: Address, request: &Request, out: &mut Outbox<Member<T>>) {
-        let key = match &request.ask {
-            Ask::Read { range, .. } | Ask::Snapshot { range, .. } | Ask::LastTs { range } => {
-                match &self.bounds.end {
-                    Some(end) if self.bounds.contains(&range.start) => end,
-                    _ => &range.start,
-                }
-            }
-            Ask::Commit { writes, schema, .. } | Ask::Prepare { writes, schema, .. } => {
+        let key = match &request.body {
+            RequestBody::Read { range, .. }
+            | RequestBody::Snapshot { range, .. }
+            | RequestBody::LastTs { range } => match &self.bounds.end {
+                Some(end) if self.bounds.contains(&range.start) => end,
+                _ => &range.start,
+            },
+            RequestBody::Commit { writes, schema, .. }
+            | RequestBody::Prepare { writes, schema, .. } => {
                 let ranges =
                     schema.iter().flat_map(|change| &change.tables).map(|(_, range)| range);
                 let beyond =
@@ -460,9 +491,9 @@ impl<T: TimestampPolicy> Member<T> {
         out: &mut Outbox<Member<T>>,
     ) {
         self.participant.next_ticket += 1;
-        let (ticket, who, age) =
+        let (ticket, txn, age) =
             (self.participant.next_ticket, pending.request.transaction, pending.request.age);
-        let verdicts = self.participant.locks.acquire(now.boot_ns, who, age, range, lock, ticket);
+        let verdicts = self.participant.locks.acquire(now.boot_ns, txn, age, range, lock, ticket);
         self.wait(now, ticket, pending, verdicts, out);
     }
 
@@ -471,10 +502,10 @@ impl<T: TimestampPolicy> Member<T> {
         if let Conflict::Wounded { by, application, .. } = why {
             let winner = self
                 .participant
-                .live
+                .active
                 .values()
-                .find(|live| live.age == *by && live.application.is_some());
-            *application = winner.and_then(|live| live.application.clone());
+                .find(|active| active.age == *by && active.application.is_some());
+            *application = winner.and_then(|active| active.application.clone());
         }
     }
 
@@ -487,11 +518,11 @@ impl<T: TimestampPolicy> Member<T> {
         verdicts: Vec<Verdict>,
         out: &mut Outbox<Member<T>>,
     ) {
-        let who = pending.request.transaction;
+        let txn = pending.request.transaction;
         self.participant.pending.insert(ticket, pending);
-        let own = |verdict: &Verdict| matches!(verdict, Verdict::Victim(victim, None, _) if *victim == who);
+        let own = |verdict: &Verdict| matches!(verdict, Verdict::Victim(victim, None, _) if *victim == txn);
         if let Some(Verdict::Victim(_, _, why)) = verdicts.iter().find(|verdict| own(verdict)) {
-            let verdict = Verdict::Victim(who, Some(ticket), why.clone());
+            let verdict = Verdict::Victim(txn, Some(ticket), why.clone());
             return self.judge(now, vec![verdict], out);
         }
         self.judge(now, verdicts, out);
@@ -512,8 +543,8 @@ impl<T: TimestampPolicy> Member<T> {
                         sometimes!("a lock is granted to an attempt that was just given up");
                         continue;
                     };
-                    match &pending.request.ask {
-                        Ask::Read { .. } => {
+                    match &pending.request.body {
+                        RequestBody::Read { .. } => {
                             self.serve(pending.from, &pending.request, Timestamp::MAX, None, out)
                         }
                         _ => {
@@ -524,8 +555,8 @@ impl<T: TimestampPolicy> Member<T> {
                 }
                 Verdict::Victim(victim, ticket, mut why) => {
                     self.name_winner(&mut why);
-                    if let Some(live) = self.participant.live.get_mut(&victim) {
-                        live.doomed = Some(why.clone());
+                    if let Some(active) = self.participant.active.get_mut(&victim) {
+                        active.aborted = Some(why.clone());
                     }
                     if let Some(pending) =
                         ticket.and_then(|ticket| self.participant.pending.remove(ticket))
@@ -539,9 +570,9 @@ impl<T: TimestampPolicy> Member<T> {
                     self.abort_collecting(now, victim, why, out);
                     self.forget(now, victim, out);
                 }
-                Verdict::Marked(who, why) => {
-                    if let Some(live) = self.participant.live.get(&who) {
-                        out.send(live.gateway, Message::Answer(Reply::Wounded { why }));
+                Verdict::Marked(txn, why) => {
+                    if let Some(active) = self.participant.active.get(&txn) {
+                        out.send(active.coordinator, Message::Response(Response::Wounded { why }));
                     }
                 }
                 Verdict::Wound(prepared, why) => {

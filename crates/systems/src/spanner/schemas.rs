@@ -26,7 +26,7 @@ use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Write;
-use meridian_txn::locking::{Ask, Reply, Request, TransactionId};
+use meridian_txn::locking::{Request, RequestBody, Response, TransactionId};
 use meridian_txn::{Conflict, SchemaChange, SchemaHistory, SchemaVersion};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,10 +74,10 @@ impl Schemas {
     /// tables, with the table.
     pub(super) fn changes_from(
         &self,
-        who: TransactionId,
+        txn: TransactionId,
         planned: &[SchemaVersion],
     ) -> Option<(Timestamp, u32)> {
-        let others = self.registered.iter().filter(|(other, _)| **other != who);
+        let others = self.registered.iter().filter(|(other, _)| **other != txn);
         let met = |change: &Registered| {
             planned
                 .iter()
@@ -136,8 +136,10 @@ impl Schemas {
 impl Pending {
     /// Returns the schema change that a commit or prepare carries.
     pub(super) fn change(&self) -> Option<&SchemaChange> {
-        match &self.request.ask {
-            Ask::Commit { schema, .. } | Ask::Prepare { schema, .. } => schema.as_ref(),
+        match &self.request.body {
+            RequestBody::Commit { schema, .. } | RequestBody::Prepare { schema, .. } => {
+                schema.as_ref()
+            }
             _ => None,
         }
     }
@@ -145,7 +147,9 @@ impl Pending {
     /// How long a change has to wait, in nanoseconds, until it may draw its timestamp. `None` if it
     /// may now.
     pub(super) fn lies_ahead(&self, now: Reading) -> Option<u64> {
-        let Ask::Commit { schema: Some(change), .. } = &self.request.ask else { return None };
+        let RequestBody::Commit { schema: Some(change), .. } = &self.request.body else {
+            return None;
+        };
         let from = self.votes.as_ref().map_or(change.from, |votes| votes.above().max(change.from));
         Some(from.nanos.saturating_sub(now.interval.latest)).filter(|left| *left > 0)
     }
@@ -201,7 +205,7 @@ impl<T: TimestampPolicy> Member<T> {
             {
                 Some(known) => {
                     *known = (from, request.clone());
-                    out.send(from, Message::Answer(Reply::Waiting { id }));
+                    out.send(from, Message::Response(Response::Waiting { id }));
                 }
                 None => self.participant.schemas.waiting.push((from, request.clone())),
             }
@@ -209,8 +213,8 @@ impl<T: TimestampPolicy> Member<T> {
         }
         if let Some(why) = self.participant.schemas.outdated_now(&request.planned) {
             sometimes!("a statement was planned for a schema that holds no more");
-            out.send(from, Message::Answer(Reply::Aborted { id, why: why.clone() }));
-            self.doom(now, transaction, why, out);
+            out.send(from, Message::Response(Response::Aborted { id, why: why.clone() }));
+            self.mark_aborted(now, transaction, why, out);
             return true;
         }
         false
@@ -219,7 +223,7 @@ impl<T: TimestampPolicy> Member<T> {
     /// Registers a change that has its locks. It proceeds as soon as the transactions that have
     /// voted have ended.
     pub(super) fn register(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Member<T>>) {
-        let who = pending.request.transaction;
+        let txn = pending.request.transaction;
         if pending
             .change()
             .is_some_and(|change| change.from.nanos > now.interval.latest + FARTHEST_NS)
@@ -230,7 +234,7 @@ impl<T: TimestampPolicy> Member<T> {
             .participant
             .agreeing
             .values()
-            .filter(|other| matches!(other.request.ask, Ask::Prepare { .. }));
+            .filter(|other| matches!(other.request.body, RequestBody::Prepare { .. }));
         let proposed = proposed.map(|other| other.request.transaction);
         let voted = self
             .participant
@@ -244,7 +248,7 @@ impl<T: TimestampPolicy> Member<T> {
         step!("leader: registers a change of the schema");
         let from = pending.change().map_or(Timestamp::ZERO, |change| change.from);
         let tables = pending.versions().iter().map(|schema| schema.table).collect();
-        self.participant.schemas.registered.insert(who, Registered { from, tables });
+        self.participant.schemas.registered.insert(txn, Registered { from, tables });
         self.participant.schemas.registering.push(Registering { pending, after });
     }
 
@@ -262,7 +266,7 @@ impl<T: TimestampPolicy> Member<T> {
                 .copied()
                 .chain(votes)
                 .collect();
-            registering.after.retain(|who| voters.contains(who));
+            registering.after.retain(|txn| voters.contains(txn));
             if !registering.after.is_empty() {
                 let from = registering.pending.change().map_or(0, |change| change.from.nanos);
                 if now.interval.latest < from {
@@ -285,35 +289,35 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Aborts changes whose votes do not arrive in time: readers wait for them.
     pub(super) fn give_up_changes(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
-        let ends = |who: &TransactionId| {
-            let change = self.participant.collecting.get(who)?.pending.change()?;
-            Some((*who, change.from.nanos + LATE_NS))
+        let ends = |txn: &TransactionId| {
+            let change = self.participant.collecting.get(txn)?.pending.change()?;
+            Some((*txn, change.from.nanos + LATE_NS))
         };
         let changes: Vec<(TransactionId, u64)> =
             self.participant.schemas.registered.keys().filter_map(ends).collect();
-        for (who, ends) in changes {
+        for (txn, ends) in changes {
             if now.interval.latest < ends {
                 self.wake_in(ends - now.interval.latest);
             } else {
                 sometimes!("a change of the schema is given up for want of votes");
-                self.abort_collecting(now, who, Conflict::Late, out);
+                self.abort_collecting(now, txn, Conflict::Late, out);
             }
         }
     }
 
     /// Drops a transaction's waiting read: its session no longer wants the answer.
-    pub(super) fn wants_no_answer(&mut self, who: TransactionId) {
-        self.participant.schemas.waiting.retain(|(_, request)| request.transaction != who);
+    pub(super) fn wants_no_answer(&mut self, txn: TransactionId) {
+        self.participant.schemas.waiting.retain(|(_, request)| request.transaction != txn);
     }
 
     /// Removes and returns a change that has not drawn its timestamp.
-    pub(super) fn take_registering(&mut self, who: TransactionId) -> Option<Pending> {
+    pub(super) fn take_registering(&mut self, txn: TransactionId) -> Option<Pending> {
         let at = self
             .participant
             .schemas
             .registering
             .iter()
-            .position(|one| one.pending.request.transaction == who)?;
+            .position(|one| one.pending.request.transaction == txn)?;
         Some(self.participant.schemas.registering.remove(at).pending)
     }
 
@@ -321,10 +325,10 @@ impl<T: TimestampPolicy> Member<T> {
     pub(super) fn unregister(
         &mut self,
         now: Reading,
-        who: TransactionId,
+        txn: TransactionId,
         out: &mut Outbox<Member<T>>,
     ) {
-        if self.participant.schemas.registered.remove(&who).is_some() {
+        if self.participant.schemas.registered.remove(&txn).is_some() {
             for (from, request) in std::mem::take(&mut self.participant.schemas.waiting) {
                 self.on_ask(now, from, request, out);
             }
@@ -377,10 +381,10 @@ impl<T: TimestampPolicy> Member<T> {
         }
         let leader = self.group.leader().map(|node| node.0);
         for (from, request) in std::mem::take(&mut self.participant.schemas.waiting) {
-            out.send(from, Message::Answer(Reply::NotLeader { id: request.id, leader }));
+            out.send(from, Message::Response(Response::NotLeader { id: request.id, leader }));
         }
         self.participant.schemas.drawn.clear();
         let prepared = &self.participant.prepared;
-        self.participant.schemas.registered.retain(|who, _| prepared.contains_key(who));
+        self.participant.schemas.registered.retain(|txn, _| prepared.contains_key(txn));
     }
 }

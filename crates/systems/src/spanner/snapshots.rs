@@ -3,7 +3,7 @@
 
 use super::participant::Serve;
 use super::records::any_within;
-use super::two_phase::InDoubt;
+use super::two_phase::PreparedTxn;
 use super::{Member, Message};
 use crate::shard::{Effect, Participant};
 use crate::spanner::rules;
@@ -12,7 +12,7 @@ use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::locking::{Ask, Footing, Reply, Request};
+use meridian_txn::locking::{LockEpoch, Request, RequestBody, Response};
 
 /// How far ahead a snapshot may lie to wait for its time, in nanoseconds: clocks differ.
 const FUTURE_NS: u64 = 1_000_000_000;
@@ -33,28 +33,29 @@ impl<T: TimestampPolicy> Member<T> {
         request: Request,
         out: &mut Outbox<Member<T>>,
     ) {
-        let Ask::Snapshot { at, scope, .. } = &request.ask else {
+        let RequestBody::Snapshot { at, single_shard_range, .. } = &request.body else {
             unreachable!("only snapshots are asked for so")
         };
         let same = |snapshot: &&mut Snapshot| {
             snapshot.request.transaction == request.transaction
-                && snapshot.request.ask == request.ask
+                && snapshot.request.body == request.body
         };
         if let Some(waiting) = self.participant.snapshots.iter_mut().find(same) {
             (waiting.from, waiting.request.id) = (from, request.id);
-            return out.send(from, Message::Answer(Reply::Waiting { id: request.id }));
+            return out.send(from, Message::Response(Response::Waiting { id: request.id }));
         }
         // For a single-shard read the newest commit is as good as now. Otherwise another shard may
         // have a newer one.
         let all = KeyRange::all();
-        let scope = scope.as_ref().unwrap_or(&all);
-        let alone = self.bounds.contains_range(scope);
-        let at =
-            at.unwrap_or_else(|| if alone { self.last_ts(now, scope) } else { self.present(now) });
+        let single_shard_range = single_shard_range.as_ref().unwrap_or(&all);
+        let alone = self.bounds.contains_range(single_shard_range);
+        let at = at.unwrap_or_else(|| {
+            if alone { self.last_ts(now, single_shard_range) } else { self.present(now) }
+        });
         let fenced = now.health != Health::Good && !broken(locking_rules::FENCED_SERVES);
         if (at.nanos > T::present(now).nanos + FUTURE_NS || fenced) && at > self.visible {
             // A promise for the future would delay every commit until then.
-            return out.send(from, Message::Answer(Reply::Unknown { id: request.id }));
+            return out.send(from, Message::Response(Response::Unknown { id: request.id }));
         }
         self.participant.snapshots.push(Snapshot { at, from, request });
     }
@@ -75,7 +76,7 @@ impl<T: TimestampPolicy> Member<T> {
     /// now has to see both.
     fn last_ts(&self, now: Reading, range: &KeyRange) -> Timestamp {
         let in_doubt =
-            |doubt: &InDoubt| doubt.record.writes_into(range) || doubt.record.changes.is_some();
+            |doubt: &PreparedTxn| doubt.record.writes_into(range) || doubt.record.changes.is_some();
         if !broken(rules::LAST_TS_PREPARED) && self.participant.prepared.values().any(in_doubt) {
             return self.present(now);
         }
@@ -99,19 +100,19 @@ impl<T: TimestampPolicy> Member<T> {
             return None;
         }
         let present = self.present(now);
-        let passing = self
+        let commit_waits = self
             .participant
-            .passing
+            .commit_waits
             .values()
-            .filter(|passing| passing.writes_into(range))
-            .map(|passing| passing.at);
+            .filter(|commit_waits| commit_waits.writes_into(range))
+            .map(|commit_waits| commit_waits.at);
         let agreeing = self
             .participant
             .agreeing
             .values()
             .filter(|pending| pending.writes_into(range))
             .map(|pending| pending.at);
-        let last = passing.chain(agreeing).filter(|at| *at <= present).max();
+        let last = commit_waits.chain(agreeing).filter(|at| *at <= present).max();
         if last.is_some() {
             sometimes!("a reader of one shard waits for a commit that is under way");
         }
@@ -130,10 +131,10 @@ impl<T: TimestampPolicy> Member<T> {
     ) {
         let until = self.leased_until(now);
         if now.interval.latest >= until {
-            return out.send(from, Message::Answer(Reply::Unknown { id }));
+            return out.send(from, Message::Response(Response::Unknown { id }));
         }
         let at = self.last_ts(now, range);
-        out.send_before(until, from, Message::Answer(Reply::LastTs { id, at }));
+        out.send_before(until, from, Message::Response(Response::LastTs { id, at }));
     }
 
     /// True if a prepared transaction may turn out to have written into a range at or below a
@@ -158,7 +159,7 @@ impl<T: TimestampPolicy> Member<T> {
         let (mut waits, mut soonest) = (Vec::new(), u64::MAX);
         for snapshot in std::mem::take(&mut self.participant.snapshots) {
             let Snapshot { at, from, request } = &snapshot;
-            let Ask::Snapshot { range, .. } = &request.ask else {
+            let RequestBody::Snapshot { range, .. } = &request.body else {
                 unreachable!("only snapshots wait so")
             };
             if !self.bounds.contains_range(range) {
@@ -171,9 +172,8 @@ impl<T: TimestampPolicy> Member<T> {
             let doubtful = self.is_in_doubt(range, *at) || self.meets_change(request, *at);
             if promised && (early || !in_flight) && !doubtful {
                 match self.participant.schemas.outdated(&request.planned, *at) {
-                    Some(why) => {
-                        out.send(*from, Message::Answer(Reply::Aborted { id: request.id, why }))
-                    }
+                    Some(why) => out
+                        .send(*from, Message::Response(Response::Aborted { id: request.id, why })),
                     None => {
                         self.group.use_timestamp(at.nanos);
                         self.serve(*from, request, *at, Some(until), out);
@@ -204,7 +204,7 @@ impl<T: TimestampPolicy> Member<T> {
     pub(super) fn dismiss_snapshots(&mut self, out: &mut Outbox<Member<T>>) {
         let leader = self.group.leader().map(|node| node.0);
         for Snapshot { from, request, .. } in std::mem::take(&mut self.participant.snapshots) {
-            out.send(from, Message::Answer(Reply::NotLeader { id: request.id, leader }));
+            out.send(from, Message::Response(Response::NotLeader { id: request.id, leader }));
         }
     }
 
@@ -216,16 +216,17 @@ impl<T: TimestampPolicy> Member<T> {
         deadline: Option<u64>,
         out: &mut Outbox<Member<T>>,
     ) {
-        let (Ask::Read { range, reverse, limit_rows, versions, .. }
-        | Ask::Snapshot { range, reverse, limit_rows, versions, .. }) = &request.ask
+        let (RequestBody::Read { range, reverse, limit_rows, versions, .. }
+        | RequestBody::Snapshot { range, reverse, limit_rows, versions, .. }) = &request.body
         else {
             unreachable!("only reads are served")
         };
-        let birth = self.participant.live.get(&request.transaction).map_or(0, |live| live.birth);
+        let admission =
+            self.participant.active.get(&request.transaction).map_or(0, |active| active.admission);
         out.act(Effect::Serve(Serve {
             reply_to: to,
             id: request.id,
-            footing: Footing { term: self.group.term().0, birth },
+            lock_epoch: LockEpoch { term: self.group.term().0, admission },
             at,
             range: range.clone(),
             reverse: *reverse,

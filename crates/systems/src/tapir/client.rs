@@ -12,7 +12,8 @@ use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_replication::inconsistent::{Invocation, Message as Said, Op, OpId, View};
 use meridian_replication::rules as replication_rules;
 use meridian_txn::tapir::{
-    Answer, Common, End, Fact, Found, Looked, Question, Standing, Turn, Vote, decide, stands,
+    Common, ConsensusOp, ConsensusResult, End, InconsistentOp, ReadResult, SnapshotRead, Turn,
+    TxnStatus, Vote, decide, stands,
 };
 use meridian_txn::{Failure, Node};
 use std::collections::BTreeMap;
@@ -27,23 +28,32 @@ const PAUSE_NS: u64 = 10_000_000;
 const ASK_AGAIN_NS: u64 = 1_000_000_000;
 
 /// Decides a shard's result from the answers of enough replicas; `quorum` answers are enough.
-pub fn common(question: &Question, answers: Vec<&Answer>, quorum: usize) -> Answer {
+pub fn common(
+    question: &ConsensusOp,
+    answers: Vec<&ConsensusResult>,
+    quorum: usize,
+) -> ConsensusResult {
     if let [known] = answers[..] {
         return known.clone();
     }
     match question {
-        Question::Prepare(_) => {
-            let vote =
-                |answer: &&Answer| if let Answer::Vote(vote) = answer { Some(*vote) } else { None };
-            let votes: Vec<Vote> = answers.iter().filter_map(vote).collect();
-            Answer::Vote(decide(&votes, quorum))
-        }
-        Question::Resolve { .. } => {
-            let standing = |answer: &&'_ Answer| {
-                if let Answer::Stands(standing) = answer { Some(standing.clone()) } else { None }
+        ConsensusOp::Prepare(_) => {
+            let vote = |answer: &&ConsensusResult| {
+                if let ConsensusResult::Vote(vote) = answer { Some(*vote) } else { None }
             };
-            let standings: Vec<_> = answers.iter().filter_map(standing).collect();
-            Answer::Stands(stands(&standings))
+            let votes: Vec<Vote> = answers.iter().filter_map(vote).collect();
+            ConsensusResult::Vote(decide(&votes, quorum))
+        }
+        ConsensusOp::Resolve { .. } => {
+            let status = |answer: &&'_ ConsensusResult| {
+                if let ConsensusResult::Stands(status) = answer {
+                    Some(status.clone())
+                } else {
+                    None
+                }
+            };
+            let standings: Vec<_> = answers.iter().filter_map(status).collect();
+            ConsensusResult::Stands(stands(&standings))
         }
     }
 }
@@ -53,13 +63,13 @@ pub fn common(question: &Question, answers: Vec<&Answer>, quorum: usize) -> Answ
 pub async fn invoke<W: Wire<Message = Message>>(
     wire: &W,
     shard: ShardId,
-    question: &Question,
+    question: &ConsensusOp,
     until: u64,
 ) -> Option<Common> {
     let id = wire.new_id();
     let mut members = wire.members(shard);
-    let mut heard: Invocation<Answer> = Invocation::new(members.epoch, members.enough()?);
-    let mut tells: Option<Answer> = None;
+    let mut heard: Invocation<ConsensusResult> = Invocation::new(members.epoch, members.enough()?);
+    let mut tells: Option<ConsensusResult> = None;
     let asked_ns = wire.node().boot_ns();
     let mut repetition = 0;
     while !wire.node().is_closed() && wire.node().boot_ns() < until {
@@ -74,7 +84,7 @@ pub async fn invoke<W: Wire<Message = Message>>(
         let (enough, replicas) =
             (members.enough()?, Vec::from_iter(members.replicas.iter().copied()));
         let began_ns = wire.node().boot_ns();
-        let round_ends = until.min(began_ns + wire.patience_ns(&replicas, repetition));
+        let round_ends = until.min(began_ns + wire.timeout_ns(&replicas, repetition));
         let mut round = wire.round(shard, id, round_ends);
         let newest = heard.view();
         // A decision from answers of an earlier view does not count in this one.
@@ -94,12 +104,12 @@ pub async fn invoke<W: Wire<Message = Message>>(
         }
         let (quorum, mut enough_ns, mut decides) = (enough.quorum(), None, false);
         loop {
-            let patience_ends = match enough_ns {
+            let times_out_at = match enough_ns {
                 Some(after_ns) => began_ns + 2 * after_ns + SHORTEST_WAIT_NS,
                 None => round_ends,
             };
             let lacking = quorum.saturating_sub(heard.heard());
-            let (node, answer) = match round.next(patience_ends.min(round_ends), lacking).await {
+            let (node, answer) = match round.next(times_out_at.min(round_ends), lacking).await {
                 Next::Answer(node, answer) => (node, answer),
                 Next::All => break,
                 Next::Late => {
@@ -125,10 +135,10 @@ pub async fn invoke<W: Wire<Message = Message>>(
             }
             let by_all = heard.by_all();
             if let Some(result) = heard.settled().or(heard.fast()) {
-                if *result == Answer::Stands(Standing::Open) {
+                if *result == ConsensusResult::Stands(TxnStatus::Open) {
                     let view = heard.view();
                     replicas.iter().for_each(|node| {
-                        wire.tell((shard, *node), Message::Operation(Said::Renew { view }))
+                        wire.send((shard, *node), Message::Operation(Said::Renew { view }))
                     });
                 }
                 return Some(Common { answer: result.clone(), by_all });
@@ -162,12 +172,12 @@ pub async fn invoke<W: Wire<Message = Message>>(
 
 /// Sends the outcome of a transaction to all replicas of a shard. A replica that misses it keeps
 /// the transaction prepared until recovery finds the outcome.
-pub fn tell<W: Wire<Message = Message>>(wire: &W, shard: ShardId, end: &End) {
+pub fn send_end<W: Wire<Message = Message>>(wire: &W, shard: ShardId, end: &End) {
     let id = wire.new_id();
     for node in wire.replicas(shard) {
-        wire.tell(
+        wire.send(
             (shard, node),
-            Message::Operation(Said::Tell { id, op: Fact::Ended(end.clone()) }),
+            Message::Operation(Said::Tell { id, op: InconsistentOp::Ended(end.clone()) }),
         );
     }
 }
@@ -187,7 +197,7 @@ pub async fn look<W: Wire<Message = Message>>(
     at: Timestamp,
     (reverse, limit): (bool, usize),
     until: u64,
-) -> Option<Result<Looked, Failure>> {
+) -> Option<Result<SnapshotRead, Failure>> {
     let (id, mut repetition) = (wire.new_id(), 0);
     let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
     // Answers of replicas in the newest view stay valid: these replicas refuse later writes below
@@ -201,7 +211,7 @@ pub async fn look<W: Wire<Message = Message>>(
         }
         let lacking: Vec<NodeId> =
             members.replicas.into_iter().filter(|node| !pages.contains_key(node)).collect();
-        let round_ends = until.min(wire.node().boot_ns() + wire.patience_ns(&lacking, repetition));
+        let round_ends = until.min(wire.node().boot_ns() + wire.timeout_ns(&lacking, repetition));
         let asked = lacking.into_iter().map(|node| {
             let message =
                 Message::Look { id, at, range: range.clone(), reverse, limit_rows, epoch };
@@ -276,7 +286,7 @@ pub async fn read<W: Wire<Message = Message>>(
     range: &KeyRange,
     (reverse, limit): (bool, usize),
     until: u64,
-) -> Option<Found> {
+) -> Option<ReadResult> {
     let id = wire.new_id();
     let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
     let asked_ns = wire.node().boot_ns();
@@ -285,7 +295,9 @@ pub async fn read<W: Wire<Message = Message>>(
         .await;
     wire.measured(from.1, answer.is_some().then(|| wire.node().boot_ns() - asked_ns));
     match answer {
-        Some(Message::Found { page, through, .. }) => Some(Found { chunk: page.chunk(), through }),
+        Some(Message::Found { page, through, .. }) => {
+            Some(ReadResult { chunk: page.chunk(), through })
+        }
         _ => None,
     }
 }
@@ -310,8 +322,8 @@ pub async fn take_turn<W: Wire<Message = Message>>(
     for node in wire.members(shard).replicas {
         let mut waited = false;
         while !wire.node().is_closed() && wire.node().boot_ns() < until {
-            let patience_ends = until.min(wire.node().boot_ns() + wire.patience_ns(&[node], 0));
-            let mut said = take(node, false, patience_ends).await;
+            let times_out_at = until.min(wire.node().boot_ns() + wire.timeout_ns(&[node], 0));
+            let mut said = take(node, false, times_out_at).await;
             if let Some(Message::Queued { .. }) = said {
                 waited = true;
                 said = take(node, true, until.min(wire.node().boot_ns() + ASK_AGAIN_NS)).await;
@@ -322,7 +334,7 @@ pub async fn take_turn<W: Wire<Message = Message>>(
                 return Some(Turn { key: (shard, key), at: node, number: request.number, waited });
             }
         }
-        wire.tell((shard, node), Message::Leave { request, key: key.clone() });
+        wire.send((shard, node), Message::Leave { request, key: key.clone() });
     }
     None
 }
@@ -330,13 +342,13 @@ pub async fn take_turn<W: Wire<Message = Message>>(
 /// Passes a turn on to another session of this node.
 pub fn keep_turn<W: Wire<Message = Message>>(wire: &W, turn: &Turn, holds_ns: u64) {
     let (shard, key) = turn.key.clone();
-    wire.tell((shard, turn.at), Message::KeepTurn { request: request(wire, turn), key, holds_ns });
+    wire.send((shard, turn.at), Message::KeepTurn { request: request(wire, turn), key, holds_ns });
 }
 
 /// Ends a turn.
 pub fn leave<W: Wire<Message = Message>>(wire: &W, turn: &Turn) {
     let (shard, key) = turn.key.clone();
-    wire.tell((shard, turn.at), Message::Leave { request: request(wire, turn), key });
+    wire.send((shard, turn.at), Message::Leave { request: request(wire, turn), key });
 }
 
 /// Returns the id under which a turn was requested.
@@ -346,7 +358,7 @@ fn request<W: Wire<Message = Message>>(wire: &W, turn: &Turn) -> OpId {
 }
 
 /// Merges pages: the newest version of each key, for the keys that all pages cover.
-pub fn looked(range: &KeyRange, pages: Vec<Page>, (reverse, limit): (bool, usize)) -> Looked {
+pub fn looked(range: &KeyRange, pages: Vec<Page>, (reverse, limit): (bool, usize)) -> SnapshotRead {
     let mut rest: Option<KeyRange> = None;
     let mut versions: BTreeMap<Key, (Timestamp, Option<Value>)> = BTreeMap::new();
     for page in pages {
@@ -362,7 +374,8 @@ pub fn looked(range: &KeyRange, pages: Vec<Page>, (reverse, limit): (bool, usize
             }
         }
     }
-    let mut looked = Looked { chunk: Chunk { rest, ..Chunk::default() }, ..Looked::default() };
+    let mut looked =
+        SnapshotRead { chunk: Chunk { rest, ..Chunk::default() }, ..SnapshotRead::default() };
     let chunk = &mut looked.chunk;
     let beyond =
         |chunk: &Chunk, key: &Key| chunk.rest.as_ref().is_some_and(|rest| rest.contains(key));
@@ -399,7 +412,7 @@ mod tests {
     use meridian_machine::Incarnation;
     use meridian_machine::planted::plant;
     use meridian_mvcc::Write;
-    use meridian_replication::inconsistent::Members;
+    use meridian_replication::inconsistent::ReplicaSet;
     use meridian_replication::inconsistent::State;
     use meridian_txn::TransactionId;
     use meridian_txn::tapir::{Footprint, Proposal};
@@ -480,8 +493,8 @@ mod tests {
             &self.distances
         }
 
-        fn members(&self, _: ShardId) -> Members {
-            let first = Members::first([1, 2, 3].map(NodeId).into());
+        fn members(&self, _: ShardId) -> ReplicaSet {
+            let first = ReplicaSet::first([1, 2, 3].map(NodeId).into());
             let then = self.then.filter(|_| self.round() > 0);
             then.map(|node| first.then([node].into())).unwrap_or(first)
         }
@@ -499,7 +512,7 @@ mod tests {
             Some(Message::Looked { id, page: Some(page), settled: false, view })
         }
 
-        fn tell(&self, _: (ShardId, NodeId), _: Message) {}
+        fn send(&self, _: (ShardId, NodeId), _: Message) {}
     }
 
     fn reads(replicas: &Replicas) -> Timestamp {
@@ -599,15 +612,15 @@ mod tests {
             &self.distances
         }
 
-        fn members(&self, _: ShardId) -> Members {
-            let first = Members::first([1, 2, 4].map(NodeId).into());
+        fn members(&self, _: ShardId) -> ReplicaSet {
+            let first = ReplicaSet::first([1, 2, 4].map(NodeId).into());
             let then = first.then([1, 2, 3].map(NodeId).into());
             let former = if self.told.lock().expect("one thread").is_empty() {
                 then.former
             } else {
                 BTreeSet::new()
             };
-            Members { former, ..then }
+            ReplicaSet { former, ..then }
         }
 
         async fn ask(
@@ -621,7 +634,10 @@ mod tests {
             let mut told = self.told.lock().expect("one thread");
             let vote = match (message, to.1.0) {
                 (
-                    Message::Operation(Said::Finalize { result: Some(Answer::Vote(vote)), .. }),
+                    Message::Operation(Said::Finalize {
+                        result: Some(ConsensusResult::Vote(vote)),
+                        ..
+                    }),
                     _,
                 ) => {
                     told.insert(vote);
@@ -633,11 +649,11 @@ mod tests {
                 _ => return None,
             };
             let (view, state) =
-                (View { epoch: 1, number: 5 }, State::Tentative(Some(Answer::Vote(vote))));
+                (View { epoch: 1, number: 5 }, State::Tentative(Some(ConsensusResult::Vote(vote))));
             Some(Message::Operation(Said::Reply { id, view, state }))
         }
 
-        fn tell(&self, _: (ShardId, NodeId), _: Message) {}
+        fn send(&self, _: (ShardId, NodeId), _: Message) {}
     }
 
     fn decided_while_a_change_ends() -> BTreeSet<Vote> {
@@ -647,7 +663,7 @@ mod tests {
             Footprint { reads: Vec::new(), writes: Vec::new(), participants: vec![ShardId(0)] };
         let proposal =
             Proposal { transaction, attempt: 0, at: at(10), footprint: Arc::new(footprint) };
-        let question = Question::Prepare(proposal);
+        let question = ConsensusOp::Prepare(proposal);
         let invoked = invoke(&wire, ShardId(0), &question, 50 * PAUSE_NS);
         assert!(invoked.now_or_never().flatten().is_none(), "nothing is confirmed");
         wire.told.into_inner().expect("one thread")

@@ -14,14 +14,14 @@
 //! does not count as having taken over, and no replica forgets anything. It has no history: reads
 //! below the copy's timestamp are refused.
 
-use super::{Kept, Message, Page};
+use super::{LogRecord, Message, Page};
 use crate::tapir::rules;
 use meridian_clock::Timestamp;
 use meridian_machine::NodeId;
 use meridian_machine::planted::broken;
 use meridian_mvcc::{KeyRange, Write};
 use meridian_replication::inconsistent::{Op, OpId};
-use meridian_txn::tapir::Fact;
+use meridian_txn::tapir::InconsistentOp;
 
 /// How many rows a page has, at most.
 const PAGE_ROWS: u32 = 10_000;
@@ -59,12 +59,12 @@ impl Copying {
     /// settled when the first view of the epoch began, or the last one that came with its whole
     /// record. Later views settle more, which former replicas do not learn. Nothing above the
     /// timestamp is forgotten until the copy is durable in the store.
-    pub fn began_at(kept: &[Kept], epoch: u32) -> Option<Timestamp> {
+    pub fn began_at(logged: &[LogRecord], epoch: u32) -> Option<Timestamp> {
         let (mut settled, mut at) = (Timestamp::ZERO, None);
-        for kept in kept {
-            let Kept::Began { view, changes, upon, .. } = kept else { continue };
+        for logged in logged {
+            let LogRecord::Began { view, changes, upon, .. } = logged else { continue };
             let facts = changes.values().flatten().filter_map(|entry| match &entry.op {
-                Op::Inconsistent(Fact::Over(past)) => Some(past.settled),
+                Op::Inconsistent(InconsistentOp::Over(past)) => Some(past.settled),
                 _ => None,
             });
             settled = facts.fold(settled, Timestamp::max);
@@ -133,13 +133,16 @@ mod tests {
         Timestamp { nanos, ..Timestamp::ZERO }
     }
 
-    fn began(number: u64, upon: Option<u64>, settled: u64) -> Kept {
+    fn began(number: u64, upon: Option<u64>, settled: u64) -> LogRecord {
         let of = |number| View { epoch: 1, number };
-        let op = Op::Inconsistent(Fact::Over(Past { closed: at(settled), settled: at(settled) }));
+        let op = Op::Inconsistent(InconsistentOp::Over(Past {
+            closed: at(settled),
+            settled: at(settled),
+        }));
         let entry = Entry { op, state: State::Finalized(None), merged: Some(of(number)) };
         let id = OpId { node: 1, incarnation: 1, number: 1 };
         let changes = ChangesOf::<super::super::Shard>::from([(id, Some(entry))]);
-        Kept::Began { view: of(number), upon: upon.map(of), changes, decided: Vec::new() }
+        LogRecord::Began { view: of(number), upon: upon.map(of), changes, decided: Vec::new() }
     }
 
     #[test]

@@ -3,18 +3,18 @@
 use meridian_clock::Timestamp;
 use meridian_mvcc::{Chunk, Key, KeyRange, Write};
 use meridian_replication::inconsistent::{self, OpId};
-use meridian_txn::tapir::{Answer, Fact, Question};
+use meridian_txn::tapir::{ConsensusOp, ConsensusResult, InconsistentOp};
 use minicbor::{Decode, Encode};
 
 /// A log record of a replica.
-pub type Kept = inconsistent::Kept<Fact, Question, Answer>;
+pub type LogRecord = inconsistent::LogRecord<InconsistentOp, ConsensusOp, ConsensusResult>;
 
 /// A message between sessions and replicas.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Message {
     /// A message about operations and views.
     #[n(0)]
-    Operation(#[n(0)] inconsistent::Message<Fact, Question, Answer>),
+    Operation(#[n(0)] inconsistent::Message<InconsistentOp, ConsensusOp, ConsensusResult>),
     /// A session reads a snapshot.
     #[n(1)]
     Look {

@@ -83,9 +83,9 @@ pub fn guarantee(protocol: &Protocol) -> Guarantee {
 }
 
 pub use changing::have_taken_over;
-pub use client::{common, invoke, keep_turn, leave, look, looked, read, take_turn, tell};
-pub use messages::{Kept, Message, Page};
+pub use client::{common, invoke, keep_turn, leave, look, looked, read, send_end, take_turn};
+pub use messages::{LogRecord, Message, Page};
 pub use progress::Progress;
-pub use replica::{Effect, Forgetting, Replica, Serve, Timer, View};
+pub use replica::{Effect, ReadView, Replica, Serve, Timer, TruncationPolicy};
 pub use shard::Shard;
 pub use shards::{Local, Shards};

@@ -23,7 +23,7 @@ enum Copied {
     /// All of it is installed, up to this place.
     Installed { place: u64 },
     /// It is durable in the store, and so is its horizon.
-    Kept,
+    LogRecord,
     /// The replica serves.
     Serves,
 }
@@ -105,14 +105,14 @@ impl Progress {
 
     /// Notes that the horizon of the copy is kept durably.
     pub fn horizon_kept(&mut self) {
-        self.copied = Copied::Kept;
+        self.copied = Copied::LogRecord;
     }
 
     /// Returns the newest view whose initial state is durable in the store, which is durable up to
     /// a place. `None` if there is no such view since the last call.
     pub fn stored(&mut self, place: u64) -> Option<View> {
         let mut stored = None;
-        if matches!(self.copied, Copied::Kept | Copied::Serves) {
+        if matches!(self.copied, Copied::LogRecord | Copied::Serves) {
             while let Some((_, view)) = self.began.pop_front_if(|(before, _)| *before <= place) {
                 stored = Some(view);
             }

@@ -22,9 +22,9 @@
 //! because another shard may have to learn of it.
 
 use super::copying::{Copied, Copying};
-use super::turns::{Asked, Place, Turns};
+use super::turns::{QueuePosition, TurnRequest, Turns};
 use super::waits::{Proposed, Waits};
-use super::{Kept, Message, Page, Shard};
+use super::{LogRecord, Message, Page, Shard};
 use crate::tapir::rules;
 use meridian_clock::Timestamp;
 use meridian_machine::planted::broken;
@@ -34,10 +34,10 @@ use meridian_machine::{
 };
 use meridian_mvcc::{KeyRange, Write, local};
 use meridian_replication::inconsistent::{
-    self, Application, Config, Members, Message as Said, Op, OpId,
+    self, Application, Config, Message as Said, Op, OpId, ReplicaSet,
 };
 use meridian_txn::tapir::rules as tapir_rules;
-use meridian_txn::tapir::{Answer, End, Fact, Past, Proposal, Question};
+use meridian_txn::tapir::{ConsensusOp, ConsensusResult, End, InconsistentOp, Past, Proposal};
 use std::collections::VecDeque;
 
 /// How far beyond a requested snapshot the served timestamp is noted, in nanoseconds. After a view
@@ -73,7 +73,7 @@ pub enum Timer {
 
 /// The policy for forgetting ended transactions.
 #[derive(Clone, Copy, Debug)]
-pub struct Forgetting {
+pub struct TruncationPolicy {
     /// The interval of checks while operations arrive, in nanoseconds.
     pub every_ns: u64,
     /// The age below which nothing is closed, in nanoseconds, because it may still be proposed.
@@ -84,9 +84,13 @@ pub struct Forgetting {
     pub enough_bytes: usize,
 }
 
-impl Default for Forgetting {
+impl Default for TruncationPolicy {
     fn default() -> Self {
-        Forgetting { every_ns: 5_000_000_000, behind_ns: 5_000_000_000, enough_bytes: 4 << 20 }
+        TruncationPolicy {
+            every_ns: 5_000_000_000,
+            behind_ns: 5_000_000_000,
+            enough_bytes: 4 << 20,
+        }
     }
 }
 
@@ -124,7 +128,7 @@ pub enum Effect {
 
 /// The versions that a read returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum View {
+pub enum ReadView {
     /// Those at a timestamp below which nothing is written any more, as a view of the shard's
     /// replicas knows it.
     Snapshot(Timestamp, inconsistent::View),
@@ -142,7 +146,7 @@ pub struct Serve {
     /// The request.
     pub id: OpId,
     /// The versions to return.
-    pub view: View,
+    pub view: ReadView,
     /// The range to read.
     pub range: KeyRange,
     /// Reads from the end of the range backwards.
@@ -155,23 +159,23 @@ impl Serve {
     /// Returns the timestamp to read at.
     pub fn at(&self) -> Timestamp {
         match self.view {
-            View::Snapshot(at, _) | View::Settled(at) => at,
-            View::Newest(_) => Timestamp::MAX,
+            ReadView::Snapshot(at, _) | ReadView::Settled(at) => at,
+            ReadView::Newest(_) => Timestamp::MAX,
         }
     }
 
     /// Makes the answer from the versions found.
     pub fn answer(&self, page: Page) -> Message {
         match self.view {
-            View::Snapshot(_, view) => {
+            ReadView::Snapshot(_, view) => {
                 Message::Looked { id: self.id, page: Some(page), settled: false, view }
             }
-            View::Settled(_) => {
+            ReadView::Settled(_) => {
                 // Settled versions are the same in all views.
                 let view = inconsistent::View::default();
                 Message::Looked { id: self.id, page: Some(page), settled: true, view }
             }
-            View::Newest(through) => Message::Found { id: self.id, page, through },
+            ReadView::Newest(through) => Message::Found { id: self.id, page, through },
         }
     }
 }
@@ -183,7 +187,7 @@ pub struct Replica {
     facts: u64,
     /// An upper bound of served snapshots, which the record contains or is about to.
     ceiling: Timestamp,
-    forgetting: Forgetting,
+    truncation: TruncationPolicy,
     /// True if the timer for the check is armed.
     looks: bool,
     /// How many times there was enough to forget and no view change came.
@@ -222,21 +226,21 @@ impl Replica {
     /// other replicas, unless its records say that it has a complete copy.
     pub fn new(
         config: Config,
-        (life, takes_over): (Incarnation, bool),
+        (incarnation, takes_over): (Incarnation, bool),
         shard: Shard,
-        kept: Vec<Kept>,
+        logged: Vec<LogRecord>,
         now: Reading,
         out: &mut Outbox<Self>,
     ) -> Option<Self> {
-        let (me, durable) = ((config.me, life), out.persisted());
+        let (me, durable) = ((config.me, incarnation), out.persisted());
         let facts = u64::from(config.members.epoch) << 32;
-        let lacks = takes_over && Kept::goes_to(&kept).is_none();
+        let lacks = takes_over && LogRecord::goes_to(&logged).is_none();
         let own = local::schemas(config.shard.0);
-        let began_at = Copying::began_at(&kept, config.members.epoch);
+        let began_at = Copying::began_at(&logged, config.members.epoch);
         let copying =
             lacks.then(|| Copying::of(vec![own, shard.participant().bounds().clone()], began_at));
         let shard = if lacks { shard.taking_over() } else { shard };
-        let operations = out.lend(|out| Operations::new(config, shard, kept, now, out), embed)?;
+        let operations = out.lend(|out| Operations::new(config, shard, logged, now, out), embed)?;
         let view = operations.began();
         if view > inconsistent::View::default() {
             out.act(Effect::Began {
@@ -250,7 +254,7 @@ impl Replica {
             // If the node gets a replica again without a restart, this makes the numbers new.
             facts,
             ceiling: Timestamp::ZERO,
-            forgetting: Forgetting::default(),
+            truncation: TruncationPolicy::default(),
             looks: false,
             waited: 0,
             copying,
@@ -271,18 +275,18 @@ impl Replica {
 
     /// Returns the records that replace all earlier ones after a restart. `None` while that is not
     /// possible.
-    pub fn checkpoint(&self) -> Option<Vec<Kept>> {
+    pub fn checkpoint(&self) -> Option<Vec<LogRecord>> {
         if self.is_copying() { None } else { self.operations.checkpoint() }
     }
 
     /// Changes the replicas.
-    pub fn reconfigure(&mut self, now: Reading, members: Members, out: &mut Outbox<Self>) {
+    pub fn reconfigure(&mut self, now: Reading, members: ReplicaSet, out: &mut Outbox<Self>) {
         self.operate(now, out, |operations, out| operations.reconfigure(now, members, out));
     }
 
     /// Sets the policy for forgetting.
-    pub fn forgetting(self, forgetting: Forgetting) -> Self {
-        Replica { forgetting, ..self }
+    pub fn truncation(self, truncation: TruncationPolicy) -> Self {
+        Replica { truncation, ..self }
     }
 
     /// Delays prepares from now on, in nanoseconds, and executes them in the order of timestamps
@@ -322,7 +326,7 @@ impl Replica {
         let closed = self.closes(now);
         let knows_time = now.health == Health::Good;
         if closed > self.past().closed && knows_time && !self.operations.is_between_views() {
-            self.note(now, Fact::Over(Past { closed, ..Past::default() }), out);
+            self.note(now, InconsistentOp::Over(Past { closed, ..Past::default() }), out);
         }
         self.change_view(now, out);
     }
@@ -399,7 +403,7 @@ impl Replica {
     }
 
     /// Adds an operation of its own to the record.
-    fn note(&mut self, now: Reading, fact: Fact, out: &mut Outbox<Self>) {
+    fn note(&mut self, now: Reading, fact: InconsistentOp, out: &mut Outbox<Self>) {
         self.facts += 1;
         let id = own_id(self.me, self.facts);
         always!(
@@ -411,34 +415,40 @@ impl Replica {
     }
 
     /// False for messages that no correct peer sends, which are dropped.
-    fn may_be_meant(&self, now: Reading, said: &Said<Fact, Question, Answer>) -> bool {
+    fn may_be_meant(
+        &self,
+        now: Reading,
+        said: &Said<InconsistentOp, ConsensusOp, ConsensusResult>,
+    ) -> bool {
         let near = |at: Timestamp| at.nanos <= now.interval.latest.saturating_add(FARTHEST_NS);
         match said {
             // Settled outcomes are known, and perhaps forgotten.
             Said::Tell {
-                op: Fact::Ended(End::Commit(Proposal { at, .. }) | End::Abort { at, .. }),
+                op: InconsistentOp::Ended(End::Commit(Proposal { at, .. }) | End::Abort { at, .. }),
                 ..
             } if *at <= self.settled() => false,
             // Any node may tell how a transaction ended. Only a replica itself adds the other
             // facts, and no node proposes facts.
-            Said::Tell { op: Fact::Ended(End::Commit(proposal)), .. } => near(proposal.at),
-            Said::Tell { op: Fact::Ended(End::Abort { at, .. }), .. } => near(*at),
-            Said::Tell { op: Fact::Served(_) | Fact::Over(_), .. }
+            Said::Tell { op: InconsistentOp::Ended(End::Commit(proposal)), .. } => {
+                near(proposal.at)
+            }
+            Said::Tell { op: InconsistentOp::Ended(End::Abort { at, .. }), .. } => near(*at),
+            Said::Tell { op: InconsistentOp::Served(_) | InconsistentOp::Over(_), .. }
             | Said::Propose { op: Op::Inconsistent(_), .. } => false,
-            Said::Propose { op: Op::Consensus(Question::Prepare(proposal)), .. } => {
+            Said::Propose { op: Op::Consensus(ConsensusOp::Prepare(proposal)), .. } => {
                 near(proposal.at) && !proposal.is_name()
             }
-            Said::Propose { op: Op::Consensus(Question::Resolve { through, .. }), .. } => {
+            Said::Propose { op: Op::Consensus(ConsensusOp::Resolve { through, .. }), .. } => {
                 near(*through)
             }
             Said::Finalize { id, result, .. } => {
                 let known = self.operations.record().get(id).map(|entry| &entry.op);
                 match (known, result) {
-                    (Some(Op::Consensus(Question::Prepare(_))), Some(answer)) => {
-                        matches!(answer, Answer::Vote(_))
+                    (Some(Op::Consensus(ConsensusOp::Prepare(_))), Some(answer)) => {
+                        matches!(answer, ConsensusResult::Vote(_))
                     }
-                    (Some(Op::Consensus(Question::Resolve { .. })), Some(answer)) => {
-                        matches!(answer, Answer::Stands(_))
+                    (Some(Op::Consensus(ConsensusOp::Resolve { .. })), Some(answer)) => {
+                        matches!(answer, ConsensusResult::Stands(_))
                     }
                     (Some(_), _) => false,
                     (None, _) => true, // The replica requests the operation.
@@ -450,16 +460,19 @@ impl Replica {
 
     /// Replaces the name of a commit by the proposal that is prepared under it. Returns `None` if
     /// there is none; the message is then ignored.
-    fn in_full(&self, said: Said<Fact, Question, Answer>) -> Option<Said<Fact, Question, Answer>> {
+    fn in_full(
+        &self,
+        said: Said<InconsistentOp, ConsensusOp, ConsensusResult>,
+    ) -> Option<Said<InconsistentOp, ConsensusOp, ConsensusResult>> {
         match said {
-            Said::Tell { id, op: Fact::Ended(End::Commit(name)) } if name.is_name() => {
+            Said::Tell { id, op: InconsistentOp::Ended(End::Commit(name)) } if name.is_name() => {
                 let prepared = self.operations.application().participant().prepared_as(&name);
                 if prepared.is_none() {
                     sometimes!("a commit is told by a name that is not known");
                 }
                 prepared.map(|proposal| Said::Tell {
                     id,
-                    op: Fact::Ended(End::Commit(proposal.clone())),
+                    op: InconsistentOp::Ended(End::Commit(proposal.clone())),
                 })
             }
             said => Some(said),
@@ -477,7 +490,7 @@ impl Replica {
     /// refuses closed timestamps for good.
     fn closes(&self, now: Reading) -> Timestamp {
         let behind =
-            Timestamp::end_of(now.interval.earliest.saturating_sub(self.forgetting.behind_ns));
+            Timestamp::end_of(now.interval.earliest.saturating_sub(self.truncation.behind_ns));
         match broken(tapir_rules::CLOCKS_UNCAPPED) {
             true => behind,
             false => behind.min(self.operations.application().participant().committed()),
@@ -488,7 +501,7 @@ impl Replica {
     fn watch(&mut self, now: Reading, out: &mut Outbox<Self>) {
         if !self.looks {
             self.looks = true;
-            out.arm(Timer::Over, now.boot_ns + self.forgetting.every_ns);
+            out.arm(Timer::Over, now.boot_ns + self.truncation.every_ns);
         }
     }
 
@@ -502,7 +515,9 @@ impl Replica {
     ) -> Option<Proposed> {
         let (
             _,
-            Said::Propose { id, op: Op::Consensus(Question::Prepare(Proposal { at, .. })), .. },
+            Said::Propose {
+                id, op: Op::Consensus(ConsensusOp::Prepare(Proposal { at, .. })), ..
+            },
         ) = &proposed
         else {
             return Some(proposed);
@@ -531,10 +546,10 @@ impl Replica {
     }
 
     /// Tells sessions that they have their turns.
-    fn give(&self, turns: impl IntoIterator<Item = Asked>, out: &mut Outbox<Self>) {
-        turns
-            .into_iter()
-            .for_each(|Asked { from, question: id, .. }| out.send(from, Message::HasTurn { id }));
+    fn give(&self, turns: impl IntoIterator<Item = TurnRequest>, out: &mut Outbox<Self>) {
+        turns.into_iter().for_each(|TurnRequest { from, question: id, .. }| {
+            out.send(from, Message::HasTurn { id })
+        });
     }
 
     /// Arms the timer for the first turn that ends, if it was not armed for that before.
@@ -553,11 +568,11 @@ impl Replica {
                 match self.turns.ask(
                     now.boot_ns,
                     key,
-                    Asked { from, request, question: id, holds_ns },
+                    TurnRequest { from, request, question: id, holds_ns },
                 ) {
-                    Place::Turn => out.send(from, Message::HasTurn { id }),
-                    Place::Queued if !waits => out.send(from, Message::Queued { id }),
-                    Place::Queued => {}
+                    QueuePosition::Turn => out.send(from, Message::HasTurn { id }),
+                    QueuePosition::Queued if !waits => out.send(from, Message::Queued { id }),
+                    QueuePosition::Queued => {}
                 }
             }
             Message::KeepTurn { request, key, holds_ns } => {
@@ -582,22 +597,22 @@ impl Replica {
         self.looks = false;
         let (past, closes) = (self.past(), self.closes(now));
         let over = self.operations.record().iter().filter_map(|(_, entry)| match &entry.op {
-            Op::Consensus(Question::Prepare(Proposal { at, .. }))
-            | Op::Inconsistent(Fact::Ended(
+            Op::Consensus(ConsensusOp::Prepare(Proposal { at, .. }))
+            | Op::Inconsistent(InconsistentOp::Ended(
                 End::Commit(Proposal { at, .. }) | End::Abort { at, .. },
             ))
-            | Op::Consensus(Question::Resolve { through: at, .. }) => {
+            | Op::Consensus(ConsensusOp::Resolve { through: at, .. }) => {
                 Some((*at, Shard::bytes(entry)))
             }
-            Op::Inconsistent(Fact::Served(_) | Fact::Over(_)) => None,
+            Op::Inconsistent(InconsistentOp::Served(_) | InconsistentOp::Over(_)) => None,
         });
         // Entries that are closed and kept because a replica is away are carried by every view
         // change. So the check waits for as many new ones.
-        let (mut kept, mut fresh) = (0, 0);
+        let (mut logged, mut fresh) = (0, 0);
         for (at, bytes) in over.filter(|(at, _)| *at <= closes) {
-            *if at <= past.closed { &mut kept } else { &mut fresh } += bytes;
+            *if at <= past.closed { &mut logged } else { &mut fresh } += bytes;
         }
-        if fresh < self.forgetting.enough_bytes.max(kept) {
+        if fresh < self.truncation.enough_bytes.max(logged) {
             self.waited = 0;
             return; // The next operation arms the timer again.
         }
@@ -632,7 +647,7 @@ impl Replica {
         }
         if at > self.ceiling {
             self.ceiling = Timestamp::end_of(at.nanos.saturating_add(AHEAD_NS));
-            self.note(now, Fact::Served(self.ceiling), out);
+            self.note(now, InconsistentOp::Served(self.ceiling), out);
         }
         self.waiting.push_back((out.persisted(), serve));
         self.go_on(out);
@@ -650,7 +665,7 @@ impl Replica {
 impl Machine for Replica {
     type Message = Message;
     type Timer = Timer;
-    type Record = Kept;
+    type Record = LogRecord;
     type Effect = Effect;
 
     fn on_message(
@@ -677,7 +692,7 @@ impl Machine for Replica {
                 if at <= self.settled() || broken(rules::SERVES_UNSETTLED) =>
             {
                 let (view, limit_rows) =
-                    (View::Settled(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
+                    (ReadView::Settled(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
                 self.on_read(Serve { to: from, id, view, range, reverse, limit_rows }, out);
             }
             // Between two views a replica does not know what the next one begins with.
@@ -687,7 +702,7 @@ impl Machine for Replica {
                 if at <= self.settled() && self.is_known(from.node) =>
             {
                 let (view, limit_rows) =
-                    (View::Settled(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
+                    (ReadView::Settled(at), usize::try_from(limit_rows).unwrap_or(usize::MAX));
                 self.on_read(Serve { to: from, id, view, range, reverse: false, limit_rows }, out);
             }
             Message::Looked { id, page: Some(page), settled: true, .. }
@@ -699,7 +714,7 @@ impl Machine for Replica {
                 self.copying.iter_mut().for_each(|copying| copying.too_old(id, oldest));
             }
             Message::Look { id, at, range, reverse, limit_rows, .. } => {
-                let view = View::Snapshot(at, self.operations.began());
+                let view = ReadView::Snapshot(at, self.operations.began());
                 let limit_rows = usize::try_from(limit_rows).unwrap_or(usize::MAX);
                 self.on_look(
                     now,
@@ -709,7 +724,7 @@ impl Machine for Replica {
                 );
             }
             Message::Read { id, range, reverse, limit_rows } => {
-                let view = View::Newest(self.settled());
+                let view = ReadView::Newest(self.settled());
                 let limit_rows = usize::try_from(limit_rows).unwrap_or(usize::MAX);
                 self.on_read(Serve { to: from, id, view, range, reverse, limit_rows }, out);
             }

@@ -6,12 +6,12 @@
 
 use meridian_machine::NodeId;
 use meridian_placement::DatabaseRow;
-use meridian_replication::inconsistent::Members;
+use meridian_replication::inconsistent::ReplicaSet;
 
 /// Returns the replicas that a row names, in a cluster of these nodes.
-pub fn members(row: &DatabaseRow, all: &[NodeId]) -> Members {
+pub fn members(row: &DatabaseRow, all: &[NodeId]) -> ReplicaSet {
     let replicas = if row.replicas.is_empty() { all } else { &row.replicas };
-    Members {
+    ReplicaSet {
         epoch: row.epoch,
         replicas: replicas.iter().copied().collect(),
         former: row.former.iter().copied().collect(),

@@ -12,7 +12,8 @@ use meridian_replication::inconsistent::{
 use meridian_txn::TransactionId;
 use meridian_txn::tapir::rules as tapir_rules;
 use meridian_txn::tapir::{
-    Answer, End, Fact, Guarantee, Installed, Participant, Past, Proposal, Question, Standing, Vote,
+    ConsensusOp, ConsensusResult, End, Guarantee, InconsistentOp, Installed, Participant, Past,
+    Proposal, TxnStatus, Vote,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,37 +52,37 @@ fn install((at, writes): Installed) -> Effect {
 }
 
 /// A question, with its answer.
-type Answered = (OpId, Question, Answer);
+type Answered = (OpId, ConsensusOp, ConsensusResult);
 
 /// Returns the proposals, with the votes on them.
 fn votes(answered: &[Answered]) -> Vec<(&Proposal, Vote)> {
     let voted = answered.iter().filter_map(|(_, question, answer)| match (question, answer) {
-        (Question::Prepare(proposal), Answer::Vote(vote)) => Some((proposal, *vote)),
+        (ConsensusOp::Prepare(proposal), ConsensusResult::Vote(vote)) => Some((proposal, *vote)),
         _ => None,
     });
     voted.collect()
 }
 
-fn prepares(question: &Question) -> Option<&Proposal> {
-    if let Question::Prepare(proposal) = question { Some(proposal) } else { None }
+fn prepares(question: &ConsensusOp) -> Option<&Proposal> {
+    if let ConsensusOp::Prepare(proposal) = question { Some(proposal) } else { None }
 }
 
-fn resolves(question: &Question) -> Option<TransactionId> {
-    if let Question::Resolve { transaction, .. } = question { Some(*transaction) } else { None }
+fn resolves(question: &ConsensusOp) -> Option<TransactionId> {
+    if let ConsensusOp::Resolve { transaction, .. } = question { Some(*transaction) } else { None }
 }
 
 impl Application for Shard {
-    type Inconsistent = Fact;
-    type Consensus = Question;
-    type Result = Answer;
+    type Inconsistent = InconsistentOp;
+    type Consensus = ConsensusOp;
+    type Result = ConsensusResult;
     type Effect = Effect;
 
-    fn execute(&mut self, _: Reading, _: OpId, fact: &Fact, effects: &mut Vec<Effect>) {
+    fn execute(&mut self, _: Reading, _: OpId, fact: &InconsistentOp, effects: &mut Vec<Effect>) {
         match fact {
-            Fact::Ended(end) => effects.extend(self.participant.end(end).map(install)),
+            InconsistentOp::Ended(end) => effects.extend(self.participant.end(end).map(install)),
             // The replica that notes this knows the ranges; others learn of it when a view begins.
-            Fact::Served(_) => {}
-            Fact::Over(past) => self.participant.close(past.closed),
+            InconsistentOp::Served(_) => {}
+            InconsistentOp::Over(past) => self.participant.close(past.closed),
         }
     }
 
@@ -89,13 +90,15 @@ impl Application for Shard {
         &mut self,
         now: Reading,
         _: OpId,
-        question: &Question,
+        question: &ConsensusOp,
         _: &mut Vec<Effect>,
-    ) -> Answer {
+    ) -> ConsensusResult {
         match question {
-            Question::Prepare(proposal) => Answer::Vote(self.participant.prepare(now, proposal)),
-            Question::Resolve { transaction, .. } => {
-                Answer::Stands(self.participant.resolve(*transaction))
+            ConsensusOp::Prepare(proposal) => {
+                ConsensusResult::Vote(self.participant.prepare(now, proposal))
+            }
+            ConsensusOp::Resolve { transaction, .. } => {
+                ConsensusResult::Stands(self.participant.resolve(*transaction))
             }
         }
     }
@@ -110,8 +113,8 @@ impl Application for Shard {
     fn sync(&mut self, now: Reading, record: &RecordOf<Shard>, effects: &mut Vec<Effect>) {
         // The view began with a question about these transactions: everything about them that it
         // began with is decided, and nothing that came later counts.
-        let asked = |entry: &Entry<Fact, Question, Answer>| match &entry.op {
-            Op::Consensus(Question::Resolve { transaction, .. }) => {
+        let asked = |entry: &Entry<InconsistentOp, ConsensusOp, ConsensusResult>| match &entry.op {
+            Op::Consensus(ConsensusOp::Resolve { transaction, .. }) => {
                 entry.merged.map(|_| *transaction)
             }
             _ => None,
@@ -121,17 +124,19 @@ impl Application for Shard {
         for Entry { op, state, merged } in record.values() {
             match (op, state) {
                 (
-                    Op::Consensus(Question::Prepare(proposal)),
-                    State::Finalized(Some(Answer::Vote(vote))),
+                    Op::Consensus(ConsensusOp::Prepare(proposal)),
+                    State::Finalized(Some(ConsensusResult::Vote(vote))),
                 ) => {
                     let counts = merged.is_some() || !asked.contains(&proposal.transaction);
                     decided.extend(counts.then_some((proposal, *vote)));
                 }
-                (Op::Inconsistent(Fact::Ended(end)), State::Finalized(_)) => ends.push(end),
-                (Op::Inconsistent(Fact::Served(through)), State::Finalized(_)) => {
+                (Op::Inconsistent(InconsistentOp::Ended(end)), State::Finalized(_)) => {
+                    ends.push(end)
+                }
+                (Op::Inconsistent(InconsistentOp::Served(through)), State::Finalized(_)) => {
                     self.participant.served(now, *through)
                 }
-                (Op::Inconsistent(Fact::Over(over)), State::Finalized(_)) => {
+                (Op::Inconsistent(InconsistentOp::Over(over)), State::Finalized(_)) => {
                     past = past.join(*over)
                 }
                 _ => {}
@@ -146,57 +151,64 @@ impl Application for Shard {
         &mut self,
         now: Reading,
         likely: &[Answered],
-        open: &[(OpId, Question)],
+        open: &[(OpId, ConsensusOp)],
         _: &mut Vec<Effect>,
-    ) -> Vec<Answer> {
+    ) -> Vec<ConsensusResult> {
         let proposed: Vec<&Proposal> =
             open.iter().filter_map(|(_, question)| prepares(question)).collect();
         let mut decided = self.participant.merge(now, &votes(likely), &proposed).into_iter();
         // A question about a transaction stays open in this view. The next question is asked in a
         // view that began with this one.
         let answers = open.iter().map(|(_, question)| match question {
-            Question::Prepare(_) => Answer::Vote(decided.next().unwrap_or(Vote::Abstain)),
-            Question::Resolve { .. } => Answer::Stands(Standing::Open),
+            ConsensusOp::Prepare(_) => {
+                ConsensusResult::Vote(decided.next().unwrap_or(Vote::Abstain))
+            }
+            ConsensusOp::Resolve { .. } => ConsensusResult::Stands(TxnStatus::Open),
         });
         answers.collect()
     }
 
-    fn bytes(entry: &Told) -> usize {
+    fn bytes(entry: &OperationEntry) -> usize {
         let of_op = match &entry.op {
-            Op::Consensus(Question::Prepare(proposal))
-            | Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => proposal.bytes(),
-            Op::Consensus(Question::Resolve { .. }) | Op::Inconsistent(_) => 0,
+            Op::Consensus(ConsensusOp::Prepare(proposal))
+            | Op::Inconsistent(InconsistentOp::Ended(End::Commit(proposal))) => proposal.bytes(),
+            Op::Consensus(ConsensusOp::Resolve { .. }) | Op::Inconsistent(_) => 0,
         };
         let of_result = match entry.state.result() {
-            Some(Answer::Stands(Standing::Committed(proposal) | Standing::Prepared(proposal))) => {
-                proposal.bytes()
-            }
+            Some(ConsensusResult::Stands(
+                TxnStatus::Committed(proposal) | TxnStatus::Prepared(proposal),
+            )) => proposal.bytes(),
             _ => 0,
         };
         ENTRY_BYTES + of_op + of_result
     }
 
-    fn lacking(record: &RecordOf<Shard>, told: Vec<(OpId, Fact)>) -> Vec<(OpId, Fact)> {
+    fn lacking(
+        record: &RecordOf<Shard>,
+        told: Vec<(OpId, InconsistentOp)>,
+    ) -> Vec<(OpId, InconsistentOp)> {
         let (mut settled, mut served) = (Timestamp::ZERO, Timestamp::ZERO);
         for entry in record.values() {
             match &entry.op {
-                Op::Inconsistent(Fact::Over(past)) => settled = settled.max(past.settled),
-                Op::Inconsistent(Fact::Served(through)) => served = served.max(*through),
+                Op::Inconsistent(InconsistentOp::Over(past)) => settled = settled.max(past.settled),
+                Op::Inconsistent(InconsistentOp::Served(through)) => served = served.max(*through),
                 _ => {}
             }
         }
-        let lacks = |fact: &Fact| match fact {
-            Fact::Ended(End::Commit(Proposal { at, .. }) | End::Abort { at, .. }) => *at > settled,
-            Fact::Served(through) => *through > served,
-            Fact::Over(_) => false, // Without it proposals may get yes votes.
+        let lacks = |fact: &InconsistentOp| match fact {
+            InconsistentOp::Ended(End::Commit(Proposal { at, .. }) | End::Abort { at, .. }) => {
+                *at > settled
+            }
+            InconsistentOp::Served(through) => *through > served,
+            InconsistentOp::Over(_) => false, // Without it proposals may get yes votes.
         };
         told.into_iter().filter(|(_, fact)| lacks(fact)).collect()
     }
 
     fn forget(&self, record: &RecordOf<Shard>, last: View, stored: View) -> ChangesOf<Shard> {
         let settled = settled(record, last);
-        let over = |entry: &Told| {
-            if let Op::Inconsistent(Fact::Over(past)) = &entry.op {
+        let over = |entry: &OperationEntry| {
+            if let Op::Inconsistent(InconsistentOp::Over(past)) = &entry.op {
                 Some(past.closed)
             } else {
                 None
@@ -207,8 +219,8 @@ impl Application for Shard {
             .filter_map(|(id, entry)| Some((over(entry)?, *id)))
             .max()
             .map(|(_, id)| id);
-        let is_served = |entry: &Told| {
-            if let Op::Inconsistent(Fact::Served(through)) = &entry.op {
+        let is_served = |entry: &OperationEntry| {
+            if let Op::Inconsistent(InconsistentOp::Served(through)) = &entry.op {
                 Some(*through)
             } else {
                 None
@@ -217,31 +229,34 @@ impl Application for Shard {
         let served = record.values().filter_map(is_served).max().unwrap_or_default();
         let (mut changes, mut names) = (ChangesOf::<Shard>::new(), BTreeSet::new());
         for (id, entry) in record {
-            let with = |fact: Fact| Some(Entry { op: Op::Inconsistent(fact), ..entry.clone() });
+            let with =
+                |fact: InconsistentOp| Some(Entry { op: Op::Inconsistent(fact), ..entry.clone() });
             let is_over = match &entry.op {
                 // This entry says from now on what is settled.
-                Op::Inconsistent(Fact::Over(past)) if Some(*id) == latest => {
+                Op::Inconsistent(InconsistentOp::Over(past)) if Some(*id) == latest => {
                     if past.settled != settled {
-                        changes.insert(*id, with(Fact::Over(Past { settled, ..*past })));
+                        changes.insert(*id, with(InconsistentOp::Over(Past { settled, ..*past })));
                     }
                     false
                 }
-                Op::Inconsistent(Fact::Over(_)) => true,
-                Op::Consensus(Question::Prepare(proposal)) => proposal.at <= settled,
-                Op::Consensus(Question::Resolve { through, .. }) => *through <= settled,
-                Op::Inconsistent(Fact::Ended(End::Abort { at, .. })) => *at <= settled,
+                Op::Inconsistent(InconsistentOp::Over(_)) => true,
+                Op::Consensus(ConsensusOp::Prepare(proposal)) => proposal.at <= settled,
+                Op::Consensus(ConsensusOp::Resolve { through, .. }) => *through <= settled,
+                Op::Inconsistent(InconsistentOp::Ended(End::Abort { at, .. })) => *at <= settled,
                 // The largest in the record stays: this replica's own value may be from a view that
                 // was bypassed.
-                Op::Inconsistent(Fact::Served(through)) => {
+                Op::Inconsistent(InconsistentOp::Served(through)) => {
                     *through < self.participant.served_through().min(served)
                 }
-                Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => proposal.at <= settled,
+                Op::Inconsistent(InconsistentOp::Ended(End::Commit(proposal))) => {
+                    proposal.at <= settled
+                }
             };
             if !is_over || !had(entry, stored) {
                 continue;
             }
             let name = match &entry.op {
-                Op::Inconsistent(Fact::Ended(End::Commit(proposal)))
+                Op::Inconsistent(InconsistentOp::Ended(End::Commit(proposal)))
                     if proposal.participants.len() > 1
                         && names.insert(proposal.transaction)
                         && !broken(tapir_rules::NAMES_FORGOTTEN) =>
@@ -249,7 +264,7 @@ impl Application for Shard {
                     if proposal.is_name() {
                         continue;
                     }
-                    with(Fact::Ended(End::Commit(proposal.name())))
+                    with(InconsistentOp::Ended(End::Commit(proposal.name())))
                 }
                 _ => None,
             };
@@ -259,10 +274,10 @@ impl Application for Shard {
     }
 }
 
-type Told = Entry<Fact, Question, Answer>;
+type OperationEntry = Entry<InconsistentOp, ConsensusOp, ConsensusResult>;
 
 /// True if this view or an earlier one began with the entry.
-fn had(entry: &Told, view: View) -> bool {
+fn had(entry: &OperationEntry, view: View) -> bool {
     entry.merged.is_some_and(|merged| merged <= view)
 }
 
@@ -276,24 +291,25 @@ fn settled(record: &RecordOf<Shard>, last: View) -> Timestamp {
         (BTreeMap::<TransactionId, (u32, Timestamp, bool)>::new(), BTreeSet::new());
     for entry in record.values() {
         match &entry.op {
-            Op::Inconsistent(Fact::Over(over)) => {
+            Op::Inconsistent(InconsistentOp::Over(over)) => {
                 past = past.join(*over);
                 if had(entry, last) || broken(rules::SETTLES_UNCLOSED) {
                     closed = closed.max(over.closed);
                 }
             }
-            Op::Inconsistent(Fact::Ended(
+            Op::Inconsistent(InconsistentOp::Ended(
                 End::Commit(Proposal { transaction, .. }) | End::Abort { transaction, .. },
             )) => {
                 ended.insert(*transaction);
             }
-            Op::Consensus(Question::Prepare(Proposal { transaction, attempt, at, .. })) => {
+            Op::Consensus(ConsensusOp::Prepare(Proposal { transaction, attempt, at, .. })) => {
                 let attempt =
-                    (*attempt, *at, entry.state.result() == Some(&Answer::Vote(Vote::Ok)));
+                    (*attempt, *at, entry.state.result() == Some(&ConsensusResult::Vote(Vote::Ok)));
                 let known = newest.entry(*transaction).or_insert(attempt);
                 *known = attempt.max(*known);
             }
-            Op::Inconsistent(Fact::Served(_)) | Op::Consensus(Question::Resolve { .. }) => {}
+            Op::Inconsistent(InconsistentOp::Served(_))
+            | Op::Consensus(ConsensusOp::Resolve { .. }) => {}
         }
     }
     let open = newest

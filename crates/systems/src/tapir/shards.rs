@@ -6,7 +6,7 @@ use meridian_clock::Timestamp;
 use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange};
 use meridian_placement::FIRST_SHARD;
-use meridian_txn::tapir::{self, Common, End, Found, Looked, Question, Turn};
+use meridian_txn::tapir::{self, Common, ConsensusOp, End, ReadResult, SnapshotRead, Turn};
 use meridian_txn::{Failure, Node};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub trait Local {
         None
     }
     /// What the node's replica has of a range now; `None` if it is not ready.
-    fn find(&self, _range: &KeyRange, _how: (bool, usize)) -> Option<Result<Found, Failure>> {
+    fn find(&self, _range: &KeyRange, _how: (bool, usize)) -> Option<Result<ReadResult, Failure>> {
         None
     }
     /// What stands in a range at a settled timestamp; `None` if the node's replica cannot say.
@@ -38,7 +38,7 @@ pub trait Local {
         _range: &KeyRange,
         _at: Timestamp,
         _how: (bool, usize),
-    ) -> Option<Result<Looked, Failure>> {
+    ) -> Option<Result<SnapshotRead, Failure>> {
         None
     }
 }
@@ -76,7 +76,7 @@ impl<W: Wire<Message = Message> + Local> tapir::Shards for Shards<W> {
         how: (bool, usize),
         fresh: bool,
         until: u64,
-    ) -> Option<Result<Found, Failure>> {
+    ) -> Option<Result<ReadResult, Failure>> {
         let (wire, node, mut repetition) = (&*self.0, self.0.node(), 0);
         while !node.is_closed() && node.boot_ns() < until {
             for replica in wire.nearest(shard, fresh) {
@@ -87,9 +87,9 @@ impl<W: Wire<Message = Message> + Local> tapir::Shards for Shards<W> {
                         None => continue,
                     }
                 }
-                let patience_ends =
-                    until.min(node.boot_ns() + wire.patience_ns(&[replica], repetition));
-                let found = client::read(wire, (shard, replica), range, how, patience_ends).await;
+                let times_out_at =
+                    until.min(node.boot_ns() + wire.timeout_ns(&[replica], repetition));
+                let found = client::read(wire, (shard, replica), range, how, times_out_at).await;
                 if let Some(found) = found {
                     return Some(Ok(found));
                 }
@@ -108,7 +108,7 @@ impl<W: Wire<Message = Message> + Local> tapir::Shards for Shards<W> {
         at: Timestamp,
         how: (bool, usize),
         until: u64,
-    ) -> Option<Result<Looked, Failure>> {
+    ) -> Option<Result<SnapshotRead, Failure>> {
         match self.0.look(range, at, how) {
             None | Some(Err(Failure::BelowHorizon { .. })) => {} // Other replicas may have more.
             here => return here,
@@ -116,12 +116,12 @@ impl<W: Wire<Message = Message> + Local> tapir::Shards for Shards<W> {
         client::look(&*self.0, shard, range, at, how, until).await
     }
 
-    async fn ask(&self, shard: ShardId, question: Question, until: u64) -> Option<Common> {
+    async fn ask(&self, shard: ShardId, question: ConsensusOp, until: u64) -> Option<Common> {
         client::invoke(&*self.0, shard, &question, until).await
     }
 
-    fn tell(&self, shard: ShardId, end: End) {
-        client::tell(&*self.0, shard, &end);
+    fn send(&self, shard: ShardId, end: End) {
+        client::send_end(&*self.0, shard, &end);
     }
 
     async fn take_turn(&self, key: (ShardId, Key), holds_ns: u64, until: u64) -> Option<Turn> {

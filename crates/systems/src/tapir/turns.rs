@@ -35,7 +35,7 @@ const SILENT_NS: u64 = 4_000_000_000;
 
 /// A request for a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct TurnRequest {
     /// The session's address.
     pub from: Address,
     /// The request for the turn.
@@ -48,7 +48,7 @@ pub(super) struct Asked {
 
 /// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum QueuePosition {
     /// It has its turn.
     Turn,
     /// Other requests come first.
@@ -62,7 +62,7 @@ struct Queue {
     holder: OpId,
     until: u64,
     kept: u32,
-    waiting: VecDeque<(Asked, u64)>,
+    waiting: VecDeque<(TurnRequest, u64)>,
 }
 
 /// The queues of a replica.
@@ -77,31 +77,31 @@ pub(super) struct Turns {
 
 impl Turns {
     /// Handles a request, new or repeated.
-    pub fn ask(&mut self, now: u64, key: Key, asked: Asked) -> Place {
+    pub fn ask(&mut self, now: u64, key: Key, asked: TurnRequest) -> QueuePosition {
         if let Some(queue) = self.queues.get_mut(&key) {
             if queue.holder == asked.request {
-                return Place::Turn;
+                return QueuePosition::Turn;
             }
             if let Some((known, heard)) =
                 queue.waiting.iter_mut().find(|(known, _)| known.request == asked.request)
             {
                 (*known, *heard) = (asked, now);
-                return Place::Queued;
+                return QueuePosition::Queued;
             }
         }
         if self.kept >= MOST || key.as_ref().len() > KEY_BYTES {
-            return Place::Turn;
+            return QueuePosition::Turn;
         }
         self.kept += 1;
         if let Some(queue) = self.queues.get_mut(&key) {
             queue.waiting.push_back((asked, now));
-            return Place::Queued;
+            return QueuePosition::Queued;
         }
         let until = now.saturating_add(asked.holds_ns.min(LONGEST_NS));
         self.due.insert((until, key.clone()));
         self.queues
             .insert(key, Queue { holder: asked.request, until, kept: 0, waiting: VecDeque::new() });
-        Place::Turn
+        QueuePosition::Turn
     }
 
     /// Extends a turn for another session of the holder's node.
@@ -115,7 +115,7 @@ impl Turns {
 
     /// Removes a request that no longer needs its turn, or its place. Returns the request that gets
     /// the turn, if any.
-    pub fn leave(&mut self, now: u64, key: &Key, request: OpId) -> Option<Asked> {
+    pub fn leave(&mut self, now: u64, key: &Key, request: OpId) -> Option<TurnRequest> {
         let queue = self.queues.get_mut(key)?;
         if queue.holder == request {
             return self.pass_on(now, key);
@@ -127,7 +127,7 @@ impl Turns {
     }
 
     /// Ends the turns whose bound has passed. Returns the requests that get theirs.
-    pub fn expire(&mut self, now: u64) -> Vec<Asked> {
+    pub fn expire(&mut self, now: u64) -> Vec<TurnRequest> {
         let mut next = Vec::new();
         while let Some((_, key)) = self.due.first().filter(|(until, _)| *until <= now).cloned() {
             next.extend(self.pass_on(now, &key));
@@ -140,7 +140,7 @@ impl Turns {
         self.due.first().map(|(until, _)| *until)
     }
 
-    fn pass_on(&mut self, now: u64, key: &Key) -> Option<Asked> {
+    fn pass_on(&mut self, now: u64, key: &Key) -> Option<TurnRequest> {
         let queue = self.queues.get_mut(key)?;
         self.due.remove(&(queue.until, key.clone()));
         self.kept -= 1;
@@ -167,10 +167,10 @@ mod tests {
 
     const HOLDS_NS: u64 = 1_000;
 
-    fn asked(number: u64) -> Asked {
+    fn asked(number: u64) -> TurnRequest {
         let id = OpId { node: 9, incarnation: 1, number };
         let from = Address::replica(NodeId(9), DatabaseId(1), ShardId(0));
-        Asked { from, request: id, question: id, holds_ns: HOLDS_NS }
+        TurnRequest { from, request: id, question: id, holds_ns: HOLDS_NS }
     }
 
     fn key(name: &str) -> Key {
@@ -180,12 +180,16 @@ mod tests {
     #[test]
     fn turns_are_given_in_the_order_in_which_they_were_asked_for() {
         let mut turns = Turns::default();
-        assert_eq!(turns.ask(0, key("a"), asked(1)), Place::Turn);
-        assert_eq!(turns.ask(1, key("a"), asked(2)), Place::Queued);
-        assert_eq!(turns.ask(2, key("a"), asked(3)), Place::Queued);
-        assert_eq!(turns.ask(3, key("b"), asked(4)), Place::Turn, "another key");
-        assert_eq!(turns.ask(4, key("a"), asked(1)), Place::Turn, "its answer was lost");
-        assert_eq!(turns.ask(4, key("a"), asked(2)), Place::Queued, "once, however often it asks");
+        assert_eq!(turns.ask(0, key("a"), asked(1)), QueuePosition::Turn);
+        assert_eq!(turns.ask(1, key("a"), asked(2)), QueuePosition::Queued);
+        assert_eq!(turns.ask(2, key("a"), asked(3)), QueuePosition::Queued);
+        assert_eq!(turns.ask(3, key("b"), asked(4)), QueuePosition::Turn, "another key");
+        assert_eq!(turns.ask(4, key("a"), asked(1)), QueuePosition::Turn, "its answer was lost");
+        assert_eq!(
+            turns.ask(4, key("a"), asked(2)),
+            QueuePosition::Queued,
+            "once, however often it asks"
+        );
         assert_eq!(turns.leave(5, &key("a"), asked(1).request), Some(asked(2)));
         assert_eq!(turns.leave(5, &key("a"), asked(1).request), None, "it is over already");
         assert_eq!(turns.leave(6, &key("a"), asked(3).request), None, "it waits no longer");
@@ -216,8 +220,8 @@ mod tests {
     #[test]
     fn sessions_of_one_node_go_on_with_a_turn_some_times() {
         let mut turns = Turns::default();
-        assert_eq!(turns.ask(0, key("a"), asked(1)), Place::Turn);
-        assert_eq!(turns.ask(0, key("a"), asked(2)), Place::Queued);
+        assert_eq!(turns.ask(0, key("a"), asked(1)), QueuePosition::Turn);
+        assert_eq!(turns.ask(0, key("a"), asked(2)), QueuePosition::Queued);
         turns.keep(500, &key("a"), asked(2).request, HOLDS_NS);
         assert_eq!(turns.next(), Some(HOLDS_NS), "the second does not hold it");
         for kept in 1..=u64::from(TURN_HANDED_ON) {
@@ -235,14 +239,19 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded() {
         let mut turns = Turns::default();
-        assert_eq!(turns.ask(0, vec![0; KEY_BYTES + 1].into(), asked(0)), Place::Turn);
+        assert_eq!(turns.ask(0, vec![0; KEY_BYTES + 1].into(), asked(0)), QueuePosition::Turn);
         assert_eq!(turns.kept, 0);
-        let far = Asked { holds_ns: u64::MAX, ..asked(1) };
-        assert_eq!(turns.ask(0, key("a"), far), Place::Turn);
+        let far = TurnRequest { holds_ns: u64::MAX, ..asked(1) };
+        assert_eq!(turns.ask(0, key("a"), far), QueuePosition::Turn);
         assert_eq!(turns.next(), Some(LONGEST_NS), "however long a session wants it");
-        (2..=MOST as u64)
-            .for_each(|number| assert_eq!(turns.ask(0, key("a"), asked(number)), Place::Queued));
-        assert_eq!(turns.ask(0, key("a"), asked(0)), Place::Turn, "as if there were no queue");
+        (2..=MOST as u64).for_each(|number| {
+            assert_eq!(turns.ask(0, key("a"), asked(number)), QueuePosition::Queued)
+        });
+        assert_eq!(
+            turns.ask(0, key("a"), asked(0)),
+            QueuePosition::Turn,
+            "as if there were no queue"
+        );
         assert_eq!((turns.kept, turns.queues.len()), (MOST, 1));
     }
 
@@ -256,7 +265,7 @@ mod tests {
             let (mut turns, mut now) = (Turns::default(), 0);
             let mut waits = BTreeMap::<(usize, u64), (u64, usize)>::new();
             let names = ["a", "b", "c"].map(key);
-            let answered = |waits: &mut BTreeMap<(usize, u64), (u64, usize)>, given: &[Asked], now: u64| {
+            let answered = |waits: &mut BTreeMap<(usize, u64), (u64, usize)>, given: &[TurnRequest], now: u64| {
                 for given in given {
                     let place = waits.keys().copied().find(|(_, number)| *number == given.request.number);
                     let (since, before) = place.and_then(|place| waits.remove(&place)).expect("it waits");
@@ -274,7 +283,7 @@ mod tests {
                 match what {
                     0 | 1 => {
                         let before = turns.queues.get(&names[of]).map_or(0, |queue| queue.waiting.len());
-                        if turns.ask(now, names[of].clone(), asked(number)) == Place::Queued {
+                        if turns.ask(now, names[of].clone(), asked(number)) == QueuePosition::Queued {
                             waits.entry((of, number)).or_insert((now, before));
                         }
                     }

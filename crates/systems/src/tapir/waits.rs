@@ -15,14 +15,14 @@
 use meridian_clock::Timestamp;
 use meridian_machine::{Address, sometimes};
 use meridian_replication::inconsistent::{Message as Said, OpId};
-use meridian_txn::tapir::{Answer, Fact, Question};
+use meridian_txn::tapir::{ConsensusOp, ConsensusResult, InconsistentOp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The most proposals to hold. Further ones are executed at once.
 const MOST: usize = 4096;
 
 /// A proposal, with its sender.
-pub(super) type Proposed = (Address, Said<Fact, Question, Answer>);
+pub(super) type Proposed = (Address, Said<InconsistentOp, ConsensusOp, ConsensusResult>);
 
 /// The proposals that are held, by timestamp.
 #[derive(Default)]

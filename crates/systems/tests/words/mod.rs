@@ -8,7 +8,9 @@ use meridian_mvcc::{Key, Write};
 use meridian_replication::inconsistent::{Message as Said, Op, OpId, State};
 use meridian_systems::tapir::Message;
 use meridian_txn::TransactionId;
-use meridian_txn::tapir::{Answer, End, Fact, Proposal, Question, Seen, Standing, Vote};
+use meridian_txn::tapir::{
+    ConsensusOp, ConsensusResult, End, InconsistentOp, Proposal, RangeRead, TxnStatus, Vote,
+};
 use std::collections::BTreeMap;
 
 /// The names of transactions, and the subjects of operations.
@@ -47,7 +49,7 @@ pub fn writes(writes: &[Write]) -> String {
     writes.iter().map(write).collect::<Vec<_>>().join(" ")
 }
 
-fn seen(seen: &Seen) -> String {
+fn seen(seen: &RangeRead) -> String {
     let versions: Vec<String> =
         seen.versions.iter().map(|(of, at)| format!("{} of {}", key(of), moment(*at))).collect();
     if versions.is_empty() { format!("no {}", key(&seen.range.start)) } else { versions.join(", ") }
@@ -85,64 +87,69 @@ impl Names {
         format!("{} at {}{reads}{writes}", self.attempt(proposal), moment(at))
     }
 
-    fn question(&self, question: &Question) -> String {
+    fn question(&self, question: &ConsensusOp) -> String {
         match question {
-            Question::Prepare(proposal) => self.attempt(proposal),
-            Question::Resolve { transaction, .. } => {
+            ConsensusOp::Prepare(proposal) => self.attempt(proposal),
+            ConsensusOp::Resolve { transaction, .. } => {
                 format!("what became of {}", self.of(*transaction))
             }
         }
     }
 
-    fn standing(&self, standing: &Standing) -> String {
-        match standing {
-            Standing::Open => "open in this view".into(),
-            Standing::Committed(proposal) => format!("committed at {}", moment(proposal.at)),
-            Standing::Aborted => "aborted".into(),
-            Standing::Prepared(proposal) => format!("prepared, {}", self.attempt(proposal)),
-            Standing::Never => "never".into(),
+    fn status(&self, status: &TxnStatus) -> String {
+        match status {
+            TxnStatus::Open => "open in this view".into(),
+            TxnStatus::Committed(proposal) => format!("committed at {}", moment(proposal.at)),
+            TxnStatus::Aborted => "aborted".into(),
+            TxnStatus::Prepared(proposal) => format!("prepared, {}", self.attempt(proposal)),
+            TxnStatus::Never => "never".into(),
         }
     }
 
-    fn answer(&self, answer: Option<&Answer>) -> String {
+    fn answer(&self, answer: Option<&ConsensusResult>) -> String {
         match answer {
-            Some(Answer::Vote(given)) => vote(given),
-            Some(Answer::Stands(standing)) => self.standing(standing),
+            Some(ConsensusResult::Vote(given)) => vote(given),
+            Some(ConsensusResult::Stands(status)) => self.status(status),
             None => "done".into(),
         }
     }
 
-    fn state(&self, state: &State<Answer>) -> String {
+    fn state(&self, state: &State<ConsensusResult>) -> String {
         let kind = if state.is_final() { "final" } else { "tentative" };
         format!("{kind} {}", self.answer(state.result()))
     }
 
-    fn fact(&self, fact: &Fact) -> String {
+    fn fact(&self, fact: &InconsistentOp) -> String {
         match fact {
-            Fact::Ended(End::Commit(name)) if name.is_name() => {
+            InconsistentOp::Ended(End::Commit(name)) if name.is_name() => {
                 format!("{} has committed", self.attempt(name))
             }
-            Fact::Ended(End::Commit(proposal)) => {
+            InconsistentOp::Ended(End::Commit(proposal)) => {
                 let (who, all) = (self.of(proposal.transaction), writes(&proposal.writes));
                 format!("{who} has committed at {}: {all}", moment(proposal.at))
             }
-            Fact::Ended(End::Abort { transaction, .. }) => {
+            InconsistentOp::Ended(End::Abort { transaction, .. }) => {
                 format!("{} is aborted", self.of(*transaction))
             }
-            Fact::Served(through) => format!("snapshots are served up to {}", moment(*through)),
-            Fact::Over(past) => format!("closed up to {}", moment(past.closed)),
+            InconsistentOp::Served(through) => {
+                format!("snapshots are served up to {}", moment(*through))
+            }
+            InconsistentOp::Over(past) => format!("closed up to {}", moment(past.closed)),
         }
     }
 
     /// Returns a short form of a record.
     fn record<'a>(
         &self,
-        entries: impl Iterator<Item = (&'a Op<Fact, Question>, &'a State<Answer>)>,
+        entries: impl Iterator<Item = (&'a Op<InconsistentOp, ConsensusOp>, &'a State<ConsensusResult>)>,
     ) -> String {
-        let entry = |(op, state): (&Op<Fact, Question>, &State<Answer>)| match op {
-            Op::Consensus(question) => format!("{} {}", self.question(question), self.state(state)),
-            Op::Inconsistent(fact) => self.fact(fact),
-        };
+        let entry =
+            |(op, state): (&Op<InconsistentOp, ConsensusOp>, &State<ConsensusResult>)| match op {
+                Op::Consensus(question) => {
+                    format!("{} {}", self.question(question), self.state(state))
+                }
+                Op::Inconsistent(fact) => self.fact(fact),
+            };
         let all: Vec<String> = entries.map(entry).collect();
         if all.is_empty() { "nothing".into() } else { all.join(", ") }
     }
@@ -157,7 +164,7 @@ impl Names {
         let about =
             |id: &OpId| self.operations.get(id).map_or("an unknown operation", String::as_str);
         match said {
-            Said::Propose { op: Op::Consensus(Question::Prepare(proposal)), .. } => {
+            Said::Propose { op: Op::Consensus(ConsensusOp::Prepare(proposal)), .. } => {
                 format!("Propose {}", self.proposal(proposal))
             }
             Said::Propose { id, .. } => format!("Propose {}", about(id)),

@@ -1,21 +1,27 @@
 //! A world of nodes with a replica of each shard, sessions on them, and the network.
 
-mod desk;
+mod request_router;
 
-use desk::{Desk, Key as Waits, Shared, Wish, node, replica_of, shard_of};
 use futures::future::BoxFuture;
 use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::{
     Address, Effect as Do, Incarnation, Machine, Outbox, Position, Role, ShardId,
 };
 use meridian_mvcc::{Key, KeyRange, Value};
-use meridian_replication::inconsistent::{Config, Members, Op, View};
-use meridian_systems::tapir::{Effect, Forgetting, Kept, Message, Replica, Serve, Shard, Timer};
-use meridian_txn::tapir::{End, Fact, Gateway, Guarantee, Proposal, Question, recover};
+use meridian_replication::inconsistent::{Config, Op, ReplicaSet, View};
+use meridian_systems::tapir::{
+    Effect, LogRecord, Message, Replica, Serve, Shard, Timer, TruncationPolicy,
+};
+use meridian_txn::tapir::{
+    ConsensusOp, End, Guarantee, InconsistentOp, Proposal, TxnClient, recover,
+};
 use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt, Transaction, TransactionId};
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use request_router::{
+    Key as Waits, RequestRouter, RouterEffect, Shared, node, replica_of, shard_of,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -35,8 +41,8 @@ const PART_BYTES: usize = 20 << 10;
 /// How long a transaction is prepared before it is recovered.
 const OVERDUE: u64 = 400 * MS;
 /// A few operations are enough to be forgotten.
-const FORGETTING: Forgetting =
-    Forgetting { every_ns: 60 * MS, behind_ns: 150 * MS, enough_bytes: 10 << 10 };
+const FORGETTING: TruncationPolicy =
+    TruncationPolicy { every_ns: 60 * MS, behind_ns: 150 * MS, enough_bytes: 10 << 10 };
 /// The size at which a replica's disk is rewritten.
 const CHECKPOINT: usize = 60;
 
@@ -48,31 +54,31 @@ enum Event {
     },
     Synced {
         home: usize,
-        life: u32,
+        incarnation: u32,
         through: Position,
     },
     /// A store has flushed what a view began with, and everything else by then.
     Stored {
         home: usize,
-        life: u32,
+        incarnation: u32,
         view: View,
     },
     /// A replica reads for a session.
     Serve {
         home: usize,
-        life: u32,
+        incarnation: u32,
         serve: Serve,
     },
     Timer {
         home: usize,
-        life: u32,
+        incarnation: u32,
         timer: Timer,
         armed: u64,
     },
     /// A waiting session of a desk is woken.
     Alarm {
         node: usize,
-        life: u32,
+        incarnation: u32,
         key: Waits,
     },
     /// A client begins a transaction, or its node looks for overdue ones.
@@ -81,7 +87,7 @@ enum Event {
     },
     Look {
         node: usize,
-        life: u32,
+        incarnation: u32,
     },
     /// A session is dropped in the middle of its work.
     Leave {
@@ -101,26 +107,26 @@ enum Event {
 
 /// A replica.
 #[derive(Default)]
-struct Home {
+struct TestReplica {
     replica: Option<Replica>,
     out: Outbox<Replica>,
-    disk: Vec<Kept>,
-    writing: Vec<(Position, Kept)>,
+    disk: Vec<LogRecord>,
+    writing: Vec<(Position, LogRecord)>,
     timers: BTreeMap<Timer, u64>,
 }
 
 struct Node {
-    life: u32,
+    incarnation: u32,
     /// The offset of its clock from true time.
     skew: i64,
-    desk: Option<Arc<Desk>>,
-    gateway: Option<Arc<Gateway<Desk>>>,
+    router: Option<Arc<RequestRouter>>,
+    txn_client: Option<Arc<TxnClient<RequestRouter>>>,
     recovering: BTreeSet<TransactionId>,
 }
 
 /// A transaction as its client saw it.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct Observed {
     reads: Vec<(Key, Option<Value>)>,
     /// The timestamp of a read-only transaction.
     read_at: Option<Timestamp>,
@@ -132,13 +138,13 @@ pub struct Told {
 struct Client {
     node: usize,
     number: u32,
-    seen: Arc<Mutex<Told>>,
+    seen: Arc<Mutex<Observed>>,
     task: Option<u64>,
 }
 
 struct Task {
     node: usize,
-    life: u32,
+    incarnation: u32,
     client: Option<usize>,
     recovers: Option<TransactionId>,
     future: BoxFuture<'static, ()>,
@@ -191,7 +197,7 @@ pub struct World {
     counter: u64,
     nodes: Vec<Node>,
     /// By shard and node.
-    homes: Vec<Home>,
+    homes: Vec<TestReplica>,
     shared: Arc<Mutex<Shared>>,
     clients: Vec<Client>,
     tasks: BTreeMap<u64, Task>,
@@ -199,7 +205,7 @@ pub struct World {
     /// committed.
     ended: BTreeMap<(usize, TransactionId), BTreeSet<Option<Proposal>>>,
     ready: Arc<Mutex<VecDeque<u64>>>,
-    told: Vec<Told>,
+    told: Vec<Observed>,
     outcomes: Outcomes,
 }
 
@@ -209,12 +215,12 @@ fn key(number: u8) -> Key {
 
 /// A client's transaction: reads some keys, writes some, and commits.
 async fn transact(
-    gateway: Arc<Gateway<Desk>>,
+    txn_client: Arc<TxnClient<RequestRouter>>,
     (gets, scans, writes): (Vec<u8>, Vec<(u8, u8)>, Vec<(u8, Option<Value>)>),
-    seen: Arc<Mutex<Told>>,
+    seen: Arc<Mutex<Observed>>,
 ) {
     let mode = if writes.is_empty() { Mode::ReadOnly(ReadAt::Now) } else { Mode::ReadWrite };
-    let Ok(mut transaction) = gateway.begin(Begin { mode, age: None }).await else { return };
+    let Ok(mut transaction) = txn_client.begin(Begin { mode, age: None }).await else { return };
     seen.lock().read_at = transaction.read_at();
     for number in gets {
         let key = key(number);
@@ -240,7 +246,7 @@ async fn look(
     transaction: &mut dyn Transaction,
     range: KeyRange,
     (first, many): (u8, u8),
-    seen: &Mutex<Told>,
+    seen: &Mutex<Observed>,
 ) -> Option<()> {
     let (mut rest, mut rows) = (Some(range), BTreeMap::new());
     while let Some(range) = rest {
@@ -275,14 +281,14 @@ impl World {
             counter: 0,
             nodes: (0..nodes)
                 .map(|_| Node {
-                    life: 0,
+                    incarnation: 0,
                     skew: rng.random_range(-half..=half),
-                    desk: None,
-                    gateway: None,
+                    router: None,
+                    txn_client: None,
                     recovering: BTreeSet::new(),
                 })
                 .collect(),
-            homes: (0..nodes * SHARDS).map(|_| Home::default()).collect(),
+            homes: (0..nodes * SHARDS).map(|_| TestReplica::default()).collect(),
             shared,
             clients: Vec::new(),
             tasks: BTreeMap::new(),
@@ -348,18 +354,18 @@ impl World {
 
     fn boot(&mut self, at: usize) {
         let there = &mut self.nodes[at];
-        there.life += 1;
+        there.incarnation += 1;
         there.recovering.clear();
-        let life = there.life;
-        let desk = Arc::new(Desk::new(at, life, Arc::clone(&self.shared)));
-        desk.set(self.reading(at));
-        let gateway = Arc::new(Gateway::new(Arc::clone(&desk), self.guarantee));
-        (self.nodes[at].desk, self.nodes[at].gateway) = (Some(desk), Some(gateway));
+        let incarnation = there.incarnation;
+        let router = Arc::new(RequestRouter::new(at, incarnation, Arc::clone(&self.shared)));
+        router.set(self.reading(at));
+        let txn_client = Arc::new(TxnClient::new(Arc::clone(&router), self.guarantee));
+        (self.nodes[at].router, self.nodes[at].txn_client) = (Some(router), Some(txn_client));
         self.shared.lock().begin(at);
         for shard in 0..SHARDS {
             let home = self.home(shard, at);
-            let members = Members::first((0..self.nodes.len()).map(node).collect());
-            let bounds = desk::bounds(shard);
+            let members = ReplicaSet::first((0..self.nodes.len()).map(node).collect());
+            let bounds = request_router::bounds(shard);
             let address = self.address(home);
             let (me, database, shard) = (node(at), address.database, address.shard);
             let (repeat_ns, view_timeout_ns, gather_ns) = (30 * MS, 200 * MS, 5 * MS);
@@ -378,17 +384,17 @@ impl World {
             (there.out, there.timers, there.writing) = (Outbox::new(), BTreeMap::new(), Vec::new());
             let replica = Replica::new(
                 config,
-                (Incarnation(life), false),
+                (Incarnation(incarnation), false),
                 shard,
                 there.disk.clone(),
                 now,
                 &mut there.out,
             );
-            there.replica = replica.map(|replica| replica.forgetting(FORGETTING));
+            there.replica = replica.map(|replica| replica.truncation(FORGETTING));
             self.perform(home);
         }
         let after = self.rng.random_range(50 * MS..150 * MS);
-        self.push(after, Event::Look { node: at, life });
+        self.push(after, Event::Look { node: at, incarnation });
     }
 
     fn step(
@@ -405,7 +411,7 @@ impl World {
 
     fn perform(&mut self, home: usize) {
         let effects: Vec<_> = self.homes[home].out.drain().collect();
-        let (life, mut through) = (self.nodes[self.node_of(home)].life, None);
+        let (incarnation, mut through) = (self.nodes[self.node_of(home)].incarnation, None);
         let from = self.address(home);
         for effect in effects {
             match effect {
@@ -414,7 +420,10 @@ impl World {
                 }
                 Do::Arm { timer, at } => {
                     self.homes[home].timers.insert(timer, at);
-                    self.push_at(at.max(self.now), Event::Timer { home, life, timer, armed: at });
+                    self.push_at(
+                        at.max(self.now),
+                        Event::Timer { home, incarnation, timer, armed: at },
+                    );
                 }
                 Do::Disarm { timer } => drop(self.homes[home].timers.remove(&timer)),
                 Do::Persist { position, record } => {
@@ -429,25 +438,25 @@ impl World {
                 Do::Do(Effect::Began { view, settled }) => {
                     self.shared.lock().settle(self.node_of(home), home / self.nodes.len(), settled);
                     let after = self.rng.random_range(0..200 * MS);
-                    self.push(after, Event::Stored { home, life, view });
+                    self.push(after, Event::Stored { home, incarnation, view });
                 }
                 Do::Do(Effect::Adopt(_) | Effect::Copied(_) | Effect::Serves) => {
                     unreachable!("no replica takes over")
                 }
                 Do::Do(Effect::Serve(serve)) => {
                     let after = self.rng.random_range(0..2 * MS);
-                    self.push(after, Event::Serve { home, life, serve });
+                    self.push(after, Event::Serve { home, incarnation, serve });
                 }
             }
         }
         if let Some(through) = through {
             let after = self.rng.random_range(0..10 * MS);
-            self.push(after, Event::Synced { home, life, through });
+            self.push(after, Event::Synced { home, incarnation, through });
         }
     }
 
-    fn hears_of_an_end(&mut self, home: usize, kept: &Kept) {
-        let Kept::Told { op: Fact::Ended(end), .. } = kept else { return };
+    fn hears_of_an_end(&mut self, home: usize, logged: &LogRecord) {
+        let LogRecord::Told { op: InconsistentOp::Ended(end), .. } = logged else { return };
         let (who, how) = match end {
             End::Commit(proposal) => (proposal.transaction, Some(proposal.clone())),
             End::Abort { transaction, .. } => (*transaction, None),
@@ -476,14 +485,14 @@ impl World {
             return;
         }
         let living: Vec<usize> =
-            (0..self.nodes.len()).filter(|node| self.nodes[*node].desk.is_some()).collect();
+            (0..self.nodes.len()).filter(|node| self.nodes[*node].router.is_some()).collect();
         let own = self.clients[at].node;
         let node = if living.contains(&own) || living.is_empty() {
             own
         } else {
             living[self.rng.random_range(0..living.len())]
         };
-        let Some(gateway) = self.nodes[node].gateway.clone() else {
+        let Some(txn_client) = self.nodes[node].txn_client.clone() else {
             return self.push(20 * MS, Event::Begin { client: at });
         };
         let (mut gets, mut scans, mut writes) = (Vec::new(), Vec::new(), BTreeMap::new());
@@ -503,17 +512,18 @@ impl World {
                 self.rng.random_bool(0.8).then(|| Value::from(format!("{at}.{number}").as_str()));
             writes.insert(self.rng.random_range(0..KEYS), value);
         }
-        let seen = Arc::new(Mutex::new(Told { began: self.now, ..Told::default() }));
+        let seen = Arc::new(Mutex::new(Observed { began: self.now, ..Observed::default() }));
         self.clients[at].seen = Arc::clone(&seen);
-        let future = Box::pin(transact(gateway, (gets, scans, writes.into_iter().collect()), seen));
-        let life = self.nodes[node].life;
+        let future =
+            Box::pin(transact(txn_client, (gets, scans, writes.into_iter().collect()), seen));
+        let incarnation = self.nodes[node].incarnation;
         self.clients[at].task = Some(self.counter + 1);
         if self.faulty() && self.rng.random_range(0..20) == 0 {
             let after = self.rng.random_range(0..15 * MS);
             self.push(after, Event::Leave { client: at, number });
             self.clients[at].task = Some(self.counter + 1);
         }
-        self.spawn(Task { node, life, client: Some(at), recovers: None, future });
+        self.spawn(Task { node, incarnation, client: Some(at), recovers: None, future });
     }
 
     fn spawn(&mut self, task: Task) {
@@ -525,10 +535,11 @@ impl World {
 
     fn poll(&mut self, id: u64) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
-        let (node, life) = (task.node, task.life);
-        if let Some(desk) = self.nodes[node].desk.as_ref().filter(|_| self.nodes[node].life == life)
+        let (node, incarnation) = (task.node, task.incarnation);
+        if let Some(router) =
+            self.nodes[node].router.as_ref().filter(|_| self.nodes[node].incarnation == incarnation)
         {
-            desk.set(self.reading(node));
+            router.set(self.reading(node));
         }
         let Some(task) = self.tasks.get_mut(&id) else { return };
         let waker = Waker::from(Arc::new(Ready { task: id, queue: Arc::clone(&self.ready) }));
@@ -557,15 +568,15 @@ impl World {
 
     /// Carries out the requests of a node's sessions.
     fn grant(&mut self, at: usize) {
-        let Some(desk) = self.nodes[at].desk.clone() else { return };
-        let life = self.nodes[at].life;
-        for wish in desk.wishes() {
+        let Some(router) = self.nodes[at].router.clone() else { return };
+        let incarnation = self.nodes[at].incarnation;
+        for wish in router.take_effects() {
             match wish {
-                Wish::Alarm(until, key) => {
-                    self.push_at(until.max(self.now), Event::Alarm { node: at, life, key })
+                RouterEffect::Alarm(until, key) => {
+                    self.push_at(until.max(self.now), Event::Alarm { node: at, incarnation, key })
                 }
-                Wish::Say((shard, to), message) => {
-                    let incarnation = Incarnation(life);
+                RouterEffect::Say((shard, to), message) => {
+                    let incarnation = Incarnation(incarnation);
                     let from = Address {
                         incarnation,
                         role: Role::Coordinator(0),
@@ -585,18 +596,18 @@ impl World {
             for (transaction, participants) in
                 replica.operations().application().participant().overdue(now, OVERDUE)
             {
-                let Some(desk) = self.nodes[at].desk.clone() else { return };
+                let Some(router) = self.nodes[at].router.clone() else { return };
                 if !self.nodes[at].recovering.insert(transaction) {
                     continue;
                 }
                 let until = now.boot_ns + 5_000 * MS;
                 let future = Box::pin(async move {
-                    recover(&*desk, transaction, &participants, until).await;
+                    recover(&*router, transaction, &participants, until).await;
                 });
-                let life = self.nodes[at].life;
+                let incarnation = self.nodes[at].incarnation;
                 self.spawn(Task {
                     node: at,
-                    life,
+                    incarnation,
                     client: None,
                     recovers: Some(transaction),
                     future,
@@ -606,10 +617,10 @@ impl World {
     }
 
     fn crash(&mut self, at: usize) {
-        if self.nodes[at].desk.is_none() {
+        if self.nodes[at].router.is_none() {
             return;
         }
-        (self.nodes[at].desk, self.nodes[at].gateway) = (None, None);
+        (self.nodes[at].router, self.nodes[at].txn_client) = (None, None);
         self.shared.lock().end(at);
         for shard in 0..SHARDS {
             let home = self.home(shard, at);
@@ -632,9 +643,9 @@ impl World {
             Event::Deliver { to, from, said } => match to.role {
                 Role::Coordinator(_) => {
                     let at = to.node.0 as usize - 1;
-                    let lives = self.nodes[at].life == to.incarnation.0;
-                    if let Some(desk) = self.nodes[at].desk.as_ref().filter(|_| lives) {
-                        desk.hear(from.node, said);
+                    let lives = self.nodes[at].incarnation == to.incarnation.0;
+                    if let Some(router) = self.nodes[at].router.as_ref().filter(|_| lives) {
+                        router.hear(from.node, said);
                     }
                 }
                 _ => {
@@ -642,8 +653,9 @@ impl World {
                     self.step(home, |replica, now, out| replica.on_message(now, from, said, out));
                 }
             },
-            Event::Synced { home, life, through } => {
-                if self.nodes[self.node_of(home)].life == life && self.homes[home].replica.is_some()
+            Event::Synced { home, incarnation, through } => {
+                if self.nodes[self.node_of(home)].incarnation == incarnation
+                    && self.homes[home].replica.is_some()
                 {
                     let there = &mut self.homes[home];
                     let synced = there
@@ -664,40 +676,44 @@ impl World {
                     self.step(home, |replica, now, out| replica.on_durable(now, through, out));
                 }
             }
-            Event::Stored { home, life, view } => {
+            Event::Stored { home, incarnation, view } => {
                 let node = self.node_of(home);
-                if self.nodes[node].life == life && self.homes[home].replica.is_some() {
+                if self.nodes[node].incarnation == incarnation && self.homes[home].replica.is_some()
+                {
                     self.shared.lock().sync(node);
                     self.step(home, |replica, _, out| replica.stored(view, 0, out));
                 }
             }
-            Event::Serve { home, life, serve } => {
+            Event::Serve { home, incarnation, serve } => {
                 let node = self.node_of(home);
                 let Serve { to, ref range, reverse, limit_rows, .. } = serve;
                 let page = self.shared.lock().page(node, range, serve.at(), reverse, limit_rows);
-                if let Some(page) = page.filter(|_| self.nodes[node].life == life) {
+                if let Some(page) = page.filter(|_| self.nodes[node].incarnation == incarnation) {
                     self.send(self.address(home), to, serve.answer(page));
                 }
             }
-            Event::Timer { home, life, timer, armed } => {
-                let lives = self.nodes[self.node_of(home)].life == life;
+            Event::Timer { home, incarnation, timer, armed } => {
+                let lives = self.nodes[self.node_of(home)].incarnation == incarnation;
                 if lives && self.homes[home].timers.get(&timer) == Some(&armed) {
                     self.homes[home].timers.remove(&timer);
                     self.step(home, |replica, now, out| replica.on_timer(now, timer, out));
                 }
             }
-            Event::Alarm { node, life, key } => {
-                if let Some(desk) =
-                    self.nodes[node].desk.as_ref().filter(|_| self.nodes[node].life == life)
+            Event::Alarm { node, incarnation, key } => {
+                if let Some(router) = self.nodes[node]
+                    .router
+                    .as_ref()
+                    .filter(|_| self.nodes[node].incarnation == incarnation)
                 {
-                    desk.alarm(key);
+                    router.alarm(key);
                 }
             }
             Event::Begin { client } => self.begin(client),
-            Event::Look { node, life } => {
-                if self.nodes[node].life == life && self.nodes[node].desk.is_some() {
+            Event::Look { node, incarnation } => {
+                if self.nodes[node].incarnation == incarnation && self.nodes[node].router.is_some()
+                {
                     self.look(node);
-                    self.push(100 * MS, Event::Look { node, life });
+                    self.push(100 * MS, Event::Look { node, incarnation });
                 }
             }
             Event::Leave { client, number } => {
@@ -710,7 +726,7 @@ impl World {
             }
             Event::Crash { node } => self.crash(node),
             Event::Restart { node } => {
-                if self.nodes[node].desk.is_none() {
+                if self.nodes[node].router.is_none() {
                     self.boot(node);
                 }
             }
@@ -827,11 +843,15 @@ impl World {
             }
             for entry in replica.operations().record().iter().map(|(_, entry)| entry) {
                 let is_over = match &entry.op {
-                    Op::Consensus(Question::Prepare(proposal)) => proposal.at <= settled,
-                    Op::Inconsistent(Fact::Ended(End::Commit(proposal))) => !proposal.is_name(),
-                    Op::Inconsistent(Fact::Ended(End::Abort { at, .. })) => *at <= settled,
-                    Op::Consensus(Question::Resolve { through, .. }) => *through <= settled,
-                    Op::Inconsistent(Fact::Served(_) | Fact::Over(_)) => false,
+                    Op::Consensus(ConsensusOp::Prepare(proposal)) => proposal.at <= settled,
+                    Op::Inconsistent(InconsistentOp::Ended(End::Commit(proposal))) => {
+                        !proposal.is_name()
+                    }
+                    Op::Inconsistent(InconsistentOp::Ended(End::Abort { at, .. })) => {
+                        *at <= settled
+                    }
+                    Op::Consensus(ConsensusOp::Resolve { through, .. }) => *through <= settled,
+                    Op::Inconsistent(InconsistentOp::Served(_) | InconsistentOp::Over(_)) => false,
                 };
                 if is_over {
                     return Some(format!("{entry:?} is over, and is not forgotten"));

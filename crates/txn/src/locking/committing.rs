@@ -14,9 +14,10 @@
 //! 3. The coordinating shard is one that is written to, if possible one whose leader is on this
 //!    node: then the votes and the response travel the least.
 
-use super::gateway::{PAUSE_NS, Part, Session, TRIES};
+use super::coordinator::{Coordinator, PAUSE_NS, Part, TRIES};
 use super::{
-    Ask, Blind, Footing, Heard, ONE_TRY_NS, PATIENCE_NS, Reply, Request, Seat, Shards, Spent,
+    LockEpoch, ONE_TRY_NS, OneShot, ReplicaId, Request, RequestBody, RequestOutcome, Response,
+    Shards, Spent, TIMEOUT_NS,
 };
 use crate::{Conflict, Failure, Lock, Locking, Node, Outcome, SchemaChange, SchemaVersion};
 use futures::future::{Either, join_all, select};
@@ -53,14 +54,14 @@ enum Ended {
 
 /// A shard's part in a commit.
 struct Share {
-    seat: Seat,
-    footing: Option<Footing>,
-    blind: Option<Blind>,
+    replica: ReplicaId,
+    lock_epoch: Option<LockEpoch>,
+    one_shot: Option<OneShot>,
     writes: Vec<Write>,
     schema: Option<SchemaChange>,
 }
 
-impl<S: Shards> Session<S> {
+impl<S: Shards> Coordinator<S> {
     pub(super) async fn decide(mut self: Box<Self>) -> Outcome {
         self.locking = Locking::Wait;
         let timings = self.timings.clone();
@@ -87,7 +88,7 @@ impl<S: Shards> Session<S> {
                 Ended::With(outcome, spent) => return (outcome, spent),
                 Ended::LocksFirst => {
                     sometimes!("a commit that was asked for blindly locks first");
-                    self.blindly = false;
+                    self.tries_one_shot = false;
                 }
             }
         }
@@ -105,14 +106,19 @@ impl<S: Shards> Session<S> {
             Err(_) => return untold(Outcome::Aborted { why: Conflict::LeaderChanged }),
         };
         if shares.is_empty() {
-            return untold(Outcome::Committed { at: self.shards.readable(ShardId(0)).through });
+            return untold(Outcome::Committed { at: self.shards.read_lease(ShardId(0)).through });
         }
-        for (shard, part) in
-            self.parts.iter().filter(|(_, part)| part.footing.is_none() && part.blind.is_none())
+        for (shard, part) in self
+            .parts
+            .iter()
+            .filter(|(_, part)| part.lock_epoch.is_none() && part.one_shot.is_none())
         {
             // A lock that it waited for there was not acquired, as far as is known.
             if let Some(node) = part.leader {
-                self.shards.send(Seat { shard: *shard, node }, self.request(None, Ask::Abort));
+                self.shards.send(
+                    ReplicaId { shard: *shard, node },
+                    self.request(None, RequestBody::Abort),
+                );
             }
         }
         // From here on the leaders end the transaction: dropping this future cancels nothing.
@@ -124,13 +130,16 @@ impl<S: Shards> Session<S> {
             .next()
             .map(|change| SchemaChange { tables: Vec::new(), ..change.clone() });
         let mut share = |(shard, writes): (ShardId, Vec<Write>)| {
-            let Part { leader, footing, blind } = parts.get(&shard).copied().unwrap_or_default();
-            let seat =
-                Seat { shard, node: leader.unwrap_or_else(|| self.shards.map().leader(shard)) };
+            let Part { leader, lock_epoch, one_shot } =
+                parts.get(&shard).copied().unwrap_or_default();
+            let replica = ReplicaId {
+                shard,
+                node: leader.unwrap_or_else(|| self.shards.map().leader(shard)),
+            };
             // Every shard receives the timestamp of a schema change, also where nothing changes:
             // the vote of a shard that was only read would not hold until then.
             let schema = changes.remove(&shard).or(when.clone());
-            Share { seat, footing, blind, writes, schema }
+            Share { replica, lock_epoch, one_shot, writes, schema }
         };
         let mut shares: BTreeMap<ShardId, Share> =
             shares.into_iter().map(|entry| (entry.0, share(entry))).collect();
@@ -141,10 +150,10 @@ impl<S: Shards> Session<S> {
         }
         sometimes!("a transaction commits in two phases");
         step!("session: asks several groups to commit");
-        let (seat, participants) = (own.seat, shares.keys().copied().collect());
-        let others: Vec<(Seat, Option<Footing>)> =
-            shares.values().map(|share| (share.seat, share.footing)).collect();
-        let coordinator = (seat, own.footing, own.blind);
+        let (replica, participants) = (own.replica, shares.keys().copied().collect());
+        let others: Vec<(ReplicaId, Option<LockEpoch>)> =
+            shares.values().map(|share| (share.replica, share.lock_epoch)).collect();
+        let coordinator = (replica, own.lock_epoch, own.one_shot);
         let refusal = OnceLock::new();
         let ended = {
             let prepare = |share| self.prepare_at(share, coordinator, &refusal);
@@ -169,8 +178,8 @@ impl<S: Shards> Session<S> {
         if !matches!(ended, Ended::With(Outcome::Committed { .. }, _)) {
             // Requests that wait for a lock are cancelled. A prepared participant receives the
             // outcome from the coordinating shard.
-            others.into_iter().for_each(|(seat, footing)| {
-                self.shards.send(seat, self.request(footing, Ask::Abort))
+            others.into_iter().for_each(|(replica, lock_epoch)| {
+                self.shards.send(replica, self.request(lock_epoch, RequestBody::Abort))
             });
         }
         ended
@@ -203,29 +212,30 @@ impl<S: Shards> Session<S> {
             for shard in changes.keys() {
                 shares.entry(*shard).or_default();
             }
-            let afoot =
-                |shard: &ShardId| self.parts.get(shard).is_some_and(|part| part.footing.is_some());
+            let afoot = |shard: &ShardId| {
+                self.parts.get(shard).is_some_and(|part| part.lock_epoch.is_some())
+            };
             let first = |(shard, writes): (&ShardId, &Vec<Write>)| match writes.first() {
                 Some(write) => Some((*shard, write.key.clone(), Lock::Exclusive)),
                 None => changes
                     .get(shard)
                     .map(|tables| (*shard, tables[0].1.start.clone(), Lock::Shared)),
             };
-            let blind: BTreeMap<ShardId, Part> = match schemas.is_empty() {
+            let one_shot: BTreeMap<ShardId, Part> = match schemas.is_empty() {
                 true => shares
                     .keys()
-                    .filter_map(|shard| Some((*shard, self.blind_part(*shard)?)))
+                    .filter_map(|shard| Some((*shard, self.one_shot_part(*shard)?)))
                     .collect(),
                 false => BTreeMap::new(),
             };
-            let unknown = |shard: &ShardId| !afoot(shard) && !blind.contains_key(shard);
+            let unknown = |shard: &ShardId| !afoot(shard) && !one_shot.contains_key(shard);
             let to_lock: Vec<(ShardId, Key, Lock)> =
                 shares.iter().filter(|(shard, _)| unknown(shard)).filter_map(first).collect();
             let began_ns = self.boot_ns();
             match to_lock.first().cloned() {
                 None => {
                     shares.retain(|shard, _| !unknown(shard));
-                    self.parts.extend(blind);
+                    self.parts.extend(one_shot);
                     let from = self.ahead(changes.len(), farthest_ns);
                     let change = |(shard, tables)| (shard, SchemaChange { from, tables });
                     return Ok((shares, changes.into_iter().map(change).collect()));
@@ -243,22 +253,23 @@ impl<S: Shards> Session<S> {
 
     /// Returns the one-shot commit of a shard that has received no request so far: if another node
     /// leads it, in a term that is known here. If this node leads it a lock costs no round trip.
-    fn blind_part(&self, shard: ShardId) -> Option<Part> {
-        if !self.blindly || self.lock_timeout.is_some() || self.parts.contains_key(&shard) {
+    fn one_shot_part(&self, shard: ShardId) -> Option<Part> {
+        if !self.tries_one_shot || self.lock_timeout.is_some() || self.parts.contains_key(&shard) {
             return None;
         }
-        let seat = Seat { shard, node: self.shards.map().leader(shard) };
-        if seat.node == self.shards.node().here().0 || !self.shards.node().reaches(seat.node) {
+        let replica = ReplicaId { shard, node: self.shards.map().leader(shard) };
+        if replica.node == self.shards.node().here().0 || !self.shards.node().reaches(replica.node)
+        {
             return None;
         }
         let (term, now) = (
-            self.shards.map().term(seat, self.boot_ns())?,
+            self.shards.map().term(replica, self.boot_ns())?,
             self.shards.node().now().interval.latest,
         );
         Some(Part {
-            leader: Some(seat.node),
-            footing: None,
-            blind: Some(Blind { term, by: now + BLINDLY_NS }),
+            leader: Some(replica.node),
+            lock_epoch: None,
+            one_shot: Some(OneShot { term, by: now + BLINDLY_NS }),
         })
     }
 
@@ -301,39 +312,45 @@ impl<S: Shards> Session<S> {
         let shards = Arc::clone(&self.shards);
         let mut questions = Vec::new();
         for (shard, key, lock) in keys {
-            let seat = Seat { shard, node: shards.map().leader(shard) };
-            self.parts.entry(shard).or_default().leader = Some(seat.node);
-            shards.held_locks().lock().insert(seat, self.transaction, self.age);
+            let replica = ReplicaId { shard, node: shards.map().leader(shard) };
+            self.parts.entry(shard).or_default().leader = Some(replica.node);
+            shards.held_locks().lock().insert(replica, self.transaction, self.age);
             let range = KeyRange::point(key);
-            questions
-                .push((seat, self.request(None, self.lock_question(range, lock, false, 1, true))));
+            questions.push((
+                replica,
+                self.request(None, self.lock_question(range, lock, false, 1, true)),
+            ));
         }
-        let until = self.lock_patience_ends().min(self.boot_ns() + ONE_TRY_NS);
-        let ask = |(seat, request): (Seat, Request)| {
+        let until = self.lock_timeout_at().min(self.boot_ns() + ONE_TRY_NS);
+        let body = |(replica, request): (ReplicaId, Request)| {
             let shards = &*shards;
             async move {
-                let heard = if shards.node().reaches(seat.node) {
-                    shards.request(seat, request, until).await
+                let heard = if shards.node().reaches(replica.node) {
+                    shards.request(replica, request, until).await
                 } else {
                     None
                 };
-                (seat, heard)
+                (replica, heard)
             }
         };
-        for (seat, heard) in join_all(questions.into_iter().map(ask)).await {
+        for (replica, heard) in join_all(questions.into_iter().map(body)).await {
             match heard {
                 Some(
-                    Heard::Reply(Reply::Rows { footing, at, .. }) | Heard::Read { footing, at, .. },
+                    RequestOutcome::Response(Response::Rows { lock_epoch, at, .. })
+                    | RequestOutcome::Read { lock_epoch, at, .. },
                 ) => {
-                    self.note(seat.shard, footing, at);
+                    self.note(replica.shard, lock_epoch, at);
                 }
-                Some(Heard::Reply(Reply::Aborted { why, .. }) | Heard::Wounded(why)) => {
+                Some(
+                    RequestOutcome::Response(Response::Aborted { why, .. })
+                    | RequestOutcome::Wounded(why),
+                ) => {
                     return Err(self.end(why));
                 }
-                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => {
-                    self.lost_leader(seat, leader)?
+                Some(RequestOutcome::Response(Response::NotLeader { leader, .. })) => {
+                    self.lost_leader(replica, leader)?
                 }
-                Some(Heard::Reply(Reply::Moved { to, .. })) => self.learn(to),
+                Some(RequestOutcome::Response(Response::Moved { to, .. })) => self.learn(to),
                 _ => {}
             }
         }
@@ -359,51 +376,52 @@ impl<S: Shards> Session<S> {
     /// Sends Commit to a shard's leader, as the only participant or as the coordinating shard.
     async fn commit_at(&self, share: Share, participants: Vec<ShardId>) -> Ended {
         let untold = |outcome| Ended::With(outcome, Spent::default());
-        let Share { mut seat, footing, blind, writes, schema } = share;
+        let Share { mut replica, lock_epoch, one_shot, writes, schema } = share;
         let shards = &*self.shards;
-        let (mut until, mut tries, mut maybe_heard) = (self.boot_ns() + PATIENCE_NS, 0, false);
+        let (mut until, mut tries, mut maybe_heard) = (self.boot_ns() + TIMEOUT_NS, 0, false);
         loop {
             let (participants, schema) = (participants.clone(), schema.clone());
-            let ask = Ask::Commit { writes: writes.clone(), participants, schema };
-            let request = Request { blind, ..self.request(footing, ask) };
-            let leader = match shards.request(seat, request, self.boot_ns() + ONE_TRY_NS).await {
-                Some(Heard::Reply(Reply::Committed { at, spent, .. })) => {
+            let body = RequestBody::Commit { writes: writes.clone(), participants, schema };
+            let request = Request { one_shot, ..self.request(lock_epoch, body) };
+            let leader = match shards.request(replica, request, self.boot_ns() + ONE_TRY_NS).await {
+                Some(RequestOutcome::Response(Response::Committed { at, spent, .. })) => {
                     return Ended::With(Outcome::Committed { at }, spent);
                 }
                 // The commit was not admitted, and will not be; or its locks were lost.
-                Some(Heard::Reply(Reply::Aborted { why: Conflict::LeaderChanged, .. }))
-                    if blind.is_some() =>
-                {
-                    self.doubt(seat, blind);
+                Some(RequestOutcome::Response(Response::Aborted {
+                    why: Conflict::LeaderChanged,
+                    ..
+                })) if one_shot.is_some() => {
+                    self.suspect(replica, one_shot);
                     return Ended::LocksFirst;
                 }
-                Some(Heard::Reply(Reply::TooLate { .. })) => {
-                    self.doubt(seat, blind);
+                Some(RequestOutcome::Response(Response::TooLate { .. })) => {
+                    self.suspect(replica, one_shot);
                     return if maybe_heard { untold(Outcome::Unknown) } else { Ended::LocksFirst };
                 }
-                Some(Heard::Reply(Reply::Aborted { why, .. })) => {
+                Some(RequestOutcome::Response(Response::Aborted { why, .. })) => {
                     return untold(Outcome::Aborted { why });
                 }
-                Some(Heard::Reply(Reply::Moved { to, .. })) => {
+                Some(RequestOutcome::Response(Response::Moved { to, .. })) => {
                     self.learn(to);
-                    if blind.is_some() {
+                    if one_shot.is_some() {
                         return Ended::LocksFirst;
                     }
                     return untold(Outcome::Aborted { why: Conflict::Moved });
                 }
-                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => leader, // It had no effect.
-                Some(Heard::Waits) => {
-                    (maybe_heard, until, tries) = (true, self.boot_ns() + PATIENCE_NS, 0);
-                    Some(seat.node.0)
+                Some(RequestOutcome::Response(Response::NotLeader { leader, .. })) => leader, // It had no effect.
+                Some(RequestOutcome::Waits) => {
+                    (maybe_heard, until, tries) = (true, self.boot_ns() + TIMEOUT_NS, 0);
+                    Some(replica.node.0)
                 }
                 Some(_) => {
                     maybe_heard = true;
-                    Some(seat.node.0)
+                    Some(replica.node.0)
                 }
                 None => {
                     (maybe_heard, tries) = (true, tries + 1);
-                    Some(seat.node.0)
-                        .filter(|_| tries % TRIES != 0 && shards.node().reaches(seat.node))
+                    Some(replica.node.0)
+                        .filter(|_| tries % TRIES != 0 && shards.node().reaches(replica.node))
                 }
             };
             if self.boot_ns() >= until || shards.node().is_closed() {
@@ -415,16 +433,16 @@ impl<S: Shards> Session<S> {
                     Outcome::Aborted { why }
                 });
             }
-            shards.map().redirect(seat, leader.map(NodeId));
-            seat.node = shards.map().leader(seat.shard);
+            shards.map().redirect(replica, leader.map(NodeId));
+            replica.node = shards.map().leader(replica.shard);
             shards.node().sleep_until(self.boot_ns() + PAUSE_NS).await;
         }
     }
 
     /// Records that a one-shot commit that named a term was refused.
-    fn doubt(&self, seat: Seat, blind: Option<Blind>) {
-        if let Some(Blind { term, .. }) = blind {
-            self.shards.map().doubt_term(seat, term, self.boot_ns());
+    fn suspect(&self, replica: ReplicaId, one_shot: Option<OneShot>) {
+        if let Some(OneShot { term, .. }) = one_shot {
+            self.shards.map().doubt_term(replica, term, self.boot_ns());
         }
     }
 
@@ -434,63 +452,66 @@ impl<S: Shards> Session<S> {
     async fn prepare_at(
         &self,
         share: Share,
-        coordinator: (Seat, Option<Footing>, Option<Blind>),
+        coordinator: (ReplicaId, Option<LockEpoch>, Option<OneShot>),
         refusal: &OnceLock<Conflict>,
     ) {
-        let Share { mut seat, footing, blind, writes, schema } = share;
-        let (shards, (seat_of_coordinator, its_footing, its_blind)) = (&*self.shards, coordinator);
-        let term = its_footing.map(|footing| footing.term).or(its_blind.map(|blind| blind.term));
+        let Share { mut replica, lock_epoch, one_shot, writes, schema } = share;
+        let (shards, (coordinator_replica, its_lock_epoch, its_one_shot)) =
+            (&*self.shards, coordinator);
+        let term = its_lock_epoch
+            .map(|lock_epoch| lock_epoch.term)
+            .or(its_one_shot.map(|one_shot| one_shot.term));
         let decides = term.expect("invariant: a commit names a leader's term");
-        let (mut until, mut tries, mut refused) = (self.boot_ns() + PATIENCE_NS, 0, false);
+        let (mut until, mut tries, mut refused) = (self.boot_ns() + TIMEOUT_NS, 0, false);
         loop {
             let (writes, schema) = (writes.clone(), schema.clone());
-            let ask = Ask::Prepare {
+            let body = RequestBody::Prepare {
                 writes,
-                coordinator: seat_of_coordinator,
+                coordinator: coordinator_replica,
                 schema,
-                blind: its_blind,
+                one_shot: its_one_shot,
                 decides,
             };
-            let request = Request { blind, ..self.request(footing, ask) };
+            let request = Request { one_shot, ..self.request(lock_epoch, body) };
             let mut again_ns = PAUSE_NS;
-            let leader = match shards.request(seat, request, self.boot_ns() + ONE_TRY_NS).await {
-                Some(Heard::Reply(Reply::Prepared { .. })) => {
-                    (until, again_ns) = (self.boot_ns() + PATIENCE_NS, ONE_TRY_NS);
-                    Some(seat.node.0)
+            let leader = match shards.request(replica, request, self.boot_ns() + ONE_TRY_NS).await {
+                Some(RequestOutcome::Response(Response::Prepared { .. })) => {
+                    (until, again_ns) = (self.boot_ns() + TIMEOUT_NS, ONE_TRY_NS);
+                    Some(replica.node.0)
                 }
-                Some(Heard::Reply(Reply::Moved { to, .. })) => {
+                Some(RequestOutcome::Response(Response::Moved { to, .. })) => {
                     self.learn(to);
                     let _ = refusal.set(Conflict::Moved);
                     (refused, again_ns) = (true, ONE_TRY_NS);
-                    Some(seat.node.0)
+                    Some(replica.node.0)
                 }
-                Some(Heard::Reply(Reply::Aborted { why, .. })) => {
+                Some(RequestOutcome::Response(Response::Aborted { why, .. })) => {
                     if why == Conflict::LeaderChanged {
-                        self.doubt(seat, blind);
+                        self.suspect(replica, one_shot);
                     }
                     let _ = refusal.set(why); // Another participant may have refused before.
                     (refused, again_ns) = (true, ONE_TRY_NS);
-                    Some(seat.node.0)
+                    Some(replica.node.0)
                 }
-                Some(Heard::Reply(Reply::NotLeader { leader, .. })) => leader,
-                Some(Heard::Waits) => {
-                    (until, tries) = (self.boot_ns() + PATIENCE_NS, 0);
-                    Some(seat.node.0)
+                Some(RequestOutcome::Response(Response::NotLeader { leader, .. })) => leader,
+                Some(RequestOutcome::Waits) => {
+                    (until, tries) = (self.boot_ns() + TIMEOUT_NS, 0);
+                    Some(replica.node.0)
                 }
-                Some(_) => Some(seat.node.0),
+                Some(_) => Some(replica.node.0),
                 None => {
                     tries += 1;
-                    Some(seat.node.0)
-                        .filter(|_| tries % TRIES != 0 && shards.node().reaches(seat.node))
+                    Some(replica.node.0)
+                        .filter(|_| tries % TRIES != 0 && shards.node().reaches(replica.node))
                 }
             };
             if refused || self.boot_ns() >= until {
                 sometimes!("a session asks a coordinator to abort");
-                shards.send(seat_of_coordinator, self.request(its_footing, Ask::Abort));
+                shards.send(coordinator_replica, self.request(its_lock_epoch, RequestBody::Abort));
                 again_ns = ONE_TRY_NS;
             }
-            shards.map().redirect(seat, leader.map(NodeId));
-            seat.node = shards.map().leader(seat.shard);
+            shards.map().redirect(replica, leader.map(NodeId));
+            replica.node = shards.map().leader(replica.shard);
             shards.node().sleep_until(self.boot_ns() + again_ns).await;
         }
     }

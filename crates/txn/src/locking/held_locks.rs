@@ -3,22 +3,22 @@
 //! Their leaders are told every second that idle sessions live on, and release the locks of an
 //! attempt of which they hear nothing.
 
-use super::{Seat, TransactionId};
+use super::{ReplicaId, TransactionId};
 use crate::Age;
 use std::collections::BTreeMap;
 
 /// Attempts that hold locks, with the replicas that hold them.
 #[derive(Debug, Default)]
 pub struct HeldLocks {
-    held: BTreeMap<u64, Vec<(Seat, TransactionId, Age)>>,
+    held: BTreeMap<u64, Vec<(ReplicaId, TransactionId, Age)>>,
 }
 
 impl HeldLocks {
     /// An attempt holds locks at a replica.
-    pub fn insert(&mut self, seat: Seat, transaction: TransactionId, age: Age) {
+    pub fn insert(&mut self, replica: ReplicaId, transaction: TransactionId, age: Age) {
         let seats = self.held.entry(transaction.number).or_default();
-        if let Err(place) = seats.binary_search_by_key(&seat, |(seat, ..)| *seat) {
-            seats.insert(place, (seat, transaction, age));
+        if let Err(place) = seats.binary_search_by_key(&replica, |(replica, ..)| *replica) {
+            seats.insert(place, (replica, transaction, age));
         }
     }
 
@@ -33,7 +33,7 @@ impl HeldLocks {
     }
 
     /// All attempts, once for each replica that holds locks of theirs.
-    pub fn iter(&self) -> impl Iterator<Item = (Seat, TransactionId, Age)> {
+    pub fn iter(&self) -> impl Iterator<Item = (ReplicaId, TransactionId, Age)> {
         self.held.values().flatten().copied()
     }
 }

@@ -143,28 +143,28 @@ impl LockTable {
     pub fn acquire(
         &mut self,
         now_ns: u64,
-        who: TransactionId,
+        txn: TransactionId,
         age: Age,
         range: KeyRange,
         lock: Lock,
         ticket: Ticket,
     ) -> Vec<Verdict> {
-        let owner = self.owners.entry(who).or_insert_with(|| Owner::new(age, Phase::Open, now_ns));
+        let owner = self.owners.entry(txn).or_insert_with(|| Owner::new(age, Phase::Open, now_ns));
         always!(owner.waiting.is_none(), "a transaction waits for one thing at a time");
         (owner.seen_at, owner.asked_at) = (now_ns, now_ns);
         let wounded = owner.wounded.clone();
         let request = Request { ticket, range, lock };
-        if self.holds(who, &request) || (broken(rules::SHARED_LOCKS_FREE) && lock == Lock::Shared) {
+        if self.holds(txn, &request) || (broken(rules::SHARED_LOCKS_FREE) && lock == Lock::Shared) {
             return vec![Verdict::Granted(ticket)];
         }
-        let rank = (age, Reverse(who));
+        let rank = (age, Reverse(txn));
         let blockers = self.blockers(rank, &request);
         if blockers.is_empty() {
-            self.hold(who, &request);
+            self.hold(txn, &request);
             return vec![Verdict::Granted(ticket)];
         }
         if let Some(why) = wounded {
-            return vec![Verdict::Victim(who, None, why)];
+            return vec![Verdict::Victim(txn, None, why)];
         }
         let mut verdicts = Vec::new();
         for blocker in &blockers {
@@ -185,67 +185,67 @@ impl LockTable {
                 _ => verdicts.push(Verdict::Victim(*blocker, waited, why)),
             }
         }
-        self.owners.get_mut(&who).expect("the owner was just entered").waiting = Some(request);
+        self.owners.get_mut(&txn).expect("the owner was just entered").waiting = Some(request);
         self.queue.insert(rank);
         verdicts
     }
 
     /// True if a transaction that requested this lock would have to wait.
-    pub fn would_wait(&self, who: TransactionId, age: Age, range: &KeyRange, lock: Lock) -> bool {
+    pub fn would_wait(&self, txn: TransactionId, age: Age, range: &KeyRange, lock: Lock) -> bool {
         let request = Request { ticket: 0, range: range.clone(), lock };
-        !self.holds(who, &request) && !self.blockers((age, Reverse(who)), &request).is_empty()
+        !self.holds(txn, &request) && !self.blockers((age, Reverse(txn)), &request).is_empty()
     }
 
     /// Records a sign of life of a transaction.
-    pub fn touch(&mut self, now_ns: u64, who: TransactionId) {
-        if let Some(owner) = self.owners.get_mut(&who) {
+    pub fn touch(&mut self, now_ns: u64, txn: TransactionId) {
+        if let Some(owner) = self.owners.get_mut(&txn) {
             owner.seen_at = now_ns;
         }
     }
 
     /// Cancels the transaction's waiting request; it keeps the locks that it holds. Returns the
     /// requests that are granted by this.
-    pub fn withdraw(&mut self, who: TransactionId) -> Vec<Verdict> {
-        let Some(owner) = self.owners.get_mut(&who) else { return Vec::new() };
+    pub fn withdraw(&mut self, txn: TransactionId) -> Vec<Verdict> {
+        let Some(owner) = self.owners.get_mut(&txn) else { return Vec::new() };
         if owner.waiting.take().is_some() {
-            self.queue.remove(&(owner.age, Reverse(who)));
+            self.queue.remove(&(owner.age, Reverse(txn)));
         }
         self.wake()
     }
 
     /// Marks the transaction as committing: it requests no more locks and is not wounded.
-    pub fn committing(&mut self, who: TransactionId) {
-        self.enter(who, Phase::Committing);
+    pub fn committing(&mut self, txn: TransactionId) {
+        self.enter(txn, Phase::Committing);
     }
 
     /// Marks the transaction as waiting for votes. Returns the wound if it was wounded before: the
     /// caller must abort it.
-    pub fn collecting(&mut self, who: TransactionId) -> Option<Conflict> {
-        self.enter(who, Phase::Collecting);
-        self.owners.get(&who).and_then(|owner| owner.wounded.clone())
+    pub fn collecting(&mut self, txn: TransactionId) -> Option<Conflict> {
+        self.enter(txn, Phase::Collecting);
+        self.owners.get(&txn).and_then(|owner| owner.wounded.clone())
     }
 
     /// Marks the transaction as prepared: its locks are held until its coordinator has decided.
     /// Returns the wound if it was wounded before: the caller must notify the coordinator.
-    pub fn prepared(&mut self, who: TransactionId) -> Option<Conflict> {
-        self.enter(who, Phase::Prepared);
-        self.owners.get(&who).and_then(|owner| owner.wounded.clone())
+    pub fn prepared(&mut self, txn: TransactionId) -> Option<Conflict> {
+        self.enter(txn, Phase::Prepared);
+        self.owners.get(&txn).and_then(|owner| owner.wounded.clone())
     }
 
-    fn enter(&mut self, who: TransactionId, phase: Phase) {
-        if let Some(owner) = self.owners.get_mut(&who) {
+    fn enter(&mut self, txn: TransactionId, phase: Phase) {
+        if let Some(owner) = self.owners.get_mut(&txn) {
             owner.phase = phase;
         }
     }
 
     /// Returns the locks that a transaction holds.
-    pub fn held(&self, who: TransactionId) -> Vec<(KeyRange, Lock)> {
-        let points = self.owners.get(&who).into_iter().flat_map(|owner| &owner.points);
+    pub fn held(&self, txn: TransactionId) -> Vec<(KeyRange, Lock)> {
+        let points = self.owners.get(&txn).into_iter().flat_map(|owner| &owner.points);
         let lock = |key: &Key| {
-            self.points[key].iter().find(|(holder, _)| *holder == who).map(|(_, lock)| *lock)
+            self.points[key].iter().find(|(holder, _)| *holder == txn).map(|(_, lock)| *lock)
         };
         let points = points.filter_map(|key| Some((KeyRange::point(key.clone()), lock(key)?)));
-        let ranges = self.ranges.iter().filter(|(_, holder, _)| *holder == who);
+        let ranges = self.ranges.iter().filter(|(_, holder, _)| *holder == txn);
         points.chain(ranges.map(|(range, _, lock)| (range.clone(), *lock))).collect()
     }
 
@@ -254,47 +254,47 @@ impl LockTable {
     pub fn restore(
         &mut self,
         now_ns: u64,
-        who: TransactionId,
+        txn: TransactionId,
         age: Age,
         locks: impl Iterator<Item = (KeyRange, Lock)>,
     ) {
-        self.owners.insert(who, Owner::new(age, Phase::Prepared, now_ns));
+        self.owners.insert(txn, Owner::new(age, Phase::Prepared, now_ns));
         for (range, lock) in locks {
-            self.hold(who, &Request { ticket: 0, range, lock });
+            self.hold(txn, &Request { ticket: 0, range, lock });
         }
     }
 
     /// Returns the wounded prepared transactions, whose coordinators are notified again.
     pub fn wounded_prepared(&self) -> Vec<(TransactionId, Conflict)> {
-        let wounded = |(who, owner): (&TransactionId, &Owner)| {
-            owner.wounded.clone().filter(|_| owner.phase == Phase::Prepared).map(|why| (*who, why))
+        let wounded = |(txn, owner): (&TransactionId, &Owner)| {
+            owner.wounded.clone().filter(|_| owner.phase == Phase::Prepared).map(|why| (*txn, why))
         };
         self.owners.iter().filter_map(wounded).collect()
     }
 
     /// Releases everything that a transaction holds or waits for. Returns the requests that are
     /// granted by this.
-    pub fn release(&mut self, who: TransactionId) -> Vec<Verdict> {
-        let Some(owner) = self.owners.remove(&who) else { return Vec::new() };
+    pub fn release(&mut self, txn: TransactionId) -> Vec<Verdict> {
+        let Some(owner) = self.owners.remove(&txn) else { return Vec::new() };
         if owner.waiting.is_some() {
-            self.queue.remove(&(owner.age, Reverse(who)));
+            self.queue.remove(&(owner.age, Reverse(txn)));
         }
         for key in owner.points {
             if let Some(holders) = self.points.get_mut(&key) {
-                holders.retain(|(holder, _)| *holder != who);
+                holders.retain(|(holder, _)| *holder != txn);
                 if holders.is_empty() {
                     self.points.remove(&key);
                 }
             }
         }
-        self.ranges.retain(|(_, holder, _)| *holder != who);
+        self.ranges.retain(|(_, holder, _)| *holder != txn);
         self.wake()
     }
 
     /// Returns the wounded transactions that requested nothing for a second, and every transaction
     /// that gave no sign of life for [`EXPIRY_NS`](Self::EXPIRY_NS).
     pub fn idle_victims(&self, now_ns: u64) -> Vec<Verdict> {
-        let idle = |(who, owner): (&TransactionId, &Owner)| {
+        let idle = |(txn, owner): (&TransactionId, &Owner)| {
             let silent_for = now_ns.saturating_sub(owner.seen_at);
             let why = match &owner.wounded {
                 _ if owner.phase >= Phase::Prepared => return None,
@@ -302,7 +302,7 @@ impl LockTable {
                 _ if silent_for >= Self::EXPIRY_NS => Conflict::Expired,
                 _ => return None,
             };
-            Some(Verdict::Victim(*who, owner.waiting.as_ref().map(|request| request.ticket), why))
+            Some(Verdict::Victim(*txn, owner.waiting.as_ref().map(|request| request.ticket), why))
         };
         self.owners.iter().filter_map(idle).collect()
     }
@@ -314,7 +314,7 @@ impl LockTable {
 
     /// Returns the transactions whose commit has not begun: the leader can still abort them.
     pub fn open(&self) -> impl Iterator<Item = TransactionId> + '_ {
-        self.owners.iter().filter(|(_, owner)| owner.phase == Phase::Open).map(|(who, _)| *who)
+        self.owners.iter().filter(|(_, owner)| owner.phase == Phase::Open).map(|(txn, _)| *txn)
     }
 
     /// Returns every transaction that holds or requests a lock.
@@ -338,10 +338,10 @@ impl LockTable {
 
     /// True if a transaction holds at least this lock already. It need not queue behind requests
     /// that wait for it to end.
-    fn holds(&self, who: TransactionId, request: &Request) -> bool {
+    fn holds(&self, txn: TransactionId, request: &Request) -> bool {
         let point = request.range.as_point().and_then(|key| self.points.get(key));
         point.is_some_and(|holders| {
-            holders.iter().any(|(holder, held)| *holder == who && *held >= request.lock)
+            holders.iter().any(|(holder, held)| *holder == txn && *held >= request.lock)
         }) || self.ranges.iter().any(|(range, holder, held)| {
             let to_end = range.end.is_none()
                 || request
@@ -349,20 +349,20 @@ impl LockTable {
                     .end
                     .as_ref()
                     .is_some_and(|end| range.end.as_ref().is_some_and(|own| end <= own));
-            *holder == who && *held >= request.lock && range.start <= request.range.start && to_end
+            *holder == txn && *held >= request.lock && range.start <= request.range.start && to_end
         })
     }
 
-    fn hold(&mut self, who: TransactionId, request: &Request) {
+    fn hold(&mut self, txn: TransactionId, request: &Request) {
         match request.range.as_point() {
             Some(key) => {
                 let holders = self.points.entry(key.clone()).or_default();
-                match holders.iter_mut().find(|(holder, _)| *holder == who) {
+                match holders.iter_mut().find(|(holder, _)| *holder == txn) {
                     Some((_, held)) => *held = request.lock.max(*held),
                     None => {
-                        holders.push((who, request.lock));
+                        holders.push((txn, request.lock));
                         self.owners
-                            .get_mut(&who)
+                            .get_mut(&txn)
                             .expect("a requesting transaction is an owner")
                             .points
                             .push(key.clone());
@@ -370,16 +370,16 @@ impl LockTable {
                 }
             }
             None if broken(rules::RANGE_LOCKS_FREE) => {}
-            None => self.ranges.push((request.range.clone(), who, request.lock)),
+            None => self.ranges.push((request.range.clone(), txn, request.lock)),
         }
     }
 
     /// Returns the transactions that block a request: holders of conflicting locks, and older
     /// transactions that wait for a conflicting lock.
     fn blockers(&self, rank: Rank, request: &Request) -> Vec<TransactionId> {
-        let (mut blockers, who) = (Vec::new(), rank.1.0);
+        let (mut blockers, txn) = (Vec::new(), rank.1.0);
         let mut add = |holder: TransactionId| {
-            if holder != who && !blockers.contains(&holder) {
+            if holder != txn && !blockers.contains(&holder) {
                 blockers.push(holder);
             }
         };
@@ -426,15 +426,15 @@ impl LockTable {
         let mut verdicts = Vec::new();
         let queue: Vec<Rank> = self.queue.iter().copied().collect();
         for rank in queue {
-            let who = rank.1.0;
-            let request = self.owners[&who]
+            let txn = rank.1.0;
+            let request = self.owners[&txn]
                 .waiting
                 .clone()
                 .expect("a queued transaction has a waiting request");
             if self.blockers(rank, &request).is_empty() {
                 self.queue.remove(&rank);
-                self.owners.get_mut(&who).expect("a queued transaction is an owner").waiting = None;
-                self.hold(who, &request);
+                self.owners.get_mut(&txn).expect("a queued transaction is an owner").waiting = None;
+                self.hold(txn, &request);
                 verdicts.push(Verdict::Granted(request.ticket));
             }
         }

@@ -10,20 +10,20 @@ use minicbor::{Decode, Encode};
 /// taken. Locks of another term are void (Trap A.5-7). Locks of another admission are void too: the
 /// attempt had ended, and a delayed request of it began it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct Footing {
+pub struct LockEpoch {
     /// The leader's term.
     #[n(0)]
     pub term: u64,
     /// The admission id that the leader gave the attempt; 0 if it has no locks.
     #[n(1)]
-    pub birth: u64,
+    pub admission: u64,
 }
 
 /// The condition of a one-shot commit: an attempt without locks in a shard commits or prepares
 /// there in one round trip, without a lock epoch. In this term the leader admits it at most once
 /// and not after `by`; in any other term never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct Blind {
+pub struct OneShot {
     /// The leader's term, as far as the coordinator's node knows.
     #[n(0)]
     pub term: u64,
@@ -47,29 +47,37 @@ pub struct Request {
     /// The lock epoch in the response to the attempt's first request to this shard; none before
     /// that response.
     #[n(3)]
-    pub footing: Option<Footing>,
+    pub lock_epoch: Option<LockEpoch>,
     /// The operation.
     #[n(4)]
-    pub ask: Ask,
+    pub body: RequestBody,
     /// The schema versions that the attempt's statements were planned for so far.
     #[n(5)]
     #[cbor(default)]
     pub planned: Vec<SchemaVersion>,
     /// Set for a commit or prepare by an attempt without locks in this shard.
     #[n(6)]
-    pub blind: Option<Blind>,
+    pub one_shot: Option<OneShot>,
 }
 
 impl Request {
     /// Returns a request of an attempt without locks and without planned schema versions.
-    pub fn plain(transaction: TransactionId, age: Age, id: u64, ask: Ask) -> Request {
-        Request { transaction, age, id, footing: None, ask, planned: Vec::new(), blind: None }
+    pub fn plain(transaction: TransactionId, age: Age, id: u64, body: RequestBody) -> Request {
+        Request {
+            transaction,
+            age,
+            id,
+            lock_epoch: None,
+            body,
+            planned: Vec::new(),
+            one_shot: None,
+        }
     }
 }
 
 /// The operation that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub enum Ask {
+pub enum RequestBody {
     /// Locks a range, then reads it.
     #[n(0)]
     Read {
@@ -92,7 +100,7 @@ pub enum Ask {
         #[n(5)]
         #[cbor(default)]
         versions: bool,
-        /// Answers [`Reply::Locked`] instead of waiting for the lock.
+        /// Answers [`Response::Locked`] instead of waiting for the lock.
         #[n(6)]
         #[cbor(default)]
         nowait: bool,
@@ -137,7 +145,7 @@ pub enum Ask {
         /// Set for a single-shard read: the range outside which the transaction reads nothing, as
         /// far as it has declared (§4.1.4).
         #[n(6)]
-        scope: Option<KeyRange>,
+        single_shard_range: Option<KeyRange>,
     },
     /// Keeps the attempt alive. Not answered.
     #[n(4)]
@@ -154,14 +162,14 @@ pub enum Ask {
         writes: Vec<Write>,
         /// The replica of the group whose log decides.
         #[n(1)]
-        coordinator: Seat,
+        coordinator: ReplicaId,
         /// The schemas that the attempt changes in this shard.
         #[n(2)]
         schema: Option<SchemaChange>,
         /// The condition of the one-shot commit at the coordinator, if the attempt has no locks
         /// there.
         #[n(3)]
-        blind: Option<Blind>,
+        one_shot: Option<OneShot>,
         /// The term of the leader that is asked to decide. In another term the transaction is never
         /// committed.
         #[n(4)]
@@ -182,7 +190,7 @@ pub enum Ask {
     /// Changes the members of the shard's group. The request is repeated until the change is done
     /// or refused.
     #[n(8)]
-    Members(#[n(0)] Members),
+    Members(#[n(0)] MemberRoles),
     /// Returns a timestamp at or above every acknowledged commit that wrote into a range, at which
     /// the range can be read as of now (§4.2.2).
     #[n(9)]
@@ -195,7 +203,7 @@ pub enum Ask {
 
 /// The members that a group is to have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Members {
+pub struct MemberRoles {
     /// Voters.
     #[n(0)]
     pub voters: Vec<NodeId>,
@@ -209,7 +217,7 @@ pub struct Members {
 
 /// The id of a replica: a shard and a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
-pub struct Seat {
+pub struct ReplicaId {
     /// The shard.
     #[n(0)]
     pub shard: ShardId,
@@ -231,7 +239,7 @@ pub struct Spent {
 
 /// A leader's response.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub enum Reply {
+pub enum Response {
     /// The rows that were read.
     #[n(0)]
     Rows {
@@ -240,7 +248,7 @@ pub enum Reply {
         id: u64,
         /// The attempt's lock epoch.
         #[n(1)]
-        footing: Footing,
+        lock_epoch: LockEpoch,
         /// The snapshot that was read.
         #[n(2)]
         at: Timestamp,
@@ -375,7 +383,7 @@ pub enum Reply {
         id: u64,
         /// The attempt's lock epoch.
         #[n(1)]
-        footing: Footing,
+        lock_epoch: LockEpoch,
     },
     /// The keys belong to another shard.
     #[n(9)]
@@ -389,34 +397,34 @@ pub enum Reply {
     },
 }
 
-impl Reply {
-    /// Returns the id of the request that is answered; 0 for [`Reply::Wounded`].
+impl Response {
+    /// Returns the id of the request that is answered; 0 for [`Response::Wounded`].
     pub fn id(&self) -> u64 {
         match self {
-            Reply::Rows { id, .. }
-            | Reply::Committed { id, .. }
-            | Reply::Aborted { id, .. }
-            | Reply::Unknown { id }
-            | Reply::NotLeader { id, .. }
-            | Reply::Waiting { id }
-            | Reply::BelowHorizon { id, .. }
-            | Reply::Broken { id, .. }
-            | Reply::Prepared { id }
-            | Reply::Refused { id, .. }
-            | Reply::LastTs { id, .. }
-            | Reply::TooLate { id }
-            | Reply::Locked { id, .. }
-            | Reply::Moved { id, .. } => *id,
-            Reply::Wounded { .. } => 0,
+            Response::Rows { id, .. }
+            | Response::Committed { id, .. }
+            | Response::Aborted { id, .. }
+            | Response::Unknown { id }
+            | Response::NotLeader { id, .. }
+            | Response::Waiting { id }
+            | Response::BelowHorizon { id, .. }
+            | Response::Broken { id, .. }
+            | Response::Prepared { id }
+            | Response::Refused { id, .. }
+            | Response::LastTs { id, .. }
+            | Response::TooLate { id }
+            | Response::Locked { id, .. }
+            | Response::Moved { id, .. } => *id,
+            Response::Wounded { .. } => 0,
         }
     }
 
     /// Returns the response to a read that the store refused.
-    pub fn refused(id: u64, error: StoreError) -> Reply {
+    pub fn refused(id: u64, error: StoreError) -> Response {
         match error {
-            StoreError::BelowHorizon { oldest } => Reply::BelowHorizon { id, oldest },
-            StoreError::Elsewhere => Reply::Moved { id, to: None },
-            other => Reply::Broken { id, what: other.to_string() },
+            StoreError::BelowHorizon { oldest } => Response::BelowHorizon { id, oldest },
+            StoreError::Elsewhere => Response::Moved { id, to: None },
+            other => Response::Broken { id, what: other.to_string() },
         }
     }
 }

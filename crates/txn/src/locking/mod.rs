@@ -5,7 +5,7 @@
 //! last, because only an older transaction wounds a younger one.
 
 mod committing;
-mod gateway;
+mod coordinator;
 mod held_locks;
 mod lock_table;
 mod messages;
@@ -16,11 +16,13 @@ mod shards;
 mod two_phase;
 
 pub use crate::TransactionId;
-pub use gateway::{Gateway, ONE_TRY_NS, PATIENCE_NS};
+pub use coordinator::{ONE_TRY_NS, TIMEOUT_NS, TxnClient};
 pub use held_locks::HeldLocks;
 pub use lock_table::{LockTable, Ticket, Verdict, Waits};
-pub use messages::{Ask, Blind, Footing, Members, Reply, Request, Seat, Spent};
+pub use messages::{
+    LockEpoch, MemberRoles, OneShot, ReplicaId, Request, RequestBody, Response, Spent,
+};
 pub use pending_requests::{PendingRequests, RequestKey, Woken};
 pub use shard_map::ShardMap;
-pub use shards::{Heard, Readable, Shards};
-pub use two_phase::{Between, Vote};
+pub use shards::{ReadLease, RequestOutcome, Shards};
+pub use two_phase::{ParticipantMessage, Vote};

@@ -3,7 +3,7 @@
 //! Invariant: a coordinator that waits is woken once, with a response or with none; none waits for
 //! ever, because each entry has an end.
 
-use super::{Heard, Reply, rules};
+use super::{RequestOutcome, Response, rules};
 use meridian_machine::NodeId;
 use meridian_machine::planted::broken;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub type RequestKey = (u64, u64);
 
 /// Wakes a coordinator with the result of its request; `None` if no response came.
-pub type Woken<W> = (W, Option<Heard>);
+pub type Woken<W> = (W, Option<RequestOutcome>);
 
 /// Requests without a response. A `W` wakes the coordinator of one.
 #[derive(Debug)]
@@ -50,16 +50,18 @@ impl<W> PendingRequests<W> {
     /// Handles a response for an attempt. A wounded attempt is notified at once, whatever it waits
     /// for, if it `holds` locks and is not committing: a commit is not resent, because its outcome
     /// may be forgotten by then.
-    pub fn respond(&mut self, number: u64, reply: Reply, holds: bool) -> Vec<Woken<W>> {
+    pub fn respond(&mut self, number: u64, reply: Response, holds: bool) -> Vec<Woken<W>> {
         match reply {
-            Reply::Wounded { .. } if !holds && !broken(rules::WOUNDS_COMMITS) => Vec::new(),
-            Reply::Wounded { why } => {
+            Response::Wounded { .. } if !holds && !broken(rules::WOUNDS_COMMITS) => Vec::new(),
+            Response::Wounded { why } => {
                 let range = self.waiting.range((number, 0)..=(number, u64::MAX));
                 let keys: Vec<RequestKey> = range.map(|(key, _)| *key).collect();
                 let woken = keys.iter().filter_map(|key| self.waiting.remove(key));
-                woken.map(|waiting| (waiting.waker, Some(Heard::Wounded(why.clone())))).collect()
+                woken
+                    .map(|waiting| (waiting.waker, Some(RequestOutcome::Wounded(why.clone()))))
+                    .collect()
             }
-            Reply::Waiting { id } => {
+            Response::Waiting { id } => {
                 if let Some(waiting) = self.waiting.get_mut(&(number, id)) {
                     waiting.is_there = true;
                 }
@@ -67,20 +69,20 @@ impl<W> PendingRequests<W> {
             }
             reply => {
                 let key = (number, reply.id());
-                self.wake(key, Heard::Reply(reply)).into_iter().collect()
+                self.wake(key, RequestOutcome::Response(reply)).into_iter().collect()
             }
         }
     }
 
     /// Answers a request.
-    pub fn wake(&mut self, key: RequestKey, heard: Heard) -> Option<Woken<W>> {
+    pub fn wake(&mut self, key: RequestKey, heard: RequestOutcome) -> Option<Woken<W>> {
         self.waiting.remove(&key).map(|waiting| (waiting.waker, Some(heard)))
     }
 
     /// Ends a request whose time is over. Its coordinator learns whether the node has the request.
     pub fn expire(&mut self, key: RequestKey) -> Option<Woken<W>> {
         let waiting = self.waiting.remove(&key)?;
-        Some((waiting.waker, waiting.is_there.then_some(Heard::Waits)))
+        Some((waiting.waker, waiting.is_there.then_some(RequestOutcome::Waits)))
     }
 
     /// Ends requests whose time is over, and removes requests to nodes that cannot be reached.
@@ -126,8 +128,8 @@ mod tests {
     #[test]
     fn a_response_wakes_its_coordinator_once() {
         let mut requests = three();
-        let reply = || Reply::Prepared { id: 1 };
-        let heard = Some(Heard::Reply(reply()));
+        let reply = || Response::Prepared { id: 1 };
+        let heard = Some(RequestOutcome::Response(reply()));
         assert_eq!(requests.respond(7, reply(), true), [("first", heard)]);
         assert!(requests.respond(7, reply(), true).is_empty());
         assert!(requests.respond(9, reply(), true).is_empty());
@@ -137,18 +139,18 @@ mod tests {
     fn a_wound_wakes_an_attempt_unless_it_commits() {
         let why = Conflict::RolledBack;
         let mut requests = three();
-        assert!(requests.respond(7, Reply::Wounded { why: why.clone() }, false).is_empty());
-        let wounded = Some(Heard::Wounded(why.clone()));
-        let woken = requests.respond(7, Reply::Wounded { why }, true);
+        assert!(requests.respond(7, Response::Wounded { why: why.clone() }, false).is_empty());
+        let wounded = Some(RequestOutcome::Wounded(why.clone()));
+        let woken = requests.respond(7, Response::Wounded { why }, true);
         assert_eq!(woken, [("first", wounded.clone()), ("second", wounded)]);
     }
 
     #[test]
     fn no_coordinator_waits_for_ever() {
         let mut requests = three();
-        assert!(requests.respond(7, Reply::Waiting { id: 1 }, true).is_empty());
+        assert!(requests.respond(7, Response::Waiting { id: 1 }, true).is_empty());
         assert!(requests.sweep(99, |_| true).is_empty());
-        let waits = ("first", Some(Heard::Waits));
+        let waits = ("first", Some(RequestOutcome::Waits));
         assert_eq!(requests.sweep(100, |_| true), [waits, ("another", None)]);
         assert_eq!(requests.keep(|node| node == THERE), [("second", None)]);
         assert!(requests.clear().is_empty());

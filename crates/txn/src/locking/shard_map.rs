@@ -3,7 +3,7 @@
 //! It is a cache. A request that reaches a wrong replica is answered with the right one, or with a
 //! hint; the cache learns it, and the request goes on.
 
-use super::Seat;
+use super::ReplicaId;
 use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange};
 use meridian_placement::{FIRST_SHARD, Routes};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// How long a leadership is not named in commits after a request that named it was refused, in
 /// nanoseconds.
-const DOUBTED_FOR_NS: u64 = 10_000_000_000;
+const SUSPECT_FOR_NS: u64 = 10_000_000_000;
 
 /// The routes and the leaders of a database's shards, as far as a node knows them.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl ShardMap {
     pub fn learn_route(&self, key: &[u8], from: Key, shard: ShardId) {
         let mut routes = self.routes.write();
         let parent = routes.of(&from).0;
-        let is_new = routes.learn_whereabouts(key, from, shard);
+        let is_new = routes.learn_location(key, from, shard);
         self.note_routes(&routes, is_new);
         drop(routes);
         if is_new && let Some(leader) = self.known_leader(parent) {
@@ -149,7 +149,7 @@ impl ShardMap {
 
     /// Learns that the replica that was asked does not lead, and which node does, if the replica
     /// knows. Without a hint the next node is asked, unless another one is known by now.
-    pub fn redirect(&self, asked: Seat, leader: Option<NodeId>) {
+    pub fn redirect(&self, asked: ReplicaId, leader: Option<NodeId>) {
         let next = || {
             let after = self.nodes.iter().find(|node| **node > asked.node);
             after.or(self.nodes.first()).copied()
@@ -162,33 +162,33 @@ impl ShardMap {
 
     /// The term in which a replica leads, if that is the newest that is known, and not in doubt by
     /// the boot clock.
-    pub fn term(&self, seat: Seat, now_ns: u64) -> Option<u64> {
-        let leadership = self.leaderships.read().get(&seat.shard).copied();
-        let named =
-            leadership.filter(|known| known.node == seat.node && known.doubted_until_ns <= now_ns);
+    pub fn term(&self, replica: ReplicaId, now_ns: u64) -> Option<u64> {
+        let leadership = self.leaderships.read().get(&replica.shard).copied();
+        let named = leadership
+            .filter(|known| known.node == replica.node && known.doubted_until_ns <= now_ns);
         named.map(|known| known.term)
     }
 
     /// Learns that a replica leads in a term.
-    pub fn learn_term(&self, seat: Seat, term: u64) {
+    pub fn learn_term(&self, replica: ReplicaId, term: u64) {
         let is_older = |known: &Leadership| known.term < term;
-        if self.leaderships.read().get(&seat.shard).is_some_and(|known| !is_older(known)) {
+        if self.leaderships.read().get(&replica.shard).is_some_and(|known| !is_older(known)) {
             return;
         }
         let mut leaderships = self.leaderships.write();
-        if leaderships.get(&seat.shard).is_none_or(is_older) {
-            let leadership = Leadership { node: seat.node, term, doubted_until_ns: 0 };
-            leaderships.insert(seat.shard, leadership);
+        if leaderships.get(&replica.shard).is_none_or(is_older) {
+            let leadership = Leadership { node: replica.node, term, doubted_until_ns: 0 };
+            leaderships.insert(replica.shard, leadership);
         }
     }
 
     /// A request that named this term was refused: the term is not named for ten seconds, unless a
     /// newer one is learned.
-    pub fn doubt_term(&self, seat: Seat, term: u64, now_ns: u64) {
-        if let Some(known) = self.leaderships.write().get_mut(&seat.shard)
+    pub fn doubt_term(&self, replica: ReplicaId, term: u64, now_ns: u64) {
+        if let Some(known) = self.leaderships.write().get_mut(&replica.shard)
             && known.term == term
         {
-            known.doubted_until_ns = now_ns + DOUBTED_FOR_NS;
+            known.doubted_until_ns = now_ns + SUSPECT_FOR_NS;
         }
     }
 }
@@ -217,31 +217,31 @@ mod tests {
     #[test]
     fn without_a_hint_the_next_node_is_asked_once() {
         let map = map();
-        let asked = Seat { shard: FIRST_SHARD, node: NodeId(1) };
+        let asked = ReplicaId { shard: FIRST_SHARD, node: NodeId(1) };
         map.redirect(asked, None);
         assert_eq!(map.leader(FIRST_SHARD), NodeId(2));
         map.redirect(asked, None); // A second request to the same replica learns nothing new.
         assert_eq!(map.leader(FIRST_SHARD), NodeId(2));
         map.redirect(asked, Some(NodeId(3)));
         assert_eq!(map.leader(FIRST_SHARD), NodeId(3));
-        map.redirect(Seat { shard: FIRST_SHARD, node: NodeId(3) }, None);
+        map.redirect(ReplicaId { shard: FIRST_SHARD, node: NodeId(3) }, None);
         assert_eq!(map.remote_leader(FIRST_SHARD), None);
     }
 
     #[test]
     fn a_term_in_doubt_is_not_named_until_a_newer_one_or_ten_seconds_later() {
-        let (map, seat) = (map(), Seat { shard: FIRST_SHARD, node: NodeId(2) });
-        map.learn_term(seat, 5);
-        map.learn_term(seat, 4);
-        assert_eq!(map.term(seat, 0), Some(5));
-        map.doubt_term(seat, 4, 0);
-        assert_eq!(map.term(seat, 0), Some(5));
-        map.doubt_term(seat, 5, 1);
-        assert_eq!(map.term(seat, DOUBTED_FOR_NS), None);
-        assert_eq!(map.term(seat, DOUBTED_FOR_NS + 1), Some(5));
-        map.doubt_term(seat, 5, 1);
-        map.learn_term(seat, 6);
-        assert_eq!(map.term(seat, 1), Some(6));
-        assert_eq!(map.term(Seat { node: NodeId(3), ..seat }, 1), None);
+        let (map, replica) = (map(), ReplicaId { shard: FIRST_SHARD, node: NodeId(2) });
+        map.learn_term(replica, 5);
+        map.learn_term(replica, 4);
+        assert_eq!(map.term(replica, 0), Some(5));
+        map.doubt_term(replica, 4, 0);
+        assert_eq!(map.term(replica, 0), Some(5));
+        map.doubt_term(replica, 5, 1);
+        assert_eq!(map.term(replica, SUSPECT_FOR_NS), None);
+        assert_eq!(map.term(replica, SUSPECT_FOR_NS + 1), Some(5));
+        map.doubt_term(replica, 5, 1);
+        map.learn_term(replica, 6);
+        assert_eq!(map.term(replica, 1), Some(6));
+        assert_eq!(map.term(ReplicaId { node: NodeId(3), ..replica }, 1), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The shards of a database, as the coordinators of one node reach them.
 
-use super::{Footing, HeldLocks, Reply, Request, Seat, ShardMap, Spent};
+use super::{HeldLocks, LockEpoch, ReplicaId, Request, Response, ShardMap, Spent};
 use crate::{Conflict, Node};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Health, ShardId};
@@ -13,7 +13,7 @@ use std::future::Future;
 /// that is the present only if the member is `quiet` and takes no step meanwhile that is not
 /// visible yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Readable {
+pub struct ReadLease {
     /// Everything at or below is visible, and nothing more will appear there.
     pub through: Timestamp,
     /// The end of the lease, nanoseconds since the epoch; 0 if this member does not lead, or if
@@ -28,7 +28,7 @@ pub struct Readable {
     pub closed: Timestamp,
 }
 
-impl Readable {
+impl ReadLease {
     /// True if the lease holds, by a reading that was sampled after the slot was loaded.
     pub fn holds(&self, now: Reading) -> bool {
         now.health == Health::Good && now.interval.latest < self.until
@@ -37,18 +37,18 @@ impl Readable {
 
 /// The result of a request that a coordinator sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum RequestOutcome {
     /// The node has the request and will answer: the coordinator retries.
     Waits,
     /// The leader's response.
-    Reply(Reply),
+    Response(Response),
     /// Not a response: in another shard an older transaction requests a lock of this one.
     Wounded(Conflict),
     /// The leader is on this node: the coordinator reads at this timestamp, and uses the result
     /// only if `now.latest` is below the deadline afterwards.
     Read {
         /// The attempt's lock epoch.
-        footing: Footing,
+        lock_epoch: LockEpoch,
         /// The timestamp to read at.
         at: Timestamp,
         /// The end of the lease.
@@ -80,9 +80,9 @@ pub trait Shards: Send + Sync + 'static {
     }
 
     /// Counts a transaction that reads a shard here without a request.
-    fn reads_alone(&self, shard: ShardId);
+    fn count_local_read(&self, shard: ShardId);
     /// What the shard's replica here may serve; nothing, without a replica.
-    fn readable(&self, shard: ShardId) -> Readable;
+    fn read_lease(&self, shard: ShardId) -> ReadLease;
     /// The newest version of a key at or below a timestamp, at the shard's replica here.
     fn get(&self, shard: ShardId, key: &[u8], at: Timestamp)
     -> Result<Option<Version>, StoreError>;
@@ -100,16 +100,16 @@ pub trait Shards: Send + Sync + 'static {
     /// `until`. Returns `None` without one.
     fn request(
         &self,
-        seat: Seat,
+        replica: ReplicaId,
         request: Request,
         until: u64,
-    ) -> impl Future<Output = Option<Heard>> + Send;
+    ) -> impl Future<Output = Option<RequestOutcome>> + Send;
     /// Sends a request to a replica whose response is not waited for.
-    fn send(&self, seat: Seat, request: Request);
+    fn send(&self, replica: ReplicaId, request: Request);
 }
 
 /// The timestamp at or below which every shard can be read at its replica here.
 pub(super) fn closed<S: Shards>(shards: &S) -> Timestamp {
-    let closed = |shard| shards.readable(shard).closed;
+    let closed = |shard| shards.read_lease(shard).closed;
     shards.map().shards().into_iter().map(closed).min().unwrap_or_default()
 }

@@ -14,7 +14,7 @@
 //!
 //! A leader that waits repeats its message every second, and so does its successor.
 
-use super::{Blind, TransactionId};
+use super::{OneShot, TransactionId};
 use crate::Conflict;
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
@@ -22,7 +22,7 @@ use minicbor::{Decode, Encode};
 
 /// A message between leaders.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub enum Between {
+pub enum ParticipantMessage {
     /// To the coordinator. Repeated, it asks for the outcome of the transaction.
     #[n(0)]
     Vote {
@@ -38,7 +38,7 @@ pub enum Between {
         /// The condition of the one-shot commit at the coordinator, if the attempt has no locks
         /// there. Its commit may then still be on the way.
         #[n(3)]
-        blind: Option<Blind>,
+        one_shot: Option<OneShot>,
         /// The only term of the coordinator's group that may decide to commit.
         #[n(4)]
         #[cbor(default)]

@@ -26,7 +26,8 @@ use super::sharing::{Held, Turns};
 use super::snapshot::Snapshot;
 use super::time;
 use super::{
-    Answer, Common, End, Footprint, Found, Guarantee, Proposal, Question, Seen, Shards, Vote,
+    Common, ConsensusOp, ConsensusResult, End, Footprint, Guarantee, Proposal, RangeRead,
+    ReadResult, Shards, Vote,
 };
 use crate::buffer::rest_of;
 use crate::tapir::rules;
@@ -45,7 +46,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The time that a coordinator waits for replicas that answer, in nanoseconds.
-const PATIENCE_NS: u64 = 10_000_000_000;
+const TIMEOUT_NS: u64 = 10_000_000_000;
 /// No further attempt is proposed after this time, in nanoseconds. Recovery relies on it.
 const ATTEMPTS_END_NS: u64 = 5_000_000_000;
 /// The maximum number of attempts.
@@ -73,7 +74,7 @@ const CONTESTED_ROUND_TRIPS: u64 = 16;
 const CONTESTED_NS: u64 = 2_000_000_000;
 
 /// A client of a database whose transactions validate (TAPIR), on one node.
-pub struct Gateway<S: Shards> {
+pub struct TxnClient<S: Shards> {
     shards: Arc<S>,
     guarantee: Guarantee,
     /// The timestamps that this node proposes.
@@ -83,11 +84,17 @@ pub struct Gateway<S: Shards> {
     turns: Arc<Turns<S>>,
 }
 
-impl<S: Shards> Gateway<S> {
+impl<S: Shards> TxnClient<S> {
     /// Returns a client of a database.
     pub fn new(shards: Arc<S>, guarantee: Guarantee) -> Self {
         let turns = Turns::new(Arc::clone(&shards));
-        Gateway { shards, guarantee, proposed: Stamps::default(), contested: Arc::default(), turns }
+        TxnClient {
+            shards,
+            guarantee,
+            proposed: Stamps::default(),
+            contested: Arc::default(),
+            turns,
+        }
     }
 
     /// Returns the node that the client runs on.
@@ -96,7 +103,7 @@ impl<S: Shards> Gateway<S> {
     }
 }
 
-impl<S: Shards> Database for Gateway<S> {
+impl<S: Shards> Database for TxnClient<S> {
     fn isolation(&self) -> IsolationLevel {
         IsolationLevel::Serializable
     }
@@ -133,7 +140,7 @@ impl<S: Shards> Database for Gateway<S> {
                     Snapshot { shards, guarantee, mode, age, began, at, planned, versions: false };
                 return Ok(Box::new(snapshot) as Box<dyn Transaction>);
             }
-            let session = Session {
+            let coordinator = Coordinator {
                 shards,
                 guarantee,
                 proposed: self.proposed.clone(),
@@ -149,12 +156,12 @@ impl<S: Shards> Database for Gateway<S> {
                 planned: Planned::default(),
                 versions: false,
             };
-            Ok(Box::new(session) as Box<dyn Transaction>)
+            Ok(Box::new(coordinator) as Box<dyn Transaction>)
         })
     }
 }
 
-struct Session<S: Shards> {
+struct Coordinator<S: Shards> {
     shards: Arc<S>,
     guarantee: Guarantee,
     proposed: Stamps,
@@ -169,7 +176,7 @@ struct Session<S: Shards> {
     fresh: bool,
     began: Interval,
     /// The reads in each shard.
-    seen: BTreeMap<ShardId, Vec<Seen>>,
+    seen: BTreeMap<ShardId, Vec<RangeRead>>,
     writes: Buffer,
     planned: Planned,
     /// True if the commit timestamps of rows are to be returned.
@@ -198,17 +205,17 @@ fn covered(range: &KeyRange, rest: Option<&KeyRange>, reverse: bool) -> KeyRange
 }
 
 /// Returns the read that a replica's result stands for: every unsettled version, in key order.
-fn seen(range: KeyRange, found: &Found) -> Seen {
-    let Found { chunk: Chunk { rows, at, gone, .. }, through } = found;
+fn seen(range: KeyRange, found: &ReadResult) -> RangeRead {
+    let ReadResult { chunk: Chunk { rows, at, gone, .. }, through } = found;
     let live = rows.iter().map(|(key, _)| key).zip(at.iter());
     let all = live.chain(gone.iter().map(|(key, at)| (key, at)));
     let unsettled = all.filter(|(key, at)| **at > *through && range.contains(key));
     let versions: BTreeMap<Key, Timestamp> =
         unsettled.map(|(key, at)| (key.clone(), *at)).collect();
-    Seen { range, versions: versions.into_iter().collect(), through: *through }
+    RangeRead { range, versions: versions.into_iter().collect(), through: *through }
 }
 
-impl<S: Shards> Session<S> {
+impl<S: Shards> Coordinator<S> {
     fn boot_ns(&self) -> u64 {
         self.shards.node().now().boot_ns
     }
@@ -260,7 +267,7 @@ impl<S: Shards> Session<S> {
         sometimes!("a transaction waits for its turn");
         let holds_ns = TURN_NS + TURN_ROUND_TRIPS * self.shards.round_trip_ns();
         let shard = self.shards.route(&key).0;
-        self.turn = self.turns.take(shard, key, holds_ns, now + PATIENCE_NS).await;
+        self.turn = self.turns.take(shard, key, holds_ns, now + TIMEOUT_NS).await;
         if self.turn.as_ref().is_some_and(|turn| turn.waited) {
             self.contest([KeyRange::point(wanted)]);
         }
@@ -275,7 +282,7 @@ impl<S: Shards> Session<S> {
     ) -> Result<Chunk, Failure> {
         let (reverse, limit) = how;
         self.take_turn([&part.start]).await;
-        let until = self.boot_ns() + PATIENCE_NS;
+        let until = self.boot_ns() + TIMEOUT_NS;
         let Some(found) =
             self.shards.read(shard, part, (reverse, limit.max(1)), self.fresh, until).await
         else {
@@ -285,7 +292,7 @@ impl<S: Shards> Session<S> {
     }
 
     /// Notes a read, so that it is validated.
-    fn saw(&mut self, shard: ShardId, part: &KeyRange, reverse: bool, found: Found) -> Chunk {
+    fn saw(&mut self, shard: ShardId, part: &KeyRange, reverse: bool, found: ReadResult) -> Chunk {
         let looked = covered(part, found.chunk.rest.as_ref(), reverse);
         if !looked.is_empty() {
             let seen = seen(looked, &found);
@@ -306,7 +313,7 @@ impl<S: Shards> Session<S> {
         self.check_schemas(shard).await?;
         let points: Vec<KeyRange> = keys.iter().cloned().map(KeyRange::point).collect();
         self.take_turn(keys).await;
-        let until = self.boot_ns() + PATIENCE_NS;
+        let until = self.boot_ns() + TIMEOUT_NS;
         let asked = points
             .iter()
             .map(|point| self.shards.read(shard, point, (false, 1), self.fresh, until));
@@ -421,9 +428,9 @@ impl<S: Shards> Session<S> {
             proposals
                 .iter_mut()
                 .for_each(|proposal| (proposal.attempt, proposal.at) = (attempt, at));
-            let until = self.boot_ns() + PATIENCE_NS;
+            let until = self.boot_ns() + TIMEOUT_NS;
             let asked = participants.iter().zip(&proposals).map(|(shard, proposal)| {
-                self.shards.ask(*shard, Question::Prepare(proposal.clone()), until)
+                self.shards.ask(*shard, ConsensusOp::Prepare(proposal.clone()), until)
             });
             let answers: Vec<Option<Common>> = join_all(asked).await;
             let votes: Vec<Option<Vote>> = answers.iter().map(vote).collect();
@@ -503,7 +510,7 @@ impl<S: Shards> Session<S> {
         proposals: Vec<Proposal>,
     ) -> Outcome {
         for (shard, proposal) in participants.iter().zip(proposals) {
-            self.shards.tell(*shard, End::Commit(proposal));
+            self.shards.send(*shard, End::Commit(proposal));
         }
         self.turn = None; // The next holder of the turn reads this transaction's writes.
         let waits =
@@ -518,7 +525,7 @@ impl<S: Shards> Session<S> {
         let transaction = self.transaction;
         participants
             .iter()
-            .for_each(|shard| self.shards.tell(*shard, End::Abort { transaction, at }));
+            .for_each(|shard| self.shards.send(*shard, End::Abort { transaction, at }));
         Outcome::Aborted { why }
     }
 }
@@ -527,13 +534,13 @@ fn vote(answer: &Option<Common>) -> Option<Vote> {
     match &answer.as_ref()?.answer {
         // The shard has forgotten the outcome: at this age no replica's former vote can be
         // obtained.
-        Answer::Vote(Vote::Late) => None,
-        Answer::Vote(vote) => Some(*vote),
-        Answer::Stands(_) => None,
+        ConsensusResult::Vote(Vote::Late) => None,
+        ConsensusResult::Vote(vote) => Some(*vote),
+        ConsensusResult::Stands(_) => None,
     }
 }
 
-impl<S: Shards> Transaction for Session<S> {
+impl<S: Shards> Transaction for Coordinator<S> {
     fn mode(&self) -> Mode {
         Mode::ReadWrite
     }
@@ -623,7 +630,7 @@ impl<S: Shards> Transaction for Session<S> {
         let (shards, proposed) = (Arc::clone(&self.shards), self.proposed.clone());
         let (seen, writes, planned) = (self.seen.clone(), Buffer::default(), Planned::default());
         let (contested, turns, turn) = (Arc::clone(&self.contested), Arc::clone(&self.turns), None);
-        let same = Session {
+        let same = Coordinator {
             shards,
             proposed,
             contested,

@@ -65,12 +65,12 @@ mod slots;
 mod snapshot;
 mod time;
 
-pub use coordinator::Gateway;
+pub use coordinator::TxnClient;
 pub use participant::{Installed, Participant};
 pub use proposal::{
-    Answer, End, Fact, Footprint, Guarantee, Past, Proposal, Question, Seen, Standing, Vote,
-    decide, stands,
+    ConsensusOp, ConsensusResult, End, Footprint, Guarantee, InconsistentOp, Past, Proposal,
+    RangeRead, TxnStatus, Vote, decide, stands,
 };
 pub use recovery::recover;
-pub use shards::{Common, Found, Looked, Shards, Turn};
+pub use shards::{Common, ReadResult, Shards, SnapshotRead, Turn};
 pub use sharing::MOST as TURN_HANDED_ON;

@@ -7,7 +7,7 @@
 use super::highest::Highest;
 use super::prepared::{Held, Prepared};
 use super::slots::Slots;
-use super::{End, Guarantee, Past, Proposal, Seen, Standing, Vote};
+use super::{End, Guarantee, Past, Proposal, RangeRead, TxnStatus, Vote};
 use crate::TransactionId;
 use crate::tapir::rules;
 use meridian_clock::{Reading, Timestamp};
@@ -121,10 +121,10 @@ impl Participant {
 
     /// Returns the versions in a range above the settled timestamp, in key order, for a read that
     /// is to be validated.
-    pub fn see(&self, range: &KeyRange) -> Seen {
+    pub fn see(&self, range: &KeyRange) -> RangeRead {
         let unsettled = self.written.within(range).filter(|(_, at)| **at > self.past.settled);
         let versions = unsettled.map(|(key, at)| (key.clone(), *at)).collect();
-        Seen { range: range.clone(), versions, through: self.past.settled }
+        RangeRead { range: range.clone(), versions, through: self.past.settled }
     }
 
     /// Returns the prepared proposals, in no particular order.
@@ -173,13 +173,13 @@ impl Participant {
             sometimes!("a transaction is proposed that is being recovered");
             return Vote::Abort;
         }
-        let who = proposal.transaction;
+        let txn = proposal.transaction;
         // Only the newest attempt counts.
-        if self.known.get(&who).is_some_and(|known| proposal.attempt < known.newest.0) {
+        if self.known.get(&txn).is_some_and(|known| proposal.attempt < known.newest.0) {
             sometimes!("an attempt comes that is not the newest");
             return Vote::Abstain;
         }
-        if self.prepared.of(who).is_some() && broken(rules::PREPARED_UNCHECKED) {
+        if self.prepared.of(txn).is_some() && broken(rules::PREPARED_UNCHECKED) {
             return Vote::Ok;
         }
         // The transaction's own former attempt is taken out first, because no transaction conflicts
@@ -187,14 +187,14 @@ impl Participant {
         // same attempt does not stay: it is proposed again where a view began without it, its
         // former vote did not count, and other transactions may have been prepared since.
         let before =
-            self.prepared.take(who).filter(|held| held.proposal.attempt < proposal.attempt);
+            self.prepared.take(txn).filter(|held| held.proposal.attempt < proposal.attempt);
         let vote = self.check(now, proposal);
         match vote {
             Vote::Ok => self.prepared.put(Held { proposal: proposal.clone(), sure: false }),
             _ => before.into_iter().for_each(|held| self.prepared.put(held)),
         }
         let (newest, latest, since_ns) = ((proposal.attempt, vote), proposal.at, now.boot_ns);
-        let known = self.known.entry(who).or_insert(Known { newest, latest, since_ns });
+        let known = self.known.entry(txn).or_insert(Known { newest, latest, since_ns });
         (known.newest, known.latest) = (newest, latest.max(known.latest));
         if vote == Vote::Ok {
             known.since_ns = since_ns;
@@ -275,18 +275,18 @@ impl Participant {
 
     /// Returns the state of a transaction for its recovery, and prepares no attempt of it from now
     /// on.
-    pub fn resolve(&mut self, transaction: TransactionId) -> Standing {
+    pub fn resolve(&mut self, transaction: TransactionId) -> TxnStatus {
         match self.ended.get(&transaction) {
-            Some((_, Some(proposal))) => return Standing::Committed(proposal.clone()),
-            Some((_, None)) => return Standing::Aborted,
+            Some((_, Some(proposal))) => return TxnStatus::Committed(proposal.clone()),
+            Some((_, None)) => return TxnStatus::Aborted,
             None => {}
         }
         let stands = *self.fences.entry(transaction).or_insert(Fence::Heard) == Fence::Stands;
         if !stands && !broken(rules::RESOLVED_IN_ITS_VIEW) {
-            return Standing::Open;
+            return TxnStatus::Open;
         }
         let held = self.prepared.of(transaction).filter(|held| held.sure);
-        held.map_or(Standing::Never, |held| Standing::Prepared(held.proposal.clone()))
+        held.map_or(TxnStatus::Never, |held| TxnStatus::Prepared(held.proposal.clone()))
     }
 
     /// Returns the transactions, with their participants, that have been prepared for at least
@@ -303,7 +303,7 @@ impl Participant {
 
     /// True if all reads and writes of a proposal are of this shard's keys, and the shard takes
     /// part.
-    fn is_at_home(&self, proposal: &Proposal) -> bool {
+    fn is_in_shard(&self, proposal: &Proposal) -> bool {
         proposal.participants.contains(&self.shard)
             && proposal.participants.is_sorted_by(|one, next| one < next)
             && proposal.reads.iter().all(|seen| self.has(&seen.range))
@@ -312,7 +312,7 @@ impl Participant {
 
     /// Checks a proposal against the state of this replica.
     fn check(&self, now: Reading, proposal: &Proposal) -> Vote {
-        if !self.is_at_home(proposal) {
+        if !self.is_in_shard(proposal) {
             return Vote::Abort;
         }
         let mut against = Against::default();
@@ -345,7 +345,7 @@ impl Participant {
     }
 
     /// Checks a read against the commits since.
-    fn reads(&self, at: Timestamp, seen: &Seen) -> Vote {
+    fn reads(&self, at: Timestamp, seen: &RangeRead) -> Vote {
         if seen.through < self.forgotten {
             sometimes!("something was read before what is forgotten");
             return Vote::Abort; // The versions written in between are no longer known one by one.
@@ -378,7 +378,7 @@ impl Participant {
             End::Commit(proposal) => (proposal.transaction, proposal.at, Some(proposal)),
             End::Abort { transaction, at } => (*transaction, *at, None),
         };
-        if committed.is_some_and(|proposal| !self.is_at_home(proposal)) {
+        if committed.is_some_and(|proposal| !self.is_in_shard(proposal)) {
             sometimes!("somebody tells of a commit that is another shard's");
             return None;
         }
@@ -420,7 +420,7 @@ impl Participant {
         // Between two views no replica receives outcomes, even if the coordinator is alive.
         self.known.values_mut().for_each(|known| known.since_ns = now.boot_ns);
         // A view that began here may have been bypassed: only the present record is the group's.
-        self.prepared.doubt();
+        self.prepared.suspect();
         self.fences.clear();
         for transaction in asked.iter().filter(|transaction| !self.ended.contains_key(transaction))
         {
@@ -593,7 +593,7 @@ fn beside(guarantee: Guarantee, new: &Proposal, old: &Proposal) -> Vote {
     for write in &old.writes {
         // A read that has seen the version knows more than this replica: the transaction has
         // committed.
-        let misses = |seen: &Seen| {
+        let misses = |seen: &RangeRead| {
             seen.range.contains(&write.key)
                 && seen.of(&write.key).unwrap_or_default().max(seen.through) < old.at
         };

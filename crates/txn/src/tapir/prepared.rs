@@ -35,9 +35,9 @@ impl fmt::Debug for Prepared {
 }
 
 /// Adds a transaction to those that touch a key, once.
-fn enter(there: &mut Vec<TransactionId>, who: TransactionId) {
-    if !there.contains(&who) {
-        there.push(who);
+fn enter(there: &mut Vec<TransactionId>, txn: TransactionId) {
+    if !there.contains(&txn) {
+        there.push(txn);
     }
 }
 
@@ -54,33 +54,33 @@ impl Prepared {
 
     /// Adds a proposal in place of the transaction's former attempt.
     pub fn put(&mut self, held: Held) {
-        let who = held.proposal.transaction;
-        self.take(who);
+        let txn = held.proposal.transaction;
+        self.take(txn);
         for write in &held.proposal.writes {
-            enter(self.writers.slot(&write.key), who);
+            enter(self.writers.slot(&write.key), txn);
         }
         for seen in &held.proposal.reads {
             match seen.range.as_point() {
-                Some(key) => enter(self.readers.slot(key), who),
-                None => drop(self.scanners.insert(who)),
+                Some(key) => enter(self.readers.slot(key), txn),
+                None => drop(self.scanners.insert(txn)),
             }
         }
-        self.all.insert(who, held);
+        self.all.insert(txn, held);
     }
 
     /// Removes and returns the prepared attempt of a transaction.
-    pub fn take(&mut self, who: TransactionId) -> Option<Held> {
-        let held = self.all.remove(&who)?;
+    pub fn take(&mut self, txn: TransactionId) -> Option<Held> {
+        let held = self.all.remove(&txn)?;
         let leave = |slots: &mut Slots<Vec<TransactionId>>, key: &Key| {
             slots.change(key, |there| {
-                there.retain(|other| *other != who);
+                there.retain(|other| *other != txn);
                 !there.is_empty()
             });
         };
         held.proposal.writes.iter().for_each(|write| leave(&mut self.writers, &write.key));
         let points = held.proposal.reads.iter().filter_map(|seen| seen.range.as_point());
         points.for_each(|key| leave(&mut self.readers, key));
-        self.scanners.remove(&who);
+        self.scanners.remove(&txn);
         Some(held)
     }
 
@@ -88,22 +88,22 @@ impl Prepared {
     pub fn take_if(&mut self, is_so: impl Fn(&Proposal) -> bool) {
         let taken: Vec<TransactionId> =
             self.iter().filter(|one| is_so(one)).map(|one| one.transaction).collect();
-        taken.into_iter().for_each(|who| drop(self.take(who)));
+        taken.into_iter().for_each(|txn| drop(self.take(txn)));
     }
 
     /// Sets `sure` of a transaction's proposal.
-    pub fn mark(&mut self, who: TransactionId, sure: bool) {
-        self.all.get_mut(&who).into_iter().for_each(|held| held.sure = sure);
+    pub fn mark(&mut self, txn: TransactionId, sure: bool) {
+        self.all.get_mut(&txn).into_iter().for_each(|held| held.sure = sure);
     }
 
     /// Clears `sure` of every proposal.
-    pub fn doubt(&mut self) {
+    pub fn suspect(&mut self) {
         self.all.values_mut().for_each(|held| held.sure = false);
     }
 
     /// Returns the proposals that write into a range.
     pub fn writing<'a>(&'a self, range: &'a KeyRange) -> impl Iterator<Item = &'a Proposal> {
-        self.writers.within(range).flat_map(|(_, there)| there).map(|who| &self.all[who].proposal)
+        self.writers.within(range).flat_map(|(_, there)| there).map(|txn| &self.all[txn].proposal)
     }
 
     /// Returns the proposals that may conflict with a new one: those that write what it reads or
@@ -122,13 +122,13 @@ impl Prepared {
         if !proposal.writes.is_empty() {
             there.extend(&self.scanners);
         }
-        there.into_iter().map(|who| &self.all[&who].proposal)
+        there.into_iter().map(|txn| &self.all[&txn].proposal)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Footprint, Seen};
+    use super::super::{Footprint, RangeRead};
     use super::*;
     use meridian_clock::Timestamp;
     use meridian_machine::ShardId;
@@ -140,7 +140,7 @@ mod tests {
         Key::from(&[number][..])
     }
 
-    fn who(number: u64) -> TransactionId {
+    fn txn(number: u64) -> TransactionId {
         TransactionId { node: 1, incarnation: 1, number }
     }
 
@@ -152,11 +152,11 @@ mod tests {
             many => KeyRange { start: key(*first), end: Some(key(first + many)) },
         };
         let seen =
-            |read| Seen { range: range(read), versions: Vec::new(), through: Timestamp::ZERO };
+            |read| RangeRead { range: range(read), versions: Vec::new(), through: Timestamp::ZERO };
         let reads = reads.iter().map(seen).collect();
         let writes = writes.iter().map(|number| Write { key: key(*number), value: None }).collect();
         let footprint = Arc::new(Footprint { reads, writes, participants: vec![ShardId(0)] });
-        Proposal { transaction: who(number), attempt: 0, at: Timestamp::ZERO, footprint }
+        Proposal { transaction: txn(number), attempt: 0, at: Timestamp::ZERO, footprint }
     }
 
     fn may_meet(new: &Proposal, old: &Proposal) -> bool {
@@ -169,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_may_be_met_is_found(
+        fn every_conflicting_transaction_is_found(
             many in proptest::collection::vec(
                 (0u64..8, proptest::collection::vec((0u8..10, 0u8..4), 0..3), proptest::collection::vec(0u8..12, 0..3), any::<bool>()),
                 0..40,
@@ -178,14 +178,14 @@ mod tests {
             let (mut prepared, mut model) = (Prepared::default(), BTreeMap::new());
             for (number, reads, writes, stays) in many {
                 let new = proposal(number, &reads, &writes);
-                model.remove(&who(number));
-                prepared.take(who(number));
+                model.remove(&txn(number));
+                prepared.take(txn(number));
                 let found: BTreeSet<TransactionId> = prepared.beside(&new).map(|old| old.transaction).collect();
-                for (who, old) in &model {
-                    prop_assert!(found.contains(who) || !may_meet(&new, old));
+                for (txn, old) in &model {
+                    prop_assert!(found.contains(txn) || !may_meet(&new, old));
                 }
                 if stays {
-                    model.insert(who(number), new.clone());
+                    model.insert(txn(number), new.clone());
                     prepared.put(Held { proposal: new, sure: false });
                 }
                 prop_assert_eq!(prepared.iter().cloned().collect::<Vec<_>>(), model.values().cloned().collect::<Vec<_>>());

@@ -24,7 +24,7 @@ pub enum Guarantee {
 
 /// The result of a read of a range at a replica, to be validated.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
-pub struct Seen {
+pub struct RangeRead {
     /// The range: all of it, including keys that were not found (Trap A.2-18).
     #[n(0)]
     pub range: KeyRange,
@@ -37,7 +37,7 @@ pub struct Seen {
     pub through: Timestamp,
 }
 
-impl Seen {
+impl RangeRead {
     /// Returns the version of a key that was read, if it was not settled.
     pub fn of(&self, key: &Key) -> Option<Timestamp> {
         let place = self.versions.binary_search_by(|(known, _)| known.cmp(key)).ok()?;
@@ -68,7 +68,7 @@ pub struct Proposal {
 pub struct Footprint {
     /// The reads in this shard.
     #[n(0)]
-    pub reads: Vec<Seen>,
+    pub reads: Vec<RangeRead>,
     /// The writes in this shard, in key order; each key occurs once.
     #[n(1)]
     pub writes: Vec<Write>,
@@ -123,7 +123,7 @@ impl Proposal {
 
     /// Returns the size of its keys and values in bytes.
     pub fn bytes(&self) -> usize {
-        let seen = |seen: &Seen| -> usize {
+        let seen = |seen: &RangeRead| -> usize {
             let versions = seen.versions.iter().map(|(key, _)| key.len() + size_of::<Timestamp>());
             seen.range.start.len()
                 + seen.range.end.as_ref().map_or(0, |end| end.len())
@@ -142,7 +142,7 @@ impl Proposal {
 
 /// A consensus operation on the replicas of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub enum Question {
+pub enum ConsensusOp {
     /// Validates a proposal and prepares it.
     #[n(0)]
     Prepare(#[n(0)] Proposal),
@@ -160,19 +160,19 @@ pub enum Question {
 
 /// The result of a consensus operation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
-pub enum Answer {
+pub enum ConsensusResult {
     /// The result of `Prepare`.
     #[n(0)]
     Vote(#[n(0)] Vote),
     /// The result of `Resolve`.
     #[n(1)]
-    Stands(#[n(0)] Standing),
+    Stands(#[n(0)] TxnStatus),
 }
 
 /// The state of a transaction in a shard. All but `Open` are final: every recovery receives the
 /// same until the transaction has ended.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
-pub enum Standing {
+pub enum TxnStatus {
     /// Not known before a view has begun with the operation.
     #[n(0)]
     Open,
@@ -252,7 +252,7 @@ impl Past {
 
 /// An inconsistent operation: true at every replica that receives it, and kept in the record.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub enum Fact {
+pub enum InconsistentOp {
     /// A transaction has ended.
     #[n(0)]
     Ended(#[n(0)] End),
@@ -287,12 +287,13 @@ pub fn decide<'a>(votes: impl IntoIterator<Item = &'a Vote>, quorum: usize) -> V
 
 /// Decides a shard's answer to a recovery. An outcome counts whichever replica reports it. Every
 /// other state must be reported by all replicas in a view, or is not known yet.
-pub fn stands<'a>(answers: impl IntoIterator<Item = &'a Standing>) -> Standing {
-    let answers: Vec<&Standing> = answers.into_iter().collect();
-    let ended = |answer: &&&Standing| matches!(answer, Standing::Committed(_) | Standing::Aborted);
+pub fn stands<'a>(answers: impl IntoIterator<Item = &'a TxnStatus>) -> TxnStatus {
+    let answers: Vec<&TxnStatus> = answers.into_iter().collect();
+    let ended =
+        |answer: &&&TxnStatus| matches!(answer, TxnStatus::Committed(_) | TxnStatus::Aborted);
     match answers.iter().find(ended).or(answers.first()) {
-        Some(ended @ (Standing::Committed(_) | Standing::Aborted)) => (*ended).clone(),
+        Some(ended @ (TxnStatus::Committed(_) | TxnStatus::Aborted)) => (*ended).clone(),
         Some(first) if answers.iter().all(|answer| *answer == *first) => (*first).clone(),
-        _ => Standing::Open,
+        _ => TxnStatus::Open,
     }
 }

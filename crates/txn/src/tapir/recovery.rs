@@ -14,7 +14,7 @@
 //! no coordinator is elected, no outcome is logged before it is sent, and any number of nodes may
 //! recover one transaction at once (Trap A.2-12).
 
-use super::{Answer, End, Proposal, Question, Shards, Standing};
+use super::{ConsensusOp, ConsensusResult, End, Proposal, Shards, TxnStatus};
 use crate::tapir::rules;
 use crate::{Node, TransactionId, knows_time};
 use futures::future::join_all;
@@ -33,7 +33,7 @@ const PAUSE_NS: u64 = 50_000_000;
 /// `until`.
 pub async fn recover<S: Shards>(
     shards: &S,
-    who: TransactionId,
+    txn: TransactionId,
     participants: &[ShardId],
     until: u64,
 ) -> Option<bool> {
@@ -41,14 +41,14 @@ pub async fn recover<S: Shards>(
         return None;
     }
     let through = Timestamp::end_of(shards.node().now().interval.latest.saturating_add(FAR_NS));
-    let asked = participants.iter().map(|shard| resolve(shards, *shard, (who, through), until));
-    let stands: Option<Vec<Standing>> = join_all(asked).await.into_iter().collect();
+    let asked = participants.iter().map(|shard| resolve(shards, *shard, (txn, through), until));
+    let stands: Option<Vec<TxnStatus>> = join_all(asked).await.into_iter().collect();
     let stands = stands?;
     let outcome = outcome(&stands)?;
     // A state that names other participants, or none, is not used: the outcome would not be that of
     // all participants.
-    let named = |standing: &Standing| match standing {
-        Standing::Committed(proposal) | Standing::Prepared(proposal) => {
+    let named = |status: &TxnStatus| match status {
+        TxnStatus::Committed(proposal) | TxnStatus::Prepared(proposal) => {
             proposal.participants == participants
         }
         _ => true,
@@ -64,7 +64,7 @@ pub async fn recover<S: Shards>(
             for (shard, proposal) in
                 participants.iter().zip(proposals).filter(|(_, proposal)| !proposal.is_name())
             {
-                shards.tell(*shard, End::Commit(proposal));
+                shards.send(*shard, End::Commit(proposal));
             }
         }
         // The transaction cannot have committed if a participant has not prepared it: no outcome is
@@ -73,38 +73,38 @@ pub async fn recover<S: Shards>(
         (false, _) => {
             sometimes!("a transaction is recovered that has not committed");
             participants.iter().for_each(|shard| {
-                shards.tell(*shard, End::Abort { transaction: who, at: through })
+                shards.send(*shard, End::Abort { transaction: txn, at: through })
             });
         }
     }
     Some(outcome)
 }
 
-fn proposal(standing: Standing) -> Option<Proposal> {
-    match standing {
-        Standing::Committed(proposal) | Standing::Prepared(proposal) => Some(proposal),
+fn proposal(status: TxnStatus) -> Option<Proposal> {
+    match status {
+        TxnStatus::Committed(proposal) | TxnStatus::Prepared(proposal) => Some(proposal),
         _ => None,
     }
 }
 
 /// Returns true if a transaction in these states has committed; `None` if a state is still open.
-fn outcome(stands: &[Standing]) -> Option<bool> {
-    if stands.contains(&Standing::Open) {
+fn outcome(stands: &[TxnStatus]) -> Option<bool> {
+    if stands.contains(&TxnStatus::Open) {
         return None;
     }
-    let any = |is: fn(&Standing) -> bool| stands.iter().any(is);
-    if any(|standing| matches!(standing, Standing::Committed(_))) {
+    let any = |is: fn(&TxnStatus) -> bool| stands.iter().any(is);
+    if any(|status| matches!(status, TxnStatus::Committed(_))) {
         return Some(true);
     }
-    if any(|standing| matches!(standing, Standing::Aborted | Standing::Never)) {
+    if any(|status| matches!(status, TxnStatus::Aborted | TxnStatus::Never)) {
         return Some(false);
     }
-    let attempt = |standing: &Standing| match standing {
-        Standing::Prepared(proposal) => Some(proposal.attempt),
+    let attempt = |status: &TxnStatus| match status {
+        TxnStatus::Prepared(proposal) => Some(proposal.attempt),
         _ => None,
     };
     let first = stands.first().and_then(attempt);
-    Some(stands.iter().all(|standing| attempt(standing) == first) || broken(rules::ATTEMPTS_MIXED))
+    Some(stands.iter().all(|status| attempt(status) == first) || broken(rules::ATTEMPTS_MIXED))
 }
 
 /// Returns the state of a transaction in one shard, which prepares no attempt of it up to a
@@ -114,14 +114,16 @@ async fn resolve<S: Shards>(
     shard: ShardId,
     (transaction, through): (TransactionId, Timestamp),
     until: u64,
-) -> Option<Standing> {
+) -> Option<TxnStatus> {
     while shards.node().now().boot_ns < until && !shards.node().is_closed() {
         match shards
-            .ask(shard, Question::Resolve { transaction, through }, until)
+            .ask(shard, ConsensusOp::Resolve { transaction, through }, until)
             .await
             .map(|common| common.answer)
         {
-            Some(Answer::Stands(standing)) if standing != Standing::Open => return Some(standing),
+            Some(ConsensusResult::Stands(status)) if status != TxnStatus::Open => {
+                return Some(status);
+            }
             _ => {}
         }
         shards.node().sleep_until(shards.node().now().boot_ns + PAUSE_NS).await;

@@ -1,6 +1,6 @@
 //! The shards of a database, as the coordinators of one node reach them.
 
-use super::{Answer, End, Question};
+use super::{ConsensusOp, ConsensusResult, End};
 use crate::{Failure, Node};
 use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId};
@@ -8,7 +8,7 @@ use meridian_mvcc::{Chunk, Key, KeyRange};
 
 /// One replica's result of a read of a range: the newest version of each key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct ReadResult {
     /// The rows.
     pub chunk: Chunk,
     /// The replica's settled timestamp before the read.
@@ -18,7 +18,7 @@ pub struct Found {
 /// A quorum's result of a snapshot read: the newest versions at a timestamp, below which no other
 /// can appear.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Looked {
+pub struct SnapshotRead {
     /// The rows.
     pub chunk: Chunk,
     /// The timestamp of the newest version found, tombstones included.
@@ -29,7 +29,7 @@ pub struct Looked {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Common {
     /// The result.
-    pub answer: Answer,
+    pub answer: ConsensusResult,
     /// True if every replica has given this result itself, and so has the operation.
     pub by_all: bool,
 }
@@ -84,7 +84,7 @@ pub trait Shards: Send + Sync + 'static {
         how: (bool, usize),
         fresh: bool,
         until: u64,
-    ) -> impl Future<Output = Option<Result<Found, Failure>>> + Send;
+    ) -> impl Future<Output = Option<Result<ReadResult, Failure>>> + Send;
     /// Reads a range at a timestamp from enough replicas that no other version can appear there.
     /// `None` if that does not succeed before the boot clock reaches `until`.
     fn look(
@@ -94,21 +94,21 @@ pub trait Shards: Send + Sync + 'static {
         at: Timestamp,
         how: (bool, usize),
         until: u64,
-    ) -> impl Future<Output = Option<Result<Looked, Failure>>> + Send;
+    ) -> impl Future<Output = Option<Result<SnapshotRead, Failure>>> + Send;
     /// Sends an operation to a shard's replicas, and waits for its decided result until the boot
     /// clock reaches `until`. `None` if there is none by then: any result is still possible. If the
-    /// result is that a transaction is [open](super::Standing::Open) in their view, the replicas
+    /// result is that a transaction is [open](super::TxnStatus::Open) in their view, the replicas
     /// are asked to begin another view.
     fn ask(
         &self,
         shard: ShardId,
-        question: Question,
+        question: ConsensusOp,
         until: u64,
     ) -> impl Future<Output = Option<Common>> + Send;
     /// Sends a transaction's outcome to all replicas of a shard; a commit by its
     /// [name](super::Proposal::name), if each of them has prepared it. A replica that does not
     /// receive it recovers the outcome.
-    fn tell(&self, shard: ShardId, end: End);
+    fn send(&self, shard: ShardId, end: End);
     /// Waits for the turn of a contested key, to be held for up to `holds_ns` nanoseconds. `None`
     /// if no replica grants it before the boot clock reaches `until`: the transaction proceeds
     /// without it.

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_handed_on_some_times_and_then_asked_for_anew() {
+    fn a_turn_is_handed_on_a_few_times_and_then_requested_again() {
         let mut queues = Queues(BTreeMap::new());
         assert!(queues.asks(0, &key(), 100));
         (1..=7).for_each(|waiter| assert_eq!(queues.waits(&key(), Some(waiter)), 100));

@@ -10,7 +10,7 @@
 //! A.2-5).
 
 use super::schemas::Planned;
-use super::{Guarantee, Looked, Shards};
+use super::{Guarantee, Shards, SnapshotRead};
 use crate::{
     Age, Failure, Future, Lock, Mode, Node, Outcome, Rows, Savepoint, SchemaVersion, Transaction,
     buffer::rest_of,
@@ -22,7 +22,7 @@ use meridian_mvcc::{Key, KeyRange, Value, local};
 use std::sync::Arc;
 
 /// The time that a read waits for replicas that answer, in nanoseconds.
-const PATIENCE_NS: u64 = 10_000_000_000;
+const TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// A snapshot that is being read.
 pub(super) struct Snapshot<S: Shards> {
@@ -43,8 +43,8 @@ impl<S: Shards> Snapshot<S> {
         shard: ShardId,
         part: &KeyRange,
         how: (bool, usize),
-    ) -> Result<Looked, Failure> {
-        let until = self.shards.node().now().boot_ns + PATIENCE_NS;
+    ) -> Result<SnapshotRead, Failure> {
+        let until = self.shards.node().now().boot_ns + TIMEOUT_NS;
         let looked = self.shards.look(shard, part, self.at, how, until).await;
         looked.unwrap_or_else(|| Err(super::coordinator::unavailable(&*self.shards, shard)))
     }
@@ -61,7 +61,7 @@ impl<S: Shards> Snapshot<S> {
         let points = rows.iter().map(|(_, key)| key).chain(keys).cloned();
         let points: Vec<KeyRange> = points.map(KeyRange::point).collect();
         let found = join_all(points.iter().map(|point| self.look(shard, point, (false, 1)))).await;
-        let found = found.into_iter().collect::<Result<Vec<Looked>, Failure>>()?;
+        let found = found.into_iter().collect::<Result<Vec<SnapshotRead>, Failure>>()?;
         let newest = found.iter().map(|looked| looked.newest).max();
         let mut values = found
             .into_iter()

@@ -8,7 +8,7 @@ use meridian_machine::NodeId;
 use meridian_placement::Member;
 use meridian_systems::Protocol;
 use meridian_txn::Database;
-use meridian_txn::locking::Members;
+use meridian_txn::locking::MemberRoles;
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -129,7 +129,8 @@ impl Cluster {
             let made = match protocol.has_leaders {
                 true => match self.client.create_database(DATABASE, protocol, Vec::new()).await {
                     Ok(()) | Err(DatabaseError::Exists(_)) => {
-                        let members = Members { voters: nodes().collect(), ..Members::default() };
+                        let members =
+                            MemberRoles { voters: nodes().collect(), ..MemberRoles::default() };
                         self.client.change_members(DATABASE, members).await
                     }
                     other => other,

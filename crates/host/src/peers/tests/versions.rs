@@ -5,10 +5,10 @@ use std::path::Path;
 
 const ALL: [u32; 3] = [1, 2, 3];
 
-fn members() -> Members {
+fn members() -> ClusterMembers {
     let member =
         |node| Member { node: NodeId(node), zone: String::new(), address: format!("{node}") };
-    Members::new(ALL.map(member)).unwrap()
+    ClusterMembers::new(ALL.map(member)).unwrap()
 }
 
 /// A node of the build that is tested, or of a build that speaks other versions.
@@ -31,7 +31,7 @@ fn node(
         frame_bytes: 16 << 20,
     };
     let clock = Arc::new(Clock::new(ClockBound::LOOPBACK));
-    let receive = Arc::new(Heard(Mutex::new(sender)));
+    let receive = Arc::new(Received(Mutex::new(sender)));
     (Peers::speaking(versions, options, Some(listener), clock, receive).unwrap(), heard)
 }
 
@@ -63,7 +63,7 @@ fn read_hello(identity: &Identity, mut stream: &TcpStream) -> io::Result<NodeId>
     }
     let (first, mut rest) = bytes.split_first_chunk().unwrap();
     let hello = Hello::read(*first, &mut rest)?;
-    identity.hear(hello.from, hello.greeting).unwrap();
+    identity.receive(hello.from, hello.greeting).unwrap();
     Ok(hello.from)
 }
 

@@ -1,10 +1,10 @@
 //! Copies of whole shards, in pages, for members that lag too far behind: they are sent between the
 //! copy senders of two nodes, over a network that loses, repeats and delays messages.
 
-use super::{Event, Happening, MS, Whom, World, index};
+use super::{Event, EventTarget, MS, ProtocolEvent, World, index};
 use crate::Defect;
 use crate::journal::DATABASE;
-use crate::life::Unfit;
+use crate::node_process::NodeFailure;
 use crate::spanner::Spanner;
 use crate::world::processor::Price;
 use meridian_log::MachineKey;
@@ -27,21 +27,23 @@ impl World<Spanner> {
     }
 
     pub(super) fn tick_courier(&mut self, node: usize) {
-        if let Some(life) = &mut self.nodes[node].life {
-            life.own.ticks = false;
+        if let Some(process) = &mut self.nodes[node].process {
+            process.own.ticks = false;
             self.with_courier(node, |courier, now_ns, find| courier.tick(now_ns, find));
         }
     }
 
-    pub(super) fn hear_parcel(&mut self, node: usize, from: usize, disk: DiskId, bytes: &[u8]) {
+    pub(super) fn receive_parcel(&mut self, node: usize, from: usize, disk: DiskId, bytes: &[u8]) {
         self.note(u64::from(crc32fast::hash(bytes)));
         let sender = self.members[from];
-        if self.nodes[node].life.is_none() || !self.nodes[node].acquaintances.heeds(sender, disk) {
+        if self.nodes[node].process.is_none()
+            || !self.nodes[node].peer_identities.accepts(sender, disk)
+        {
             return;
         }
         match envelope::read(Kind::TRANSFER, bytes) {
             Ok(parcel) => self.with_courier(node, |courier, now_ns, find| {
-                courier.hear(now_ns, find, sender, parcel)
+                courier.receive(now_ns, find, sender, parcel)
             }),
             Err(why) => self.fail(format!("a part of a copy from {sender} cannot be read: {why}")),
         }
@@ -51,15 +53,15 @@ impl World<Spanner> {
     fn with_courier(&mut self, node: usize, act: impl FnOnce(&mut Courier, u64, Find<'_>)) {
         let there = &mut self.nodes[node];
         let now_ns = there.clock.reading().boot_ns;
-        let Some(life) = &mut there.life else { return };
-        let (members, own) = (&life.members, &mut life.own);
+        let Some(process) = &mut there.process else { return };
+        let (members, own) = (&process.members, &mut process.own);
         act(&mut own.courier, now_ns, &|key| {
-            Some(Arc::clone(&members.get(&ShardId(key.shard))?.space))
+            Some(Arc::clone(&members.get(&ShardId(key.shard))?.shard_store))
         });
         let said = own.courier.drain();
         if !own.courier.is_idle() && !std::mem::replace(&mut own.ticks, true) {
-            let whom = self.whom(node);
-            self.push(TICK, whom, Event::Of(Happening::Courier));
+            let target = self.target(node);
+            self.push(TICK, target, Event::Of(ProtocolEvent::Courier));
         }
         said.into_iter().for_each(|said| self.carry_out(node, said));
     }
@@ -92,47 +94,53 @@ impl World<Spanner> {
                 self.with_courier(node, |courier, _, _| courier.taken(&received));
             }
             Said::Failed { error: StoreError::Full { .. }, .. } => {} // Retried later.
-            Said::Failed { error, .. } => self.unfit(node, "copy a shard", error.into()),
+            Said::Failed { error, .. } => self.node_failure(node, "copy a shard", error.into()),
         }
     }
 
     fn post_parcel(&mut self, node: usize, to: NodeId, parcel: &Parcel) {
-        if !self.nodes[node].acquaintances.admitted() {
+        if !self.nodes[node].peer_identities.admitted() {
             return;
         }
         let (target, disk) = (index(to), self.disk(node));
         self.pay(node, Price::Send);
         let bytes = envelope::write(Kind::TRANSFER, parcel);
         for delay in self.network.carry(self.now(), node, target, &mut self.rng) {
-            let parcel = Happening::Parcel { from: node, disk, bytes: bytes.clone() };
-            self.push(delay, Some(Whom { node: target, life: None }), Event::Of(parcel));
+            let parcel = ProtocolEvent::Parcel { from: node, disk, bytes: bytes.clone() };
+            self.push(
+                delay,
+                Some(EventTarget { node: target, incarnation: None }),
+                Event::Of(parcel),
+            );
         }
     }
 
     fn take_over(&mut self, node: usize, received: &Received) {
         let there = &mut self.nodes[node];
-        let (Some(life), shard) = (&mut there.life, ShardId(received.key.shard)) else { return };
+        let (Some(process), shard) = (&mut there.process, ShardId(received.key.shard)) else {
+            return;
+        };
         debug_assert_eq!(received.key.database, DATABASE);
-        match life.learn_births(there.clock.reading(), received) {
+        match process.learn_splits(there.clock.reading(), received) {
             Ok(true) => self.perform(node, shard),
             Ok(false) => {}
-            Err(why) => return self.unfit(node, "read a copy", why),
+            Err(why) => return self.node_failure(node, "read a copy", why),
         }
         let there = &mut self.nodes[node];
-        let Some(life) = &mut there.life else { return }; // It crashed at a step.
-        match life.take_over(there.clock.reading(), received) {
+        let Some(process) = &mut there.process else { return }; // It crashed at a step.
+        match process.take_over(there.clock.reading(), received) {
             Ok(true) => {
                 *self.changed.entry("whole copy").or_default() += 1;
                 let position = received.extent.position;
-                self.tell(|| {
+                self.log(|| {
                     format!("{} goes on from a copy through {position}", self.members[node])
                 });
             }
             // The member lacks nothing, or the disk is full: the leader will find out.
-            Ok(false) | Err(Unfit::Full) => {}
-            Err(why) => return self.unfit(node, "take a copy", why),
+            Ok(false) | Err(NodeFailure::Full) => {}
+            Err(why) => return self.node_failure(node, "take a copy", why),
         }
-        self.bear_children(node);
+        self.create_children(node);
         self.perform_all(node);
     }
 }

@@ -10,7 +10,7 @@ use meridian_machine::{Machine, ShardId};
 use meridian_sql::Session;
 use meridian_systems::spanner::Message;
 use meridian_txn::Node;
-use meridian_txn::locking::{Ask, Request, TransactionId};
+use meridian_txn::locking::{Request, RequestBody, TransactionId};
 use meridian_txn::{Age, Lock, Mode, ReadAt};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -74,8 +74,8 @@ impl World<Spanner> {
 
     /// Runs prepared statements in one session at a node, and returns the delays of the last one.
     fn asks(&mut self, node: usize, statements: Vec<&'static str>) -> u64 {
-        let Some(life) = &self.nodes[node].life else { return u64::MAX };
-        let (engine, desk) = (Arc::clone(&life.engine), Arc::clone(&life.desk));
+        let Some(process) = &self.nodes[node].process else { return u64::MAX };
+        let (engine, router) = (Arc::clone(&process.engine), Arc::clone(&process.router));
         let took = Arc::new(Mutex::new(0));
         let there = Arc::clone(&took);
         self.clients[0].node = node;
@@ -86,12 +86,12 @@ impl World<Spanner> {
                 if session.describe_statement(statement).is_err() {
                     session.parse(statement, statement, &[]).await.expect("it is prepared");
                 }
-                let began = desk.node().boot_ns();
+                let began = router.node().boot_ns();
                 session.bind("", statement, Vec::new()).expect("no parameters");
                 session.ends_next(true);
                 session.execute("", 0).await.expect("it runs");
                 session.sync().await.expect("it commits");
-                *there.lock() = desk.node().boot_ns() - began;
+                *there.lock() = router.node().boot_ns() - began;
             }
         }));
         self.poll(0);
@@ -170,7 +170,7 @@ impl World<Spanner> {
             world.takes(leader, Mode::ReadWrite, mixed()),
         ));
         let second = ShardId(1);
-        world.step(leader, second, |replica, now, out| replica.abdicate(now, out));
+        world.step(leader, second, |replica, now, out| replica.transfer_leadership(now, out));
         world.until(3 * S, |_| false);
         found.push((
             "two groups, one led here: write both",
@@ -184,11 +184,11 @@ impl World<Spanner> {
         let (shard, node) = (ShardId(0), 0);
         let number = 1 << 40;
         let transaction = TransactionId { node: 1, incarnation: 1, number };
-        let ask = Ask::Split { at: key.into(), shard: ShardId(1) };
-        let request = Request::plain(transaction, Age { began_ns: 0, node: 1, number }, 1, ask);
-        let from = crate::life::address(self.members[node], shard);
+        let body = RequestBody::Split { at: key.into(), shard: ShardId(1) };
+        let request = Request::plain(transaction, Age { began_ns: 0, node: 1, number }, 1, body);
+        let from = crate::node_process::address(self.members[node], shard);
         self.step(node, shard, |replica, now, out| {
-            replica.on_message(now, from, Message::Ask(request), out)
+            replica.on_message(now, from, Message::Request(request), out)
         });
         self.until(3 * S, |_| false);
     }

@@ -3,20 +3,20 @@
 mod copies;
 mod delays;
 mod effects;
-mod lives;
+mod incarnations;
 mod moving;
 mod newcomers;
 mod pausing;
 mod splitting;
 
-use super::{Event, HISTORY, MS, S, Whom, World, index};
-use crate::carried::Carried;
-use crate::life::{Member, Unfit};
+use super::{Event, EventTarget, HISTORY, MS, S, World, index};
 use crate::node::Key;
-use crate::scene::Scene;
+use crate::node_process::{Member, NodeFailure};
+use crate::scenario::Scenario;
+use crate::sim_protocol::SimProtocol;
 use crate::spanner::Spanner;
-use crate::spanner::desk::Desk;
-use crate::spanner::life::{self, Life, Timing};
+use crate::spanner::node_process::{self, NodeProcess, Timing};
+use crate::spanner::request_router::RequestRouter;
 use meridian_machine::{Address, NodeId, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
 use meridian_placement::DiskId;
@@ -24,13 +24,13 @@ use meridian_replication::group::{Group, Index, Record};
 use meridian_store::courier::Order;
 use meridian_systems::envelope;
 use meridian_systems::spanner::{Effect, KIND, Message, Replica, Serve};
-use meridian_txn::locking::{Ask, Heard, Reply, Request, Seat};
+use meridian_txn::locking::{ReplicaId, Request, RequestBody, RequestOutcome, Response};
 use std::collections::BTreeSet;
 
 /// Events that only worlds of Spanner have.
-pub enum Happening {
+pub enum ProtocolEvent {
     /// Flushes a shard that splits, and creates the child's member.
-    Bear,
+    FlushSplit,
     /// Splits a shard, up to this number of splits.
     Split(u32),
     /// Changes the members of a random shard.
@@ -41,7 +41,7 @@ pub enum Happening {
         index: Index,
     },
     KeepAlive,
-    Hear(Key, Heard),
+    Hear(Key, RequestOutcome),
     Serve(ShardId, Box<Serve>),
     Late(ShardId),
     /// Sends a copy of a shard to a member.
@@ -57,11 +57,11 @@ pub enum Happening {
     Courier,
 }
 
-impl Carried for Spanner {
+impl SimProtocol for Spanner {
     type Replica = Replica;
-    type Desk = Desk;
-    type Own = life::Own;
-    type Happening = Happening;
+    type RequestRouter = RequestRouter;
+    type Own = node_process::Own;
+    type ProtocolEvent = ProtocolEvent;
     type Catalog = ();
 
     fn write_frame(from: Address, to: Address, message: &Message) -> Vec<u8> {
@@ -76,28 +76,28 @@ impl Carried for Spanner {
         envelope::write(KIND, &vec![record])
     }
 
-    fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<Life, Unfit> {
+    fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<NodeProcess, NodeFailure> {
         let there = &world.nodes[node];
-        Life::begin(
+        NodeProcess::begin(
             world.members[node],
             there.incarnation,
             &world.members,
             (seed, world.timing(), world.retention, world.options.defect),
-            there.acquaintances.admitted(),
-            world.options.scene.is_some(),
+            there.peer_identities.admitted(),
+            world.options.scenario.is_some(),
             &there.clock,
             &there.disks,
         )
     }
 
-    fn born(world: &mut World<Self>, node: usize) {
-        let whom = world.whom(node);
-        world.push(S, whom, Event::Of(Happening::KeepAlive));
+    fn on_begin(world: &mut World<Self>, node: usize) {
+        let target = world.target(node);
+        world.push(S, target, Event::Of(ProtocolEvent::KeepAlive));
     }
 
     /// Sets up the groups of a scenario.
-    fn set(world: &mut World<Self>, scene: Scene) {
-        world.set(scene);
+    fn set(world: &mut World<Self>, scenario: Scenario) {
+        world.set(scenario);
     }
 
     fn spares(world: &World<Self>) -> usize {
@@ -114,66 +114,83 @@ impl Carried for Spanner {
         world.act(node, shard, effect);
     }
 
-    fn hear(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: Message) {
+    fn receive(
+        world: &mut World<Self>,
+        node: usize,
+        from: Address,
+        shard: ShardId,
+        message: Message,
+    ) {
         if let Message::Leads(term) = message {
-            let Some(life) = &world.nodes[node].life else { return };
-            return life.desk.set_leadership(Seat { shard, node: from.node }, term.0);
+            let Some(process) = &world.nodes[node].process else { return };
+            return process.router.set_leadership(ReplicaId { shard, node: from.node }, term.0);
         }
         world.invite(node, shard, &message);
         world.deliver(node, from, shard, message);
     }
 
     fn miss(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: Message) {
-        let Message::Ask(Request { id, .. }) = message else { return };
-        let Some(life) = &world.nodes[node].life else { return };
-        let leader = life.desk.map().remote_leader(shard).map(|node| node.0);
-        world.send(node, shard, 0, None, from, Message::Answer(Reply::NotLeader { id, leader }));
+        let Message::Request(Request { id, .. }) = message else { return };
+        let Some(process) = &world.nodes[node].process else { return };
+        let leader = process.router.map().remote_leader(shard).map(|node| node.0);
+        world.send(
+            node,
+            shard,
+            0,
+            None,
+            from,
+            Message::Response(Response::NotLeader { id, leader }),
+        );
     }
 
-    fn happen(world: &mut World<Self>, node: usize, event: Happening) {
+    fn on_event(world: &mut World<Self>, node: usize, event: ProtocolEvent) {
         match event {
-            Happening::Bear => world.bear(node),
-            Happening::Split(wanted) => world.split(wanted),
-            Happening::Move => world.move_members(),
-            Happening::Removed { shard, index } => world.remove(node, shard, index),
-            Happening::KeepAlive => world.keep_alive(node),
-            Happening::Hear(key, heard) => world.with_desk(node, |desk| desk.answer(key, heard)),
-            Happening::Serve(shard, serve) => world.serve(node, shard, *serve),
-            Happening::Late(shard) => {
+            ProtocolEvent::FlushSplit => world.flush_split(node),
+            ProtocolEvent::Split(wanted) => world.split(wanted),
+            ProtocolEvent::Move => world.move_members(),
+            ProtocolEvent::Removed { shard, index } => world.remove(node, shard, index),
+            ProtocolEvent::KeepAlive => world.keep_alive(node),
+            ProtocolEvent::Hear(key, heard) => {
+                world.with_router(node, |router| router.answer(key, heard))
+            }
+            ProtocolEvent::Serve(shard, serve) => world.serve(node, shard, *serve),
+            ProtocolEvent::Late(shard) => {
                 if let Some(member) = world.member(node, shard) {
                     member.install_late();
                 }
             }
-            Happening::Copy(order) => world.send_copy(node, order),
-            Happening::Parcel { from, disk, bytes } => world.hear_parcel(node, from, disk, &bytes),
-            Happening::Courier => world.tick_courier(node),
+            ProtocolEvent::Copy(order) => world.send_copy(node, order),
+            ProtocolEvent::Parcel { from, disk, bytes } => {
+                world.receive_parcel(node, from, disk, &bytes)
+            }
+            ProtocolEvent::Courier => world.tick_courier(node),
         }
     }
 
-    fn settle(
+    fn flush(
         world: &mut World<Self>,
         node: usize,
         now_ns: u64,
         checkpoint: bool,
     ) -> Result<(), StoreError> {
-        let Some(life) = &mut world.nodes[node].life else { return Ok(()) };
-        life.settle(now_ns, HISTORY, checkpoint, world.options.defect)
+        let Some(process) = &mut world.nodes[node].process else { return Ok(()) };
+        process.flush(now_ns, HISTORY, checkpoint, world.options.defect)
     }
 
-    fn settled(world: &mut World<Self>, node: usize) {
-        world.bear_children(node);
+    fn on_flushed(world: &mut World<Self>, node: usize) {
+        world.create_children(node);
     }
 
-    fn abdicate(world: &mut World<Self>, node: usize) {
-        let Some(life) = &world.nodes[node].life else { return };
-        let shards: Vec<_> = life.members.keys().copied().collect();
+    fn transfer_leadership(world: &mut World<Self>, node: usize) {
+        let Some(process) = &world.nodes[node].process else { return };
+        let shards: Vec<_> = process.members.keys().copied().collect();
         for shard in shards {
-            world.step(node, shard, |replica, now, out| replica.abdicate(now, out));
+            world.step(node, shard, |replica, now, out| replica.transfer_leadership(now, out));
         }
     }
 
-    fn led(life: &Life) -> BTreeSet<ShardId> {
-        let led = life.members.iter().filter(|(_, member)| member.replica.is_serving());
+    fn led(process: &NodeProcess) -> BTreeSet<ShardId> {
+        let led = process.members.iter().filter(|(_, member)| member.replica.is_serving());
         led.map(|(shard, _)| *shard).collect()
     }
 
@@ -181,8 +198,8 @@ impl Carried for Spanner {
         matches!(effect, Effect::Serve(_))
     }
 
-    fn is_question(event: &Happening) -> bool {
-        matches!(event, Happening::Hear(..) | Happening::Serve(..))
+    fn is_question(event: &ProtocolEvent) -> bool {
+        matches!(event, ProtocolEvent::Hear(..) | ProtocolEvent::Serve(..))
     }
 
     /// Renders the messages between coordinators and leaders; omits those between members, which
@@ -191,41 +208,43 @@ impl Carried for Spanner {
         match (role, message) {
             (
                 _,
-                Message::Ask(Request { ask: Ask::KeepAlive, .. })
+                Message::Request(Request { body: RequestBody::KeepAlive, .. })
                 | Message::Group(_)
-                | Message::Shown(_)
+                | Message::LeaderVisible(_)
                 | Message::Leads(_),
             )
-            | (Role::Replica, Message::Answer(_)) => None,
-            (_, Message::Between(between)) => {
+            | (Role::Replica, Message::Response(_)) => None,
+            (_, Message::Participant(between)) => {
                 Some(format!("{me} receives from {from}: {between:?}"))
             }
-            (_, Message::Ask(Request { transaction, id, footing, ask, .. })) => {
-                let what = match ask {
-                    Ask::Read { range, lock, .. } => format!("reads {range:?} {lock:?}"),
-                    Ask::Snapshot { at, range, .. } => format!("reads {range:?} at {at:?}"),
-                    Ask::Commit { writes, participants, .. } => {
+            (_, Message::Request(Request { transaction, id, lock_epoch, body, .. })) => {
+                let what = match body {
+                    RequestBody::Read { range, lock, .. } => format!("reads {range:?} {lock:?}"),
+                    RequestBody::Snapshot { at, range, .. } => format!("reads {range:?} at {at:?}"),
+                    RequestBody::Commit { writes, participants, .. } => {
                         format!("commits {} writes with {participants:?}", writes.len())
                     }
-                    Ask::Prepare { writes, coordinator, .. } => {
+                    RequestBody::Prepare { writes, coordinator, .. } => {
                         format!("prepares {} writes for {coordinator:?}", writes.len())
                     }
-                    Ask::Split { at, shard } => format!("splits {at:?} off as {}", shard.0),
-                    Ask::LastTs { range } => {
+                    RequestBody::Split { at, shard } => format!("splits {at:?} off as {}", shard.0),
+                    RequestBody::LastTs { range } => {
                         format!("reads the newest commit timestamp of {range:?}")
                     }
-                    Ask::Members(members) => format!("wants {members:?}"),
-                    Ask::Abort | Ask::KeepAlive => "aborts".to_owned(),
-                    Ask::Withdraw => "withdraws".to_owned(),
+                    RequestBody::Members(members) => format!("wants {members:?}"),
+                    RequestBody::Abort | RequestBody::KeepAlive => "aborts".to_owned(),
+                    RequestBody::Withdraw => "withdraws".to_owned(),
                 };
                 Some(format!(
-                    "{me} receives from {from}: {}.{id} {what}, on {footing:?}",
+                    "{me} receives from {from}: {}.{id} {what}, on {lock_epoch:?}",
                     transaction.number
                 ))
             }
-            (Role::Coordinator(number), Message::Answer(reply)) => {
+            (Role::Coordinator(number), Message::Response(reply)) => {
                 let what = match reply {
-                    Reply::Rows { footing, at, .. } => format!("rows as of {at}, on {footing:?}"),
+                    Response::Rows { lock_epoch, at, .. } => {
+                        format!("rows as of {at}, on {lock_epoch:?}")
+                    }
                     other => format!("{other:?}"),
                 };
                 Some(format!("{me} receives from {from}: {number}.{} {what}", reply.id()))
@@ -236,14 +255,15 @@ impl Carried for Spanner {
     /// True if no lock is held, no commit is unresolved, and each shard has had a moment in which
     /// nothing was in progress and all its members had the same commit index.
     fn is_at_rest(world: &World<Self>, rested: &mut BTreeSet<ShardId>) -> bool {
-        let lives = || world.nodes.iter().filter_map(|node| node.life.as_ref());
+        let lives = || world.nodes.iter().filter_map(|node| node.process.as_ref());
         let agreed = |group: &Group| group.last_index() == group.commit_index();
         let rests = |shard: ShardId| {
-            let mut members = lives().filter_map(|life| life.members.get(&shard));
+            let mut members = lives().filter_map(|process| process.members.get(&shard));
             members.all(|member| agreed(member.replica.group())) && world.is_known_everywhere(shard)
         };
         let free = |replica: &Replica| replica.locks().is_empty() && replica.unresolved() == 0;
-        if !lives().flat_map(|life| life.members.values()).all(|member| free(&member.replica)) {
+        if !lives().flat_map(|process| process.members.values()).all(|member| free(&member.replica))
+        {
             rested.clear();
             return false;
         }
@@ -280,11 +300,11 @@ impl World<Spanner> {
 
     /// Sends keep-alives for idle transactions, and reports local reads to the leaders.
     fn keep_alive(&mut self, node: usize) {
-        let whom = self.whom(node);
-        let Some(life) = &self.nodes[node].life else { return };
-        life.desk.keep_alive();
-        let reads = life.desk.read_alone();
-        self.push(S, whom, Event::Of(Happening::KeepAlive));
+        let target = self.target(node);
+        let Some(process) = &self.nodes[node].process else { return };
+        process.router.keep_alive();
+        let reads = process.router.read_alone();
+        self.push(S, target, Event::Of(ProtocolEvent::KeepAlive));
         self.grant(node);
         for (shard, reads) in reads {
             self.step(node, shard, |replica, now, out| replica.note_reads(now, reads, out));
@@ -292,15 +312,16 @@ impl World<Spanner> {
     }
 
     fn shards(&self) -> BTreeSet<ShardId> {
-        let lives = self.nodes.iter().filter_map(|node| node.life.as_ref());
-        lives.flat_map(|life| life.members.keys().copied()).collect()
+        let lives = self.nodes.iter().filter_map(|node| node.process.as_ref());
+        lives.flat_map(|process| process.members.keys().copied()).collect()
     }
 
     /// True if exactly the intended members of a shard are running, and all have the same commit
     /// index.
     fn is_known_everywhere(&self, shard: ShardId) -> bool {
-        let member =
-            |node: usize| self.nodes[node].life.as_ref().and_then(|life| life.members.get(&shard));
+        let member = |node: usize| {
+            self.nodes[node].process.as_ref().and_then(|process| process.members.get(&shard))
+        };
         let group = |node: usize| member(node).map(|member| member.replica.group());
         let Some(newest) =
             (0..self.nodes.len()).filter_map(group).max_by_key(|group| group.commit_index())

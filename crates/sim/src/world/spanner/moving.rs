@@ -1,18 +1,18 @@
 //! Changes of the members of groups, at random times.
 //!
-//! 1. A node that may be lost for good (`injuries`) is never needed: where members move, at most
+//! 1. A node that may be lost for good (`corruption`) is never needed: where members move, at most
 //!    one node is corrupted, and at least three of five vote.
 //! 2. A change is requested once. A later leader continues it from the log.
 
-use super::{Event, Happening, MS, S, World};
-use crate::carried::Carried;
-use crate::life::{self, Unfit};
+use super::{Event, MS, ProtocolEvent, S, World};
+use crate::node_process::{self, NodeFailure};
+use crate::sim_protocol::SimProtocol;
 use crate::spanner::Spanner;
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
 use meridian_replication::group::Index;
 use meridian_systems::spanner::Message;
 use meridian_txn::Age;
-use meridian_txn::locking::{Ask, Members, Request, TransactionId};
+use meridian_txn::locking::{MemberRoles, Request, RequestBody, TransactionId};
 use rand::Rng;
 
 /// The time from the start within which all membership changes of a run begin.
@@ -28,7 +28,7 @@ impl World<Spanner> {
         self.moves = moves > 0;
         for _ in 0..moves {
             let after = self.movers.random_range(0..WITHIN);
-            self.push(after, None, Event::Of(Happening::Move));
+            self.push(after, None, Event::Of(ProtocolEvent::Move));
         }
     }
 
@@ -36,34 +36,35 @@ impl World<Spanner> {
     pub(super) fn move_members(&mut self) {
         let mut leaders: Vec<(usize, ShardId)> = Vec::new();
         for (node, there) in self.nodes.iter().enumerate() {
-            let Some(life) = there.life.as_ref().filter(|_| !self.is_stopped(node)) else {
+            let Some(process) = there.process.as_ref().filter(|_| !self.is_stopped(node)) else {
                 continue;
             };
-            let led = life.members.iter().filter(|(_, member)| member.replica.is_serving());
+            let led = process.members.iter().filter(|(_, member)| member.replica.is_serving());
             leaders.extend(led.map(|(shard, _)| (node, *shard)));
         }
         if leaders.is_empty() || !self.open {
-            return self.push(S, None, Event::Of(Happening::Move));
+            return self.push(S, None, Event::Of(ProtocolEvent::Move));
         }
         let (node, shard) = leaders[self.movers.random_range(0..leaders.len())];
-        let ask = self.some_members();
-        self.tell(|| format!("{} receives {ask:?} for shard {}", self.members[node], shard.0));
+        let body = self.some_members();
+        self.log(|| format!("{} receives {body:?} for shard {}", self.members[node], shard.0));
         *self.changed.entry("members to change").or_default() += 1;
-        self.ask_for_members(node, shard, ask);
+        self.ask_for_members(node, shard, body);
     }
 
     /// Sends a request for other members to the leader of a shard.
-    pub(super) fn ask_for_members(&mut self, node: usize, shard: ShardId, ask: Ask) {
+    pub(super) fn ask_for_members(&mut self, node: usize, shard: ShardId, body: RequestBody) {
         let (me, id) = (self.members[node], self.now());
         let transaction = TransactionId { node: me.0, incarnation: 0, number: NOBODY };
         let age = Age { began_ns: 0, node: me.0, number: NOBODY };
-        let request = Request::plain(transaction, age, id, ask);
+        let request = Request::plain(transaction, age, id, body);
         let role = Role::Coordinator(NOBODY);
-        let from = Address { incarnation: Incarnation(0), role, ..life::address(me, shard) };
-        self.deliver(node, from, shard, Message::Ask(request));
+        let from =
+            Address { incarnation: Incarnation(0), role, ..node_process::address(me, shard) };
+        self.deliver(node, from, shard, Message::Request(request));
     }
 
-    fn some_members(&mut self) -> Ask {
+    fn some_members(&mut self) -> RequestBody {
         let all = self.nodes.len();
         let mut nodes = self.members.clone();
         let mut take = |many: usize| -> Vec<NodeId> {
@@ -79,48 +80,50 @@ impl World<Spanner> {
         let witness =
             voters.len() > 2 && Spanner::spares(self) == 0 && self.movers.random_bool(0.3);
         let witnesses = if witness { vec![voters[0]] } else { Vec::new() };
-        Ask::Members(Members { voters, learners, witnesses })
+        RequestBody::Members(MemberRoles { voters, learners, witnesses })
     }
 
     /// Creates a member of a shard on a node that the leader addresses and that has none.
     pub(super) fn invite(&mut self, node: usize, shard: ShardId, message: &Message) {
         let Message::Group(said) = message else { return };
-        let Some(stay) = said.invitation() else { return };
-        let Some(life) = &mut self.nodes[node].life else { return };
-        match life.invite(shard, stay) {
+        let Some(membership_epoch) = said.invitation() else { return };
+        let Some(process) = &mut self.nodes[node].process else { return };
+        match process.invite(shard, membership_epoch) {
             Ok(true) => {
                 *self.changed.entry("member added").or_default() += 1;
-                self.tell(|| {
+                self.log(|| {
                     format!(
                         "{} is invited to shard {} since {}",
-                        self.members[node], shard.0, stay.since
+                        self.members[node], shard.0, membership_epoch.since
                     )
                 });
                 self.perform(node, shard);
             }
-            Ok(false) | Err(Unfit::Full) => {} // The leader repeats its message.
-            Err(why) => self.unfit(node, "begin a member", why),
+            Ok(false) | Err(NodeFailure::Full) => {} // The leader repeats its message.
+            Err(why) => self.node_failure(node, "begin a member", why),
         }
     }
 
     /// Removes the member of a shard, and its data, from a node.
     pub(super) fn remove(&mut self, node: usize, shard: ShardId, index: Index) {
-        let whom = self.whom(node);
-        let Some(life) = &mut self.nodes[node].life else { return };
-        match life::full(life.remove(shard, index)) {
+        let target = self.target(node);
+        let Some(process) = &mut self.nodes[node].process else { return };
+        match node_process::full(process.remove(shard, index)) {
             Ok(false) => {
                 *self.changed.entry("member removed").or_default() += 1;
-                self.tell(|| {
+                self.log(|| {
                     format!(
                         "{} is no member of shard {} since {index}",
                         self.members[node], shard.0
                     )
                 });
-                self.bear_children(node);
+                self.create_children(node);
                 self.write(node);
             }
-            Ok(true) => self.push(100 * MS, whom, Event::Of(Happening::Removed { shard, index })),
-            Err(error) => self.unfit(node, "leave a shard", error.into()),
+            Ok(true) => {
+                self.push(100 * MS, target, Event::Of(ProtocolEvent::Removed { shard, index }))
+            }
+            Err(error) => self.node_failure(node, "leave a shard", error.into()),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::workload::Step;
 use futures::channel::oneshot;
 use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{NodeId, ShardId};
-use meridian_txn::locking::{Ask, Members};
+use meridian_txn::locking::{MemberRoles, RequestBody};
 use meridian_txn::{Begin, Failure, Lock, Mode, ReadAt};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -29,21 +29,22 @@ impl World<Spanner> {
         }
         let slot = |world: &World<Spanner>| {
             world.nodes[node]
-                .life
+                .process
                 .as_ref()
-                .map(|life| life.desk.readable(shard).closed)
+                .map(|process| process.router.read_lease(shard).closed)
                 .unwrap_or_default()
         };
         world.until(10 * S, |_| false); // All writes are closed at every member.
         let at = slot(&world);
-        let gateway = Arc::clone(&world.nodes[node].life.as_ref().expect("the node runs").gateway);
+        let txn_client =
+            Arc::clone(&world.nodes[node].process.as_ref().expect("the node runs").txn_client);
         let (replaced, until_replaced) = oneshot::channel::<()>();
         let (first, second) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(None)));
         let (tell_first, tell_second) = (Arc::clone(&first), Arc::clone(&second));
         let session = async move {
             let mode = Mode::ReadOnly(ReadAt::Exact(at));
             let mut transaction =
-                gateway.begin(Begin { mode, age: None }).await.expect("a node that serves");
+                txn_client.begin(Begin { mode, age: None }).await.expect("a node that serves");
             *tell_first.lock() = Some(transaction.get(&"ra".into(), Lock::Shared).await);
             let _ = until_replaced.await;
             *tell_second.lock() = Some(transaction.get(&"rb".into(), Lock::Shared).await);
@@ -54,7 +55,10 @@ impl World<Spanner> {
             "the session did not read from its own node"
         );
         let has_member = |world: &World<Spanner>| {
-            world.nodes[node].life.as_ref().is_some_and(|life| life.members.contains_key(&shard))
+            world.nodes[node]
+                .process
+                .as_ref()
+                .is_some_and(|process| process.members.contains_key(&shard))
         };
         let all = world.members.clone();
         world.ask_for_members(leader, shard, voters(&all[..node]));
@@ -69,6 +73,10 @@ impl World<Spanner> {
     }
 }
 
-fn voters(nodes: &[NodeId]) -> Ask {
-    Ask::Members(Members { voters: nodes.to_vec(), learners: Vec::new(), witnesses: Vec::new() })
+fn voters(nodes: &[NodeId]) -> RequestBody {
+    RequestBody::Members(MemberRoles {
+        voters: nodes.to_vec(),
+        learners: Vec::new(),
+        witnesses: Vec::new(),
+    })
 }

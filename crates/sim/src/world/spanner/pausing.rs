@@ -33,13 +33,14 @@ impl World<Spanner> {
             schema: None,
             dawdles_ns: None,
         };
-        let life = world.nodes[asleep].life.as_ref()?;
-        let (gateway, desk) = (Arc::clone(&life.gateway), Arc::clone(&life.desk));
+        let process = world.nodes[asleep].process.as_ref()?;
+        let (txn_client, router) = (Arc::clone(&process.txn_client), Arc::clone(&process.router));
         let (seen, began) = (Arc::default(), world.now());
         let there = &mut world.clients[0];
         (there.node, there.mode, there.mark, there.start, there.seen) =
             (asleep, mode, None, began, Arc::clone(&seen));
-        there.attempt = Some(Box::pin(client::attempt(gateway, desk, plan, Arc::clone(&seen))));
+        there.attempt =
+            Some(Box::pin(client::attempt(txn_client, router, plan, Arc::clone(&seen))));
         world.poll(0);
         world.until(20 * S, |world| world.clients[0].attempt.is_none());
         world.history.last()?.ops.iter().find_map(|op| match op {

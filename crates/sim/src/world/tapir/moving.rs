@@ -11,11 +11,11 @@
 //! 2. A node that is lost for good is not needed: where replicas move, at most one of five is lost,
 //!    and at least three of five have replicas.
 
-use super::{Event, Happening, MS, S, World};
+use super::{Event, MS, ProtocolEvent, S, World};
 use crate::journal::DATABASE;
-use crate::life::Unfit;
+use crate::node_process::NodeFailure;
 use crate::tapir::Tapir;
-use crate::world::{Whom, index};
+use crate::world::{EventTarget, index};
 use meridian_machine::{DatabaseId, NodeId};
 use meridian_placement::DatabaseRow;
 use meridian_systems::tapir::rows;
@@ -50,7 +50,7 @@ impl World<Tapir> {
         }
         for _ in 0..moves {
             let after = self.movers.random_range(0..WITHIN);
-            self.push(after, None, Event::Of(Happening::Move));
+            self.push(after, None, Event::Of(ProtocolEvent::Move));
         }
     }
 
@@ -62,7 +62,7 @@ impl World<Tapir> {
     }
 
     /// Returns the row with which a node's incarnation begins, and its place in the list, from 1.
-    pub(super) fn row_at_birth(&self, node: usize, seed: u64) -> (usize, DatabaseRow) {
+    pub(super) fn initial_row(&self, node: usize, seed: u64) -> (usize, DatabaseRow) {
         let seen = self.catalog.seen.get(&node).copied().unwrap_or_default();
         let seen = seen.saturating_sub((seed % 3) as usize).max(1);
         (seen, self.catalog.rows.get(seen - 1).cloned().unwrap_or_else(|| self.newest_row()))
@@ -70,20 +70,22 @@ impl World<Tapir> {
 
     /// Schedules the delivery of later rows to a node that has just booted.
     pub(super) fn see_rows(&mut self, node: usize) {
-        let (Some(life), whom) = (&self.nodes[node].life, self.whom(node)) else { return };
-        let seen = life.own.birth.seen - usize::from(!life.has_heeded());
+        let (Some(process), target) = (&self.nodes[node].process, self.target(node)) else {
+            return;
+        };
+        let seen = process.own.start.seen - usize::from(!process.has_applied());
         if self.moves {
             self.catalog.seen.insert(node, seen);
         }
         for row in seen..self.catalog.rows.len() {
             let after = self.movers.random_range(0..500 * MS);
-            self.push(after, whom, Event::Of(Happening::Learn(row)));
+            self.push(after, target, Event::Of(ProtocolEvent::Learn(row)));
         }
     }
 
     /// Commits a row, and schedules its delivery to all nodes.
     fn write_row(&mut self, row: DatabaseRow) {
-        self.tell(|| {
+        self.log(|| {
             format!(
                 "epoch {}: replicas on {:?} instead of {:?}",
                 row.epoch, row.replicas, row.former
@@ -97,30 +99,34 @@ impl World<Tapir> {
                 _ => 100 * MS,
             };
             let after = self.movers.random_range(0..longest);
-            let learn = Happening::Learn(self.catalog.rows.len() - 1);
-            self.push(after, Some(Whom { node, life: None }), Event::Of(learn));
+            let learn = ProtocolEvent::Learn(self.catalog.rows.len() - 1);
+            self.push(after, Some(EventTarget { node, incarnation: None }), Event::Of(learn));
         }
     }
 
     /// Delivers a row to a node, which applies it.
     pub(super) fn learn(&mut self, node: usize, row: usize) {
-        let (whom, me) = (self.whom(node), self.members[node]);
+        let (target, me) = (self.target(node), self.members[node]);
         let seen = self.catalog.seen.get(&node).copied().unwrap_or_default();
-        let Some(life) = self.nodes[node].life.as_mut().filter(|_| row >= seen) else { return };
-        match life.heed(&self.catalog.rows[row]) {
+        let Some(process) = self.nodes[node].process.as_mut().filter(|_| row >= seen) else {
+            return;
+        };
+        match process.apply(&self.catalog.rows[row]) {
             Ok(anew) => {
                 self.catalog.seen.insert(node, row + 1);
                 if anew {
-                    let life = self.nodes[node].life.as_ref();
-                    let has = life.is_some_and(|life| !life.members.is_empty());
+                    let process = self.nodes[node].process.as_ref();
+                    let has = process.is_some_and(|process| !process.members.is_empty());
                     let what = if has { "replica taken over" } else { "replica removed" };
                     *self.changed.entry(what).or_default() += 1;
                     let epoch = self.catalog.rows[row].epoch;
-                    self.tell(|| format!("{what} at {me} in epoch {epoch}"));
+                    self.log(|| format!("{what} at {me} in epoch {epoch}"));
                 }
             }
-            Err(Unfit::Full) => self.push(AGAIN, whom, Event::Of(Happening::Learn(row))),
-            Err(why) => return self.unfit(node, "take over", why),
+            Err(NodeFailure::Full) => {
+                self.push(AGAIN, target, Event::Of(ProtocolEvent::Learn(row)))
+            }
+            Err(why) => return self.node_failure(node, "take over", why),
         }
         self.perform_all(node);
         self.write(node);
@@ -137,10 +143,10 @@ impl World<Tapir> {
                 *self.changed.entry("replicas to move").or_default() += 1;
                 let epoch = next.epoch;
                 self.write_row(next);
-                self.push(0, None, Event::Of(Happening::SeeTo(epoch)));
+                self.push(0, None, Event::Of(ProtocolEvent::CarryOutChange(epoch)));
             }
             Ok(_) => {}
-            Err(_) => self.push(S, None, Event::Of(Happening::Move)),
+            Err(_) => self.push(S, None, Event::Of(ProtocolEvent::Move)),
         }
     }
 
@@ -159,27 +165,31 @@ impl World<Tapir> {
 
     /// Completes a move: lets a node wait until the new replicas have taken over, then commits a
     /// row without former replicas.
-    pub(super) fn see_to(&mut self, epoch: u32) {
+    pub(super) fn carry_out_change(&mut self, epoch: u32) {
         let row = self.newest_row();
         if row.epoch != epoch || row.former.is_empty() {
             return;
         }
-        let lives = || self.nodes.iter().filter_map(|node| node.life.as_ref());
-        if lives().any(|life| life.desk.has_seen_taken_over() >= epoch) {
+        let lives = || self.nodes.iter().filter_map(|node| node.process.as_ref());
+        if lives().any(|process| process.router.has_seen_taken_over() >= epoch) {
             *self.changed.entry("replicas moved").or_default() += 1;
             return self.write_row(rows::ended(&row, epoch));
         }
         let living: Vec<usize> =
-            (0..self.nodes.len()).filter(|node| self.nodes[*node].life.is_some()).collect();
-        let busy = lives().any(|life| life.desk.is_seeing_to());
+            (0..self.nodes.len()).filter(|node| self.nodes[*node].process.is_some()).collect();
+        let busy = lives().any(|process| process.router.is_changing());
         if !busy && !living.is_empty() {
             let node = living[self.movers.random_range(0..living.len())];
             let until = self.nodes[node].clock.reading().boot_ns + PATIENCE;
-            let errand =
-                self.nodes[node].life.as_ref().and_then(|life| life.desk.sees_to(epoch, until));
-            errand.into_iter().for_each(|errand| self.send_out(node, errand));
+            let background_task = self.nodes[node]
+                .process
+                .as_ref()
+                .and_then(|process| process.router.change_task(epoch, until));
+            background_task
+                .into_iter()
+                .for_each(|background_task| self.send_out(node, background_task));
         }
-        self.push(SEE_TO_EVERY, None, Event::Of(Happening::SeeTo(epoch)));
+        self.push(SEE_TO_EVERY, None, Event::Of(ProtocolEvent::CarryOutChange(epoch)));
     }
 
     /// True if a node has replicas by the newest row.
@@ -195,7 +205,7 @@ impl World<Tapir> {
         let has_seen = |node: usize| {
             self.catalog.seen.get(&node).copied().unwrap_or_default() >= self.catalog.rows.len()
         };
-        let lives = |node: &usize| self.nodes[*node].life.is_some();
+        let lives = |node: &usize| self.nodes[*node].process.is_some();
         (row.former.is_empty() || is_lost)
             && (0..self.nodes.len()).filter(lives).all(has_seen)
             && self.replicas().all(|(_, replica)| !replica.is_copying())

@@ -85,7 +85,7 @@ pub struct Put {
 
 /// A log record of a replica.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub enum Kept {
+pub enum LogRecord {
     /// The replica accepted a write.
     #[n(0)]
     Put(#[n(0)] Put),
@@ -94,11 +94,13 @@ pub enum Kept {
     Stored(#[n(0)] u64),
 }
 
-impl Kept {
+impl LogRecord {
     /// Returns the place that the store must reach at least, according to the records: later writes
     /// are in the log.
-    pub fn goes_to(kept: &[Kept]) -> u64 {
-        let stored = |kept: &Kept| if let Kept::Stored(place) = kept { Some(*place) } else { None };
-        kept.iter().filter_map(stored).max().unwrap_or_default()
+    pub fn goes_to(logged: &[LogRecord]) -> u64 {
+        let stored = |logged: &LogRecord| {
+            if let LogRecord::Stored(place) = logged { Some(*place) } else { None }
+        };
+        logged.iter().filter_map(stored).max().unwrap_or_default()
     }
 }

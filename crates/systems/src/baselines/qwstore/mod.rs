@@ -18,7 +18,7 @@
 //! |---|---|
 //! | `messages` | which messages and log records are there? |
 //! | `replica` | which writes does a replica accept, and when does it answer? |
-//! | `session` | what does a session do, from its first read to the outcome? |
+//! | `coordinator` | what does a session do, from its first read to the outcome? |
 //!
 //! Invariants:
 //! 1. An acknowledged write is on the disk of every replica.
@@ -44,10 +44,10 @@
 //! **Departure.** In the paper each put is an operation of its own and waited for. Here a session's
 //! puts are sent together when it commits, which makes it a faster opponent.
 
+mod coordinator;
 mod messages;
 mod replica;
 pub mod rules;
-mod session;
 
 use crate::Protocol;
 use crate::envelope::Kind;
@@ -65,6 +65,6 @@ pub static PROTOCOL: Protocol = Protocol {
     own_settings: &[],
 };
 
-pub use messages::{Kept, Message, Put};
+pub use coordinator::{Local, Replicas, TxnClient};
+pub use messages::{LogRecord, Message, Put};
 pub use replica::{Effect, Replica, Serve, Timer};
-pub use session::{Gateway, Local, Replicas};

@@ -1,6 +1,6 @@
 //! A replica of QWStore: accepts writes, and acknowledges them once they are on disk.
 
-use super::{Kept, Message, Put};
+use super::{LogRecord, Message, Put};
 use meridian_clock::Timestamp;
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Machine, Outbox, Position, Reading, Role, sometimes};
@@ -65,18 +65,18 @@ impl Replica {
     /// versions at or below `horizon`.
     pub fn new(
         bounds: KeyRange,
-        kept: Vec<Kept>,
+        logged: Vec<LogRecord>,
         (stored, horizon): (u64, Timestamp),
         out: &mut Outbox<Self>,
     ) -> Self {
-        let lacks = |kept| {
-            if let Kept::Put(put) = kept {
+        let lacks = |logged| {
+            if let LogRecord::Put(put) = logged {
                 Some(put).filter(|put| put.place > stored)
             } else {
                 None
             }
         };
-        let mut unsettled: Vec<Put> = kept.into_iter().filter_map(lacks).collect();
+        let mut unsettled: Vec<Put> = logged.into_iter().filter_map(lacks).collect();
         // A checkpoint repeats records that stand before it.
         unsettled.sort_by_key(|put| put.place);
         unsettled.dedup_by_key(|put| put.place);
@@ -93,14 +93,14 @@ impl Replica {
 
     /// Drops writes that the store has durably up to a place, and closes old timestamps. Returns
     /// the records that replace all earlier ones after a restart.
-    pub fn stored(&mut self, now: Reading, through: u64, out: &mut Outbox<Self>) -> Vec<Kept> {
+    pub fn stored(&mut self, now: Reading, through: u64, out: &mut Outbox<Self>) -> Vec<LogRecord> {
         while self.unsettled.pop_front_if(|put| put.place <= through).is_some() {}
         self.closed =
             self.closed.max(Timestamp::end_of(now.interval.earliest.saturating_sub(BEHIND_NS)));
         out.act(Effect::Closed(self.closed));
-        [Kept::Stored(through)]
+        [LogRecord::Stored(through)]
             .into_iter()
-            .chain(self.unsettled.iter().cloned().map(Kept::Put))
+            .chain(self.unsettled.iter().cloned().map(LogRecord::Put))
             .collect()
     }
 
@@ -124,11 +124,12 @@ impl Replica {
         at: Timestamp,
         writes: &[Write],
     ) -> bool {
-        let life = (from.node.0, from.incarnation.0);
+        let incarnation = (from.node.0, from.incarnation.0);
         let is_session = matches!(from.role, Role::Coordinator(_));
         // A timestamp of another issuer might be used twice: then replicas would differ for ever.
-        let by_itself =
-            is_session && (id.node, id.incarnation) == life && (at.issuer, at.logical) == life;
+        let by_itself = is_session
+            && (id.node, id.incarnation) == incarnation
+            && (at.issuer, at.logical) == incarnation;
         let near = at > self.closed && at.nanos <= now.interval.latest.saturating_add(FAR_NS);
         by_itself && near && writes.iter().all(|write| self.has(write))
     }
@@ -137,7 +138,7 @@ impl Replica {
 impl Machine for Replica {
     type Message = Message;
     type Timer = Timer;
-    type Record = Kept;
+    type Record = LogRecord;
     type Effect = Effect;
 
     fn on_message(
@@ -151,7 +152,7 @@ impl Machine for Replica {
             Message::Put { id, at, writes } if self.may_be_meant(now, from, id, at, &writes) => {
                 self.place += 1;
                 let put = Put { place: self.place, at, writes };
-                self.waiting.push_back((out.persist(Kept::Put(put.clone())), from, id));
+                self.waiting.push_back((out.persist(LogRecord::Put(put.clone())), from, id));
                 if broken(rules::REPLIES_BEFORE_DURABLE) {
                     out.send(from, Message::Stored { id });
                 }

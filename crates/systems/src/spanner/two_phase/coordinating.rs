@@ -1,6 +1,6 @@
 //! The coordinator group of a transaction: collects votes, decides, and tells the participants.
 
-use super::{Asked, Ballot, Collected, Collecting, Debt};
+use super::{Ballot, Collected, Collecting, Inquiry, UnresolvedCommit};
 use crate::spanner::participant::Pending;
 use crate::spanner::records::{Decision, row_of_decision};
 use crate::spanner::{Member, Message};
@@ -8,7 +8,7 @@ use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Write;
 use meridian_txn::Conflict;
-use meridian_txn::locking::{Ask, Between, Reply, TransactionId, Vote};
+use meridian_txn::locking::{ParticipantMessage, RequestBody, Response, TransactionId, Vote};
 
 impl<T: TimestampPolicy> Member<T> {
     /// Begins to collect votes for a commit that has its own locks. Votes that arrived earlier are
@@ -19,52 +19,52 @@ impl<T: TimestampPolicy> Member<T> {
         pending: Pending,
         out: &mut Outbox<Member<T>>,
     ) {
-        let Ask::Commit { participants, .. } = &pending.request.ask else {
+        let RequestBody::Commit { participants, .. } = &pending.request.body else {
             unreachable!("only commits coordinate")
         };
-        let who = pending.request.transaction;
+        let txn = pending.request.transaction;
         let (missing, votes) = (participants.iter().copied().collect(), Collected::default());
-        let wounded = self.participant.locks.collecting(who);
+        let wounded = self.participant.locks.collecting(txn);
         let early = self
             .participant
-            .live
-            .get_mut(&who)
-            .map(|live| std::mem::take(&mut live.votes))
+            .active
+            .get_mut(&txn)
+            .map(|active| std::mem::take(&mut active.votes))
             .unwrap_or_default();
         step!("coordinator: waits for votes");
-        self.participant.collecting.insert(who, Collecting { pending, missing, votes });
+        self.participant.collecting.insert(txn, Collecting { pending, missing, votes });
         for ballot in early {
             sometimes!("a vote comes before the commit");
-            self.count_vote(now, who, ballot, out);
+            self.count_vote(now, txn, ballot, out);
         }
         if let Some(why) = wounded {
-            self.abort_collecting(now, who, why, out);
+            self.abort_collecting(now, txn, why, out);
         }
     }
 
     pub(super) fn count_vote(
         &mut self,
         now: Reading,
-        who: TransactionId,
+        txn: TransactionId,
         ballot: Ballot,
         out: &mut Outbox<Member<T>>,
     ) {
-        let Some(collecting) = self.participant.collecting.get_mut(&who) else { return };
+        let Some(collecting) = self.participant.collecting.get_mut(&txn) else { return };
         if let Vote::No { why } = ballot.vote {
-            return self.abort_collecting(now, who, why, out);
+            return self.abort_collecting(now, txn, why, out);
         }
         collecting.missing.remove(&ballot.shard);
         collecting.votes.0.insert(ballot.shard, ballot);
         if collecting.missing.is_empty()
             && let Some(Collecting { mut pending, votes, .. }) =
-                self.participant.collecting.remove(&who)
+                self.participant.collecting.remove(&txn)
         {
             let ahead = pending.change().map_or(0, |change| change.from.nanos);
             if votes.is_far(now, ahead) {
                 return self.abort_voted(now, pending, &votes, Conflict::Late, out);
             }
             step!("coordinator: has all votes");
-            self.participant.locks.committing(who);
+            self.participant.locks.committing(txn);
             pending.votes = Some(votes);
             self.participant.ready.push_back(pending);
         }
@@ -74,11 +74,11 @@ impl<T: TimestampPolicy> Member<T> {
     pub(in crate::spanner) fn abort_collecting(
         &mut self,
         now: Reading,
-        who: TransactionId,
+        txn: TransactionId,
         why: Conflict,
         out: &mut Outbox<Member<T>>,
     ) {
-        if let Some(Collecting { pending, votes, .. }) = self.participant.collecting.remove(&who) {
+        if let Some(Collecting { pending, votes, .. }) = self.participant.collecting.remove(&txn) {
             sometimes!("a coordinator aborts while votes are outstanding");
             self.abort_voted(now, pending, &votes, why, out);
         }
@@ -93,13 +93,13 @@ impl<T: TimestampPolicy> Member<T> {
         why: Conflict,
         out: &mut Outbox<Member<T>>,
     ) {
-        let (who, id) = (pending.request.transaction, pending.request.id);
-        if let Some(live) = self.participant.live.get_mut(&who) {
-            live.doomed = Some(why.clone());
+        let (txn, id) = (pending.request.transaction, pending.request.id);
+        if let Some(active) = self.participant.active.get_mut(&txn) {
+            active.aborted = Some(why.clone());
         }
-        out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
-        self.tell_outcome(who, None, votes, out);
-        self.forget(now, who, out);
+        out.send(pending.from, Message::Response(Response::Aborted { id, why }));
+        self.send_outcome(txn, None, votes, out);
+        self.forget(now, txn, out);
     }
 
     /// Tells the outcome to participants that voted early for an attempt that ends before its
@@ -107,37 +107,38 @@ impl<T: TimestampPolicy> Member<T> {
     pub(in crate::spanner) fn dismiss_early_votes(
         &mut self,
         now: Reading,
-        who: TransactionId,
+        txn: TransactionId,
         out: &mut Outbox<Member<T>>,
     ) {
         let votes = self
             .participant
-            .live
-            .get_mut(&who)
-            .map(|live| std::mem::take(&mut live.votes))
+            .active
+            .get_mut(&txn)
+            .map(|active| std::mem::take(&mut active.votes))
             .unwrap_or_default();
         for Ballot { shard, node, term, vote } in votes {
             // Votes for a later leader term are never kept, so this term decides.
             let (decides, reads) = (self.group.term().0, matches!(vote, Vote::Read { .. }));
-            let asked = Asked { transaction: who, blind: None, decides, voted_in: term, reads };
-            self.tell_voter(now, self.seat(node, shard), asked, out);
+            let asked =
+                Inquiry { transaction: txn, one_shot: None, decides, voted_in: term, reads };
+            self.notify_voter(now, self.replica_address(node, shard), asked, out);
         }
     }
 
-    pub(super) fn say_decided(
+    pub(super) fn send_decided(
         &self,
         to: Address,
-        who: TransactionId,
+        txn: TransactionId,
         at: Option<Timestamp>,
         term: u64,
         out: &mut Outbox<Member<T>>,
     ) {
-        let decided = Between::Decided { transaction: who, at, voted_in: term };
-        out.send(to, Message::Between(decided));
+        let decided = ParticipantMessage::Decided { transaction: txn, at, voted_in: term };
+        out.send(to, Message::Participant(decided));
     }
 
     /// Sends the outcome to every participant that voted.
-    pub(in crate::spanner) fn tell_outcome(
+    pub(in crate::spanner) fn send_outcome(
         &self,
         transaction: TransactionId,
         at: Option<Timestamp>,
@@ -145,8 +146,8 @@ impl<T: TimestampPolicy> Member<T> {
         out: &mut Outbox<Member<T>>,
     ) {
         for ballot in votes.0.values() {
-            self.say_decided(
-                self.seat(ballot.node, ballot.shard),
+            self.send_decided(
+                self.replica_address(ballot.node, ballot.shard),
                 transaction,
                 at,
                 ballot.term,
@@ -157,9 +158,9 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Records that participants are still to be told a decision that is now in the log. Returns
     /// the decision's row, or `None` if the transaction has no participants.
-    pub(in crate::spanner) fn owe(
+    pub(in crate::spanner) fn add_unresolved(
         &mut self,
-        who: TransactionId,
+        txn: TransactionId,
         at: Timestamp,
         (participants, voted_in): (Vec<ShardId>, Vec<u64>),
     ) -> Option<Write> {
@@ -168,8 +169,8 @@ impl<T: TimestampPolicy> Member<T> {
         }
         step!("coordinator: its decision is agreed");
         let decision = Decision { at, participants, voted_in };
-        let row = row_of_decision(self.shard, who, Some(&decision));
-        self.participant.debts.insert(who, Debt::new(decision));
+        let row = row_of_decision(self.shard, txn, Some(&decision));
+        self.participant.unresolved.insert(txn, UnresolvedCommit::new(decision));
         Some(row)
     }
 
@@ -179,21 +180,21 @@ impl<T: TimestampPolicy> Member<T> {
         &mut self,
         transactions: &[TransactionId],
     ) -> Vec<Write> {
-        for who in transactions {
-            self.participant.debts.remove(who);
+        for txn in transactions {
+            self.participant.unresolved.remove(txn);
         }
-        transactions.iter().map(|who| row_of_decision(self.shard, *who, None)).collect()
+        transactions.iter().map(|txn| row_of_decision(self.shard, *txn, None)).collect()
     }
 
     /// Aborts the commits that wait for votes, because this member lost leadership: their lock
     /// epochs are void.
     pub(in crate::spanner) fn dismiss_votes(&mut self, out: &mut Outbox<Member<T>>) {
-        for (who, Collecting { pending, votes, .. }) in
+        for (txn, Collecting { pending, votes, .. }) in
             std::mem::take(&mut self.participant.collecting)
         {
             let (id, why) = (pending.request.id, Conflict::LeaderChanged);
-            out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
-            self.tell_outcome(who, None, &votes, out);
+            out.send(pending.from, Message::Response(Response::Aborted { id, why }));
+            self.send_outcome(txn, None, &votes, out);
         }
         for pending in std::mem::take(&mut self.participant.would_vote) {
             self.refuse(&pending, Conflict::LeaderChanged, out);

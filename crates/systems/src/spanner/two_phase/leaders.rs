@@ -1,53 +1,55 @@
 //! Messages between leaders of different shards about one transaction, and their repetition.
 
-use super::{Asked, Ballot};
-use crate::spanner::records::Agreed;
+use super::{Ballot, Inquiry};
+use crate::spanner::records::TransactionCommand;
 use crate::spanner::rules;
 use crate::spanner::{Member, Message};
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, ShardId, sometimes, step};
 use meridian_txn::Conflict;
-use meridian_txn::locking::{Ask, Between, Blind, TransactionId, Verdict, Vote};
+use meridian_txn::locking::{
+    OneShot, ParticipantMessage, RequestBody, TransactionId, Verdict, Vote,
+};
 
 impl<T: TimestampPolicy> Member<T> {
-    pub(in crate::spanner) fn on_between(
+    pub(in crate::spanner) fn on_participant_message(
         &mut self,
         now: Reading,
         from: Address,
-        between: Between,
+        between: ParticipantMessage,
         out: &mut Outbox<Member<T>>,
     ) {
         match between {
-            Between::Vote { transaction, shard, vote, blind, decides, voted_in } => {
+            ParticipantMessage::Vote { transaction, shard, vote, one_shot, decides, voted_in } => {
                 let reads = matches!(vote, Vote::Read { .. });
                 let ballot = Ballot { shard, node: from.node, term: voted_in, vote };
                 self.on_vote(
                     now,
                     from,
-                    Asked { transaction, blind, decides, voted_in, reads },
+                    Inquiry { transaction, one_shot, decides, voted_in, reads },
                     ballot,
                     out,
                 );
             }
-            Between::Decided { transaction: who, at, voted_in } => {
-                self.on_decided(now, from, who, (at, voted_in), out)
+            ParticipantMessage::Decided { transaction: txn, at, voted_in } => {
+                self.on_decided(now, from, txn, (at, voted_in), out)
             }
-            Between::Undecided { transaction } => self.on_undecided(transaction),
-            Between::Ended { transaction: who, shard } => {
-                if let Some(debt) = self.participant.debts.get_mut(&who) {
-                    debt.owes.remove(&shard);
+            ParticipantMessage::Undecided { transaction } => self.on_undecided(transaction),
+            ParticipantMessage::Ended { transaction: txn, shard } => {
+                if let Some(unresolved) = self.participant.unresolved.get_mut(&txn) {
+                    unresolved.unacknowledged.remove(&shard);
                 }
             }
-            Between::Wound { transaction: who, why } => {
-                if broken(rules::WOUND_NOT_FORWARDED) || self.is_ending(who) {
+            ParticipantMessage::Wound { transaction: txn, why } => {
+                if broken(rules::WOUND_NOT_FORWARDED) || self.is_ending(txn) {
                     return;
                 }
                 sometimes!("a prepared transaction is wounded");
-                if self.participant.collecting.contains_key(&who) {
-                    self.abort_collecting(now, who, why, out);
-                } else if self.participant.live.contains_key(&who) {
-                    self.doom(now, who, why, out);
+                if self.participant.collecting.contains_key(&txn) {
+                    self.abort_collecting(now, txn, why, out);
+                } else if self.participant.active.contains_key(&txn) {
+                    self.mark_aborted(now, txn, why, out);
                 }
             }
         }
@@ -57,11 +59,11 @@ impl<T: TimestampPolicy> Member<T> {
         &mut self,
         now: Reading,
         from: Address,
-        asked: Asked,
+        asked: Inquiry,
         ballot: Ballot,
         out: &mut Outbox<Member<T>>,
     ) {
-        let Asked { transaction: who, blind, reads, .. } = asked;
+        let Inquiry { transaction: txn, one_shot, reads, .. } = asked;
         let shard = ballot.shard;
         if self.is_decided_later(asked) {
             // A late copy of the coordinator's first request may be live here, but this term does
@@ -70,96 +72,99 @@ impl<T: TimestampPolicy> Member<T> {
         }
         // A repeated vote of a shard that was only read asks whether its promise is still needed.
         let mut again = false;
-        if let Some(collecting) = self.participant.collecting.get(&who) {
+        if let Some(collecting) = self.participant.collecting.get(&txn) {
             again = collecting.votes.0.contains_key(&shard);
-            self.count_vote(now, who, ballot, out);
-        } else if let Some(Blind { by, .. }) =
-            blind.filter(|_| !self.participant.live.contains_key(&who))
-            && self.is_expected(now, who, blind)
+            self.count_vote(now, txn, ballot, out);
+        } else if let Some(OneShot { by, .. }) =
+            one_shot.filter(|_| !self.participant.active.contains_key(&txn))
+            && self.is_expected(now, txn, one_shot)
         {
             sometimes!("a vote comes before a commit that was asked for blindly");
-            self.participant.blinds.keep(who, by, ballot);
+            self.participant.one_shots.keep(txn, by, ballot);
         } else {
-            let ending = self.is_ending(who);
-            match (self.participant.live.get_mut(&who), &ballot.vote) {
-                (Some(live), Vote::No { why }) if live.doomed.is_none() && !ending => {
+            let ending = self.is_ending(txn);
+            match (self.participant.active.get_mut(&txn), &ballot.vote) {
+                (Some(active), Vote::No { why }) if active.aborted.is_none() && !ending => {
                     let why = why.clone();
-                    self.doom(now, who, why, out);
+                    self.mark_aborted(now, txn, why, out);
                 }
-                (Some(live), _) if live.doomed.is_none() && !ending => {
-                    let before = live.votes.len();
-                    live.votes.retain(|known| known.shard != shard);
-                    again = live.votes.len() < before;
-                    live.votes.push(ballot);
+                (Some(active), _) if active.aborted.is_none() && !ending => {
+                    let before = active.votes.len();
+                    active.votes.retain(|known| known.shard != shard);
+                    again = active.votes.len() < before;
+                    active.votes.push(ballot);
                 }
-                _ => self.tell_voter(now, from, asked, out),
+                _ => self.notify_voter(now, from, asked, out),
             }
         }
         if again && reads {
-            out.send(from, Message::Between(Between::Undecided { transaction: who }));
+            out.send(
+                from,
+                Message::Participant(ParticipantMessage::Undecided { transaction: txn }),
+            );
         }
     }
 
     /// True if an unknown one-shot commit may still be admitted in this leader term.
-    fn is_expected(&mut self, now: Reading, who: TransactionId, blind: Option<Blind>) -> bool {
-        let this = blind.filter(|blind| blind.term == self.group.term().0);
+    fn is_expected(&mut self, now: Reading, txn: TransactionId, one_shot: Option<OneShot>) -> bool {
+        let this = one_shot.filter(|one_shot| one_shot.term == self.group.term().0);
         if this.is_some() && now.health != Health::Good {
             return true; // By when it may begin is a moment of a clock.
         }
-        this.is_some_and(|blind| {
-            self.participant.blinds.expects(now.interval.latest, who, blind.by)
-        }) && !self.is_remembered(who)
+        this.is_some_and(|one_shot| {
+            self.participant.one_shots.expects(now.interval.latest, txn, one_shot.by)
+        }) && !self.is_remembered(txn)
     }
 
-    fn is_remembered(&self, who: TransactionId) -> bool {
-        self.is_ending(who)
-            || self.participant.debts.contains_key(&who)
-            || self.participant.outcome_of(who).is_some()
+    fn is_remembered(&self, txn: TransactionId) -> bool {
+        self.is_ending(txn)
+            || self.participant.unresolved.contains_key(&txn)
+            || self.participant.outcome_of(txn).is_some()
     }
 
     /// True if the transaction has all its locks and votes: its commit ends without further
     /// messages.
-    pub(in crate::spanner) fn is_ending(&self, who: TransactionId) -> bool {
-        self.participant.agreeing.has(who)
-            || self.participant.passing.has(who)
-            || self.participant.ready.iter().any(|pending| pending.request.transaction == who)
+    pub(in crate::spanner) fn is_ending(&self, txn: TransactionId) -> bool {
+        self.participant.agreeing.has(txn)
+            || self.participant.commit_waits.has(txn)
+            || self.participant.ready.iter().any(|pending| pending.request.transaction == txn)
     }
 
     /// Aborts an attempt that cannot continue, and answers its waiting request if there is one.
-    pub(in crate::spanner) fn doom(
+    pub(in crate::spanner) fn mark_aborted(
         &mut self,
         now: Reading,
-        who: TransactionId,
+        txn: TransactionId,
         why: Conflict,
         out: &mut Outbox<Member<T>>,
     ) {
-        let ticket = self.participant.pending.place_of(who);
-        self.judge(now, vec![Verdict::Victim(who, ticket, why)], out);
+        let ticket = self.participant.pending.place_of(txn);
+        self.judge(now, vec![Verdict::Victim(txn, ticket, why)], out);
     }
 
     /// Tells a participant the outcome of a transaction that it has voted for, if this leader knows
     /// it.
-    pub(in crate::spanner) fn tell_voter(
+    pub(in crate::spanner) fn notify_voter(
         &mut self,
         now: Reading,
         from: Address,
-        asked: Asked,
+        asked: Inquiry,
         out: &mut Outbox<Member<T>>,
     ) {
-        let Asked { transaction: who, blind, decides, voted_in, reads } = asked;
-        if self.is_ending(who) {
+        let Inquiry { transaction: txn, one_shot, decides, voted_in, reads } = asked;
+        if self.is_ending(txn) {
             return;
         }
         let known = self
             .participant
-            .debts
-            .get(&who)
-            .map(|debt| debt.at)
-            .or_else(|| self.participant.outcome_of(who));
+            .unresolved
+            .get(&txn)
+            .map(|unresolved| unresolved.at)
+            .or_else(|| self.participant.outcome_of(txn));
         if known.is_some() {
-            return self.say_decided(from, who, known, voted_in, out);
+            return self.send_decided(from, txn, known, voted_in, out);
         }
-        if self.is_decided_later(asked) || self.is_expected(now, who, blind) {
+        if self.is_decided_later(asked) || self.is_expected(now, txn, one_shot) {
             return; // It votes again.
         }
         if reads && decides <= self.participant.forgotten.0 {
@@ -175,11 +180,11 @@ impl<T: TimestampPolicy> Member<T> {
         }
         // Its commit cannot be in the log any more (invariant 4).
         sometimes!("a coordinator that knows nothing of a transaction says that it is aborted");
-        self.say_decided(from, who, None, voted_in, out);
+        self.send_decided(from, txn, None, voted_in, out);
     }
 
     /// True if only a later leader term than this one decides the transaction.
-    fn is_decided_later(&self, asked: Asked) -> bool {
+    fn is_decided_later(&self, asked: Inquiry) -> bool {
         asked.decides > self.group.term().0 && !broken(rules::DECIDES_IN_ANY_TERM)
     }
 
@@ -187,12 +192,12 @@ impl<T: TimestampPolicy> Member<T> {
         &mut self,
         now: Reading,
         from: Address,
-        who: TransactionId,
+        txn: TransactionId,
         (at, voted_in): (Option<Timestamp>, u64),
         out: &mut Outbox<Member<T>>,
     ) {
-        let ended = Between::Ended { transaction: who, shard: self.shard };
-        if let Some(doubt) = self.participant.prepared.get_mut(&who) {
+        let ended = ParticipantMessage::Ended { transaction: txn, shard: self.shard };
+        if let Some(doubt) = self.participant.prepared.get_mut(&txn) {
             if doubt.record.coordinator != from.shard {
                 return;
             }
@@ -200,61 +205,61 @@ impl<T: TimestampPolicy> Member<T> {
             if !std::mem::replace(&mut doubt.ending, true) {
                 step!("participant: hears the outcome");
                 self.issuer.observe(doubt.ends_at(at));
-                self.propose(&Agreed::Outcome { transaction: who, at });
+                self.propose(&TransactionCommand::Outcome { transaction: txn, at });
             }
-        } else if self.participant.readers.contains_key(&who) {
-            self.let_reader_go(now, who, at, out);
+        } else if self.participant.readers.contains_key(&txn) {
+            self.release_reader(now, txn, at, out);
         } else if at.is_some() {
             // The outcome is in this log already, provided that this leader would know the
             // transaction (invariant 5). If its prepare record is still being agreed on, this shard
             // asks later. An earlier release named no term.
             let leased = voted_in > 0 || now.interval.latest < self.leased_until(now);
             let knows = leased && voted_in <= self.group.term().0 || broken(rules::ENDED_UNKNOWN);
-            if knows && !self.is_ending(who) {
-                out.send(from, Message::Between(ended));
+            if knows && !self.is_ending(txn) {
+                out.send(from, Message::Participant(ended));
             }
-        } else if self.participant.live.contains_key(&who) && !self.is_ending(who) {
-            self.participant.would_vote.retain(|pending| pending.request.transaction != who);
-            self.doom(now, who, Conflict::RolledBack, out);
+        } else if self.participant.active.contains_key(&txn) && !self.is_ending(txn) {
+            self.participant.would_vote.retain(|pending| pending.request.transaction != txn);
+            self.mark_aborted(now, txn, Conflict::RolledBack, out);
         }
     }
 
     /// Tells the coordinator group that an older transaction waits for one that is prepared here.
     pub(in crate::spanner) fn forward_wound(
         &self,
-        who: TransactionId,
+        txn: TransactionId,
         coordinator: ShardId,
         why: Conflict,
         out: &mut Outbox<Member<T>>,
     ) {
         for node in &self.nodes {
-            let wound = Between::Wound { transaction: who, why: why.clone() };
-            out.send(self.seat(*node, coordinator), Message::Between(wound));
+            let wound = ParticipantMessage::Wound { transaction: txn, why: why.clone() };
+            out.send(self.replica_address(*node, coordinator), Message::Participant(wound));
         }
     }
 
     /// Returns the shard that decides a transaction which is prepared here, or about to be.
-    pub(in crate::spanner) fn coordinator_of(&self, who: TransactionId) -> Option<ShardId> {
+    pub(in crate::spanner) fn coordinator_of(&self, txn: TransactionId) -> Option<ShardId> {
         let drawn = || {
             self.participant
                 .ready
                 .iter()
                 .chain(&self.participant.would_vote)
-                .filter(|pending| pending.request.transaction == who)
+                .filter(|pending| pending.request.transaction == txn)
         };
         let of_pending = || {
-            self.participant.agreeing.of(who).chain(drawn()).next().and_then(|pending| {
-                match &pending.request.ask {
-                    Ask::Prepare { coordinator, .. } => Some(coordinator.shard),
+            self.participant.agreeing.of(txn).chain(drawn()).next().and_then(|pending| {
+                match &pending.request.body {
+                    RequestBody::Prepare { coordinator, .. } => Some(coordinator.shard),
                     _ => None,
                 }
             })
         };
         let of_reader =
-            || self.participant.readers.get(&who).map(|reader| reader.decider.seat.shard);
+            || self.participant.readers.get(&txn).map(|reader| reader.decider.replica.shard);
         self.participant
             .prepared
-            .get(&who)
+            .get(&txn)
             .map(|doubt| doubt.record.coordinator)
             .or_else(of_reader)
             .or_else(of_pending)
@@ -273,38 +278,60 @@ impl<T: TimestampPolicy> Member<T> {
         }
         let mut said = Vec::new();
         let term = self.group.term().0;
-        for (who, doubt) in self.participant.prepared.iter_mut().filter(|(_, doubt)| !doubt.ending)
+        for (txn, doubt) in self.participant.prepared.iter_mut().filter(|(_, doubt)| !doubt.ending)
         {
             let Some(node) = doubt.asks() else { continue };
             sometimes!("a participant asks what became of a transaction");
             step!("participant: asks for the outcome");
-            let (vote, blind, decides) = (doubt.vote(), doubt.record.blind, doubt.record.decides);
-            let (transaction, shard) = (*who, self.shard);
-            let vote = Between::Vote { transaction, shard, vote, blind, decides, voted_in: term };
+            let (vote, one_shot, decides) =
+                (doubt.vote(), doubt.record.one_shot, doubt.record.decides);
+            let (transaction, shard) = (*txn, self.shard);
+            let vote = ParticipantMessage::Vote {
+                transaction,
+                shard,
+                vote,
+                one_shot,
+                decides,
+                voted_in: term,
+            };
             said.push((node, doubt.record.coordinator, vote));
         }
-        for (who, debt) in self.participant.debts.iter().filter(|(who, _)| !self.is_ending(**who)) {
-            let decided =
-                |voted_in| Between::Decided { transaction: *who, at: Some(debt.at), voted_in };
-            said.extend(debt.owes.iter().map(|(shard, term)| (None, *shard, decided(*term))));
+        for (txn, unresolved) in
+            self.participant.unresolved.iter().filter(|(txn, _)| !self.is_ending(**txn))
+        {
+            let decided = |voted_in| ParticipantMessage::Decided {
+                transaction: *txn,
+                at: Some(unresolved.at),
+                voted_in,
+            };
+            said.extend(
+                unresolved
+                    .unacknowledged
+                    .iter()
+                    .map(|(shard, term)| (None, *shard, decided(*term))),
+            );
         }
-        for (who, why) in self.participant.locks.wounded_prepared() {
-            let wound = |shard| (None, shard, Between::Wound { transaction: who, why });
-            said.extend(self.coordinator_of(who).map(wound));
+        for (txn, why) in self.participant.locks.wounded_prepared() {
+            let wound = |shard| (None, shard, ParticipantMessage::Wound { transaction: txn, why });
+            said.extend(self.coordinator_of(txn).map(wound));
         }
         for (node, shard, between) in said {
             let nodes = node.as_ref().map_or(&self.nodes[..], std::slice::from_ref);
             nodes.iter().for_each(|node| {
-                out.send(self.seat(*node, shard), Message::Between(between.clone()))
+                out.send(self.replica_address(*node, shard), Message::Participant(between.clone()))
             });
         }
-        let paid = self.participant.debts.iter().filter(|(_, debt)| debt.owes.is_empty());
-        let transactions: Vec<TransactionId> = paid.map(|(who, _)| *who).collect();
+        let paid = self
+            .participant
+            .unresolved
+            .iter()
+            .filter(|(_, unresolved)| unresolved.unacknowledged.is_empty());
+        let transactions: Vec<TransactionId> = paid.map(|(txn, _)| *txn).collect();
         if !transactions.is_empty()
             && let Some(at) = self.draw_one(now)
         {
             step!("coordinator: forgets");
-            self.propose(&Agreed::Forget { at, transactions });
+            self.propose(&TransactionCommand::Forget { at, transactions });
         }
     }
 }

@@ -10,7 +10,8 @@
 //! 4. A transaction is decided in the leader term that its prepare records name, or never. A
 //!    transaction that is unknown to a leader of that term or a later one is aborted: its commit
 //!    would need a lock epoch of that term, and there is none. A one-shot commit that may still be
-//!    admitted is waited for ([`blind`](super::blind)). A leader of an earlier term says nothing.
+//!    admitted is waited for ([`one_shot`](super::one_shot)). A leader of an earlier term says
+//!    nothing.
 //! 5. Decisions stay in the log until every participant has the outcome in its own (Traps A.5-11,
 //!    A.5-12). A participant's leader confirms this for a transaction that it does not know only if
 //!    the transaction was not prepared in a later term than its own.
@@ -36,7 +37,7 @@ use super::participant::Pending;
 use super::records::{Decision, Prepared};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, NodeId, ShardId};
-use meridian_txn::locking::{Ask, Blind, Seat, TransactionId, Vote};
+use meridian_txn::locking::{OneShot, ReplicaId, RequestBody, TransactionId, Vote};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The interval at which unresolved votes and decisions are sent again, in nanoseconds.
@@ -53,7 +54,7 @@ const MOST_RESTS: u32 = 2;
 const FAR_NS: u64 = 1_000_000_000;
 
 /// A transaction that is prepared here and not resolved.
-pub(super) struct InDoubt {
+pub(super) struct PreparedTxn {
     pub(super) record: Prepared,
     /// True once the outcome is proposed; `told_by` is the leader that sent it.
     ending: bool,
@@ -65,10 +66,10 @@ pub(super) struct InDoubt {
     rests: u32,
 }
 
-impl InDoubt {
-    pub(super) fn new(record: Prepared) -> InDoubt {
+impl PreparedTxn {
+    pub(super) fn new(record: Prepared) -> PreparedTxn {
         // Not in the first round.
-        InDoubt { record, ending: false, told_by: None, coordinator: None, asked: 0, rests: 1 }
+        PreparedTxn { record, ending: false, told_by: None, coordinator: None, asked: 0, rests: 1 }
     }
 
     /// Returns whether to ask for the outcome in this round, and which node: first the node that
@@ -101,15 +102,15 @@ impl InDoubt {
 
 /// A decision that some participants do not have in their logs, as far as is known: those
 /// participants, with the terms in which they voted.
-pub(super) struct Debt {
+pub(super) struct UnresolvedCommit {
     at: Timestamp,
-    owes: BTreeMap<ShardId, u64>,
+    unacknowledged: BTreeMap<ShardId, u64>,
 }
 
-impl Debt {
-    pub(super) fn new(Decision { at, participants, voted_in }: Decision) -> Debt {
+impl UnresolvedCommit {
+    pub(super) fn new(Decision { at, participants, voted_in }: Decision) -> UnresolvedCommit {
         let terms = voted_in.into_iter().chain(std::iter::repeat(0));
-        Debt { at, owes: participants.into_iter().zip(terms).collect() }
+        UnresolvedCommit { at, unacknowledged: participants.into_iter().zip(terms).collect() }
     }
 }
 
@@ -170,26 +171,26 @@ pub(super) struct Collecting {
 /// The leader term that decides a transaction, and the member to which votes are sent.
 #[derive(Clone, Copy)]
 pub(super) struct Decider {
-    pub(super) seat: Seat,
+    pub(super) replica: ReplicaId,
     /// The term of the coordinator's leader: in another term the transaction is never committed.
     term: u64,
     /// The one-shot request to the coordinator, if the attempt has locked nothing there.
-    blind: Option<Blind>,
+    one_shot: Option<OneShot>,
 }
 
 impl Decider {
     /// Returns the decider that a request to prepare names. `None` for other requests.
-    pub(super) fn of(ask: &Ask) -> Option<Decider> {
-        let Ask::Prepare { coordinator, blind, decides, .. } = ask else { return None };
-        Some(Decider { seat: *coordinator, term: *decides, blind: *blind })
+    pub(super) fn of(body: &RequestBody) -> Option<Decider> {
+        let RequestBody::Prepare { coordinator, one_shot, decides, .. } = body else { return None };
+        Some(Decider { replica: *coordinator, term: *decides, one_shot: *one_shot })
     }
 }
 
 /// A transaction that a participant asks about.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct Inquiry {
     pub(super) transaction: TransactionId,
-    pub(super) blind: Option<Blind>,
+    pub(super) one_shot: Option<OneShot>,
     /// The term in which the transaction is decided, and the term in which the participant voted.
     pub(super) decides: u64,
     pub(super) voted_in: u64,

@@ -1,8 +1,8 @@
 //! The participant's side of two-phase commit: prepares, votes, and logs the outcome.
 
-use super::{Decider, InDoubt};
-use crate::spanner::participant::{Late, Pending};
-use crate::spanner::records::{Agreed, Prepared, row_of_prepared};
+use super::{Decider, PreparedTxn};
+use crate::spanner::participant::{OutOfOrderCommit, Pending};
+use crate::spanner::records::{Prepared, TransactionCommand, row_of_prepared};
 use crate::spanner::rules;
 use crate::spanner::schemas::Registered;
 use crate::spanner::{Member, Message};
@@ -10,7 +10,9 @@ use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, sometimes, step};
 use meridian_mvcc::{KeyRange, Write};
-use meridian_txn::locking::{Ask, Between, Blind, Reply, TransactionId, Vote};
+use meridian_txn::locking::{
+    OneShot, ParticipantMessage, RequestBody, Response, TransactionId, Vote,
+};
 use meridian_txn::{Conflict, Lock};
 
 impl<T: TimestampPolicy> Member<T> {
@@ -19,50 +21,53 @@ impl<T: TimestampPolicy> Member<T> {
     pub(in crate::spanner) fn has_voted(
         &mut self,
         from: Address,
-        who: TransactionId,
+        txn: TransactionId,
         id: u64,
         decider: Decider,
         out: &mut Outbox<Member<T>>,
     ) -> bool {
-        let vote = if let Some(doubt) = self.participant.prepared.get(&who) {
+        let vote = if let Some(doubt) = self.participant.prepared.get(&txn) {
             Some(doubt.vote())
-        } else if let Some(reader) = self.participant.readers.get(&who) {
+        } else if let Some(reader) = self.participant.readers.get(&txn) {
             Some(Vote::Read { through: self.agreed, below: reader.below })
-        } else if self.participant.outcomes.contains_key(&who) {
+        } else if self.participant.outcomes.contains_key(&txn) {
             None
         } else {
             return false;
         };
         sometimes!("a participant is asked again after it has voted");
         if let Some(vote) = vote {
-            self.vote(who, decider, vote, out);
+            self.vote(txn, decider, vote, out);
         }
-        out.send(from, Message::Answer(Reply::Prepared { id }));
+        out.send(from, Message::Response(Response::Prepared { id }));
         true
     }
 
     pub(super) fn vote(
         &self,
-        who: TransactionId,
+        txn: TransactionId,
         decider: Decider,
         vote: Vote,
         out: &mut Outbox<Member<T>>,
     ) {
-        let to = self.seat(decider.seat.node, decider.seat.shard);
-        out.send(to, Message::Between(self.ballot(who, (decider.term, decider.blind), vote)));
+        let to = self.replica_address(decider.replica.node, decider.replica.shard);
+        out.send(
+            to,
+            Message::Participant(self.ballot(txn, (decider.term, decider.one_shot), vote)),
+        );
     }
 
     fn ballot(
         &self,
         transaction: TransactionId,
-        (decides, blind): (u64, Option<Blind>),
+        (decides, one_shot): (u64, Option<OneShot>),
         vote: Vote,
-    ) -> Between {
-        Between::Vote {
+    ) -> ParticipantMessage {
+        ParticipantMessage::Vote {
             transaction,
             shard: self.shard,
             vote,
-            blind,
+            one_shot,
             decides,
             voted_in: self.group.term().0,
         }
@@ -75,11 +80,16 @@ impl<T: TimestampPolicy> Member<T> {
         why: Conflict,
         out: &mut Outbox<Member<T>>,
     ) {
-        let (who, id) = (pending.request.transaction, pending.request.id);
-        if let Some(decider) = Decider::of(&pending.request.ask) {
-            self.vote(who, Decider { blind: None, ..decider }, Vote::No { why: why.clone() }, out);
+        let (txn, id) = (pending.request.transaction, pending.request.id);
+        if let Some(decider) = Decider::of(&pending.request.body) {
+            self.vote(
+                txn,
+                Decider { one_shot: None, ..decider },
+                Vote::No { why: why.clone() },
+                out,
+            );
         }
-        out.send(pending.from, Message::Answer(Reply::Aborted { id, why }));
+        out.send(pending.from, Message::Response(Response::Aborted { id, why }));
     }
 
     /// Aborts a request whose turn to draw a timestamp has come. Tells the session, and the
@@ -94,24 +104,24 @@ impl<T: TimestampPolicy> Member<T> {
         if let Some(votes) = pending.votes.take() {
             return self.abort_voted(now, pending, &votes, why, out);
         }
-        let who = pending.request.transaction;
-        if let Some(live) = self.participant.live.get_mut(&who) {
-            live.doomed = Some(why.clone());
+        let txn = pending.request.transaction;
+        if let Some(active) = self.participant.active.get_mut(&txn) {
+            active.aborted = Some(why.clone());
         }
         self.refuse(&pending, why, out);
-        self.forget(now, who, out);
+        self.forget(now, txn, out);
     }
 
     /// Queues an attempt that has its locks to be prepared, or to vote as a reader if it wrote
     /// nothing.
     pub(in crate::spanner) fn prepare(&mut self, pending: Pending, out: &mut Outbox<Member<T>>) {
-        let Ask::Prepare { writes, coordinator, schema, .. } = &pending.request.ask else {
+        let RequestBody::Prepare { writes, coordinator, schema, .. } = &pending.request.body else {
             unreachable!("only that is prepared")
         };
-        let (who, coordinator, reads) =
+        let (txn, coordinator, reads) =
             (pending.request.transaction, *coordinator, writes.is_empty() && schema.is_none());
-        if let Some(why) = self.participant.locks.prepared(who) {
-            self.forward_wound(who, coordinator.shard, why, out);
+        if let Some(why) = self.participant.locks.prepared(txn) {
+            self.forward_wound(txn, coordinator.shard, why, out);
         }
         if reads {
             self.participant.would_vote.push(pending)
@@ -121,19 +131,24 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Returns the prepare record to propose for an attempt that has its locks.
-    pub(in crate::spanner) fn record_of(&self, pending: &Pending, at: Timestamp) -> Option<Agreed> {
-        let Ask::Prepare { writes, coordinator, schema, blind, decides } = &pending.request.ask
+    pub(in crate::spanner) fn record_of(
+        &self,
+        pending: &Pending,
+        at: Timestamp,
+    ) -> Option<TransactionCommand> {
+        let RequestBody::Prepare { writes, coordinator, schema, one_shot, decides } =
+            &pending.request.body
         else {
             return None;
         };
-        let who = pending.request.transaction;
+        let txn = pending.request.transaction;
         // Written keys are locked exclusively, and the record holds the writes anyway.
         let written = |range: &KeyRange| {
             range
                 .as_point()
                 .is_some_and(|key| writes.binary_search_by(|write| write.key.cmp(key)).is_ok())
         };
-        let mut locks = self.participant.locks.held(who);
+        let mut locks = self.participant.locks.held(txn);
         locks.retain(|(range, _)| !written(range));
         if broken(rules::PREPARE_WITHOUT_READ_LOCKS) {
             locks.retain(|(_, lock)| *lock == Lock::Exclusive);
@@ -143,56 +158,59 @@ impl<T: TimestampPolicy> Member<T> {
         let below = self
             .participant
             .schemas
-            .changes_from(who, &pending.request.planned)
+            .changes_from(txn, &pending.request.planned)
             .map(|(from, _)| from);
         let changes = schema.as_ref().map(|change| (change.from, pending.versions()));
-        let (blind, decides) = (*blind, *decides);
+        let (one_shot, decides) = (*one_shot, *decides);
         let prepared =
-            Prepared { at, age, coordinator, writes, locks, below, changes, blind, decides };
-        Some(Agreed::Prepare { transaction: who, prepared })
+            Prepared { at, age, coordinator, writes, locks, below, changes, one_shot, decides };
+        Some(TransactionCommand::Prepare { transaction: txn, prepared })
     }
 
     /// Takes in a prepare record that is agreed, and returns its row. The leader votes.
     pub(in crate::spanner) fn on_prepare_agreed(
         &mut self,
-        who: TransactionId,
+        txn: TransactionId,
         record: Prepared,
         pending: Option<Pending>,
         out: &mut Outbox<Member<T>>,
     ) -> Write {
-        let row = row_of_prepared(self.shard, who, Some(&record));
+        let row = row_of_prepared(self.shard, txn, Some(&record));
         if let Some(changes) = &record.changes {
-            self.participant.schemas.registered.insert(who, Registered::new(changes));
+            self.participant.schemas.registered.insert(txn, Registered::new(changes));
         }
-        let mut doubt = InDoubt::new(record);
+        let mut doubt = PreparedTxn::new(record);
         if let Some(Pending { from, request, .. }) = pending
-            && let Some(Decider { seat, term, blind }) = Decider::of(&request.ask)
+            && let Some(Decider { replica, term, one_shot }) = Decider::of(&request.body)
         {
             step!("participant: votes");
-            doubt.coordinator = Some(seat.node);
-            // The vote leaves after `Readable` says that a transaction is prepared here: a session
+            doubt.coordinator = Some(replica.node);
+            // The vote leaves after `ReadLease` says that a transaction is prepared here: a session
             // that reads without asking the leader must not miss its commit.
-            let vote = self.ballot(who, (term, blind), doubt.vote());
-            self.participant.votes.push((self.seat(seat.node, seat.shard), Message::Between(vote)));
-            out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
+            let vote = self.ballot(txn, (term, one_shot), doubt.vote());
+            self.participant.votes.push((
+                self.replica_address(replica.node, replica.shard),
+                Message::Participant(vote),
+            ));
+            out.send(from, Message::Response(Response::Prepared { id: request.id }));
         } else {
             step!("member: another's prepare record is agreed");
         }
-        self.participant.prepared.insert(who, doubt);
+        self.participant.prepared.insert(txn, doubt);
         row
     }
 
     /// Takes in an outcome that is agreed. Returns the timestamp and the writes to install.
     pub(in crate::spanner) fn on_outcome_agreed(
         &mut self,
-        who: TransactionId,
+        txn: TransactionId,
         at: Option<Timestamp>,
         out: &mut Outbox<Member<T>>,
     ) -> Option<(Timestamp, Vec<Write>)> {
         // An outcome that two leaders proposed counts once.
-        let doubt = self.participant.prepared.remove(&who)?;
+        let doubt = self.participant.prepared.remove(&txn)?;
         let ends_at = doubt.ends_at(at);
-        let InDoubt { record, told_by, .. } = doubt;
+        let PreparedTxn { record, told_by, .. } = doubt;
         self.agreed = self.agreed.max(ends_at);
         step!("participant: the outcome is agreed");
         let keyed = at.is_some() && self.serving;
@@ -205,14 +223,18 @@ impl<T: TimestampPolicy> Member<T> {
         if let (Some(at), Some((_, versions))) = (at, &record.changes) {
             writes.extend(self.on_schemas_agreed(at, versions));
         }
-        writes.push(row_of_prepared(self.shard, who, None));
+        writes.push(row_of_prepared(self.shard, txn, None));
         if let Some(to) = told_by {
-            let ended = Between::Ended { transaction: who, shard: self.shard };
-            out.send(to, Message::Between(ended));
+            let ended = ParticipantMessage::Ended { transaction: txn, shard: self.shard };
+            out.send(to, Message::Participant(ended));
         }
-        self.participant.live.remove(&who);
+        self.participant.active.remove(&txn);
         if let Some(at) = at {
-            self.participant.late.push(Late { at, keys, schema: record.changes.is_some() });
+            self.participant.late.push(OutOfOrderCommit {
+                at,
+                keys,
+                schema: record.changes.is_some(),
+            });
             if !self.serving {
                 self.forget_keys();
             }
@@ -225,13 +247,15 @@ impl<T: TimestampPolicy> Member<T> {
     /// serve no reads that need the keys.
     pub(in crate::spanner) fn forget_keys(&mut self) {
         let newest = self.participant.late.iter().map(|late| late.at).max();
-        self.participant.late =
-            newest.map(|at| Late { at, keys: Vec::new(), schema: true }).into_iter().collect();
+        self.participant.late = newest
+            .map(|at| OutOfOrderCommit { at, keys: Vec::new(), schema: true })
+            .into_iter()
+            .collect();
     }
 
     /// Restores the locks of prepared transactions when a leader term begins (invariant 1).
     pub(in crate::spanner) fn take_up_prepared(&mut self, now: Reading) {
-        for (who, doubt) in &mut self.participant.prepared {
+        for (txn, doubt) in &mut self.participant.prepared {
             (doubt.ending, doubt.told_by, doubt.coordinator) = (false, None, None);
             (doubt.asked, doubt.rests) = (0, 1);
             let Prepared { age, locks, writes, .. } = &doubt.record;
@@ -239,7 +263,7 @@ impl<T: TimestampPolicy> Member<T> {
                 writes.iter().map(|write| (KeyRange::point(write.key.clone()), Lock::Exclusive));
             self.participant.locks.restore(
                 now.boot_ns,
-                *who,
+                *txn,
                 *age,
                 locks.iter().cloned().chain(written),
             );

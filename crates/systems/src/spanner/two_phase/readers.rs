@@ -8,7 +8,7 @@ use crate::spanner::{Member, Message};
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Outbox, sometimes, step};
-use meridian_txn::locking::{Reply, TransactionId, Vote};
+use meridian_txn::locking::{Response, TransactionId, Vote};
 
 impl<T: TimestampPolicy> Member<T> {
     /// Sends the votes of attempts that have only read here, first and renewed ones, once the log
@@ -36,7 +36,7 @@ impl<T: TimestampPolicy> Member<T> {
                 continue;
             }
             let Pending { from, request, .. } = pending;
-            let decider = Decider::of(&request.ask).expect("only that is prepared");
+            let decider = Decider::of(&request.body).expect("only that is prepared");
             let change =
                 self.participant.schemas.changes_from(request.transaction, &request.planned);
             let limit = change.map_or(Timestamp::MAX, |(from, _)| from);
@@ -49,24 +49,24 @@ impl<T: TimestampPolicy> Member<T> {
                 Vote::Read { through: self.agreed, below: reader.below },
                 out,
             );
-            out.send(from, Message::Answer(Reply::Prepared { id: request.id }));
+            out.send(from, Message::Response(Response::Prepared { id: request.id }));
             self.participant.readers.insert(request.transaction, reader);
         }
-        for who in std::mem::take(&mut self.participant.renewing) {
+        for txn in std::mem::take(&mut self.participant.renewing) {
             let Some(reader) =
-                self.participant.readers.get_mut(&who).filter(|reader| reader.below < reader.limit)
+                self.participant.readers.get_mut(&txn).filter(|reader| reader.below < reader.limit)
             else {
                 continue;
             };
             if ceiling <= reader.below {
-                self.participant.renewing.insert(who);
+                self.participant.renewing.insert(txn);
                 self.want_ceiling(latest + most);
                 continue;
             }
             sometimes!("a shard that was only read promises for longer");
             let (decider, below) = (reader.decider, ceiling.min(reader.limit));
             (reader.below, reader.ask_at, reader.asked) = (below, ask_at, false);
-            self.vote(who, decider, Vote::Read { through: self.agreed, below }, out);
+            self.vote(txn, decider, Vote::Read { through: self.agreed, below }, out);
         }
     }
 
@@ -83,27 +83,27 @@ impl<T: TimestampPolicy> Member<T> {
             .readers
             .iter()
             .filter(|(_, reader)| over(reader))
-            .map(|(who, reader)| (*who, reader.below))
+            .map(|(txn, reader)| (*txn, reader.below))
             .collect();
-        for (who, below) in over {
+        for (txn, below) in over {
             sometimes!("the bound of a shard that was only read passes");
-            self.let_reader_go(now, who, Some(below), out);
+            self.release_reader(now, txn, Some(below), out);
         }
         let latest = now.interval.latest;
         let mut asks = Vec::new();
-        for (who, reader) in self
+        for (txn, reader) in self
             .participant
             .readers
             .iter_mut()
             .filter(|(_, reader)| latest >= reader.ask_at && !reader.asked)
         {
             reader.asked = true;
-            asks.push((*who, reader.decider, reader.below));
+            asks.push((*txn, reader.decider, reader.below));
         }
-        for (who, decider, below) in
+        for (txn, decider, below) in
             asks.into_iter().filter(|_| !broken(rules::READ_VOTE_NOT_RENEWED))
         {
-            self.vote(who, decider, Vote::Read { through: self.agreed, below }, out);
+            self.vote(txn, decider, Vote::Read { through: self.agreed, below }, out);
         }
         let wakes = |reader: &Reader| match reader.asked {
             true => reader.below.nanos.saturating_sub(now.interval.earliest),
@@ -115,26 +115,26 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Renews a reader's promise: the coordinator still waits for other votes.
-    pub(super) fn on_undecided(&mut self, who: TransactionId) {
-        if self.participant.readers.contains_key(&who) {
-            self.participant.renewing.insert(who);
+    pub(super) fn on_undecided(&mut self, txn: TransactionId) {
+        if self.participant.readers.contains_key(&txn) {
+            self.participant.renewing.insert(txn);
         }
     }
 
     /// Releases a reader's locks. Afterwards this leader issues nothing at or below `above`.
-    pub(super) fn let_reader_go(
+    pub(super) fn release_reader(
         &mut self,
         now: Reading,
-        who: TransactionId,
+        txn: TransactionId,
         above: Option<Timestamp>,
         out: &mut Outbox<Member<T>>,
     ) {
         step!("reader: lets go");
         self.issuer.observe(above.unwrap_or_default());
-        self.participant.readers.remove(&who);
-        self.participant.renewing.remove(&who);
-        self.participant.live.remove(&who);
-        let verdicts = self.participant.locks.release(who);
+        self.participant.readers.remove(&txn);
+        self.participant.renewing.remove(&txn);
+        self.participant.active.remove(&txn);
+        let verdicts = self.participant.locks.release(txn);
         self.judge(now, verdicts, out);
     }
 }

@@ -1,0 +1,142 @@
+//! The measured scenario of a figure: the placement of nodes, groups and sessions, and the
+//! sessions' transactions.
+//!
+//! ```text
+//!   node   0 … zones·servers − 1    servers: node n is in zone n mod zones; they have the groups' members
+//!          the rest                 gateways: they have sessions, and no members
+//! ```
+//!
+//! The groups exist from the beginning, as after splits and moves, and each is led on its intended
+//! node. Before the measurement every group is written to, and every session knows the leaders. A
+//! leaderless protocol has two shards, with a replica on each server.
+
+use crate::{Faults, Options, Regions, Timebase, profile::Costs};
+
+const S: u64 = 1_000_000_000;
+
+/// The options of a scenario.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// The number of zones.
+    pub zones: usize,
+    /// The number of servers in each zone.
+    pub servers: usize,
+    /// The number of nodes without members, for sessions. With none, sessions are on the servers.
+    pub gateways: usize,
+    /// The zone whose gateway has all sessions, where each zone has a gateway; if `None`, sessions
+    /// are spread over all gateways.
+    pub clients_in: Option<usize>,
+    /// The number of groups.
+    pub groups: u32,
+    /// The number of members of each group, one per zone.
+    pub replicas: usize,
+    /// True if the leaders are all in the first zone; otherwise they are spread over the zones.
+    pub led_in_first: bool,
+    /// The transactions of the sessions.
+    pub work: Work,
+    /// The interval at which each session begins a transaction, even if the previous one took
+    /// longer; if `None`, the next begins as soon as the previous has ended.
+    pub every_ns: Option<u64>,
+    /// The duration of leases, in nanoseconds.
+    pub lease_ns: u64,
+    /// The error bound that clocks claim, in nanoseconds; with time masters, the bound of their
+    /// references.
+    pub half_width_ns: u64,
+    /// The number of time masters, the first nodes; zero if nodes do not poll for the time.
+    pub masters: usize,
+    /// The duration of the measurement, in nanoseconds.
+    pub window_ns: u64,
+    /// True if each message takes exactly the delay of the regions; otherwise up to a tenth longer.
+    pub steady: bool,
+    /// The incident during the measurement, if any.
+    pub incident: Option<Incident>,
+}
+
+/// The transactions of a scenario's sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Writes one key in each of this many groups.
+    Write(u32),
+    /// Reads one key, as of now.
+    Read,
+    /// Reads one key, as of a moment in the past.
+    Snapshot,
+    /// Reads two keys, one after the other, and writes both, as Retwis' FollowUser (TAPIR §7.4): in
+    /// one group, or each in another.
+    Follow(u32),
+    /// As [`Follow`](Self::Follow), with keys drawn by Zipf's law, in whichever groups they are.
+    FollowByZipf,
+}
+
+/// The number of keys and the exponent of Zipf's law (TAPIR §7.4).
+pub(crate) const ZIPF: (u32, f64) = (1_000_000, 0.6);
+
+/// An incident during the measurement; times are in nanoseconds since its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Incident {
+    /// All servers of a zone lose power for good, or shut down in order.
+    Kill {
+        /// The zone.
+        zone: usize,
+        /// True if the servers shut down in order, and transfer their leaderships first.
+        told: bool,
+        /// The time of the incident.
+        at_ns: u64,
+    },
+    /// Delays a fraction of the messages by up to two seconds until a time; later, crashes two time
+    /// masters of the first zone for a while.
+    Masters {
+        /// One message in this many is delayed.
+        late: u32,
+        /// The time until which messages are delayed.
+        late_until_ns: u64,
+        /// The time at which the two masters crash.
+        away_at_ns: u64,
+        /// The time for which they are down.
+        away_for_ns: u64,
+    },
+}
+
+impl Scenario {
+    /// Returns the number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.zones * self.servers + self.gateways
+    }
+
+    /// Returns the servers with a group's members; the first is the intended leader.
+    pub(crate) fn members(&self, group: u32) -> Vec<usize> {
+        let group = group as usize;
+        let (first, server) =
+            if self.led_in_first { (0, group) } else { (group % self.zones, group / self.zones) };
+        (0..self.replicas)
+            .map(|more| server % self.servers * self.zones + (first + more) % self.zones)
+            .collect()
+    }
+
+    /// Returns the node of a session.
+    pub(crate) fn seat(&self, session: usize) -> usize {
+        let servers = self.zones * self.servers;
+        match self.clients_in {
+            _ if self.gateways == 0 => session % servers,
+            Some(zone) => servers + zone,
+            None => servers + session % self.gateways,
+        }
+    }
+
+    /// Returns the options of a world that measures the scenario.
+    pub fn options(self, seed: u64, sessions: usize, regions: Regions, costs: Costs) -> Options {
+        Options {
+            nodes: self.nodes(),
+            gateways: self.gateways,
+            clients: sessions,
+            faults: Faults::NONE,
+            timebase: if self.masters > 0 { Timebase::Masters } else { Timebase::Bound },
+            regions,
+            profile: Some((costs, self.window_ns / S)),
+            splits: Some(0),
+            moves: Some(0),
+            scenario: Some(self),
+            ..Options::new(seed)
+        }
+    }
+}

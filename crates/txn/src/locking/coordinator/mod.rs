@@ -1,0 +1,531 @@
+//! Transactions over the shards of a database, at their coordinator.
+//!
+//! The session's node is the coordinator of its transactions: it sends requests to the leaders, and
+//! merges the transaction's own writes into the results. A leader on this node is stepped on the
+//! session's own thread, so that a free lock costs no wake. A read-only transaction whose leader is
+//! on this node reads without a request (see [`ReadLease`]).
+//!
+//! The coordinator is `async` and needs no executor: a [`Shards`] is its only interface to its
+//! node, so that sockets and the simulator run the same coordinator.
+//!
+//! A database may have several shards. Each read goes to the shard that has the keys, as far as
+//! this node knows, and is redirected if another shard has them by now.
+//!
+//! Invariants:
+//! 1. Once a coordinator has received that its transaction is aborted, it sends no further
+//!    requests: the locks are gone.
+//! 2. A commit names the term of the leader that holds its locks. Where it has none, it names a
+//!    term that this node knows ([`OneShot`](super::OneShot)), or locks a key to learn the term. So
+//!    a commit may be resent to the next leader: it is answered from the log, or aborted for good,
+//!    and never executed twice.
+//! 3. The outcome is `Unknown` only if no leader could tell it for [`TIMEOUT_NS`].
+//! 4. A read-only transaction that may read more than one shard reads at `now.latest`, or at the
+//!    latest of the timestamps that all shards negotiate: the newest commit of one shard says
+//!    nothing about another shard (§4.1.4, §4.2.2).
+//! 5. A request is resent every [`ONE_TRY_NS`]. A leader where it waits says so, and a lock is
+//!    waited for as long as it takes.
+
+mod administration;
+mod reading;
+
+use super::{
+    LockEpoch, MemberRoles, OneShot, ReplicaId, Request, RequestBody, Shards, TransactionId,
+};
+use crate::locking::rules;
+use crate::{
+    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Locking, Mode,
+    Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction, knows_time,
+};
+use meridian_clock::{Interval, Timestamp};
+use meridian_machine::planted::broken;
+use meridian_machine::{Health, NodeId, ShardId, sometimes};
+use meridian_mvcc::{Key, KeyRange, StoreError, Value};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The time that a coordinator looks for a leader that answers, in nanoseconds.
+pub const TIMEOUT_NS: u64 = 10_000_000_000;
+/// The time after which a request is resent because it or its response may be lost, in nanoseconds.
+pub const ONE_TRY_NS: u64 = 1_000_000_000;
+/// The number of unanswered requests after which a connected node is taken not to lead.
+pub(super) const TRIES: u32 = 3;
+pub(super) const PAUSE_NS: u64 = 20_000_000;
+/// The number of keys of a snapshot that are requested in parallel.
+const ASKED_TOGETHER: usize = 64;
+/// The maximum length of `application_name` in characters, as in PostgreSQL.
+const LONGEST_NAME: usize = 63;
+
+/// A client of a database whose transactions lock, on one node.
+pub struct TxnClient<S> {
+    shards: Arc<S>,
+}
+
+impl<S: Shards> TxnClient<S> {
+    /// Returns a client of a database.
+    pub fn new(shards: Arc<S>) -> Self {
+        TxnClient { shards }
+    }
+
+    /// Returns the node that the client runs on.
+    pub fn shards(&self) -> &S {
+        &self.shards
+    }
+
+    fn coordinator(
+        &self,
+        mode: Mode,
+        age: Option<Age>,
+        began: Interval,
+        read_at: Option<Timestamp>,
+    ) -> Coordinator<S> {
+        let ((node, incarnation), number) =
+            (self.shards.node().here(), self.shards.node().new_number());
+        Coordinator {
+            shards: Arc::clone(&self.shards),
+            mode,
+            transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
+            age: age.unwrap_or(Age { began_ns: began.latest, node: node.0, number }),
+            began,
+            local: None,
+            single_shard: None,
+            single_shard_range: KeyRange::default(),
+            negotiating: None,
+            answered: false,
+            read_at,
+            questions: AtomicU64::new(0),
+            parts: BTreeMap::new(),
+            writes: Buffer::default(),
+            planned: BTreeMap::new(),
+            // A retried transaction waits where it has to, and so learns the leaders.
+            tries_one_shot: age.is_none(),
+            fits: None,
+            aborted: None,
+            lock_timeout: None,
+            locking: Locking::Wait,
+            unlocked: Mutex::default(),
+            application: None,
+            versions: false,
+            timings: None,
+        }
+    }
+
+    /// Splits a shard: the keys from `at` on become the shard `shard`'s, whose id is new. A
+    /// repeated call succeeds if the split is done.
+    pub fn split(&self, at: Key, shard: ShardId) -> Future<'static, Result<(), Failure>> {
+        let now = self.shards.node().now();
+        let coordinator = self.coordinator(Mode::ReadWrite, None, now.interval, None);
+        Box::pin(async move { coordinator.split(at, shard).await })
+    }
+
+    /// Changes the members of each shard's group, one shard after the other. Returns when all of
+    /// them have these members. A repeated call succeeds if the change is done.
+    pub fn change_members(&self, members: MemberRoles) -> Future<'static, Result<(), Failure>> {
+        let now = self.shards.node().now();
+        let coordinator = self.coordinator(Mode::ReadOnly(ReadAt::Now), None, now.interval, None);
+        Box::pin(async move { coordinator.change_members(members).await })
+    }
+}
+
+impl<S: Shards> TxnClient<S> {
+    /// Begins a transaction; `None` if that requires the time and the node does not know it.
+    fn try_to_begin(&self, how: Begin) -> Option<Result<Box<dyn Transaction>, Failure>> {
+        // This is read before the slot: then a split that is not counted here is later than the
+        // beginning of this transaction.
+        let one = self.shards.map().has_one_shard();
+        let slot = self.shards.read_lease(ShardId(0));
+        // This is sampled after the slot was loaded: a lease that holds now held then.
+        let now = self.shards.node().now();
+        let leads = slot.holds(now);
+        let known = now.health == Health::Good || broken(rules::FENCED_SERVES);
+        let present = known.then_some(Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO });
+        let read_at = match how.mode {
+            Mode::ReadWrite => None,
+            Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at))
+                if at.nanos > now.interval.latest =>
+            {
+                return Some(Err(Failure::InFuture { now: now.interval }));
+            }
+            Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
+            Mode::ReadOnly(ReadAt::Now) if !one => Some(present?),
+            Mode::ReadOnly(ReadAt::Now) => leads.then_some(slot.through),
+            Mode::ReadOnly(ReadAt::AtLeast(at)) if one && leads && slot.through >= at => {
+                Some(slot.through)
+            }
+            // If no such snapshot is available on this node: the present, at the leader.
+            Mode::ReadOnly(ReadAt::AtLeast(at)) => match super::shards::closed(&*self.shards) {
+                closed if closed >= at => Some(closed),
+                _ => Some(present?.max(at)),
+            },
+        };
+        let mut coordinator = self.coordinator(how.mode, how.age, now.interval, read_at);
+        if one && let Some(at) = read_at {
+            coordinator.look_here(ShardId(0), at);
+        }
+        Some(Ok(Box::new(coordinator) as Box<dyn Transaction>))
+    }
+
+    /// Begins a transaction as soon as the node knows the time.
+    async fn begin_when_known(&self, how: Begin) -> Result<Box<dyn Transaction>, Failure> {
+        sometimes!("a transaction waits until its node knows the time");
+        let shards = &*self.shards;
+        while knows_time(shards.node()).await {
+            if let Some(begun) = self.try_to_begin(how.clone()) {
+                return begun;
+            }
+        }
+        Err(Failure::Unavailable(
+            "this node does not know what time it is: check that the other nodes are up".into(),
+        ))
+    }
+}
+
+impl<S: Shards> Database for TxnClient<S> {
+    fn isolation(&self) -> IsolationLevel {
+        IsolationLevel::Serializable
+    }
+
+    fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
+        match self.try_to_begin(how.clone()) {
+            Some(begun) => Box::pin(std::future::ready(begun)),
+            None => Box::pin(self.begin_when_known(how)),
+        }
+    }
+}
+
+fn of_store(error: StoreError) -> Failure {
+    match error {
+        StoreError::BelowHorizon { oldest } => Failure::BelowHorizon { oldest },
+        other => Failure::Storage(other.to_string()),
+    }
+}
+
+/// An attempt's state in one shard.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Part {
+    /// The node that holds its locks.
+    pub(super) leader: Option<NodeId>,
+    /// Their lock epoch.
+    pub(super) lock_epoch: Option<LockEpoch>,
+    /// Set if the attempt has no locks and commits in one shot.
+    pub(super) one_shot: Option<OneShot>,
+}
+
+pub(super) struct Coordinator<S: Shards> {
+    pub(super) shards: Arc<S>,
+    mode: Mode,
+    pub(super) transaction: TransactionId,
+    pub(super) age: Age,
+    began: Interval,
+    read_at: Option<Timestamp>,
+    /// The shard of which everything at or below the snapshot is installed here, and nothing more
+    /// will appear.
+    local: Option<ShardId>,
+    /// The shard of a single-shard read: its newest commit is as good as the present.
+    single_shard: Option<ShardId>,
+    /// The declared range of a single-shard read.
+    single_shard_range: KeyRange,
+    /// The declared range of reads in several shards, which negotiate the timestamp.
+    negotiating: Option<KeyRange>,
+    /// True if it has read something.
+    answered: bool,
+    questions: AtomicU64,
+    /// The shards where it has locks, or is about to request some.
+    pub(super) parts: BTreeMap<ShardId, Part>,
+    pub(super) writes: Buffer,
+    /// The tables and schema versions that its statements were planned for.
+    planned: BTreeMap<u32, u64>,
+    /// True if it may commit in one shot where it has no locks.
+    pub(super) tries_one_shot: bool,
+    /// The shard of which this node knows that the snapshot has the planned schema versions.
+    fits: Option<ShardId>,
+    aborted: Option<Conflict>,
+    /// The session's `application_name`.
+    application: Option<String>,
+    pub(super) lock_timeout: Option<Duration>,
+    pub(super) locking: Locking,
+    /// The snapshot that is read where no lock is to be taken.
+    unlocked: Mutex<Option<Box<dyn Transaction>>>,
+    /// True if the commit timestamps of rows are to be returned.
+    versions: bool,
+    /// Set if the time that the transaction takes is to be measured.
+    pub(super) timings: Option<Arc<Timings>>,
+}
+
+impl<S: Shards> Coordinator<S> {
+    pub(super) fn request(&self, lock_epoch: Option<LockEpoch>, body: RequestBody) -> Request {
+        let id = self.questions.fetch_add(1, Ordering::Relaxed) + 1;
+        let planned = self.planned().collect();
+        Request {
+            transaction: self.transaction,
+            age: self.age,
+            id,
+            lock_epoch,
+            body,
+            planned,
+            one_shot: None,
+        }
+    }
+
+    fn planned(&self) -> impl Iterator<Item = SchemaVersion> {
+        self.planned
+            .iter()
+            .map(|(table, version)| SchemaVersion { table: *table, version: *version })
+    }
+
+    pub(super) fn boot_ns(&self) -> u64 {
+        self.shards.node().now().boot_ns
+    }
+
+    fn unavailable(&self, shard: ShardId) -> Failure {
+        if self.shards.node().is_closed() {
+            return Failure::Unavailable(
+                "this node is shutting down: retry once it is back".into(),
+            );
+        }
+        let group = self.shards.describe(shard);
+        Failure::Unavailable(format!(
+            "no leader of {group} answers: check that a majority of its nodes are up"
+        ))
+    }
+
+    /// Ends the attempt as aborted: it sends no further requests (invariant 1).
+    pub(super) fn end(&mut self, why: Conflict) -> Failure {
+        self.aborted = Some(why.clone());
+        Failure::Aborted(why)
+    }
+
+    /// Returns the time until which a lock is waited for, by the boot clock. A snapshot takes no
+    /// lock: it waits for a leader only.
+    pub(super) fn lock_timeout_at(&self) -> u64 {
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let lock_timeout = self.lock_timeout.filter(|_| self.mode == Mode::ReadWrite);
+        lock_timeout.map_or(u64::MAX, |most| self.boot_ns().saturating_add(nanoseconds(most)))
+    }
+
+    pub(super) fn note(&mut self, shard: ShardId, lock_epoch: LockEpoch, at: Timestamp) {
+        match self.mode {
+            Mode::ReadWrite => {
+                let part = self.parts.entry(shard).or_default();
+                part.lock_epoch = Some(lock_epoch);
+                if let Some(node) = part.leader {
+                    self.shards.map().learn_term(ReplicaId { shard, node }, lock_epoch.term);
+                }
+            }
+            Mode::ReadOnly(_) => self.read_at = Some(at),
+        }
+    }
+
+    /// Handles a response of a node that does not lead. Locks that it held for this attempt are
+    /// void.
+    pub(super) fn lost_leader(
+        &mut self,
+        asked: ReplicaId,
+        leader: Option<u32>,
+    ) -> Result<(), Failure> {
+        self.shards.map().redirect(asked, leader.map(NodeId));
+        let Some(part) = self.parts.get_mut(&asked.shard) else { return Ok(()) };
+        part.leader = None;
+        if part.lock_epoch.is_some() {
+            self.aborted = Some(Conflict::LeaderChanged);
+            return Err(Failure::Aborted(Conflict::LeaderChanged));
+        }
+        Ok(())
+    }
+}
+
+impl<S: Shards> Transaction for Coordinator<S> {
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    fn age(&self) -> Age {
+        self.age
+    }
+
+    fn began(&self) -> Interval {
+        self.began
+    }
+
+    fn read_at(&self) -> Option<Timestamp> {
+        self.read_at
+    }
+
+    fn get<'a>(
+        &'a mut self,
+        key: &'a Key,
+        lock: Lock,
+    ) -> Future<'a, Result<Option<Value>, Failure>> {
+        Box::pin(async move {
+            if let (Some(at), Some(shard)) = (self.read_at, self.local)
+                && (self.shards.map().has_one_shard() || self.shards.map().route(key).0 == shard)
+            {
+                self.fits_here(shard, at)?;
+                match self.shards.get(shard, key, at) {
+                    Ok(found) => {
+                        self.answered = true;
+                        return Ok(found.and_then(|version| version.value));
+                    }
+                    Err(error) => self.elsewhere(shard, error)?,
+                }
+            }
+            let found = self.read(&KeyRange::point(key.clone()), lock, false, 1).await?;
+            if let Some(own) = self.writes.get(key) {
+                return Ok(own.clone());
+            }
+            Ok(found.rows.into_iter().next().map(|(_, value)| value))
+        })
+    }
+
+    fn get_many<'a>(
+        &'a mut self,
+        keys: &'a [Key],
+        lock: Lock,
+    ) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
+        Box::pin(async move {
+            let mut found = Vec::with_capacity(keys.len());
+            while found.len() < keys.len() {
+                // The first read of a snapshot chooses its timestamp.
+                let most = if self.read_at.is_none() { 1 } else { ASKED_TOGETHER };
+                let keys = &keys[found.len()..keys.len().min(found.len() + most)];
+                for (key, known) in keys.iter().zip(self.read_ahead(keys).await) {
+                    found.push(match known {
+                        Some(value) => value,
+                        None => self.get(key, lock).await?,
+                    });
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    fn scan<'a>(
+        &'a mut self,
+        range: &'a KeyRange,
+        lock: Lock,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Future<'a, Result<Rows, Failure>> {
+        Box::pin(async move {
+            let found = self.read(range, lock, reverse, limit_rows).await?;
+            Ok(self.writes.over(range, found, reverse, limit_rows.max(1)))
+        })
+    }
+
+    fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
+        if self.mode != Mode::ReadWrite {
+            return Err(Failure::ReadOnly);
+        }
+        if let Some(why) = &self.aborted {
+            return Err(Failure::Aborted(why.clone()));
+        }
+        if self.shards.node().is_full() {
+            return Err(Failure::DiskFull);
+        }
+        self.writes.put(key, value)
+    }
+
+    fn reads_only_in(&mut self, scope: &KeyRange, negotiates: bool) -> bool {
+        let unread = !self.answered && self.questions.load(Ordering::Relaxed) == 0;
+        if self.mode != Mode::ReadOnly(ReadAt::Now) || !unread || self.shards.map().has_one_shard()
+        {
+            return false;
+        }
+        let (shard, bounds) = self.shards.map().route(&scope.start);
+        if scope.is_empty() {
+            return false;
+        }
+        if !bounds.contains_range(scope) {
+            if negotiates {
+                (self.negotiating, self.read_at, self.local, self.fits) =
+                    (Some(scope.clone()), None, None, None);
+            }
+            return negotiates;
+        }
+        sometimes!("a snapshot of one shard of several is its newest commit");
+        let slot = self.shards.read_lease(shard);
+        // This is sampled after the slot was loaded: a lease that holds now held then.
+        let leads = slot.holds(self.shards.node().now());
+        let present = leads && (slot.quiet || broken(rules::LAST_TS_IN_FLIGHT));
+        (self.single_shard, self.single_shard_range) = (Some(shard), scope.clone());
+        (self.read_at, self.local, self.fits) = (present.then_some(slot.through), None, None);
+        true
+    }
+
+    fn planned_for(&mut self, SchemaVersion { table, version }: SchemaVersion) {
+        let known = self.planned.entry(table).or_insert(version);
+        *known = version.min(*known);
+        self.fits = None;
+    }
+
+    fn change_schema(&mut self, to: SchemaVersion, ranges: Vec<KeyRange>) -> Result<(), Failure> {
+        if self.mode != Mode::ReadWrite {
+            return Err(Failure::ReadOnly);
+        }
+        self.writes.change_schema(to, ranges);
+        Ok(())
+    }
+
+    fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
+        self.lock_timeout = timeout;
+    }
+
+    fn set_locking(&mut self, how: Locking) -> bool {
+        self.locking = how;
+        if how == Locking::Wait {
+            self.unlocked = Mutex::default();
+        }
+        true
+    }
+
+    fn set_application(&mut self, name: &str) {
+        if name != self.application.as_deref().unwrap_or_default() {
+            self.application = Some(name.chars().take(LONGEST_NAME).collect());
+        }
+    }
+
+    fn show_versions(&mut self) {
+        self.versions = true;
+    }
+
+    fn measure(&mut self) -> Option<Arc<Timings>> {
+        let shards = Arc::clone(&self.shards);
+        let fresh = || Arc::new(Timings::new(move || shards.node().now().boot_ns));
+        Some(Arc::clone(self.timings.get_or_insert_with(fresh)))
+    }
+
+    fn savepoint(&mut self) -> Savepoint {
+        self.writes.savepoint()
+    }
+
+    fn rollback_to(&mut self, savepoint: Savepoint) {
+        self.writes.rollback_to(savepoint);
+    }
+
+    fn commit(self: Box<Self>) -> Future<'static, Outcome> {
+        if let Some(why) = self.aborted.clone() {
+            return Box::pin(std::future::ready(Outcome::Aborted { why }));
+        }
+        if self.mode != Mode::ReadWrite || (self.writes.is_empty() && self.parts.is_empty()) {
+            let at = self.read_at.unwrap_or_else(|| self.shards.read_lease(ShardId(0)).through);
+            return Box::pin(std::future::ready(Outcome::Committed { at }));
+        }
+        Box::pin(self.decide())
+    }
+}
+
+impl<S: Shards> Drop for Coordinator<S> {
+    fn drop(&mut self) {
+        if self.parts.is_empty() {
+            return;
+        }
+        self.shards.held_locks().lock().remove(self.transaction);
+        for (shard, part) in &self.parts {
+            if let Some(node) = part.leader {
+                let request = self.request(part.lock_epoch, RequestBody::Abort);
+                self.shards.send(ReplicaId { shard: *shard, node }, request);
+            }
+        }
+    }
+}
