@@ -241,7 +241,7 @@ impl Findings {
         if let Some(device) = self.devices.first() {
             advice.push(format!(
                 "A hardware clock is here: chrony follows it with `refclock PHC {device}`, to some microseconds; or `--clock-bound {device}:5us` \
-                 reads it, if somebody keeps it that well."
+                 reads it, if a service keeps it that well."
             ));
         }
         advice

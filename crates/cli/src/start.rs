@@ -252,7 +252,7 @@ async fn serve(options: Options) -> Result<(), String> {
     say!("Ready. Ctrl-C or SIGTERM stops it; commits under way finish first.");
     let (why, refused) = tokio::select! {
         signal = stop.wait() => (signal, None),
-        stranger = node_server.identity_refused() => ("Not admitted to the cluster", Some(stranger)),
+        unknown = node_server.identity_refused() => ("Not admitted to the cluster", Some(unknown)),
         failed = listeners.failed() => ("A port is no longer served", Some(failed)),
     };
     say!("{why}: finishing statements in progress …");
@@ -302,9 +302,9 @@ fn known(options: &Options) -> Result<Known, String> {
         |text: &String| text.parse::<Reference>().map_err(|why| format!("--clock-bound {why}"));
     let sources = options.clock_bound.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let (masters, own) = (options.time_masters.clone(), options.listen.as_ref());
-    if let Some(stranger) = masters.iter().find(|master| !options.join.contains(master)) {
+    if let Some(unknown) = masters.iter().find(|master| !options.join.contains(master)) {
         return Err(format!(
-            "--time-masters names {stranger}, which --join does not: time masters are members"
+            "--time-masters names {unknown}, which --join does not: time masters are members"
         ));
     }
     let is_master = own.is_some_and(|own| masters.contains(own));

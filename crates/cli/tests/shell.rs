@@ -189,8 +189,8 @@ fn explain_analyze_tells_where_the_time_went() {
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    // The insertion was a transaction of its own: EXPLAIN ANALYZE prints the times of its commit, and
-    // the disk takes some time.
+    // The insertion was a transaction of its own: EXPLAIN ANALYZE prints the times of its commit,
+    // and the disk takes some time.
     let commit = shown
         .lines()
         .find(|line| line.contains(", of which replication "))

@@ -138,7 +138,11 @@ const LISTS: &[Case] = &[
     ("fractured read", "+---", "1 2 a x 1, a y 1\n3 9 a x 2, a y 2\n3 9 l x 1,2, l y 1"),
     ("whole read", "++++", "1 2 a x 1, a y 1\n3 9 a x 2, a y 2\n3 9 l x 1,2, l y 1,2"),
     ("lost update", "+---", "1 2 a x 1\n3 9 l x 1, a x 2\n3 9 l x 1, a x 3\n10 11 l x 1,2,3"),
-    ("lost update that nobody read", "+---", "1 2 a x 1\n3 9 l x 1, a x 2\n3 9 l x 1, a x 3"),
+    (
+        "lost update that no transaction read",
+        "+---",
+        "1 2 a x 1\n3 9 l x 1, a x 2\n3 9 l x 1, a x 3",
+    ),
     ("updates one after the other", "++++", "1 2 a x 1\n3 9 l x 1, a x 2\n3 9 l x 1,2, a x 3"),
     ("append that is lost", "+++-", "1 2 a x 1\n3 4 a x 2\n5 6 l x 1"),
     ("append that is overwritten", "----", "1 2 a x 1\n3 4 a x 2\n5 6 l x 1\n7 8 l x 2"),

@@ -160,7 +160,7 @@ pub enum StoreError {
     Damaged {
         /// The file.
         file: String,
-        /// What was found, and what to do.
+        /// The finding, and the way out.
         what: String,
     },
     /// The operating system reported an I/O error.

@@ -1,6 +1,6 @@
-//! What may go wrong, and when.
+//! The faults of a world, and their times.
 //!
-//! Whatever strikes, no copy is injured beyond what the protocol promises to survive, and it goes
+//! Whatever strikes, no copy is corrupted beyond what the protocol promises to survive, and it goes
 //! up to there: any number of nodes may stop, be cut off, or lose what they had not synced; a
 //! minority may lose what they had.
 

@@ -15,14 +15,14 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What an alarm is for: a request, by two numbers of the protocol; or a sleep, by [`SLEEP`] and
+/// The purpose of an alarm: a request, by two numbers of the protocol; or a sleep, by [`SLEEP`] and
 /// the sleep's number.
 pub type Key = (u64, u64);
 
 /// The first number of a sleep's key.
 pub const SLEEP: u64 = u64::MAX;
 
-/// What coordinators ask of the world.
+/// A request of coordinators to the world.
 pub enum RouterEffect<M> {
     /// Send this to a shard's replica.
     Say {

@@ -124,7 +124,7 @@ fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
     // Faults that strike only a minority, and once, are rare.
     let of_disks =
         ["flipped bit", "misplaced write", "misdirected write", "lost file", "damage found"];
-    let of_nodes = ["lost node", "wiped node", "emptied node", "stranger kept away"];
+    let of_nodes = ["lost node", "wiped node", "emptied node", "unknown node kept away"];
     let rare = [&of_disks[..], &of_nodes].concat();
     for name in FAULTS.iter().chain(&rare) {
         let least = if rare.contains(name) { seeds() / 100 } else { seeds() / 5 };

@@ -432,13 +432,13 @@ impl Model for Small {
             Property::sometimes("the first commits, and a view has begun", |_, state: &State| {
                 state.ends[0] == Some(true) && !state.views.is_empty()
             }),
-            Property::sometimes("somebody recovers a commit", |model: &Small, state: &State| {
+            Property::sometimes("a peer recovers a commit", |model: &Small, state: &State| {
                 let recovered = |client: &Client| {
                     matches!(client.result, Some(ConsensusResult::Stands(TxnStatus::Prepared(_))))
                 };
                 !model.ops.contains(&2) || state.clients.iter().any(recovered)
             }),
-            Property::sometimes("somebody recovers an abort", |model: &Small, state: &State| {
+            Property::sometimes("a peer recovers an abort", |model: &Small, state: &State| {
                 let recovered = |client: &Client| {
                     client.result == Some(ConsensusResult::Stands(TxnStatus::Never))
                 };

@@ -31,7 +31,7 @@ struct Node {
     newest: Timestamp,
     /// The shard's local rows.
     rows: BTreeMap<Key, Value>,
-    /// What sessions of this node may read without asking.
+    /// The highest snapshot that sessions of this node read without a request.
     read_lease: Timestamp,
     /// The replies of the member. Installs are added as `Committed` with request 0, so that their
     /// order with replies is visible.
@@ -452,7 +452,7 @@ fn a_promise_outlives_the_log_in_which_it_stood() {
             single_shard_range: None,
         },
     );
-    node.disk.clear(); // the store is checkpointed and the log let go
+    node.disk.clear(); // the store is checkpointed and the log truncated
     node.boot(node.now - 500 * MS, node.applied);
     let serves = |node: &Node| node.replica.as_ref().is_some_and(Replica::is_serving);
     for _ in 0..100 {

@@ -180,7 +180,7 @@ fn tortured(
     });
     runtime.block_on(async {
         let door =
-            board.doors.lock().unwrap_or_else(PoisonError::into_inner)[0].ok_or("no door")?;
+            board.doors.lock().unwrap_or_else(PoisonError::into_inner)[0].ok_or("no address")?;
         let client = clients::connect(door).await.ok_or("the first node does not respond")?;
         let made = client
             .batch_execute("CREATE TABLE torture (k text PRIMARY KEY, v text NOT NULL)")

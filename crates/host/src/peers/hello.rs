@@ -61,7 +61,7 @@ impl Versions {
         Versions { oldest: version, newest: version }
     }
 
-    /// The same range as a node sees it that reads no ranges, if the range reaches so far back.
+    /// Returns this range in the form for a node that reads no ranges, if it reaches so far back.
     pub fn without_range(self) -> Option<Versions> {
         (self.oldest <= LAST_EXACT).then_some(Versions::exactly(LAST_EXACT))
     }
@@ -91,7 +91,7 @@ impl fmt::Display for Versions {
     }
 }
 
-/// What one node tells another about itself.
+/// A node's statement about itself to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub versions: Versions,

@@ -1,4 +1,4 @@
-//! What sessions of a QWStore database read at this node's replica, without a message.
+//! Reads of sessions of a QWStore database at this node's replica, without a message.
 
 use super::RequestRouter;
 use meridian_mvcc::KeyRange;

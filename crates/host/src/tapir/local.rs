@@ -1,4 +1,4 @@
-//! What coordinators of a TAPIR database read at this node's replica, without a message.
+//! Reads of coordinators of a TAPIR database at this node's replica, without a message.
 
 use super::RequestRouter;
 use meridian_clock::Timestamp;

@@ -194,7 +194,7 @@ impl Group {
                 .iter()
                 .any(|(node, progress)| self.may_lead(*node) && progress.matched >= last);
             if helped {
-                sometimes!("a witness hands over to whoever has what it has");
+                sometimes!("a witness hands over to a member with its entries");
                 self.transfer_leadership(now, None, out);
             } else if now.boot_ns > began_ns + WITNESS_LEADS * self.config.election_timeout_ns {
                 self.follow(now, None, out);

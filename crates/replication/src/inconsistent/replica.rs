@@ -534,7 +534,7 @@ impl<A: Application> Machine for Replica<A> {
             | Message::StartView { view, .. }
                 if view.epoch > self.config.members.epoch =>
             {
-                sometimes!("somebody knows of a later epoch than a replica");
+                sometimes!("a peer knows of a later epoch than a replica");
             }
             Message::LeaveView { view }
             | Message::Change { view, .. }

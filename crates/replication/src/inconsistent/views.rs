@@ -161,7 +161,7 @@ impl<A: Application> Replica<A> {
         if view > self.view {
             self.leave_for(now, view, out);
         } else if !self.is_between_views() {
-            sometimes!("somebody has not heard that a view has begun");
+            sometimes!("a peer has not heard that a view has begun");
             self.send_view(from.node, out);
         } else if view < self.view {
             out.send(from, Message::LeaveView { view: self.view });
@@ -339,7 +339,7 @@ impl<A: Application> Replica<A> {
         let results = self.application.merge(now, &likely, &open, &mut effects);
         always!(results.len() == open.len(), "every operation gets a result");
         if !open.is_empty() {
-            sometimes!("a view change decides what nobody had decided");
+            sometimes!("a view change decides an undecided operation");
         }
         let decided = open.into_iter().zip(results).map(|((id, op), result)| (id, op, result));
         let decided = likely.into_iter().chain(decided).map(|(id, op, result)| {

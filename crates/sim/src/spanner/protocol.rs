@@ -65,7 +65,7 @@ const SHOULD_MEET: &[&str] = &[
     "an old question comes late",
     "an outcome is forgotten for the sake of newer ones",
     "entries that were never agreed are replaced",
-    "leadership is handed to whoever asks most",
+    "leadership is handed to the node that asks most",
     "leadership is lost while a commit is being agreed on",
 ];
 
@@ -98,7 +98,7 @@ pub const STEPS: &[&str] = &[
     "participant: proposes to prepare",
     "participant: the outcome is agreed",
     "participant: votes",
-    "reader: lets go",
+    "reader: releases",
     "reader: votes",
     "session: asks one group to commit",
     "session: asks several groups to commit",

@@ -64,7 +64,7 @@ impl RequestRouter {
         &self.map
     }
 
-    /// What the shard's member here may serve.
+    /// Returns the read lease of the shard's member here.
     pub fn read_lease(&self, shard: ShardId) -> ReadLease {
         self.state.lock().read_lease.get(&shard).copied().unwrap_or_default()
     }

@@ -63,7 +63,7 @@ impl RequestRouter {
         let router = Arc::clone(self);
         Some(Box::pin(async move {
             if recover(&Shards(Arc::clone(&router)), who, &participants, until).await.is_none() {
-                sometimes!("nobody can say in time what became of a transaction");
+                sometimes!("the outcome of a transaction is unknown in time");
             }
             router.own.state.lock().recovering.remove(&who);
         }))

@@ -74,7 +74,7 @@ impl<R: SimProtocol> World<R> {
                 .fail(format!("{me} is kept away, although its disk is the one it had: {why}"));
         }
         self.log(|| format!("{me} ends for good: {why}"));
-        *self.struck.entry("stranger kept away").or_default() += 1;
+        *self.struck.entry("unknown node kept away").or_default() += 1;
         self.gone.insert(node);
         self.crash(node, 0);
     }

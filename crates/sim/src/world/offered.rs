@@ -1,4 +1,5 @@
-//! What a world offers to a protocol of another crate. The protocols of this crate use its fields.
+//! The interface of a world to a protocol of another crate. The protocols of this crate use its
+//! fields.
 
 use super::World;
 use crate::journal::Records;
@@ -14,7 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl<R: SimProtocol> World<R> {
-    /// Makes the desk of a node's next life, for sessions that ask `replicas`.
+    /// Creates the request router of a node's next incarnation, for sessions that ask `replicas`.
     pub fn new_desk<L: Leaderless>(
         &self,
         node: usize,

@@ -39,7 +39,7 @@ meridian_machine::rules! {
     COMMITS_ONCE;
 }
 
-/// What a session asks of the node.
+/// A request of a session to the node.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Request {
     #[n(0)]
@@ -59,7 +59,7 @@ pub enum What {
     /// A range, whether from its end, and how many rows at most.
     #[n(0)]
     Read(#[n(0)] KeyRange, #[n(1)] bool, #[n(2)] u64),
-    /// What was read and when, what is written, and the schemas that hold from then on.
+    /// The reads and their times, the writes, and the schemas that hold from then on.
     #[n(1)]
     Commit(#[n(0)] Vec<(KeyRange, Timestamp)>, #[n(1)] Vec<Write>, #[n(2)] Vec<SchemaVersion>),
 }

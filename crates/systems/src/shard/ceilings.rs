@@ -19,7 +19,7 @@ use meridian_machine::{Health, sometimes, step};
 use meridian_replication::group::Index;
 use meridian_txn::locking::rules as locking_rules;
 
-/// How soon a lease that was too short is checked again, in nanoseconds.
+/// The time after which a lease that was too short is checked again, in nanoseconds.
 pub(crate) const LEASE_SOON_NS: u64 = 10_000_000;
 /// The shortest interval at which the leader sends
 /// [`Message::LeaderVisible`](super::Message::LeaderVisible), in nanoseconds.

@@ -111,7 +111,7 @@ impl<P: Participant> Shard<P> {
     pub(super) fn hand_over_when_drained(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
         let Some((transfer_target, until)) = self.workload.transfer_target else { return };
         if self.participant.has_drained() && self.group.is_leader() {
-            sometimes!("leadership is handed to whoever asks most");
+            sometimes!("leadership is handed to the node that asks most");
             self.workload = Workload::new(now.boot_ns);
             self.with_group(now, out, |group, out| {
                 group.transfer_leadership(now, Some(transfer_target), out)

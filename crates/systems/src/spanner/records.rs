@@ -25,7 +25,7 @@ pub enum TransactionCommand {
         /// The attempt that committed.
         #[n(1)]
         transaction: TransactionId,
-        /// What it wrote.
+        /// Its writes.
         #[n(2)]
         writes: Vec<Write>,
         /// The shards that are prepared, and must be told the outcome.

@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(
             begins(&row, &ALL, me, 1, &mut Vec::new()),
             Begins::Waits,
-            "what it let go of it had"
+            "what it released it had"
         );
     }
 }

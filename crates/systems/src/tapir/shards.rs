@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The time between two rounds over all replicas of a read that none answers, in nanoseconds.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// What coordinators know and read on their own node, without a message.
+/// The knowledge and the reads of coordinators on their own node, without a message.
 pub trait Local {
     /// The shard of a key, and the shard's keys.
     fn route(&self, key: &Key) -> (ShardId, KeyRange);
@@ -28,11 +28,11 @@ pub trait Local {
     fn settled(&self) -> Option<Timestamp> {
         None
     }
-    /// What the node's replica has of a range now; `None` if it is not ready.
+    /// Reads a range at the node's replica now; `None` if it is not ready.
     fn find(&self, _range: &KeyRange, _how: (bool, usize)) -> Option<Result<ReadResult, Failure>> {
         None
     }
-    /// What stands in a range at a settled timestamp; `None` if the node's replica cannot say.
+    /// Reads a range at a settled timestamp; `None` if the node's replica cannot say.
     fn look(
         &self,
         _range: &KeyRange,

@@ -28,7 +28,7 @@ pub(super) type Proposed = (Address, Said<InconsistentOp, ConsensusOp, Consensus
 #[derive(Default)]
 pub(super) struct Waits {
     held: BTreeMap<(Timestamp, OpId), (u64, Proposed)>,
-    /// The same proposals, by the boot clock time at which they are due.
+    /// The proposals by the boot clock time at which they are due.
     due: BTreeSet<(u64, Timestamp, OpId)>,
 }
 

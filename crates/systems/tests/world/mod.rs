@@ -75,7 +75,7 @@ enum Event {
         timer: Timer,
         armed: u64,
     },
-    /// A waiting session of a desk is woken.
+    /// Wakes a waiting session of a request router.
     Alarm {
         node: usize,
         incarnation: u32,

@@ -426,7 +426,7 @@ impl<S: Shards> Coordinator<S> {
             };
             if self.boot_ns() >= until || shards.node().is_closed() {
                 let why = Conflict::LeaderChanged;
-                sometimes!("nobody can say in time what became of a commit");
+                sometimes!("the outcome of a commit is unknown in time");
                 return untold(if maybe_heard {
                     Outcome::Unknown
                 } else {

@@ -1,4 +1,4 @@
-//! What a node knows of a database's shards: their keys, and their leaders.
+//! A node's cache of a database's shards: their keys, and their leaders.
 //!
 //! It is a cache. A request that reaches a wrong replica is answered with the right one, or with a
 //! hint; the cache learns it, and the request goes on.

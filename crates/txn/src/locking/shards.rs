@@ -81,7 +81,7 @@ pub trait Shards: Send + Sync + 'static {
 
     /// Counts a transaction that reads a shard here without a request.
     fn count_local_read(&self, shard: ShardId);
-    /// What the shard's replica here may serve; nothing, without a replica.
+    /// Returns the read lease of the shard's replica here; an empty one, without a replica.
     fn read_lease(&self, shard: ShardId) -> ReadLease;
     /// The newest version of a key at or below a timestamp, at the shard's replica here.
     fn get(&self, shard: ShardId, key: &[u8], at: Timestamp)

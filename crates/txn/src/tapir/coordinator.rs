@@ -463,7 +463,7 @@ impl<S: Shards> Coordinator<S> {
                 return match refused {
                     true => self.abort(at, &participants, Conflict::Contended),
                     false => {
-                        sometimes!("nobody can say in time whether a transaction has committed");
+                        sometimes!("it is unknown in time whether a transaction has committed");
                         Outcome::Unknown
                     }
                 };

@@ -379,7 +379,7 @@ impl Participant {
             End::Abort { transaction, at } => (*transaction, *at, None),
         };
         if committed.is_some_and(|proposal| !self.is_in_shard(proposal)) {
-            sometimes!("somebody tells of a commit that is another shard's");
+            sometimes!("a commit of another shard is announced");
             return None;
         }
         let known = self.known.remove(&transaction);

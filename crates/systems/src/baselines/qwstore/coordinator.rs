@@ -22,7 +22,7 @@ const TRY_NS: u64 = 200_000_000;
 /// How long a session pauses when there is no replica to ask, in nanoseconds.
 const PAUSE_NS: u64 = 10_000_000;
 
-/// What sessions read on their own node, without a message.
+/// Reads of sessions on their own node, without a message.
 pub trait Local {
     /// Reads a chunk of a range at this node's own replica, backwards if the first part of `how` is
     /// true and with at most as many rows as the second says. `None` if it has no replica.

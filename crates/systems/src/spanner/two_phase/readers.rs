@@ -129,7 +129,7 @@ impl<T: TimestampPolicy> Member<T> {
         above: Option<Timestamp>,
         out: &mut Outbox<Member<T>>,
     ) {
-        step!("reader: lets go");
+        step!("reader: releases");
         self.issuer.observe(above.unwrap_or_default());
         self.participant.readers.remove(&txn);
         self.participant.renewing.remove(&txn);

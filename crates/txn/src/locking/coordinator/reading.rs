@@ -89,7 +89,7 @@ impl<S: Shards> Coordinator<S> {
             self.shards.count_local_read(shard);
         }
         if here && !leads {
-            sometimes!("a snapshot is read where nobody leads");
+            sometimes!("a snapshot is read where no member leads");
         }
         here
     }
