@@ -127,7 +127,7 @@ pub struct Shard<P: Participant> {
     /// The requested ceiling in nanoseconds, and true if one is being agreed on.
     wanted_ceiling: Option<u64>,
     raising: bool,
-    /// The time until [`Timer::CommitWait`] must fire, in nanoseconds, as far as this step has found.
+    /// The time until [`Timer::CommitWait`] must fire, in nanoseconds, as far as is known.
     wake_ns: Option<u64>,
     /// A pending split.
     pub(crate) splitting: Option<Splitting<P::Request>>,
