@@ -25,8 +25,7 @@
 //!    of those: on a network anybody can connect.
 //! 7. Where members have certificates ([`crate::trust`]), all of this is inside TLS, and a hello
 //!    says what the certificate says.
-//!
-//! 8. Both ends of a connection use the highest version that both speak ([`hello`]). A node of the
+//! 8. Both ends of a connection use the highest version that both speak (`hello`). A node of the
 //!    version before ranges closes the connection at a hello with a range; the caller then connects
 //!    again and says a hello of that version.
 //!
