@@ -24,7 +24,6 @@
 //!    bounded: on an open network any process can connect.
 //! 7. Where members have certificates ([`crate::trust`]), all of this is inside TLS, and the node
 //!    named in the hello is the node named in the certificate.
-//!
 //! 8. Both ends of a connection use the highest version that both speak (`hello`). A node of the
 //!    version before ranges closes the connection at a hello with a range; the caller then connects
 //!    again and says a hello of that version.
