@@ -16,237 +16,46 @@
 //! without links.
 
 use crate::clock::{Clock, ClockBound};
-use crate::clock_sync::{ClockSync, NodeTime, Utc};
-use crate::context::{NodeContext, Records, RecoveredRecords};
+use crate::clock_sync::{ClockSync, NodeTime};
+use crate::context::{NodeContext, RecoveredRecords};
 use crate::database::DatabaseHandle;
 use crate::directory::Directory;
-use crate::flusher::{FlushOptions, Flusher, Shards};
+use crate::flusher::{Flusher, Shards};
 use crate::identity::{Identity, OpenError};
-use crate::journal::{Journal, JournalCounters};
 use crate::node_resources::{CommitWaitStats, NodeResources};
-use crate::oracle::{self, Service};
-use crate::panics::{OnPanic, PanicGuard};
-use crate::peers::{Peers, PeersOptions, Receive};
-use crate::protocols::{self, HostedProtocol};
+use crate::oracle::Service;
+use crate::peers::{Peers, PeersOptions};
 use crate::readers::Readers;
-use crate::spanner::Timeouts;
 use crate::timers::{Timers, Wake};
 use crate::transfer::{Find, Transfers};
-use crate::trust::{Certificates, Trust, certificates};
-use meridian_clock::{ClockStatus, Drift, Health, Reading, duration};
-use meridian_log::{Log, LogError, MachineKey, OsDisk};
-use meridian_machine::{Incarnation, NodeId};
-use meridian_mvcc::{Key, Store, StoreError};
+use crate::trust::{Certificates, certificates};
+use meridian_clock::{ClockStatus, Health, Reading, duration};
+use meridian_log::MachineKey;
+use meridian_machine::NodeId;
+use meridian_mvcc::Key;
 use meridian_placement::{ClusterMembers, DatabaseRow, Member};
-use meridian_store::{MemoryStore, RedbStore};
 use meridian_systems::Protocol;
-use meridian_systems::envelope::{self, Frame, Kind};
 use meridian_systems::setting::VERSION_RETENTION_PERIOD;
-use meridian_systems::tapir::TruncationPolicy;
 use meridian_txn::locking::{MemberRoles, Waits};
 use meridian_txn::{Database, Failure};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+mod inbox;
+mod options;
+mod recovery;
+
 pub use crate::database::{DatabaseError, ShardStatus};
+pub use options::{Options, Status};
 
-/// Options of a node.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The data folder; `None` keeps everything in memory.
-    pub data: Option<PathBuf>,
-    /// This node.
-    pub node: NodeId,
-    /// All members of the cluster, with this node among them; empty for a single-node cluster.
-    pub members: Vec<Member>,
-    /// The address to listen on for other nodes, if it is not this member's own address.
-    pub listen: Option<String>,
-    /// The source of the node's time.
-    pub clock: ClockBound,
-    /// The bound on clock drift.
-    pub drift: Drift,
-    /// The sources of UTC, if the clock is on UTC.
-    pub utc: Utc,
-    /// The way in which nodes authenticate each other.
-    pub trust: Trust,
-    /// The size of a log segment.
-    pub log_segment_bytes: u64,
-    /// Memory for the store engine's page cache.
-    pub cache_bytes: usize,
-    /// The times at which versions move to the store.
-    pub flush: FlushOptions,
-    /// The protocols that databases may have.
-    pub protocols: Vec<HostedProtocol>,
-    /// Timeouts of replica groups.
-    pub timeouts: Timeouts,
-    /// The policy by which replicas without a leader truncate their records.
-    pub truncation: TruncationPolicy,
-    /// The scope that ends when the node's own code panics.
-    pub on_panic: OnPanic,
-}
-
-impl Options {
-    /// Returns the options of a single-node cluster in memory.
-    pub fn alone() -> Self {
-        Options {
-            data: None,
-            node: NodeId(1),
-            members: Vec::new(),
-            listen: None,
-            clock: ClockBound::Alone,
-            drift: Drift::WORST,
-            utc: Utc::default(),
-            trust: Trust::Loopback,
-            log_segment_bytes: 32 << 20,
-            cache_bytes: 64 << 20,
-            flush: FlushOptions::default(),
-            protocols: protocols::ALL.into(),
-            timeouts: Timeouts::default(),
-            truncation: TruncationPolicy::default(),
-            on_panic: OnPanic::default(),
-        }
-    }
-
-    /// Returns the options of one of several nodes on one machine, which share its clock.
-    pub fn loopback() -> Self {
-        Options { clock: ClockBound::LOOPBACK, ..Options::alone() }
-    }
-
-    /// Returns these options with a data folder.
-    pub fn at(self, data: impl Into<PathBuf>) -> Self {
-        Options { data: Some(data.into()), ..self }
-    }
-}
-
-/// The status of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// The node.
-    pub node: NodeId,
-    /// Its incarnation.
-    pub incarnation: u32,
-    /// The cluster.
-    pub cluster: u128,
-    /// A reading of its clock.
-    pub clock: Reading,
-    /// The state of its clock.
-    pub clock_status: ClockStatus,
-    /// The clocks of the other nodes, as far as this node knows.
-    pub others: Vec<NodeTime>,
-    /// Its shards.
-    pub shards: Vec<ShardStatus>,
-    /// The number of committed transactions of this node's sessions, and the sum of their commit
-    /// waits.
-    pub commit_wait: (u64, Duration),
-    /// Counters of the log.
-    pub log: JournalCounters,
-    /// True while the disk has no room for writes.
-    pub disk_full: bool,
-    /// Peers that the node has yet to meet before it takes part: a new cluster starts when all
-    /// members have met once.
-    pub to_meet: Vec<NodeId>,
-    /// Copies of whole shards that this node received because the log did not reach back far
-    /// enough.
-    pub copies_received: u64,
-}
-
-/// Dispatches the frames of other nodes.
-struct Inbox {
-    directory: Weak<Directory>,
-    transfers: Arc<OnceLock<Arc<Transfers>>>,
-    clock_sync: Option<Arc<ClockSync>>,
-    oracle: Arc<Service>,
-    me: NodeId,
-    incarnation: Incarnation,
-}
-
-impl Receive for Inbox {
-    fn receive(&self, sender: NodeId, incarnation: Incarnation, frames: &[&[u8]]) {
-        let mut questions = oracle::Batch::default();
-        let mut of_databases = Vec::with_capacity(frames.len());
-        for frame in frames {
-            if envelope::is(Kind::ORACLE, frame) {
-                self.oracle.receive(sender, frame, &mut questions);
-            } else if envelope::is(Kind::TRANSFER, frame) {
-                if let Some(transfers) = self.transfers.get() {
-                    transfers.receive(sender, frame);
-                }
-            } else if envelope::is(Kind::TIME, frame) {
-                if let Some(clock_sync) = &self.clock_sync {
-                    clock_sync.receive(sender, frame);
-                }
-            } else {
-                of_databases.extend(self.open(sender, incarnation, frame));
-            }
-        }
-        self.oracle.end(sender, &questions);
-        let Some(directory) = self.directory.upgrade() else { return };
-        for frames in of_databases.chunk_by(|one, next| one.to.database == next.to.database) {
-            // Without a handle, the database is not known here yet, or was dropped.
-            if let Some(handle) = directory.handle(frames[0].to.database) {
-                handle.receive(frames);
-            }
-        }
-    }
-}
-
-impl Inbox {
-    /// Reads the addresses of a frame, and returns it if it is for this node.
-    fn open<'b>(
-        &self,
-        sender: NodeId,
-        incarnation: Incarnation,
-        frame: &'b [u8],
-    ) -> Option<Frame<'b>> {
-        let frame =
-            Frame::open(frame).inspect_err(|why| tracing::warn!(%sender, %why, "dropped a frame"));
-        frame.ok().filter(|frame| self.is_for_here(sender, incarnation, frame))
-    }
-
-    /// True if a frame is from its sender's present incarnation and for this node's present
-    /// incarnation.
-    fn is_for_here(&self, sender: NodeId, incarnation: Incarnation, frame: &Frame<'_>) -> bool {
-        let (from, to, any) = (frame.from, frame.to, Incarnation(0));
-        if from.node != sender
-            || (from.incarnation != any && from.incarnation != incarnation)
-            || to.node != self.me
-        {
-            tracing::warn!(%sender, %from, %to, "dropped a frame with a foreign address");
-            return false;
-        }
-        to.incarnation == any || to.incarnation == self.incarnation
-    }
-}
-
-/// Ends, every 20 ms, the waits of requests that can get no response any more.
-struct Sweeper {
-    directory: Weak<Directory>,
-    resources: Weak<NodeResources>,
-    this: Weak<Sweeper>,
-}
-
-impl Sweeper {
-    const EVERY_NS: u64 = 20_000_000;
-}
-
-impl Wake for Sweeper {
-    fn wake(self: Arc<Self>) {
-        let (Some(directory), Some(resources)) =
-            (self.directory.upgrade(), self.resources.upgrade())
-        else {
-            return;
-        };
-        directory.handles().iter().for_each(|handle| handle.sweep());
-        let this: Weak<dyn Wake> = self.this.clone();
-        resources.timers.wake_at(crate::clock::boot_ns() + Self::EVERY_NS, this);
-    }
-}
+use inbox::{Inbox, Sweeper};
+use recovery::{listen, restore};
 
 /// A running node.
 pub struct Node {
@@ -683,66 +492,4 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.shutdown();
     }
-}
-
-/// A recovered folder: the identity, the panic guard, the store engine, the log, and the log's
-/// records.
-type Restored = (Arc<Identity>, Arc<PanicGuard>, Arc<dyn Store>, Journal, Records);
-
-fn restore(options: &Options, members: &ClusterMembers) -> Result<Restored, OpenError> {
-    let guard = |identity: &Identity| {
-        PanicGuard::new(options.node, identity.incarnation, options.data.clone(), options.on_panic)
-    };
-    let Some(folder) = &options.data else {
-        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        let identity = Identity::in_memory(options.node, members)
-            .map_err(|error| OpenError::Options(error.to_string()))?;
-        let guard = guard(&identity);
-        return Ok((Arc::new(identity), guard, store, Journal::in_memory(), BTreeMap::new()));
-    };
-    let identity = Identity::open(folder, options.node, members)?;
-    let guard = guard(&identity);
-    let path = folder.join("store");
-    let store = RedbStore::open(&disk(&path)?, options.cache_bytes)
-        .map_err(|error| of_store(&path, error))?;
-    let path = folder.join("log");
-    let log_options = meridian_log::Options {
-        segment_bytes: options.log_segment_bytes,
-        existed: identity.admitted(),
-    };
-    let (log, recovered) =
-        Log::open(Arc::new(disk(&path)?), log_options).map_err(|error| of_log(&path, error))?;
-    identity.begin().map_err(|why| OpenError::Options(why.to_string()))?;
-    let mut records: Records = BTreeMap::new();
-    for (key, _, bytes) in recovered.records {
-        records.entry(key).or_default().push(bytes);
-    }
-    let journal = Journal::start(log, &guard)
-        .map_err(|error| OpenError::File { path: "a thread".into(), error })?;
-    Ok((Arc::new(identity), guard, Arc::new(store), journal, records))
-}
-
-/// Listens for other nodes. Returns `None` on a single-node cluster.
-fn listen(options: &Options, members: &ClusterMembers) -> Result<Option<TcpListener>, OpenError> {
-    if members.len() == 1 {
-        return Ok(None);
-    }
-    let own = || members.get(options.node).map(|member| member.address.clone()).unwrap_or_default();
-    let address = options.listen.clone().unwrap_or_else(own);
-    TcpListener::bind(&address).map(Some).map_err(|error| OpenError::Listen { address, error })
-}
-
-fn disk(path: &Path) -> Result<OsDisk, OpenError> {
-    OsDisk::open(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::ResourceBusy => OpenError::InUse { path: path.into() },
-        _ => OpenError::File { path: path.into(), error },
-    })
-}
-
-fn of_store(path: &Path, error: StoreError) -> OpenError {
-    OpenError::Storage { path: path.into(), what: error.to_string() }
-}
-
-fn of_log(path: &Path, error: LogError) -> OpenError {
-    OpenError::Storage { path: path.into(), what: error.to_string() }
 }

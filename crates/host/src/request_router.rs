@@ -19,8 +19,8 @@ use meridian_machine::{Address, DatabaseId, Incarnation, Machine, NodeId, Role, 
 use meridian_placement::{DatabaseRow, FIRST_SHARD};
 use meridian_replication::inconsistent::{OpId, ReplicaSet};
 use meridian_systems::envelope::{Encoded, Frame, Kind};
+use meridian_systems::replica_rows as rows;
 use meridian_systems::setting::VERSION_RETENTION_PERIOD;
-use meridian_systems::tapir::rows;
 use meridian_systems::{Distances, Next, Round, Wire};
 use meridian_txn::Node;
 use minicbor::{Decode, Encode};

@@ -44,6 +44,7 @@ pub mod profile;
 pub mod protocols;
 mod qwstore;
 mod regions;
+mod retention;
 pub mod scenario;
 mod shrink;
 pub mod sim_protocol;

@@ -9,6 +9,7 @@ pub mod baselines;
 mod distances;
 pub mod envelope;
 mod protocol;
+pub mod replica_rows;
 pub mod setting;
 pub mod shard;
 pub mod spanner;

@@ -7,6 +7,7 @@ use crate::Defect;
 use crate::clock::NodeClock;
 use crate::journal::{DATABASE, Journal, Records};
 use crate::node_process::{self, FLUSH_BYTES, NodeFailure, full};
+use crate::retention::Retention;
 use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Outbox, ShardId};
@@ -23,8 +24,6 @@ use meridian_systems::spanner::{
 };
 use meridian_txn::Database;
 use meridian_txn::locking::TxnClient;
-use rand::Rng;
-use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -41,31 +40,6 @@ pub struct Timing {
     /// which a shard quiesces.
     pub min_next_ns: u64,
     pub quiesce_ns: u64,
-}
-
-/// The amount of state that a member retains after transactions end: less than in a server, so that
-/// it is trimmed within a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Retention {
-    /// The number of outcomes that it remembers for repeated requests.
-    pub outcomes: usize,
-    /// The bytes of the log, of entries that its store has, that it keeps for slow members.
-    pub log_bytes: usize,
-}
-
-impl Retention {
-    /// Remembers every commit of a run.
-    pub const LONG: Retention = Retention { outcomes: 10_000, log_bytes: 2 << 10 };
-
-    /// Draws a retention: in half of the seeds few or no outcomes; in half a short log.
-    pub fn draw(keepers: &mut ChaCha8Rng) -> Retention {
-        let few = keepers.random_bool(0.5).then(|| keepers.random_range(0..40));
-        let short = keepers.random_bool(0.5).then(|| keepers.random_range(256..1 << 10));
-        Retention {
-            outcomes: few.unwrap_or(Self::LONG.outcomes),
-            log_bytes: short.unwrap_or(Self::LONG.log_bytes),
-        }
-    }
 }
 
 /// Small pages, so that a copy takes several of them, and a window does not cover it all.

@@ -1,9 +1,10 @@
 //! Tests of a copy of a parent shard that announces a child: received by members that have none of
 //! the child's data, and by a member that has all of it.
 
-use super::node_process::{NodeProcess, Retention, Timing};
+use super::node_process::{NodeProcess, Timing};
 use crate::clock::{NodeClock, TrueTime};
 use crate::node_process::address;
+use crate::retention::Retention;
 use meridian_clock::Timestamp;
 use meridian_log::{MachineKey, MemoryDisk};
 use meridian_machine::planted::plant;

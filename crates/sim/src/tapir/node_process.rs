@@ -15,9 +15,10 @@ use meridian_placement::DatabaseRow;
 use meridian_replication::inconsistent::{Config, LogRecord as Record};
 use meridian_store::ShardStore;
 use meridian_systems::envelope;
+use meridian_systems::replica_rows as rows;
 use meridian_systems::tapir::lifecycle::{self, Begins, Lifecycle, RowAction};
 use meridian_systems::tapir::{
-    KIND, LogRecord, Progress, Replica, Shard, Shards, TruncationPolicy, rows,
+    KIND, LogRecord, Progress, Replica, Shard, Shards, TruncationPolicy,
 };
 use meridian_txn::Database;
 use meridian_txn::tapir::{Guarantee, TxnClient};

@@ -3,8 +3,8 @@
 
 use super::{Event, EventTarget, IDLE_AFTER, MS, S, World};
 use crate::client;
+use crate::retention::Retention;
 use crate::sim_protocol::SimProtocol;
-use crate::spanner::node_process::Retention;
 use crate::workload::{Plan, Scope, Step};
 use crate::{Defect, Faults, Options, SimulatedProtocol};
 use meridian_txn::Mode;

@@ -22,7 +22,7 @@
 //! 3. A node never returns to an epoch before one of which it has a record.
 
 use super::LogRecord;
-use super::rows;
+use crate::replica_rows as rows;
 use crate::tapir::rules;
 use meridian_machine::NodeId;
 use meridian_machine::planted::broken;

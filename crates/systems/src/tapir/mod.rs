@@ -22,7 +22,6 @@
 //! | `messages` | which messages are there? |
 //! | `replica`, `shard`, `waits` | how does a replica handle, execute and delay operations? |
 //! | `turns` | which transaction over a contested key comes next? |
-//! | `rows` | which nodes have replicas, according to the database's row? |
 //! | `changing` | how is a change of replicas carried out? |
 //! | `lifecycle` | when does a node start, keep and end a replica? |
 //! | `copying` | how does a new replica get the settled state? |
@@ -35,7 +34,6 @@ pub mod lifecycle;
 mod messages;
 mod progress;
 mod replica;
-pub mod rows;
 pub mod rules;
 mod shard;
 mod shards;

@@ -7,7 +7,9 @@ mod incarnations;
 mod moving;
 mod newcomers;
 mod pausing;
+mod scenario;
 mod splitting;
+mod watching;
 
 use super::{Event, EventTarget, HISTORY, MS, S, World, index};
 use crate::node::Key;

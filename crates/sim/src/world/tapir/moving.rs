@@ -18,7 +18,7 @@ use crate::tapir::Tapir;
 use crate::world::{EventTarget, index};
 use meridian_machine::{DatabaseId, NodeId};
 use meridian_placement::DatabaseRow;
-use meridian_systems::tapir::rows;
+use meridian_systems::replica_rows as rows;
 use rand::Rng;
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! A database's row, as far as it is about replicas: which nodes have one, since which epoch, and
-//! how the row changes.
+//! The row of a database without leaders, as far as it is about replicas: which nodes have one,
+//! since which epoch, and how the row changes.
 //!
 //! The rows are agreed on in the database `system`, one after the other, so that each epoch has one
 //! row.
