@@ -250,9 +250,9 @@ fn without_checksums_a_flipped_bit_is_read_as_it_stands() {
 #[test]
 fn a_file_that_is_no_store_is_refused() {
     for (content, words) in [
-        (b"#!/bin/sh\n".repeat(2000), "do not check"),
-        (vec![0xff; 100], "do not check"),
-        (vec![1; 8192], "do not check"),
+        (b"#!/bin/sh\n".repeat(2000), "do not match their checksum"),
+        (vec![0xff; 100], "do not match their checksum"),
+        (vec![1; 8192], "do not match their checksum"),
     ] {
         let disk = MemoryDisk::new();
         disk.open("store.redb").unwrap().write_at(0, &content).unwrap();
