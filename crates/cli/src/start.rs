@@ -502,7 +502,7 @@ mod tests {
             (None, &[1, 2][..], "--listen"),
             (Some(9), &[1, 2], "does not name"),
             (Some(1), &[1, 1, 2], "twice"),
-            (Some(1), &[1], "alone"),
+            (Some(1), &[1], "one-node"),
             (Some(1), &[], "--join"),
         ] {
             let error = options(listen, join, Known::Unsaid).expect_err(reason);
@@ -547,7 +547,7 @@ mod tests {
                 .is_ok_and(|(_, utc)| utc.oscillator.is_some())
         );
         for (wrong, reason) in [
-            (options(1, &[1, 2], &[], None), "from where"),
+            (options(1, &[1, 2], &[], None), "a source of time"),
             (options(1, &[4], &[], None), "masters are members"),
             (options(1, &[2, 3], &[], Some(20)), "--oscillator"),
             (options(1, &[1, 2, 3], &[], Some(1_000_000)), "--oscillator"),

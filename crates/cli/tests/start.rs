@@ -41,7 +41,7 @@ fn what_cannot_start_says_why_and_ends_with_one() {
             vec!["start", "--data", data, "--token-file", "/nonexistent"],
             "--token-file /nonexistent",
         ),
-        (vec!["start", "--data", data, "--token-file", "/proc/version"], "it is no token"),
+        (vec!["start", "--data", data, "--token-file", "/proc/version"], "not a token"),
         (vec!["start", "--data", data, "--join", &join, "--listen", &taken], "cannot listen on"),
         (vec!["start", "--data", data, "--config", "/nonexistent.toml"], "/nonexistent.toml"),
         (
