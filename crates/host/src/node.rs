@@ -436,7 +436,7 @@ impl Node {
     }
 
     /// Returns the reason if the node is halted because its own code panicked: see
-    /// [`OnPanic::Halt`].
+    /// [`OnPanic::Halt`](crate::panics::OnPanic::Halt).
     pub fn halted(&self) -> Option<String> {
         self.resources.guard.why()
     }

@@ -44,7 +44,8 @@ struct Round<M> {
 struct Slot<M> {
     /// Nodes without a response so far.
     asked: Vec<NodeId>,
-    answers: VecDeque<(NodeId, M)>,
+    /// Each with the boot clock at its arrival.
+    answers: VecDeque<(NodeId, u64, M)>,
     /// The session's waker while it waits, and the number of responses that it waits for.
     waker: Option<Waker>,
     enough: usize,
@@ -89,7 +90,7 @@ impl<M> Questions<M> {
             let found = slots.find_map(|slot| Some((asked(&slot)?, slot)));
             let Some((place, mut slot)) = found else { return };
             slot.asked.swap_remove(place);
-            slot.answers.push_back((from, answer));
+            slot.answers.push_back((from, crate::clock::boot_ns(), answer));
             let wakes = slot.answers.len() >= slot.enough || slot.asked.is_empty();
             if wakes { slot.waker.take() } else { None }
         };
@@ -183,8 +184,8 @@ impl<M> Open<'_, M> {
     ) -> Poll<Next<M>> {
         {
             let mut slot = self.slot.lock();
-            if let Some((node, answer)) = slot.answers.pop_front() {
-                return Poll::Ready(Next::Answer(node, answer));
+            if let Some((node, at_ns, answer)) = slot.answers.pop_front() {
+                return Poll::Ready(Next::Answer { node, at_ns, answer });
             }
             if slot.closed || enough > 0 && slot.asked.is_empty() {
                 return Poll::Ready(Next::All);
@@ -246,7 +247,13 @@ mod tests {
         questions.answer(8, NodeId(1), "another operation");
         questions.answer(7, NodeId(2), "second");
         questions.answer(7, NodeId(2), "again");
-        assert!(matches!(waits(&mut round, FAR), Some(Next::Answer(NodeId(2), "second"))));
+        let before = boot_ns();
+        let Some(Next::Answer { node: NodeId(2), at_ns, answer: "second" }) =
+            waits(&mut round, FAR)
+        else {
+            panic!("the answer of the second node comes");
+        };
+        assert!(at_ns <= before, "an answer carries the time of its arrival");
         assert!(waits(&mut round, FAR).is_none());
         assert!(matches!(waits(&mut round, boot_ns()), Some(Next::Late)));
         questions.give_up(|node| node == NodeId(1));
@@ -275,6 +282,43 @@ mod tests {
         assert!(waits(&mut round, FAR).is_none(), "the session waits again");
         drop(round);
         assert_eq!(questions.wake_late(FAR), None);
+    }
+
+    #[test]
+    fn a_session_that_wants_two_of_three_is_woken_by_the_second_or_by_the_last_that_can_answer() {
+        let wakes = |events: fn(&Questions<u32>)| {
+            let questions = Questions::default();
+            let mut round = questions.open(1);
+            round.expect(&[NodeId(1), NodeId(2), NodeId(3)]);
+            let (waker, count) = counting_waker();
+            let mut next = Box::pin(round.next(FAR, 2, |_| {}));
+            assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            events(&questions);
+            count.load(std::sync::atomic::Ordering::Relaxed)
+        };
+        assert_eq!(wakes(|questions| questions.answer(1, NodeId(1), 1)), 0);
+        let second = |questions: &Questions<u32>| {
+            questions.answer(1, NodeId(1), 1);
+            questions.answer(1, NodeId(3), 3);
+        };
+        assert_eq!(wakes(second), 1);
+        let others_are_gone = |questions: &Questions<u32>| {
+            questions.answer(1, NodeId(1), 1);
+            questions.give_up(|node| node != NodeId(1));
+        };
+        assert_eq!(wakes(others_are_gone), 1);
+    }
+
+    /// A waker that counts.
+    fn counting_waker() -> (Waker, Arc<std::sync::atomic::AtomicUsize>) {
+        struct Count(Arc<std::sync::atomic::AtomicUsize>);
+        impl std::task::Wake for Count {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let count = Arc::default();
+        (Waker::from(Arc::new(Count(Arc::clone(&count)))), count)
     }
 
     #[test]

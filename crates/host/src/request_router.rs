@@ -246,6 +246,10 @@ impl<R: Leaderless> RequestRouter<R> {
             replica.stop();
         }
         self.questions.close();
+        if let Some(peers) = self.node.peers() {
+            let told = std::mem::take(&mut *self.told.lock());
+            told.into_iter().for_each(|node| peers.flush(node));
+        }
         replica
     }
 }
@@ -256,7 +260,8 @@ impl<R: Leaderless> Wake for RequestRouter<R> {
         self.wake_me(next);
         if let Some(peers) = self.node.peers() {
             let told = std::mem::take(&mut *self.told.lock());
-            told.into_iter().for_each(|node| peers.flush(node));
+            // Not on this thread: other threads may keep it writing, and timers would wait.
+            told.into_iter().for_each(|node| peers.flush_soon(node));
         }
     }
 }
@@ -309,7 +314,7 @@ impl<R: Leaderless> Wire for RequestRouter<R> {
         let mut round = self.round(shard, id, until);
         round.ask(&[node], &message);
         match round.next(until, 1).await {
-            Next::Answer(_, answer) => Some(answer),
+            Next::Answer { answer, .. } => Some(answer),
             Next::All | Next::Late => None,
         }
     }
@@ -319,7 +324,12 @@ impl<R: Leaderless> Wire for RequestRouter<R> {
     }
 
     fn send(&self, (shard, node): (ShardId, NodeId), message: R::Message) {
-        self.post_to(shard, &[node], &message, false);
+        // The timers stop after the databases close.
+        let at_once = self.node.is_closed();
+        self.post_to(shard, &[node], &message, at_once);
+        if at_once || node == self.node.here().0 {
+            return;
+        }
         let mut told = self.told.lock();
         if told.is_empty() {
             self.wake_me(Some(crate::clock::boot_ns() + TOLD_WITHIN_NS));

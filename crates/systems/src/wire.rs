@@ -12,7 +12,14 @@ use parking_lot::Mutex;
 #[derive(Debug)]
 pub enum Next<M> {
     /// A replica has answered.
-    Answer(NodeId, M),
+    Answer {
+        /// The replica's node.
+        node: NodeId,
+        /// The boot clock when the answer arrived, which may be before the session was woken.
+        at_ns: u64,
+        /// The answer.
+        answer: M,
+    },
     /// Every replica that received the request has answered, or cannot be reached.
     All,
     /// The boot clock has reached the deadline.
@@ -116,7 +123,9 @@ impl<W: Wire + ?Sized> Round<W::Message> for ByAsking<'_, W> {
         loop {
             let late = std::pin::pin!(self.wire.node().sleep_until(until.min(self.until)));
             match select(self.asked.next(), late).await {
-                Either::Left((Some((node, Some(answer))), _)) => return Next::Answer(node, answer),
+                Either::Left((Some((node, Some(answer))), _)) => {
+                    return Next::Answer { node, at_ns: self.wire.node().boot_ns(), answer };
+                }
                 Either::Left((Some((_, None)), _)) => {}
                 Either::Left((None, _)) => return Next::All,
                 Either::Right(_) => return Next::Late,

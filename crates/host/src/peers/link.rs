@@ -5,8 +5,8 @@
 //! write. One thread writes at a time and sets `writing`; while `left` is not empty, that is the
 //! link's thread.
 
-use super::LONGEST_BACK_OFF;
 use super::frame::{self, HEADER_BYTES};
+use super::{FIRST_BACK_OFF, LONGEST_BACK_OFF};
 use crate::clock::Clock;
 use meridian_machine::Incarnation;
 use parking_lot::{Condvar, Mutex};
@@ -74,6 +74,10 @@ struct State {
     writing: bool,
     /// Bytes that the socket did not take at once, for the link's thread.
     left: Vec<u8>,
+    /// True if the link's thread is to write the queued frames.
+    flush_due: bool,
+    /// The incarnation of the node that connected to this node last, and the version that it spoke.
+    knocked: (Incarnation, u16),
     stopped: bool,
 }
 
@@ -147,12 +151,23 @@ impl Link {
         state.writing = false;
     }
 
+    /// Has the link's thread write the queued frames, if there are any.
+    pub fn flush_soon(&self) {
+        let mut state = self.state.lock();
+        if !state.queue.is_empty() && !state.writing {
+            state.flush_due = true;
+            self.changed.notify_one();
+        }
+    }
+
     /// The link's thread: carries frames over a connection to this incarnation of the node, until
     /// the connection is lost or the link is stopped.
     pub fn carry(&self, line: Line, (incarnation, version): (Incarnation, u16), clock: &Clock) {
         let line = Arc::new(line);
         let mut state = self.state.lock();
-        if state.stopped {
+        // A node that has connected with a newer version meanwhile speaks it on this side, too.
+        if state.stopped || state.knocked.0 == incarnation && state.knocked.1 > version {
+            self.changed.wait_for(&mut state, FIRST_BACK_OFF);
             return;
         }
         (state.line, state.incarnation, state.version) =
@@ -161,7 +176,15 @@ impl Link {
             if state.left.is_empty() {
                 // No thread reads this direction: a closed connection shows at the next write, or
                 // here.
-                self.changed.wait_for(&mut state, LONGEST_BACK_OFF);
+                if !state.flush_due {
+                    self.changed.wait_for(&mut state, LONGEST_BACK_OFF);
+                }
+                if std::mem::take(&mut state.flush_due) && state.left.is_empty() {
+                    drop(state);
+                    self.flush(clock);
+                    state = self.state.lock();
+                    continue;
+                }
                 if state.left.is_empty() && !state.writing && closed(&line.socket) {
                     self.lose(&mut state);
                 }
@@ -195,6 +218,7 @@ impl Link {
     /// earlier version, is closed and made again.
     pub fn knock(&self, incarnation: Incarnation, version: u16) {
         let mut state = self.state.lock();
+        state.knocked = (incarnation, version);
         if state.line.is_some() && (state.incarnation != incarnation || state.version < version) {
             self.lose(&mut state);
         }

@@ -181,6 +181,13 @@ impl Peers {
         }
     }
 
+    /// Has the link's own thread write the queued frames to a node.
+    pub fn flush_soon(&self, to: NodeId) {
+        if let Some(link) = self.links.get(&to) {
+            link.flush_soon();
+        }
+    }
+
     /// Returns the number of dropped frames.
     pub fn dropped(&self) -> u64 {
         self.links.values().map(|link| link.dropped()).sum()

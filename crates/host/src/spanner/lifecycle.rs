@@ -33,7 +33,7 @@ pub struct Lifecycle {
     context: Arc<NodeContext>,
     router: Arc<RequestRouter>,
     /// Held while one replica starts or ends.
-    bearing: Mutex<()>,
+    transition: Mutex<()>,
     this: Weak<Lifecycle>,
 }
 
@@ -43,7 +43,7 @@ impl Lifecycle {
         let lifecycle = Arc::new_cyclic(|this: &Weak<Lifecycle>| Lifecycle {
             context: Arc::clone(context),
             router: RequestRouter::new(row.id, context, this.clone()),
-            bearing: Mutex::new(()),
+            transition: Mutex::new(()),
             this: this.clone(),
         });
         lifecycle.router.retain(row);
@@ -53,7 +53,7 @@ impl Lifecycle {
     /// Starts this node's replicas. For `system`, `watch` is called with every write to its first
     /// shard.
     pub fn begin(&self, watch: Option<Watch>) -> Result<(), OpenError> {
-        let _alone = self.bearing.lock();
+        let _alone = self.transition.lock();
         lifecycle::start(&mut NodeMembers { lifecycle: self, watch }, false)
     }
 
@@ -78,7 +78,7 @@ impl Lifecycle {
         child: (ShardId, KeyRange),
         eager: bool,
     ) -> bool {
-        let _alone = self.bearing.lock();
+        let _alone = self.transition.lock();
         let (child, bounds) = child;
         let begun = lifecycle::begin_child(&mut self.members(), parent, child, bounds, eager);
         if let Err(error) = &begun {
@@ -113,7 +113,7 @@ impl Lifecycle {
         if !lifecycle::accepts(&self.members(), shard, membership_epoch)? {
             return Ok(());
         }
-        let _alone = self.bearing.lock();
+        let _alone = self.transition.lock();
         if lifecycle::invite(&mut self.members(), shard, membership_epoch)? {
             let (database, since) = (self.router.database().0, membership_epoch.since);
             tracing::info!(database, shard = shard.0, %since, "joins a shard as a replica");
@@ -126,7 +126,7 @@ impl Lifecycle {
         let Some(member) = self.router.remove(shard) else { return };
         let key = self.key(shard);
         tracing::info!(database = key.database, shard = shard.0, %since, "removed from a shard");
-        let _alone = self.bearing.lock();
+        let _alone = self.transition.lock();
         let (runtime, shard_store) = (member.runtime(), member.runtime().shard_store());
         while let Err(error) = shard_store
             .leave(since.0, |child| Origin::keep(runtime.initial_members(ShardId(child)).as_ref()))

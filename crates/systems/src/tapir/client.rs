@@ -109,8 +109,9 @@ pub async fn invoke<W: Wire<Message = Message>>(
                 None => round_ends,
             };
             let lacking = quorum.saturating_sub(heard.heard());
-            let (node, answer) = match round.next(times_out_at.min(round_ends), lacking).await {
-                Next::Answer(node, answer) => (node, answer),
+            let next = round.next(times_out_at.min(round_ends), lacking).await;
+            let (node, at_ns, answer) = match next {
+                Next::Answer { node, at_ns, answer } => (node, at_ns, answer),
                 Next::All => break,
                 Next::Late => {
                     decides = true;
@@ -122,7 +123,7 @@ pub async fn invoke<W: Wire<Message = Message>>(
                     // Measured from the first request, which this may answer. A replica that was
                     // silent for longer was unreachable, or between two views.
                     if repetition < 2 {
-                        wire.measured(node, Some(wire.node().boot_ns() - asked_ns));
+                        wire.measured(node, Some(at_ns.saturating_sub(asked_ns)));
                     }
                     heard.on_reply(node, view, state);
                 }

@@ -49,7 +49,7 @@ enum Next<W> {
     /// This session requests the turn from a replica.
     Asks(W),
     /// No session waits here.
-    Nobody,
+    Empty,
 }
 
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl<W> Queues<W> {
     /// Ends a session's turn, or its request without one. Returns the session that is next.
     fn ends(&mut self, key: &Key, turn: Option<u64>, waits: impl Fn(&W) -> bool) -> Next<W> {
         let Some(queue) = self.0.get_mut(key).filter(|queue| queue.turn == turn) else {
-            return Next::Nobody;
+            return Next::Empty;
         };
         while let Some(next) = queue.waiting.pop_front() {
             if !waits(&next) {
@@ -103,7 +103,7 @@ impl<W> Queues<W> {
             return Next::Asks(next);
         }
         self.0.remove(key);
-        Next::Nobody
+        Next::Empty
     }
 }
 
@@ -203,7 +203,7 @@ impl<S: Shards> Turns<S> {
                 turn.iter().for_each(|turn| self.shards.leave(turn));
                 drop(waiter.send(held(None)));
             }
-            Next::Nobody => turn.iter().for_each(|turn| self.shards.leave(turn)),
+            Next::Empty => turn.iter().for_each(|turn| self.shards.leave(turn)),
         }
     }
 }
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(ends(&mut queues, Some(9)), Next::Asks(6));
         assert_eq!(
             ends(&mut queues, Some(9)),
-            Next::Nobody,
+            Next::Empty,
             "the session does not hold the turn any more"
         );
         assert_eq!(
@@ -244,7 +244,7 @@ mod tests {
             "the session that requested the turn got none"
         );
         queues.has(&key(), 12, 90);
-        assert_eq!(ends(&mut queues, Some(12)), Next::Nobody);
+        assert_eq!(ends(&mut queues, Some(12)), Next::Empty);
         assert!(queues.0.is_empty());
     }
 
@@ -258,7 +258,7 @@ mod tests {
         assert!(!queues.asks(50, &key(), 150), "no third session requests the turn");
         assert_eq!(
             queues.ends(&key(), Some(9), |_| true),
-            Next::Nobody,
+            Next::Empty,
             "it is too late to hand the turn on"
         );
         assert_eq!(queues.ends(&key(), None, |_| true), Next::Asks(1));

@@ -18,7 +18,7 @@ use rand::Rng;
 /// The time from the start within which all membership changes of a run begin.
 const WITHIN: u64 = 15 * S;
 /// The number of the coordinator that requests membership changes; no session has it.
-const NOBODY: u64 = u64::MAX - 2;
+const NO_SESSION: u64 = u64::MAX - 2;
 
 impl World<Spanner> {
     /// Draws the number and the times of membership changes.
@@ -55,10 +55,10 @@ impl World<Spanner> {
     /// Sends a request for other members to the leader of a shard.
     pub(super) fn ask_for_members(&mut self, node: usize, shard: ShardId, body: RequestBody) {
         let (me, id) = (self.members[node], self.now());
-        let transaction = TransactionId { node: me.0, incarnation: 0, number: NOBODY };
-        let age = Age { began_ns: 0, node: me.0, number: NOBODY };
+        let transaction = TransactionId { node: me.0, incarnation: 0, number: NO_SESSION };
+        let age = Age { began_ns: 0, node: me.0, number: NO_SESSION };
         let request = Request::plain(transaction, age, id, body);
-        let role = Role::Coordinator(NOBODY);
+        let role = Role::Coordinator(NO_SESSION);
         let from =
             Address { incarnation: Incarnation(0), role, ..node_process::address(me, shard) };
         self.deliver(node, from, shard, Message::Request(request));

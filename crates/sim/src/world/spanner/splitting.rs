@@ -13,7 +13,7 @@ use rand::Rng;
 /// The time from the start within which all splits of a run begin.
 const WITHIN: u64 = 12 * S;
 /// The number of the coordinator that requests splits; no session has it.
-const NOBODY: u64 = u64::MAX - 1;
+const NO_SESSION: u64 = u64::MAX - 1;
 
 impl World<Spanner> {
     /// Draws the number and the times of splits.
@@ -65,8 +65,8 @@ impl World<Spanner> {
             )
         });
         let me = self.members[node];
-        let transaction = TransactionId { node: me.0, incarnation: 0, number: NOBODY };
-        let age = Age { began_ns: 0, node: me.0, number: NOBODY };
+        let transaction = TransactionId { node: me.0, incarnation: 0, number: NO_SESSION };
+        let age = Age { began_ns: 0, node: me.0, number: NO_SESSION };
         let request = Request::plain(
             transaction,
             age,
@@ -75,7 +75,7 @@ impl World<Spanner> {
         );
         let from = Address {
             incarnation: Incarnation(0),
-            role: Role::Coordinator(NOBODY),
+            role: Role::Coordinator(NO_SESSION),
             ..node_process::address(me, parent)
         };
         self.step(node, parent, |replica, now, out| {

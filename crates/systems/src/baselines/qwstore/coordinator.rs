@@ -152,7 +152,7 @@ async fn write_everywhere<S: Replicas>(
         let try_ends = until.min(replicas.node().boot_ns() + TRY_NS);
         let mut round = replicas.round(shard, id, try_ends);
         round.ask(&lacking, &Message::Put { id, at, writes: writes.to_vec() });
-        while let Next::Answer(node, answer) = round.next(try_ends, lacking.len()).await {
+        while let Next::Answer { node, answer, .. } = round.next(try_ends, lacking.len()).await {
             if let Message::Stored { .. } = answer {
                 lacking.retain(|lacking| *lacking != node);
             }
