@@ -1,5 +1,5 @@
-//! The node's side of its links and of waits: frames are dispatched, and requests without a response
-//! end.
+//! The node's side of its links and of waits: dispatches frames, and ends requests that can get no
+//! response any more.
 
 use crate::clock_sync::ClockSync;
 use crate::directory::Directory;
