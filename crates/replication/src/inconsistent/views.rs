@@ -319,6 +319,9 @@ impl<A: Application> Replica<A> {
         let all = gathered.keys().filter(|node| voters.contains(node)).count();
         let counted = if broken(rules::OLDER_VIEWS_NOT_COUNTED) { records.len() } else { all };
         let Merged { mut record, likely, open } = merged::<A>(&records, counted);
+        if others.iter().any(|(_, left)| left.last != newest) {
+            sometimes!("a view is merged from records of different views");
+        }
         // A fact holds in every view.
         let others = others.into_iter().flat_map(|(node, left)| self.said(*node, left));
         for (id, entry) in others.filter(|(_, entry)| entry.is_told()) {
