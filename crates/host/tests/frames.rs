@@ -18,8 +18,9 @@ use meridian_replication::inconsistent::{self, Changes, Op, OpId, Part, State, V
 use meridian_store::{Extent, courier::Parcel};
 use meridian_systems::baselines::qwstore;
 use meridian_systems::envelope::{Encoded, Kind, read, read_frame, write, write_frame};
-use meridian_systems::shard::Command;
-use meridian_systems::spanner::{self, Decision, Prepared, SplitOrigin, TransactionCommand};
+use meridian_systems::locking::{Decision, Prepared, TransactionCommand};
+use meridian_systems::shard::{Command, SplitOrigin};
+use meridian_systems::spanner;
 use meridian_systems::tapir::{self, Page};
 use meridian_txn::locking::{
     LockEpoch, MemberRoles, OneShot, ParticipantMessage, ReplicaId, Request, RequestBody, Response,

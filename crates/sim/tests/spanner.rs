@@ -10,8 +10,8 @@ use meridian_sim::{
     is_wrong, protocols, reads_after_a_pause, reads_in_the_next_life, run, shrink,
 };
 use meridian_store::rules as store_rules;
+use meridian_systems::locking::rules as participant_rules;
 use meridian_systems::shard::rules as shard_rules;
-use meridian_systems::spanner::rules as spanner_rules;
 use meridian_txn::locking::rules as locking_rules;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -364,15 +364,15 @@ const RARE: [Rule; 17] = [
     log_rules::EMPTIED_LOG_UNNOTICED,
     shard_rules::HEARSAY_LEADS,
     replication_rules::SPLIT_SKIPPED,
-    spanner_rules::LAST_TS_LATE,
+    participant_rules::LAST_TS_LATE,
     locking_rules::LAST_TS_IN_FLIGHT,
-    spanner_rules::WOUND_NOT_FORWARDED,
-    spanner_rules::CHANGE_NOT_HEEDED,
-    spanner_rules::ENDED_UNKNOWN,
-    spanner_rules::DECIDES_IN_ANY_TERM,
+    participant_rules::WOUND_NOT_FORWARDED,
+    participant_rules::CHANGE_NOT_HEEDED,
+    participant_rules::ENDED_UNKNOWN,
+    participant_rules::DECIDES_IN_ANY_TERM,
     shard_rules::CEILING_NOT_AGREED,
-    spanner_rules::PREPARE_WITHOUT_READ_LOCKS,
-    spanner_rules::LEASE_UNCHECKED_AT_COMMIT,
+    participant_rules::PREPARE_WITHOUT_READ_LOCKS,
+    participant_rules::LEASE_UNCHECKED_AT_COMMIT,
     replication_rules::PROMISE_NOT_LOGGED,
 ];
 

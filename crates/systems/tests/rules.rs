@@ -9,9 +9,10 @@ use meridian_machine::{
 };
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{self, Config, Index, Record, Restored, Term};
+use meridian_systems::locking::{Serve, rules as participant_rules};
+use meridian_systems::shard::Timer;
 use meridian_systems::shard::rules as shard_rules;
-use meridian_systems::spanner::rules as spanner_rules;
-use meridian_systems::spanner::{Effect, Message, Recovered, Replica, Serve, Timer};
+use meridian_systems::spanner::{Effect, Message, Recovered, Replica};
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{LockEpoch, Request, RequestBody, Response, Spent, TransactionId};
 use meridian_txn::{Age, Conflict, Lock};
@@ -483,7 +484,10 @@ fn a_leader_whose_lease_ended_answers_no_reader() {
 fn rules_that_seeds_rarely_break_are_covered_by_scripts() {
     let scripts: [(Rule, fn()); 2] = [
         (shard_rules::CEILING_NOT_AGREED, a_promise_outlives_the_log_in_which_it_stood),
-        (spanner_rules::LEASE_UNCHECKED_AT_COMMIT, a_leader_whose_lease_ended_answers_no_reader),
+        (
+            participant_rules::LEASE_UNCHECKED_AT_COMMIT,
+            a_leader_whose_lease_ended_answers_no_reader,
+        ),
     ];
     for (rule, script) in scripts {
         let broken = std::thread::spawn(move || {

@@ -9,8 +9,9 @@ use meridian_machine::{
 };
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
-use meridian_systems::spanner::rules as spanner_rules;
-use meridian_systems::spanner::{Effect, Message, Recovered, Replica, Timer};
+use meridian_systems::locking::rules as participant_rules;
+use meridian_systems::shard::Timer;
+use meridian_systems::spanner::{Effect, Message, Recovered, Replica};
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{
     LockEpoch, OneShot, ParticipantMessage, ReplicaId, Request, RequestBody, Response,
@@ -425,7 +426,7 @@ fn a_new_leader_takes_up_the_locks_of_what_is_prepared_the_shared_ones_too() {
 #[test]
 fn a_prepare_record_without_the_locks_of_what_was_read_is_noticed() {
     let broken = std::thread::spawn(|| {
-        plant(Some(spanner_rules::PREPARE_WITHOUT_READ_LOCKS), true);
+        plant(Some(participant_rules::PREPARE_WITHOUT_READ_LOCKS), true);
         a_new_leader_takes_up_the_locks_of_what_is_prepared_the_shared_ones_too();
     });
     assert!(broken.join().is_err());
@@ -496,7 +497,7 @@ fn an_older_transaction_has_a_prepared_one_aborted_while_a_vote_is_outstanding()
 #[test]
 fn that_a_prepared_transaction_is_not_wounded_is_noticed() {
     let broken = std::thread::spawn(|| {
-        plant(Some(spanner_rules::WOUND_NOT_FORWARDED), true);
+        plant(Some(participant_rules::WOUND_NOT_FORWARDED), true);
         an_older_transaction_has_a_prepared_one_aborted_while_a_vote_is_outstanding();
     });
     assert!(broken.join().is_err());
@@ -648,9 +649,9 @@ fn that_a_deposed_leader_answers_or_a_promise_is_not_renewed_is_noticed() {
         only_the_leadership_that_voted_and_later_ones_say_that_a_transaction_has_ended;
     let renewed: fn() = a_shard_that_was_only_read_promises_for_as_long_as_its_coordinator_waits;
     let scripts = [
-        (spanner_rules::DECIDES_IN_ANY_TERM, aborted),
-        (spanner_rules::ENDED_UNKNOWN, ended),
-        (spanner_rules::READ_VOTE_NOT_RENEWED, renewed),
+        (participant_rules::DECIDES_IN_ANY_TERM, aborted),
+        (participant_rules::ENDED_UNKNOWN, ended),
+        (participant_rules::READ_VOTE_NOT_RENEWED, renewed),
     ];
     for (rule, script) in scripts {
         let broken = std::thread::spawn(move || {
@@ -825,8 +826,8 @@ fn that_the_newest_commit_of_a_key_is_not_looked_for_is_noticed() {
     let in_flight: fn() =
         a_reader_of_one_shard_waits_for_a_commit_that_another_shard_has_been_read_above;
     for (rule, script) in [
-        (spanner_rules::LAST_TS_PREPARED, script),
-        (spanner_rules::LAST_TS_LATE, script),
+        (participant_rules::LAST_TS_PREPARED, script),
+        (participant_rules::LAST_TS_LATE, script),
         (locking_rules::LAST_TS_IN_FLIGHT, in_flight),
     ] {
         let broken = std::thread::spawn(move || {
@@ -1051,7 +1052,7 @@ fn ignoring_a_schema_change_is_noticed() {
         a_vote_during_a_registered_schema_change_stays_below_it,
     ] {
         let broken = std::thread::spawn(move || {
-            plant(Some(spanner_rules::CHANGE_NOT_HEEDED), true);
+            plant(Some(participant_rules::CHANGE_NOT_HEEDED), true);
             test();
         });
         assert!(broken.join().is_err());
@@ -1158,7 +1159,7 @@ fn a_refused_late_or_misdirected_one_shot_commit_does_not_begin() {
 #[test]
 fn beginning_once_per_duplicate_request_is_noticed() {
     let broken = std::thread::spawn(|| {
-        plant(Some(spanner_rules::BLIND_TWICE), true);
+        plant(Some(participant_rules::BLIND_TWICE), true);
         a_refused_late_or_misdirected_one_shot_commit_does_not_begin();
     });
     assert!(broken.join().is_err());

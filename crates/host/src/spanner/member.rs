@@ -34,10 +34,9 @@ use meridian_replication::group::{
 };
 use meridian_store::courier::Order;
 use meridian_store::{Extent, ShardStore, Split};
-use meridian_systems::spanner::{
-    self, Effect, KIND, Message, Origin, Recovered, Replica, Rows, Serve, SplitOrigin,
-    initial_members, lifecycle, newest,
-};
+use meridian_systems::locking::{Rows, Serve, newest};
+use meridian_systems::shard::{self, Origin, SplitOrigin, initial_members, lifecycle};
+use meridian_systems::spanner::{Effect, KIND, Message, Recovered, Replica};
 use meridian_txn::Node;
 use meridian_txn::locking::{ReadLease, RequestOutcome, Response};
 use parking_lot::Mutex;
@@ -196,7 +195,7 @@ pub fn restore(
     let mut out = Outbox::new();
     let initial_members_of = members_of(&recovered.rows.split_origins);
     let (min_next_ns, quiesce_ns) = (nanoseconds(timeouts.min_next), nanoseconds(timeouts.quiesce));
-    let config = spanner::Config { min_next_ns, quiesce_ns, ..spanner::Config::from(config) };
+    let config = shard::Config { min_next_ns, quiesce_ns, ..shard::Config::from(config) };
     let replica = Replica::new(config, seed, restored, recovered, resources.clock.now(), &mut out);
     let members = replica.members().clone();
     let io = ReplicaIo::new(

@@ -18,10 +18,10 @@ use meridian_replication::group::{
 use meridian_store::courier::{Courier, Pace, Received};
 use meridian_store::{OrphanedChild, ShardStore};
 use meridian_systems::envelope;
-use meridian_systems::spanner::lifecycle::{self, MemberHost, OrphanedSplit};
-use meridian_systems::spanner::{
-    self, Damaged, Invitations, KIND, Origin, Recovered, Replica, Rows,
-};
+use meridian_systems::locking::Rows;
+use meridian_systems::shard::lifecycle::{self, MemberHost, OrphanedSplit};
+use meridian_systems::shard::{self, Damaged, Invitations, Origin};
+use meridian_systems::spanner::{KIND, Recovered, Replica};
 use meridian_txn::Database;
 use meridian_txn::locking::TxnClient;
 use std::collections::BTreeMap;
@@ -383,7 +383,7 @@ impl MemberHost for NodeProcess {
         let seed = start.seed ^ u64::from(shard.0) << 32;
         let (min_next_ns, quiesce_ns) = (start.timing.min_next_ns, start.timing.quiesce_ns);
         let outcomes = start.retention.outcomes;
-        let config = spanner::Config { group: config, min_next_ns, quiesce_ns, outcomes };
+        let config = shard::Config { group: config, min_next_ns, quiesce_ns, outcomes };
         let replica =
             Replica::new(config, seed, restored, recovered, start.clock.reading(), &mut out);
         let member = Some(Member::new(replica, out, shard_store));

@@ -9,8 +9,8 @@ use meridian_mvcc::rules as mvcc;
 use meridian_placement::rules as placement;
 use meridian_replication::rules as replication;
 use meridian_store::rules as store;
+use meridian_systems::locking::rules as participant;
 use meridian_systems::shard::rules as shard;
-use meridian_systems::spanner::rules as spanner;
 use meridian_txn::locking::rules as locking;
 
 /// All rules whose breach shows in clients' histories or on disks. Of Spanner's,
@@ -20,32 +20,32 @@ use meridian_txn::locking::rules as locking;
 /// scripted test `READS_NEWCOMER` (`sim/tests/spanner.rs`).
 pub const NOTICED: [Rule; 46] = [
     clock::COMMIT_WAIT,
-    spanner::SAFE_TIME_IN_FLIGHT,
+    participant::SAFE_TIME_IN_FLIGHT,
     shard::CEILING_NOT_AGREED,
-    spanner::SAFE_TIME_PREPARED,
-    spanner::LAST_TS_PREPARED,
-    spanner::LAST_TS_LATE,
+    participant::SAFE_TIME_PREPARED,
+    participant::LAST_TS_PREPARED,
+    participant::LAST_TS_LATE,
     locking::LAST_TS_IN_FLIGHT,
     locking::NEGOTIATED_LEAST,
-    spanner::PREPARE_WITHOUT_READ_LOCKS,
-    spanner::READ_VOTE_UNBOUNDED,
-    spanner::COMMIT_BELOW_PREPARE,
-    spanner::ENDED_UNKNOWN,
-    spanner::DECIDES_IN_ANY_TERM,
-    spanner::WOUND_NOT_FORWARDED,
-    spanner::SCHEMA_UNCHECKED,
-    spanner::CHANGE_NOT_HEEDED,
+    participant::PREPARE_WITHOUT_READ_LOCKS,
+    participant::READ_VOTE_UNBOUNDED,
+    participant::COMMIT_BELOW_PREPARE,
+    participant::ENDED_UNKNOWN,
+    participant::DECIDES_IN_ANY_TERM,
+    participant::WOUND_NOT_FORWARDED,
+    participant::SCHEMA_UNCHECKED,
+    participant::CHANGE_NOT_HEEDED,
     shard::CLOSED_BEFORE_INSTALLED,
     clock::DUPLICATE_TIMESTAMP,
     shard::ISSUER_BELOW_LOG,
     locking::SHARED_LOCKS_FREE,
     locking::RANGE_LOCKS_FREE,
-    spanner::WOUNDED_GOES_ON,
-    spanner::LEASE_UNCHECKED_AT_COMMIT,
-    spanner::UNKNOWN_SAID_ABORTED,
-    spanner::BLIND_TWICE,
-    spanner::OUTCOMES_FORGOTTEN,
-    spanner::FORGETS_SILENTLY,
+    participant::WOUNDED_GOES_ON,
+    participant::LEASE_UNCHECKED_AT_COMMIT,
+    participant::UNKNOWN_SAID_ABORTED,
+    participant::BLIND_TWICE,
+    participant::OUTCOMES_FORGOTTEN,
+    participant::FORGETS_SILENTLY,
     replication::ACK_BEFORE_DURABLE,
     replication::PROMISE_NOT_LOGGED,
     replication::LEASES_OVERLAP,
@@ -72,7 +72,7 @@ pub fn faults(rule: Rule) -> Faults {
     let none = Faults::NONE;
     match rule {
         // A lease matters to a leader that paused without knowing it: many pauses.
-        spanner::LEASE_UNCHECKED_AT_COMMIT | replication::LEASES_OVERLAP => {
+        participant::LEASE_UNCHECKED_AT_COMMIT | replication::LEASES_OVERLAP => {
             Faults { process: true, ..none }
         }
         // Lost state matters to nodes that restart.
@@ -80,7 +80,7 @@ pub fn faults(rule: Rule) -> Faults {
             Faults { process: true, network: true, ..none }
         }
         // A leader that is deposed without knowing it slept, or was unreachable.
-        spanner::ENDED_UNKNOWN | spanner::DECIDES_IN_ANY_TERM => {
+        participant::ENDED_UNKNOWN | participant::DECIDES_IN_ANY_TERM => {
             Faults { process: true, network: true, ..none }
         }
         // A clock that is far ahead matters where its node leads.
@@ -99,12 +99,12 @@ pub fn faults(rule: Rule) -> Faults {
         | log::TORN_TAIL
         | log::TAIL_NOT_REWRITTEN => Faults { disk: true, process: true, ..none },
         // An endless wait needs a lost message.
-        spanner::WOUND_NOT_FORWARDED => Faults { network: true, ..none },
+        participant::WOUND_NOT_FORWARDED => Faults { network: true, ..none },
         _ => Faults::ALL,
     }
 }
 
 /// True if only SQL, which has schemas, meets a rule.
 pub fn needs_sql(rule: Rule) -> bool {
-    [spanner::SCHEMA_UNCHECKED, spanner::CHANGE_NOT_HEEDED].contains(&rule)
+    [participant::SCHEMA_UNCHECKED, participant::CHANGE_NOT_HEEDED].contains(&rule)
 }

@@ -9,7 +9,8 @@ use meridian_machine::{Role, ShardId};
 use meridian_mvcc::StoreError;
 use meridian_store::Split;
 use meridian_store::courier::Order;
-use meridian_systems::spanner::{Effect, Message, Serve};
+use meridian_systems::locking::Serve;
+use meridian_systems::spanner::{Effect, Message};
 use meridian_txn::locking::{RequestOutcome, Response};
 use rand::Rng;
 

@@ -25,7 +25,8 @@ use meridian_placement::DiskId;
 use meridian_replication::group::{Group, Index, Record};
 use meridian_store::courier::Order;
 use meridian_systems::envelope;
-use meridian_systems::spanner::{Effect, KIND, Message, Replica, Serve};
+use meridian_systems::locking::Serve;
+use meridian_systems::spanner::{Effect, KIND, Message, Replica};
 use meridian_txn::locking::{ReplicaId, Request, RequestBody, RequestOutcome, Response};
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
 //! Messages between leaders of different shards about one transaction, and their repetition.
 
 use super::{Ballot, Inquiry};
-use crate::spanner::records::TransactionCommand;
-use crate::spanner::rules;
-use crate::spanner::{Member, Message};
+use crate::locking::records::TransactionCommand;
+use crate::locking::rules;
+use crate::locking::{Member, Message};
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, ShardId, sometimes, step};
@@ -13,7 +13,7 @@ use meridian_txn::locking::{
 };
 
 impl<T: TimestampPolicy> Member<T> {
-    pub(in crate::spanner) fn on_participant_message(
+    pub(in crate::locking) fn on_participant_message(
         &mut self,
         now: Reading,
         from: Address,
@@ -124,14 +124,14 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// True if the transaction has all its locks and votes: its commit ends without further
     /// messages.
-    pub(in crate::spanner) fn is_ending(&self, txn: TransactionId) -> bool {
+    pub(in crate::locking) fn is_ending(&self, txn: TransactionId) -> bool {
         self.participant.agreeing.has(txn)
             || self.participant.commit_waits.has(txn)
             || self.participant.ready.iter().any(|pending| pending.request.transaction == txn)
     }
 
     /// Aborts an attempt that cannot continue, and answers its waiting request if there is one.
-    pub(in crate::spanner) fn mark_aborted(
+    pub(in crate::locking) fn mark_aborted(
         &mut self,
         now: Reading,
         txn: TransactionId,
@@ -144,7 +144,7 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Tells a participant the outcome of a transaction that it has voted for, if this leader knows
     /// it.
-    pub(in crate::spanner) fn notify_voter(
+    pub(in crate::locking) fn notify_voter(
         &mut self,
         now: Reading,
         from: Address,
@@ -225,7 +225,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Tells the coordinator group that an older transaction waits for one that is prepared here.
-    pub(in crate::spanner) fn forward_wound(
+    pub(in crate::locking) fn forward_wound(
         &self,
         txn: TransactionId,
         coordinator: ShardId,
@@ -239,7 +239,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Returns the shard that decides a transaction which is prepared here, or about to be.
-    pub(in crate::spanner) fn coordinator_of(&self, txn: TransactionId) -> Option<ShardId> {
+    pub(in crate::locking) fn coordinator_of(&self, txn: TransactionId) -> Option<ShardId> {
         let drawn = || {
             self.participant
                 .ready
@@ -267,7 +267,7 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Repeats unanswered votes, decisions and wounds, and forgets decisions that every participant
     /// has in its log.
-    pub(in crate::spanner) fn resolve_prepared(
+    pub(in crate::locking) fn resolve_prepared(
         &mut self,
         now: Reading,
         out: &mut Outbox<Member<T>>,

@@ -294,12 +294,12 @@ impl OwnRows for TransactionRows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::locking;
     use crate::shard::{
         SplitOrigin,
         records::{row_of_ceiling, row_of_members},
         split_rows,
     };
-    use crate::spanner;
     use meridian_machine::NodeId;
     use meridian_replication::group::{Index, Roster, Term};
 
@@ -336,7 +336,7 @@ mod tests {
         let writes = writes.into_iter().chain([of_child]);
         let rows: Vec<(Key, Value)> =
             writes.map(|write| (write.key, write.value.unwrap())).collect();
-        let read = spanner::Rows::read(shard, &rows).unwrap();
+        let read = locking::Rows::read(shard, &rows).unwrap();
         assert_eq!(read.own.prepared, [(transaction, prepared)].into());
         assert_eq!((read.own.decisions, read.ceiling), ([(transaction, decision)].into(), at));
         assert_eq!(
@@ -346,8 +346,8 @@ mod tests {
         assert_eq!(read.own.schemas, [(6, history)].into());
         for (key, value) in rows {
             let cut = Value::from(&value[..value.len() - 1]);
-            assert!(spanner::Rows::read(shard, &[(key.clone(), cut)]).is_err());
-            assert!(spanner::Rows::read(shard, &[(local::protocol(9, b"?"), value)]).is_err());
+            assert!(locking::Rows::read(shard, &[(key.clone(), cut)]).is_err());
+            assert!(locking::Rows::read(shard, &[(local::protocol(9, b"?"), value)]).is_err());
         }
     }
 }

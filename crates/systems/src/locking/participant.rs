@@ -10,8 +10,8 @@ use super::two_phase::{
     Ballot, Collected, Collecting, PreparedTxn, RESOLVE_NS, Reader, UnresolvedCommit,
 };
 use super::{Member, Message};
+use crate::locking::rules;
 use crate::shard::{self, Config, Participant, ShardResponse};
-use crate::spanner::rules;
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes};

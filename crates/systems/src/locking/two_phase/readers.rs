@@ -2,9 +2,9 @@
 //! passes.
 
 use super::{Decider, READ_AT_LEAST_NS, READ_FOR_NS, Reader};
-use crate::spanner::participant::Pending;
-use crate::spanner::rules;
-use crate::spanner::{Member, Message};
+use crate::locking::participant::Pending;
+use crate::locking::rules;
+use crate::locking::{Member, Message};
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Outbox, sometimes, step};
@@ -13,7 +13,7 @@ use meridian_txn::locking::{Response, TransactionId, Vote};
 impl<T: TimestampPolicy> Member<T> {
     /// Sends the votes of attempts that have only read here, first and renewed ones, once the log
     /// holds a high enough ceiling.
-    pub(in crate::spanner) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
+    pub(in crate::locking) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let (latest, end) = (now.interval.latest, self.leased_until(now));
         if self.participant.would_vote.is_empty() && self.participant.renewing.is_empty()
             || latest >= end
@@ -72,7 +72,7 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Releases locks of attempts that have only read here once their bound has passed. Before it
     /// does, asks the coordinator whether they are still needed.
-    pub(in crate::spanner) fn release_readers(
+    pub(in crate::locking) fn release_readers(
         &mut self,
         now: Reading,
         out: &mut Outbox<Member<T>>,

@@ -1,11 +1,11 @@
 //! The participant's side of two-phase commit: prepares, votes, and logs the outcome.
 
 use super::{Decider, PreparedTxn};
-use crate::spanner::participant::{OutOfOrderCommit, Pending};
-use crate::spanner::records::{Prepared, TransactionCommand, row_of_prepared};
-use crate::spanner::rules;
-use crate::spanner::schemas::Registered;
-use crate::spanner::{Member, Message};
+use crate::locking::participant::{OutOfOrderCommit, Pending};
+use crate::locking::records::{Prepared, TransactionCommand, row_of_prepared};
+use crate::locking::rules;
+use crate::locking::schemas::Registered;
+use crate::locking::{Member, Message};
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, sometimes, step};
@@ -18,7 +18,7 @@ use meridian_txn::{Conflict, Lock};
 impl<T: TimestampPolicy> Member<T> {
     /// Answers a repeated request to prepare, and votes again unless the transaction has ended.
     /// False if the attempt has not voted here.
-    pub(in crate::spanner) fn has_voted(
+    pub(in crate::locking) fn has_voted(
         &mut self,
         from: Address,
         txn: TransactionId,
@@ -74,7 +74,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Answers that the request is aborted. For a prepare, also votes no to the coordinator.
-    pub(in crate::spanner) fn refuse(
+    pub(in crate::locking) fn refuse(
         &self,
         pending: &Pending,
         why: Conflict,
@@ -94,7 +94,7 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Aborts a request whose turn to draw a timestamp has come. Tells the session, and the
     /// coordinator or the participants.
-    pub(in crate::spanner) fn refuse_drawn(
+    pub(in crate::locking) fn refuse_drawn(
         &mut self,
         now: Reading,
         mut pending: Pending,
@@ -114,7 +114,7 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Queues an attempt that has its locks to be prepared, or to vote as a reader if it wrote
     /// nothing.
-    pub(in crate::spanner) fn prepare(&mut self, pending: Pending, out: &mut Outbox<Member<T>>) {
+    pub(in crate::locking) fn prepare(&mut self, pending: Pending, out: &mut Outbox<Member<T>>) {
         let RequestBody::Prepare { writes, coordinator, schema, .. } = &pending.request.body else {
             unreachable!("only that is prepared")
         };
@@ -131,7 +131,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Returns the prepare record to propose for an attempt that has its locks.
-    pub(in crate::spanner) fn record_of(
+    pub(in crate::locking) fn record_of(
         &self,
         pending: &Pending,
         at: Timestamp,
@@ -168,7 +168,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Takes in a prepare record that is agreed, and returns its row. The leader votes.
-    pub(in crate::spanner) fn on_prepare_agreed(
+    pub(in crate::locking) fn on_prepare_agreed(
         &mut self,
         txn: TransactionId,
         record: Prepared,
@@ -201,7 +201,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Takes in an outcome that is agreed. Returns the timestamp and the writes to install.
-    pub(in crate::spanner) fn on_outcome_agreed(
+    pub(in crate::locking) fn on_outcome_agreed(
         &mut self,
         txn: TransactionId,
         at: Option<Timestamp>,
@@ -245,7 +245,7 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Forgets the keys of out-of-order commits, and keeps only the newest timestamp: followers
     /// serve no reads that need the keys.
-    pub(in crate::spanner) fn forget_keys(&mut self) {
+    pub(in crate::locking) fn forget_keys(&mut self) {
         let newest = self.participant.late.iter().map(|late| late.at).max();
         self.participant.late = newest
             .map(|at| OutOfOrderCommit { at, keys: Vec::new(), schema: true })
@@ -254,7 +254,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Restores the locks of prepared transactions when a leader term begins (invariant 1).
-    pub(in crate::spanner) fn take_up_prepared(&mut self, now: Reading) {
+    pub(in crate::locking) fn take_up_prepared(&mut self, now: Reading) {
         for (txn, doubt) in &mut self.participant.prepared {
             (doubt.ending, doubt.told_by, doubt.coordinator) = (false, None, None);
             (doubt.asked, doubt.rests) = (0, 1);

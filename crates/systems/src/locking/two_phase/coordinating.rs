@@ -1,9 +1,9 @@
 //! The coordinator group of a transaction: collects votes, decides, and tells the participants.
 
 use super::{Ballot, Collected, Collecting, Inquiry, UnresolvedCommit};
-use crate::spanner::participant::Pending;
-use crate::spanner::records::{Decision, row_of_decision};
-use crate::spanner::{Member, Message};
+use crate::locking::participant::Pending;
+use crate::locking::records::{Decision, row_of_decision};
+use crate::locking::{Member, Message};
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Write;
@@ -13,7 +13,7 @@ use meridian_txn::locking::{ParticipantMessage, RequestBody, Response, Transacti
 impl<T: TimestampPolicy> Member<T> {
     /// Begins to collect votes for a commit that has its own locks. Votes that arrived earlier are
     /// counted at once.
-    pub(in crate::spanner) fn collect(
+    pub(in crate::locking) fn collect(
         &mut self,
         now: Reading,
         pending: Pending,
@@ -71,7 +71,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Aborts, for good, a commit that still waits for votes. Nothing of it was decided.
-    pub(in crate::spanner) fn abort_collecting(
+    pub(in crate::locking) fn abort_collecting(
         &mut self,
         now: Reading,
         txn: TransactionId,
@@ -85,7 +85,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Aborts a commit given the votes collected so far, and answers the request.
-    pub(in crate::spanner) fn abort_voted(
+    pub(in crate::locking) fn abort_voted(
         &mut self,
         now: Reading,
         pending: Pending,
@@ -104,7 +104,7 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Tells the outcome to participants that voted early for an attempt that ends before its
     /// commit was requested, so that they do not wait. Does nothing if a later leader term decides.
-    pub(in crate::spanner) fn dismiss_early_votes(
+    pub(in crate::locking) fn dismiss_early_votes(
         &mut self,
         now: Reading,
         txn: TransactionId,
@@ -138,7 +138,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Sends the outcome to every participant that voted.
-    pub(in crate::spanner) fn send_outcome(
+    pub(in crate::locking) fn send_outcome(
         &self,
         transaction: TransactionId,
         at: Option<Timestamp>,
@@ -158,7 +158,7 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Records that participants are still to be told a decision that is now in the log. Returns
     /// the decision's row, or `None` if the transaction has no participants.
-    pub(in crate::spanner) fn add_unresolved(
+    pub(in crate::locking) fn add_unresolved(
         &mut self,
         txn: TransactionId,
         at: Timestamp,
@@ -176,7 +176,7 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Drops decisions that every participant has in its log. Returns the writes that delete their
     /// rows.
-    pub(in crate::spanner) fn on_forget_agreed(
+    pub(in crate::locking) fn on_forget_agreed(
         &mut self,
         transactions: &[TransactionId],
     ) -> Vec<Write> {
@@ -188,7 +188,7 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Aborts the commits that wait for votes, because this member lost leadership: their lock
     /// epochs are void.
-    pub(in crate::spanner) fn dismiss_votes(&mut self, out: &mut Outbox<Member<T>>) {
+    pub(in crate::locking) fn dismiss_votes(&mut self, out: &mut Outbox<Member<T>>) {
         for (txn, Collecting { pending, votes, .. }) in
             std::mem::take(&mut self.participant.collecting)
         {

@@ -5,7 +5,7 @@ use super::one_shot::OneShotAdmission;
 use super::participant::{ActiveTxn, Pending};
 use super::two_phase::{Ballot, Decider, Inquiry};
 use super::{Member, Message};
-use crate::spanner::rules;
+use crate::locking::rules;
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes};

@@ -1,11 +1,6 @@
-//! Spanner: leader-based groups under timed leases, and transactions across them.
-//!
-//! | question | answer |
-//! |---|---|
-//! | what is time | an interval |
-//! | what orders conflicts | lock tables (wound-wait), two-phase commit between groups |
-//! | what carries agreement | a leader-based group under a timed lease |
-//! | when does a commit show | once agreed, when its timestamp has surely passed (commit wait) |
+//! Two-phase locking (wound-wait) in a shard with leaders: the participant of every protocol that
+//! orders conflicts by locks. Such a protocol chooses a
+//! [`TimestampPolicy`](meridian_clock::TimestampPolicy).
 //!
 //! ```text
 //!   Commit ─▶ exclusive locks ─▶ votes of participants, if any
@@ -14,6 +9,9 @@
 //!   agreed ─▶ install on every member
 //!   TT.after(commit_at) ─▶ visible: locks released, session answered, participants told
 //! ```
+//!
+//! The drawing and the invariants show the policy [`TrueTime`](meridian_clock::TrueTime); another
+//! policy has another commit wait.
 //!
 //! The shard itself (its group, keys, timestamps and leadership) is in [`shard`]. These files order
 //! transactions:
@@ -61,30 +59,11 @@ mod schemas;
 mod snapshots;
 mod two_phase;
 
-use crate::Protocol;
-use crate::envelope::Kind;
 use crate::shard::{self, Shard};
-use meridian_clock::TrueTime;
-use meridian_txn::IsolationLevel;
 use meridian_txn::locking::{ParticipantMessage, Request, Response};
-
-/// The first byte of its frames and records.
-pub const KIND: Kind = Kind(1);
-
-/// The protocol's row.
-pub static PROTOCOL: Protocol = Protocol {
-    name: "spanner",
-    kind: KIND,
-    isolation: Some(IsolationLevel::Serializable),
-    real_time_order: true,
-    has_leaders: true,
-    own_settings: &[],
-};
 
 /// A member of the group of a shard with two-phase locking.
 type Member<T> = Shard<Locking<T>>;
-/// A member of a shard's group.
-pub type Replica = Shard<Locking<TrueTime>>;
 /// The messages between members and coordinators.
 pub type Message = shard::Message<Request, Response, ParticipantMessage>;
 /// The effects that a member asks of its runtime.
@@ -94,10 +73,6 @@ pub type Recovered = shard::Recovered<TransactionRows>;
 /// The rows that a shard keeps about itself.
 pub type Rows = shard::Rows<TransactionRows>;
 
-pub use crate::shard::{
-    Config, Damaged, Invitations, MOST_SHARDS, Origin, SplitOrigin, Timer, initial_members,
-    lifecycle,
-};
 pub use participant::{Locking, Serve};
 pub use records::{Decision, Prepared, TransactionCommand, TransactionRows};
 

@@ -21,7 +21,7 @@
 use super::participant::Pending;
 use super::records::row_of_schema;
 use super::{Member, Message};
-use crate::spanner::rules;
+use crate::locking::rules;
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};

@@ -1,4 +1,5 @@
-//! Rules of Spanner's leader that the lab breaks on purpose. Each says what the broken leader does.
+//! Rules of a leader with two-phase locking that the lab breaks on purpose. Each says what the
+//! broken leader does.
 
 meridian_machine::rules! {
     /// Serves a snapshot although a commit below it is under way (Trap A.5-6).
