@@ -273,7 +273,7 @@ impl Simulation {
     /// Returns an option that does not apply to this protocol, and the reason.
     fn misfit(&self) -> Option<(&'static str, &'static str)> {
         let protocol = self.protocol.row;
-        let (is_led, is_transactional) = (protocol.has_leaders, protocol.has_transactions());
+        let (is_led, is_transactional) = (protocol.has_leaders(), protocol.has_transactions());
         let counts = matches!(self.workload, Work::One(workload) if !Workload::of(protocol).contains(&workload));
         let misfits = [
             (self.moves.is_some() && !is_transactional, "--moves", "its replicas do not move"),

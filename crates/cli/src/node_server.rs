@@ -381,7 +381,7 @@ impl NodeServer {
     /// True if a statement would be served now: a read at the leader succeeds.
     pub async fn serves(&self) -> bool {
         let read = async {
-            let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
+            let begin = Begin::new(Mode::ReadOnly(ReadAt::Now));
             let mut transaction = self.first.database().begin(begin).await?;
             transaction.get(&Key::from(""), Lock::Shared).await.map(drop)
         };

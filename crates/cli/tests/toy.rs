@@ -17,7 +17,7 @@ use meridian_sql::Session;
 use meridian_systems::Protocol;
 use meridian_systems::envelope::{Frame, Kind};
 use meridian_systems::setting::Setting;
-use meridian_txn::{Database, IsolationLevel};
+use meridian_txn::{Consistency, Database, IsolationLevel};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ static TOY: Protocol = Protocol {
     name: "toy",
     kind: Kind(200),
     isolation: Some(IsolationLevel::RepeatableRead),
-    real_time_order: true,
-    has_leaders: false,
+    consistency: &[Consistency::CommitWait],
+    policy: None,
     own_settings: &[&PATIENCE],
 };
 

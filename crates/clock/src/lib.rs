@@ -6,7 +6,7 @@ mod bound;
 pub mod cluster;
 pub mod daemon;
 pub mod duration;
-pub mod hybrid;
+mod hybrid;
 mod issuer;
 pub mod oracle;
 mod policy;
@@ -16,6 +16,7 @@ mod status;
 mod timestamp;
 
 pub use bound::{Bound, Drift};
+pub use hybrid::Hybrid;
 pub use issuer::{CeilingReached, Issuer};
 pub use meridian_machine::{Health, Interval, Reading};
 pub use policy::{TimestampPolicy, TrueTime};

@@ -3,23 +3,31 @@
 use crate::rules;
 use crate::{Reading, Timestamp};
 use meridian_machine::planted::broken;
+use std::fmt::Debug;
 
 /// The way in which a protocol derives an order of transactions from clock readings.
 ///
 /// A shard's timestamps grow in the order of its log under every policy; a policy determines how
 /// they relate to time.
-pub trait TimestampPolicy: Copy + Default + Send + Sync + 'static {
+pub trait TimestampPolicy: Debug + Send + Sync + 'static {
     /// Returns the time, in nanoseconds since the epoch, at or above which the next timestamp is
     /// drawn.
-    fn next_ns(now: Reading) -> u64;
+    fn next_ns(&self, now: Reading) -> u64 {
+        now.interval.latest
+    }
     /// Returns the timestamp of a snapshot that has everything that was acknowledged before now.
     /// The snapshot guarantees nothing above it.
-    fn present(now: Reading) -> Timestamp;
+    fn present(&self, now: Reading) -> Timestamp {
+        Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO }
+    }
     /// True if a version with this timestamp may become visible.
-    fn is_visible(now: Reading, at: Timestamp) -> bool;
+    fn is_visible(&self, now: Reading, at: Timestamp) -> bool;
     /// Returns the time until it may become visible, in nanoseconds, if clocks run at their nominal
     /// rate.
-    fn wait_ns(now: Reading, at: Timestamp) -> u64;
+    fn wait_ns(&self, now: Reading, at: Timestamp) -> u64;
+    /// True if a timestamp in a message moves the receiver's time forward, so that later events
+    /// there have greater timestamps (HybridTime's `Update`).
+    fn adopts(&self) -> bool;
 }
 
 /// Spanner's policy: a timestamp is not below the time at which it is drawn, and becomes visible
@@ -29,20 +37,16 @@ pub trait TimestampPolicy: Copy + Default + Send + Sync + 'static {
 pub struct TrueTime;
 
 impl TimestampPolicy for TrueTime {
-    fn next_ns(now: Reading) -> u64 {
-        now.interval.latest
-    }
-
-    fn present(now: Reading) -> Timestamp {
-        Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO }
-    }
-
-    fn is_visible(now: Reading, at: Timestamp) -> bool {
+    fn is_visible(&self, now: Reading, at: Timestamp) -> bool {
         broken(rules::COMMIT_WAIT) || now.interval.after(at.nanos)
     }
 
-    fn wait_ns(now: Reading, at: Timestamp) -> u64 {
+    fn wait_ns(&self, now: Reading, at: Timestamp) -> u64 {
         at.nanos.saturating_sub(now.interval.earliest)
+    }
+
+    fn adopts(&self) -> bool {
+        false
     }
 }
 
@@ -54,12 +58,12 @@ mod tests {
     #[test]
     fn a_timestamp_is_shown_once_every_clock_has_passed_it() {
         let now = Reading::at(0, Interval { earliest: 90, latest: 110 });
-        let at = Timestamp { nanos: TrueTime::next_ns(now), ..Timestamp::ZERO };
-        assert_eq!((at, TrueTime::present(now)), (TrueTime::present(now), at));
-        assert!(!TrueTime::is_visible(now, at));
-        let waited = TrueTime::wait_ns(now, at) + 1;
+        let at = Timestamp { nanos: TrueTime.next_ns(now), ..Timestamp::ZERO };
+        assert_eq!((at, TrueTime.present(now)), (TrueTime.present(now), at));
+        assert!(!TrueTime.is_visible(now, at));
+        let waited = TrueTime.wait_ns(now, at) + 1;
         let then = Reading::at(waited, Interval { earliest: 90 + waited, latest: 110 + waited });
-        assert!(TrueTime::is_visible(then, at));
-        assert_eq!(TrueTime::wait_ns(then, at), 0);
+        assert!(TrueTime.is_visible(then, at));
+        assert_eq!(TrueTime.wait_ns(then, at), 0);
     }
 }

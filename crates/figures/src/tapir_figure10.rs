@@ -102,7 +102,7 @@ fn figure(measured: &[Measured], notes: Vec<String>) -> Figure {
     let mut series: Vec<Series> = Vec::new();
     for Measured { client, protocol, alone, zipf } in measured {
         let (region, [of_leaders, of_tapir]) = CLIENTS[*client];
-        let told = if protocol.row.has_leaders { of_leaders } else { of_tapir };
+        let told = if protocol.row.has_leaders() { of_leaders } else { of_tapir };
         let ms = |part| format!("{:.1}", quantile(&zipf.writes_ns, part) as f64 / 1e6);
         let tried = zipf.failed + zipf.writes_ns.len() as u64;
         let aborted = format!("{:.1} %", 100.0 * zipf.failed as f64 / tried.max(1) as f64);

@@ -41,7 +41,7 @@ use std::fmt;
 use std::ops::Bound;
 
 /// The consistency model that a history is checked against.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Model {
     /// No cycle of ww and wr (Adya's PL-2).
     ReadCommitted,
@@ -49,6 +49,9 @@ pub enum Model {
     SnapshotIsolation,
     /// No cycle of ww, wr and rw (PL-3).
     Serializable,
+    /// No cycle of ww, wr, rw and causal tokens: a transaction comes after those whose tokens it
+    /// was given, and after those that asked for external consistency and had ended before.
+    Causal,
     /// No cycle at all.
     StrictSerializable,
 }
@@ -62,6 +65,8 @@ pub enum Why {
     Wr,
     /// It did not see the other's write.
     Rw,
+    /// The other was given its causal token.
+    Token,
     /// It had ended when the other began.
     RealTime,
 }
@@ -215,6 +220,7 @@ impl fmt::Display for Cycle<'_> {
                         "T{next} wrote to {key} after the transaction of which T{one} read it: {writer}"
                     )?;
                 }
+                (Why::Token, _) => write!(f, "the other was given its causal token")?,
                 (Why::RealTime, _) => write!(f, "it had ended when the other began")?,
             }
         }
@@ -277,8 +283,10 @@ pub(crate) fn infer<'a>(
     let mut graph = Graph::new(history, model);
     lists.iter().for_each(|list| list.relate(&happened, &mut graph));
     registers.iter().for_each(|register| register.relate(&happened, &mut graph));
-    if model == Model::StrictSerializable {
-        graph.real_time();
+    match model {
+        Model::StrictSerializable => graph.real_time(),
+        Model::Causal => graph.tokens(),
+        Model::ReadCommitted | Model::SnapshotIsolation | Model::Serializable => {}
     }
     if let Some(cycle) = graph.cycle() {
         return Err(Violation::Cycle(cycle));

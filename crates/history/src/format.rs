@@ -4,7 +4,8 @@
 //! {"client":3,"start":1200,"end":1900,"status":"ok","at":[1500,0,1],"ops":[["r","x",4],["append","y",7],["scan","a","z",[["x",4]]]]}
 //! ```
 //!
-//! Times are nanoseconds of one clock. `at` is the commit timestamp, or the snapshot of a
+//! `follows` names earlier transactions, by client and start, whose causal tokens the transaction
+//! was given; `external` is true for one that asked for external consistency. Times are nanoseconds of one clock. `at` is the commit timestamp, or the snapshot of a
 //! transaction that only read; it may be missing. A key that was never written reads `null` as a
 //! register and `[]` as a list.
 
@@ -100,6 +101,14 @@ pub struct Transaction {
     pub at: Option<Stamp>,
     /// The operations, in order.
     pub ops: Vec<Op>,
+    /// The transactions whose causal tokens it was given, each by its client and its start. A
+    /// client that uses its tokens gives each transaction that of its last one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub follows: Vec<(u64, u64)>,
+    /// True if it asked for external consistency: it comes before every transaction that begins
+    /// after its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub external: bool,
 }
 
 impl Transaction {

@@ -125,14 +125,19 @@ pub(crate) fn search(
     Search::new(part, must, graph).run(left)
 }
 
-/// Groups the transactions that may have happened by the keys that they share.
-pub(crate) fn parts(history: &[Transaction]) -> Vec<Vec<&Transaction>> {
+/// Returns the transactions that may have happened.
+pub(crate) fn placed(history: &[Transaction]) -> Vec<&Transaction> {
     let placed = |transaction: &&Transaction| match transaction.status {
         Status::Ok => true,
         Status::Info => transaction.writes(),
         Status::Fail => false,
     };
-    let happened: Vec<&Transaction> = history.iter().filter(placed).collect();
+    history.iter().filter(placed).collect()
+}
+
+/// Groups the transactions that may have happened by the keys that they share.
+pub(crate) fn parts(history: &[Transaction]) -> Vec<Vec<&Transaction>> {
+    let happened = placed(history);
     let keys: BTreeSet<&str> =
         happened.iter().flat_map(|transaction| transaction.ops.iter().flat_map(named)).collect();
     let keys: Vec<&str> = keys.into_iter().collect();

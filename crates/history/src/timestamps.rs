@@ -33,6 +33,14 @@ pub enum Violation {
         /// The value that was read.
         found: Value,
     },
+    /// The order contradicts a causal token.
+    #[error("{after} was given the token of {before}, and comes earlier in the order")]
+    Token {
+        /// The transaction whose token it was.
+        before: Box<Transaction>,
+        /// The transaction that was given it.
+        after: Box<Transaction>,
+    },
     /// The order contradicts real time.
     #[error("{before} had ended when {after} began, and comes later in the order")]
     RealTime {
@@ -51,9 +59,37 @@ impl Violation {
                 vec![transaction]
             }
             Violation::Shared(one, other) => vec![one, other],
-            Violation::RealTime { before, after } => vec![before, after],
+            Violation::Token { before, after } | Violation::RealTime { before, after } => {
+                vec![before, after]
+            }
         }
     }
+}
+
+/// Checks that a history is serializable in the order of its timestamps, and that each transaction
+/// comes after those that wrote and whose causal tokens it was given, or that asked for external
+/// consistency and had ended.
+pub fn causal(history: &[Transaction]) -> Result<(), Violation> {
+    replay(history)?;
+    real_time(history, |transaction| transaction.external)?;
+    let written = |transaction: &&Transaction| {
+        transaction.status == Status::Ok && transaction.writes() && transaction.at.is_some()
+    };
+    let named: BTreeMap<(u64, u64), &Transaction> = history
+        .iter()
+        .filter(written)
+        .map(|transaction| ((transaction.client, transaction.start), transaction))
+        .collect();
+    let placed =
+        |transaction: &&Transaction| transaction.status != Status::Fail && transaction.at.is_some();
+    for after in history.iter().filter(placed) {
+        let given = after.follows.iter().filter_map(|name| named.get(name));
+        if let Some(before) = given.into_iter().find(|before| before.at > after.at) {
+            let (before, after) = (Box::new((*before).clone()), Box::new(after.clone()));
+            return Err(Violation::Token { before, after });
+        }
+    }
+    Ok(())
 }
 
 type State = BTreeMap<String, Value>;
@@ -62,7 +98,7 @@ type State = BTreeMap<String, Value>;
 /// timestamp happened then; one without did not happen.
 pub fn judge(history: &[Transaction]) -> Result<(), Violation> {
     replay(history)?;
-    real_time(history)
+    real_time(history, |_| true)
 }
 
 /// Checks that a history is serializable in the order of its timestamps, whatever real time says.
@@ -134,13 +170,18 @@ fn step(state: &mut State, transaction: &Transaction) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Checks that no transaction that wrote and surely ended before another began has a greater
-/// timestamp.
-fn real_time(history: &[Transaction]) -> Result<(), Violation> {
+/// Checks that no transaction of these that wrote and surely ended before another began has a
+/// greater timestamp.
+fn real_time(
+    history: &[Transaction],
+    these: impl Fn(&Transaction) -> bool,
+) -> Result<(), Violation> {
     let timed =
         |transaction: &&Transaction| transaction.status != Status::Fail && transaction.at.is_some();
     let mut by_start: Vec<&Transaction> = history.iter().filter(timed).collect();
-    let ok = |transaction: &&Transaction| transaction.status == Status::Ok && transaction.writes();
+    let ok = |transaction: &&Transaction| {
+        transaction.status == Status::Ok && transaction.writes() && these(transaction)
+    };
     let mut by_end: Vec<&Transaction> = by_start.iter().copied().filter(ok).collect();
     by_start.sort_by_key(|transaction| transaction.start);
     by_end.sort_by_key(|transaction| transaction.end);

@@ -70,15 +70,18 @@ pub fn judge(history: &[Transaction], model: Model, limit: Limit) -> Verdict {
     if let Err(why) = cycles::judge(history, model) {
         return wrong(&why, why.transactions());
     }
-    let strict = model == Model::StrictSerializable;
-    let serial = strict || model == Model::Serializable;
+    let serial = matches!(model, Model::Serializable | Model::Causal | Model::StrictSerializable);
     if serial && is_timed(history) {
-        let replay = if strict { timestamps::judge } else { timestamps::replay };
+        let replay = match model {
+            Model::StrictSerializable => timestamps::judge,
+            Model::Causal => timestamps::causal,
+            _ => timestamps::replay,
+        };
         if let Err(why) = replay(history) {
             return wrong(&format!("by timestamps: {why}"), why.transactions());
         }
     }
-    match find_order(history, if strict { model } else { Model::Serializable }, limit) {
+    match find_order(history, if serial { model } else { Model::Serializable }, limit) {
         Ok(()) => Verdict::Right(Proof::Order),
         Err(Verdict::Wrong { .. }) if !serial && keeps_versions(history, model) => {
             Verdict::Right(Proof::Versions)
@@ -110,7 +113,12 @@ fn find_order(history: &[Transaction], model: Model, limit: Limit) -> Result<(),
     }
     let mut left = limit.0;
     let mut given_up = Ok(());
-    for part in search::parts(history) {
+    // Tokens relate transactions that share no keys.
+    let parts = match model {
+        Model::Causal => vec![search::placed(history)],
+        _ => search::parts(history),
+    };
+    for part in parts {
         let inferred =
             cycles::infer(&part, model).map_err(|why| wrong(&why, why.transactions()))?;
         match search::search(&part, &inferred.happened, &inferred.graph, &mut left) {

@@ -134,6 +134,8 @@ fn made(plans: &[Plan], named: bool, blind: bool, lies: &[(usize, usize)]) -> Ve
             status,
             at: None,
             ops,
+            follows: Vec::new(),
+            external: false,
         });
     }
     let written =

@@ -314,6 +314,8 @@ fn run(engine: Engine, seed: u64, transactions: usize) -> Vec<Transaction> {
             status,
             at: stamp,
             ops,
+            follows: Vec::new(),
+            external: false,
         });
     }
     history
@@ -413,4 +415,48 @@ fn the_exact_judge_finds_every_change_of_what_was_read() {
             "seed {seed}"
         );
     }
+}
+
+/// Histories that are wrong only because of a causal token, for each judge that knows tokens.
+#[test]
+fn a_transaction_comes_after_those_whose_tokens_it_was_given() {
+    let of = |lines: &[&str]| read(lines.join("\n").as_bytes()).expect("a history");
+    let wrote = r#"{"client":1,"start":1,"end":2,"status":"ok","ops":[["w","x",1]]}"#;
+    let missed =
+        r#"{"client":2,"start":5,"end":6,"status":"ok","ops":[["r","x",null]],"follows":[[1,1]]}"#;
+    let between =
+        r#"{"client":3,"start":3,"end":4,"status":"ok","ops":[["r","y",null]],"follows":[[1,1]]}"#;
+    let through =
+        r#"{"client":2,"start":5,"end":6,"status":"ok","ops":[["r","x",null]],"follows":[[3,3]]}"#;
+    let found =
+        r#"{"client":2,"start":5,"end":6,"status":"ok","ops":[["r","x",1]],"follows":[[1,1]]}"#;
+    let stranger = r#"{"client":2,"start":5,"end":6,"status":"ok","ops":[["r","x",null]]}"#;
+    let limit = Limit::default;
+    let judged = |lines: &[&str], model| meridian_history::judge(&of(lines), model, limit());
+    for wrong in [&[wrote, missed][..], &[wrote, between, through]] {
+        let verdict = judged(wrong, Model::Causal);
+        assert!(
+            matches!(&verdict, meridian_history::Verdict::Wrong { why, .. } if why.contains("token")),
+            "{wrong:?}: {verdict:?}"
+        );
+        let weaker = judged(wrong, Model::Serializable);
+        assert!(matches!(weaker, meridian_history::Verdict::Right(_)), "{wrong:?}: {weaker:?}");
+    }
+    let external = wrote.replace("\"ops\"", "\"external\":true,\"ops\"");
+    let verdict = judged(&[&external, &missed.replace("[[1,1]]", "[]")], Model::Causal);
+    assert!(matches!(verdict, meridian_history::Verdict::Wrong { .. }), "{verdict:?}");
+    // Real time alone obliges no transaction that was given no token.
+    for right in [&[wrote, found][..], &[wrote, stranger]] {
+        let verdict = judged(right, Model::Causal);
+        assert!(matches!(verdict, meridian_history::Verdict::Right(_)), "{right:?}: {verdict:?}");
+    }
+    let dated =
+        |at: u64, line: &str| line.replace("\"ops\"", &format!("\"at\":[{at},0,1],\"ops\""));
+    let later =
+        r#"{"client":2,"start":5,"end":6,"status":"ok","ops":[["w","y",2]],"follows":[[1,1]]}"#;
+    let history = of(&[&dated(9, wrote), &dated(8, later)]);
+    let why = timestamps::causal(&history).expect_err("its timestamp is below the token's");
+    assert!(why.to_string().contains("comes earlier"), "{why}");
+    assert_eq!(timestamps::replay(&history), Ok(()));
+    assert_eq!(timestamps::causal(&of(&[&dated(9, wrote), &dated(10, later)])), Ok(()));
 }

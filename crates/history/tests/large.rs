@@ -67,7 +67,16 @@ fn registers(mix: Mix, seed: u64) -> Vec<Transaction> {
         if happens {
             state = mine;
         }
-        history.push(Transaction { client, start, end, status, at: None, ops });
+        history.push(Transaction {
+            client,
+            start,
+            end,
+            status,
+            at: None,
+            ops,
+            follows: Vec::new(),
+            external: false,
+        });
     }
     history
 }

@@ -3,11 +3,9 @@
 //! Each line has the best and the median of some rounds, on one core. The difference between them
 //! is noise of the machine.
 
-use meridian_clock::hybrid::{Hybrid, HybridClock};
 use meridian_clock::oracle::{Batches, Oracle, Terms};
-use meridian_clock::{Bound, Interval, Reading, Timestamp};
+use meridian_clock::{Bound, Hybrid, Interval, Issuer, Reading, Timestamp, TimestampPolicy};
 use meridian_host::clock::{Clock, ClockBound, boot_ns};
-use meridian_machine::NodeId;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -60,11 +58,11 @@ fn main() {
         oracle.raise_ceiling(u64::MAX);
         move || oracle.answer(black_box(reading)).expect("it answers")
     });
-    let nothing = Hybrid { at: Timestamp::ZERO, error_ns: 0 };
-    let mut hybrid = HybridClock::above(1, nothing, 1_000_000);
+    let mut hybrid = Issuer::above(1, Timestamp::ZERO);
     hybrid.raise_ceiling(u64::MAX);
-    measure("hybrid: now", || hybrid.now(black_box(reading)).expect("it goes on"));
-    let heard =
-        Hybrid { at: Timestamp { nanos: 1 << 60, logical: 7, issuer: 2 }, error_ns: 50_000 };
-    measure("hybrid: a message is heard", || hybrid.receive(black_box(reading), NodeId(2), heard));
+    measure("hybrid: now", || {
+        hybrid.issue(Hybrid.next_ns(black_box(reading))).expect("below its ceiling")
+    });
+    let heard = Timestamp { nanos: 1 << 60, logical: 7, issuer: 2 };
+    measure("hybrid: a message is heard", || hybrid.observe(black_box(heard)));
 }

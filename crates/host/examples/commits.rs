@@ -19,7 +19,7 @@ const MANY: u64 = 1_000_000;
 const FEW: u64 = 50;
 
 fn transact(database: &dyn Database, number: u64) -> Result<(), Failure> {
-    let mut transaction = block_on(database.begin(Begin { mode: Mode::ReadWrite, age: None }))?;
+    let mut transaction = block_on(database.begin(Begin::new(Mode::ReadWrite)))?;
     for key in [format!("many{:07}", number % MANY), format!("few{:02}", number % FEW)] {
         let key = Key::from(key.as_str());
         block_on(transaction.get(&key, Lock::Exclusive))?;

@@ -87,7 +87,7 @@ fn serve(stream: &TcpStream, database: &dyn Database, node: &Node) {
 }
 
 async fn begin(database: &dyn Database, mode: Mode) -> Result<Box<dyn Transaction>, Failure> {
-    database.begin(Begin { mode, age: None }).await
+    database.begin(Begin::new(mode)).await
 }
 
 fn number(value: &Value) -> i64 {

@@ -311,7 +311,7 @@ impl Directory {
 
     async fn begin_in_system(&self, mode: Mode) -> Result<Box<dyn Transaction>, Failure> {
         let system = self.handle(SYSTEM).expect("invariant: system exists from birth");
-        system.database().begin(Begin { mode, age: None }).await
+        system.database().begin(Begin::new(mode)).await
     }
 
     /// Creates a database with replicas on these nodes, or on all if none are named. Its row in

@@ -308,7 +308,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     async fn put(database: &Arc<dyn Database>, value: &str) -> Result<(), Failure> {
-        let mut transaction = database.begin(Begin { mode: Mode::ReadWrite, age: None }).await?;
+        let mut transaction = database.begin(Begin::new(Mode::ReadWrite)).await?;
         transaction.put(Key::from("k"), Some(Value::from(value)))?;
         match transaction.commit().await {
             Outcome::Committed { .. } => Ok(()),
@@ -317,7 +317,7 @@ mod tests {
     }
 
     async fn get(database: &Arc<dyn Database>) -> Result<Option<Value>, Failure> {
-        let mut transaction = database.begin(Begin { mode: Mode::ReadWrite, age: None }).await?;
+        let mut transaction = database.begin(Begin::new(Mode::ReadWrite)).await?;
         transaction.get(&Key::from("k"), Lock::Shared).await
     }
 

@@ -30,8 +30,9 @@ pub struct HostedProtocol {
 }
 
 /// The protocols of this version.
-pub const ALL: [HostedProtocol; 4] = [
+pub const ALL: [HostedProtocol; 5] = [
     spanner::HOSTED,
+    spanner::HOSTED_HYBRID_TIME,
     tapir::HOSTED_STRICTLY_SERIALIZABLE,
     tapir::HOSTED_SERIALIZABLE,
     qwstore::HOSTED,

@@ -44,7 +44,7 @@ fn open(
 fn put(node: &Node, key: &str) {
     let end = Instant::now() + Duration::from_secs(120);
     loop {
-        let begin = Begin { mode: Mode::ReadWrite, age: None };
+        let begin = Begin::new(Mode::ReadWrite);
         let committed =
             node.database("postgres").ok_or("no database".to_owned()).and_then(|database| {
                 let mut transaction =

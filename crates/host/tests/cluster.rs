@@ -68,7 +68,7 @@ fn three_nodes_commit_and_read_everywhere_and_one_that_was_away_catches_up() {
     }
     let node = nodes[0].as_ref().unwrap();
     let database = node.database("meridian").unwrap();
-    let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
+    let begin = Begin::new(Mode::ReadOnly(ReadAt::Now));
     let mut transaction = block_on(database.begin(begin)).unwrap();
     let rows =
         block_on(transaction.scan(&KeyRange::prefix(b"without"), Lock::Shared, false, 10)).unwrap();
@@ -113,7 +113,7 @@ fn a_database_that_one_node_creates_is_everywhere_and_so_is_its_end() {
 /// Writes, and returns the commit timestamp.
 fn committed(database: &Arc<dyn Database>, key: &str, value: &str) -> Timestamp {
     insist(|| {
-        let begin = Begin { mode: Mode::ReadWrite, age: None };
+        let begin = Begin::new(Mode::ReadWrite);
         let mut transaction =
             block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
         transaction
@@ -257,7 +257,7 @@ fn a_copy_under_a_steady_load_arrives_with_its_history() {
     ends.store(true, Ordering::Relaxed);
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     let at = |read_at| {
-        let begin = Begin { mode: Mode::ReadOnly(read_at), age: None };
+        let begin = Begin::new(Mode::ReadOnly(read_at));
         let mut transaction = block_on(back.database("meridian").unwrap().begin(begin)).unwrap();
         let found = block_on(transaction.get(&Key::from("k"), Lock::Shared)).unwrap();
         found.map(|value| String::from_utf8(value.0.to_vec()).unwrap())
@@ -420,7 +420,7 @@ fn a_past_snapshot_is_served_by_any_replica_that_has_it() {
     });
     (nodes[0], nodes[1]) = (None, None);
     let read = |read_at: ReadAt| {
-        let begin = Begin { mode: Mode::ReadOnly(read_at), age: None };
+        let begin = Begin::new(Mode::ReadOnly(read_at));
         let mut transaction = block_on(last.database("meridian").unwrap().begin(begin)).unwrap();
         let found = block_on(transaction.get(&Key::from("k"), Lock::Shared)).unwrap();
         found.map(|value| String::from_utf8(value.0.to_vec()).unwrap())

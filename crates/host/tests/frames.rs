@@ -37,7 +37,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-const SPANNER: Kind = spanner::KIND;
+const SPANNER: Kind = locking::KIND;
 const TAPIR: Kind = tapir::KIND;
 const QWSTORE: Kind = qwstore::KIND;
 const TRANSFER: Kind = Kind::TRANSFER;

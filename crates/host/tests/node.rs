@@ -14,7 +14,7 @@ use std::time::Duration;
 const NOW: Mode = Mode::ReadOnly(ReadAt::Now);
 
 fn begin(database: &Arc<dyn Database>, mode: Mode) -> Box<dyn Transaction> {
-    block_on(database.begin(Begin { mode, age: None })).expect("it begins")
+    block_on(database.begin(Begin::new(mode))).expect("it begins")
 }
 
 fn put(database: &Arc<dyn Database>, key: &str, value: &str) -> meridian_clock::Timestamp {
@@ -64,8 +64,7 @@ fn a_node_in_memory_reads_what_it_wrote_and_travels_in_time() {
         nanos: node.status().clock.interval.latest + 3_600_000_000_000,
         ..second
     };
-    let refused =
-        block_on(database.begin(Begin { mode: Mode::ReadOnly(ReadAt::Exact(later)), age: None }));
+    let refused = block_on(database.begin(Begin::new(Mode::ReadOnly(ReadAt::Exact(later)))));
     assert!(matches!(refused.err(), Some(Failure::InFuture { .. })));
     assert_eq!(get(&node.database("meridian").unwrap(), "k"), None);
 }

@@ -26,7 +26,7 @@ fn lab(node: &Node) -> Arc<dyn Database> {
 }
 
 fn begin(database: &Arc<dyn Database>, mode: Mode) -> Result<Box<dyn Transaction>, Failure> {
-    block_on(database.begin(Begin { mode, age: None }))
+    block_on(database.begin(Begin::new(mode)))
 }
 
 fn write(database: &Arc<dyn Database>, writes: &[(&str, Option<&str>)]) -> Outcome {

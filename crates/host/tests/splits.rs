@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn put(database: &Arc<dyn Database>, writes: &[(&str, &str)]) {
-    let begin = Begin { mode: Mode::ReadWrite, age: None };
+    let begin = Begin::new(Mode::ReadWrite);
     let mut transaction = block_on(database.begin(begin)).unwrap();
     for (key, value) in writes {
         transaction.put(Key::from(*key), Some(Value::from(*value))).unwrap();
@@ -18,7 +18,7 @@ fn put(database: &Arc<dyn Database>, writes: &[(&str, &str)]) {
 }
 
 fn all(database: &Arc<dyn Database>, mode: Mode) -> Vec<String> {
-    let mut transaction = block_on(database.begin(Begin { mode, age: None })).unwrap();
+    let mut transaction = block_on(database.begin(Begin::new(mode))).unwrap();
     let (mut rows, mut rest) = (Vec::new(), Some(KeyRange::all()));
     while let Some(range) = rest {
         let found = block_on(transaction.scan(&range, Lock::Shared, false, 10)).unwrap();
@@ -63,7 +63,7 @@ fn what_was_not_to_be_locked_takes_no_part_in_the_commit() {
     let database = node.database("meridian").unwrap();
     put(&database, &[("a", "1"), ("z", "1")]);
     block_on(node.split("meridian", vec![Key::from("m")])).unwrap();
-    let begin = || block_on(database.begin(Begin { mode: Mode::ReadWrite, age: None })).unwrap();
+    let begin = || block_on(database.begin(Begin::new(Mode::ReadWrite))).unwrap();
     let (mut holder, mut reader, mut writer) = (begin(), begin(), begin());
     block_on(holder.get(&Key::from("z"), Lock::Exclusive)).unwrap();
     for impatient in [&mut reader, &mut writer] {

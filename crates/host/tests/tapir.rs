@@ -27,7 +27,7 @@ fn lab(node: &Node) -> Arc<dyn Database> {
 }
 
 fn begin(database: &Arc<dyn Database>) -> Box<dyn Transaction> {
-    block_on(database.begin(Begin { mode: Mode::ReadWrite, age: None })).expect("it begins")
+    block_on(database.begin(Begin::new(Mode::ReadWrite))).expect("it begins")
 }
 
 /// Reads one key and writes it again.
@@ -51,10 +51,8 @@ fn alone_transactions_validate_and_what_is_committed_outlives_the_process() {
     add(&mut *other);
     let Outcome::Committed { at } = block_on(one.commit()) else { panic!("there is no conflict") };
     assert_eq!(block_on(other.commit()), Outcome::Aborted { why: Conflict::Overwritten });
-    let snapshot = |at| {
-        block_on(database.begin(Begin { mode: Mode::ReadOnly(ReadAt::Exact(at)), age: None }))
-            .unwrap()
-    };
+    let snapshot =
+        |at| block_on(database.begin(Begin::new(Mode::ReadOnly(ReadAt::Exact(at))))).unwrap();
     let sum = |at| {
         block_on(snapshot(at).get(&Key::from("sum"), Lock::Shared))
             .unwrap()
@@ -154,7 +152,7 @@ fn three_nodes_commit_and_read_everywhere_while_any_one_is_away() {
         nodes[away as usize] = Some(back);
     }
     let database = lab(nodes[0].as_ref().unwrap());
-    let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
+    let begin = Begin::new(Mode::ReadOnly(ReadAt::Now));
     let mut transaction = block_on(database.begin(begin)).unwrap();
     let rows =
         block_on(transaction.scan(&KeyRange::prefix(b"without"), Lock::Shared, false, 10)).unwrap();
@@ -187,7 +185,7 @@ fn nothing_acknowledged_is_lost_when_nodes_die_in_the_middle_of_commits() {
                     let node = nodes[client].lock().clone();
                     let Ok(Some(database)) = block_on(node.find_database("lab")) else { continue };
                     let Ok(mut transaction) =
-                        block_on(database.begin(Begin { mode: Mode::ReadWrite, age }))
+                        block_on(database.begin(Begin::new(Mode::ReadWrite).aged(age)))
                     else {
                         continue;
                     };
@@ -276,8 +274,8 @@ fn another_node_takes_over_from_one_that_is_gone() {
     let settled = || {
         put_in(&lab(&first), "another", "so that it goes on");
         let mode = Mode::ReadOnly(ReadAt::AtLeast(written));
-        let transaction = block_on(lab(&first).begin(Begin { mode, age: None }))
-            .map_err(|why| why.to_string())?;
+        let transaction =
+            block_on(lab(&first).begin(Begin::new(mode))).map_err(|why| why.to_string())?;
         let at = transaction.read_at().expect("a snapshot has a timestamp");
         if at.nanos + 50_000_000 < transaction.began().latest {
             Ok(at)
@@ -314,7 +312,7 @@ fn another_node_takes_over_from_one_that_is_gone() {
     // Checks a snapshot through one node, and reads by a majority.
     let judge = |nodes: &[Option<Arc<Node>>], at: usize| {
         let database = lab(&on(nodes, at));
-        let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
+        let begin = Begin::new(Mode::ReadOnly(ReadAt::Now));
         let mut transaction = block_on(database.begin(begin)).unwrap();
         let rows =
             block_on(transaction.scan(&KeyRange::prefix(b"k"), Lock::Shared, false, 1000)).unwrap();

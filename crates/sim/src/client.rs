@@ -2,6 +2,7 @@
 
 use crate::sim_protocol::RequestRouter;
 use crate::workload::{OPENING, Plan, Scope, Step};
+use crate::world::order::Asked;
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Stamp, Status, Value};
 use meridian_mvcc::{Key, KeyRange, Value as Bytes};
@@ -26,6 +27,8 @@ pub struct Seen {
     pub gave_way: bool,
     /// The timestamp of a read of the present whose scope was declared.
     pub narrow: Option<Timestamp>,
+    /// The causal token of a client that has seen its end.
+    pub token: Timestamp,
     /// True if it failed because its snapshot is older than the versions that are kept.
     pub too_old: bool,
 }
@@ -71,6 +74,7 @@ pub async fn attempt<D: RequestRouter>(
     database: Arc<dyn Database>,
     router: Arc<D>,
     plan: Plan,
+    asked: Asked,
     seen: Arc<Mutex<Seen>>,
 ) {
     let end = |status, at: Option<Timestamp>| seen.lock().ended = Some((status, at.map(stamp)));
@@ -89,7 +93,9 @@ pub async fn attempt<D: RequestRouter>(
         }
         end(Status::Fail, None);
     };
-    let mut transaction = match database.begin(Begin { mode: plan.mode, age: None }).await {
+    let Asked { consistency, token, .. } = asked;
+    let how = Begin { consistency, token, ..Begin::new(plan.mode) };
+    let mut transaction = match database.begin(how).await {
         Ok(transaction) => transaction,
         Err(why) => return fail(why),
     };
@@ -106,8 +112,16 @@ pub async fn attempt<D: RequestRouter>(
     }
     // A transaction that only read counts as committed whatever the response, since only its reads
     // are judged.
-    seen.lock().committing = true;
-    match transaction.commit().await {
+    {
+        let mut seen = seen.lock();
+        (seen.committing, seen.token) = (true, transaction.token());
+    }
+    let outcome = transaction.commit().await;
+    if let Outcome::Committed { at } = outcome {
+        let mut seen = seen.lock();
+        seen.token = seen.token.max(at);
+    }
+    match outcome {
         Outcome::Committed { at } if narrow => {
             seen.lock().narrow = Some(at);
             end(Status::Ok, None);

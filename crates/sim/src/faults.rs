@@ -264,7 +264,7 @@ impl Nemesis {
             .flat_map(|(_, kinds)| kinds.iter().copied())
             .collect();
         // Other protocols have no leaders.
-        allowed.retain(|kind| *kind != Sleep || options.protocol.row.has_leaders);
+        allowed.retain(|kind| *kind != Sleep || options.protocol.row.has_leaders());
         let some =
             if allowed.is_empty() { 0 } else { rng.random_range(1..=allowed.len().min(MOST)) };
         let kinds: Vec<Kind> =

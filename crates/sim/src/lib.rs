@@ -69,6 +69,7 @@ pub use workload::Workload;
 pub use world::World;
 
 use meridian_history::Transaction;
+use meridian_history::cycles::Model;
 use meridian_machine::{planted, sometimes, steps};
 use std::collections::BTreeMap;
 
@@ -142,7 +143,17 @@ impl Options {
 
     /// True if the histories must respect real-time order.
     pub fn is_strict(&self) -> bool {
-        self.protocol.row.real_time_order && !self.deceives()
+        self.protocol.row.has_real_time_order() && !self.deceives()
+    }
+
+    /// Returns the model that histories must satisfy.
+    pub fn model(&self) -> Model {
+        match self.protocol.row.consistency {
+            _ if self.is_strict() => Model::StrictSerializable,
+            // Lying clocks cost the order in real time, not that of tokens.
+            modes if modes.len() > 1 => Model::Causal,
+            _ => Model::Serializable,
+        }
     }
 
     /// Returns a short run with all kinds of faults.

@@ -12,6 +12,7 @@
 use crate::client::{MARK, Seen};
 use crate::sim_protocol::RequestRouter;
 use crate::workload::{OPENING, Plan, Scope, Step};
+use crate::world::order::Asked;
 use meridian_history::{Op, Status, Value};
 use meridian_machine::sometimes;
 use meridian_sql::{Datum, Engine, Response, Session, SqlError, state};
@@ -30,14 +31,15 @@ pub async fn attempt<D: RequestRouter>(
     engine: Arc<Engine>,
     router: Arc<D>,
     plan: Plan,
+    asked: Asked,
     seen: Arc<Mutex<Seen>>,
 ) {
-    let mut client = Client {
-        session: Session::new(engine, "lab"),
-        seen: &seen,
-        writes: plan.mode == Mode::ReadWrite,
-    };
+    let mut session = Session::new(engine, "lab");
+    session.set("meridian.consistency", asked.consistency.name()).expect("the database has it");
+    session.learn(asked.token);
+    let mut client = Client { session, seen: &seen, writes: plan.mode == Mode::ReadWrite };
     let ended = client.transaction(&router, &plan).await;
+    seen.lock().token = client.session.token();
     let end = match ended {
         Ok(()) => (Status::Ok, None),
         Err(error) => {

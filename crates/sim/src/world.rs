@@ -25,7 +25,8 @@ use meridian_history::Transaction;
 use meridian_log::MemoryDisk;
 use meridian_machine::{Address, Incarnation, NodeId, ShardId};
 use meridian_placement::{DiskId, Greeting, PeerIdentities};
-use meridian_txn::Mode;
+use meridian_txn::{Consistency, Mode};
+use order::{Asked, Chain};
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -74,6 +75,7 @@ mod greeting;
 mod nodes;
 mod offered;
 mod one_by_one;
+pub mod order;
 mod processor;
 mod qwstore;
 mod scenario;
@@ -192,6 +194,9 @@ struct Client {
     /// True if the transaction began while faults were on.
     faulty: bool,
     start: u64,
+    /// The order that its transaction asks for, and the chain of its transactions.
+    asked: Asked,
+    chain: Chain,
     /// In a scenario, the time at which the next transaction is to begin.
     due: u64,
     committed: usize,
@@ -229,6 +234,8 @@ pub struct World<R: SimProtocol> {
     network: Network,
     nemesis: Nemesis,
     clients: Vec<Client>,
+    /// The consistency modes that clients use.
+    modes: Vec<Consistency>,
     ready: Arc<Mutex<VecDeque<Task>>>,
     /// The number of background tasks started so far.
     background_tasks: u64,
@@ -357,6 +364,8 @@ impl<R: SimProtocol> World<R> {
             mark: None,
             faulty: false,
             start: 0,
+            asked: Asked::default(),
+            chain: Chain::default(),
             due: 0,
             committed: 0,
         };
@@ -365,6 +374,7 @@ impl<R: SimProtocol> World<R> {
             nemesis: Nemesis::new(&mut rng, &options),
             members: (1..=options.nodes as u32).map(NodeId).collect(),
             clients: (0..options.clients).map(client).collect(),
+            modes: World::<R>::drawn_modes(options.protocol.row.consistency, &mut rng),
             favourite: options
                 .favourite
                 .or_else(|| rng.random_bool(0.15).then(|| rng.random_range(0..options.nodes)))

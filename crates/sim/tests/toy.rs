@@ -16,7 +16,7 @@ use meridian_replication::inconsistent::OpId;
 use meridian_sim::{Defect, Faults, Options, Report, SimulatedProtocol, World, campaign, run};
 use meridian_systems::Protocol;
 use meridian_systems::envelope::Kind;
-use meridian_txn::IsolationLevel;
+use meridian_txn::{Consistency, IsolationLevel};
 use protocol::{COMMITS_ONCE, Effect, Message, READS_THE_NEWEST, Replica, Request, Toy};
 use protocol::{VALIDATES, What};
 
@@ -25,8 +25,8 @@ static TOY: Protocol = Protocol {
     name: "toy",
     kind: Kind(200),
     isolation: Some(IsolationLevel::Serializable),
-    real_time_order: true,
-    has_leaders: false,
+    consistency: &[Consistency::CommitWait],
+    policy: None,
     own_settings: &[],
 };
 

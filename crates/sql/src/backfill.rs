@@ -99,8 +99,7 @@ impl Session {
 /// Enters all rows into an index, with the current versions of both.
 async fn fill_index(engine: &Engine, building: &Building) -> Result<Building, SqlError> {
     for _ in 0..MOST_REPLAYS {
-        let mut look =
-            engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
+        let mut look = engine.database().begin(Begin::new(Mode::ReadOnly(ReadAt::Now))).await?;
         let table =
             catalog::table_by_id(look.as_mut(), &engine.cache, building.table, true, Lock::Shared)
                 .await?;
@@ -128,8 +127,7 @@ async fn fill_rows(
     let mut rest = Some(kv::prefix_range(&kv::storage_prefix(table.storage)));
     while let Some(range) = rest {
         // Without locks: afterwards only the existing rows are locked, and not the keys after them.
-        let mut look =
-            engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
+        let mut look = engine.database().begin(Begin::new(Mode::ReadOnly(ReadAt::Now))).await?;
         let found = look.scan(&range, Lock::Shared, false, ROWS).await?;
         drop(look);
         rest = found.rest;
@@ -157,7 +155,7 @@ async fn fill_range(
 ) -> Result<(), SqlError> {
     let mut age: Option<Age> = None;
     for _ in 0..MOST_REPLAYS {
-        let mut txn = engine.database().begin(Begin { mode: Mode::ReadWrite, age }).await?;
+        let mut txn = engine.database().begin(Begin::new(Mode::ReadWrite).aged(age)).await?;
         age = Some(txn.age());
         txn.planned_for(SchemaVersion { table: table.id, version: table.version });
         let entered = match enter(txn.as_mut(), table, building, range.clone()).await {

@@ -34,7 +34,7 @@ const ATTEMPTS: usize = 20;
 /// The age of a note, in nanoseconds, after which its transaction is known to have ended.
 pub(crate) const ABANDONED_NS: u64 = 3_600_000_000_000;
 
-const READ_WRITE: Begin = Begin { mode: Mode::ReadWrite, age: None };
+const READ_WRITE: Begin = Begin::new(Mode::ReadWrite);
 
 /// Allocates ids, which tables and indexes share.
 pub(crate) struct Ids<'a> {

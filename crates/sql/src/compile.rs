@@ -147,8 +147,7 @@ pub(crate) async fn table(
 
 /// Begins a read of the catalog in a transaction of its own.
 async fn look(engine: &Engine) -> Result<Box<dyn Transaction>, SqlError> {
-    let mut txn =
-        engine.database().begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?;
+    let mut txn = engine.database().begin(Begin::new(Mode::ReadOnly(ReadAt::Now))).await?;
     txn.show_versions(); // For the commit timestamps of table versions.
     Ok(txn)
 }

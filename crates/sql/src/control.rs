@@ -1,6 +1,7 @@
 //! Statements about the session: transaction control, SET, SHOW.
 
 use crate::compile::Compiled;
+use crate::consistency;
 use crate::datetime::{self, timestamp_to_text};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -175,6 +176,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             session.prepared.clear();
             session.portals.clear();
             session.settings.reset(None);
+            session.facts.token = Timestamp::ZERO;
             done("DISCARD ALL")
         }
         Statement::Deallocate { name, .. } => {
@@ -304,6 +306,9 @@ fn itself(session: &Session, name: &str, what: &str) -> Result<(), SqlError> {
 /// in Cloud Spanner.
 const COMMIT_TIMESTAMP: &str = "meridian.commit_timestamp";
 
+/// The setting that shows what each consistency mode would cost now.
+const CONSISTENCY_COST: &str = "meridian.consistency_cost";
+
 /// Renders a commit's timestamp as text.
 fn shown(at: Timestamp) -> Datum {
     let mut text = String::new();
@@ -332,6 +337,9 @@ pub(crate) fn columns_of_show(variable: &[ast::Ident]) -> Arc<[Column]> {
             let table = crate::system::clock_table();
             table.columns.iter().map(|column| Column::new(column.name.clone(), column.ty)).collect()
         }
+        CONSISTENCY_COST => {
+            Arc::from([Column::new("mode", Type::Text), Column::new("wait_ms", Type::Text)])
+        }
         name => Arc::from([Column::new(name, Type::Text)]),
     }
 }
@@ -345,6 +353,16 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
     }
     if name == "clock" {
         return rows(crate::system::clock_now(&session.facts));
+    }
+    if name == consistency::CAUSAL_TOKEN {
+        let facts = &session.facts;
+        return rows(vec![vec![Datum::text(consistency::token_to_text(
+            &facts.database,
+            facts.token,
+        ))]]);
+    }
+    if name == CONSISTENCY_COST {
+        return rows(consistency::costs(&session.facts));
     }
     if name == COMMIT_TIMESTAMP {
         return rows(vec![vec![session.committed_at.map_or(Datum::Null, shown)]]);

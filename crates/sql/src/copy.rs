@@ -162,7 +162,7 @@ impl Session {
             let Some(id) = note.last_chunk().map(|id| u32::from_be_bytes(*id)) else {
                 return Err(SqlError::corrupted("a note of dropped storage"));
             };
-            let mut work = Work::begin(&self.engine, Mode::ReadWrite, None, false).await?;
+            let mut work = Work::begin(&self.engine, Begin::new(Mode::ReadWrite), false).await?;
             let txn = work.txn.as_mut();
             if txn.get(&note, Lock::Exclusive).await?.is_none() {
                 continue; // Another VACUUM erased it.
@@ -189,7 +189,7 @@ impl Session {
     /// Returns the note of an unused storage. Reads without locks, so that other transactions are
     /// not disturbed.
     async fn garbage(&mut self) -> Result<Option<Key>, SqlError> {
-        let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
+        let begin = Begin::new(Mode::ReadOnly(ReadAt::Now));
         let mut txn = self.engine.database().begin(begin).await?;
         let dropped = txn.scan(&kv::prefix_range(&kv::DROPPED), Lock::Shared, false, 1).await?;
         if let Some((note, _)) = dropped.rows.into_iter().next() {

@@ -153,7 +153,7 @@ impl From<Failure> for SqlError {
         match failure {
             Failure::Aborted(why) => aborted(why),
             Failure::BelowHorizon { .. } => SqlError::new(state::SNAPSHOT_TOO_OLD, "snapshot too old").detail(text),
-            Failure::InFuture { .. } => SqlError::new(state::INVALID_PARAMETER, text),
+            Failure::InFuture { .. } | Failure::FarToken { .. } => SqlError::new(state::INVALID_PARAMETER, text),
             Failure::ReadOnly => SqlError::new(state::READ_ONLY, "cannot execute a write in a read-only transaction"),
             Failure::TooLarge { .. } => {
                 SqlError::new(state::TOO_LARGE, text).hint(

@@ -1,6 +1,7 @@
 //! Expressions, bound to columns and types, and their evaluation in three-valued logic.
 
 use crate::cast;
+use crate::consistency::Guarantees;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::function::{self, Function};
@@ -8,7 +9,7 @@ use crate::memory::{Held, QueryMemory};
 use crate::number;
 use crate::system::{ServerInfo, Sessions};
 use crate::types::Type;
-use meridian_txn::IsolationLevel;
+use meridian_clock::Timestamp;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -33,8 +34,10 @@ pub struct Facts {
     pub(crate) sessions: Arc<Sessions>,
     /// The session's process number, for its client.
     pub(crate) pid: i32,
-    /// The isolation level of the database's transactions.
-    pub(crate) isolation: IsolationLevel,
+    /// The guarantees of the database's protocol.
+    pub(crate) guarantees: Guarantees,
+    /// The session's causal token: the greatest timestamp that it was told.
+    pub(crate) token: Timestamp,
     /// The memory limit of queries.
     pub(crate) memory: Arc<QueryMemory>,
 }

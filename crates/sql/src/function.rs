@@ -1,5 +1,6 @@
 //! Scalar functions.
 
+use crate::consistency;
 use crate::datetime::timestamp_from_text;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -50,6 +51,7 @@ pub(crate) enum Function {
     CurrentSchema,
     CurrentUser,
     PgBackendPid,
+    CausalToken,
     TtNow,
     TtAfter,
     TtBefore,
@@ -98,6 +100,7 @@ pub(crate) fn find(name: &str, args: &[Option<Type>]) -> Option<(Function, Type)
         ("current_schema", 0) => (CurrentSchema, Type::Text),
         ("current_user" | "session_user" | "user" | "current_role", 0) => (CurrentUser, Type::Text),
         ("pg_backend_pid", 0) => (PgBackendPid, Type::Int4),
+        ("causal_token", 0) => (CausalToken, Type::Text),
         ("tt_now", 0) => (TtNow, Type::Text),
         ("tt_after", 1) if moment => (TtAfter, Type::Bool),
         ("tt_before", 1) if moment => (TtBefore, Type::Bool),
@@ -168,6 +171,11 @@ pub(crate) fn call(
         CurrentUser => return Ok(Datum::text(&scope.session.user)),
         RandomUuid => return Ok(Datum::Uuid(uuid::Uuid::new_v4())),
         PgBackendPid => return Ok(Datum::Int4(scope.session.pid)),
+        CausalToken => {
+            let facts = scope.session;
+            let text = consistency::token_to_text(&facts.database, facts.token);
+            return Ok(Datum::text(text));
+        }
         TtNow => return Ok(Datum::text(&system::tt_now(scope.session)?)),
         TtAfter | TtBefore => {
             let at = match args {

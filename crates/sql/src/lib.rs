@@ -36,6 +36,7 @@ mod catalog;
 mod clauses;
 mod compile;
 mod conflict;
+mod consistency;
 mod control;
 mod copy;
 mod datetime;

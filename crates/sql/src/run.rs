@@ -15,7 +15,9 @@ use crate::session::Session;
 use crate::types::Type;
 use crate::work::{self, Step, Work};
 use crate::{control, ddl};
-use meridian_txn::{Age, Begin, Conflict, Locking, Mode, Outcome, ReadAt, Times, Timings};
+use meridian_txn::{
+    Age, Begin, Conflict, Consistency, Locking, Mode, Outcome, ReadAt, Times, Timings,
+};
 use sqlparser::ast::Statement;
 use std::sync::Arc;
 
@@ -267,11 +269,7 @@ impl Session {
         let Some(as_of) = as_of.or_else(|| self.settings.staleness()) else {
             return Ok(Mode::ReadOnly(ReadAt::Now));
         };
-        let clock = self
-            .engine
-            .database()
-            .begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None })
-            .await?;
+        let clock = self.engine.database().begin(Begin::new(Mode::ReadOnly(ReadAt::Now))).await?;
         Ok(Mode::ReadOnly(as_of.read_at(clock.began())?))
     }
 
@@ -279,11 +277,14 @@ impl Session {
     async fn attempt(&mut self, portal: &mut Portal, max: usize) -> Result<Chunk, SqlError> {
         let lock_timeout = self.settings.timeout("lock_timeout");
         let negotiates = self.settings.is_on("meridian.negotiate_timestamps");
+        let consistency = self.settings.consistency();
         let work = self.work.as_mut().expect("invariant: the caller began a transaction");
         work.txn.set_lock_timeout(lock_timeout);
         work.txn.set_locking(Locking::Wait);
+        work.txn.set_consistency(consistency);
         work.negotiates = negotiates;
         let result = attempt(&self.engine, &self.facts, work, portal, max).await;
+        self.facts.token = self.facts.token.max(work.txn.token());
         self.stands(result).await
     }
 
@@ -305,7 +306,9 @@ impl Session {
         age: Option<Age>,
         explicit: bool,
     ) -> Result<Work, SqlError> {
-        let mut work = Work::begin(&self.engine, mode, age, explicit).await?;
+        let (consistency, token) = (self.settings.consistency(), self.facts.token);
+        let how = Begin { consistency, token, ..Begin::new(mode).aged(age) };
+        let mut work = Work::begin(&self.engine, how, explicit).await?;
         work.txn.set_application(self.settings.get("application_name").unwrap_or_default());
         Ok(work)
     }
@@ -420,6 +423,8 @@ impl Session {
             let (journal, explicit, settled) =
                 (std::mem::take(&mut work.journal), work.explicit, work.settled);
             let clean = work.clean;
+            let consistency = self.settings.consistency();
+            work.txn.set_consistency(consistency);
             self.committing = true;
             let outcome = work.txn.commit().await;
             self.committing = false;
@@ -429,6 +434,9 @@ impl Session {
                         self.engine.cache.clear();
                     }
                     self.committed_at = Some(at);
+                    if consistency > Consistency::None {
+                        self.facts.token = self.facts.token.max(at);
+                    }
                     return Ok(());
                 }
                 Outcome::Unknown => {

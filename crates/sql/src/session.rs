@@ -5,6 +5,7 @@
 //! another.
 
 use crate::compile::{Compiled, Plan};
+use crate::consistency::{self, Guarantees};
 use crate::copy::Copying;
 use crate::datum::Datum;
 use crate::engine::Engine;
@@ -64,9 +65,10 @@ impl Session {
     pub fn new(engine: Arc<Engine>, user: impl Into<String>) -> Self {
         let user = user.into();
         let slot = engine.sessions().enter(engine.name(), &user);
-        let isolation = engine.database().isolation();
+        let guarantees = Guarantees::of(&**engine.database());
         let facts = Facts {
-            isolation,
+            guarantees,
+            token: Timestamp::ZERO,
             user,
             database: engine.name().into(),
             server_info: engine.server_info().cloned(),
@@ -77,7 +79,7 @@ impl Session {
         Session {
             engine,
             facts,
-            settings: Settings::of(isolation),
+            settings: Settings::of(guarantees),
             local: Vec::new(),
             work: None,
             prepared: HashMap::new(),
@@ -127,6 +129,11 @@ impl Session {
 
     /// Sets a setting: a start-up parameter, or SET.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
+        if name.eq_ignore_ascii_case(consistency::CAUSAL_TOKEN) {
+            let token = consistency::token_from_text(&self.facts.database, value)?;
+            self.learn(token);
+            return Ok(());
+        }
         self.settings.set(name, value)?;
         if name.eq_ignore_ascii_case("application_name") {
             self.slot.calls_itself(value);
@@ -148,6 +155,16 @@ impl Session {
                 self.settings.restore(&name, value);
             }
         }
+    }
+
+    /// Returns the session's causal token: the greatest timestamp that it was told.
+    pub fn token(&self) -> Timestamp {
+        self.facts.token
+    }
+
+    /// Gives the session a causal token: its next transactions come after that timestamp.
+    pub fn learn(&mut self, token: Timestamp) {
+        self.facts.token = self.facts.token.max(token);
     }
 
     /// Sets the session's properties for `pg_stat_activity`: its process number, the client's

@@ -1,21 +1,22 @@
 //! The settings of a session, for SET and SHOW.
 
+use crate::consistency::Guarantees;
 use crate::error::{SqlError, state};
 use crate::parse::AsOf;
 use meridian_clock::duration;
-use meridian_txn::IsolationLevel;
+use meridian_txn::{Consistency, IsolationLevel};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A session's settings. Names are in lower case.
 pub(crate) struct Settings {
     values: BTreeMap<String, String>,
-    /// The isolation level of the database's transactions.
-    isolation: IsolationLevel,
+    /// The guarantees of the database's protocol.
+    guarantees: Guarantees,
 }
 
-/// The settings of sessions and their defaults, except the isolation level, whose default is the
-/// database's.
+/// The settings of sessions and their defaults, except the isolation level and the consistency
+/// mode, whose defaults are the database's.
 const DEFAULTS: [(&str, &str); 41] = [
     ("application_name", ""),
     ("array_nulls", "on"),
@@ -156,12 +157,17 @@ fn switch(folded: &str) -> Option<bool> {
     }
 }
 
-/// Returns the settings of a session and their initial values, on a database with this isolation
-/// level.
+/// The setting that chooses the consistency mode of the session's transactions.
+const CONSISTENCY: &str = "meridian.consistency";
+
+/// Returns the settings of a session and their initial values, on a database with these guarantees.
 pub(crate) fn defaults(
-    isolation: IsolationLevel,
+    guarantees: Guarantees,
 ) -> impl Iterator<Item = (&'static str, &'static str)> {
-    DEFAULTS.into_iter().chain(OF_ISOLATION.map(|name| (name, isolation.name())))
+    DEFAULTS
+        .into_iter()
+        .chain(OF_ISOLATION.map(|name| (name, guarantees.isolation.name())))
+        .chain([(CONSISTENCY, guarantees.default_mode().name())])
 }
 
 /// True if sessions have a setting of this name.
@@ -171,14 +177,16 @@ pub(crate) fn is_of_sessions(name: &str) -> bool {
         .iter()
         .map(|(name, _)| *name)
         .chain(OF_ISOLATION)
+        .chain([CONSISTENCY])
         .any(|of_sessions| of_sessions == name)
 }
 
 impl Settings {
-    /// Creates the settings of a new session on a database with this isolation level.
-    pub(crate) fn of(isolation: IsolationLevel) -> Self {
-        let values = defaults(isolation).map(|(name, value)| (name.into(), value.into())).collect();
-        Settings { values, isolation }
+    /// Creates the settings of a new session on a database with these guarantees.
+    pub(crate) fn of(guarantees: Guarantees) -> Self {
+        let values =
+            defaults(guarantees).map(|(name, value)| (name.into(), value.into())).collect();
+        Settings { values, guarantees }
     }
 
     fn canonical(name: &str) -> String {
@@ -195,10 +203,11 @@ impl Settings {
 
     /// Accepts the database's isolation level or a weaker one; fails with 0A000 for a stronger one.
     pub(crate) fn accept_isolation(&self, asked: IsolationLevel) -> Result<(), SqlError> {
-        if asked <= self.isolation {
+        let given = self.guarantees.isolation;
+        if asked <= given {
             return Ok(());
         }
-        let (given, asked) = (self.isolation, asked.name().to_uppercase());
+        let (given, asked) = (given, asked.name().to_uppercase());
         Err(SqlError::unsupported(format!("isolation level {asked} in this database")).hint(
             format!("The protocol of this database gives its transactions the level {given}."),
         ))
@@ -211,6 +220,12 @@ impl Settings {
     /// Returns a setting that is a duration; `None` if it is 0.
     pub(crate) fn timeout(&self, name: &str) -> Option<Duration> {
         self.get(name).and_then(duration::parse).filter(|timeout| !timeout.is_zero())
+    }
+
+    /// Returns the consistency mode of the session's transactions.
+    pub(crate) fn consistency(&self) -> Consistency {
+        let set = self.get(CONSISTENCY).and_then(Consistency::named);
+        set.unwrap_or_else(|| self.guarantees.default_mode())
     }
 
     /// True if a boolean setting is on.
@@ -255,6 +270,19 @@ impl Settings {
                 self.values.insert(name, if on { "on" } else { "off" }.into());
                 return Ok(());
             }
+            CONSISTENCY => {
+                let default = self.guarantees.default_mode();
+                let asked = match folded.as_str() {
+                    "default" => default,
+                    folded => match Consistency::named(folded) {
+                        Some(asked) => asked,
+                        None => return refused("It is 'none', 'hybrid' or 'commit_wait'."),
+                    },
+                };
+                let given = self.guarantees.given(asked)?;
+                self.values.insert(name, given.name().into());
+                return Ok(());
+            }
             "transaction_isolation" | "default_transaction_isolation" if folded == "default" => {
                 return Ok(());
             }
@@ -276,11 +304,12 @@ impl Settings {
         }
         if name.starts_with(OWN) && !self.values.contains_key(&name) {
             let own = DEFAULTS.iter().map(|(name, _)| *name).filter(|name| name.starts_with(OWN));
+            let own = own.chain([CONSISTENCY, super::consistency::CAUSAL_TOKEN]);
             return Err(SqlError::new(
                 "42602",
                 format!("invalid configuration parameter name \"{name}\""),
             )
-            .hint(format!("There are {}.", own.collect::<Vec<_>>().join(" and "))));
+            .hint(format!("There are {}.", own.collect::<Vec<_>>().join(", "))));
         }
         if !self.values.contains_key(&name) && !name.contains('.') {
             // Unknown settings of PostgreSQL would have no effect here; a misspelt one must not
@@ -313,11 +342,12 @@ impl Settings {
 
     pub(crate) fn reset(&mut self, name: Option<&str>) {
         match name {
-            None => *self = Settings::of(self.isolation),
+            None => *self = Settings::of(self.guarantees),
             Some(name) => {
                 let name = Self::canonical(name);
-                if let Some((_, value)) = DEFAULTS.iter().find(|(other, _)| *other == name) {
-                    self.values.insert(name, (*value).into());
+                let default = defaults(self.guarantees).find(|(other, _)| *other == name);
+                if let Some((_, value)) = default {
+                    self.values.insert(name, value.into());
                 }
             }
         }
@@ -332,9 +362,34 @@ impl Settings {
 mod tests {
     use super::*;
 
+    fn guarantees(isolation: IsolationLevel) -> Guarantees {
+        Guarantees { isolation, modes: &[Consistency::Hybrid, Consistency::None] }
+    }
+
+    #[test]
+    fn a_mode_is_given_or_a_stronger_one_and_none_that_the_protocol_lacks() {
+        let mut settings = Settings::of(guarantees(IsolationLevel::Serializable));
+        assert_eq!(settings.get(CONSISTENCY), Some("hybrid"));
+        settings.set(CONSISTENCY, "NONE").expect("it has it");
+        assert_eq!(settings.consistency(), Consistency::None);
+        settings.reset(Some(CONSISTENCY));
+        assert_eq!(settings.consistency(), Consistency::Hybrid);
+        let stronger = settings.set(CONSISTENCY, "commit_wait").expect_err("it lacks it");
+        assert_eq!(stronger.sqlstate, state::FEATURE_NOT_SUPPORTED);
+        let unknown = settings.set(CONSISTENCY, "eventual").expect_err("no mode");
+        assert_eq!(unknown.sqlstate, state::INVALID_PARAMETER);
+        let spanner = Guarantees {
+            modes: &[Consistency::CommitWait],
+            ..guarantees(IsolationLevel::Serializable)
+        };
+        let mut settings = Settings::of(spanner);
+        settings.set(CONSISTENCY, "hybrid").expect("a weaker one is given more");
+        assert_eq!(settings.get(CONSISTENCY), Some("commit_wait"));
+    }
+
     #[test]
     fn settings_take_durations_and_switches() {
-        let mut settings = Settings::of(IsolationLevel::Serializable);
+        let mut settings = Settings::of(guarantees(IsolationLevel::Serializable));
         settings.set("statement_timeout", "1 min").expect("a duration");
         assert_eq!(settings.get("statement_timeout"), Some("1min"));
         let refused = settings.set("lock_timeout", "5 parsecs").expect_err("no duration");
@@ -356,7 +411,7 @@ mod tests {
 
     #[test]
     fn what_describes_how_things_are_may_be_set() {
-        let mut settings = Settings::of(IsolationLevel::Serializable);
+        let mut settings = Settings::of(guarantees(IsolationLevel::Serializable));
         for (name, value) in [
             ("row_security", "off"),
             ("extra_float_digits", "3"),
@@ -408,7 +463,7 @@ mod tests {
 
     #[test]
     fn the_level_of_the_database_is_given_and_none_that_is_stronger() {
-        let mut settings = Settings::of(IsolationLevel::RepeatableRead);
+        let mut settings = Settings::of(guarantees(IsolationLevel::RepeatableRead));
         for name in OF_ISOLATION {
             for level in ["read uncommitted", "Read Committed", "repeatable read", "default"] {
                 settings

@@ -22,7 +22,7 @@ pub(crate) async fn run(
 ) -> Result<Response, SqlError> {
     let server_info = outside(session, "ALTER TABLE … SPLIT AT").await?;
     let (engine, folded) = (session.engine.clone(), names::relation(name)?);
-    let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
+    let begin = Begin::new(Mode::ReadOnly(ReadAt::Now));
     let mut txn = engine.database().begin(begin).await?;
     let table =
         catalog::table_by_name(&mut *txn, &engine.cache, &folded, false, Lock::Shared).await?;

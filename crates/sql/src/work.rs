@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::error::SqlError;
 use crate::key;
 use crate::system;
-use meridian_txn::{Age, Begin, Lock, Mode, Savepoint, SchemaVersion, Transaction};
+use meridian_txn::{Begin, Lock, Mode, Savepoint, SchemaVersion, Transaction};
 use std::hash::Hasher;
 use std::sync::Arc;
 
@@ -68,11 +68,10 @@ pub(crate) struct Work {
 impl Work {
     pub(crate) async fn begin(
         engine: &Engine,
-        mode: Mode,
-        age: Option<Age>,
+        how: Begin,
         explicit: bool,
     ) -> Result<Work, SqlError> {
-        let txn = engine.database().begin(Begin { mode, age }).await?;
+        let txn = engine.database().begin(how).await?;
         Ok(Work {
             txn,
             explicit,

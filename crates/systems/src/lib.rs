@@ -8,6 +8,7 @@
 pub mod baselines;
 mod distances;
 pub mod envelope;
+pub mod hybrid_time;
 pub mod locking;
 mod protocol;
 pub mod replica_rows;

@@ -6,8 +6,9 @@
 use crate::baselines::qwstore;
 use crate::envelope::Kind;
 use crate::setting::{Setting, VERSION_RETENTION_PERIOD};
-use crate::{spanner, tapir};
-use meridian_txn::IsolationLevel;
+use crate::{hybrid_time, spanner, tapir};
+use meridian_clock::TimestampPolicy;
+use meridian_txn::{Consistency, IsolationLevel};
 
 /// A protocol.
 #[derive(Debug)]
@@ -19,19 +20,19 @@ pub struct Protocol {
     /// The isolation level of its transactions. `None` for a protocol without transactions, which
     /// SQL cannot use.
     pub isolation: Option<IsolationLevel>,
-    /// True if a transaction that begins after another one was acknowledged comes after it in the
-    /// serial order.
-    pub real_time_order: bool,
-    /// True if its shards have leaders.
-    pub has_leaders: bool,
+    /// The consistency modes that a transaction can choose, the default first.
+    pub consistency: &'static [Consistency],
+    /// How its leaders relate timestamps to time. `None` if its shards have no leaders.
+    pub policy: Option<&'static dyn TimestampPolicy>,
     /// The settings of its databases, besides those of every database.
     pub own_settings: &'static [&'static Setting],
 }
 
 impl Protocol {
     /// The protocols of this version.
-    pub const ALL: [&'static Protocol; 4] = [
+    pub const ALL: [&'static Protocol; 5] = [
         &spanner::PROTOCOL,
+        &hybrid_time::PROTOCOL,
         &tapir::STRICTLY_SERIALIZABLE,
         &tapir::SERIALIZABLE,
         &qwstore::PROTOCOL,
@@ -48,6 +49,17 @@ impl Protocol {
     /// Finds a protocol by its name.
     pub fn named(name: &str) -> Option<&'static Protocol> {
         Protocol::ALL.into_iter().find(|protocol| protocol.name == name)
+    }
+
+    /// True if a transaction that begins after another one was acknowledged comes after it in the
+    /// serial order, in the default mode.
+    pub fn has_real_time_order(&self) -> bool {
+        self.consistency.first() == Some(&Consistency::CommitWait)
+    }
+
+    /// True if its shards have leaders.
+    pub fn has_leaders(&self) -> bool {
+        self.policy.is_some()
     }
 
     /// True if its transactions are atomic and isolated.
@@ -85,14 +97,11 @@ mod tests {
         assert_eq!(names.len(), Protocol::ALL.len());
         for protocol in Protocol::ALL {
             assert_eq!(Protocol::named(protocol.name), Some(protocol));
-            // Rows of one folder may share their kind.
+            // Rows that share their messages share their kind.
             let same = |other: &&&Protocol| other.kind == protocol.kind;
-            let sharing = Protocol::ALL.iter().filter(same).map(|other| other.name);
-            assert!(
-                sharing
-                    .clone()
-                    .all(|name| name.split('-').next() == protocol.name.split('-').next())
-            );
+            let sharing = Protocol::ALL.iter().filter(same);
+            assert!(sharing.clone().all(|other| other.has_leaders() == protocol.has_leaders()));
+            assert!(!protocol.consistency.is_empty(), "{} has no default mode", protocol.name);
             assert!(
                 ![Kind::TRANSFER, Kind::TIME, Kind::ORACLE].contains(&protocol.kind),
                 "{}",

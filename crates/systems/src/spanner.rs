@@ -12,22 +12,18 @@
 //! [`TrueTime`] says how their timestamps relate to time.
 
 use crate::Protocol;
-use crate::envelope::Kind;
-use crate::locking::{self, Locking};
+use crate::locking::{self, KIND, Locking};
 use crate::shard::Shard;
 use meridian_clock::TrueTime;
-use meridian_txn::IsolationLevel;
-
-/// The first byte of its frames and records.
-pub const KIND: Kind = Kind(1);
+use meridian_txn::{Consistency, IsolationLevel};
 
 /// The protocol's row.
 pub static PROTOCOL: Protocol = Protocol {
     name: "spanner",
     kind: KIND,
     isolation: Some(IsolationLevel::Serializable),
-    real_time_order: true,
-    has_leaders: true,
+    consistency: &[Consistency::CommitWait],
+    policy: Some(&TrueTime),
     own_settings: &[],
 };
 

@@ -206,8 +206,16 @@ impl Node {
     ) -> Vec<Response> {
         let transaction = TransactionId { node: 9, incarnation: 1, number };
         let age = Age { began_ns: number, node: 9, number };
-        let request =
-            Request { transaction, age, id, lock_epoch, body, planned: Vec::new(), one_shot: None };
+        let request = Request {
+            transaction,
+            age,
+            id,
+            lock_epoch,
+            body,
+            planned: Vec::new(),
+            one_shot: None,
+            token: None,
+        };
         self.said.clear();
         self.step(|replica, now, out| {
             replica.on_message(now, client(), Message::Request(request), out)

@@ -368,7 +368,7 @@ impl World {
         let called = name.clone();
         let future = Box::pin(async move {
             let say = |what: String| told.lock().push(format!("{name} {what}"));
-            let begin = txn_client.begin(Begin { mode: Mode::ReadWrite, age: None }).await;
+            let begin = txn_client.begin(Begin::new(Mode::ReadWrite)).await;
             let Ok(mut transaction) = begin else { return say("cannot begin".into()) };
             let age = transaction.age();
             let id = TransactionId { node: age.node, incarnation, number: age.number };

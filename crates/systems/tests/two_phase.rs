@@ -258,6 +258,7 @@ impl World {
             body,
             planned: self.planned.clone(),
             one_shot: self.one_shot,
+            token: None,
         };
         let (node, incarnation, role) = (NodeId(9), Incarnation(1), Role::Coordinator(number));
         let from =

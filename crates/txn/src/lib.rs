@@ -5,6 +5,7 @@
 //! types, never control flow.
 
 mod buffer;
+mod consistency;
 mod isolation;
 pub mod locking;
 mod node;
@@ -15,8 +16,9 @@ mod timings;
 mod transaction;
 
 pub use buffer::{Buffer, LIMIT_BYTES};
+pub use consistency::Consistency;
 pub use isolation::IsolationLevel;
-pub use node::{Node, knows_time};
+pub use node::{Node, knows_time, passes};
 pub use schema::{SchemaChange, SchemaHistory, SchemaVersion};
 pub use stamps::Stamps;
 pub use timings::{Times, Timings};

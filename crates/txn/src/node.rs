@@ -3,13 +3,17 @@
 //! A coordinator is `async` and knows no executor. Time, identity, randomness and sleep come from
 //! its node, so that a server and the simulator run the same coordinator.
 
-use meridian_clock::{Health, Reading};
+use meridian_clock::{Health, Reading, Timestamp};
 use meridian_machine::{Incarnation, NodeId};
 
 /// How long a coordinator waits until its node knows the time, in nanoseconds.
 const CLOCK_PATIENCE_NS: u64 = 10_000_000_000;
 /// The time between two looks at a clock that does not know the time, in nanoseconds.
 const CLOCK_PAUSE_NS: u64 = 10_000_000;
+/// The bounds of one pause while a timestamp passes, in nanoseconds. The lower bound matters for a
+/// clock that was set back, which stands still; the upper one for a node without the time, which
+/// may learn it soon.
+const WAITS_NS: (u64, u64) = (50_000, 100_000_000);
 
 /// A node, as the coordinators of one database on it see it.
 pub trait Node: Send + Sync + 'static {
@@ -50,5 +54,20 @@ pub async fn knows_time(node: &impl Node) -> bool {
             return false;
         }
         node.sleep_until(now.boot_ns + CLOCK_PAUSE_NS).await;
+    }
+}
+
+/// Waits until a timestamp has surely passed. Returns false if the node closes before.
+pub async fn passes(node: &impl Node, at: Timestamp) -> bool {
+    loop {
+        let now = node.now();
+        if now.interval.after(at.nanos) {
+            return true;
+        }
+        if node.is_closed() {
+            return false;
+        }
+        let left_ns = at.nanos - now.interval.earliest + 1;
+        node.sleep_until(now.boot_ns + left_ns.clamp(WAITS_NS.0, WAITS_NS.1)).await;
     }
 }

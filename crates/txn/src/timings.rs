@@ -10,6 +10,9 @@ pub struct Times {
     pub reads: u64,
     /// The time that these took.
     pub reading_ns: u64,
+    /// The time that reads waited until their snapshot had surely passed (mode `commit_wait` of
+    /// HybridTime).
+    pub read_wait_ns: u64,
     /// The time from COMMIT to its response.
     pub commit_ns: u64,
     /// The part of it until a quorum had the commit on disk, as measured by the leader.

@@ -1,6 +1,6 @@
 //! The interface of a transaction to its session, the same for every protocol.
 
-use crate::{IsolationLevel, SchemaVersion, Timings};
+use crate::{Consistency, IsolationLevel, SchemaVersion, Timings};
 use meridian_clock::{Interval, Timestamp};
 use meridian_mvcc::{Key, KeyRange, Value};
 use std::fmt;
@@ -102,6 +102,24 @@ pub struct Begin {
     pub mode: Mode,
     /// The age of the attempt that this one retries; none for a first attempt.
     pub age: Option<Age>,
+    /// The order that it needs; a protocol that has only stronger modes gives one of those.
+    pub consistency: Consistency,
+    /// The causal token: the transaction comes after everything up to this timestamp. Zero for
+    /// none. Protocols whose commits wait until their timestamps have passed need none, and ignore
+    /// it.
+    pub token: Timestamp,
+}
+
+impl Begin {
+    /// Returns the options of a first attempt with the strongest order.
+    pub const fn new(mode: Mode) -> Begin {
+        Begin { mode, age: None, consistency: Consistency::CommitWait, token: Timestamp::ZERO }
+    }
+
+    /// Returns the options with the age of the attempt that this one retries, if it is a retry.
+    pub fn aged(self, age: Option<Age>) -> Begin {
+        Begin { age, ..self }
+    }
 }
 
 /// The reason why a transaction was aborted for good: none of its writes took effect.
@@ -186,6 +204,11 @@ pub enum Failure {
         /// The present time by this node's clock.
         now: Interval,
     },
+    /// The causal token lies too far in the future to be true: SQLSTATE 22023.
+    FarToken {
+        /// The distance by which it is ahead of the latest possible time, in nanoseconds.
+        ahead_ns: u64,
+    },
     /// A write in a read-only transaction: SQLSTATE 25006.
     ReadOnly,
     /// The transaction's writes exceed the limit: SQLSTATE 54000.
@@ -241,6 +264,11 @@ impl fmt::Display for Failure {
                 write!(f, "the snapshot is older than {oldest}, the oldest that is kept")
             }
             Failure::InFuture { now } => write!(f, "the snapshot lies in the future; now is {now}"),
+            Failure::FarToken { ahead_ns } => write!(
+                f,
+                "the causal token is {} ms ahead of the latest possible time: it is not of this database, or a clock is wrong",
+                ahead_ns.div_ceil(1_000_000)
+            ),
             Failure::ReadOnly => f.write_str("cannot write in a read-only transaction"),
             Failure::TooLarge { limit_bytes } => {
                 write!(f, "the transaction writes more than {limit_bytes} bytes")
@@ -284,6 +312,11 @@ pub trait Transaction: Send {
     fn began(&self) -> Interval;
     /// Returns the snapshot of a read-only transaction once it is chosen.
     fn read_at(&self) -> Option<Timestamp>;
+    /// Returns the causal token of a client that has seen this transaction's reads: nothing that it
+    /// has read is newer. Zero for protocols without tokens.
+    fn token(&self) -> Timestamp {
+        Timestamp::ZERO
+    }
     /// Reads one key, own writes first.
     fn get<'a>(
         &'a mut self,
@@ -328,6 +361,11 @@ pub trait Transaction: Send {
     /// without locks never waits.
     fn set_locking(&mut self, how: Locking) -> bool {
         how != Locking::None
+    }
+    /// Sets the order that the transaction needs, from its next read or its commit on. Protocols
+    /// with one mode ignore it.
+    fn set_consistency(&mut self, mode: Consistency) {
+        let _ = mode;
     }
     /// Sets the session's `application_name`, which is reported to transactions that lose against
     /// this one. Protocols that do not report it ignore it.
@@ -378,6 +416,10 @@ pub trait Database: Send + Sync {
     /// Returns the isolation level of its transactions, which `SHOW transaction_isolation` shows. A
     /// session that requests a weaker level gets this one.
     fn isolation(&self) -> IsolationLevel;
+    /// Returns the consistency modes that a transaction can choose, the default first.
+    fn consistency(&self) -> &'static [Consistency] {
+        &[Consistency::CommitWait]
+    }
     /// Begins a transaction. Fails with `Unavailable` or `BelowHorizon`.
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>>;
 }

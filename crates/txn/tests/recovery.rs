@@ -223,8 +223,7 @@ fn done<T>(future: impl std::future::Future<Output = T>) -> T {
 }
 
 fn begin(txn_client: &TxnClient<TestNode>) -> Box<dyn Transaction> {
-    done(txn_client.begin(Begin { mode: Mode::ReadWrite, age: None }))
-        .expect("the transaction begins")
+    done(txn_client.begin(Begin::new(Mode::ReadWrite))).expect("the transaction begins")
 }
 
 /// Returns the commit of a transaction that has read some keys and writes others.

@@ -15,6 +15,9 @@ pub enum Claim {
     /// An order of the transactions that respects real time; also called linearizable.
     #[value(alias = "linearizable")]
     StrictSerializable,
+    /// An order of the transactions in which each comes after those whose causal tokens it was
+    /// given.
+    Causal,
     /// An order of the transactions.
     Serializable,
     /// Every transaction reads a snapshot, and of two concurrent ones that write the same key one
@@ -28,6 +31,7 @@ impl Claim {
     fn model(self) -> Model {
         match self {
             Claim::StrictSerializable => Model::StrictSerializable,
+            Claim::Causal => Model::Causal,
             Claim::Serializable => Model::Serializable,
             Claim::SnapshotIsolation => Model::SnapshotIsolation,
             Claim::ReadCommitted => Model::ReadCommitted,

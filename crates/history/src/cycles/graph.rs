@@ -146,15 +146,39 @@ impl<'a> Graph<'a> {
         }
     }
 
+    /// Adds an edge from each transaction that surely happened to those that were given its token,
+    /// and from each one that asked for external consistency to those that began after its end.
+    pub(crate) fn tokens(&mut self) {
+        self.moments(|transaction| transaction.external);
+        let happened = |at: &usize| self.history[*at].status == Status::Ok;
+        let named: BTreeMap<(u64, u64), usize> = (0..self.history.len())
+            .filter(happened)
+            .map(|at| ((self.history[at].client, self.history[at].start), at))
+            .collect();
+        for at in 0..self.history.len() {
+            let transaction = self.history[at];
+            if transaction.status == Status::Fail {
+                continue;
+            }
+            for before in transaction.follows.iter().filter_map(|name| named.get(name)) {
+                self.add(*before, at, (Why::Token, None, None));
+            }
+        }
+    }
+
     /// Adds a moment for each end: a transaction that begins later comes after the last moment
     /// before.
     pub(crate) fn real_time(&mut self) {
+        self.moments(|_| true);
+    }
+
+    fn moments(&mut self, ends: impl Fn(&Transaction) -> bool) {
         let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * self.history.len());
         for (at, transaction) in self.history.iter().enumerate() {
             if transaction.status != Status::Fail {
                 events.push((transaction.start, false, at));
             }
-            if transaction.status == Status::Ok {
+            if transaction.status == Status::Ok && ends(transaction) {
                 events.push((transaction.end, true, at));
             }
         }

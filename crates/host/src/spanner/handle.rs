@@ -16,7 +16,9 @@ use meridian_mvcc::Key;
 use meridian_placement::DatabaseRow;
 use meridian_systems::Protocol;
 use meridian_systems::envelope::Frame;
-use meridian_systems::spanner::{self, KIND, Message, Replica};
+use meridian_systems::hybrid_time;
+use meridian_systems::locking::KIND;
+use meridian_systems::spanner::{self, Message, Replica};
 use meridian_txn::locking::{MemberRoles, ReplicaId, Request, Waits};
 use meridian_txn::{Database, Failure, Future, Node};
 use std::sync::{Arc, mpsc};
@@ -32,6 +34,7 @@ const NUMBERS_AT_ONCE: usize = 32;
 const WAITS_PATIENCE: Duration = Duration::from_millis(200);
 
 struct Handle {
+    protocol: &'static Protocol,
     txn_client: Arc<TxnClient>,
     context: Arc<NodeContext>,
     /// Ends with the handle: requests of its replicas after that are dropped.
@@ -39,17 +42,28 @@ struct Handle {
 }
 
 /// Spanner, as a node runs it.
-pub const HOSTED: HostedProtocol =
-    HostedProtocol { protocol: &spanner::PROTOCOL, open, choose_replicas };
+pub const HOSTED: HostedProtocol = HostedProtocol {
+    protocol: &spanner::PROTOCOL,
+    open: |row, context| open(row, context, &spanner::PROTOCOL),
+    choose_replicas,
+};
+
+/// HybridTime, as a node runs it.
+pub const HOSTED_HYBRID_TIME: HostedProtocol = HostedProtocol {
+    protocol: &hybrid_time::PROTOCOL,
+    open: |row, context| open(row, context, &hybrid_time::PROTOCOL),
+    choose_replicas,
+};
 
 /// Opens a database. Its replicas start with [`DatabaseHandle::begin`].
 fn open(
     row: &DatabaseRow,
     context: &Arc<NodeContext>,
+    protocol: &'static Protocol,
 ) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
-    let lifecycle = Lifecycle::new(row, context);
-    let txn_client = Arc::new(TxnClient::new(Arc::clone(lifecycle.router())));
-    Ok(Arc::new(Handle { txn_client, context: Arc::clone(context), lifecycle }))
+    let lifecycle = Lifecycle::new(row, context, protocol);
+    let txn_client = Arc::new(TxnClient::new(Arc::clone(lifecycle.router()), protocol.consistency));
+    Ok(Arc::new(Handle { protocol, txn_client, context: Arc::clone(context), lifecycle }))
 }
 
 /// Chooses the nodes of a new database: always all.
@@ -57,7 +71,8 @@ fn choose_replicas(asked: Vec<NodeId>, _: &[NodeId]) -> Result<Vec<NodeId>, Data
     if asked.is_empty() {
         return Ok(asked);
     }
-    let why = "a database whose protocol is spanner starts on all nodes: use ALTER DATABASE … MEMBERS afterwards";
+    let why =
+        "a database with leaders starts on all nodes: use ALTER DATABASE … MEMBERS afterwards";
     Err(DatabaseError::Replicas(why.into()))
 }
 
@@ -143,7 +158,7 @@ impl Handle {
 
 impl DatabaseHandle for Handle {
     fn protocol(&self) -> &'static Protocol {
-        &spanner::PROTOCOL
+        self.protocol
     }
 
     fn begin(&self, watch: Option<Watch>) -> Result<(), OpenError> {

@@ -18,9 +18,11 @@ use meridian_mvcc::{KeyRange, StoreError};
 use meridian_placement::{DatabaseRow, FIRST_SHARD};
 use meridian_replication::group::{Index, Membership, MembershipEpoch, Roster};
 use meridian_store::{OrphanedChild, ShardStore};
+use meridian_systems::Protocol;
+use meridian_systems::locking::KIND;
 use meridian_systems::shard::lifecycle::{self, MemberHost, OrphanedSplit, Restored};
 use meridian_systems::shard::{Damaged, Origin};
-use meridian_systems::spanner::{KIND, Replica};
+use meridian_systems::spanner::Replica;
 use meridian_txn::Node;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak, mpsc};
@@ -33,6 +35,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 pub struct Lifecycle {
     context: Arc<NodeContext>,
     router: Arc<RequestRouter>,
+    protocol: &'static Protocol,
     /// Held while one replica starts or ends.
     transition: Mutex<()>,
     this: Weak<Lifecycle>,
@@ -40,10 +43,15 @@ pub struct Lifecycle {
 
 impl Lifecycle {
     /// Returns the lifecycle of a database none of whose replicas has started here.
-    pub fn new(row: &DatabaseRow, context: &Arc<NodeContext>) -> Arc<Lifecycle> {
+    pub fn new(
+        row: &DatabaseRow,
+        context: &Arc<NodeContext>,
+        protocol: &'static Protocol,
+    ) -> Arc<Lifecycle> {
         let lifecycle = Arc::new_cyclic(|this: &Weak<Lifecycle>| Lifecycle {
             context: Arc::clone(context),
             router: RequestRouter::new(row.id, context, this.clone()),
+            protocol,
             transition: Mutex::new(()),
             this: this.clone(),
         });
@@ -250,6 +258,7 @@ impl MemberHost for NodeMembers<'_> {
             eager,
             context: context_of,
             router: sessions_of,
+            protocol: self.lifecycle.protocol,
             watch,
         };
         member::restore(place, records).map_err(|error| context.of_store(error))

@@ -34,9 +34,11 @@ use meridian_replication::group::{
 };
 use meridian_store::courier::Order;
 use meridian_store::{Extent, ShardStore, Split};
+use meridian_systems::Protocol;
+use meridian_systems::locking::KIND;
 use meridian_systems::locking::{Rows, Serve, newest};
 use meridian_systems::shard::{self, Origin, SplitOrigin, initial_members, lifecycle};
-use meridian_systems::spanner::{Effect, KIND, Message, Recovered, Replica};
+use meridian_systems::spanner::{Effect, Message, Recovered, Replica};
 use meridian_txn::Node;
 use meridian_txn::locking::{ReadLease, RequestOutcome, Response};
 use parking_lot::Mutex;
@@ -125,6 +127,8 @@ pub struct MemberSetup {
     pub context: Arc<NodeContext>,
     /// The database's request router on this node.
     pub router: Arc<RequestRouter>,
+    /// The database's protocol.
+    pub protocol: &'static Protocol,
     /// Called with every write that is installed.
     pub watch: Option<Watch>,
 }
@@ -155,7 +159,7 @@ pub fn restore(
     setup: MemberSetup,
     records: Vec<Record>,
 ) -> Result<lifecycle::Restored<Arc<MemberShard>>, StoreError> {
-    let MemberSetup { key, bounds, origin, eager, context, router, watch } = setup;
+    let MemberSetup { key, bounds, origin, eager, context, router, protocol, watch } = setup;
     let (resources, nodes, timeouts) =
         (&context.resources, context.members.clone(), context.timeouts);
     let (me, incarnation) = router.node().here();
@@ -195,7 +199,8 @@ pub fn restore(
     let mut out = Outbox::new();
     let initial_members_of = members_of(&recovered.rows.split_origins);
     let (min_next_ns, quiesce_ns) = (nanoseconds(timeouts.min_next), nanoseconds(timeouts.quiesce));
-    let config = shard::Config { min_next_ns, quiesce_ns, ..shard::Config::from(config) };
+    let policy = protocol.policy.expect("invariant: a protocol with leaders has a policy");
+    let config = shard::Config { min_next_ns, quiesce_ns, policy, ..shard::Config::from(config) };
     let replica = Replica::new(config, seed, restored, recovered, resources.clock.now(), &mut out);
     let members = replica.members().clone();
     let io = ReplicaIo::new(

@@ -91,7 +91,7 @@ pub fn put(node: &Node, key: &str, value: &str) {
 
 pub fn put_in(database: &Arc<dyn Database>, key: &str, value: &str) {
     insist(|| {
-        let begin = Begin { mode: Mode::ReadWrite, age: None };
+        let begin = Begin::new(Mode::ReadWrite);
         let mut transaction =
             block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
         transaction
@@ -110,7 +110,7 @@ pub fn get(node: &Node, key: &str) -> Option<String> {
 
 pub fn get_in(database: &Arc<dyn Database>, key: &str) -> Option<String> {
     insist(|| {
-        let begin = Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None };
+        let begin = Begin::new(Mode::ReadOnly(ReadAt::Now));
         let mut transaction =
             block_on(database.begin(begin)).map_err(|failure| failure.to_string())?;
         let found = block_on(transaction.get(&Key::from(key), Lock::Shared))

@@ -8,7 +8,8 @@ pub mod rules;
 mod unconfirmed_splits;
 
 pub use protocol::{
-    SIMULATED, STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life,
+    HYBRID_TIME, SIMULATED, STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause,
+    reads_in_the_next_life,
 };
 
 /// The marker type of Spanner's worlds.

@@ -17,11 +17,12 @@ use meridian_replication::group::{
 };
 use meridian_store::courier::{Courier, Pace, Received};
 use meridian_store::{OrphanedChild, ShardStore};
-use meridian_systems::envelope;
+use meridian_systems::locking::KIND;
 use meridian_systems::locking::Rows;
 use meridian_systems::shard::lifecycle::{self, MemberHost, OrphanedSplit};
 use meridian_systems::shard::{self, Damaged, Invitations, Origin};
-use meridian_systems::spanner::{KIND, Recovered, Replica};
+use meridian_systems::spanner::{Recovered, Replica};
+use meridian_systems::{Protocol, envelope};
 use meridian_txn::Database;
 use meridian_txn::locking::TxnClient;
 use std::collections::BTreeMap;
@@ -71,6 +72,7 @@ struct StartConfig {
     retention: Retention,
     defect: Option<Defect>,
     clock: Arc<NodeClock>,
+    protocol: &'static Protocol,
 }
 
 /// Spanner's own state of an incarnation.
@@ -112,6 +114,7 @@ impl NodeProcess {
         (seed, timing, retention, defect): (u64, Timing, Retention, Option<Defect>),
         admitted: bool,
         placed: bool,
+        protocol: &'static Protocol,
         clock: &Arc<NodeClock>,
         disks: &(MemoryDisk, MemoryDisk),
     ) -> Result<NodeProcess, NodeFailure> {
@@ -121,9 +124,10 @@ impl NodeProcess {
             nodes.to_vec(),
             seed,
         ));
-        let txn_client = Arc::new(TxnClient::new(Arc::clone(&router))) as Arc<dyn Database>;
+        let txn_client = Arc::new(TxnClient::new(Arc::clone(&router), protocol.consistency))
+            as Arc<dyn Database>;
         let (nodes, clock) = (nodes.to_vec(), Arc::clone(clock));
-        let start = StartConfig { me, nodes, seed, timing, retention, defect, clock };
+        let start = StartConfig { me, nodes, seed, timing, retention, defect, clock, protocol };
         let courier = Courier::new(PACE, u64::from(incarnation.0) << 32);
         let (records, left, invitations) = (Records::new(), Vec::new(), Invitations::default());
         let own = Own { start, records, left, invitations, courier, ticks: false };
@@ -383,7 +387,8 @@ impl MemberHost for NodeProcess {
         let seed = start.seed ^ u64::from(shard.0) << 32;
         let (min_next_ns, quiesce_ns) = (start.timing.min_next_ns, start.timing.quiesce_ns);
         let outcomes = start.retention.outcomes;
-        let config = shard::Config { group: config, min_next_ns, quiesce_ns, outcomes };
+        let policy = start.protocol.policy.expect("invariant: its shards have leaders");
+        let config = shard::Config { group: config, min_next_ns, quiesce_ns, outcomes, policy };
         let replica =
             Replica::new(config, seed, restored, recovered, start.clock.reading(), &mut out);
         let member = Some(Member::new(replica, out, shard_store));

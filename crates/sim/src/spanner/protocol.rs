@@ -6,10 +6,12 @@ use crate::Defect;
 use crate::protocols::SimulatedProtocol;
 use crate::world::World;
 use meridian_machine::planted::Rule;
-use meridian_systems::spanner;
+use meridian_systems::{hybrid_time, spanner};
 
 /// The entry of Spanner.
-pub static SIMULATED: SimulatedProtocol = SimulatedProtocol {
+pub static SIMULATED: SimulatedProtocol = SPANNER;
+
+const SPANNER: SimulatedProtocol = SimulatedProtocol {
     row: &spanner::PROTOCOL,
     run: |options| World::<Spanner>::new(options).run(),
     stage: |options, scenario, costs| World::<Spanner>::new(options).stage(scenario, costs),
@@ -32,6 +34,24 @@ pub static SIMULATED: SimulatedProtocol = SimulatedProtocol {
     needs_sql: rules::needs_sql,
     delays: World::<Spanner>::delays,
 };
+
+/// The entry of HybridTime. Its worlds are Spanner's, with clients that choose modes.
+pub static HYBRID_TIME: SimulatedProtocol = SimulatedProtocol {
+    row: &hybrid_time::PROTOCOL,
+    should_meet: SHOULD_MEET_OF_HYBRID_TIME,
+    rules: || rules::NOTICED_OF_HYBRID_TIME.into(),
+    ..SPANNER
+};
+
+/// The states that campaigns of HybridTime should reach besides.
+const SHOULD_MEET_OF_HYBRID_TIME: &[&str] = &[
+    "a client is given another client's token",
+    "a read waits until its snapshot has surely passed",
+    "a transaction commits in two phases",
+    "a snapshot above every commit is promised",
+    "a participant asks what became of a transaction",
+    "a prepared transaction is wounded",
+];
 
 /// The states that every campaign of some hundred seeds with all faults should reach.
 const SHOULD_MEET: &[&str] = &[

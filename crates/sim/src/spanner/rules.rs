@@ -67,6 +67,18 @@ pub const NOTICED: [Rule; 46] = [
     placement::DISKS_NOT_REMEMBERED,
 ];
 
+/// The rules of HybridTime's own, and some of those that it shares with Spanner, whose breach its
+/// judges must detect.
+pub const NOTICED_OF_HYBRID_TIME: [Rule; 7] = [
+    clock::COMMIT_WAIT,
+    clock::DUPLICATE_TIMESTAMP,
+    locking::READ_WAIT,
+    locking::TOKEN_DROPPED,
+    shard::TOKEN_IGNORED,
+    participant::SAFE_TIME_PREPARED,
+    participant::COMMIT_BELOW_PREPARE,
+];
+
 /// Returns the faults under which the breach of a rule shows soonest.
 pub fn faults(rule: Rule) -> Faults {
     let none = Faults::NONE;

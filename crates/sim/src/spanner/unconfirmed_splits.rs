@@ -18,10 +18,11 @@ use meridian_replication::rules as replication_rules;
 use meridian_store::courier::Received;
 use meridian_store::{MemoryStore, ShardStore, Split};
 use meridian_systems::envelope;
+use meridian_systems::locking::KIND;
 use meridian_systems::locking::TransactionCommand;
 use meridian_systems::shard::rules as shard_rules;
 use meridian_systems::shard::{Command, SplitOrigin, split_rows};
-use meridian_systems::spanner::{Effect, KIND, Message};
+use meridian_systems::spanner::{Effect, Message};
 use meridian_txn::locking::TransactionId;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -158,6 +159,7 @@ impl Node {
             (seed, timing, Retention::LONG, None),
             number > 1,
             true,
+            &meridian_systems::spanner::PROTOCOL,
             clock,
             disks,
         )
@@ -415,6 +417,7 @@ fn finds_out() -> bool {
         (1, timing, Retention::LONG, None),
         true,
         true,
+        &meridian_systems::spanner::PROTOCOL,
         &clock,
         &disks,
     )

@@ -7,6 +7,7 @@ use crate::node_process::Member;
 use crate::sim_protocol::SimProtocol;
 use crate::verdict::Evidence;
 use meridian_clock::Timestamp;
+use meridian_history::cycles::Model;
 use meridian_machine::ShardId;
 use meridian_mvcc::StoreError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,8 +46,10 @@ impl<R: SimProtocol> World<R> {
     pub(crate) fn judge_transactions(&mut self) -> Result<(), String> {
         let (mut history, strict) = (std::mem::take(&mut self.history), self.options.is_strict());
         let evidence = Evidence {
-            strict,
-            true_time: strict && self.options.timebase != Timebase::Cluster,
+            model: self.options.model(),
+            true_time: self.options.model() > Model::Serializable
+                && !self.options.deceives()
+                && self.options.timebase != Timebase::Cluster,
             sql: self.options.sql,
             marks: &self.marks,
             past: &self.past,

@@ -6,6 +6,7 @@ use crate::client;
 use crate::retention::Retention;
 use crate::sim_protocol::SimProtocol;
 use crate::workload::{Plan, Scope, Step};
+use crate::world::order::Asked;
 use crate::{Defect, Faults, Options, SimulatedProtocol};
 use meridian_txn::Mode;
 use std::sync::Arc;
@@ -78,7 +79,8 @@ impl<R: SimProtocol> World<R> {
         let there = &mut self.clients[0];
         (there.node, there.mode, there.mark, there.start, there.seen) =
             (node, mode, None, began, Arc::clone(&seen));
-        there.attempt = Some(Box::pin(client::attempt(txn_client, router, plan, seen)));
+        there.attempt =
+            Some(Box::pin(client::attempt(txn_client, router, plan, Asked::default(), seen)));
         self.poll(0);
         let ended = self.until(10 * S, |world| world.clients[0].attempt.is_none());
         assert!(

@@ -218,6 +218,15 @@ impl World<QwStore> {
         let (low, high) = (String::new(), char::MAX.to_string());
         let (client, now) = ((self.clients.len() + node) as u64, self.now());
         let ops = vec![Op::Scan(low, high, rows.collect())];
-        Ok(Transaction { client, start: now, end: now, status: Status::Ok, at: None, ops })
+        Ok(Transaction {
+            client,
+            start: now,
+            end: now,
+            status: Status::Ok,
+            at: None,
+            ops,
+            follows: Vec::new(),
+            external: false,
+        })
     }
 }

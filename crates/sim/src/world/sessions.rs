@@ -7,6 +7,7 @@ use crate::node::RouterEffect;
 use crate::sim_protocol::{RequestRouter, SimProtocol};
 use crate::sql;
 use crate::workload::{Drawing, Plan, Step};
+use crate::world::order::Asked;
 use crate::world::processor::Price;
 use futures::future::BoxFuture;
 use meridian_clock::Timestamp;
@@ -55,6 +56,7 @@ impl<R: SimProtocol> World<R> {
             plan.steps.retain(|step| !matches!(step, Step::Think(_)));
         }
         self.begun += usize::from(!reader);
+        self.clients[client].asked = self.ask_for_order(client, &plan);
         self.start(client, node, plan);
     }
 
@@ -72,9 +74,10 @@ impl<R: SimProtocol> World<R> {
         (there.node, there.mode, there.mark, there.start) = (node, plan.mode, plan.mark, start);
         there.faulty = self.faulty;
         there.seen = Arc::clone(&seen);
+        let asked = there.asked.clone();
         there.attempt = Some(match self.options.sql {
-            true => Box::pin(sql::attempt(engine, router, plan, seen)),
-            false => Box::pin(client::attempt(txn_client, router, plan, seen)),
+            true => Box::pin(sql::attempt(engine, router, plan, asked, seen)),
+            false => Box::pin(client::attempt(txn_client, router, plan, asked, seen)),
         });
         self.poll(client);
     }
@@ -274,6 +277,9 @@ impl<R: SimProtocol> World<R> {
             _ => {
                 let end = self.now();
                 self.marks.push(mark);
+                self.add_to_chain(client, status, seen.token);
+                let Asked { follows, external, .. } =
+                    std::mem::take(&mut self.clients[client].asked);
                 self.history.push(Transaction {
                     client: client as u64,
                     start,
@@ -281,6 +287,8 @@ impl<R: SimProtocol> World<R> {
                     status,
                     at,
                     ops: seen.ops,
+                    follows,
+                    external,
                 });
             }
         }

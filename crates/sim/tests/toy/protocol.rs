@@ -107,7 +107,7 @@ impl Replica {
     }
 
     fn draw(&mut self, now: Reading) -> Timestamp {
-        self.issuer.issue(TrueTime::next_ns(now)).expect("no ceiling")
+        self.issuer.issue(TrueTime.next_ns(now)).expect("no ceiling")
     }
 
     /// The conflict of a plan with the schemas that hold at a timestamp.
@@ -129,8 +129,8 @@ impl Replica {
     fn release(&mut self, now: Reading, out: &mut Outbox<Self>) {
         while let Some(first) = self.waiting.first_entry() {
             let (at, id) = *first.key();
-            if !TrueTime::is_visible(now, at) {
-                return out.arm((), now.boot_ns + TrueTime::wait_ns(now, at) + 1);
+            if !TrueTime.is_visible(now, at) {
+                return out.arm((), now.boot_ns + TrueTime.wait_ns(now, at) + 1);
             }
             let (to, request) = first.remove();
             let What::Read(range, reverse, limit) = request.what else {

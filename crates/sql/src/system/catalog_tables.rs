@@ -318,7 +318,7 @@ fn namespace(_: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 fn settings(context: &SystemContext<'_>, out: &mut Writer<'_>) {
-    for (name, value) in crate::settings::defaults(context.facts.isolation) {
+    for (name, value) in crate::settings::defaults(context.facts.guarantees) {
         out.row(&[
             ("name", name.into()),
             ("setting", value.into()),

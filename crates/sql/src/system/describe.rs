@@ -289,7 +289,7 @@ impl SystemFunction {
             }
             "current_setting" => {
                 let name = text(0).unwrap_or("");
-                match crate::settings::Settings::of(facts.isolation).get(name) {
+                match crate::settings::Settings::of(facts.guarantees).get(name) {
                     Some(value) => Datum::text(value),
                     None if args.get(1) == Some(&Datum::Bool(true)) => Datum::Null,
                     None => {

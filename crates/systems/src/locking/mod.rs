@@ -29,8 +29,8 @@
 //! | `records` | what is agreed about transactions, and what is kept of it? |
 //!
 //! Invariants, besides those of a shard:
-//! 1. Nothing is answered or visible before `TT.after(commit_at)` (I3). The wait overlaps
-//!    agreement.
+//! 1. Nothing is answered or visible before the policy allows it; under `TrueTime` that is
+//!    `TT.after(commit_at)` (I3). The wait overlaps agreement.
 //! 2. A snapshot "now" of a single shard is the newest visible commit, or the closed timestamp if
 //!    that is later, while nothing is prepared that writes into what is read (Trap A.5-6). A
 //!    snapshot of several shards is at `now.latest`, or at the latest of the shards' own
@@ -59,8 +59,12 @@ mod schemas;
 mod snapshots;
 mod two_phase;
 
+use crate::envelope::Kind;
 use crate::shard::{self, Shard};
 use meridian_txn::locking::{ParticipantMessage, Request, Response};
+
+/// The first byte of the frames and records of protocols that use it.
+pub const KIND: Kind = Kind(1);
 
 /// A member of the group of a shard with two-phase locking.
 type Member<T> = Shard<Locking<T>>;

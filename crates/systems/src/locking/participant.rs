@@ -356,8 +356,8 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         shard.show_snapshots(now, out);
     }
 
-    fn next_release(&self, now: Reading) -> Option<u64> {
-        self.commit_waits.values().next().map(|commit_waits| T::wait_ns(now, commit_waits.at))
+    fn next_release(&self, now: Reading, policy: &dyn TimestampPolicy) -> Option<u64> {
+        self.commit_waits.values().next().map(|commit_waits| policy.wait_ns(now, commit_waits.at))
     }
 
     fn arm(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {

@@ -46,6 +46,11 @@ impl<T: TimestampPolicy> Member<T> {
             return out.send(from, Message::Response(Response::NotLeader { id, leader }));
         }
         let transaction = request.transaction;
+        if !self.adopts_times_of(now, &request) {
+            let why =
+                "the causal token, or the snapshot, lies too far in the future: a clock is wrong";
+            return out.send(from, Message::Response(Response::Refused { id, why: why.into() }));
+        }
         if !matches!(
             request.body,
             RequestBody::Abort | RequestBody::KeepAlive | RequestBody::Withdraw
@@ -433,6 +438,25 @@ impl<T: TimestampPolicy> Member<T> {
         self.participant.ready.push_back(pending);
     }
 
+    /// Adopts the timestamps that a request carries. False if one of them cannot be true.
+    fn adopts_times_of(&mut self, now: Reading, request: &Request) -> bool {
+        let at = match &request.body {
+            RequestBody::Snapshot { at, .. } => *at,
+            _ => None,
+        };
+        [request.token, at].into_iter().flatten().all(|at| self.adopt(now, at))
+    }
+
+    /// Returns the timestamp at which a range is read whose locks are held: nothing is in flight
+    /// there, so that any timestamp from the newest visible commit on will do. Where timestamps are
+    /// adopted it becomes a part of the session's token.
+    fn read_under_locks_at(&self) -> Timestamp {
+        if !self.policy.adopts() {
+            return Timestamp::MAX;
+        }
+        self.participant.late.iter().map(|late| late.at).fold(self.newest(), Timestamp::max)
+    }
+
     /// Returns a timestamp of the current state, at or above everything that was acknowledged
     /// anywhere. `None` if that needs a new ceiling.
     fn as_of(&mut self, now: Reading) -> Option<Timestamp> {
@@ -441,7 +465,7 @@ impl<T: TimestampPolicy> Member<T> {
         if self.bounds == KeyRange::all() {
             return Some(shown);
         }
-        let present = T::present(now).max(shown);
+        let present = self.present(now).max(shown);
         self.promise(now, present).then_some(present)
     }
 
@@ -544,9 +568,13 @@ impl<T: TimestampPolicy> Member<T> {
                         continue;
                     };
                     match &pending.request.body {
-                        RequestBody::Read { .. } => {
-                            self.serve(pending.from, &pending.request, Timestamp::MAX, None, out)
-                        }
+                        RequestBody::Read { .. } => self.serve(
+                            pending.from,
+                            &pending.request,
+                            self.read_under_locks_at(),
+                            None,
+                            out,
+                        ),
                         _ => {
                             pending.locked += 1;
                             self.lock_writes(now, pending, out);

@@ -50,10 +50,10 @@ impl<T: TimestampPolicy> Member<T> {
         let single_shard_range = single_shard_range.as_ref().unwrap_or(&all);
         let alone = self.bounds.contains_range(single_shard_range);
         let at = at.unwrap_or_else(|| {
-            if alone { self.last_ts(now, single_shard_range) } else { self.present(now) }
+            if alone { self.last_ts(now, single_shard_range) } else { self.shown_present(now) }
         });
         let fenced = now.health != Health::Good && !broken(locking_rules::FENCED_SERVES);
-        if (at.nanos > T::present(now).nanos + FUTURE_NS || fenced) && at > self.visible {
+        if (at.nanos > self.present(now).nanos + FUTURE_NS || fenced) && at > self.visible {
             // A promise for the future would delay every commit until then.
             return out.send(from, Message::Response(Response::Unknown { id: request.id }));
         }
@@ -61,8 +61,8 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Returns a timestamp at or above everything that was acknowledged anywhere.
-    fn present(&self, now: Reading) -> Timestamp {
-        self.visible.max(T::present(now))
+    fn shown_present(&self, now: Reading) -> Timestamp {
+        self.visible.max(self.present(now))
     }
 
     /// Returns LastTS of a range (§4.2.2, §4.2.4): a timestamp such that nothing writes into the
@@ -78,7 +78,7 @@ impl<T: TimestampPolicy> Member<T> {
         let in_doubt =
             |doubt: &PreparedTxn| doubt.record.writes_into(range) || doubt.record.changes.is_some();
         if !broken(rules::LAST_TS_PREPARED) && self.participant.prepared.values().any(in_doubt) {
-            return self.present(now);
+            return self.shown_present(now);
         }
         if !self.participant.prepared.is_empty() {
             sometimes!("what is prepared writes into other keys than are read");
@@ -99,7 +99,7 @@ impl<T: TimestampPolicy> Member<T> {
         if self.bounds == KeyRange::all() || broken(locking_rules::LAST_TS_IN_FLIGHT) {
             return None;
         }
-        let present = self.present(now);
+        let present = self.shown_present(now);
         let commit_waits = self
             .participant
             .commit_waits
@@ -187,7 +187,7 @@ impl<T: TimestampPolicy> Member<T> {
             if in_flight {
                 sometimes!("a snapshot waits for a commit before it");
             }
-            let present = T::present(now);
+            let present = self.present(now);
             if at.nanos > present.nanos {
                 soonest = soonest.min(at.nanos - present.nanos);
             }

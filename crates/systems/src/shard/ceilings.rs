@@ -13,10 +13,11 @@
 
 use super::{Command, Participant, Shard, ShardCommand};
 use crate::shard::rules;
-use meridian_clock::{Reading, Timestamp, TimestampPolicy};
+use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Health, sometimes, step};
 use meridian_replication::group::Index;
+use meridian_txn::locking::MOST_TOKEN_AHEAD_NS;
 use meridian_txn::locking::rules as locking_rules;
 
 /// The time after which a lease that was too short is checked again, in nanoseconds.
@@ -27,6 +28,10 @@ pub(super) const CLOSE_EVERY_NS: u64 = 200_000_000;
 /// How far a new ceiling reaches beyond the present, unless a higher one is requested, in
 /// nanoseconds. A later leader has to wait for it.
 const AHEAD_NS: u64 = 100_000_000;
+
+/// How far a timestamp of a message may be ahead of `now.latest` to be adopted, in nanoseconds: as
+/// far as coordinators accept a token, for clocks that differ by as much.
+const MOST_AHEAD_NS: u64 = 2 * MOST_TOKEN_AHEAD_NS;
 
 impl<P: Participant> Shard<P> {
     /// Proposes a command. Returns `None` if this member does not lead.
@@ -49,9 +54,32 @@ impl<P: Participant> Shard<P> {
         }
         self.issuer.raise_ceiling(end.saturating_sub(1));
         // Every timestamp issued is in the log, and a new leader starts above it.
-        let at = self.issuer.issue(P::Clock::next_ns(now)).ok()?;
+        let at = self.issuer.issue(self.policy.next_ns(now)).ok()?;
         self.group.use_timestamp(at.nanos);
         Some(at)
+    }
+
+    /// Returns the present: everything that was acknowledged before now is at or below it, and so
+    /// is every timestamp that this member has adopted.
+    pub(crate) fn present(&self, now: Reading) -> Timestamp {
+        self.policy.present(now).max(self.heard)
+    }
+
+    /// Adopts the timestamp of a message, under a policy that does so: this leader issues above it
+    /// from now on. False if it is too far ahead to be true, and nothing is adopted (Trap A.4-3).
+    pub(crate) fn adopt(&mut self, now: Reading, at: Timestamp) -> bool {
+        if !self.policy.adopts() || broken(rules::TOKEN_IGNORED) {
+            return true;
+        }
+        let ahead_ns = at.nanos.saturating_sub(now.interval.latest);
+        if ahead_ns > MOST_AHEAD_NS && !broken(locking_rules::FAR_TOKEN_ADOPTED) {
+            return false;
+        }
+        if at > self.heard {
+            self.heard = at;
+            self.issuer.observe(at);
+        }
+        true
     }
 
     /// The end of this leader's lease, in nanoseconds since the epoch. Returns 0 without a lease,
@@ -96,7 +124,7 @@ impl<P: Participant> Shard<P> {
             self.read_floor = at; // No leader issues below an agreed entry.
             return true;
         }
-        if at.nanos > P::Clock::present(now).nanos
+        if at.nanos > self.present(now).nanos
             || self.participant.newest_proposed().is_some_and(|last| at <= last)
         {
             return false; // A command in flight above it serves as a ceiling.

@@ -16,7 +16,7 @@
 //! has no lease here, and closes nothing.
 
 use super::{Participant, Shard, Timer};
-use meridian_clock::{Reading, Timestamp, TimestampPolicy};
+use meridian_clock::{Reading, Timestamp, TimestampPolicy, TrueTime};
 use meridian_machine::{Outbox, sometimes, step};
 use meridian_replication::group;
 
@@ -32,11 +32,19 @@ pub struct Config {
     pub quiesce_ns: u64,
     /// How many outcomes of transactions the leader remembers for repeated requests.
     pub outcomes: usize,
+    /// The relation of the shard's timestamps to time.
+    pub policy: &'static dyn TimestampPolicy,
 }
 
 impl From<group::Config> for Config {
     fn from(group: group::Config) -> Config {
-        Config { group, min_next_ns: 8_000_000_000, quiesce_ns: 20_000_000_000, outcomes: 10_000 }
+        Config {
+            group,
+            min_next_ns: 8_000_000_000,
+            quiesce_ns: 20_000_000_000,
+            outcomes: 10_000,
+            policy: &TrueTime,
+        }
     }
 }
 
@@ -95,7 +103,7 @@ impl<P: Participant> Shard<P> {
         } else if now.interval.earliest
             >= self.leader_visible.nanos.saturating_add(self.idleness.min_next_ns)
         {
-            self.idleness.closing = Some(P::Clock::present(now));
+            self.idleness.closing = Some(self.present(now));
         }
     }
 

@@ -56,7 +56,7 @@ pub(crate) use records::{bytes, row};
 use idleness::Idleness;
 use leadership::Workload;
 use membership::Changing;
-use meridian_clock::{Issuer, Reading, Timestamp};
+use meridian_clock::{Issuer, Reading, Timestamp, TimestampPolicy};
 use meridian_machine::{Address, DatabaseId, NodeId, Outbox, ShardId};
 use meridian_mvcc::{Key, KeyRange};
 use meridian_replication::group::{Entry, Group, Index, Membership, Restored, Term};
@@ -103,6 +103,10 @@ pub struct Shard<P: Participant> {
     children: BTreeMap<Key, ShardId>,
     /// Issues above the newest timestamp in the log: agreed, or proposed by this leader.
     pub(crate) issuer: Issuer,
+    /// The relation of timestamps to time.
+    pub(crate) policy: &'static dyn TimestampPolicy,
+    /// The greatest timestamp that this member has adopted.
+    heard: Timestamp,
     /// The newest agreed timestamp, and the ceiling: the next leader issues above both.
     pub(crate) agreed: Timestamp,
     pub(crate) ceiling: Timestamp,
@@ -145,6 +149,7 @@ impl<P: Participant> Shard<P> {
         out: &mut Outbox<Shard<P>>,
     ) -> Shard<P> {
         let config = config.into();
+        let policy = config.policy;
         let (idleness, participant) = (Idleness::new(&config, now), P::new(&config));
         let mut config = config.group;
         let (me, database, shard) = (config.me, config.database, config.shard);
@@ -178,6 +183,8 @@ impl<P: Participant> Shard<P> {
             bounds: KeyRange::default(),
             children: BTreeMap::new(),
             issuer: issuer(me, shard, agreed),
+            policy,
+            heard: Timestamp::ZERO,
             agreed,
             ceiling: Timestamp::ZERO,
             visible: Timestamp::ZERO,

@@ -155,7 +155,7 @@ pub trait Participant: Sized {
     /// Answers reads that waited.
     fn answer_reads(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
     /// Returns how long the next wait for a timestamp takes, in nanoseconds.
-    fn next_release(&self, now: Reading) -> Option<u64>;
+    fn next_release(&self, now: Reading, policy: &dyn TimestampPolicy) -> Option<u64>;
     /// Arms the timers of [`look_at_idle`](Self::look_at_idle) and [`resolve`](Self::resolve) if
     /// there is something to look at.
     fn arm(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);

@@ -16,4 +16,6 @@ meridian_machine::rules! {
     HOLLOW_CHILD;
     /// Serves a snapshot at a member that has not installed everything at or below it.
     CLOSED_BEFORE_INSTALLED;
+    /// Adopts no timestamp that a message carries (HybridTime's `Update`; Traps A.4-2, A.4-11).
+    TOKEN_IGNORED;
 }

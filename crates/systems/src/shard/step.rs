@@ -267,7 +267,7 @@ impl<P: Participant> Shard<P> {
     }
 
     fn arm_timers(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
-        if let Some(left) = self.participant.next_release(now) {
+        if let Some(left) = self.participant.next_release(now, self.policy) {
             self.wake_in(left + 1);
         }
         if now.health != Health::Good && self.group.is_leader() {

@@ -43,8 +43,8 @@ mod waits;
 use crate::Protocol;
 use crate::envelope::Kind;
 use crate::setting::Setting;
-use meridian_txn::IsolationLevel;
 use meridian_txn::tapir::Guarantee;
+use meridian_txn::{Consistency, IsolationLevel};
 use std::time::Duration;
 
 /// The first byte of the frames and records of both protocols.
@@ -60,7 +60,7 @@ pub static PREPARE_WAIT: Setting = Setting {
 
 /// TAPIR with strictly serializable transactions.
 pub static STRICTLY_SERIALIZABLE: Protocol =
-    Protocol { name: "tapir", real_time_order: true, ..AS_PUBLISHED };
+    Protocol { name: "tapir", consistency: &[Consistency::CommitWait], ..AS_PUBLISHED };
 
 /// TAPIR as published: transactions are serializable in the order of their timestamps, which need
 /// not be that of real time.
@@ -70,14 +70,18 @@ const AS_PUBLISHED: Protocol = Protocol {
     name: "tapir-serializable",
     kind: KIND,
     isolation: Some(IsolationLevel::Serializable),
-    real_time_order: false,
-    has_leaders: false,
+    consistency: &[Consistency::None],
+    policy: None,
     own_settings: &[&PREPARE_WAIT],
 };
 
 /// Returns the guarantee that replicas of a database with this protocol give.
 pub fn guarantee(protocol: &Protocol) -> Guarantee {
-    if protocol.real_time_order { Guarantee::StrictlySerializable } else { Guarantee::Serializable }
+    if protocol.has_real_time_order() {
+        Guarantee::StrictlySerializable
+    } else {
+        Guarantee::Serializable
+    }
 }
 
 pub use changing::have_taken_over;

@@ -220,7 +220,7 @@ async fn transact(
     seen: Arc<Mutex<Observed>>,
 ) {
     let mode = if writes.is_empty() { Mode::ReadOnly(ReadAt::Now) } else { Mode::ReadWrite };
-    let Ok(mut transaction) = txn_client.begin(Begin { mode, age: None }).await else { return };
+    let Ok(mut transaction) = txn_client.begin(Begin::new(mode)).await else { return };
     seen.lock().read_at = transaction.read_at();
     for number in gets {
         let key = key(number);

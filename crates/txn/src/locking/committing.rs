@@ -66,10 +66,16 @@ impl<S: Shards> Coordinator<S> {
         self.locking = Locking::Wait;
         let timings = self.timings.clone();
         let began_ns = timings.as_ref().map_or(0, |timings| timings.elapsed_ns());
-        let shards = Arc::clone(&self.shards);
-        let (outcome, spent) = self.ask_to_commit().await;
+        let (mut outcome, mut spent) = self.ask_to_commit().await;
+        if let Outcome::Committed { at } = outcome {
+            match self.commit_passes(at).await {
+                Some(waited_ns) => spent.commit_wait_ns += waited_ns,
+                // No outcome is reported before the timestamp has passed.
+                None => outcome = Outcome::Unknown,
+            }
+        }
         if let Outcome::Committed { .. } = outcome {
-            shards.committed(&spent);
+            self.shards.committed(&spent);
         }
         if let Some(timings) = timings {
             timings.note(|times| {
@@ -81,7 +87,7 @@ impl<S: Shards> Coordinator<S> {
         outcome
     }
 
-    async fn ask_to_commit(mut self: Box<Self>) -> (Outcome, Spent) {
+    async fn ask_to_commit(&mut self) -> (Outcome, Spent) {
         let (schemas, writes) = (self.writes.take_schemas(), self.writes.take());
         loop {
             match self.ask_once(&schemas, &writes).await {
@@ -410,6 +416,9 @@ impl<S: Shards> Coordinator<S> {
                     return untold(Outcome::Aborted { why: Conflict::Moved });
                 }
                 Some(RequestOutcome::Response(Response::NotLeader { leader, .. })) => leader, // It had no effect.
+                Some(RequestOutcome::Response(Response::Refused { .. })) if !maybe_heard => {
+                    return untold(Outcome::Aborted { why: Conflict::Late });
+                }
                 Some(RequestOutcome::Waits) => {
                     (maybe_heard, until, tries) = (true, self.boot_ns() + TIMEOUT_NS, 0);
                     Some(replica.node.0)
@@ -494,6 +503,11 @@ impl<S: Shards> Coordinator<S> {
                     Some(replica.node.0)
                 }
                 Some(RequestOutcome::Response(Response::NotLeader { leader, .. })) => leader,
+                Some(RequestOutcome::Response(Response::Refused { .. })) => {
+                    let _ = refusal.set(Conflict::Late);
+                    (refused, again_ns) = (true, ONE_TRY_NS);
+                    Some(replica.node.0)
+                }
                 Some(RequestOutcome::Waits) => {
                     (until, tries) = (self.boot_ns() + TIMEOUT_NS, 0);
                     Some(replica.node.0)

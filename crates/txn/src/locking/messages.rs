@@ -58,6 +58,10 @@ pub struct Request {
     /// Set for a commit or prepare by an attempt without locks in this shard.
     #[n(6)]
     pub one_shot: Option<OneShot>,
+    /// The causal token: the leader issues timestamps above it from now on, and snapshots are not
+    /// below it (HybridTime §3.2, `Update`).
+    #[n(7)]
+    pub token: Option<Timestamp>,
 }
 
 impl Request {
@@ -71,6 +75,7 @@ impl Request {
             body,
             planned: Vec::new(),
             one_shot: None,
+            token: None,
         }
     }
 }

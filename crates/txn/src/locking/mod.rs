@@ -16,7 +16,7 @@ mod shards;
 mod two_phase;
 
 pub use crate::TransactionId;
-pub use coordinator::{ONE_TRY_NS, TIMEOUT_NS, TxnClient};
+pub use coordinator::{MOST_TOKEN_AHEAD_NS, ONE_TRY_NS, TIMEOUT_NS, TxnClient};
 pub use held_locks::HeldLocks;
 pub use lock_table::{LockTable, Ticket, Verdict, Waits};
 pub use messages::{

@@ -17,4 +17,10 @@ meridian_machine::rules! {
     /// A coordinator resends Commit when an older transaction requests a lock of the transaction
     /// that is committing.
     WOUNDS_COMMITS;
+    /// A transaction's requests carry no causal token (Trap A.4-11).
+    TOKEN_DROPPED;
+    /// A causal token is adopted however far ahead it is (Trap A.4-3).
+    FAR_TOKEN_ADOPTED;
+    /// A read in mode `commit_wait` is answered before what it read has surely passed (I3).
+    READ_WAIT;
 }

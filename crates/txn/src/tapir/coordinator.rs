@@ -24,7 +24,6 @@ use super::contested::Contested;
 use super::schemas::{self, Planned};
 use super::sharing::{Held, Turns};
 use super::snapshot::Snapshot;
-use super::time;
 use super::{
     Common, ConsensusOp, ConsensusResult, End, Footprint, Guarantee, Proposal, RangeRead,
     ReadResult, Shards, Vote,
@@ -32,9 +31,9 @@ use super::{
 use crate::buffer::rest_of;
 use crate::tapir::rules;
 use crate::{
-    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Mode, Node,
-    Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Transaction, TransactionId,
-    knows_time,
+    Age, Begin, Buffer, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock,
+    Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Transaction,
+    TransactionId, knows_time, passes,
 };
 use futures::future::join_all;
 use meridian_clock::rules as clock_rules;
@@ -106,6 +105,13 @@ impl<S: Shards> TxnClient<S> {
 impl<S: Shards> Database for TxnClient<S> {
     fn isolation(&self) -> IsolationLevel {
         IsolationLevel::Serializable
+    }
+
+    fn consistency(&self) -> &'static [Consistency] {
+        match self.guarantee {
+            Guarantee::StrictlySerializable => &[Consistency::CommitWait],
+            Guarantee::Serializable => &[Consistency::None],
+        }
     }
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
@@ -515,7 +521,7 @@ impl<S: Shards> Coordinator<S> {
         self.turn = None; // The next holder of the turn reads this transaction's writes.
         let waits =
             self.guarantee == Guarantee::StrictlySerializable && !broken(clock_rules::COMMIT_WAIT);
-        if waits && !time::passes(self.shards.node(), at).await {
+        if waits && !passes(self.shards.node(), at).await {
             return Outcome::Unknown; // No outcome is reported before the timestamp has passed.
         }
         Outcome::Committed { at }

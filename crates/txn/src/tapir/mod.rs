@@ -23,7 +23,6 @@
 //! | `schemas` | validation of the schema versions that a transaction was planned for |
 //! | `snapshot` | reads of snapshots that a quorum agrees on |
 //! | `recovery` | recovery of a transaction whose coordinator is gone |
-//! | `time` | the coordinator's waits for the clock |
 //! | `highest` | the highest timestamp at which each key was read |
 //!
 //! Invariants:
@@ -63,7 +62,6 @@ mod shards;
 mod sharing;
 mod slots;
 mod snapshot;
-mod time;
 
 pub use coordinator::TxnClient;
 pub use participant::{Installed, Participant};

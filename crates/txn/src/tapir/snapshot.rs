@@ -77,7 +77,7 @@ impl<S: Shards> Snapshot<S> {
     /// Waits until the newest version that was read has surely passed.
     async fn has_passed(&self, shard: ShardId, newest: Timestamp) -> Result<(), Failure> {
         let waits = self.guarantee == Guarantee::StrictlySerializable;
-        if waits && !super::time::passes(self.shards.node(), newest).await {
+        if waits && !crate::passes(self.shards.node(), newest).await {
             return Err(super::coordinator::unavailable(&*self.shards, shard));
         }
         Ok(())

@@ -110,7 +110,7 @@ impl Plan {
         database: &dyn Database,
         age: &mut Option<Age>,
     ) -> Result<Outcome, Failure> {
-        let mut transaction = database.begin(Begin { mode: Mode::ReadWrite, age: *age }).await?;
+        let mut transaction = database.begin(Begin::new(Mode::ReadWrite).aged(*age)).await?;
         *age = Some(transaction.age());
         for key in &self.reads {
             // A key that will be written is locked exclusively at once, where there are locks:

@@ -189,7 +189,7 @@ async fn load(database: &dyn Database, keys: &Keys) -> Result<(), String> {
     while all.peek().is_some() {
         let some: Vec<_> = all.by_ref().take(LOADED_AT_ONCE).collect();
         loop {
-            let begun = database.begin(Begin { mode: Mode::ReadWrite, age: None }).await;
+            let begun = database.begin(Begin::new(Mode::ReadWrite)).await;
             let mut transaction = begun.map_err(|failure| format!("loading keys: {failure}"))?;
             for key in &some {
                 let put = transaction.put(key.clone(), Some(Value::from(&key[..])));

@@ -126,7 +126,7 @@ impl Cluster {
         let began = Instant::now();
         loop {
             // Groups with leaders begin on all nodes, and are moved afterwards.
-            let made = match protocol.has_leaders {
+            let made = match protocol.has_leaders() {
                 true => match self.client.create_database(DATABASE, protocol, Vec::new()).await {
                     Ok(()) | Err(DatabaseError::Exists(_)) => {
                         let members =

@@ -7,11 +7,13 @@ use crate::client;
 use crate::node_process::address;
 use crate::spanner::{SIMULATED, Spanner};
 use crate::workload::{Plan, Scope, Step};
+use crate::world::order::Asked;
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Value};
 use meridian_machine::{Address, Role, ShardId};
 use meridian_systems::envelope;
-use meridian_systems::spanner::{KIND, Message};
+use meridian_systems::locking::KIND;
+use meridian_systems::spanner::Message;
 use meridian_txn::Node;
 use meridian_txn::locking::{LockEpoch, Response};
 use meridian_txn::{Lock, Mode, ReadAt};
@@ -48,7 +50,8 @@ impl World<Spanner> {
         let there = &mut world.clients[0];
         (there.node, there.mode, there.mark, there.start, there.seen) =
             (node, mode, None, began, Arc::clone(&seen));
-        there.attempt = Some(Box::pin(client::attempt(txn_client, router, plan, seen)));
+        there.attempt =
+            Some(Box::pin(client::attempt(txn_client, router, plan, Asked::default(), seen)));
         world.poll(0);
         let shard_store = &world.nodes[leader].process.as_ref()?.members.get(&shard)?.shard_store;
         let stored = shard_store.get(b"ra", Timestamp::MAX).ok()??;

@@ -25,8 +25,9 @@ use meridian_placement::DiskId;
 use meridian_replication::group::{Group, Index, Record};
 use meridian_store::courier::Order;
 use meridian_systems::envelope;
+use meridian_systems::locking::KIND;
 use meridian_systems::locking::Serve;
-use meridian_systems::spanner::{Effect, KIND, Message, Replica};
+use meridian_systems::spanner::{Effect, Message, Replica};
 use meridian_txn::locking::{ReplicaId, Request, RequestBody, RequestOutcome, Response};
 use std::collections::BTreeSet;
 
@@ -88,6 +89,7 @@ impl SimProtocol for Spanner {
             (seed, world.timing(), world.retention, world.options.defect),
             there.peer_identities.admitted(),
             world.options.scenario.is_some(),
+            world.options.protocol.row,
             &there.clock,
             &there.disks,
         )

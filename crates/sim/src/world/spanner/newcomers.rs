@@ -44,7 +44,7 @@ impl World<Spanner> {
         let session = async move {
             let mode = Mode::ReadOnly(ReadAt::Exact(at));
             let mut transaction =
-                txn_client.begin(Begin { mode, age: None }).await.expect("a node that serves");
+                txn_client.begin(Begin::new(mode)).await.expect("a node that serves");
             *tell_first.lock() = Some(transaction.get(&"ra".into(), Lock::Shared).await);
             let _ = until_replaced.await;
             *tell_second.lock() = Some(transaction.get(&"rb".into(), Lock::Shared).await);

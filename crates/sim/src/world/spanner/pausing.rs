@@ -6,6 +6,7 @@ use crate::Defect;
 use crate::client;
 use crate::spanner::{SIMULATED, Spanner};
 use crate::workload::{Plan, Scope, Step};
+use crate::world::order::Asked;
 use meridian_history::{Op, Value};
 use meridian_txn::{Lock, Mode, ReadAt};
 use std::sync::Arc;
@@ -39,8 +40,13 @@ impl World<Spanner> {
         let there = &mut world.clients[0];
         (there.node, there.mode, there.mark, there.start, there.seen) =
             (asleep, mode, None, began, Arc::clone(&seen));
-        there.attempt =
-            Some(Box::pin(client::attempt(txn_client, router, plan, Arc::clone(&seen))));
+        there.attempt = Some(Box::pin(client::attempt(
+            txn_client,
+            router,
+            plan,
+            Asked::default(),
+            Arc::clone(&seen),
+        )));
         world.poll(0);
         world.until(20 * S, |world| world.clients[0].attempt.is_none());
         world.history.last()?.ops.iter().find_map(|op| match op {

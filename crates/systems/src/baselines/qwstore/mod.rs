@@ -51,6 +51,7 @@ pub mod rules;
 
 use crate::Protocol;
 use crate::envelope::Kind;
+use meridian_txn::Consistency;
 
 /// The first byte of its frames and records.
 pub const KIND: Kind = Kind(6);
@@ -60,8 +61,8 @@ pub static PROTOCOL: Protocol = Protocol {
     name: "qwstore",
     kind: KIND,
     isolation: None,
-    real_time_order: false,
-    has_leaders: false,
+    consistency: &[Consistency::None],
+    policy: None,
     own_settings: &[],
 };
 

@@ -26,15 +26,20 @@
 //!    waited for as long as it takes.
 
 mod administration;
+mod order;
 mod reading;
+
+pub use order::MOST_TOKEN_AHEAD_NS;
+use order::{Order, check_token};
 
 use super::{
     LockEpoch, MemberRoles, OneShot, ReplicaId, Request, RequestBody, Shards, TransactionId,
 };
 use crate::locking::rules;
 use crate::{
-    Age, Begin, Buffer, Conflict, Database, Failure, Future, IsolationLevel, Lock, Locking, Mode,
-    Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction, knows_time,
+    Age, Begin, Buffer, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock,
+    Locking, Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction,
+    knows_time,
 };
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
@@ -60,12 +65,14 @@ const LONGEST_NAME: usize = 63;
 /// A client of a database whose transactions lock, on one node.
 pub struct TxnClient<S> {
     shards: Arc<S>,
+    modes: &'static [Consistency],
 }
 
 impl<S: Shards> TxnClient<S> {
-    /// Returns a client of a database.
-    pub fn new(shards: Arc<S>) -> Self {
-        TxnClient { shards }
+    /// Returns a client of a database whose transactions have these consistency modes, the default
+    /// first.
+    pub fn new(shards: Arc<S>, modes: &'static [Consistency]) -> Self {
+        TxnClient { shards, modes }
     }
 
     /// Returns the node that the client runs on.
@@ -75,11 +82,11 @@ impl<S: Shards> TxnClient<S> {
 
     fn coordinator(
         &self,
-        mode: Mode,
-        age: Option<Age>,
+        Begin { mode, age, consistency, token }: Begin,
         began: Interval,
         read_at: Option<Timestamp>,
     ) -> Coordinator<S> {
+        let order = Order::new(self.modes, consistency, token);
         let ((node, incarnation), number) =
             (self.shards.node().here(), self.shards.node().new_number());
         Coordinator {
@@ -108,6 +115,7 @@ impl<S: Shards> TxnClient<S> {
             application: None,
             versions: false,
             timings: None,
+            order,
         }
     }
 
@@ -115,7 +123,7 @@ impl<S: Shards> TxnClient<S> {
     /// repeated call succeeds if the split is done.
     pub fn split(&self, at: Key, shard: ShardId) -> Future<'static, Result<(), Failure>> {
         let now = self.shards.node().now();
-        let coordinator = self.coordinator(Mode::ReadWrite, None, now.interval, None);
+        let coordinator = self.coordinator(Begin::new(Mode::ReadWrite), now.interval, None);
         Box::pin(async move { coordinator.split(at, shard).await })
     }
 
@@ -123,7 +131,8 @@ impl<S: Shards> TxnClient<S> {
     /// them have these members. A repeated call succeeds if the change is done.
     pub fn change_members(&self, members: MemberRoles) -> Future<'static, Result<(), Failure>> {
         let now = self.shards.node().now();
-        let coordinator = self.coordinator(Mode::ReadOnly(ReadAt::Now), None, now.interval, None);
+        let coordinator =
+            self.coordinator(Begin::new(Mode::ReadOnly(ReadAt::Now)), now.interval, None);
         Box::pin(async move { coordinator.change_members(members).await })
     }
 }
@@ -139,7 +148,12 @@ impl<S: Shards> TxnClient<S> {
         let now = self.shards.node().now();
         let leads = slot.holds(now);
         let known = now.health == Health::Good || broken(rules::FENCED_SERVES);
-        let present = known.then_some(Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO });
+        let order = Order::new(self.modes, how.consistency, how.token);
+        if known && let Err(far) = check_token(how.token, now.interval) {
+            return Some(Err(far));
+        }
+        let present = Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO };
+        let present = known.then_some(present.max(order.token()));
         let read_at = match how.mode {
             Mode::ReadWrite => None,
             Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at))
@@ -148,6 +162,7 @@ impl<S: Shards> TxnClient<S> {
                 return Some(Err(Failure::InFuture { now: now.interval }));
             }
             Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
+            Mode::ReadOnly(ReadAt::Now) if !one && order.reads_shards_apart() => None,
             Mode::ReadOnly(ReadAt::Now) if !one => Some(present?),
             Mode::ReadOnly(ReadAt::Now) => leads.then_some(slot.through),
             Mode::ReadOnly(ReadAt::AtLeast(at)) if one && leads && slot.through >= at => {
@@ -155,11 +170,11 @@ impl<S: Shards> TxnClient<S> {
             }
             // If no such snapshot is available on this node: the present, at the leader.
             Mode::ReadOnly(ReadAt::AtLeast(at)) => match super::shards::closed(&*self.shards) {
-                closed if closed >= at => Some(closed),
+                closed if closed >= at.max(order.token()) => Some(closed),
                 _ => Some(present?.max(at)),
             },
         };
-        let mut coordinator = self.coordinator(how.mode, how.age, now.interval, read_at);
+        let mut coordinator = self.coordinator(how, now.interval, read_at);
         if one && let Some(at) = read_at {
             coordinator.look_here(ShardId(0), at);
         }
@@ -184,6 +199,10 @@ impl<S: Shards> TxnClient<S> {
 impl<S: Shards> Database for TxnClient<S> {
     fn isolation(&self) -> IsolationLevel {
         IsolationLevel::Serializable
+    }
+
+    fn consistency(&self) -> &'static [Consistency] {
+        self.modes
     }
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
@@ -251,6 +270,8 @@ pub(super) struct Coordinator<S: Shards> {
     versions: bool,
     /// Set if the time that the transaction takes is to be measured.
     pub(super) timings: Option<Arc<Timings>>,
+    /// Its causal token, and what its answers wait for.
+    pub(super) order: Order,
 }
 
 impl<S: Shards> Coordinator<S> {
@@ -265,6 +286,7 @@ impl<S: Shards> Coordinator<S> {
             body,
             planned,
             one_shot: None,
+            token: self.order.carried(),
         }
     }
 
@@ -305,6 +327,7 @@ impl<S: Shards> Coordinator<S> {
     }
 
     pub(super) fn note(&mut self, shard: ShardId, lock_epoch: LockEpoch, at: Timestamp) {
+        self.order.learn(at);
         match self.mode {
             Mode::ReadWrite => {
                 let part = self.parts.entry(shard).or_default();
@@ -313,6 +336,8 @@ impl<S: Shards> Coordinator<S> {
                     self.shards.map().learn_term(ReplicaId { shard, node }, lock_epoch.term);
                 }
             }
+            // The next shard is read at its own newest state.
+            Mode::ReadOnly(_) if self.order.reads_shards_apart() => {}
             Mode::ReadOnly(_) => self.read_at = Some(at),
         }
     }
@@ -352,6 +377,14 @@ impl<S: Shards> Transaction for Coordinator<S> {
         self.read_at
     }
 
+    fn token(&self) -> Timestamp {
+        let mut order = self.order;
+        if let Some(at) = self.read_at.filter(|_| self.answered) {
+            order.learn(at);
+        }
+        order.token()
+    }
+
     fn get<'a>(
         &'a mut self,
         key: &'a Key,
@@ -362,6 +395,7 @@ impl<S: Shards> Transaction for Coordinator<S> {
                 && (self.shards.map().has_one_shard() || self.shards.map().route(key).0 == shard)
             {
                 self.fits_here(shard, at)?;
+                self.snapshot_passes().await?;
                 match self.shards.get(shard, key, at) {
                     Ok(found) => {
                         self.answered = true;
@@ -396,6 +430,7 @@ impl<S: Shards> Transaction for Coordinator<S> {
                     });
                 }
             }
+            self.snapshot_passes().await?;
             Ok(found)
         })
     }
@@ -477,6 +512,15 @@ impl<S: Shards> Transaction for Coordinator<S> {
             self.unlocked = Mutex::default();
         }
         true
+    }
+
+    fn set_consistency(&mut self, mode: Consistency) {
+        let apart = self.order.reads_shards_apart();
+        self.order.set(mode);
+        let reads = self.mode == Mode::ReadOnly(ReadAt::Now) && self.single_shard.is_none();
+        if apart && !self.order.reads_shards_apart() && reads && self.read_at.is_none() {
+            self.read_at = Some(self.present());
+        }
     }
 
     fn set_application(&mut self, name: &str) {

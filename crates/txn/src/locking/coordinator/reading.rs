@@ -102,15 +102,16 @@ impl<S: Shards> Coordinator<S> {
         reverse: bool,
         limit: usize,
     ) -> Result<Rows, Failure> {
-        let Some(timings) = self.timings.clone() else {
-            return self.read_part(range, lock, reverse, limit).await;
-        };
-        let began_ns = timings.elapsed_ns();
+        let timings = self.timings.clone();
+        let began_ns = timings.as_ref().map_or(0, |timings| timings.elapsed_ns());
         let rows = self.read_part(range, lock, reverse, limit).await;
-        timings.note(|times| {
-            times.reads += 1;
-            times.reading_ns += timings.elapsed_ns() - began_ns;
-        });
+        if let Some(timings) = timings {
+            timings.note(|times| {
+                times.reads += 1;
+                times.reading_ns += timings.elapsed_ns() - began_ns;
+            });
+        }
+        self.snapshot_passes().await?;
         rows
     }
 
@@ -175,8 +176,11 @@ impl<S: Shards> Coordinator<S> {
         let mut snapshot = match known {
             Some(snapshot) => snapshot,
             None => {
-                let txn_client = TxnClient { shards: Arc::clone(&self.shards) };
-                txn_client.begin(Begin { mode: Mode::ReadOnly(ReadAt::Now), age: None }).await?
+                let modes = self.order.modes();
+                let txn_client = TxnClient { shards: Arc::clone(&self.shards), modes };
+                let (consistency, token) = (self.order.consistency(), self.order.token());
+                let begin = Begin::new(Mode::ReadOnly(ReadAt::Now));
+                txn_client.begin(Begin { consistency, token, ..begin }).await?
             }
         };
         if self.versions {
@@ -236,7 +240,7 @@ impl<S: Shards> Coordinator<S> {
             Ok(said) if broken(rules::NEGOTIATED_LEAST) => said.into_iter().min(),
             Ok(said) => {
                 sometimes!("shards negotiate at which timestamp they are read");
-                said.into_iter().max()
+                said.into_iter().max().map(|at| at.max(self.order.token()))
             }
             Err(()) => {
                 sometimes!("a shard does not negotiate, and the present is read");
@@ -246,13 +250,13 @@ impl<S: Shards> Coordinator<S> {
         said.unwrap_or_else(|| self.present())
     }
 
-    /// Returns a timestamp at or above everything that was acknowledged before this transaction
-    /// began; if this node knows the time, before now.
-    fn present(&self) -> Timestamp {
+    /// Returns a timestamp at or above everything that the transaction comes after: its token, and
+    /// what was acknowledged before it began; if this node knows the time, before now.
+    pub(super) fn present(&self) -> Timestamp {
         let now = self.shards.node().now();
         let latest =
             if now.health == Health::Good { now.interval.latest } else { self.began.latest };
-        Timestamp { nanos: latest, ..Timestamp::ZERO }
+        self.order.token().max(Timestamp { nanos: latest, ..Timestamp::ZERO })
     }
 
     /// Requests keys of a snapshot with a known timestamp, all in parallel. Returns `None` for a
@@ -367,8 +371,9 @@ impl<S: Shards> Coordinator<S> {
                     part.lock_epoch.is_none(),
                 ),
                 Mode::ReadOnly(_) => {
-                    let (at, single_shard_range) =
-                        (self.read_at, self.single_shard.map(|_| self.single_shard_range.clone()));
+                    let alone = self.single_shard.map(|_| self.single_shard_range.clone());
+                    let apart = self.order.reads_shards_apart().then(|| range.clone());
+                    let (at, single_shard_range) = (self.read_at, alone.or(apart));
                     RequestBody::Snapshot {
                         at,
                         range: range.clone(),
@@ -441,6 +446,9 @@ impl<S: Shards> Coordinator<S> {
                 }
                 Some(RequestOutcome::Response(Response::BelowHorizon { oldest, .. })) => {
                     return Err(Failure::BelowHorizon { oldest });
+                }
+                Some(RequestOutcome::Response(Response::Refused { why, .. })) => {
+                    return Err(Failure::Refused(why));
                 }
                 Some(RequestOutcome::Response(Response::Broken { what, .. })) => {
                     return Err(Failure::Storage(what));

@@ -1,0 +1,153 @@
+//! The order of a session's transactions: consistency modes and causal tokens (HybridTime §4).
+//!
+//! A session carries the greatest timestamp that it was told. Within the session that happens by
+//! itself; to another client the application hands the token on as text:
+//!
+//! ```text
+//! one client       SELECT meridian.causal_token()         18c2f5d0a1b2c3d4.0.3.9f8e7d6c
+//! another client   SET meridian.causal_token = '…'
+//! ```
+
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::expr::Facts;
+use meridian_clock::Timestamp;
+use meridian_txn::{Consistency, Database, IsolationLevel};
+
+/// The name under which a session's token is set and shown.
+pub(crate) const CAUSAL_TOKEN: &str = "meridian.causal_token";
+
+/// The guarantees that a database's protocol gives to transactions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Guarantees {
+    /// The isolation level.
+    pub(crate) isolation: IsolationLevel,
+    /// The consistency modes, the default first.
+    pub(crate) modes: &'static [Consistency],
+}
+
+/// Facts of no database, for constant expressions.
+impl Default for Guarantees {
+    fn default() -> Self {
+        Guarantees { isolation: IsolationLevel::default(), modes: &[Consistency::CommitWait] }
+    }
+}
+
+impl Guarantees {
+    pub(crate) fn of(database: &dyn Database) -> Guarantees {
+        Guarantees { isolation: database.isolation(), modes: database.consistency() }
+    }
+
+    /// The mode of a transaction that asks for none.
+    pub(crate) fn default_mode(self) -> Consistency {
+        self.modes.first().copied().unwrap_or(Consistency::CommitWait)
+    }
+
+    /// Returns the mode that a transaction gets. A weaker mode than the protocol has is given a
+    /// stronger one; a stronger mode fails with 0A000.
+    pub(crate) fn given(self, asked: Consistency) -> Result<Consistency, SqlError> {
+        asked.given(self.modes).ok_or_else(|| {
+            let strongest = self.modes.iter().max().copied().unwrap_or(Consistency::None);
+            SqlError::unsupported(format!("consistency mode '{asked}' in this database"))
+                .hint(format!("The strongest mode of this database's protocol is '{strongest}'."))
+        })
+    }
+}
+
+/// Returns the checksum of a token: it finds typing errors, and tokens of other databases.
+fn checksum(database: &str, at: Timestamp) -> u32 {
+    let mut hash = crc32fast::Hasher::new();
+    hash.update(database.as_bytes());
+    hash.update(&at.nanos.to_be_bytes());
+    hash.update(&at.logical.to_be_bytes());
+    hash.update(&at.issuer.to_be_bytes());
+    hash.finalize()
+}
+
+/// Renders a causal token as text. Empty for a session that has seen nothing yet.
+pub(crate) fn token_to_text(database: &str, token: Timestamp) -> String {
+    if token == Timestamp::ZERO {
+        return String::new();
+    }
+    let Timestamp { nanos, logical, issuer } = token;
+    format!("{nanos:x}.{logical:x}.{issuer:x}.{:08x}", checksum(database, token))
+}
+
+/// Parses a causal token of a database. The empty text is the token of a session that has seen
+/// nothing.
+pub(crate) fn token_from_text(database: &str, text: &str) -> Result<Timestamp, SqlError> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(Timestamp::ZERO);
+    }
+    let parsed = || {
+        let mut parts = text.split('.');
+        let mut next = |most| {
+            let part = parts.next().filter(|part| (1..=most).contains(&part.len()))?;
+            u64::from_str_radix(part, 16).ok()
+        };
+        let nanos = next(16)?;
+        let mut narrow = || next(8).and_then(|part| u32::try_from(part).ok());
+        let (logical, issuer, sum) = (narrow()?, narrow()?, narrow()?);
+        let token = Timestamp { nanos, logical, issuer };
+        (parts.next().is_none() && sum == checksum(database, token)).then_some(token)
+    };
+    parsed().ok_or_else(|| {
+        let shown: String = text.chars().take(64).collect();
+        SqlError::new(
+            state::INVALID_PARAMETER,
+            format!("\"{shown}\" is not a causal token of database \"{database}\""),
+        )
+        .hint("SELECT meridian.causal_token() in a session on this database returns one.")
+    })
+}
+
+/// Returns the rows of `SHOW meridian.consistency_cost`: each mode of the database, and the time in
+/// milliseconds that a commit in that mode would wait for clocks now, on this node, beyond the time
+/// that its replication takes. A node that does not know the time cannot tell.
+pub(crate) fn costs(facts: &Facts) -> Vec<Vec<Datum>> {
+    let known = facts.server_info().and_then(|server_info| server_info.interval());
+    let wait_ns = known.map(|(earliest, latest)| latest - earliest);
+    let row = |mode: &Consistency| {
+        let wait = match mode {
+            Consistency::CommitWait => wait_ns,
+            Consistency::Hybrid | Consistency::None => Some(0),
+        };
+        let shown = wait.map(|ns| format!("{}.{:03}", ns / 1_000_000, ns % 1_000_000 / 1_000));
+        vec![Datum::text(mode.name()), shown.map_or(Datum::Null, Datum::text)]
+    };
+    let mut modes = facts.guarantees.modes.to_vec();
+    modes.sort_unstable();
+    modes.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_of_one_database_and_reads_back() {
+        let token = Timestamp { nanos: 1_795_000_000_123_456_789, logical: 7, issuer: 3 };
+        let text = token_to_text("lab", token);
+        assert_eq!(token_from_text("lab", &text).expect("its own"), token);
+        assert_eq!(token_from_text("lab", "").expect("nothing seen"), Timestamp::ZERO);
+        assert_eq!(token_to_text("lab", Timestamp::ZERO), "");
+        let changed = text.replacen('1', "2", 1);
+        let longer = format!("{text}.0");
+        for garbled in [
+            changed.as_str(),
+            longer.as_str(),
+            "x",
+            "1.2.3",
+            "ffffffffffffffffff.0.0.0",
+            "1.100000000.0.0",
+            "\u{1F600}",
+            &"f".repeat(100_000),
+        ] {
+            let error = token_from_text("lab", garbled).expect_err(garbled);
+            assert_eq!(error.sqlstate, state::INVALID_PARAMETER);
+            assert!(error.message.len() < 300, "{}", error.message);
+        }
+        token_from_text("other", &text).expect_err("another database's");
+    }
+}

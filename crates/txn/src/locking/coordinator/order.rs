@@ -1,0 +1,150 @@
+//! The order that a transaction needs with transactions that it does not conflict with (HybridTime
+//! §4): its causal token, and what it waits for.
+//!
+//! In a database that shows commits before their timestamps have passed, leaders know no modes. The
+//! coordinator tells them its token, and delays its own answers.
+//!
+//! | mode | requests carry the token | an answer waits until |
+//! |---|---|---|
+//! | `none` | no | |
+//! | `hybrid` | yes | |
+//! | `commit_wait` | yes | everything that it has written and read has surely passed |
+
+use super::Coordinator;
+use crate::locking::{Shards, rules};
+use crate::{Consistency, Failure, Mode, passes};
+use meridian_clock::{Interval, Timestamp};
+use meridian_machine::planted::broken;
+use meridian_machine::sometimes;
+
+/// How far a causal token may be ahead of the latest possible time, in nanoseconds. Farther ahead,
+/// a clock is wrong, or the token is not of this database (Trap A.4-3).
+pub const MOST_TOKEN_AHEAD_NS: u64 = 1_000_000_000;
+
+/// The order of a transaction.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::locking) struct Order {
+    /// The modes of the database.
+    modes: &'static [Consistency],
+    consistency: Consistency,
+    /// True if the database shows commits before their timestamps have passed.
+    early: bool,
+    /// The greatest timestamp that the transaction has seen.
+    token: Timestamp,
+    /// Everything up to here has surely passed.
+    passed: Timestamp,
+}
+
+impl Order {
+    /// Returns the order of a transaction in a database with these modes. A mode that it does not
+    /// have is given the next stronger one, or else its strongest.
+    pub(in crate::locking) fn new(
+        modes: &'static [Consistency],
+        asked: Consistency,
+        token: Timestamp,
+    ) -> Order {
+        let early = modes.iter().any(|mode| *mode < Consistency::CommitWait);
+        let mut order = Order { modes, consistency: asked, early, token, passed: Timestamp::ZERO };
+        order.set(asked);
+        order
+    }
+
+    /// Sets the mode.
+    pub(super) fn set(&mut self, asked: Consistency) {
+        let strongest = self.modes.iter().copied().max().unwrap_or(Consistency::CommitWait);
+        self.consistency = asked.given(self.modes).unwrap_or(strongest);
+    }
+
+    /// True if the transaction comes after its token, and adds to it.
+    fn is_causal(&self) -> bool {
+        self.early && self.consistency > Consistency::None
+    }
+
+    /// Returns the modes of the database.
+    pub(in crate::locking) fn modes(&self) -> &'static [Consistency] {
+        self.modes
+    }
+
+    /// Returns the transaction's mode.
+    pub(in crate::locking) fn consistency(&self) -> Consistency {
+        self.consistency
+    }
+
+    /// Returns the timestamp that the transaction comes after. Zero if it comes after none.
+    pub(in crate::locking) fn token(&self) -> Timestamp {
+        let drops = !self.is_causal() || broken(rules::TOKEN_DROPPED);
+        if drops { Timestamp::ZERO } else { self.token }
+    }
+
+    /// Returns the token that requests carry.
+    pub(in crate::locking) fn carried(&self) -> Option<Timestamp> {
+        Some(self.token()).filter(|token| *token > Timestamp::ZERO)
+    }
+
+    /// Learns a timestamp that the transaction has seen.
+    pub(in crate::locking) fn learn(&mut self, at: Timestamp) {
+        if self.is_causal() {
+            self.token = self.token.max(at);
+        }
+    }
+
+    /// True if each shard is read at its own newest state.
+    pub(in crate::locking) fn reads_shards_apart(&self) -> bool {
+        self.early && self.consistency == Consistency::None
+    }
+
+    /// Returns the timestamp that must have passed before an answer leaves. `None` if none must.
+    fn waits_for(&self, at: Timestamp) -> Option<Timestamp> {
+        let waits = self.early && self.consistency == Consistency::CommitWait;
+        Some(at).filter(|at| waits && *at > self.passed)
+    }
+}
+
+/// Refuses a token that cannot be true.
+pub(super) fn check_token(token: Timestamp, now: Interval) -> Result<(), Failure> {
+    let ahead_ns = token.nanos.saturating_sub(now.latest);
+    if ahead_ns > MOST_TOKEN_AHEAD_NS && !broken(rules::FAR_TOKEN_ADOPTED) {
+        return Err(Failure::FarToken { ahead_ns });
+    }
+    Ok(())
+}
+
+impl<S: Shards> Coordinator<S> {
+    /// Waits until the snapshot of a read-only transaction has surely passed, if its mode is
+    /// `commit_wait`.
+    pub(super) async fn snapshot_passes(&mut self) -> Result<(), Failure> {
+        let Some(at) = self.read_at.filter(|_| self.mode != Mode::ReadWrite) else {
+            return Ok(());
+        };
+        let Some(at) = self.order.waits_for(at) else { return Ok(()) };
+        if broken(rules::READ_WAIT) {
+            return Ok(());
+        }
+        let began_ns = self.boot_ns();
+        if !passes(self.shards.node(), at).await {
+            return Err(Failure::Unavailable(
+                "this node is shutting down: retry once it is back".into(),
+            ));
+        }
+        self.order.passed = at;
+        let waited_ns = self.boot_ns() - began_ns;
+        if waited_ns > 0 {
+            sometimes!("a read waits until its snapshot has surely passed");
+        }
+        if let Some(timings) = &self.timings {
+            timings.note(|times| times.read_wait_ns += waited_ns);
+        }
+        Ok(())
+    }
+
+    /// Waits until a commit's timestamp has surely passed, if the mode is `commit_wait`. Returns
+    /// the time that it waited, in nanoseconds, or `None` if the node closes before.
+    pub(in crate::locking) async fn commit_passes(&self, at: Timestamp) -> Option<u64> {
+        let Some(at) = self.order.waits_for(at.max(self.order.token())) else { return Some(0) };
+        if broken(meridian_clock::rules::COMMIT_WAIT) {
+            return Some(0);
+        }
+        let began_ns = self.boot_ns();
+        passes(self.shards.node(), at).await.then(|| self.boot_ns() - began_ns)
+    }
+}
