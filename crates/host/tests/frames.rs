@@ -18,18 +18,18 @@ use meridian_replication::inconsistent::{self, Changes, Op, OpId, Part, State, V
 use meridian_store::{Extent, courier::Parcel};
 use meridian_systems::baselines::qwstore;
 use meridian_systems::envelope::{Encoded, Kind, read, read_frame, write, write_frame};
-use meridian_systems::locking::{Decision, Prepared, TransactionCommand};
+use meridian_systems::locking::{Prepared, TransactionCommand};
 use meridian_systems::shard::{Command, SplitOrigin};
 use meridian_systems::spanner;
 use meridian_systems::tapir::{self, Page};
 use meridian_txn::locking::{
-    LockEpoch, MemberRoles, OneShot, ParticipantMessage, ReplicaId, Request, RequestBody, Response,
-    Spent, Vote,
+    LockEpoch, MemberRoles, ReplicaId, Request, RequestBody, Response, Spent,
 };
 use meridian_txn::tapir::{
     ConsensusOp, ConsensusResult, End, Footprint, InconsistentOp, Past, Proposal, RangeRead,
     TxnStatus, Vote as Verdict,
 };
+use meridian_txn::two_phase::{Decision, OneShot, ParticipantMessage, Vote};
 use meridian_txn::{
     Age, Conflict, Lock, SchemaChange, SchemaHistory, SchemaVersion, TransactionId,
 };

@@ -1,10 +1,8 @@
 //! Commits from a drawn timestamp to an answer: agreement, installation, commit wait (§4.1.2), and
 //! visibility.
 
-use super::one_shot::OneShots;
 use super::participant::{CommitWait, Pending};
 use super::records::TransactionCommand;
-use super::two_phase::Collected;
 use super::{Member, Message};
 use crate::locking::rules;
 use crate::shard::{LEASE_SOON_NS, Participant};
@@ -15,6 +13,7 @@ use meridian_replication::group::Entry;
 use meridian_txn::Conflict;
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{LockTable, RequestBody, Response, Spent};
+use meridian_txn::two_phase::{Collected, OneShots};
 
 impl<T: TimestampPolicy> Member<T> {
     /// Draws timestamps for commits and prepares that hold their locks, and proposes them.
@@ -34,7 +33,9 @@ impl<T: TimestampPolicy> Member<T> {
             }
             pending.drawn_ns = now.boot_ns;
             let ahead = pending.change().map_or(0, |change| change.from.nanos);
-            if let Some(votes) = pending.votes.take_if(|votes| votes.is_far(now, ahead)) {
+            if let Some(votes) =
+                pending.votes.take_if(|votes| votes.is_far(now.interval.latest, ahead))
+            {
                 self.abort_voted(now, pending, &votes, Conflict::Late, out);
                 continue;
             }
@@ -113,7 +114,7 @@ impl<T: TimestampPolicy> Member<T> {
                 writes.extend(self.add_unresolved(transaction, at, (participants, voted_in)));
                 writes.extend(self.on_schemas_agreed(at, &schemas));
                 self.install(entry, at, writes, false, out);
-                self.participant.remember(transaction, at, entry.term);
+                self.participant.two_phase.remember(transaction, at, entry.term.0);
                 let pending = self.participant.agreeing.remove(entry.index);
                 match pending {
                     Some(_) => step!("leader: its commit is agreed"),
@@ -156,7 +157,7 @@ impl<T: TimestampPolicy> Member<T> {
                 };
                 self.install(entry, installed_at, writes, true, out);
                 if let Some(at) = at {
-                    self.participant.remember(transaction, at, entry.term);
+                    self.participant.two_phase.remember(transaction, at, entry.term.0);
                 }
                 let verdicts = self.participant.locks.release(transaction);
                 self.judge(now, verdicts, out);
@@ -203,7 +204,7 @@ impl<T: TimestampPolicy> Member<T> {
         self.forget_keys();
         self.participant.locks = LockTable::new();
         self.participant.active.clear();
-        self.participant.one_shots = OneShots::default();
+        self.participant.two_phase.one_shots = OneShots::default();
     }
 
     /// Ends the commit wait of commits whose timestamps have surely passed (§4.1.2): makes them

@@ -1,9 +1,7 @@
 //! Requests of sessions to a leader: locks, reads, commits and prepares, and which of them wait or
 //! give way.
 
-use super::one_shot::OneShotAdmission;
 use super::participant::{ActiveTxn, Pending};
-use super::two_phase::{Ballot, Decider, Inquiry};
 use super::{Member, Message};
 use crate::locking::rules;
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
@@ -12,8 +10,9 @@ use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{
-    LockEpoch, OneShot, Request, RequestBody, Response, Spent, Ticket, TransactionId, Verdict, Vote,
+    LockEpoch, Request, RequestBody, Response, Spent, Ticket, TransactionId, Verdict,
 };
+use meridian_txn::two_phase::{Ballot, Inquiry, OneShot, OneShotAdmission, Vote};
 use meridian_txn::{Conflict, Lock};
 
 impl<T: TimestampPolicy> Member<T> {
@@ -72,13 +71,13 @@ impl<T: TimestampPolicy> Member<T> {
                     self.workload.transfer_target.map(|(transfer_target, _)| transfer_target.0);
                 out.send(from, Message::Response(Response::NotLeader { id, leader }));
             }
-            RequestBody::Abort if self.participant.collecting.contains_key(&transaction) => {
+            RequestBody::Abort if self.participant.two_phase.voting.contains(transaction) => {
                 self.abort_collecting(now, transaction, Conflict::RolledBack, out);
             }
             // The coordinator decides its outcome.
             RequestBody::Abort
                 if self.coordinator_of(transaction).is_some()
-                    || self.participant.readers.contains_key(&transaction) => {}
+                    || self.participant.two_phase.readers.contains(transaction) => {}
             RequestBody::Abort => {
                 self.forget(now, transaction, out);
                 self.participant.active.remove(&transaction);
@@ -103,7 +102,8 @@ impl<T: TimestampPolicy> Member<T> {
                 }
             }
             body @ RequestBody::Prepare { .. }
-                if Decider::of(body)
+                if body
+                    .decider()
                     .is_some_and(|decider| self.has_voted(from, transaction, id, decider, out)) => {
             }
             RequestBody::Read { .. } | RequestBody::Commit { .. } | RequestBody::Prepare { .. }
@@ -141,7 +141,9 @@ impl<T: TimestampPolicy> Member<T> {
                     commit_waits.asked = Some((from, id));
                     return;
                 }
-                if let Some(at) = self.participant.outcome_of(transaction).filter(|_| remembers) {
+                if let Some(at) =
+                    self.participant.two_phase.outcome_of(transaction).filter(|_| remembers)
+                {
                     sometimes!("a commit is asked for again after it was agreed");
                     return out.send(
                         from,
@@ -154,7 +156,7 @@ impl<T: TimestampPolicy> Member<T> {
                 // A commit without a lock epoch cannot be told from a late copy of itself:
                 // coordinators that have locked something always name one.
                 if let Some(lock_epoch) = request.lock_epoch
-                    && lock_epoch.term <= self.participant.forgotten.0
+                    && self.participant.two_phase.outcomes.may_have_forgotten(lock_epoch.term)
                     && self
                         .participant
                         .active
@@ -210,14 +212,13 @@ impl<T: TimestampPolicy> Member<T> {
         let same = |pending: &Pending| {
             pending.request.transaction == txn && pending.request.body == request.body
         };
-        let collecting =
-            self.participant.collecting.get_mut(&txn).map(|collecting| &mut collecting.pending);
+        let collecting = self.participant.two_phase.voting.get_mut(txn);
         // These are few: requests that wait for the lease to reach further, and schema changes.
         let others = self
             .participant
             .ready
             .iter_mut()
-            .chain(&mut self.participant.would_vote)
+            .chain(&mut self.participant.two_phase.readers.waiting)
             .chain(self.participant.schemas.under_way());
         let mut drawn = collecting.into_iter().chain(others).filter(|pending| same(pending));
         let agreed_on = self.participant.agreeing.find_of(txn, same).or_else(|| drawn.next());
@@ -254,12 +255,14 @@ impl<T: TimestampPolicy> Member<T> {
         }
         let heard = match () {
             // An earlier term's outcome may be forgotten. This term does not admit it.
-            () if term != this && term > self.participant.forgotten.0 => OneShotAdmission::Known,
+            () if term != this && !self.participant.two_phase.outcomes.may_have_forgotten(term) => {
+                OneShotAdmission::Known
+            }
             () if term != this => OneShotAdmission::Late,
-            () => self.participant.one_shots.admit(now.interval.latest, txn, by),
+            () => self.participant.two_phase.one_shots.admit(now.interval.latest, txn, by),
         };
         let heard = match heard {
-            OneShotAdmission::Known if begun && self.participant.one_shots.knows(txn) => {
+            OneShotAdmission::Known if begun && self.participant.two_phase.one_shots.knows(txn) => {
                 return true;
             }
             OneShotAdmission::Known | OneShotAdmission::Late if aborted => return true, // `admit` answers the reason.
@@ -277,7 +280,7 @@ impl<T: TimestampPolicy> Member<T> {
             _ => {
                 sometimes!("an attempt that has locked nothing is to lock first");
                 for Ballot { shard, node, term: voted_in, vote } in
-                    self.participant.one_shots.take_early(txn)
+                    self.participant.two_phase.one_shots.take_early(txn)
                 {
                     let reads = matches!(vote, Vote::Read { .. });
                     let asked = Inquiry {
@@ -322,13 +325,13 @@ impl<T: TimestampPolicy> Member<T> {
                 sometimes!("an attempt was born again by an old question");
                 Some(Conflict::Expired)
             }
-            (None, None) if self.participant.outcomes.contains_key(&request.transaction) => {
+            (None, None) if self.participant.two_phase.outcomes.contains(request.transaction) => {
                 sometimes!("a first question comes after its transaction has ended");
                 return false;
             }
             (None, None) => {
                 self.participant.admissions += 1;
-                let votes = self.participant.one_shots.take_early(request.transaction);
+                let votes = self.participant.two_phase.one_shots.take_early(request.transaction);
                 let application = match &request.body {
                     RequestBody::Read { application, .. } => application.clone(),
                     _ => None,
@@ -423,7 +426,7 @@ impl<T: TimestampPolicy> Member<T> {
                 Message::Response(Response::Committed { id, at, spent: Spent::default() }),
             );
             self.participant.active.remove(&txn);
-            self.participant.remember(txn, at, self.group.term());
+            self.participant.two_phase.remember(txn, at, self.group.term().0);
             return self.forget(now, txn, out);
         }
         if only_read {
@@ -594,11 +597,12 @@ impl<T: TimestampPolicy> Member<T> {
         let committing = self.is_ending(transaction)
             || self
                 .participant
-                .would_vote
+                .two_phase
+                .readers
+                .waiting
                 .iter()
                 .any(|pending| pending.request.transaction == transaction)
-            || self.participant.prepared.contains_key(&transaction)
-            || self.participant.readers.contains_key(&transaction);
+            || self.participant.two_phase.has_voted(transaction);
         if !committing {
             self.participant.pending.withdraw(transaction);
             self.wants_no_answer(transaction);

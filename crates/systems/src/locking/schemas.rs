@@ -236,13 +236,7 @@ impl<T: TimestampPolicy> Member<T> {
             .values()
             .filter(|other| matches!(other.request.body, RequestBody::Prepare { .. }));
         let proposed = proposed.map(|other| other.request.transaction);
-        let voted = self
-            .participant
-            .prepared
-            .keys()
-            .chain(self.participant.readers.keys())
-            .copied()
-            .chain(proposed);
+        let voted = self.participant.two_phase.voters().chain(proposed);
         let changes = pending.change().is_some_and(|change| !change.tables.is_empty());
         let after = voted.filter(|_| changes && !broken(rules::CHANGE_NOT_HEEDED)).collect();
         step!("leader: registers a change of the schema");
@@ -258,14 +252,8 @@ impl<T: TimestampPolicy> Member<T> {
         while let Some(registering) = self.participant.schemas.registering.get_mut(at) {
             let votes =
                 self.participant.agreeing.values().map(|pending| pending.request.transaction);
-            let voters: BTreeSet<TransactionId> = self
-                .participant
-                .prepared
-                .keys()
-                .chain(self.participant.readers.keys())
-                .copied()
-                .chain(votes)
-                .collect();
+            let voters: BTreeSet<TransactionId> =
+                self.participant.two_phase.voters().chain(votes).collect();
             registering.after.retain(|txn| voters.contains(txn));
             if !registering.after.is_empty() {
                 let from = registering.pending.change().map_or(0, |change| change.from.nanos);
@@ -290,7 +278,7 @@ impl<T: TimestampPolicy> Member<T> {
     /// Aborts changes whose votes do not arrive in time: readers wait for them.
     pub(super) fn give_up_changes(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
         let ends = |txn: &TransactionId| {
-            let change = self.participant.collecting.get(txn)?.pending.change()?;
+            let change = self.participant.two_phase.voting.get(*txn)?.change()?;
             Some((*txn, change.from.nanos + LATE_NS))
         };
         let changes: Vec<(TransactionId, u64)> =
@@ -384,7 +372,7 @@ impl<T: TimestampPolicy> Member<T> {
             out.send(from, Message::Response(Response::NotLeader { id: request.id, leader }));
         }
         self.participant.schemas.drawn.clear();
-        let prepared = &self.participant.prepared;
-        self.participant.schemas.registered.retain(|txn, _| prepared.contains_key(txn));
+        let prepared = &self.participant.two_phase.prepared;
+        self.participant.schemas.registered.retain(|txn, _| prepared.contains(*txn));
     }
 }

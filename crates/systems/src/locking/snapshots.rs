@@ -2,8 +2,7 @@
 //! [`shard`](crate::shard) describes how a shard promises timestamps.
 
 use super::participant::Serve;
-use super::records::any_within;
-use super::two_phase::PreparedTxn;
+use super::records::{Prepared, any_within};
 use super::{Member, Message};
 use crate::locking::rules;
 use crate::shard::{Effect, Participant};
@@ -75,12 +74,12 @@ impl<T: TimestampPolicy> Member<T> {
     /// snapshot between the two may have shown the first without the second; a reader that begins
     /// now has to see both.
     fn last_ts(&self, now: Reading, range: &KeyRange) -> Timestamp {
-        let in_doubt =
-            |doubt: &PreparedTxn| doubt.record.writes_into(range) || doubt.record.changes.is_some();
-        if !broken(rules::LAST_TS_PREPARED) && self.participant.prepared.values().any(in_doubt) {
+        let prepared = &self.participant.two_phase.prepared;
+        let in_doubt = |record: &Prepared| record.writes_into(range) || record.changes.is_some();
+        if !broken(rules::LAST_TS_PREPARED) && prepared.records().any(in_doubt) {
             return self.present(now);
         }
-        if !self.participant.prepared.is_empty() {
+        if !prepared.is_empty() {
             sometimes!("what is prepared writes into other keys than are read");
         }
         let late = self
@@ -140,13 +139,9 @@ impl<T: TimestampPolicy> Member<T> {
     /// True if a prepared transaction may turn out to have written into a range at or below a
     /// timestamp.
     fn is_in_doubt(&self, range: &KeyRange, at: Timestamp) -> bool {
-        let below = |prepared: Timestamp| prepared <= at;
+        let mut prepared = self.participant.two_phase.prepared.records();
         !broken(rules::SAFE_TIME_PREPARED)
-            && self
-                .participant
-                .prepared
-                .values()
-                .any(|doubt| below(doubt.record.at) && doubt.record.writes_into(range))
+            && prepared.any(|record| record.at <= at && record.writes_into(range))
     }
 
     /// Answers the snapshots that can be served now.

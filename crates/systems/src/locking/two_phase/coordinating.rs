@@ -1,14 +1,16 @@
 //! The coordinator group of a transaction: collects votes, decides, and tells the participants.
 
-use super::{Ballot, Collected, Collecting, Inquiry, UnresolvedCommit};
 use crate::locking::participant::Pending;
-use crate::locking::records::{Decision, row_of_decision};
+use crate::locking::records::row_of_decision;
 use crate::locking::{Member, Message};
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Write;
 use meridian_txn::Conflict;
-use meridian_txn::locking::{ParticipantMessage, RequestBody, Response, TransactionId, Vote};
+use meridian_txn::locking::{RequestBody, Response, TransactionId};
+use meridian_txn::two_phase::{
+    Ballot, Collected, Counted, Decision, Inquiry, ParticipantMessage, Vote,
+};
 
 impl<T: TimestampPolicy> Member<T> {
     /// Begins to collect votes for a commit that has its own locks. Votes that arrived earlier are
@@ -23,7 +25,7 @@ impl<T: TimestampPolicy> Member<T> {
             unreachable!("only commits coordinate")
         };
         let txn = pending.request.transaction;
-        let (missing, votes) = (participants.iter().copied().collect(), Collected::default());
+        let participants = participants.clone();
         let wounded = self.participant.locks.collecting(txn);
         let early = self
             .participant
@@ -32,7 +34,7 @@ impl<T: TimestampPolicy> Member<T> {
             .map(|active| std::mem::take(&mut active.votes))
             .unwrap_or_default();
         step!("coordinator: waits for votes");
-        self.participant.collecting.insert(txn, Collecting { pending, missing, votes });
+        self.participant.two_phase.voting.begin(txn, pending, participants);
         for ballot in early {
             sometimes!("a vote comes before the commit");
             self.count_vote(now, txn, ballot, out);
@@ -49,24 +51,22 @@ impl<T: TimestampPolicy> Member<T> {
         ballot: Ballot,
         out: &mut Outbox<Member<T>>,
     ) {
-        let Some(collecting) = self.participant.collecting.get_mut(&txn) else { return };
-        if let Vote::No { why } = ballot.vote {
-            return self.abort_collecting(now, txn, why, out);
-        }
-        collecting.missing.remove(&ballot.shard);
-        collecting.votes.0.insert(ballot.shard, ballot);
-        if collecting.missing.is_empty()
-            && let Some(Collecting { mut pending, votes, .. }) =
-                self.participant.collecting.remove(&txn)
-        {
-            let ahead = pending.change().map_or(0, |change| change.from.nanos);
-            if votes.is_far(now, ahead) {
-                return self.abort_voted(now, pending, &votes, Conflict::Late, out);
+        match self.participant.two_phase.voting.count(txn, ballot) {
+            None | Some(Counted::Waits) => {}
+            Some(Counted::Refused(pending, votes, why)) => {
+                sometimes!("a coordinator aborts while votes are outstanding");
+                self.abort_voted(now, pending, &votes, why, out);
             }
-            step!("coordinator: has all votes");
-            self.participant.locks.committing(txn);
-            pending.votes = Some(votes);
-            self.participant.ready.push_back(pending);
+            Some(Counted::Complete(mut pending, votes)) => {
+                let ahead = pending.change().map_or(0, |change| change.from.nanos);
+                if votes.is_far(now.interval.latest, ahead) {
+                    return self.abort_voted(now, pending, &votes, Conflict::Late, out);
+                }
+                step!("coordinator: has all votes");
+                self.participant.locks.committing(txn);
+                pending.votes = Some(votes);
+                self.participant.ready.push_back(pending);
+            }
         }
     }
 
@@ -78,7 +78,7 @@ impl<T: TimestampPolicy> Member<T> {
         why: Conflict,
         out: &mut Outbox<Member<T>>,
     ) {
-        if let Some(Collecting { pending, votes, .. }) = self.participant.collecting.remove(&txn) {
+        if let Some((pending, votes)) = self.participant.two_phase.voting.end(txn) {
             sometimes!("a coordinator aborts while votes are outstanding");
             self.abort_voted(now, pending, &votes, why, out);
         }
@@ -145,7 +145,7 @@ impl<T: TimestampPolicy> Member<T> {
         votes: &Collected,
         out: &mut Outbox<Member<T>>,
     ) {
-        for ballot in votes.0.values() {
+        for ballot in votes.ballots() {
             self.send_decided(
                 self.replica_address(ballot.node, ballot.shard),
                 transaction,
@@ -170,7 +170,7 @@ impl<T: TimestampPolicy> Member<T> {
         step!("coordinator: its decision is agreed");
         let decision = Decision { at, participants, voted_in };
         let row = row_of_decision(self.shard, txn, Some(&decision));
-        self.participant.unresolved.insert(txn, UnresolvedCommit::new(decision));
+        self.participant.two_phase.decisions.keep(txn, decision);
         Some(row)
     }
 
@@ -180,26 +180,20 @@ impl<T: TimestampPolicy> Member<T> {
         &mut self,
         transactions: &[TransactionId],
     ) -> Vec<Write> {
-        for txn in transactions {
-            self.participant.unresolved.remove(txn);
-        }
+        self.participant.two_phase.decisions.forget(transactions);
         transactions.iter().map(|txn| row_of_decision(self.shard, *txn, None)).collect()
     }
 
     /// Aborts the commits that wait for votes, because this member lost leadership: their lock
     /// epochs are void.
     pub(in crate::locking) fn dismiss_votes(&mut self, out: &mut Outbox<Member<T>>) {
-        for (txn, Collecting { pending, votes, .. }) in
-            std::mem::take(&mut self.participant.collecting)
-        {
+        for (txn, pending, votes) in self.participant.two_phase.voting.end_all() {
             let (id, why) = (pending.request.id, Conflict::LeaderChanged);
             out.send(pending.from, Message::Response(Response::Aborted { id, why }));
             self.send_outcome(txn, None, &votes, out);
         }
-        for pending in std::mem::take(&mut self.participant.would_vote) {
+        for pending in self.participant.two_phase.readers.end_all() {
             self.refuse(&pending, Conflict::LeaderChanged, out);
         }
-        self.participant.readers.clear();
-        self.participant.renewing.clear();
     }
 }
