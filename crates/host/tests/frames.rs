@@ -18,18 +18,17 @@ use meridian_replication::inconsistent::{self, Changes, Op, OpId, Part, State, V
 use meridian_store::{Extent, courier::Parcel};
 use meridian_systems::baselines::qwstore;
 use meridian_systems::envelope::{Encoded, Kind, read, read_frame, write, write_frame};
-use meridian_systems::locking::{Decision, Prepared, TransactionCommand};
+use meridian_systems::locking::{Prepared, TransactionCommand};
 use meridian_systems::shard::{Command, SplitOrigin};
-use meridian_systems::spanner;
 use meridian_systems::tapir::{self, Page};
 use meridian_txn::locking::{
-    LockEpoch, MemberRoles, OneShot, ParticipantMessage, ReplicaId, Request, RequestBody, Response,
-    Spent, Vote,
+    LockEpoch, MemberRoles, ReplicaId, Request, RequestBody, Response, Spent,
 };
 use meridian_txn::tapir::{
     ConsensusOp, ConsensusResult, End, Footprint, InconsistentOp, Past, Proposal, RangeRead,
     TxnStatus, Vote as Verdict,
 };
+use meridian_txn::two_phase::{Decision, OneShot, ParticipantMessage, Vote};
 use meridian_txn::{
     Age, Conflict, Lock, SchemaChange, SchemaHistory, SchemaVersion, TransactionId,
 };
@@ -37,7 +36,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-const SPANNER: Kind = locking::KIND;
+const SPANNER: Kind = meridian_systems::locking::KIND;
 const TAPIR: Kind = tapir::KIND;
 const QWSTORE: Kind = qwstore::KIND;
 const TRANSFER: Kind = Kind::TRANSFER;
@@ -157,7 +156,7 @@ fn proposal() -> Proposal {
 #[test]
 fn messages_of_locking_shards() {
     use group::Message as Group;
-    use spanner::Message;
+    use meridian_systems::locking::Message;
     let mut fixture = Fixture::open();
     let (term, index) = (Term(3), Index(1_000_000));
     let membership_epoch = Some(MembershipEpoch { since: Index(7), witness: true });

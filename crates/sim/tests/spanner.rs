@@ -13,6 +13,7 @@ use meridian_store::rules as store_rules;
 use meridian_systems::locking::rules as participant_rules;
 use meridian_systems::shard::rules as shard_rules;
 use meridian_txn::locking::rules as locking_rules;
+use meridian_txn::two_phase::rules as two_phase_rules;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -368,8 +369,8 @@ const RARE: [Rule; 17] = [
     locking_rules::LAST_TS_IN_FLIGHT,
     participant_rules::WOUND_NOT_FORWARDED,
     participant_rules::CHANGE_NOT_HEEDED,
-    participant_rules::ENDED_UNKNOWN,
-    participant_rules::DECIDES_IN_ANY_TERM,
+    two_phase_rules::ENDED_UNKNOWN,
+    two_phase_rules::DECIDES_IN_ANY_TERM,
     shard_rules::CEILING_NOT_AGREED,
     participant_rules::PREPARE_WITHOUT_READ_LOCKS,
     participant_rules::LEASE_UNCHECKED_AT_COMMIT,

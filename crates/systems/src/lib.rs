@@ -3,7 +3,7 @@
 //! A protocol takes its concurrency control from `txn` and its replication from `replication`, and
 //! decides nothing that either of them could decide. A database chooses its protocol when it is
 //! created ([`Protocol`]). SQL uses the same [`Transaction`](meridian_txn::Transaction) trait with
-//! every protocol.
+//! every protocol. [`shard`] and [`locking`] are parts that several protocols share.
 
 pub mod baselines;
 mod distances;

@@ -8,12 +8,11 @@
 //! | when does a commit show | once agreed, when its timestamp has surely passed (commit wait) |
 //!
 //! Two parts make the protocol: [`shard`](crate::shard), a group with a leader and its keys, and
-//! [`locking`](crate::locking), the participant that orders transactions by locks. The policy
-//! [`TrueTime`] says how their timestamps relate to time.
+//! [`locking`], the participant that orders transactions by locks. The policy [`TrueTime`] says how
+//! their timestamps relate to time.
 
 use crate::Protocol;
-use crate::locking::{self, KIND, Locking};
-use crate::shard::Shard;
+use crate::locking::KIND;
 use meridian_clock::TrueTime;
 use meridian_txn::{Consistency, IsolationLevel};
 
@@ -26,12 +25,3 @@ pub static PROTOCOL: Protocol = Protocol {
     policy: Some(&TrueTime),
     own_settings: &[],
 };
-
-/// A member of a shard's group.
-pub type Replica = Shard<Locking<TrueTime>>;
-/// The messages between members and coordinators.
-pub type Message = locking::Message;
-/// The effects that a member asks of its runtime.
-pub type Effect = locking::Effect;
-/// The state that a member recovers from the store.
-pub type Recovered = locking::Recovered;

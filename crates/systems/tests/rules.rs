@@ -9,10 +9,10 @@ use meridian_machine::{
 };
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{self, Config, Index, Record, Restored, Term};
+use meridian_systems::locking::{Effect, Message, Recovered, Replica};
 use meridian_systems::locking::{Serve, rules as participant_rules};
 use meridian_systems::shard::Timer;
 use meridian_systems::shard::rules as shard_rules;
-use meridian_systems::spanner::{Effect, Message, Recovered, Replica};
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{LockEpoch, Request, RequestBody, Response, Spent, TransactionId};
 use meridian_txn::{Age, Conflict, Lock};

@@ -10,13 +10,11 @@ use meridian_machine::{
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
 use meridian_systems::locking::rules as participant_rules;
+use meridian_systems::locking::{Effect, Message, Recovered, Replica};
 use meridian_systems::shard::Timer;
-use meridian_systems::spanner::{Effect, Message, Recovered, Replica};
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::locking::{
-    LockEpoch, OneShot, ParticipantMessage, ReplicaId, Request, RequestBody, Response,
-    TransactionId, Vote,
-};
+use meridian_txn::locking::{LockEpoch, ReplicaId, Request, RequestBody, Response, TransactionId};
+use meridian_txn::two_phase::{OneShot, ParticipantMessage, Vote, rules as two_phase_rules};
 use meridian_txn::{Age, Conflict, Lock, SchemaChange, SchemaVersion};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -650,8 +648,8 @@ fn that_a_deposed_leader_answers_or_a_promise_is_not_renewed_is_noticed() {
         only_the_leadership_that_voted_and_later_ones_say_that_a_transaction_has_ended;
     let renewed: fn() = a_shard_that_was_only_read_promises_for_as_long_as_its_coordinator_waits;
     let scripts = [
-        (participant_rules::DECIDES_IN_ANY_TERM, aborted),
-        (participant_rules::ENDED_UNKNOWN, ended),
+        (two_phase_rules::DECIDES_IN_ANY_TERM, aborted),
+        (two_phase_rules::ENDED_UNKNOWN, ended),
         (participant_rules::READ_VOTE_NOT_RENEWED, renewed),
     ];
     for (rule, script) in scripts {

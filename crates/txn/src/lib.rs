@@ -2,7 +2,8 @@
 //!
 //! Protocols share two interfaces only: [`meridian_machine::Machine`] below and [`Transaction`]
 //! above. Between the two each has its own coordinator, participant and messages; protocols share
-//! types, never control flow.
+//! types and values, never control flow. [`two_phase`] is such a value: what a leader knows of
+//! transactions over several shards.
 
 mod buffer;
 mod consistency;
@@ -14,6 +15,7 @@ mod stamps;
 pub mod tapir;
 mod timings;
 mod transaction;
+pub mod two_phase;
 
 pub use buffer::{Buffer, LIMIT_BYTES};
 pub use consistency::Consistency;

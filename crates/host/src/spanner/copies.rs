@@ -11,7 +11,7 @@ use meridian_mvcc::StoreError;
 use meridian_replication::group::{Index, Term};
 use meridian_store::ShardStore;
 use meridian_store::courier::Received;
-use meridian_systems::spanner::Replica;
+use meridian_systems::locking::Replica;
 use std::sync::Arc;
 
 impl Copied for MemberShard {

@@ -18,9 +18,9 @@ use meridian_placement::{DatabaseRow, FIRST_SHARD};
 use meridian_replication::group::{Index, MembershipEpoch};
 use meridian_systems::envelope;
 use meridian_systems::locking::KIND;
+use meridian_systems::locking::Message;
 use meridian_systems::setting::VERSION_RETENTION_PERIOD;
 use meridian_systems::shard::Invitations;
-use meridian_systems::spanner::Message;
 use meridian_txn::Node;
 use meridian_txn::locking::{
     HeldLocks, PendingRequests, ReplicaId, Request, RequestBody, RequestKey, RequestOutcome,

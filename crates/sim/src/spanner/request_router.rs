@@ -8,7 +8,7 @@ use meridian_clock::Timestamp;
 use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
 use meridian_store::ShardStore;
-use meridian_systems::spanner::Message;
+use meridian_systems::locking::Message;
 use meridian_txn::locking::{
     HeldLocks, PendingRequests, ReadLease, ReplicaId, Request, RequestBody, RequestOutcome,
     Response, ShardMap, Shards, Woken,

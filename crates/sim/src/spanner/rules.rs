@@ -12,6 +12,7 @@ use meridian_store::rules as store;
 use meridian_systems::locking::rules as participant;
 use meridian_systems::shard::rules as shard;
 use meridian_txn::locking::rules as locking;
+use meridian_txn::two_phase::rules as two_phase;
 
 /// All rules whose breach shows in clients' histories or on disks. Of Spanner's,
 /// `READ_VOTE_NOT_RENEWED`, `FENCED_SERVES` and `SLOT_WITHDRAWN_LATE` are missing here: scripts
@@ -30,8 +31,8 @@ pub const NOTICED: [Rule; 46] = [
     participant::PREPARE_WITHOUT_READ_LOCKS,
     participant::READ_VOTE_UNBOUNDED,
     participant::COMMIT_BELOW_PREPARE,
-    participant::ENDED_UNKNOWN,
-    participant::DECIDES_IN_ANY_TERM,
+    two_phase::ENDED_UNKNOWN,
+    two_phase::DECIDES_IN_ANY_TERM,
     participant::WOUND_NOT_FORWARDED,
     participant::SCHEMA_UNCHECKED,
     participant::CHANGE_NOT_HEEDED,
@@ -45,7 +46,7 @@ pub const NOTICED: [Rule; 46] = [
     participant::UNKNOWN_SAID_ABORTED,
     participant::BLIND_TWICE,
     participant::OUTCOMES_FORGOTTEN,
-    participant::FORGETS_SILENTLY,
+    two_phase::FORGETS_SILENTLY,
     replication::ACK_BEFORE_DURABLE,
     replication::PROMISE_NOT_LOGGED,
     replication::LEASES_OVERLAP,
@@ -92,7 +93,7 @@ pub fn faults(rule: Rule) -> Faults {
             Faults { process: true, network: true, ..none }
         }
         // A leader that is deposed without knowing it slept, or was unreachable.
-        participant::ENDED_UNKNOWN | participant::DECIDES_IN_ANY_TERM => {
+        two_phase::ENDED_UNKNOWN | two_phase::DECIDES_IN_ANY_TERM => {
             Faults { process: true, network: true, ..none }
         }
         // A clock that is far ahead matters where its node leads.

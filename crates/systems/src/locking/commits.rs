@@ -1,24 +1,23 @@
 //! Commits from a drawn timestamp to an answer: agreement, installation, commit wait (§4.1.2), and
 //! visibility.
 
-use super::one_shot::OneShots;
 use super::participant::{CommitWait, Pending};
 use super::records::TransactionCommand;
-use super::two_phase::Collected;
 use super::{Member, Message};
 use crate::locking::rules;
 use crate::shard::{LEASE_SOON_NS, Participant};
-use meridian_clock::{Reading, Timestamp, TimestampPolicy};
+use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Health, Outbox, always, sometimes, step};
 use meridian_replication::group::Entry;
 use meridian_txn::Conflict;
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{LockTable, RequestBody, Response, Spent};
+use meridian_txn::two_phase::{Collected, OneShots};
 
-impl<T: TimestampPolicy> Member<T> {
+impl Member {
     /// Draws timestamps for commits and prepares that hold their locks, and proposes them.
-    pub(super) fn draw(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
+    pub(super) fn draw(&mut self, now: Reading, out: &mut Outbox<Member>) {
         if now.health != Health::Good && !broken(locking_rules::FENCED_SERVES) {
             // Without a clock this leader can judge neither whether a vote is too far ahead nor
             // when a schema change is due.
@@ -34,7 +33,9 @@ impl<T: TimestampPolicy> Member<T> {
             }
             pending.drawn_ns = now.boot_ns;
             let ahead = pending.change().map_or(0, |change| change.from.nanos);
-            if let Some(votes) = pending.votes.take_if(|votes| votes.is_far(now, ahead)) {
+            if let Some(votes) =
+                pending.votes.take_if(|votes| votes.is_far(now.interval.latest, ahead))
+            {
                 self.abort_voted(now, pending, &votes, Conflict::Late, out);
                 continue;
             }
@@ -98,7 +99,7 @@ impl<T: TimestampPolicy> Member<T> {
         now: Reading,
         entry: &Entry,
         agreed: TransactionCommand,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         match agreed {
             TransactionCommand::Commit {
@@ -113,7 +114,7 @@ impl<T: TimestampPolicy> Member<T> {
                 writes.extend(self.add_unresolved(transaction, at, (participants, voted_in)));
                 writes.extend(self.on_schemas_agreed(at, &schemas));
                 self.install(entry, at, writes, false, out);
-                self.participant.remember(transaction, at, entry.term);
+                self.participant.two_phase.remember(transaction, at, entry.term.0);
                 let pending = self.participant.agreeing.remove(entry.index);
                 match pending {
                     Some(_) => step!("leader: its commit is agreed"),
@@ -156,7 +157,7 @@ impl<T: TimestampPolicy> Member<T> {
                 };
                 self.install(entry, installed_at, writes, true, out);
                 if let Some(at) = at {
-                    self.participant.remember(transaction, at, entry.term);
+                    self.participant.two_phase.remember(transaction, at, entry.term.0);
                 }
                 let verdicts = self.participant.locks.release(transaction);
                 self.judge(now, verdicts, out);
@@ -176,7 +177,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Answers everything that is not agreed, and drops the state that only a leader has.
-    pub(super) fn refuse_all(&mut self, out: &mut Outbox<Member<T>>) {
+    pub(super) fn refuse_all(&mut self, out: &mut Outbox<Member>) {
         if !self.participant.agreeing.is_empty() {
             sometimes!("leadership is lost while a commit is being agreed on");
         }
@@ -203,12 +204,12 @@ impl<T: TimestampPolicy> Member<T> {
         self.forget_keys();
         self.participant.locks = LockTable::new();
         self.participant.active.clear();
-        self.participant.one_shots = OneShots::default();
+        self.participant.two_phase.one_shots = OneShots::default();
     }
 
     /// Ends the commit wait of commits whose timestamps have surely passed (§4.1.2): makes them
     /// visible, queues their answers and releases their locks.
-    pub(super) fn release_waited_commits(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
+    pub(super) fn release_waited_commits(&mut self, now: Reading, out: &mut Outbox<Member>) {
         let policy = self.policy;
         while let Some(commit_waits) = self
             .participant

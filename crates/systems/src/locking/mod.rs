@@ -13,8 +13,10 @@
 //! The drawing and the invariants show the policy [`TrueTime`](meridian_clock::TrueTime); another
 //! policy has another commit wait.
 //!
-//! The shard itself (its group, keys, timestamps and leadership) is in [`shard`]. These files order
-//! transactions:
+//! The shard itself (its group, keys, timestamps and leadership) is in [`shard`]. The lock table and
+//! the state of two-phase commit are values ([`LockTable`](meridian_txn::locking::LockTable),
+//! [`TwoPhase`](meridian_txn::two_phase::TwoPhase)). These files decide with them and send what they
+//! say:
 //!
 //! | file | question |
 //! |---|---|
@@ -23,7 +25,6 @@
 //! | `commits` | what happens between a drawn timestamp and an answer? |
 //! | `by_transaction` | which pending work belongs to which transaction? |
 //! | `two_phase` | which messages do groups exchange about one transaction? |
-//! | `one_shot` | when is a one-shot commit admitted? |
 //! | `snapshots` | what may be read without locks, and when? |
 //! | `schemas` | which version of a table's schema holds, and since when? |
 //! | `records` | what is agreed about transactions, and what is kept of it? |
@@ -50,7 +51,6 @@
 
 mod by_transaction;
 mod commits;
-mod one_shot;
 mod participant;
 mod records;
 mod requests;
@@ -61,13 +61,16 @@ mod two_phase;
 
 use crate::envelope::Kind;
 use crate::shard::{self, Shard};
-use meridian_txn::locking::{ParticipantMessage, Request, Response};
+use meridian_txn::locking::{Request, Response};
+use meridian_txn::two_phase::ParticipantMessage;
 
 /// The first byte of the frames and records of protocols that use it.
 pub const KIND: Kind = Kind(1);
 
 /// A member of the group of a shard with two-phase locking.
-type Member<T> = Shard<Locking<T>>;
+type Member = Shard<Locking>;
+/// A member of a shard's group.
+pub type Replica = Shard<Locking>;
 /// The messages between members and coordinators.
 pub type Message = shard::Message<Request, Response, ParticipantMessage>;
 /// The effects that a member asks of its runtime.
@@ -78,7 +81,7 @@ pub type Recovered = shard::Recovered<TransactionRows>;
 pub type Rows = shard::Rows<TransactionRows>;
 
 pub use participant::{Locking, Serve};
-pub use records::{Decision, Prepared, TransactionCommand, TransactionRows};
+pub use records::{Prepared, TransactionCommand, TransactionRows};
 
 /// Returns the newest timestamp in a member's records, agreed or not.
 pub fn newest(records: &[meridian_replication::group::Record]) -> meridian_clock::Timestamp {

@@ -2,13 +2,9 @@
 //! member's state of prepared ones.
 
 use super::by_transaction::ByTransaction;
-use super::one_shot::OneShots;
-use super::records::{TransactionCommand, TransactionRows, any_within};
+use super::records::{Prepared, TransactionCommand, TransactionRows, any_within};
 use super::schemas::{Registered, Schemas};
 use super::snapshots::Snapshot;
-use super::two_phase::{
-    Ballot, Collected, Collecting, PreparedTxn, RESOLVE_NS, Reader, UnresolvedCommit,
-};
 use super::{Member, Message};
 use crate::locking::rules;
 use crate::shard::{self, Config, Participant, ShardResponse};
@@ -18,12 +14,11 @@ use meridian_machine::{Address, Outbox, ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, Write};
 use meridian_replication::group::{Entry, Index, Term};
 use meridian_txn::locking::{
-    LockEpoch, LockTable, ParticipantMessage, Request, RequestBody, Response, Spent, Ticket,
-    TransactionId, Verdict,
+    LockEpoch, LockTable, Request, RequestBody, Response, Spent, Ticket, TransactionId, Verdict,
 };
+use meridian_txn::two_phase::{Collected, EarlyVotes, ParticipantMessage, RESOLVE_NS, TwoPhase};
 use meridian_txn::{Age, Conflict};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::marker::PhantomData;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A read to be answered with [`Response::Rows`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +57,7 @@ pub(super) struct ActiveTxn {
     /// The address that is told when the attempt is wounded.
     pub(super) coordinator: Address,
     /// Votes that arrived before the commit which this shard is to coordinate.
-    pub(super) votes: Vec<Ballot>,
+    pub(super) votes: EarlyVotes,
 }
 
 pub(super) struct Pending {
@@ -136,8 +131,7 @@ pub(super) struct OutOfOrderCommit {
 const IDLE_ATTEMPTS: usize = 10_000;
 
 /// Two-phase locking at the leader of a shard's group.
-pub struct Locking<T: TimestampPolicy> {
-    clock: PhantomData<T>,
+pub struct Locking {
     pub(super) schemas: Schemas,
     /// Commits that are installed and lie above commits that are not visible yet.
     pub(super) late: Vec<OutOfOrderCommit>,
@@ -145,8 +139,6 @@ pub struct Locking<T: TimestampPolicy> {
     /// True if the timer for idle transactions is armed.
     pub(super) watching: bool,
     pub(super) active: BTreeMap<TransactionId, ActiveTxn>,
-    /// One-shot commits that this leader term remembers.
-    pub(super) one_shots: OneShots,
     /// The number of attempts that this member has admitted since it started.
     pub(super) admissions: u64,
     /// Requests that wait for a lock.
@@ -162,30 +154,12 @@ pub struct Locking<T: TimestampPolicy> {
     pub(super) answers: Vec<(Address, Response)>,
     /// Snapshots that wait until everything at or below them is visible.
     pub(super) snapshots: Vec<Snapshot>,
-    /// Transactions that are prepared here; every member knows them.
-    pub(super) prepared: BTreeMap<TransactionId, PreparedTxn>,
-    /// Commits decided here that are not logged by every participant, as far as is known.
-    pub(super) unresolved: BTreeMap<TransactionId, UnresolvedCommit>,
-    /// Commits that wait for votes.
-    pub(super) collecting: BTreeMap<TransactionId, Collecting>,
-    /// Attempts that have only read here and are about to vote, and those that have voted, with the
-    /// bounds of their commit timestamps.
-    pub(super) would_vote: Vec<Pending>,
-    pub(super) readers: BTreeMap<TransactionId, Reader>,
-    /// Readers whose bounds are to be renewed.
-    pub(super) renewing: BTreeSet<TransactionId>,
+    /// Transactions over several shards: those that are prepared here, and those decided here.
+    pub(super) two_phase: TwoPhase<Prepared, Pending>,
     /// Votes to send at the end of this step.
     pub(super) votes: Vec<(Address, Message)>,
     /// True if the timer for unresolved transactions is armed.
     pub(super) resolving: bool,
-    pub(super) outcomes: BTreeMap<TransactionId, Timestamp>,
-    /// The most outcomes to remember.
-    most_outcomes: usize,
-    /// The remembered outcomes and their terms, oldest first.
-    pub(super) remembered: VecDeque<(TransactionId, Term)>,
-    /// Outcomes of this term and of earlier ones may be forgotten: a request for one is answered
-    /// `Unknown`, never `Aborted`.
-    pub(super) forgotten: Term,
 }
 
 impl From<ShardResponse> for Response {
@@ -209,8 +183,7 @@ impl shard::Request for Request {
     }
 }
 
-impl<T: TimestampPolicy> Participant for Locking<T> {
-    type Clock = T;
+impl Participant for Locking {
     type Request = Request;
     type Response = Response;
     type Peer = ParticipantMessage;
@@ -220,13 +193,11 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
 
     fn new(config: &Config) -> Self {
         Locking {
-            clock: PhantomData,
             schemas: Schemas::default(),
             late: Vec::new(),
             locks: LockTable::new(),
             watching: false,
             active: BTreeMap::new(),
-            one_shots: OneShots::default(),
             admissions: 0,
             pending: ByTransaction::default(),
             next_ticket: 0,
@@ -235,83 +206,65 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
             commit_waits: ByTransaction::default(),
             answers: Vec::new(),
             snapshots: Vec::new(),
-            prepared: BTreeMap::new(),
-            unresolved: BTreeMap::new(),
-            collecting: BTreeMap::new(),
-            would_vote: Vec::new(),
-            readers: BTreeMap::new(),
-            renewing: BTreeSet::new(),
+            two_phase: TwoPhase::new(config.outcomes),
             votes: Vec::new(),
             resolving: false,
-            outcomes: BTreeMap::new(),
-            most_outcomes: config.outcomes,
-            remembered: VecDeque::new(),
-            forgotten: Term(0),
         }
     }
 
-    fn restore(shard: &mut Member<T>, rows: TransactionRows) {
+    fn restore(shard: &mut Member, rows: TransactionRows) {
         let this = &mut shard.participant;
-        this.prepared = rows
-            .prepared
-            .into_iter()
-            .map(|(txn, prepared)| (txn, PreparedTxn::new(prepared)))
-            .collect();
-        let changes = |(txn, doubt): (&TransactionId, &PreparedTxn)| {
-            doubt.record.changes.as_ref().map(|changes| (*txn, Registered::new(changes)))
+        this.two_phase.restore(rows.prepared, rows.decisions);
+        let changes = |(txn, record): (TransactionId, &Prepared)| {
+            record.changes.as_ref().map(|changes| (txn, Registered::new(changes)))
         };
-        this.schemas.registered = this.prepared.iter().filter_map(changes).collect();
+        this.schemas.registered = this.two_phase.prepared.iter().filter_map(changes).collect();
         this.schemas.agreed = rows.schemas;
-        this.unresolved = rows
-            .decisions
-            .into_iter()
-            .map(|(txn, decision)| (txn, UnresolvedCommit::new(decision)))
-            .collect();
     }
 
     fn recall(&mut self, command: TransactionCommand, term: Term) {
         if let TransactionCommand::Commit { at, transaction, .. }
         | TransactionCommand::Outcome { at: Some(at), transaction } = command
         {
-            self.remember(transaction, at, term);
+            self.two_phase.remember(transaction, at, term.0);
         }
     }
 
     fn forget_through(&mut self, term: Term) {
-        self.forgotten = self.forgotten.max(term);
+        self.two_phase.outcomes.forget_through(term.0);
     }
 
     fn on_request(
-        shard: &mut Member<T>,
+        shard: &mut Member,
         now: Reading,
         from: Address,
         request: Request,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         shard.on_ask(now, from, request, out);
     }
 
     fn on_peer(
-        shard: &mut Member<T>,
+        shard: &mut Member,
         now: Reading,
         from: Address,
         message: ParticipantMessage,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         shard.on_participant_message(now, from, message, out);
     }
 
     fn apply(
-        shard: &mut Member<T>,
+        shard: &mut Member,
         now: Reading,
         entry: &Entry,
         command: TransactionCommand,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         shard.on_agreed(now, entry, command, out);
     }
 
-    fn look_at_idle(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
+    fn look_at_idle(shard: &mut Member, now: Reading, out: &mut Outbox<Member>) {
         let victims = shard.participant.locks.idle_victims(now.boot_ns);
         shard.judge(now, victims, out);
         let this = &mut shard.participant;
@@ -323,7 +276,7 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         this.watching = false;
     }
 
-    fn resolve(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
+    fn resolve(shard: &mut Member, now: Reading, out: &mut Outbox<Member>) {
         shard.resolve_prepared(now, out);
     }
 
@@ -331,28 +284,28 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         self.commit_waits.is_empty()
     }
 
-    fn lead(shard: &mut Member<T>, now: Reading) {
+    fn lead(shard: &mut Member, now: Reading) {
         shard.participant.late.clear();
         shard.take_up_prepared(now);
     }
 
-    fn step_down(shard: &mut Member<T>, out: &mut Outbox<Member<T>>) {
+    fn step_down(shard: &mut Member, out: &mut Outbox<Member>) {
         shard.refuse_all(out);
     }
 
-    fn release(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
+    fn release(shard: &mut Member, now: Reading, out: &mut Outbox<Member>) {
         shard.release_waited_commits(now, out);
         shard.release_readers(now, out);
     }
 
-    fn propose_ready(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
+    fn propose_ready(shard: &mut Member, now: Reading, out: &mut Outbox<Member>) {
         shard.go_on_registering(now, out);
         shard.give_up_changes(now, out);
         shard.draw(now, out);
         shard.vote_reads(now, out);
     }
 
-    fn answer_reads(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
+    fn answer_reads(shard: &mut Member, now: Reading, out: &mut Outbox<Member>) {
         shard.show_snapshots(now, out);
     }
 
@@ -360,11 +313,9 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         self.commit_waits.values().next().map(|commit_waits| policy.wait_ns(now, commit_waits.at))
     }
 
-    fn arm(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
+    fn arm(shard: &mut Member, now: Reading, out: &mut Outbox<Member>) {
         let (serving, this) = (shard.serving, &mut shard.participant);
-        let unresolved =
-            !this.prepared.is_empty() || !this.unresolved.is_empty() || !this.readers.is_empty();
-        if serving && unresolved && !this.resolving {
+        if serving && this.two_phase.has_unresolved() && !this.resolving {
             this.resolving = true;
             out.arm(shard::Timer::Resolve, now.boot_ns + RESOLVE_NS);
         }
@@ -374,7 +325,7 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         }
     }
 
-    fn send(&mut self, out: &mut Outbox<Member<T>>) {
+    fn send(&mut self, out: &mut Outbox<Member>) {
         // After `ReadLease` is published: a read that begins on this node now must find the commit
         // (real time).
         std::mem::take(&mut self.votes).into_iter().for_each(|(to, vote)| out.send(to, vote));
@@ -393,14 +344,14 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
     }
 
     fn in_doubt_from(&self) -> Timestamp {
-        let in_doubt =
-            self.prepared.values().map(|doubt| Timestamp::end_of(doubt.record.at.nanos - 1)).min();
+        let prepared = self.two_phase.prepared.records();
+        let in_doubt = prepared.map(|record| Timestamp::end_of(record.at.nanos - 1)).min();
         in_doubt.filter(|_| !broken(rules::SAFE_TIME_PREPARED)).unwrap_or(Timestamp::MAX)
     }
 
     fn reads_alone(&self) -> bool {
         // A prepared transaction may be committed elsewhere already.
-        self.prepared.is_empty() && self.late.is_empty()
+        self.two_phase.prepared.is_empty() && self.late.is_empty()
     }
 
     fn is_quiet(&self) -> bool {
@@ -415,21 +366,14 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         let asked = self.pending.is_empty() && self.ready.is_empty() && self.agreeing.is_empty();
         let attempts = self.locks.is_empty() && self.has_drained();
         let shown = self.commit_waits.is_empty() && self.snapshots.is_empty();
-        let others =
-            self.prepared.is_empty() && self.unresolved.is_empty() && self.readers.is_empty();
-        asked
-            && attempts
-            && shown
-            && others
-            && self.collecting.is_empty()
-            && self.would_vote.is_empty()
+        asked && attempts && shown && self.two_phase.is_at_rest()
     }
 
     fn may_split(&self) -> bool {
         self.locks.is_empty()
             && self.is_quiet()
-            && self.prepared.is_empty()
-            && self.would_vote.is_empty()
+            && self.two_phase.prepared.is_empty()
+            && self.two_phase.readers.waiting.is_empty()
             && self.schemas.is_quiet()
     }
 
@@ -437,7 +381,7 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
         request.lock_epoch.is_none() && !self.active.contains_key(&request.transaction)
     }
 
-    fn end_for_split(shard: &mut Member<T>, now: Reading, out: &mut Outbox<Member<T>>) {
+    fn end_for_split(shard: &mut Member, now: Reading, out: &mut Outbox<Member>) {
         let open: Vec<TransactionId> = shard.participant.locks.open().collect();
         for txn in open {
             sometimes!("an attempt is aborted for a split");
@@ -466,29 +410,7 @@ impl<T: TimestampPolicy> Participant for Locking<T> {
     }
 }
 
-impl<T: TimestampPolicy> Locking<T> {
-    pub(super) fn remember(&mut self, transaction: TransactionId, at: Timestamp, term: Term) {
-        self.outcomes.insert(transaction, at);
-        self.one_shots.note_commit(transaction, at);
-        self.remembered.push_back((transaction, term));
-        if self.remembered.len() > self.most_outcomes
-            && let Some((oldest, term)) = self.remembered.pop_front()
-        {
-            sometimes!("an outcome is forgotten for the sake of newer ones");
-            self.outcomes.remove(&oldest);
-            if !broken(rules::FORGETS_SILENTLY) {
-                self.forgotten = self.forgotten.max(term);
-            }
-        }
-    }
-
-    /// Returns the commit timestamp of a transaction, if it is remembered.
-    pub(super) fn outcome_of(&self, transaction: TransactionId) -> Option<Timestamp> {
-        self.outcomes.get(&transaction).copied().or_else(|| self.one_shots.committed(transaction))
-    }
-}
-
-impl<T: TimestampPolicy> Member<T> {
+impl Member {
     /// The lock table, for inspection.
     pub fn locks(&self) -> &LockTable {
         &self.participant.locks
@@ -497,6 +419,7 @@ impl<T: TimestampPolicy> Member<T> {
     /// Returns the number of transactions that are prepared here, or were decided here and not
     /// logged by every participant.
     pub fn unresolved(&self) -> usize {
-        self.participant.prepared.len() + self.participant.unresolved.len()
+        let two_phase = &self.participant.two_phase;
+        two_phase.prepared.len() + two_phase.decisions.len()
     }
 }

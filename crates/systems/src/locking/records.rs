@@ -5,7 +5,8 @@ use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Membership, Payload};
-use meridian_txn::locking::{OneShot, TransactionId};
+use meridian_txn::locking::TransactionId;
+use meridian_txn::two_phase::{Decision, OneShot, PrepareRecord};
 use meridian_txn::{Age, Lock, SchemaHistory, SchemaVersion};
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
@@ -141,13 +142,34 @@ pub struct Prepared {
     pub decides: u64,
 }
 
-impl Prepared {
-    /// Returns the lower bound of the commit timestamp: the prepare timestamp, or the later
-    /// timestamp of a schema change.
-    pub fn from(&self) -> Timestamp {
+impl PrepareRecord for Prepared {
+    fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// The prepare timestamp, or the later timestamp of a schema change.
+    fn above(&self) -> Timestamp {
         self.changes.as_ref().map_or(self.at, |(from, _)| self.at.max(*from))
     }
 
+    fn below(&self) -> Timestamp {
+        self.below.unwrap_or(Timestamp::MAX)
+    }
+
+    fn coordinator(&self) -> ShardId {
+        self.coordinator
+    }
+
+    fn decides(&self) -> u64 {
+        self.decides
+    }
+
+    fn one_shot(&self) -> Option<OneShot> {
+        self.one_shot
+    }
+}
+
+impl Prepared {
     /// True if it writes into a range.
     pub fn writes_into(&self, range: &KeyRange) -> bool {
         any_within(&self.writes, |write| &write.key, range)
@@ -158,21 +180,6 @@ impl Prepared {
 pub(super) fn any_within<T>(sorted: &[T], key: impl Fn(&T) -> &Key, range: &KeyRange) -> bool {
     let first = sorted.partition_point(|one| *key(one) < range.start);
     sorted.get(first).is_some_and(|one| range.contains(key(one)))
-}
-
-/// A commit that was decided here and that participants must be told.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct Decision {
-    /// The commit timestamp.
-    #[n(0)]
-    pub at: Timestamp,
-    /// The shards that were prepared.
-    #[n(1)]
-    pub participants: Vec<ShardId>,
-    /// The terms in which they voted, in the same order.
-    #[n(2)]
-    #[cbor(default)]
-    pub voted_in: Vec<u64>,
 }
 
 impl Command for TransactionCommand {

@@ -1,28 +1,27 @@
 //! Requests of sessions to a leader: locks, reads, commits and prepares, and which of them wait or
 //! give way.
 
-use super::one_shot::OneShotAdmission;
 use super::participant::{ActiveTxn, Pending};
-use super::two_phase::{Ballot, Decider, Inquiry};
 use super::{Member, Message};
 use crate::locking::rules;
-use meridian_clock::{Reading, Timestamp, TimestampPolicy};
+use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{
-    LockEpoch, OneShot, Request, RequestBody, Response, Spent, Ticket, TransactionId, Verdict, Vote,
+    LockEpoch, Request, RequestBody, Response, Spent, Ticket, TransactionId, Verdict,
 };
+use meridian_txn::two_phase::{Ballot, Inquiry, OneShot, OneShotAdmission, Vote};
 use meridian_txn::{Conflict, Lock};
 
-impl<T: TimestampPolicy> Member<T> {
+impl Member {
     pub(super) fn on_ask(
         &mut self,
         now: Reading,
         from: Address,
         mut request: Request,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let id = request.id;
         if let RequestBody::Commit { writes, .. } | RequestBody::Prepare { writes, .. } =
@@ -77,13 +76,13 @@ impl<T: TimestampPolicy> Member<T> {
                     self.workload.transfer_target.map(|(transfer_target, _)| transfer_target.0);
                 out.send(from, Message::Response(Response::NotLeader { id, leader }));
             }
-            RequestBody::Abort if self.participant.collecting.contains_key(&transaction) => {
+            RequestBody::Abort if self.participant.two_phase.voting.contains(transaction) => {
                 self.abort_collecting(now, transaction, Conflict::RolledBack, out);
             }
             // The coordinator decides its outcome.
             RequestBody::Abort
                 if self.coordinator_of(transaction).is_some()
-                    || self.participant.readers.contains_key(&transaction) => {}
+                    || self.participant.two_phase.readers.contains(transaction) => {}
             RequestBody::Abort => {
                 self.forget(now, transaction, out);
                 self.participant.active.remove(&transaction);
@@ -108,7 +107,8 @@ impl<T: TimestampPolicy> Member<T> {
                 }
             }
             body @ RequestBody::Prepare { .. }
-                if Decider::of(body)
+                if body
+                    .decider()
                     .is_some_and(|decider| self.has_voted(from, transaction, id, decider, out)) => {
             }
             RequestBody::Read { .. } | RequestBody::Commit { .. } | RequestBody::Prepare { .. }
@@ -146,7 +146,9 @@ impl<T: TimestampPolicy> Member<T> {
                     commit_waits.asked = Some((from, id));
                     return;
                 }
-                if let Some(at) = self.participant.outcome_of(transaction).filter(|_| remembers) {
+                if let Some(at) =
+                    self.participant.two_phase.outcome_of(transaction).filter(|_| remembers)
+                {
                     sometimes!("a commit is asked for again after it was agreed");
                     return out.send(
                         from,
@@ -159,7 +161,7 @@ impl<T: TimestampPolicy> Member<T> {
                 // A commit without a lock epoch cannot be told from a late copy of itself:
                 // coordinators that have locked something always name one.
                 if let Some(lock_epoch) = request.lock_epoch
-                    && lock_epoch.term <= self.participant.forgotten.0
+                    && self.participant.two_phase.outcomes.may_have_forgotten(lock_epoch.term)
                     && self
                         .participant
                         .active
@@ -188,7 +190,7 @@ impl<T: TimestampPolicy> Member<T> {
         now: Reading,
         from: Address,
         request: &Request,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) -> bool {
         if self
             .participant
@@ -215,14 +217,13 @@ impl<T: TimestampPolicy> Member<T> {
         let same = |pending: &Pending| {
             pending.request.transaction == txn && pending.request.body == request.body
         };
-        let collecting =
-            self.participant.collecting.get_mut(&txn).map(|collecting| &mut collecting.pending);
+        let collecting = self.participant.two_phase.voting.get_mut(txn);
         // These are few: requests that wait for the lease to reach further, and schema changes.
         let others = self
             .participant
             .ready
             .iter_mut()
-            .chain(&mut self.participant.would_vote)
+            .chain(&mut self.participant.two_phase.readers.waiting)
             .chain(self.participant.schemas.under_way());
         let mut drawn = collecting.into_iter().chain(others).filter(|pending| same(pending));
         let agreed_on = self.participant.agreeing.find_of(txn, same).or_else(|| drawn.next());
@@ -230,7 +231,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Withdraws the attempt's request for a lock, if one waits.
-    fn withdraw(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Member<T>>) {
+    fn withdraw(&mut self, now: Reading, transaction: TransactionId, out: &mut Outbox<Member>) {
         if self.participant.pending.withdraw(transaction) {
             let verdicts = self.participant.locks.withdraw(transaction);
             self.judge(now, verdicts, out);
@@ -244,7 +245,7 @@ impl<T: TimestampPolicy> Member<T> {
         now: Reading,
         from: Address,
         request: &Request,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) -> bool {
         let Some(OneShot { term, by }) = request.one_shot else { return true };
         if now.health != Health::Good && !broken(locking_rules::FENCED_SERVES) {
@@ -259,12 +260,14 @@ impl<T: TimestampPolicy> Member<T> {
         }
         let heard = match () {
             // An earlier term's outcome may be forgotten. This term does not admit it.
-            () if term != this && term > self.participant.forgotten.0 => OneShotAdmission::Known,
+            () if term != this && !self.participant.two_phase.outcomes.may_have_forgotten(term) => {
+                OneShotAdmission::Known
+            }
             () if term != this => OneShotAdmission::Late,
-            () => self.participant.one_shots.admit(now.interval.latest, txn, by),
+            () => self.participant.two_phase.one_shots.admit(now.interval.latest, txn, by),
         };
         let heard = match heard {
-            OneShotAdmission::Known if begun && self.participant.one_shots.knows(txn) => {
+            OneShotAdmission::Known if begun && self.participant.two_phase.one_shots.knows(txn) => {
                 return true;
             }
             OneShotAdmission::Known | OneShotAdmission::Late if aborted => return true, // `admit` answers the reason.
@@ -282,7 +285,7 @@ impl<T: TimestampPolicy> Member<T> {
             _ => {
                 sometimes!("an attempt that has locked nothing is to lock first");
                 for Ballot { shard, node, term: voted_in, vote } in
-                    self.participant.one_shots.take_early(txn)
+                    self.participant.two_phase.one_shots.take_early(txn)
                 {
                     let reads = matches!(vote, Vote::Read { .. });
                     let asked = Inquiry {
@@ -314,7 +317,7 @@ impl<T: TimestampPolicy> Member<T> {
         &mut self,
         from: Address,
         request: &Request,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) -> bool {
         let newest = request.id;
         let why = match (request.lock_epoch, self.participant.active.get_mut(&request.transaction))
@@ -327,13 +330,13 @@ impl<T: TimestampPolicy> Member<T> {
                 sometimes!("an attempt was born again by an old question");
                 Some(Conflict::Expired)
             }
-            (None, None) if self.participant.outcomes.contains_key(&request.transaction) => {
+            (None, None) if self.participant.two_phase.outcomes.contains(request.transaction) => {
                 sometimes!("a first question comes after its transaction has ended");
                 return false;
             }
             (None, None) => {
                 self.participant.admissions += 1;
-                let votes = self.participant.one_shots.take_early(request.transaction);
+                let votes = self.participant.two_phase.one_shots.take_early(request.transaction);
                 let application = match &request.body {
                     RequestBody::Read { application, .. } => application.clone(),
                     _ => None,
@@ -369,7 +372,7 @@ impl<T: TimestampPolicy> Member<T> {
         &mut self,
         now: Reading,
         mut pending: Pending,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let (txn, age) = (pending.request.transaction, pending.request.age);
         let (RequestBody::Commit { writes, .. } | RequestBody::Prepare { writes, .. }) =
@@ -428,7 +431,7 @@ impl<T: TimestampPolicy> Member<T> {
                 Message::Response(Response::Committed { id, at, spent: Spent::default() }),
             );
             self.participant.active.remove(&txn);
-            self.participant.remember(txn, at, self.group.term());
+            self.participant.two_phase.remember(txn, at, self.group.term().0);
             return self.forget(now, txn, out);
         }
         if only_read {
@@ -469,7 +472,7 @@ impl<T: TimestampPolicy> Member<T> {
         self.promise(now, present).then_some(present)
     }
 
-    fn judge_unplaced(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Member<T>>) {
+    fn judge_unplaced(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Member>) {
         let txn = pending.request.transaction;
         // The answer names the shard that has the keys, so that the retry goes there.
         self.say_moved(pending.from, &pending.request, out);
@@ -477,7 +480,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Answers which shard has the keys of a request that are not in this shard.
-    pub(super) fn say_moved(&self, from: Address, request: &Request, out: &mut Outbox<Member<T>>) {
+    pub(super) fn say_moved(&self, from: Address, request: &Request, out: &mut Outbox<Member>) {
         let key = match &request.body {
             RequestBody::Read { range, .. }
             | RequestBody::Snapshot { range, .. }
@@ -512,7 +515,7 @@ impl<T: TimestampPolicy> Member<T> {
         pending: Pending,
         range: KeyRange,
         lock: Lock,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         self.participant.next_ticket += 1;
         let (ticket, txn, age) =
@@ -540,7 +543,7 @@ impl<T: TimestampPolicy> Member<T> {
         ticket: Ticket,
         pending: Pending,
         verdicts: Vec<Verdict>,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let txn = pending.request.transaction;
         self.participant.pending.insert(ticket, pending);
@@ -552,12 +555,7 @@ impl<T: TimestampPolicy> Member<T> {
         self.judge(now, verdicts, out);
     }
 
-    pub(super) fn judge(
-        &mut self,
-        now: Reading,
-        verdicts: Vec<Verdict>,
-        out: &mut Outbox<Member<T>>,
-    ) {
+    pub(super) fn judge(&mut self, now: Reading, verdicts: Vec<Verdict>, out: &mut Outbox<Member>) {
         for verdict in verdicts {
             match verdict {
                 Verdict::Granted(ticket) => {
@@ -617,16 +615,17 @@ impl<T: TimestampPolicy> Member<T> {
         &mut self,
         now: Reading,
         transaction: TransactionId,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let committing = self.is_ending(transaction)
             || self
                 .participant
-                .would_vote
+                .two_phase
+                .readers
+                .waiting
                 .iter()
                 .any(|pending| pending.request.transaction == transaction)
-            || self.participant.prepared.contains_key(&transaction)
-            || self.participant.readers.contains_key(&transaction);
+            || self.participant.two_phase.has_voted(transaction);
         if !committing {
             self.participant.pending.withdraw(transaction);
             self.wants_no_answer(transaction);

@@ -19,11 +19,6 @@ meridian_machine::rules! {
     READ_VOTE_UNBOUNDED;
     /// Draws a commit timestamp below a prepare timestamp (Trap A.5-9).
     COMMIT_BELOW_PREPARE;
-    /// Confirms that an unknown transaction has ended, although it may have been prepared under a
-    /// later leader.
-    ENDED_UNKNOWN;
-    /// Reports a transaction as aborted that a later leader term decides.
-    DECIDES_IN_ANY_TERM;
     /// Lets a shard that was only read release its locks although its promise is needed for longer.
     READ_VOTE_NOT_RENEWED;
     /// Does not tell the coordinator of a prepared transaction that an older one waits for it (Trap
@@ -43,6 +38,4 @@ meridian_machine::rules! {
     BLIND_TWICE;
     /// Does not remember the outcomes of commits that are repeated (Trap A.5-11).
     OUTCOMES_FORGOTTEN;
-    /// Does not note that it may have forgotten outcomes when it drops old ones (Trap A.5-15).
-    FORGETS_SILENTLY;
 }

@@ -22,7 +22,7 @@ use super::participant::Pending;
 use super::records::row_of_schema;
 use super::{Member, Message};
 use crate::locking::rules;
-use meridian_clock::{Reading, Timestamp, TimestampPolicy};
+use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Write;
@@ -167,7 +167,7 @@ impl Pending {
     }
 }
 
-impl<T: TimestampPolicy> Member<T> {
+impl Member {
     /// True if all tables of a change lie in this shard, as its coordinator assumed.
     pub(super) fn has_all(&self, change: Option<&SchemaChange>) -> bool {
         let mut ranges =
@@ -182,7 +182,7 @@ impl<T: TimestampPolicy> Member<T> {
         now: Reading,
         from: Address,
         request: &Request,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) -> bool {
         if request.planned.is_empty() {
             return false;
@@ -222,7 +222,7 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Registers a change that has its locks. It proceeds as soon as the transactions that have
     /// voted have ended.
-    pub(super) fn register(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Member<T>>) {
+    pub(super) fn register(&mut self, now: Reading, pending: Pending, out: &mut Outbox<Member>) {
         let txn = pending.request.transaction;
         if pending
             .change()
@@ -236,13 +236,7 @@ impl<T: TimestampPolicy> Member<T> {
             .values()
             .filter(|other| matches!(other.request.body, RequestBody::Prepare { .. }));
         let proposed = proposed.map(|other| other.request.transaction);
-        let voted = self
-            .participant
-            .prepared
-            .keys()
-            .chain(self.participant.readers.keys())
-            .copied()
-            .chain(proposed);
+        let voted = self.participant.two_phase.voters().chain(proposed);
         let changes = pending.change().is_some_and(|change| !change.tables.is_empty());
         let after = voted.filter(|_| changes && !broken(rules::CHANGE_NOT_HEEDED)).collect();
         step!("leader: registers a change of the schema");
@@ -253,19 +247,13 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Proceeds with changes for which every earlier voter has ended.
-    pub(super) fn go_on_registering(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
+    pub(super) fn go_on_registering(&mut self, now: Reading, out: &mut Outbox<Member>) {
         let mut at = 0;
         while let Some(registering) = self.participant.schemas.registering.get_mut(at) {
             let votes =
                 self.participant.agreeing.values().map(|pending| pending.request.transaction);
-            let voters: BTreeSet<TransactionId> = self
-                .participant
-                .prepared
-                .keys()
-                .chain(self.participant.readers.keys())
-                .copied()
-                .chain(votes)
-                .collect();
+            let voters: BTreeSet<TransactionId> =
+                self.participant.two_phase.voters().chain(votes).collect();
             registering.after.retain(|txn| voters.contains(txn));
             if !registering.after.is_empty() {
                 let from = registering.pending.change().map_or(0, |change| change.from.nanos);
@@ -288,9 +276,9 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Aborts changes whose votes do not arrive in time: readers wait for them.
-    pub(super) fn give_up_changes(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
+    pub(super) fn give_up_changes(&mut self, now: Reading, out: &mut Outbox<Member>) {
         let ends = |txn: &TransactionId| {
-            let change = self.participant.collecting.get(txn)?.pending.change()?;
+            let change = self.participant.two_phase.voting.get(*txn)?.change()?;
             Some((*txn, change.from.nanos + LATE_NS))
         };
         let changes: Vec<(TransactionId, u64)> =
@@ -326,7 +314,7 @@ impl<T: TimestampPolicy> Member<T> {
         &mut self,
         now: Reading,
         txn: TransactionId,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         if self.participant.schemas.registered.remove(&txn).is_some() {
             for (from, request) in std::mem::take(&mut self.participant.schemas.waiting) {
@@ -373,7 +361,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Refuses everything that waits, because this member lost leadership.
-    pub(super) fn dismiss_schemas(&mut self, out: &mut Outbox<Member<T>>) {
+    pub(super) fn dismiss_schemas(&mut self, out: &mut Outbox<Member>) {
         let why = Conflict::LeaderChanged;
         for Registering { pending, .. } in std::mem::take(&mut self.participant.schemas.registering)
         {
@@ -384,7 +372,7 @@ impl<T: TimestampPolicy> Member<T> {
             out.send(from, Message::Response(Response::NotLeader { id: request.id, leader }));
         }
         self.participant.schemas.drawn.clear();
-        let prepared = &self.participant.prepared;
-        self.participant.schemas.registered.retain(|txn, _| prepared.contains_key(txn));
+        let prepared = &self.participant.two_phase.prepared;
+        self.participant.schemas.registered.retain(|txn, _| prepared.contains(*txn));
     }
 }

@@ -2,12 +2,11 @@
 //! [`shard`](crate::shard) describes how a shard promises timestamps.
 
 use super::participant::Serve;
-use super::records::any_within;
-use super::two_phase::PreparedTxn;
+use super::records::{Prepared, any_within};
 use super::{Member, Message};
 use crate::locking::rules;
 use crate::shard::{Effect, Participant};
-use meridian_clock::{Reading, Timestamp, TimestampPolicy};
+use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
@@ -24,14 +23,14 @@ pub(super) struct Snapshot {
     request: Request,
 }
 
-impl<T: TimestampPolicy> Member<T> {
+impl Member {
     /// Queues a request to read a snapshot.
     pub(super) fn on_snapshot(
         &mut self,
         now: Reading,
         from: Address,
         request: Request,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let RequestBody::Snapshot { at, single_shard_range, .. } = &request.body else {
             unreachable!("only snapshots are asked for so")
@@ -75,12 +74,12 @@ impl<T: TimestampPolicy> Member<T> {
     /// snapshot between the two may have shown the first without the second; a reader that begins
     /// now has to see both.
     fn last_ts(&self, now: Reading, range: &KeyRange) -> Timestamp {
-        let in_doubt =
-            |doubt: &PreparedTxn| doubt.record.writes_into(range) || doubt.record.changes.is_some();
-        if !broken(rules::LAST_TS_PREPARED) && self.participant.prepared.values().any(in_doubt) {
+        let prepared = &self.participant.two_phase.prepared;
+        let in_doubt = |record: &Prepared| record.writes_into(range) || record.changes.is_some();
+        if !broken(rules::LAST_TS_PREPARED) && prepared.records().any(in_doubt) {
             return self.shown_present(now);
         }
-        if !self.participant.prepared.is_empty() {
+        if !prepared.is_empty() {
             sometimes!("what is prepared writes into other keys than are read");
         }
         let late = self
@@ -127,7 +126,7 @@ impl<T: TimestampPolicy> Member<T> {
         from: Address,
         id: u64,
         range: &KeyRange,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let until = self.leased_until(now);
         if now.interval.latest >= until {
@@ -140,17 +139,13 @@ impl<T: TimestampPolicy> Member<T> {
     /// True if a prepared transaction may turn out to have written into a range at or below a
     /// timestamp.
     fn is_in_doubt(&self, range: &KeyRange, at: Timestamp) -> bool {
-        let below = |prepared: Timestamp| prepared <= at;
+        let mut prepared = self.participant.two_phase.prepared.records();
         !broken(rules::SAFE_TIME_PREPARED)
-            && self
-                .participant
-                .prepared
-                .values()
-                .any(|doubt| below(doubt.record.at) && doubt.record.writes_into(range))
+            && prepared.any(|record| record.at <= at && record.writes_into(range))
     }
 
     /// Answers the snapshots that can be served now.
-    pub(super) fn show_snapshots(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
+    pub(super) fn show_snapshots(&mut self, now: Reading, out: &mut Outbox<Member>) {
         let until = self.leased_until(now);
         if !self.serving || self.participant.snapshots.is_empty() || now.interval.latest >= until {
             return;
@@ -201,7 +196,7 @@ impl<T: TimestampPolicy> Member<T> {
     }
 
     /// Answers all waiting snapshots, because this member lost leadership.
-    pub(super) fn dismiss_snapshots(&mut self, out: &mut Outbox<Member<T>>) {
+    pub(super) fn dismiss_snapshots(&mut self, out: &mut Outbox<Member>) {
         let leader = self.group.leader().map(|node| node.0);
         for Snapshot { from, request, .. } in std::mem::take(&mut self.participant.snapshots) {
             out.send(from, Message::Response(Response::NotLeader { id: request.id, leader }));
@@ -214,7 +209,7 @@ impl<T: TimestampPolicy> Member<T> {
         request: &Request,
         at: Timestamp,
         deadline: Option<u64>,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let (RequestBody::Read { range, reverse, limit_rows, versions, .. }
         | RequestBody::Snapshot { range, reverse, limit_rows, versions, .. }) = &request.body

@@ -67,8 +67,6 @@ pub enum ShardResponse {
 /// function is called within a step of the machine, and every step ends in the same order
 /// (`step.rs`).
 pub trait Participant: Sized {
-    /// The timestamp policy: how timestamps relate to time.
-    type Clock: TimestampPolicy;
     /// A coordinator's request.
     type Request: Request;
     /// Its response.

@@ -16,9 +16,10 @@
 
 use super::coordinator::{Coordinator, PAUSE_NS, Part, TRIES};
 use super::{
-    LockEpoch, ONE_TRY_NS, OneShot, ReplicaId, Request, RequestBody, RequestOutcome, Response,
-    Shards, Spent, TIMEOUT_NS,
+    LockEpoch, ONE_TRY_NS, ReplicaId, Request, RequestBody, RequestOutcome, Response, Shards,
+    Spent, TIMEOUT_NS,
 };
+use crate::two_phase::OneShot;
 use crate::{Conflict, Failure, Lock, Locking, Node, Outcome, SchemaChange, SchemaVersion};
 use futures::future::{Either, join_all, select};
 use meridian_clock::Timestamp;

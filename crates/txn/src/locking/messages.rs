@@ -1,5 +1,6 @@
 //! Requests and responses between a coordinator and a leader.
 
+use crate::two_phase::{Decider, OneShot};
 use crate::{Age, Conflict, Lock, SchemaChange, SchemaVersion, TransactionId};
 use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId};
@@ -17,19 +18,6 @@ pub struct LockEpoch {
     /// The admission id that the leader gave the attempt; 0 if it has no locks.
     #[n(1)]
     pub admission: u64,
-}
-
-/// The condition of a one-shot commit: an attempt without locks in a shard commits or prepares
-/// there in one round trip, without a lock epoch. In this term the leader admits it at most once
-/// and not after `by`; in any other term never.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct OneShot {
-    /// The leader's term, as far as the coordinator's node knows.
-    #[n(0)]
-    pub term: u64,
-    /// The deadline, nanoseconds since the epoch.
-    #[n(1)]
-    pub by: u64,
 }
 
 /// A coordinator's request to a leader.
@@ -204,6 +192,15 @@ pub enum RequestBody {
         #[n(0)]
         range: KeyRange,
     },
+}
+
+impl RequestBody {
+    /// Returns the decider that a request to prepare names. `None` for other requests.
+    pub fn decider(&self) -> Option<Decider> {
+        let RequestBody::Prepare { coordinator, one_shot, decides, .. } = self else { return None };
+        let ReplicaId { shard, node } = *coordinator;
+        Some(Decider { shard, node, term: *decides, one_shot: *one_shot })
+    }
 }
 
 /// The members that a group is to have.

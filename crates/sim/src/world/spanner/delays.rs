@@ -8,7 +8,7 @@ use crate::workload::{Scope, Step};
 use meridian_clock::Timestamp;
 use meridian_machine::{Machine, ShardId};
 use meridian_sql::Session;
-use meridian_systems::spanner::Message;
+use meridian_systems::locking::Message;
 use meridian_txn::Node;
 use meridian_txn::locking::{Request, RequestBody, TransactionId};
 use meridian_txn::{Age, Lock, Mode, ReadAt};

@@ -10,7 +10,7 @@ use meridian_mvcc::StoreError;
 use meridian_store::Split;
 use meridian_store::courier::Order;
 use meridian_systems::locking::Serve;
-use meridian_systems::spanner::{Effect, Message};
+use meridian_systems::locking::{Effect, Message};
 use meridian_txn::locking::{RequestOutcome, Response};
 use rand::Rng;
 

@@ -13,7 +13,7 @@ use meridian_history::{Op, Value};
 use meridian_machine::{Address, Role, ShardId};
 use meridian_systems::envelope;
 use meridian_systems::locking::KIND;
-use meridian_systems::spanner::Message;
+use meridian_systems::locking::Message;
 use meridian_txn::Node;
 use meridian_txn::locking::{LockEpoch, Response};
 use meridian_txn::{Lock, Mode, ReadAt};

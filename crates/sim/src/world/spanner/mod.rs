@@ -27,7 +27,7 @@ use meridian_store::courier::Order;
 use meridian_systems::envelope;
 use meridian_systems::locking::KIND;
 use meridian_systems::locking::Serve;
-use meridian_systems::spanner::{Effect, Message, Replica};
+use meridian_systems::locking::{Effect, Message, Replica};
 use meridian_txn::locking::{ReplicaId, Request, RequestBody, RequestOutcome, Response};
 use std::collections::BTreeSet;
 

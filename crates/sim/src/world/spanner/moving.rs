@@ -10,7 +10,7 @@ use crate::sim_protocol::SimProtocol;
 use crate::spanner::Spanner;
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
 use meridian_replication::group::Index;
-use meridian_systems::spanner::Message;
+use meridian_systems::locking::Message;
 use meridian_txn::Age;
 use meridian_txn::locking::{MemberRoles, Request, RequestBody, TransactionId};
 use rand::Rng;

@@ -5,7 +5,7 @@ use crate::node_process;
 use crate::spanner::Spanner;
 use meridian_machine::{Address, Incarnation, Machine, Role, ShardId};
 use meridian_mvcc::Key;
-use meridian_systems::spanner::Message;
+use meridian_systems::locking::Message;
 use meridian_txn::Age;
 use meridian_txn::locking::{Request, RequestBody, TransactionId};
 use rand::Rng;

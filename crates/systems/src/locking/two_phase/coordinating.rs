@@ -1,29 +1,31 @@
 //! The coordinator group of a transaction: collects votes, decides, and tells the participants.
 
-use super::{Ballot, Collected, Collecting, Inquiry, UnresolvedCommit};
 use crate::locking::participant::Pending;
-use crate::locking::records::{Decision, row_of_decision};
+use crate::locking::records::row_of_decision;
 use crate::locking::{Member, Message};
-use meridian_clock::{Reading, Timestamp, TimestampPolicy};
+use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Write;
 use meridian_txn::Conflict;
-use meridian_txn::locking::{ParticipantMessage, RequestBody, Response, TransactionId, Vote};
+use meridian_txn::locking::{RequestBody, Response, TransactionId};
+use meridian_txn::two_phase::{
+    Ballot, Collected, Counted, Decision, Inquiry, ParticipantMessage, Vote,
+};
 
-impl<T: TimestampPolicy> Member<T> {
+impl Member {
     /// Begins to collect votes for a commit that has its own locks. Votes that arrived earlier are
     /// counted at once.
     pub(in crate::locking) fn collect(
         &mut self,
         now: Reading,
         pending: Pending,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let RequestBody::Commit { participants, .. } = &pending.request.body else {
             unreachable!("only commits coordinate")
         };
         let txn = pending.request.transaction;
-        let (missing, votes) = (participants.iter().copied().collect(), Collected::default());
+        let participants = participants.clone();
         let wounded = self.participant.locks.collecting(txn);
         let early = self
             .participant
@@ -32,7 +34,7 @@ impl<T: TimestampPolicy> Member<T> {
             .map(|active| std::mem::take(&mut active.votes))
             .unwrap_or_default();
         step!("coordinator: waits for votes");
-        self.participant.collecting.insert(txn, Collecting { pending, missing, votes });
+        self.participant.two_phase.voting.begin(txn, pending, participants);
         for ballot in early {
             sometimes!("a vote comes before the commit");
             self.count_vote(now, txn, ballot, out);
@@ -47,26 +49,24 @@ impl<T: TimestampPolicy> Member<T> {
         now: Reading,
         txn: TransactionId,
         ballot: Ballot,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
-        let Some(collecting) = self.participant.collecting.get_mut(&txn) else { return };
-        if let Vote::No { why } = ballot.vote {
-            return self.abort_collecting(now, txn, why, out);
-        }
-        collecting.missing.remove(&ballot.shard);
-        collecting.votes.0.insert(ballot.shard, ballot);
-        if collecting.missing.is_empty()
-            && let Some(Collecting { mut pending, votes, .. }) =
-                self.participant.collecting.remove(&txn)
-        {
-            let ahead = pending.change().map_or(0, |change| change.from.nanos);
-            if votes.is_far(now, ahead) {
-                return self.abort_voted(now, pending, &votes, Conflict::Late, out);
+        match self.participant.two_phase.voting.count(txn, ballot) {
+            None | Some(Counted::Waits) => {}
+            Some(Counted::Refused(pending, votes, why)) => {
+                sometimes!("a coordinator aborts while votes are outstanding");
+                self.abort_voted(now, pending, &votes, why, out);
             }
-            step!("coordinator: has all votes");
-            self.participant.locks.committing(txn);
-            pending.votes = Some(votes);
-            self.participant.ready.push_back(pending);
+            Some(Counted::Complete(mut pending, votes)) => {
+                let ahead = pending.change().map_or(0, |change| change.from.nanos);
+                if votes.is_far(now.interval.latest, ahead) {
+                    return self.abort_voted(now, pending, &votes, Conflict::Late, out);
+                }
+                step!("coordinator: has all votes");
+                self.participant.locks.committing(txn);
+                pending.votes = Some(votes);
+                self.participant.ready.push_back(pending);
+            }
         }
     }
 
@@ -76,9 +76,9 @@ impl<T: TimestampPolicy> Member<T> {
         now: Reading,
         txn: TransactionId,
         why: Conflict,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
-        if let Some(Collecting { pending, votes, .. }) = self.participant.collecting.remove(&txn) {
+        if let Some((pending, votes)) = self.participant.two_phase.voting.end(txn) {
             sometimes!("a coordinator aborts while votes are outstanding");
             self.abort_voted(now, pending, &votes, why, out);
         }
@@ -91,7 +91,7 @@ impl<T: TimestampPolicy> Member<T> {
         pending: Pending,
         votes: &Collected,
         why: Conflict,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let (txn, id) = (pending.request.transaction, pending.request.id);
         if let Some(active) = self.participant.active.get_mut(&txn) {
@@ -108,7 +108,7 @@ impl<T: TimestampPolicy> Member<T> {
         &mut self,
         now: Reading,
         txn: TransactionId,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let votes = self
             .participant
@@ -131,7 +131,7 @@ impl<T: TimestampPolicy> Member<T> {
         txn: TransactionId,
         at: Option<Timestamp>,
         term: u64,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let decided = ParticipantMessage::Decided { transaction: txn, at, voted_in: term };
         out.send(to, Message::Participant(decided));
@@ -143,9 +143,9 @@ impl<T: TimestampPolicy> Member<T> {
         transaction: TransactionId,
         at: Option<Timestamp>,
         votes: &Collected,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
-        for ballot in votes.0.values() {
+        for ballot in votes.ballots() {
             self.send_decided(
                 self.replica_address(ballot.node, ballot.shard),
                 transaction,
@@ -170,7 +170,7 @@ impl<T: TimestampPolicy> Member<T> {
         step!("coordinator: its decision is agreed");
         let decision = Decision { at, participants, voted_in };
         let row = row_of_decision(self.shard, txn, Some(&decision));
-        self.participant.unresolved.insert(txn, UnresolvedCommit::new(decision));
+        self.participant.two_phase.decisions.keep(txn, decision);
         Some(row)
     }
 
@@ -180,26 +180,20 @@ impl<T: TimestampPolicy> Member<T> {
         &mut self,
         transactions: &[TransactionId],
     ) -> Vec<Write> {
-        for txn in transactions {
-            self.participant.unresolved.remove(txn);
-        }
+        self.participant.two_phase.decisions.forget(transactions);
         transactions.iter().map(|txn| row_of_decision(self.shard, *txn, None)).collect()
     }
 
     /// Aborts the commits that wait for votes, because this member lost leadership: their lock
     /// epochs are void.
-    pub(in crate::locking) fn dismiss_votes(&mut self, out: &mut Outbox<Member<T>>) {
-        for (txn, Collecting { pending, votes, .. }) in
-            std::mem::take(&mut self.participant.collecting)
-        {
+    pub(in crate::locking) fn dismiss_votes(&mut self, out: &mut Outbox<Member>) {
+        for (txn, pending, votes) in self.participant.two_phase.voting.end_all() {
             let (id, why) = (pending.request.id, Conflict::LeaderChanged);
             out.send(pending.from, Message::Response(Response::Aborted { id, why }));
             self.send_outcome(txn, None, &votes, out);
         }
-        for pending in std::mem::take(&mut self.participant.would_vote) {
+        for pending in self.participant.two_phase.readers.end_all() {
             self.refuse(&pending, Conflict::LeaderChanged, out);
         }
-        self.participant.readers.clear();
-        self.participant.renewing.clear();
     }
 }

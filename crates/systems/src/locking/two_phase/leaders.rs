@@ -1,24 +1,29 @@
 //! Messages between leaders of different shards about one transaction, and their repetition.
 
-use super::{Ballot, Inquiry};
 use crate::locking::records::TransactionCommand;
 use crate::locking::rules;
 use crate::locking::{Member, Message};
-use meridian_clock::{Reading, Timestamp, TimestampPolicy};
+use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, ShardId, sometimes, step};
 use meridian_txn::Conflict;
-use meridian_txn::locking::{
-    OneShot, ParticipantMessage, RequestBody, TransactionId, Verdict, Vote,
+use meridian_txn::locking::{RequestBody, TransactionId, Verdict};
+use meridian_txn::two_phase::{
+    Answer, Ballot, Inquiry, OneShot, ParticipantMessage, Receipt, ToLeader, Vote,
 };
 
-impl<T: TimestampPolicy> Member<T> {
+/// Returns the latest time that it can be, or `None` where the node does not know the time.
+fn known_latest(now: Reading) -> Option<u64> {
+    (now.health == Health::Good).then_some(now.interval.latest)
+}
+
+impl Member {
     pub(in crate::locking) fn on_participant_message(
         &mut self,
         now: Reading,
         from: Address,
         between: ParticipantMessage,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         match between {
             ParticipantMessage::Vote { transaction, shard, vote, one_shot, decides, voted_in } => {
@@ -35,18 +40,18 @@ impl<T: TimestampPolicy> Member<T> {
             ParticipantMessage::Decided { transaction: txn, at, voted_in } => {
                 self.on_decided(now, from, txn, (at, voted_in), out)
             }
-            ParticipantMessage::Undecided { transaction } => self.on_undecided(transaction),
+            ParticipantMessage::Undecided { transaction } => {
+                self.participant.two_phase.readers.on_undecided(transaction)
+            }
             ParticipantMessage::Ended { transaction: txn, shard } => {
-                if let Some(unresolved) = self.participant.unresolved.get_mut(&txn) {
-                    unresolved.unacknowledged.remove(&shard);
-                }
+                self.participant.two_phase.decisions.acknowledge(txn, shard)
             }
             ParticipantMessage::Wound { transaction: txn, why } => {
                 if broken(rules::WOUND_NOT_FORWARDED) || self.is_ending(txn) {
                     return;
                 }
                 sometimes!("a prepared transaction is wounded");
-                if self.participant.collecting.contains_key(&txn) {
+                if self.participant.two_phase.voting.contains(txn) {
                     self.abort_collecting(now, txn, why, out);
                 } else if self.participant.active.contains_key(&txn) {
                     self.mark_aborted(now, txn, why, out);
@@ -61,26 +66,26 @@ impl<T: TimestampPolicy> Member<T> {
         from: Address,
         asked: Inquiry,
         ballot: Ballot,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let Inquiry { transaction: txn, one_shot, reads, .. } = asked;
         let shard = ballot.shard;
-        if self.is_decided_later(asked) {
+        if asked.is_decided_after(self.group.term().0) {
             // A late copy of the coordinator's first request may be live here, but this term does
             // not decide the transaction.
             return;
         }
         // A repeated vote of a shard that was only read asks whether its promise is still needed.
         let mut again = false;
-        if let Some(collecting) = self.participant.collecting.get(&txn) {
-            again = collecting.votes.0.contains_key(&shard);
+        if self.participant.two_phase.voting.contains(txn) {
+            again = self.participant.two_phase.voting.has_vote_of(txn, shard);
             self.count_vote(now, txn, ballot, out);
         } else if let Some(OneShot { by, .. }) =
             one_shot.filter(|_| !self.participant.active.contains_key(&txn))
             && self.is_expected(now, txn, one_shot)
         {
             sometimes!("a vote comes before a commit that was asked for blindly");
-            self.participant.one_shots.keep(txn, by, ballot);
+            self.participant.two_phase.one_shots.keep(txn, by, ballot);
         } else {
             let ending = self.is_ending(txn);
             match (self.participant.active.get_mut(&txn), &ballot.vote) {
@@ -89,10 +94,7 @@ impl<T: TimestampPolicy> Member<T> {
                     self.mark_aborted(now, txn, why, out);
                 }
                 (Some(active), _) if active.aborted.is_none() && !ending => {
-                    let before = active.votes.len();
-                    active.votes.retain(|known| known.shard != shard);
-                    again = active.votes.len() < before;
-                    active.votes.push(ballot);
+                    again = active.votes.keep(ballot);
                 }
                 _ => self.notify_voter(now, from, asked, out),
             }
@@ -107,19 +109,9 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// True if an unknown one-shot commit may still be admitted in this leader term.
     fn is_expected(&mut self, now: Reading, txn: TransactionId, one_shot: Option<OneShot>) -> bool {
-        let this = one_shot.filter(|one_shot| one_shot.term == self.group.term().0);
-        if this.is_some() && now.health != Health::Good {
-            return true; // By when it may begin is a moment of a clock.
-        }
-        this.is_some_and(|one_shot| {
-            self.participant.one_shots.expects(now.interval.latest, txn, one_shot.by)
-        }) && !self.is_remembered(txn)
-    }
-
-    fn is_remembered(&self, txn: TransactionId) -> bool {
-        self.is_ending(txn)
-            || self.participant.unresolved.contains_key(&txn)
-            || self.participant.outcome_of(txn).is_some()
+        let (term, latest_ns) = (self.group.term().0, known_latest(now));
+        self.participant.two_phase.expects(txn, one_shot, term, latest_ns)
+            && (latest_ns.is_none() || !self.is_ending(txn))
     }
 
     /// True if the transaction has all its locks and votes: its commit ends without further
@@ -136,7 +128,7 @@ impl<T: TimestampPolicy> Member<T> {
         now: Reading,
         txn: TransactionId,
         why: Conflict,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let ticket = self.participant.pending.place_of(txn);
         self.judge(now, vec![Verdict::Victim(txn, ticket, why)], out);
@@ -149,43 +141,24 @@ impl<T: TimestampPolicy> Member<T> {
         now: Reading,
         from: Address,
         asked: Inquiry,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
-        let Inquiry { transaction: txn, one_shot, decides, voted_in, reads } = asked;
+        let (txn, term, latest_ns) = (asked.transaction, self.group.term().0, known_latest(now));
         if self.is_ending(txn) {
             return;
         }
-        let known = self
-            .participant
-            .unresolved
-            .get(&txn)
-            .map(|unresolved| unresolved.at)
-            .or_else(|| self.participant.outcome_of(txn));
-        if known.is_some() {
-            return self.send_decided(from, txn, known, voted_in, out);
-        }
-        if self.is_decided_later(asked) || self.is_expected(now, txn, one_shot) {
-            return; // It votes again.
-        }
-        if reads && decides <= self.participant.forgotten.0 {
-            // Decisions are kept for participants with a prepare record only. This leader may have
-            // forgotten that the transaction committed. The participant's bound passes without an
-            // answer.
-            return;
-        }
-        if decides == 0 && now.interval.latest >= self.leased_until(now) {
-            // A prepare record of an earlier release names no term. Only a lease proves that this
-            // leader decides.
-            return;
-        }
-        // Its commit cannot be in the log any more (invariant 4).
-        sometimes!("a coordinator that knows nothing of a transaction says that it is aborted");
-        self.send_decided(from, txn, None, voted_in, out);
-    }
-
-    /// True if only a later leader term than this one decides the transaction.
-    fn is_decided_later(&self, asked: Inquiry) -> bool {
-        asked.decides > self.group.term().0 && !broken(rules::DECIDES_IN_ANY_TERM)
+        let leased = now.interval.latest < self.leased_until(now);
+        let at = match self.participant.two_phase.answer(asked, term, latest_ns, leased) {
+            Answer::Unknown => return, // It votes again.
+            Answer::Committed(at) => Some(at),
+            Answer::Aborted => {
+                sometimes!(
+                    "a coordinator that knows nothing of a transaction says that it is aborted"
+                );
+                None
+            }
+        };
+        self.send_decided(from, txn, at, asked.voted_in, out);
     }
 
     fn on_decided(
@@ -194,32 +167,29 @@ impl<T: TimestampPolicy> Member<T> {
         from: Address,
         txn: TransactionId,
         (at, voted_in): (Option<Timestamp>, u64),
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
-        let ended = ParticipantMessage::Ended { transaction: txn, shard: self.shard };
-        if let Some(doubt) = self.participant.prepared.get_mut(&txn) {
-            if doubt.record.coordinator != from.shard {
-                return;
-            }
-            doubt.told_by = Some(from);
-            if !std::mem::replace(&mut doubt.ending, true) {
+        if let Some(receipt) = self.participant.two_phase.prepared.on_decided(txn, from, at) {
+            if let Receipt::New(ends_at) = receipt {
                 step!("participant: hears the outcome");
-                self.issuer.observe(doubt.ends_at(at));
+                self.issuer.observe(ends_at);
                 self.propose(&TransactionCommand::Outcome { transaction: txn, at });
             }
-        } else if self.participant.readers.contains_key(&txn) {
+        } else if self.participant.two_phase.readers.contains(txn) {
             self.release_reader(now, txn, at, out);
         } else if at.is_some() {
-            // The outcome is in this log already, provided that this leader would know the
-            // transaction (invariant 5). If its prepare record is still being agreed on, this shard
-            // asks later. An earlier release named no term.
-            let leased = voted_in > 0 || now.interval.latest < self.leased_until(now);
-            let knows = leased && voted_in <= self.group.term().0 || broken(rules::ENDED_UNKNOWN);
-            if knows && !self.is_ending(txn) {
+            // The outcome is in this log already, if this leader would know the transaction.
+            let (term, leased) =
+                (self.group.term().0, now.interval.latest < self.leased_until(now));
+            if self.participant.two_phase.confirms(txn, voted_in, term, leased)
+                && !self.is_ending(txn)
+            {
+                let ended = ParticipantMessage::Ended { transaction: txn, shard: self.shard };
                 out.send(from, Message::Participant(ended));
             }
         } else if self.participant.active.contains_key(&txn) && !self.is_ending(txn) {
-            self.participant.would_vote.retain(|pending| pending.request.transaction != txn);
+            let waiting = &mut self.participant.two_phase.readers.waiting;
+            waiting.retain(|pending| pending.request.transaction != txn);
             self.mark_aborted(now, txn, Conflict::RolledBack, out);
         }
     }
@@ -230,7 +200,7 @@ impl<T: TimestampPolicy> Member<T> {
         txn: TransactionId,
         coordinator: ShardId,
         why: Conflict,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         for node in &self.nodes {
             let wound = ParticipantMessage::Wound { transaction: txn, why: why.clone() };
@@ -244,7 +214,7 @@ impl<T: TimestampPolicy> Member<T> {
             self.participant
                 .ready
                 .iter()
-                .chain(&self.participant.would_vote)
+                .chain(&self.participant.two_phase.readers.waiting)
                 .filter(|pending| pending.request.transaction == txn)
         };
         let of_pending = || {
@@ -255,78 +225,35 @@ impl<T: TimestampPolicy> Member<T> {
                 }
             })
         };
-        let of_reader =
-            || self.participant.readers.get(&txn).map(|reader| reader.decider.replica.shard);
-        self.participant
-            .prepared
-            .get(&txn)
-            .map(|doubt| doubt.record.coordinator)
-            .or_else(of_reader)
-            .or_else(of_pending)
+        self.participant.two_phase.coordinator_of(txn).or_else(of_pending)
     }
 
     /// Repeats unanswered votes, decisions and wounds, and forgets decisions that every participant
     /// has in its log.
-    pub(in crate::locking) fn resolve_prepared(
-        &mut self,
-        now: Reading,
-        out: &mut Outbox<Member<T>>,
-    ) {
+    pub(in crate::locking) fn resolve_prepared(&mut self, now: Reading, out: &mut Outbox<Member>) {
         self.participant.resolving = false;
         if !self.serving || !self.group.is_leader() {
             return;
         }
-        let mut said = Vec::new();
-        let term = self.group.term().0;
-        for (txn, doubt) in self.participant.prepared.iter_mut().filter(|(_, doubt)| !doubt.ending)
-        {
-            let Some(node) = doubt.asks() else { continue };
+        let mut messages = self.participant.two_phase.prepared.ask(self.shard, self.group.term().0);
+        for _ in &messages {
             sometimes!("a participant asks what became of a transaction");
             step!("participant: asks for the outcome");
-            let (vote, one_shot, decides) =
-                (doubt.vote(), doubt.record.one_shot, doubt.record.decides);
-            let (transaction, shard) = (*txn, self.shard);
-            let vote = ParticipantMessage::Vote {
-                transaction,
-                shard,
-                vote,
-                one_shot,
-                decides,
-                voted_in: term,
-            };
-            said.push((node, doubt.record.coordinator, vote));
         }
-        for (txn, unresolved) in
-            self.participant.unresolved.iter().filter(|(txn, _)| !self.is_ending(**txn))
-        {
-            let decided = |voted_in| ParticipantMessage::Decided {
-                transaction: *txn,
-                at: Some(unresolved.at),
-                voted_in,
-            };
-            said.extend(
-                unresolved
-                    .unacknowledged
-                    .iter()
-                    .map(|(shard, term)| (None, *shard, decided(*term))),
-            );
-        }
+        messages.extend(self.participant.two_phase.decisions.repeat(|txn| !self.is_ending(txn)));
         for (txn, why) in self.participant.locks.wounded_prepared() {
-            let wound = |shard| (None, shard, ParticipantMessage::Wound { transaction: txn, why });
-            said.extend(self.coordinator_of(txn).map(wound));
+            let message = ParticipantMessage::Wound { transaction: txn, why };
+            let wound = |shard| ToLeader { shard, node: None, message };
+            messages.extend(self.coordinator_of(txn).map(wound));
         }
-        for (node, shard, between) in said {
+        for ToLeader { shard, node, message } in messages {
             let nodes = node.as_ref().map_or(&self.nodes[..], std::slice::from_ref);
             nodes.iter().for_each(|node| {
-                out.send(self.replica_address(*node, shard), Message::Participant(between.clone()))
+                out.send(self.replica_address(*node, shard), Message::Participant(message.clone()))
             });
         }
-        let paid = self
-            .participant
-            .unresolved
-            .iter()
-            .filter(|(_, unresolved)| unresolved.unacknowledged.is_empty());
-        let transactions: Vec<TransactionId> = paid.map(|(txn, _)| *txn).collect();
+        let transactions: Vec<TransactionId> =
+            self.participant.two_phase.decisions.acknowledged().collect();
         if !transactions.is_empty()
             && let Some(at) = self.draw_one(now)
         {

@@ -1,21 +1,19 @@
 //! The participant's side of two-phase commit: prepares, votes, and logs the outcome.
 
-use super::{Decider, PreparedTxn};
 use crate::locking::participant::{OutOfOrderCommit, Pending};
 use crate::locking::records::{Prepared, TransactionCommand, row_of_prepared};
 use crate::locking::rules;
 use crate::locking::schemas::Registered;
 use crate::locking::{Member, Message};
-use meridian_clock::{Reading, Timestamp, TimestampPolicy};
+use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, sometimes, step};
 use meridian_mvcc::{KeyRange, Write};
-use meridian_txn::locking::{
-    OneShot, ParticipantMessage, RequestBody, Response, TransactionId, Vote,
-};
+use meridian_txn::locking::{RequestBody, Response, TransactionId};
+use meridian_txn::two_phase::{Decider, EndedTxn, ParticipantMessage, PrepareRecord, Vote};
 use meridian_txn::{Conflict, Lock};
 
-impl<T: TimestampPolicy> Member<T> {
+impl Member {
     /// Answers a repeated request to prepare, and votes again unless the transaction has ended.
     /// False if the attempt has not voted here.
     pub(in crate::locking) fn has_voted(
@@ -24,17 +22,13 @@ impl<T: TimestampPolicy> Member<T> {
         txn: TransactionId,
         id: u64,
         decider: Decider,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) -> bool {
-        let vote = if let Some(doubt) = self.participant.prepared.get(&txn) {
-            Some(doubt.vote())
-        } else if let Some(reader) = self.participant.readers.get(&txn) {
-            Some(Vote::Read { through: self.agreed, below: reader.below })
-        } else if self.participant.outcomes.contains_key(&txn) {
-            None
-        } else {
+        let two_phase = &self.participant.two_phase;
+        let vote = two_phase.vote_of(txn, self.agreed);
+        if vote.is_none() && !two_phase.outcomes.contains(txn) {
             return false;
-        };
+        }
         sometimes!("a participant is asked again after it has voted");
         if let Some(vote) = vote {
             self.vote(txn, decider, vote, out);
@@ -48,29 +42,14 @@ impl<T: TimestampPolicy> Member<T> {
         txn: TransactionId,
         decider: Decider,
         vote: Vote,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
-        let to = self.replica_address(decider.replica.node, decider.replica.shard);
-        out.send(
-            to,
-            Message::Participant(self.ballot(txn, (decider.term, decider.one_shot), vote)),
-        );
+        let vote = self.ballot(txn, decider, vote);
+        out.send(self.replica_address(decider.node, decider.shard), vote);
     }
 
-    fn ballot(
-        &self,
-        transaction: TransactionId,
-        (decides, one_shot): (u64, Option<OneShot>),
-        vote: Vote,
-    ) -> ParticipantMessage {
-        ParticipantMessage::Vote {
-            transaction,
-            shard: self.shard,
-            vote,
-            one_shot,
-            decides,
-            voted_in: self.group.term().0,
-        }
+    fn ballot(&self, txn: TransactionId, decider: Decider, vote: Vote) -> Message {
+        Message::Participant(decider.message(txn, self.shard, vote, self.group.term().0))
     }
 
     /// Answers that the request is aborted. For a prepare, also votes no to the coordinator.
@@ -78,10 +57,10 @@ impl<T: TimestampPolicy> Member<T> {
         &self,
         pending: &Pending,
         why: Conflict,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         let (txn, id) = (pending.request.transaction, pending.request.id);
-        if let Some(decider) = Decider::of(&pending.request.body) {
+        if let Some(decider) = pending.request.body.decider() {
             self.vote(
                 txn,
                 Decider { one_shot: None, ..decider },
@@ -99,7 +78,7 @@ impl<T: TimestampPolicy> Member<T> {
         now: Reading,
         mut pending: Pending,
         why: Conflict,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         if let Some(votes) = pending.votes.take() {
             return self.abort_voted(now, pending, &votes, why, out);
@@ -114,7 +93,7 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Queues an attempt that has its locks to be prepared, or to vote as a reader if it wrote
     /// nothing.
-    pub(in crate::locking) fn prepare(&mut self, pending: Pending, out: &mut Outbox<Member<T>>) {
+    pub(in crate::locking) fn prepare(&mut self, pending: Pending, out: &mut Outbox<Member>) {
         let RequestBody::Prepare { writes, coordinator, schema, .. } = &pending.request.body else {
             unreachable!("only that is prepared")
         };
@@ -124,7 +103,7 @@ impl<T: TimestampPolicy> Member<T> {
             self.forward_wound(txn, coordinator.shard, why, out);
         }
         if reads {
-            self.participant.would_vote.push(pending)
+            self.participant.two_phase.readers.waiting.push(pending)
         } else {
             self.participant.ready.push_back(pending)
         }
@@ -173,30 +152,27 @@ impl<T: TimestampPolicy> Member<T> {
         txn: TransactionId,
         record: Prepared,
         pending: Option<Pending>,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) -> Write {
         let row = row_of_prepared(self.shard, txn, Some(&record));
         if let Some(changes) = &record.changes {
             self.participant.schemas.registered.insert(txn, Registered::new(changes));
         }
-        let mut doubt = PreparedTxn::new(record);
+        let mut coordinator = None;
         if let Some(Pending { from, request, .. }) = pending
-            && let Some(Decider { replica, term, one_shot }) = Decider::of(&request.body)
+            && let Some(decider) = request.body.decider()
         {
             step!("participant: votes");
-            doubt.coordinator = Some(replica.node);
+            coordinator = Some(decider.node);
             // The vote leaves after `ReadLease` says that a transaction is prepared here: a session
             // that reads without asking the leader must not miss its commit.
-            let vote = self.ballot(txn, (term, one_shot), doubt.vote());
-            self.participant.votes.push((
-                self.replica_address(replica.node, replica.shard),
-                Message::Participant(vote),
-            ));
+            let to = self.replica_address(decider.node, decider.shard);
+            self.participant.votes.push((to, self.ballot(txn, decider, record.vote())));
             out.send(from, Message::Response(Response::Prepared { id: request.id }));
         } else {
             step!("member: another's prepare record is agreed");
         }
-        self.participant.prepared.insert(txn, doubt);
+        self.participant.two_phase.prepared.prepare(txn, record, coordinator);
         row
     }
 
@@ -205,12 +181,11 @@ impl<T: TimestampPolicy> Member<T> {
         &mut self,
         txn: TransactionId,
         at: Option<Timestamp>,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) -> Option<(Timestamp, Vec<Write>)> {
         // An outcome that two leaders proposed counts once.
-        let doubt = self.participant.prepared.remove(&txn)?;
-        let ends_at = doubt.ends_at(at);
-        let PreparedTxn { record, told_by, .. } = doubt;
+        let EndedTxn { record, at: ends_at, told_by } =
+            self.participant.two_phase.prepared.end(txn, at)?;
         self.agreed = self.agreed.max(ends_at);
         step!("participant: the outcome is agreed");
         let keyed = at.is_some() && self.serving;
@@ -255,18 +230,12 @@ impl<T: TimestampPolicy> Member<T> {
 
     /// Restores the locks of prepared transactions when a leader term begins (invariant 1).
     pub(in crate::locking) fn take_up_prepared(&mut self, now: Reading) {
-        for (txn, doubt) in &mut self.participant.prepared {
-            (doubt.ending, doubt.told_by, doubt.coordinator) = (false, None, None);
-            (doubt.asked, doubt.rests) = (0, 1);
-            let Prepared { age, locks, writes, .. } = &doubt.record;
+        let this = &mut self.participant;
+        this.two_phase.prepared.take_up();
+        for (txn, Prepared { age, locks, writes, .. }) in this.two_phase.prepared.iter() {
             let written =
                 writes.iter().map(|write| (KeyRange::point(write.key.clone()), Lock::Exclusive));
-            self.participant.locks.restore(
-                now.boot_ns,
-                *txn,
-                *age,
-                locks.iter().cloned().chain(written),
-            );
+            this.locks.restore(now.boot_ns, txn, *age, locks.iter().cloned().chain(written));
         }
     }
 }

@@ -1,23 +1,22 @@
 //! Participants in which a transaction has only read: they log nothing, and vote with a bound that
 //! passes.
 
-use super::{Decider, READ_AT_LEAST_NS, READ_FOR_NS, Reader};
+use super::{READ_AT_LEAST_NS, READ_FOR_NS};
 use crate::locking::participant::Pending;
 use crate::locking::rules;
 use crate::locking::{Member, Message};
-use meridian_clock::{Reading, Timestamp, TimestampPolicy};
+use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Outbox, sometimes, step};
-use meridian_txn::locking::{Response, TransactionId, Vote};
+use meridian_txn::locking::{Response, TransactionId};
+use meridian_txn::two_phase::{ReadVote, Vote};
 
-impl<T: TimestampPolicy> Member<T> {
+impl Member {
     /// Sends the votes of attempts that have only read here, first and renewed ones, once the log
     /// holds a high enough ceiling.
-    pub(in crate::locking) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Member<T>>) {
+    pub(in crate::locking) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Member>) {
         let (latest, end) = (now.interval.latest, self.leased_until(now));
-        if self.participant.would_vote.is_empty() && self.participant.renewing.is_empty()
-            || latest >= end
-        {
+        if !self.participant.two_phase.readers.are_due() || latest >= end {
             return;
         }
         let most = (end - 1 - latest).min(READ_FOR_NS);
@@ -30,94 +29,52 @@ impl<T: TimestampPolicy> Member<T> {
         let for_ever = Timestamp::end_of(now.interval.latest + 3_600 * READ_FOR_NS);
         let ceiling = if broken(rules::READ_VOTE_UNBOUNDED) { for_ever } else { self.ceiling };
         let ask_at = latest + ceiling.nanos.saturating_sub(latest) / 2;
-        for pending in std::mem::take(&mut self.participant.would_vote) {
+        for pending in std::mem::take(&mut self.participant.two_phase.readers.waiting) {
             if let Some(why) = self.unfit(&pending.request, self.issuer.last().max(present)) {
                 self.refuse_drawn(now, pending, why, out);
                 continue;
             }
             let Pending { from, request, .. } = pending;
-            let decider = Decider::of(&request.body).expect("only that is prepared");
+            let decider = request.body.decider().expect("only that is prepared");
             let change =
                 self.participant.schemas.changes_from(request.transaction, &request.planned);
             let limit = change.map_or(Timestamp::MAX, |(from, _)| from);
-            let reader = Reader { decider, below: ceiling.min(limit), limit, ask_at, asked: false };
             sometimes!("a shard that was only read votes");
             step!("reader: votes");
-            self.vote(
-                request.transaction,
-                decider,
-                Vote::Read { through: self.agreed, below: reader.below },
-                out,
-            );
+            let readers = &mut self.participant.two_phase.readers;
+            let vote = readers.promise(request.transaction, decider, (ceiling, limit), ask_at);
+            self.vote_read(vote, out);
             out.send(from, Message::Response(Response::Prepared { id: request.id }));
-            self.participant.readers.insert(request.transaction, reader);
         }
-        for txn in std::mem::take(&mut self.participant.renewing) {
-            let Some(reader) =
-                self.participant.readers.get_mut(&txn).filter(|reader| reader.below < reader.limit)
-            else {
-                continue;
-            };
-            if ceiling <= reader.below {
-                self.participant.renewing.insert(txn);
-                self.want_ceiling(latest + most);
-                continue;
-            }
+        for vote in self.participant.two_phase.readers.renew(ceiling, ask_at) {
             sometimes!("a shard that was only read promises for longer");
-            let (decider, below) = (reader.decider, ceiling.min(reader.limit));
-            (reader.below, reader.ask_at, reader.asked) = (below, ask_at, false);
-            self.vote(txn, decider, Vote::Read { through: self.agreed, below }, out);
+            self.vote_read(vote, out);
         }
+        if self.participant.two_phase.readers.is_renewing() {
+            self.want_ceiling(latest + most);
+        }
+    }
+
+    /// Sends the vote of this shard, which was only read.
+    fn vote_read(&self, vote: ReadVote, out: &mut Outbox<Member>) {
+        let ReadVote { transaction, decider, below } = vote;
+        self.vote(transaction, decider, Vote::Read { through: self.agreed, below }, out);
     }
 
     /// Releases locks of attempts that have only read here once their bound has passed. Before it
     /// does, asks the coordinator whether they are still needed.
-    pub(in crate::locking) fn release_readers(
-        &mut self,
-        now: Reading,
-        out: &mut Outbox<Member<T>>,
-    ) {
-        let over = |reader: &Reader| now.interval.after(reader.below.nanos);
-        let over: Vec<(TransactionId, Timestamp)> = self
-            .participant
-            .readers
-            .iter()
-            .filter(|(_, reader)| over(reader))
-            .map(|(txn, reader)| (*txn, reader.below))
-            .collect();
-        for (txn, below) in over {
+    pub(in crate::locking) fn release_readers(&mut self, now: Reading, out: &mut Outbox<Member>) {
+        for (txn, below) in self.participant.two_phase.readers.passed(now.interval) {
             sometimes!("the bound of a shard that was only read passes");
             self.release_reader(now, txn, Some(below), out);
         }
-        let latest = now.interval.latest;
-        let mut asks = Vec::new();
-        for (txn, reader) in self
-            .participant
-            .readers
-            .iter_mut()
-            .filter(|(_, reader)| latest >= reader.ask_at && !reader.asked)
-        {
-            reader.asked = true;
-            asks.push((*txn, reader.decider, reader.below));
+        for vote in self.participant.two_phase.readers.ask(now.interval) {
+            if !broken(rules::READ_VOTE_NOT_RENEWED) {
+                self.vote_read(vote, out);
+            }
         }
-        for (txn, decider, below) in
-            asks.into_iter().filter(|_| !broken(rules::READ_VOTE_NOT_RENEWED))
-        {
-            self.vote(txn, decider, Vote::Read { through: self.agreed, below }, out);
-        }
-        let wakes = |reader: &Reader| match reader.asked {
-            true => reader.below.nanos.saturating_sub(now.interval.earliest),
-            false => reader.ask_at.saturating_sub(latest),
-        };
-        if let Some(left) = self.participant.readers.values().map(wakes).min() {
+        if let Some(left) = self.participant.two_phase.readers.next_ns(now.interval) {
             self.wake_in(left + 1);
-        }
-    }
-
-    /// Renews a reader's promise: the coordinator still waits for other votes.
-    pub(super) fn on_undecided(&mut self, txn: TransactionId) {
-        if self.participant.readers.contains_key(&txn) {
-            self.participant.renewing.insert(txn);
         }
     }
 
@@ -127,12 +84,11 @@ impl<T: TimestampPolicy> Member<T> {
         now: Reading,
         txn: TransactionId,
         above: Option<Timestamp>,
-        out: &mut Outbox<Member<T>>,
+        out: &mut Outbox<Member>,
     ) {
         step!("reader: releases");
         self.issuer.observe(above.unwrap_or_default());
-        self.participant.readers.remove(&txn);
-        self.participant.renewing.remove(&txn);
+        self.participant.two_phase.readers.release(txn);
         self.participant.active.remove(&txn);
         let verdicts = self.participant.locks.release(txn);
         self.judge(now, verdicts, out);

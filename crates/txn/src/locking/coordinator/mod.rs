@@ -15,7 +15,7 @@
 //! 1. Once a coordinator has received that its transaction is aborted, it sends no further
 //!    requests: the locks are gone.
 //! 2. A commit names the term of the leader that holds its locks. Where it has none, it names a
-//!    term that this node knows ([`OneShot`](super::OneShot)), or locks a key to learn the term. So
+//!    term that this node knows ([`OneShot`]), or locks a key to learn the term. So
 //!    a commit may be resent to the next leader: it is answered from the log, or aborted for good,
 //!    and never executed twice.
 //! 3. The outcome is `Unknown` only if no leader could tell it for [`TIMEOUT_NS`].
@@ -32,10 +32,9 @@ mod reading;
 pub use order::MOST_TOKEN_AHEAD_NS;
 use order::{Order, check_token};
 
-use super::{
-    LockEpoch, MemberRoles, OneShot, ReplicaId, Request, RequestBody, Shards, TransactionId,
-};
+use super::{LockEpoch, MemberRoles, ReplicaId, Request, RequestBody, Shards, TransactionId};
 use crate::locking::rules;
+use crate::two_phase::OneShot;
 use crate::{
     Age, Begin, Buffer, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock,
     Locking, Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction,

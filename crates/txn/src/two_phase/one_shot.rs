@@ -16,9 +16,9 @@
 //! 3. Time does not go back here: a wrong clock makes sessions take locks first, and never admits
 //!    an attempt twice.
 
-use super::two_phase::Ballot;
+use super::{Ballot, EarlyVotes};
+use crate::TransactionId;
 use meridian_clock::Timestamp;
-use meridian_txn::locking::TransactionId;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How far ahead a deadline may lie, in nanoseconds. Farther ahead, the clock of its node is wrong.
@@ -30,7 +30,7 @@ const MOST_EARLY: usize = 10_000;
 
 /// The decision on a one-shot commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OneShotAdmission {
+pub enum OneShotAdmission {
     /// It may be admitted.
     New,
     /// It was admitted before, or is refused.
@@ -41,7 +41,7 @@ pub(super) enum OneShotAdmission {
 
 /// The one-shot commits that a leader term remembers.
 #[derive(Debug, Default)]
-pub(super) struct OneShots {
+pub struct OneShots {
     /// The commit timestamps of the remembered attempts; `None` if one has not committed.
     known: BTreeMap<TransactionId, Option<Timestamp>>,
     /// The deadlines until which they are remembered.
@@ -53,7 +53,7 @@ pub(super) struct OneShots {
     /// were refused have passed.
     refused_until: BTreeMap<(u32, u32), u64>,
     /// Votes that arrived before the commits that they are for.
-    early: BTreeMap<TransactionId, Vec<Ballot>>,
+    early: BTreeMap<TransactionId, EarlyVotes>,
 }
 
 impl OneShots {
@@ -124,15 +124,13 @@ impl OneShots {
     /// Keeps a vote for an attempt that is [expected](Self::expects).
     pub fn keep(&mut self, txn: TransactionId, by: u64, vote: Ballot) {
         if self.early.len() < MOST_EARLY || self.early.contains_key(&txn) {
-            let votes = self.early.entry(txn).or_default();
-            votes.retain(|known| known.shard != vote.shard);
-            votes.push(vote);
+            self.early.entry(txn).or_default().keep(vote);
             self.ends.insert((by, txn));
         }
     }
 
     /// Returns and removes the votes that arrived before the attempt.
-    pub fn take_early(&mut self, txn: TransactionId) -> Vec<Ballot> {
+    pub fn take_early(&mut self, txn: TransactionId) -> EarlyVotes {
         self.early.remove(&txn).unwrap_or_default()
     }
 

@@ -1,24 +1,24 @@
-//! Messages between the leaders of a transaction's shards (Spanner §4.2.1).
-//!
-//! ```text
-//!   participant                         coordinator
-//!   prepared in its log ── Vote ──────▶ all votes: commit_at above them, agreed, commit wait
-//!        outcome in its log ◀── Decided ──┘
-//!                           ── Ended ──▶ no participant will ask any more: forgotten
-//! ```
-//!
-//! Terms, not leases, tell whether a message counts, so that a wrong clock breaks no transaction's
-//! atomicity. A transaction is decided in one term of the coordinator's group, or never
-//! (`decides`): a leader of an earlier term does not know of it. A transaction that was prepared in
-//! one term of a participant's group (`voted_in`) is in the log of every later leader.
+//! Messages between the leaders of a transaction's shards.
 //!
 //! A leader that waits repeats its message every second, and so does its successor.
 
-use super::{OneShot, TransactionId};
-use crate::Conflict;
+use crate::{Conflict, TransactionId};
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use minicbor::{Decode, Encode};
+
+/// The condition of a one-shot commit: an attempt without locks in a shard commits or prepares
+/// there in one round trip, without a lock epoch. In this term the leader admits it at most once
+/// and not after `by`; in any other term never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct OneShot {
+    /// The leader's term, as far as the coordinator's node knows.
+    #[n(0)]
+    pub term: u64,
+    /// The deadline, nanoseconds since the epoch.
+    #[n(1)]
+    pub by: u64,
+}
 
 /// A message between leaders.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
