@@ -42,8 +42,10 @@ pub struct Timing {
     pub quiesce_ns: u64,
 }
 
-/// Small pages, so that a copy takes several of them, and a window does not cover it all.
+/// Small pages, so that a copy takes several of them, and a window does not cover it all. The waits
+/// are shorter than a node's, because a run lasts for seconds.
 const PACE: Pace = Pace {
+    tick_ns: 50 * MS,
     again_ns: 500 * MS,
     timeout_ns: 5_000 * MS,
     page_bytes: 1 << 10,

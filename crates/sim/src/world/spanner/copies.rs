@@ -1,7 +1,7 @@
 //! Copies of whole shards, in pages, for members that lag too far behind: they are sent between the
 //! copy senders of two nodes, over a network that loses, repeats and delays messages.
 
-use super::{Event, EventTarget, MS, ProtocolEvent, World, index};
+use super::{Event, EventTarget, ProtocolEvent, World, index};
 use crate::Defect;
 use crate::journal::DATABASE;
 use crate::node_process::NodeFailure;
@@ -16,13 +16,10 @@ use meridian_store::courier::{Courier, Find, Order, Parcel, Received, Said};
 use meridian_systems::envelope::{self, Kind};
 use std::sync::Arc;
 
-const TICK: u64 = 50 * MS;
-
 impl World<Spanner> {
     pub(super) fn send_copy(&mut self, node: usize, order: Order) {
         self.with_courier(node, |courier, now_ns, find| {
-            courier.send(now_ns, order);
-            courier.tick(now_ns, find);
+            courier.send(now_ns, find, order);
         });
     }
 
@@ -58,10 +55,12 @@ impl World<Spanner> {
         act(&mut own.courier, now_ns, &|key| {
             Some(Arc::clone(&members.get(&ShardId(key.shard))?.shard_store))
         });
-        let said = own.courier.drain();
-        if !own.courier.is_idle() && !std::mem::replace(&mut own.ticks, true) {
+        let (said, ticks_at) = (own.courier.drain(), own.courier.next_tick());
+        if let Some(at) = ticks_at
+            && !std::mem::replace(&mut own.ticks, true)
+        {
             let target = self.target(node);
-            self.push(TICK, target, Event::Of(ProtocolEvent::Courier));
+            self.push(at.saturating_sub(now_ns), target, Event::Of(ProtocolEvent::Courier));
         }
         said.into_iter().for_each(|said| self.carry_out(node, said));
     }
