@@ -14,6 +14,7 @@ use meridian_placement::DiskId;
 use meridian_replication::group::Index;
 use meridian_store::courier::{Courier, Find, Order, Parcel, Received, Said};
 use meridian_systems::envelope::{self, Kind};
+use meridian_systems::shard::{CopyDecision, CopyError};
 use std::sync::Arc;
 
 impl World<Spanner> {
@@ -115,29 +116,28 @@ impl World<Spanner> {
     }
 
     fn take_over(&mut self, node: usize, received: &Received) {
-        let there = &mut self.nodes[node];
-        let (Some(process), shard) = (&mut there.process, ShardId(received.key.shard)) else {
-            return;
-        };
         debug_assert_eq!(received.key.database, DATABASE);
-        match process.learn_splits(there.clock.reading(), received) {
-            Ok(true) => self.perform(node, shard),
-            Ok(false) => {}
-            Err(why) => return self.node_failure(node, "read a copy", why),
-        }
-        let there = &mut self.nodes[node];
-        let Some(process) = &mut there.process else { return }; // It crashed at a step.
-        match process.take_over(there.clock.reading(), received) {
-            Ok(true) => {
-                *self.changed.entry("whole copy").or_default() += 1;
-                let position = received.extent.position;
-                self.log(|| {
-                    format!("{} goes on from a copy through {position}", self.members[node])
-                });
+        let shard = ShardId(received.key.shard);
+        loop {
+            let there = &mut self.nodes[node];
+            let Some(process) = &mut there.process else { return }; // It may crash at a step.
+            match process.take_over(there.clock.reading(), received) {
+                Ok(CopyDecision::SplitsFirst) => self.perform(node, shard),
+                Ok(CopyDecision::Taken) => {
+                    *self.changed.entry("whole copy").or_default() += 1;
+                    let position = received.extent.position;
+                    self.log(|| {
+                        format!("{} goes on from a copy through {position}", self.members[node])
+                    });
+                    break;
+                }
+                Ok(CopyDecision::Unwanted) => break,
+                // The leader will find out.
+                Err(CopyError::NotReplaced(NodeFailure::Full)) => break,
+                Err(CopyError::Unreadable(why) | CopyError::NotReplaced(why)) => {
+                    return self.node_failure(node, "take a copy", why);
+                }
             }
-            // The member lacks nothing, or the disk is full: the leader will find out.
-            Ok(false) | Err(NodeFailure::Full) => {}
-            Err(why) => return self.node_failure(node, "take a copy", why),
         }
         self.create_children(node);
         self.perform_all(node);
