@@ -139,7 +139,7 @@ impl Directory {
         self.handles.write().insert(row.id, Arc::clone(&handle));
         handle.begin(watch).inspect_err(|error| {
             let name = &row.name;
-            tracing::error!(name, %error, "a part of a database is not served here until the node restarts");
+            tracing::error!(name, %error, "a part of a database is not served here yet");
         })
     }
 

@@ -27,15 +27,12 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Silence of the other side after which a copy is given up.
-pub const PATIENCE: Duration = Duration::from_secs(30);
-const TICK: Duration = Duration::from_millis(250);
-
-/// Limits of a copy. Two megabytes in flight to a node fill a link of 100 Mbit/s over 150 ms; on a
-/// slower link they delay heartbeats for no longer than a lease lasts.
+/// Limits and waits of a copy. Two megabytes in flight to a node fill a link of 100 Mbit/s over 150
+/// ms; on a slower link they delay heartbeats for no longer than a lease lasts.
 const PACE: Pace = Pace {
+    tick_ns: 250_000_000,
     again_ns: 1_000_000_000,
-    timeout_ns: PATIENCE.as_nanos() as u64,
+    timeout_ns: 30_000_000_000,
     page_bytes: 256 << 10,
     window: 8,
     flush_bytes: 4 << 20,
@@ -138,17 +135,22 @@ struct Carrier {
 
 impl Carrier {
     fn run(mut self, inbox: &mpsc::Receiver<Work>) {
-        let mut ticked_ns = 0;
         loop {
             let find = Arc::clone(&self.find);
             let shard_store =
                 |key: MachineKey| -> Option<Arc<ShardStore>> { Some(find(key)?.shard_store()) };
-            let work = inbox.recv_timeout(TICK);
+            let until_tick = |at: u64| at.saturating_sub(crate::clock::boot_ns());
+            let wait = self
+                .courier
+                .next_tick()
+                .map(until_tick)
+                .map_or(Duration::MAX, Duration::from_nanos);
+            let work = inbox.recv_timeout(wait);
             let now_ns = crate::clock::boot_ns();
             match work {
                 Ok(Work::Send(order)) => {
                     let (MachineKey { database, shard }, to) = (order.key, order.to);
-                    if self.courier.send(now_ns, order) {
+                    if self.courier.send(now_ns, &shard_store, order) {
                         tracing::warn!(%to, database, shard, "a copy restarts: the log behind it outgrew its limit");
                     }
                 }
@@ -159,8 +161,7 @@ impl Carrier {
                 Ok(Work::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if now_ns >= ticked_ns + TICK.as_nanos() as u64 {
-                ticked_ns = now_ns;
+            if self.courier.next_tick().is_some_and(|at| at <= now_ns) {
                 self.courier.tick(now_ns, &shard_store);
             }
             self.courier.drain().into_iter().for_each(|said| self.act(said));

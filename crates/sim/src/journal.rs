@@ -63,12 +63,6 @@ impl Journal {
         self.forgotten.push(shard);
     }
 
-    /// Drops the records of a shard, and those on their way.
-    pub fn leave(&mut self, shard: ShardId) {
-        self.stop(shard);
-        self.forget(shard);
-    }
-
     /// Drops the records of a shard that are on their way, without notifying its replica.
     pub fn stop(&mut self, shard: ShardId) {
         self.writing.retain(|then| !matches!(then, Then::Tell(of, _) if *of == shard));

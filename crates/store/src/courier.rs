@@ -102,9 +102,12 @@ pub enum Parcel {
     },
 }
 
-/// Limits of copies.
+/// Limits and waits of copies. Their values depend on links and disks, and are the node's: a
+/// simulated one has smaller pages and shorter waits. What follows from them is decided here.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
+    /// Time between two checks of the waits while copies are under way, in nanoseconds.
+    pub tick_ns: u64,
     /// Time without a response after which a message is repeated, in nanoseconds.
     pub again_ns: u64,
     /// Time without a message after which the other side is given up, in nanoseconds.
@@ -230,6 +233,8 @@ pub struct Courier {
     sending: BTreeMap<u64, Sending>,
     receiving: BTreeMap<MachineKey, Receiving>,
     next: u64,
+    /// The time of the next check of the waits, if a copy is under way.
+    ticks_at_ns: u64,
     said: Vec<Said>,
 }
 
@@ -242,6 +247,7 @@ impl Courier {
             sending: BTreeMap::new(),
             receiving: BTreeMap::new(),
             next: after,
+            ticks_at_ns: 0,
             said: Vec::new(),
         }
     }
@@ -251,14 +257,29 @@ impl Courier {
         self.sending.is_empty() && self.receiving.is_empty()
     }
 
+    /// Returns the time at which [`tick`](Self::tick) is due, in nanoseconds. `None` while no copy
+    /// is under way.
+    pub fn next_tick(&self) -> Option<u64> {
+        (!self.is_idle()).then_some(self.ticks_at_ns)
+    }
+
+    /// Starts the wait for the first check if no copy is under way yet.
+    fn start_ticks(&mut self, now_ns: u64) {
+        if self.is_idle() {
+            self.ticks_at_ns = now_ns + self.pace.tick_ns;
+        }
+    }
+
     /// Returns the messages and actions since the last call.
     pub fn drain(&mut self) -> Vec<Said> {
         std::mem::take(&mut self.said)
     }
 
-    /// Starts to send a copy, in place of an earlier one of the same shard to the same node.
-    /// Returns true if an earlier one was under way: it had become useless.
-    pub fn send(&mut self, now_ns: u64, order: Order) -> bool {
+    /// Starts to send a copy, in place of an earlier one of the same shard to the same node, and
+    /// offers it at once if the store reaches far enough. Returns true if an earlier one was under
+    /// way: it had become useless.
+    pub fn send(&mut self, now_ns: u64, find: Find<'_>, order: Order) -> bool {
+        self.start_ticks(now_ns);
         let before = self.sending.len();
         self.sending
             .retain(|_, sending| (sending.order.key, sending.order.to) != (order.key, order.to));
@@ -267,6 +288,7 @@ impl Courier {
         let sending =
             Sending { order, pages: None, answered: false, heard_ns: now_ns, offered_ns: None };
         self.sending.insert(self.next, sending);
+        self.check_waits(now_ns, find);
         replaced
     }
 
@@ -279,9 +301,14 @@ impl Courier {
         self.said.push(Said::Post(from, Parcel::Done { number }));
     }
 
-    /// Sends offers, repeats offers and requests, and gives copies up. Called periodically while
-    /// the courier is not idle.
+    /// Sends offers, repeats offers and requests, and gives copies up. Called at
+    /// [`next_tick`](Self::next_tick).
     pub fn tick(&mut self, now_ns: u64, find: Find<'_>) {
+        self.ticks_at_ns = now_ns + self.pace.tick_ns;
+        self.check_waits(now_ns, find);
+    }
+
+    fn check_waits(&mut self, now_ns: u64, find: Find<'_>) {
         let Pace { again_ns, timeout_ns, flush_bytes, .. } = self.pace;
         let since = |then: u64| now_ns.saturating_sub(then);
         for (number, sending) in &mut self.sending {
@@ -336,6 +363,7 @@ impl Courier {
 
     /// Handles a message of another node's courier.
     pub fn receive(&mut self, now_ns: u64, find: Find<'_>, from: NodeId, parcel: Parcel) {
+        self.start_ticks(now_ns);
         match parcel {
             Parcel::Offer { database, shard, number, extent, term } => {
                 let key = MachineKey { database, shard };
@@ -546,8 +574,14 @@ mod tests {
     use meridian_mvcc::{Key, Store, Value, Write};
 
     const KEY: MachineKey = MachineKey { database: 1, shard: 0 };
-    const PACE: Pace =
-        Pace { again_ns: 10, timeout_ns: 100, page_bytes: 64, window: 4, flush_bytes: 1 << 20 };
+    const PACE: Pace = Pace {
+        tick_ns: 5,
+        again_ns: 10,
+        timeout_ns: 100,
+        page_bytes: 64,
+        window: 4,
+        flush_bytes: 1 << 20,
+    };
     const KEYS: u64 = 40;
 
     fn at(nanos: u64) -> Timestamp {
@@ -578,6 +612,12 @@ mod tests {
             (1..=entries).for_each(|number| put(&space, number));
             space.flush(usize::MAX).unwrap();
             Node { courier: Courier::new(PACE, 0), space, log: Vec::new(), received: 0 }
+        }
+
+        /// Orders a copy. Its offer is taken with the next messages.
+        fn send(&mut self, now_ns: u64, order: Order) {
+            let space = Arc::clone(&self.space);
+            self.courier.send(now_ns, &|key| (key == KEY).then(|| Arc::clone(&space)), order);
         }
 
         fn with(&mut self, act: impl FnOnce(&mut Courier, Find<'_>)) -> Vec<(NodeId, Parcel)> {
@@ -651,7 +691,7 @@ mod tests {
     fn a_copy_arrives_complete_despite_lost_and_repeated_messages() {
         for lost in 0..7 {
             let mut nodes = [Node::new(120), Node::new(3)];
-            nodes[0].courier.send(0, order(1));
+            nodes[0].send(0, order(1));
             let (mut now, mut count) = (0, 0u64);
             while nodes[0].log.last().is_none_or(|line| line != "ended 120") {
                 now += 5;
@@ -674,9 +714,28 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_is_offered_at_once_and_its_waits_are_checked_while_it_is_under_way() {
+        let mut nodes = [Node::new(120), Node::new(0)];
+        assert_eq!(nodes[0].courier.next_tick(), None);
+        nodes[0].send(7, order(1));
+        let offers = nodes[0].with(|_, _| ());
+        assert!(matches!(offers[..], [(RECEIVER, Parcel::Offer { .. })]), "{offers:?}");
+        assert_eq!(nodes[0].courier.next_tick(), Some(12));
+        nodes[0].send(9, order(2));
+        assert_eq!(nodes[0].courier.next_tick(), Some(12), "an order does not delay the check");
+        let wire = nodes[0].with(|courier, find| courier.tick(12, find)).into();
+        assert_eq!(nodes[0].courier.next_tick(), Some(17));
+        carry(&mut nodes, 14, wire, |parcel| !matches!(parcel, Parcel::Page { .. }));
+        assert_eq!(nodes[1].courier.next_tick(), Some(19), "the receiver checks its own waits");
+        let wire = nodes[1].with(|courier, find| courier.tick(24, find)).into();
+        carry(&mut nodes, 24, wire, |_| true);
+        assert!(nodes.iter().all(|node| node.courier.next_tick().is_none()));
+    }
+
+    #[test]
     fn no_more_pages_are_on_their_way_than_a_window() {
         let mut nodes = [Node::new(120), Node::new(0)];
-        nodes[0].courier.send(0, order(1));
+        nodes[0].send(0, order(1));
         let (mut wire, mut most) = (tick(&mut nodes, 1), 0);
         while let Some((to, parcel)) = wire.pop_front() {
             let (place, from) = if to == SENDER { (0, RECEIVER) } else { (1, SENDER) };
@@ -716,7 +775,7 @@ mod tests {
     #[test]
     fn a_receiver_without_messages_gives_up() {
         let mut nodes = [Node::new(120), Node::new(0)];
-        nodes[0].courier.send(0, order(1));
+        nodes[0].send(0, order(1));
         let wire = tick(&mut nodes, 1);
         carry(&mut nodes, 1, wire, |parcel| !matches!(parcel, Parcel::Page { page: 3.., .. }));
         assert_eq!(nodes[1].received, 0);
@@ -726,7 +785,7 @@ mod tests {
         assert!(nodes.iter().all(|node| node.courier.is_idle()));
         assert_eq!(nodes[0].log.join(", "), "began 120, ended 0");
         // The next attempt is another copy, which arrives.
-        nodes[0].courier.send(200, order(1));
+        nodes[0].send(200, order(1));
         let wire = tick(&mut nodes, 200);
         carry(&mut nodes, 200, wire, |_| true);
         assert_eq!(nodes[1].received, 1);
@@ -736,7 +795,7 @@ mod tests {
     #[test]
     fn pages_that_pass_one_another_are_not_asked_for_again() {
         let mut nodes = [Node::new(120), Node::new(0)];
-        nodes[0].courier.send(0, order(1));
+        nodes[0].send(0, order(1));
         let mut wire = tick(&mut nodes, 1);
         // The newest message in flight arrives first; no time passes, so no request is repeated.
         while let Some((to, parcel)) = wire.pop_back() {

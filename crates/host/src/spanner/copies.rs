@@ -3,15 +3,17 @@
 //! A received copy replaces the shard's versions within a step of the replica, so that nothing is
 //! committed and installed meanwhile, and only if the replica still lacks it.
 
-use super::member::MemberShard;
-use crate::actor::Input;
+use super::member::{MemberRuntime, MemberShard};
+use crate::actor::{Input, ReplicaRuntime};
 use crate::transfer::{Copied, Taken};
 use meridian_machine::NodeId;
 use meridian_mvcc::StoreError;
 use meridian_replication::group::{Index, Term};
 use meridian_store::ShardStore;
 use meridian_store::courier::Received;
-use meridian_systems::locking::Replica;
+use meridian_systems::locking::{Effect, Recovered, Replica, Rows, TransactionRows};
+use meridian_systems::shard::Damaged;
+use meridian_systems::shard::{CopyDecision, CopyError, ReceivedCopy};
 use std::sync::Arc;
 
 impl Copied for MemberShard {
@@ -46,24 +48,64 @@ fn take_over(member: &Arc<MemberShard>, taken: Taken) {
     let of_step = Arc::downgrade(member);
     member.post(Input::Call(Box::new(move |replica: &mut Replica, now, out| {
         let Some(member) = of_step.upgrade() else { return };
-        let Received { copy, extent, .. } = *taken.received();
-        if replica.group().commit_index() >= Index(extent.position) || !replica.group().has_joined() {
-            return; // The log was faster, or the replica's membership is not durable yet.
-        }
-        let refused = |error: StoreError| tracing::error!(%error, "a copy cannot be used; it will be offered again");
-        match member.runtime().rows_of(copy).map(|rows| replica.learn_splits(now, &rows, out)) {
-            // The new shards' memberships are installed after this step.
-            Ok(true) => return take_over(&member, taken),
-            Ok(false) => {}
-            Err(error) => return refused(error),
-        }
-        match member.runtime().use_copy(copy, extent) {
-            Ok(kept) => {
-                replica.snapshot_installed(now, Index(extent.position), Term(extent.term), kept, out);
-                member.runtime().create_children();
-                tracing::info!(position = extent.position, "a replica continues from a copy");
+        let (runtime, received) = (member.runtime(), *taken.received());
+        match replica.take_over(now, &mut CopyOnNode { runtime, received }, out) {
+            Ok(CopyDecision::Unwanted) => {}
+            // After the effects of this step.
+            Ok(CopyDecision::SplitsFirst) => take_over(&member, taken),
+            Ok(CopyDecision::Taken) => {
+                runtime.create_children();
+                let position = received.extent.position;
+                tracing::info!(position, "a replica continues from a copy");
             }
-            Err(error) => refused(error),
+            Err(CopyError::NotReplaced(error)) if may_have_replaced(&error) => {
+                runtime.act(Effect::Stop { why: error.to_string() });
+            }
+            Err(CopyError::Unreadable(error) | CopyError::NotReplaced(error)) => {
+                tracing::error!(%error, "a copy cannot be used; it will be offered again");
+            }
         }
     })));
+}
+
+/// True if it is unknown which versions the store has after an error. The next start reads them.
+fn may_have_replaced(error: &StoreError) -> bool {
+    matches!(error, StoreError::Damaged { .. } | StoreError::Disk { .. })
+}
+
+/// A received copy, with the replica that may continue from it.
+struct CopyOnNode<'m> {
+    runtime: &'m MemberRuntime,
+    received: Received,
+}
+
+impl ReceivedCopy for CopyOnNode<'_> {
+    type Rows = TransactionRows;
+    type Error = StoreError;
+
+    fn through(&self) -> (Index, Term) {
+        (Index(self.received.extent.position), Term(self.received.extent.term))
+    }
+
+    fn rows(&self) -> Result<Rows, StoreError> {
+        let rows = self.runtime.shard_store().protocol_rows_of(self.received.copy)?;
+        let damaged = |Damaged(what)| StoreError::Damaged { file: "a copy".to_owned(), what };
+        Rows::read(self.runtime.shard(), &rows).map_err(damaged)
+    }
+
+    fn replace(&mut self) -> Result<(), StoreError> {
+        self.runtime.shard_store().use_copy(self.received.copy, self.received.extent)
+    }
+
+    fn recovered(&self) -> Result<Recovered, StoreError> {
+        self.runtime.recovered()
+    }
+
+    fn publish(&mut self, recovered: &Recovered) {
+        self.runtime.publish(recovered);
+    }
+
+    fn report_children(&mut self) -> Result<(), StoreError> {
+        self.runtime.shard_store().list_children()
+    }
 }

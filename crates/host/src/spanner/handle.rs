@@ -172,7 +172,7 @@ impl DatabaseHandle for Handle {
 
     fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError> {
         self.router().retain(row);
-        Ok(())
+        self.lifecycle.begin_missing()
     }
 
     fn receive(&self, frames: &[Frame<'_>]) {
@@ -198,7 +198,7 @@ impl DatabaseHandle for Handle {
     }
 
     fn close(&self) -> Vec<Arc<dyn Flushable>> {
-        self.router().close().into_iter().map(|member| member as Arc<dyn Flushable>).collect()
+        self.lifecycle.close().into_iter().map(|member| member as Arc<dyn Flushable>).collect()
     }
 
     fn is_ready(&self) -> bool {

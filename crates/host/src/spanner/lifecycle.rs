@@ -4,7 +4,8 @@
 //! An entry that removes this node from a shard is carried out here: the node deletes what it has
 //! of the shard, except for children that it keeps.
 //!
-//! Replicas start and end one after the other.
+//! Replicas start and end one after the other. A step that fails is tried again later; no lock is
+//! held and no thread waits meanwhile.
 
 use super::member::{self, MemberSetup, MemberShard};
 use super::request_router::RequestRouter;
@@ -12,6 +13,7 @@ use crate::actor::Input;
 use crate::context::NodeContext;
 use crate::database::Watch;
 use crate::identity::OpenError;
+use crate::timers::Wake;
 use meridian_log::MachineKey;
 use meridian_machine::ShardId;
 use meridian_mvcc::{KeyRange, StoreError};
@@ -19,17 +21,15 @@ use meridian_placement::{DatabaseRow, FIRST_SHARD};
 use meridian_replication::group::{Index, Membership, MembershipEpoch, Roster};
 use meridian_store::{OrphanedChild, ShardStore};
 use meridian_systems::Protocol;
-use meridian_systems::locking::KIND;
-use meridian_systems::locking::Replica;
-use meridian_systems::shard::lifecycle::{self, MemberHost, OrphanedSplit, Restored};
+use meridian_systems::locking::{KIND, Replica};
+use meridian_systems::shard::lifecycle::{
+    self, Ending, Endings, MemberHost, OrphanedSplit, Restored,
+};
 use meridian_systems::shard::{Damaged, Origin};
 use meridian_txn::Node;
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak, mpsc};
-use std::time::Duration;
-
-/// Pause before the retry of a deletion that failed because the disk is full.
-const AGAIN: Duration = Duration::from_millis(200);
 
 /// The lifecycle of a database's replicas on this node.
 pub struct Lifecycle {
@@ -38,6 +38,12 @@ pub struct Lifecycle {
     protocol: &'static Protocol,
     /// Held while one replica starts or ends.
     transition: Mutex<()>,
+    /// True once all replicas have started that the node has at the start of the database.
+    has_begun: AtomicBool,
+    /// The ends of replicas that are under way.
+    endings: Mutex<Endings<Arc<MemberShard>>>,
+    /// True while the timer for the next try of these is set.
+    retries: AtomicBool,
     this: Weak<Lifecycle>,
 }
 
@@ -53,6 +59,9 @@ impl Lifecycle {
             router: RequestRouter::new(row.id, context, this.clone()),
             protocol,
             transition: Mutex::new(()),
+            has_begun: AtomicBool::new(false),
+            endings: Mutex::default(),
+            retries: AtomicBool::new(false),
             this: this.clone(),
         });
         lifecycle.router.retain(row);
@@ -63,7 +72,14 @@ impl Lifecycle {
     /// shard.
     pub fn begin(&self, watch: Option<Watch>) -> Result<(), OpenError> {
         let _alone = self.transition.lock();
-        lifecycle::start(&mut NodeMembers { lifecycle: self, watch }, false)
+        lifecycle::start(&mut NodeMembers { lifecycle: self, watch }, false)?;
+        self.has_begun.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Starts the replicas that an earlier [`begin`](Self::begin) could not start.
+    pub fn begin_missing(&self) -> Result<(), OpenError> {
+        if self.has_begun.load(Ordering::Acquire) { Ok(()) } else { self.begin(None) }
     }
 
     fn members(&self) -> NodeMembers<'_> {
@@ -79,21 +95,19 @@ impl Lifecycle {
         MachineKey { database: self.router.database().0, shard: shard.0 }
     }
 
-    /// Creates the replica of a shard that was split off and is in the store. It campaigns at once
-    /// if it is `eager`. Returns false if the creation must be retried.
-    pub fn create_split_child(
+    /// Creates the replicas of shards that were split off and are in the store. They campaign at
+    /// once if they are `eager`. The parent reports those again that cannot start.
+    pub fn create_children(
         &self,
         parent: ShardId,
-        child: (ShardId, KeyRange),
+        children: Vec<(ShardId, KeyRange)>,
         eager: bool,
-    ) -> bool {
+    ) {
         let _alone = self.transition.lock();
-        let (child, bounds) = child;
-        let begun = lifecycle::begin_child(&mut self.members(), parent, child, bounds, eager);
-        if let Err(error) = &begun {
+        let begun = lifecycle::begin_children(&mut self.members(), parent, children, eager);
+        if let Err(error) = begun {
             tracing::error!(%error, "cannot start the replica of a new shard; trying again");
         }
-        begun.is_ok()
     }
 
     /// Queues the creation of a replica here, because a leader sent a message to one that does not
@@ -118,6 +132,10 @@ impl Lifecycle {
     }
 
     fn invite(&self, shard: ShardId, membership_epoch: MembershipEpoch) -> Result<(), OpenError> {
+        // Replicas with records start first: an invitation would drop their records.
+        if !self.has_begun.load(Ordering::Acquire) {
+            return Ok(());
+        }
         // Not under the lock: this waits for steps, and a step may create a replica.
         if !lifecycle::accepts(&self.members(), shard, membership_epoch)? {
             return Ok(());
@@ -130,34 +148,49 @@ impl Lifecycle {
         Ok(())
     }
 
-    /// Ends a replica, and deletes what this node has of the shard.
+    /// Ends a replica, and deletes what this node has of the shard. Called again by
+    /// [`resume`](Self::resume) after an error.
     fn leave(&self, shard: ShardId, since: Index) {
-        let Some(member) = self.router.remove(shard) else { return };
-        let key = self.key(shard);
-        tracing::info!(database = key.database, shard = shard.0, %since, "removed from a shard");
         let _alone = self.transition.lock();
-        let (runtime, shard_store) = (member.runtime(), member.runtime().shard_store());
-        while let Err(error) = shard_store
-            .leave(since.0, |child| Origin::keep(runtime.initial_members(ShardId(child)).as_ref()))
-        {
-            tracing::error!(%error, "cannot delete a shard that this node left; trying again");
-            member.runtime().on_store_error(&error);
-            if self.router.node().is_closed() {
-                return; // The deletion is due again after the next start.
+        if self.router.node().is_closed() {
+            return; // The deletion is due again after the next start.
+        }
+        let database = self.router.database().0;
+        let is_retry = self.endings.lock().contains_key(&shard);
+        match lifecycle::leave(&mut self.members(), shard, since) {
+            Ok(true) => tracing::info!(database, shard = shard.0, %since, "removed from a shard"),
+            Ok(false) => {}
+            Err(error) => {
+                if !is_retry {
+                    tracing::error!(database, shard = shard.0, %error, "cannot delete a shard that this node left; trying again");
+                }
+                self.retry_later();
             }
-            std::thread::sleep(AGAIN);
         }
-        let left = shard_store.left().map_err(|error| self.context.of_store(error));
-        let begun = left.and_then(|left| {
-            lifecycle::begin_orphaned(
-                &mut self.members(),
-                left.into_iter().map(from_orphaned).collect(),
-            )
-        });
-        if let Err(error) = begun {
-            tracing::error!(%error, "cannot start the replica of a new shard before the next start of the node");
+    }
+
+    fn retry_later(&self) {
+        if !self.retries.swap(true, Ordering::AcqRel) {
+            let this: Weak<dyn Wake> = self.this.clone();
+            let at = crate::clock::boot_ns() + lifecycle::RETRY_NS;
+            self.context.resources.timers.wake_at(at, this);
         }
-        self.context.resources.journal.forget(key);
+    }
+
+    /// Continues the ends that are under way.
+    fn resume(&self) {
+        self.retries.store(false, Ordering::Release);
+        let endings = self.endings.lock().clone();
+        endings.into_iter().for_each(|(shard, ending)| self.leave(shard, ending.since));
+    }
+
+    /// Stops the replicas, and gives up the ends that are under way. Returns all of them.
+    pub fn close(&self) -> Vec<Arc<MemberShard>> {
+        let mut closed = self.router.close();
+        let _alone = self.transition.lock(); // Behind a step of an end, which is the last.
+        let endings = std::mem::take(&mut *self.endings.lock());
+        closed.extend(endings.into_values().map(|ending| ending.ended));
+        closed
     }
 
     /// True if this node will have a replica of the shard, because a local replica's log or store
@@ -175,8 +208,19 @@ impl Lifecycle {
         }
         drop(say);
         // A split that is in no log any more is on its way to the store.
-        heard.recv().is_ok()
-            || members.iter().any(|member| member.runtime().shard_store().expects_child(child.0))
+        let ended = self.endings.lock().values().map(|ending| Arc::clone(&ending.ended)).collect();
+        let stored =
+            |member: &Arc<MemberShard>| member.runtime().shard_store().expects_child(child.0);
+        heard.recv().is_ok() || [members, ended].iter().flatten().any(stored)
+    }
+}
+
+impl Wake for Lifecycle {
+    fn wake(self: Arc<Self>) {
+        // On a thread that may wait for the disk.
+        let this = self.this.clone();
+        let resume = move || this.upgrade().iter().for_each(|this| this.resume());
+        self.context.run_in_background(resume);
     }
 }
 
@@ -194,6 +238,7 @@ struct NodeMembers<'l> {
 
 impl MemberHost for NodeMembers<'_> {
     type Member = Arc<MemberShard>;
+    type Ended = Arc<MemberShard>;
     type Error = OpenError;
 
     fn has(&self, shard: ShardId) -> bool {
@@ -276,7 +321,48 @@ impl MemberHost for NodeMembers<'_> {
         Ok(children.into_iter().map(|(child, bounds)| (ShardId(child), bounds)).collect())
     }
 
+    fn retry_child(&mut self, parent: ShardId, child: ShardId, bounds: KeyRange) {
+        if let Some(parent) = self.lifecycle.router.member(parent) {
+            parent.runtime().shard_store().retry_child(child.0, bounds); // The settler retries.
+        }
+    }
+
+    fn take_out(&mut self, shard: ShardId) -> Option<Arc<MemberShard>> {
+        self.lifecycle.router.remove(shard)
+    }
+
+    fn ending(&self, shard: ShardId) -> Option<Ending<Arc<MemberShard>>> {
+        self.lifecycle.endings.lock().get(&shard).cloned()
+    }
+
+    fn keep_ending(&mut self, shard: ShardId, ending: Option<Ending<Arc<MemberShard>>>) {
+        let mut endings = self.lifecycle.endings.lock();
+        match ending {
+            Some(ending) => drop(endings.insert(shard, ending)),
+            None => drop(endings.remove(&shard)),
+        }
+    }
+
+    fn note_removal(&mut self, ended: &Arc<MemberShard>, since: Index) -> Result<(), OpenError> {
+        let runtime = ended.runtime();
+        let origin = |child| Origin::keep(runtime.initial_members(ShardId(child)).as_ref());
+        let noted = runtime.shard_store().leave(since.0, origin);
+        noted.map_err(|error| {
+            runtime.on_store_error(&error);
+            self.lifecycle.context.of_store(error)
+        })
+    }
+
+    fn orphaned(&self, ended: &Arc<MemberShard>) -> Result<Vec<OrphanedSplit>, OpenError> {
+        let left = ended.runtime().shard_store().left();
+        let left = left.map_err(|error| self.lifecycle.context.of_store(error))?;
+        Ok(left.into_iter().map(from_orphaned).collect())
+    }
+
     fn damaged(&self, Damaged(what): Damaged) -> OpenError {
         self.lifecycle.context.of_store(StoreError::Damaged { file: "the store".to_owned(), what })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,16 +28,14 @@ use crate::transfer::Transfers;
 use meridian_clock::{Reading, Timestamp};
 use meridian_log::MachineKey;
 use meridian_machine::{Address, NodeId, Outbox, Position, Role, ShardId};
-use meridian_mvcc::{KeyRange, SpaceId, StoreError};
+use meridian_mvcc::{KeyRange, StoreError};
 use meridian_replication::group::{
     self, Config, Index, Membership, Record, Restored, Roster, Term,
 };
 use meridian_store::courier::Order;
-use meridian_store::{Extent, ShardStore, Split};
+use meridian_store::{ShardStore, Split};
 use meridian_systems::Protocol;
-use meridian_systems::locking::KIND;
-use meridian_systems::locking::{Effect, Message, Recovered, Replica};
-use meridian_systems::locking::{Rows, Serve, newest};
+use meridian_systems::locking::{Effect, KIND, Message, Recovered, Replica, Serve, newest};
 use meridian_systems::shard::{self, Origin, SplitOrigin, initial_members, lifecycle};
 use meridian_txn::Node;
 use meridian_txn::locking::{ReadLease, RequestOutcome, Response};
@@ -53,9 +51,6 @@ const KEEP_LOG_BYTES: usize = 4 << 20;
 const PIN_LOG_BYTES: usize = 32 << 20;
 /// … and at most, if more than that is written while the copy is under way.
 const MOST_PIN_LOG_BYTES: usize = 256 << 20;
-/// Pause before the retry of a split that cannot be settled because the disk is full.
-const SETTLE_AGAIN: Duration = Duration::from_millis(200);
-
 /// This node's replica of a shard, with the thread-safe wrapper that steps it.
 pub type MemberShard = Actor<Replica, MemberRuntime>;
 
@@ -296,15 +291,11 @@ impl MemberRuntime {
 
     /// Creates the replicas of shards that were split off from this one and are in the store.
     pub fn create_children(&self) {
-        for (child, bounds) in self.shard_store.created() {
-            let begun = self.router.create_child(
-                self.shard(),
-                (ShardId(child), bounds.clone()),
-                self.read_lease().leads,
-            );
-            if !begun {
-                self.shard_store.retry_child(child, bounds); // The settler retries.
-            }
+        let created = self.shard_store.created();
+        if !created.is_empty() {
+            let created = created.into_iter().map(|(child, bounds)| (ShardId(child), bounds));
+            let eager = self.read_lease().leads;
+            self.router.create_children(self.shard(), created.collect(), eager);
         }
     }
 
@@ -320,7 +311,7 @@ impl MemberRuntime {
                 match flushed {
                     Err(error) if !runtime.router.node().is_closed() => {
                         tracing::error!(%error, "cannot settle a split; trying again");
-                        std::thread::sleep(SETTLE_AGAIN);
+                        std::thread::sleep(Duration::from_nanos(lifecycle::RETRY_NS));
                     }
                     _ => return,
                 }
@@ -331,23 +322,19 @@ impl MemberRuntime {
         }
     }
 
-    /// Reads a received copy's rows about the shard itself.
-    pub fn rows_of(&self, copy: SpaceId) -> Result<Rows, StoreError> {
-        let rows = Rows::read(self.shard(), &self.shard_store.protocol_rows_of(copy)?);
-        rows.map_err(|damaged| StoreError::Damaged { file: "a copy".to_owned(), what: damaged.0 })
+    /// Reads the replica's state from the store, except for versions.
+    pub fn recovered(&self) -> Result<Recovered, StoreError> {
+        recovered(&self.shard_store)
     }
 
-    /// Replaces the shard's versions by a received copy. Called within a step of the state machine.
-    pub fn use_copy(&self, copy: SpaceId, extent: Extent) -> Result<Recovered, StoreError> {
-        self.shard_store.use_copy(copy, extent)?;
-        let recovered = recovered(&self.shard_store)?;
+    /// Publishes the shard's range, its members, and the initial membership of its children, after
+    /// a copy replaced the shard's versions.
+    pub fn publish(&self, recovered: &Recovered) {
         self.initial_members_of.lock().extend(members_of(&recovered.rows.split_origins));
         if let Some(members) = &recovered.rows.members {
             *self.members.lock() = members.clone();
         }
-        self.shard_store.list_children()?;
-        self.router.map().learn_bounds(&self.shard_store.bounds(), self.shard());
-        Ok(recovered)
+        self.router.map().learn_bounds(&recovered.bounds, self.shard());
     }
 
     /// Returns the group's members, present and planned.

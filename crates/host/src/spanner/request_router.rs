@@ -145,12 +145,16 @@ impl RequestRouter {
         self.members.read().values().cloned().collect()
     }
 
-    /// Creates the replica of a shard that was split off and is in the store. Returns false if the
-    /// creation must be retried.
-    pub fn create_child(&self, parent: ShardId, child: (ShardId, KeyRange), eager: bool) -> bool {
-        self.lifecycle
-            .upgrade()
-            .is_none_or(|lifecycle| lifecycle.create_split_child(parent, child, eager))
+    /// Creates the replicas of shards that were split off and are in the store.
+    pub fn create_children(
+        &self,
+        parent: ShardId,
+        children: Vec<(ShardId, KeyRange)>,
+        eager: bool,
+    ) {
+        if let Some(lifecycle) = self.lifecycle.upgrade() {
+            lifecycle.create_children(parent, children, eager);
+        }
     }
 
     /// Queues the creation of a replica here, because a leader sent a message to one that does not

@@ -17,15 +17,16 @@ use meridian_replication::group::{
 };
 use meridian_store::courier::{Courier, Pace, Received};
 use meridian_store::{OrphanedChild, ShardStore};
-use meridian_systems::locking::KIND;
-use meridian_systems::locking::Rows;
-use meridian_systems::locking::{Recovered, Replica};
-use meridian_systems::shard::lifecycle::{self, MemberHost, OrphanedSplit};
+use meridian_systems::Protocol;
+use meridian_systems::envelope;
+use meridian_systems::locking::{KIND, Recovered, Replica, Rows, TransactionRows};
+use meridian_systems::shard::lifecycle::{self, Ending, Endings, MemberHost, OrphanedSplit};
 use meridian_systems::shard::{self, Damaged, Invitations, Origin};
-use meridian_systems::{Protocol, envelope};
+use meridian_systems::shard::{CopyDecision, CopyError, ReceivedCopy};
 use meridian_txn::Database;
 use meridian_txn::locking::TxnClient;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 const MS: u64 = 1_000_000;
@@ -43,8 +44,10 @@ pub struct Timing {
     pub quiesce_ns: u64,
 }
 
-/// Small pages, so that a copy takes several of them, and a window does not cover it all.
+/// Small pages, so that a copy takes several of them, and a window does not cover it all. The waits
+/// are shorter than a node's, because a run lasts for seconds.
 const PACE: Pace = Pace {
+    tick_ns: 50 * MS,
     again_ns: 500 * MS,
     timeout_ns: 5_000 * MS,
     page_bytes: 1 << 10,
@@ -80,8 +83,8 @@ pub struct Own {
     start: StartConfig,
     /// The recovered log records of shards that have no member yet.
     records: Records,
-    /// The stores of shards that were just removed here: their children are yet to be created.
-    left: Vec<Arc<ShardStore>>,
+    /// The ends of members that are under way, because the disk is full.
+    endings: Endings<Rc<Member>>,
     invitations: Invitations,
     /// The copies of shards in progress; `ticks` is true while a timer for them is scheduled.
     pub courier: Courier,
@@ -129,8 +132,9 @@ impl NodeProcess {
         let (nodes, clock) = (nodes.to_vec(), Arc::clone(clock));
         let start = StartConfig { me, nodes, seed, timing, retention, defect, clock, protocol };
         let courier = Courier::new(PACE, u64::from(incarnation.0) << 32);
-        let (records, left, invitations) = (Records::new(), Vec::new(), Invitations::default());
-        let own = Own { start, records, left, invitations, courier, ticks: false };
+        let (records, endings, invitations) =
+            (Records::new(), Endings::new(), Invitations::default());
+        let own = Own { start, records, endings, invitations, courier, ticks: false };
         let (mut process, records) =
             NodeProcess::empty(incarnation, (router, txn_client), own, admitted, disks)?;
         process.own.records = records;
@@ -165,40 +169,44 @@ impl NodeProcess {
             && lifecycle::invite(self, shard, membership_epoch)?)
     }
 
-    /// Removes this node's member of a shard.
-    pub fn remove(&mut self, shard: ShardId, since: Index) -> Result<(), StoreError> {
-        let Some(member) = self.members.get(&shard) else { return Ok(()) };
-        member
-            .shard_store
-            .leave(since.0, |child| Origin::keep(member.replica.initial_members(ShardId(child))))?;
-        let left = self.members.remove(&shard).map(|member| member.shard_store);
-        self.own.left.extend(left);
-        self.router.forget(shard);
-        self.journal.leave(shard);
-        Ok(())
+    /// Ends this node's member of a shard. Returns the shards that are new on this node, or `None`
+    /// if there was no member to end.
+    pub fn leave(
+        &mut self,
+        shard: ShardId,
+        since: Index,
+    ) -> Result<Option<Vec<ShardId>>, NodeFailure> {
+        let before = self.shards();
+        let complete = lifecycle::leave(self, shard, since)?;
+        Ok(complete.then(|| self.shards_except(&before)))
     }
 
-    /// Creates the members of child shards that were split off since the last call, and returns the
-    /// shards that are new on this node.
-    pub fn create_children(&mut self) -> Result<Vec<ShardId>, NodeFailure> {
+    /// Creates the members of child shards that were split off since the last call. Returns the
+    /// shards that are new on this node, and false if the disk is full and others are missing.
+    pub fn create_children(&mut self) -> Result<(Vec<ShardId>, bool), NodeFailure> {
         let created = |(parent, member): (&ShardId, &Member)| {
-            let (parent, eager) = (*parent, member.replica.is_serving());
-            member
-                .shard_store
-                .created()
-                .into_iter()
-                .map(move |(child, bounds)| (parent, ShardId(child), bounds, eager))
+            let of_parent = member.shard_store.created().into_iter();
+            let of_parent = of_parent.map(|(child, bounds)| (ShardId(child), bounds)).collect();
+            (*parent, of_parent, member.replica.is_serving())
         };
-        let created: Vec<_> = self.members.iter().flat_map(created).collect();
-        let before: Vec<ShardId> = self.members.keys().copied().collect();
-        for (parent, child, bounds, eager) in created {
-            lifecycle::begin_child(self, parent, child, bounds, eager)?;
+        let created: Vec<(_, Vec<_>, _)> = self.members.iter().map(created).collect();
+        let (before, mut all) = (self.shards(), true);
+        for (parent, children, eager) in created {
+            match lifecycle::begin_children(self, parent, children, eager) {
+                Ok(()) => {}
+                Err(NodeFailure::Full) => all = false,
+                Err(why) => return Err(why),
+            }
         }
-        for shard_store in std::mem::take(&mut self.own.left) {
-            let left = shard_store.left()?.into_iter().map(from_orphaned).collect();
-            lifecycle::begin_orphaned(self, left)?;
-        }
-        Ok(self.members.keys().copied().filter(|shard| !before.contains(shard)).collect())
+        Ok((self.shards_except(&before), all))
+    }
+
+    fn shards(&self) -> Vec<ShardId> {
+        self.members.keys().copied().collect()
+    }
+
+    fn shards_except(&self, before: &[ShardId]) -> Vec<ShardId> {
+        self.members.keys().copied().filter(|shard| !before.contains(shard)).collect()
     }
 
     /// Flushes versions to the store, removes old ones, and with `checkpoint` truncates the log.
@@ -243,43 +251,56 @@ impl NodeProcess {
         Ok(())
     }
 
-    /// Applies the splits that a copy announces and that this node's log contains. Returns true if
-    /// there are effects to carry out first.
-    pub fn learn_splits(
-        &mut self,
-        now: meridian_clock::Reading,
-        received: &Received,
-    ) -> Result<bool, NodeFailure> {
-        let shard = ShardId(received.key.shard);
-        let Some(member) = self.members.get_mut(&shard) else { return Ok(false) };
-        let own = member.shard_store.protocol_rows_of(received.copy)?;
-        let rows = Rows::read(shard, &own).map_err(|damaged| NodeFailure::Damaged(damaged.0))?;
-        Ok(member.replica.learn_splits(now, &rows, &mut member.out))
-    }
-
-    /// Continues from a copy, if the member still lacks part of it. Decided transactions are in the
+    /// Has a member continue from a received copy, if it wants the copy. Its effects are in the
     /// outbox.
     pub fn take_over(
         &mut self,
         now: meridian_clock::Reading,
         received: &Received,
-    ) -> Result<bool, NodeFailure> {
-        let Received { key, copy, extent, .. } = *received;
-        let shard = ShardId(key.shard);
-        let Some(member) = self.members.get_mut(&shard) else { return Ok(false) };
+    ) -> Result<CopyDecision, CopyError<NodeFailure>> {
+        let shard = ShardId(received.key.shard);
+        let Some(member) = self.members.get_mut(&shard) else { return Ok(CopyDecision::Unwanted) };
         let shard_store = &member.shard_store;
-        if member.replica.group().commit_index() >= Index(extent.position)
-            || !member.replica.group().has_joined()
-        {
-            return Ok(false); // The log was faster, or the membership is not durable yet.
-        }
-        shard_store.use_copy(copy, extent)?;
-        shard_store.list_children()?;
-        self.router.learn(&shard_store.bounds(), shard, Arc::clone(shard_store));
-        let (index, term, recovered) =
-            (Index(extent.position), Term(extent.term), recovered(shard_store, shard, extent.at)?);
-        member.replica.snapshot_installed(now, index, term, recovered, &mut member.out);
-        Ok(true)
+        let mut copy = CopyOnNode { shard, shard_store, router: &self.router, received };
+        member.replica.take_over(now, &mut copy, &mut member.out)
+    }
+}
+
+/// A received copy, with the store and the routes of its node.
+struct CopyOnNode<'n> {
+    shard: ShardId,
+    shard_store: &'n Arc<ShardStore>,
+    router: &'n RequestRouter,
+    received: &'n Received,
+}
+
+impl ReceivedCopy for CopyOnNode<'_> {
+    type Rows = TransactionRows;
+    type Error = NodeFailure;
+
+    fn through(&self) -> (Index, Term) {
+        (Index(self.received.extent.position), Term(self.received.extent.term))
+    }
+
+    fn rows(&self) -> Result<Rows, NodeFailure> {
+        let rows = self.shard_store.protocol_rows_of(self.received.copy)?;
+        Rows::read(self.shard, &rows).map_err(|damaged| NodeFailure::Damaged(damaged.0))
+    }
+
+    fn replace(&mut self) -> Result<(), NodeFailure> {
+        Ok(self.shard_store.use_copy(self.received.copy, self.received.extent)?)
+    }
+
+    fn recovered(&self) -> Result<Recovered, NodeFailure> {
+        recovered(self.shard_store, self.shard, self.received.extent.at)
+    }
+
+    fn publish(&mut self, recovered: &Recovered) {
+        self.router.learn(&recovered.bounds, self.shard, Arc::clone(self.shard_store));
+    }
+
+    fn report_children(&mut self) -> Result<(), NodeFailure> {
+        Ok(self.shard_store.list_children()?)
     }
 }
 
@@ -289,6 +310,7 @@ fn from_orphaned(OrphanedChild { child, bounds, split_origin }: OrphanedChild) -
 
 impl MemberHost for NodeProcess {
     type Member = Member;
+    type Ended = Rc<Member>;
     type Error = NodeFailure;
 
     fn has(&self, shard: ShardId) -> bool {
@@ -320,10 +342,9 @@ impl MemberHost for NodeProcess {
     }
 
     fn expects(&self, shard: ShardId) -> bool {
-        let expects = |member: &Member| {
-            member.replica.expects(shard) || member.shard_store.expects_child(shard.0)
-        };
-        self.members.values().any(expects)
+        let stored = |member: &Member| member.shard_store.expects_child(shard.0);
+        self.members.values().any(|member| member.replica.expects(shard) || stored(member))
+            || self.own.endings.values().any(|ending| stored(&ending.ended))
     }
 
     fn parent_knows(&self, parent: ShardId, child: ShardId) -> Option<Option<Membership>> {
@@ -404,6 +425,39 @@ impl MemberHost for NodeProcess {
         self.router.learn(&member.shard_store.bounds(), shard, Arc::clone(&member.shard_store));
         self.members.insert(shard, member);
         Ok(children.into_iter().map(|(child, bounds)| (ShardId(child), bounds)).collect())
+    }
+
+    fn retry_child(&mut self, parent: ShardId, child: ShardId, bounds: KeyRange) {
+        if let Some(parent) = self.members.get(&parent) {
+            parent.shard_store.retry_child(child.0, bounds);
+        }
+    }
+
+    fn take_out(&mut self, shard: ShardId) -> Option<Rc<Member>> {
+        let member = self.members.remove(&shard)?;
+        self.router.forget(shard);
+        self.journal.stop(shard);
+        Some(Rc::new(member))
+    }
+
+    fn ending(&self, shard: ShardId) -> Option<Ending<Rc<Member>>> {
+        self.own.endings.get(&shard).cloned()
+    }
+
+    fn keep_ending(&mut self, shard: ShardId, ending: Option<Ending<Rc<Member>>>) {
+        match ending {
+            Some(ending) => drop(self.own.endings.insert(shard, ending)),
+            None => drop(self.own.endings.remove(&shard)),
+        }
+    }
+
+    fn note_removal(&mut self, ended: &Rc<Member>, since: Index) -> Result<(), NodeFailure> {
+        let origin = |child| Origin::keep(ended.replica.initial_members(ShardId(child)));
+        Ok(ended.shard_store.leave(since.0, origin)?)
+    }
+
+    fn orphaned(&self, ended: &Rc<Member>) -> Result<Vec<OrphanedSplit>, NodeFailure> {
+        Ok(ended.shard_store.left()?.into_iter().map(from_orphaned).collect())
     }
 
     fn damaged(&self, Damaged(what): Damaged) -> NodeFailure {

@@ -3,7 +3,7 @@
 
 use super::node_process::{NodeProcess, Timing};
 use crate::clock::{NodeClock, TrueTime};
-use crate::node_process::address;
+use crate::node_process::{NodeFailure, address};
 use crate::retention::Retention;
 use meridian_clock::Timestamp;
 use meridian_log::{MachineKey, MemoryDisk};
@@ -18,11 +18,10 @@ use meridian_replication::rules as replication_rules;
 use meridian_store::courier::Received;
 use meridian_store::{MemoryStore, ShardStore, Split};
 use meridian_systems::envelope;
-use meridian_systems::locking::KIND;
-use meridian_systems::locking::TransactionCommand;
-use meridian_systems::locking::{Effect, Message};
+use meridian_systems::locking::{Effect, KIND, Message, TransactionCommand};
+use meridian_systems::shard::SplitOrigin;
 use meridian_systems::shard::rules as shard_rules;
-use meridian_systems::shard::{Command, SplitOrigin, split_rows};
+use meridian_systems::shard::{Command, CopyDecision, split_rows};
 use meridian_txn::locking::TransactionId;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -283,7 +282,7 @@ fn leads() -> bool {
         let copy = copy_of_parent(&node.process);
         node.process.take_over(now, &copy).unwrap();
         assert_eq!(
-            node.process.create_children().unwrap(),
+            node.process.create_children().unwrap().0,
             [CHILD],
             "the copy announces the child"
         );
@@ -327,12 +326,12 @@ fn has_the_rows() -> bool {
         );
     }
     let copy = copy_of_parent(&node.process);
-    if node.process.learn_splits(now, &copy).unwrap() {
+    if node.process.take_over(now, &copy).unwrap() == CopyDecision::SplitsFirst {
         node.installs();
+        assert_eq!(node.process.take_over(now, &copy).unwrap(), CopyDecision::Taken);
     }
-    node.process.take_over(now, &copy).unwrap();
     assert_eq!(
-        node.process.create_children().unwrap(),
+        node.process.create_children().unwrap().0,
         [CHILD],
         "the copy announces the child, too"
     );
@@ -355,8 +354,7 @@ fn keeps_the_rows() -> bool {
         group::Message::Removed { index: Index(9), pinned_entries: vec![(Index(2), Term(1))] };
     member.replica.on_message(now, from, Message::Group(removed), &mut member.out);
     node.installs();
-    node.process.remove(FIRST_SHARD, Index(9)).unwrap();
-    node.process.create_children().unwrap();
+    node.process.leave(FIRST_SHARD, Index(9)).unwrap();
     let child = node.process.members.get(&CHILD);
     child.is_some_and(|child| child.shard_store.get(b"z", at(9)).unwrap().is_some())
 }
@@ -385,7 +383,7 @@ fn begins_beside_a_witness() -> u64 {
     member.replica.on_message(now, from, Message::Group(append), &mut member.out);
     node.installs();
     node.process.members[&FIRST_SHARD].shard_store.flush(usize::MAX).unwrap();
-    assert_eq!(node.process.create_children().unwrap(), [CHILD]);
+    assert_eq!(node.process.create_children().unwrap().0, [CHILD]);
     node.process.members[&CHILD].shard_store.extent().unwrap().position
 }
 
@@ -393,8 +391,8 @@ fn begins_beside_a_witness() -> u64 {
 fn finds_out() -> bool {
     let mut node = Node::new(NODES[2]);
     split(&node.process.members[&FIRST_SHARD].shard_store);
-    assert_eq!(node.process.create_children().unwrap(), [CHILD]);
-    node.process.remove(FIRST_SHARD, Index(3)).unwrap();
+    assert_eq!(node.process.create_children().unwrap().0, [CHILD]);
+    node.process.leave(FIRST_SHARD, Index(3)).unwrap();
     node.says();
     // A checkpoint of the log has covered all earlier records.
     let records = [Record::Base { index: Index(5), term: Term(1) }];
@@ -475,8 +473,8 @@ fn a_member_with_an_unconfirmed_split_stays_in_the_child_after_leaving_the_paren
     let now = node.clock.reading();
     let copy = copy_of_parent(&node.process);
     node.process.take_over(now, &copy).unwrap();
-    node.process.remove(FIRST_SHARD, Index(3)).unwrap();
-    assert_eq!(node.process.create_children().unwrap(), [CHILD]);
+    let created = node.process.leave(FIRST_SHARD, Index(3)).unwrap();
+    assert_eq!(created, Some(vec![CHILD]));
     let Node { me, clock, disks, process, .. } = node;
     drop(process);
     let mut process = Node::process(me, 2, &clock, &disks);
@@ -488,7 +486,40 @@ fn a_member_with_an_unconfirmed_split_stays_in_the_child_after_leaving_the_paren
 fn a_member_unaware_of_a_split_is_asked_for_its_vote() {
     let mut nodes = [Node::new(NODES[0]), Node::new(NODES[2])];
     split(&nodes[0].process.members[&FIRST_SHARD].shard_store);
-    assert_eq!(nodes[0].process.create_children().unwrap(), [CHILD]);
+    assert_eq!(nodes[0].process.create_children().unwrap().0, [CHILD]);
     talk(&mut nodes, 10_000);
     assert!(has_leader(&nodes), "the child has no leader, although two of three nodes run");
+}
+
+#[test]
+fn a_member_that_leaves_on_a_full_disk_ends_when_there_is_room() {
+    let mut node = acknowledging_member();
+    let now = node.clock.reading();
+    let (member, from) =
+        (node.process.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
+    let removed =
+        group::Message::Removed { index: Index(9), pinned_entries: vec![(Index(2), Term(1))] };
+    member.replica.on_message(now, from, Message::Group(removed), &mut member.out);
+    node.installs();
+    node.disks.1.set_full(true);
+    for _ in 0..2 {
+        let failed = node.process.leave(FIRST_SHARD, Index(9));
+        assert!(matches!(failed, Err(NodeFailure::Full)), "{failed:?}");
+        assert!(node.process.members.is_empty(), "the member takes no step any more");
+    }
+    let since = |since| MembershipEpoch { since: Index(since), witness: false };
+    assert!(!node.process.invite(FIRST_SHARD, since(5)).unwrap(), "by an entry before the removal");
+    for _ in 0..1_000 {
+        assert!(
+            !node.process.invite(CHILD, since(0)).unwrap(),
+            "the node must not begin an empty member: its rows wait for room on the disk"
+        );
+    }
+    node.disks.1.set_full(false);
+    assert_eq!(node.process.leave(FIRST_SHARD, Index(9)).unwrap(), Some(vec![CHILD]));
+    let child = &node.process.members[&CHILD].shard_store;
+    assert!(child.get(b"z", at(9)).unwrap().is_some(), "the child has the rows of the split");
+    assert_eq!(node.process.leave(FIRST_SHARD, Index(9)).unwrap(), None, "it has ended");
+    assert!(!node.process.invite(FIRST_SHARD, since(5)).unwrap());
+    assert!(node.process.invite(FIRST_SHARD, since(10)).unwrap(), "by a later entry");
 }

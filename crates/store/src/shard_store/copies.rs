@@ -146,6 +146,9 @@ impl ShardStore {
             self.flush(usize::MAX)?;
         }
         let _alone = self.flushing.lock();
+        if self.is_closed() {
+            return Err(StoreError::Elsewhere); // The node has left the shard meanwhile.
+        }
         let (old, pointer) = (*self.place.read(), self.pointer());
         let facts = vec![(pointer, COPY, vec![copy.copy]), (pointer, HOME, Vec::new())];
         // All or nothing: if the pointer were written but the copy not used, then after a crash the

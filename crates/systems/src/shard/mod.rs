@@ -18,7 +18,8 @@
 //! | `membership` | how do the members of a group change? |
 //! | `leadership` | which member should lead? |
 //! | `idleness` | what does a leader without requests do? |
-//! | `lifecycle` | when does a node's member start? |
+//! | `lifecycle` | when does a node's member start, and how does it end? |
+//! | `take_over` | when and how does a member continue from a copy of its shard? |
 //!
 //! Invariants:
 //! 1. Timestamps grow in the order of the log, except those of outcomes that another shard decided.
@@ -40,6 +41,7 @@ pub(crate) mod records;
 pub mod rules;
 mod splits;
 mod step;
+mod take_over;
 
 pub use idleness::Config;
 pub use membership::{Invitations, Origin};
@@ -49,6 +51,7 @@ pub use records::{
     Command, Damaged, OwnRows, Recovered, Rows, ShardCommand, SplitOrigin, initial_members, newest,
     split_rows,
 };
+pub use take_over::{CopyDecision, CopyError, ReceivedCopy};
 
 pub(crate) use ceilings::LEASE_SOON_NS;
 pub(crate) use records::{bytes, row};
@@ -302,23 +305,5 @@ impl<P: Participant> Shard<P> {
     /// The members of a shard that was split off, at its creation, if they are known here.
     pub fn initial_members(&self, child: ShardId) -> Option<&Membership> {
         self.split_off.get(&child).map(|split_origin| &split_origin.members)
-    }
-
-    /// Continues from a copy of the shard through an entry, which is stored now.
-    pub fn snapshot_installed(
-        &mut self,
-        now: Reading,
-        index: Index,
-        term: Term,
-        recovered: Recovered<P::Rows>,
-        out: &mut Outbox<Shard<P>>,
-    ) {
-        self.take(recovered);
-        self.participant.forget_through(term);
-        let members = self.members.clone();
-        self.with_group(now, out, |group, out| {
-            group.install_snapshot(now, (index, term), members, out)
-        });
-        self.finish(now, out);
     }
 }

@@ -155,7 +155,7 @@ impl<P: Participant> Shard<P> {
     /// Applies splits, and everything before them, that a copy of the shard names and that are in
     /// this member's log but not applied. The copy is about to replace this member's state. The
     /// rows of the new shards are here, and perhaps nowhere else. True if there were any.
-    pub fn learn_splits(
+    pub(super) fn learn_splits(
         &mut self,
         now: Reading,
         rows: &Rows<P::Rows>,

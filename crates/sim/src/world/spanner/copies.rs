@@ -1,7 +1,7 @@
 //! Copies of whole shards, in pages, for members that lag too far behind: they are sent between the
 //! copy senders of two nodes, over a network that loses, repeats and delays messages.
 
-use super::{Event, EventTarget, MS, ProtocolEvent, World, index};
+use super::{Event, EventTarget, ProtocolEvent, World, index};
 use crate::Defect;
 use crate::journal::DATABASE;
 use crate::node_process::NodeFailure;
@@ -14,15 +14,13 @@ use meridian_placement::DiskId;
 use meridian_replication::group::Index;
 use meridian_store::courier::{Courier, Find, Order, Parcel, Received, Said};
 use meridian_systems::envelope::{self, Kind};
+use meridian_systems::shard::{CopyDecision, CopyError};
 use std::sync::Arc;
-
-const TICK: u64 = 50 * MS;
 
 impl World<Spanner> {
     pub(super) fn send_copy(&mut self, node: usize, order: Order) {
         self.with_courier(node, |courier, now_ns, find| {
-            courier.send(now_ns, order);
-            courier.tick(now_ns, find);
+            courier.send(now_ns, find, order);
         });
     }
 
@@ -58,10 +56,12 @@ impl World<Spanner> {
         act(&mut own.courier, now_ns, &|key| {
             Some(Arc::clone(&members.get(&ShardId(key.shard))?.shard_store))
         });
-        let said = own.courier.drain();
-        if !own.courier.is_idle() && !std::mem::replace(&mut own.ticks, true) {
+        let (said, ticks_at) = (own.courier.drain(), own.courier.next_tick());
+        if let Some(at) = ticks_at
+            && !std::mem::replace(&mut own.ticks, true)
+        {
             let target = self.target(node);
-            self.push(TICK, target, Event::Of(ProtocolEvent::Courier));
+            self.push(at.saturating_sub(now_ns), target, Event::Of(ProtocolEvent::Courier));
         }
         said.into_iter().for_each(|said| self.carry_out(node, said));
     }
@@ -116,29 +116,28 @@ impl World<Spanner> {
     }
 
     fn take_over(&mut self, node: usize, received: &Received) {
-        let there = &mut self.nodes[node];
-        let (Some(process), shard) = (&mut there.process, ShardId(received.key.shard)) else {
-            return;
-        };
         debug_assert_eq!(received.key.database, DATABASE);
-        match process.learn_splits(there.clock.reading(), received) {
-            Ok(true) => self.perform(node, shard),
-            Ok(false) => {}
-            Err(why) => return self.node_failure(node, "read a copy", why),
-        }
-        let there = &mut self.nodes[node];
-        let Some(process) = &mut there.process else { return }; // It crashed at a step.
-        match process.take_over(there.clock.reading(), received) {
-            Ok(true) => {
-                *self.changed.entry("whole copy").or_default() += 1;
-                let position = received.extent.position;
-                self.log(|| {
-                    format!("{} goes on from a copy through {position}", self.members[node])
-                });
+        let shard = ShardId(received.key.shard);
+        loop {
+            let there = &mut self.nodes[node];
+            let Some(process) = &mut there.process else { return }; // It may crash at a step.
+            match process.take_over(there.clock.reading(), received) {
+                Ok(CopyDecision::SplitsFirst) => self.perform(node, shard),
+                Ok(CopyDecision::Taken) => {
+                    *self.changed.entry("whole copy").or_default() += 1;
+                    let position = received.extent.position;
+                    self.log(|| {
+                        format!("{} goes on from a copy through {position}", self.members[node])
+                    });
+                    break;
+                }
+                Ok(CopyDecision::Unwanted) => break,
+                // The leader will find out.
+                Err(CopyError::NotReplaced(NodeFailure::Full)) => break,
+                Err(CopyError::Unreadable(why) | CopyError::NotReplaced(why)) => {
+                    return self.node_failure(node, "take a copy", why);
+                }
             }
-            // The member lacks nothing, or the disk is full: the leader will find out.
-            Ok(false) | Err(NodeFailure::Full) => {}
-            Err(why) => return self.node_failure(node, "take a copy", why),
         }
         self.create_children(node);
         self.perform_all(node);

@@ -4,13 +4,14 @@
 //!    one node is corrupted, and at least three of five vote.
 //! 2. A change is requested once. A later leader continues it from the log.
 
-use super::{Event, MS, ProtocolEvent, S, World};
+use super::{Event, ProtocolEvent, S, World};
 use crate::node_process::{self, NodeFailure};
 use crate::sim_protocol::SimProtocol;
 use crate::spanner::Spanner;
 use meridian_machine::{Address, Incarnation, NodeId, Role, ShardId};
 use meridian_replication::group::Index;
 use meridian_systems::locking::Message;
+use meridian_systems::shard::lifecycle;
 use meridian_txn::Age;
 use meridian_txn::locking::{MemberRoles, Request, RequestBody, TransactionId};
 use rand::Rng;
@@ -104,12 +105,13 @@ impl World<Spanner> {
         }
     }
 
-    /// Removes the member of a shard, and its data, from a node.
+    /// Ends the member of a shard on a node, and removes its data. Retries while the disk is full.
     pub(super) fn remove(&mut self, node: usize, shard: ShardId, index: Index) {
         let target = self.target(node);
         let Some(process) = &mut self.nodes[node].process else { return };
-        match node_process::full(process.remove(shard, index)) {
-            Ok(false) => {
+        match process.leave(shard, index) {
+            Ok(None) => {} // It has ended already.
+            Ok(Some(created)) => {
                 *self.changed.entry("member removed").or_default() += 1;
                 self.log(|| {
                     format!(
@@ -117,13 +119,21 @@ impl World<Spanner> {
                         self.members[node], shard.0
                     )
                 });
+                self.created(node, created);
                 self.create_children(node);
                 self.write(node);
             }
-            Ok(true) => {
-                self.push(100 * MS, target, Event::Of(ProtocolEvent::Removed { shard, index }))
+            Err(NodeFailure::Full) => {
+                self.log(|| {
+                    format!("{} has no room to leave shard {}", self.members[node], shard.0)
+                });
+                self.push(
+                    lifecycle::RETRY_NS,
+                    target,
+                    Event::Of(ProtocolEvent::Removed { shard, index }),
+                )
             }
-            Err(error) => self.node_failure(node, "leave a shard", error.into()),
+            Err(why) => self.node_failure(node, "leave a shard", why),
         }
     }
 }

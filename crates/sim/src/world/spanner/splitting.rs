@@ -1,11 +1,12 @@
 //! Splits of shards at random written keys, at random times.
 
-use super::{Event, MS, ProtocolEvent, S, World};
+use super::{Event, ProtocolEvent, S, World};
 use crate::node_process;
 use crate::spanner::Spanner;
 use meridian_machine::{Address, Incarnation, Machine, Role, ShardId};
 use meridian_mvcc::Key;
 use meridian_systems::locking::Message;
+use meridian_systems::shard::lifecycle;
 use meridian_txn::Age;
 use meridian_txn::locking::{Request, RequestBody, TransactionId};
 use rand::Rng;
@@ -96,25 +97,34 @@ impl World<Spanner> {
         }
         let Some(process) = &mut self.nodes[node].process else { return };
         if process.members.values().any(|member| member.shard_store.expects()) {
-            self.push(100 * MS, target, Event::Of(ProtocolEvent::FlushSplit)); // No room on disk: retries.
+            // No room on disk.
+            self.push(lifecycle::RETRY_NS, target, Event::Of(ProtocolEvent::FlushSplit));
         }
         self.create_children(node);
     }
 
     /// Creates the members of the child shards that the node's store knows of.
     pub(super) fn create_children(&mut self, node: usize) {
+        let target = self.target(node);
         let Some(process) = &mut self.nodes[node].process else { return };
         match process.create_children() {
-            Ok(created) => {
-                for shard in created {
-                    *self.changed.entry("shard born").or_default() += 1;
-                    self.log(|| {
-                        format!("{} has a member of shard {} now", self.members[node], shard.0)
-                    });
-                    self.perform(node, shard);
+            Ok((created, all)) => {
+                if !all {
+                    // No room on disk.
+                    self.push(lifecycle::RETRY_NS, target, Event::Of(ProtocolEvent::FlushSplit));
                 }
+                self.created(node, created);
             }
             Err(why) => self.node_failure(node, "begin a shard's member", why),
+        }
+    }
+
+    /// Carries out what new members asked for at their creation.
+    pub(super) fn created(&mut self, node: usize, created: Vec<ShardId>) {
+        for shard in created {
+            *self.changed.entry("shard born").or_default() += 1;
+            self.log(|| format!("{} has a member of shard {} now", self.members[node], shard.0));
+            self.perform(node, shard);
         }
     }
 }
