@@ -253,8 +253,8 @@ impl NodeProcess {
         Ok(member.replica.learn_splits(now, &rows, &mut member.out))
     }
 
-    /// Continues from a copy, if the member still lacks part of it. Decided transactions are in the
-    /// outbox.
+    /// Continues from a copy, if the member still lacks part of it. Returns true if it did; decided
+    /// transactions are then in the outbox.
     pub fn take_over(
         &mut self,
         now: meridian_clock::Reading,
