@@ -151,8 +151,8 @@ impl ContextProvider for Context<'_> {
     }
 
     fn udaf_names(&self) -> Vec<String> {
-        // Not for its suggestions: without any name the planner fails instead of reporting an
-        // error.
+        // The planner suggests names from this list. If it is empty, the planner fails instead of
+        // reporting an error.
         vec!["count".into()]
     }
 

@@ -608,7 +608,6 @@ impl VisitorMut for Rewriter {
             return ControlFlow::Break(error);
         }
         alias_outputs(select);
-        // DataFusion resolves positions in GROUP BY; nothing else is a bare number there.
         ControlFlow::Continue(())
     }
 
@@ -623,6 +622,7 @@ impl VisitorMut for Rewriter {
                 *name = ObjectName(vec![ObjectNamePart::Identifier(apart(last))]);
             }
         }
+        // DataFusion resolves positions in GROUP BY; nothing else is a bare number there.
         if let GroupByExpr::Expressions(all, _) = &mut select.group_by {
             all.iter_mut().for_each(unwrap_number);
         }

@@ -184,7 +184,7 @@ fn of_plan(message: &str) -> SqlError {
     SqlError::new(state::FEATURE_NOT_SUPPORTED, line)
 }
 
-/// Recovers an error of this crate that became part of a message on its way.
+/// Recovers an error of this crate about an undefined function that became part of a message.
 fn nested(message: &str) -> Option<SqlError> {
     let (_, ours) = message.split_once("External error: ")?;
     let text = ours.strip_prefix(state::UNDEFINED_FUNCTION)?.strip_prefix(": ")?;

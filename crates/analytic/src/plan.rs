@@ -105,7 +105,7 @@ impl Drop for Task {
 /// The size limit of a batch that repeats a constant in each of its rows, in bytes.
 const BATCH_BYTES: usize = 64 << 20;
 
-/// Returns the bytes of the largest constant of a plan.
+/// Returns the length of the longest text constant of a plan, in bytes.
 fn largest_constant(plan: &LogicalPlan) -> Result<usize> {
     let mut largest = 0;
     plan.apply_with_subqueries(|node| {

@@ -104,7 +104,7 @@ pub(crate) fn distinct(left: Expr, right: Expr, is_distinct: bool) -> Result<Exp
     Ok(joined(parts, if is_distinct { &BinaryOperator::Or } else { &BinaryOperator::And }))
 }
 
-/// Builds `row IS [NOT] NULL`, which requires all of its parts.
+/// Builds `row IS [NOT] NULL`: every part of the row IS [NOT] NULL.
 pub(crate) fn is_null(row: Expr, negated: bool) -> Expr {
     let Expr::Tuple(parts) = unwrapped(row) else { return null() };
     let part = |part: Expr| {

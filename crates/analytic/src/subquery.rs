@@ -53,14 +53,15 @@ pub(crate) struct Apply {
     wanted: Wanted,
     field: FieldRef,
     signature: Signature,
-    /// The results for the rows of the previous batch; for the whole query if it refers to nothing
+    /// The results for the rows of the latest batch; for the whole query if it refers to nothing
     /// outside.
     known: Mutex<HashMap<Vec<ScalarValue>, Found>>,
     /// Set when the whole query starts.
     running: Option<Running>,
 }
 
-/// The session state in which a subquery runs, and the subqueries inside it.
+/// The session state in which a subquery runs, and all subqueries of the query: some may be inside
+/// it.
 type Running = (SessionState, Arc<[Arc<Apply>]>);
 
 /// The result of a subquery for one row of outer values.
@@ -144,8 +145,8 @@ pub(crate) fn apply_unsound(plan: LogicalPlan, all: &mut Vec<Arc<Apply>>) -> Res
     })
 }
 
-/// Replaces every subquery by a function, except those that refer to nothing outside and may be
-/// NULL.
+/// Replaces every subquery by a function, except scalar ones that refer to nothing outside and may
+/// be NULL.
 pub(crate) fn apply_all(plan: LogicalPlan, all: &mut Vec<Arc<Apply>>) -> Result<LogicalPlan> {
     rewrite_roots(plan, &mut |expr, _, schema| {
         if !has_subquery(&expr) {
@@ -362,8 +363,8 @@ fn replaced(expr: Expr, schema: &DFSchema, all: &mut Vec<Arc<Apply>>) -> Result<
     Ok(Transformed::yes(if negated { Expr::Not(Box::new(call)) } else { call }))
 }
 
-/// Casts the left side of IN for comparison with the subquery's values. A quoted literal takes
-/// their type.
+/// Returns the left side of IN; a quoted literal gets the type of the subquery's values. Fails if
+/// the types cannot be compared.
 fn comparable_with(sought: &Expr, found: &DataType, schema: &DFSchema) -> Result<Expr> {
     let ty = sought.get_type(schema)?;
     if let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = sought
@@ -539,7 +540,7 @@ impl Apply {
         Ok(value)
     }
 
-    /// Returns the values of its rows, of a type.
+    /// Returns the values of its rows, converted to a type.
     async fn members(&self, row: &[ScalarValue], ty: &DataType) -> Result<Members> {
         let Some((session, _)) = &self.running else { return Err(homeless()) };
         let held = MemoryConsumer::new("subquery").register(&session.runtime_env().memory_pool);

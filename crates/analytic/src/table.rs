@@ -100,7 +100,7 @@ fn condition(table: &Table, filter: &Expr) -> Option<Condition> {
     }
 }
 
-/// Returns a literal that has the order of the column's values.
+/// Returns the value of a literal, if it is ordered as the column's values are.
 fn constant(scalar: &ScalarValue, table: &Table, column: usize) -> Option<Datum> {
     let array = scalar.to_array().ok()?;
     let datum = value::datums(&array).ok()?.pop()?;

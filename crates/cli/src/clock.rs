@@ -143,7 +143,7 @@ impl NodeClock {
 struct Findings {
     kernel: Result<KernelClock, String>,
     chrony: Result<Tracking, String>,
-    /// ClockBound's error bound of the system clock.
+    /// ClockBound's error bound of the system clock, in nanoseconds.
     clockbound: Result<u64, String>,
     /// Hardware clocks.
     devices: Vec<String>,

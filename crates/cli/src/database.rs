@@ -72,8 +72,8 @@ impl Database {
         Session { session, inside: self.inside.clone() }
     }
 
-    /// Runs statements, each its own transaction unless they begin one. Returns the number of rows
-    /// that the last one touched.
+    /// Runs statements in a session of their own, as one transaction unless they control it
+    /// themselves. Returns the number of rows that the last one touched.
     pub fn execute(&self, sql: &str) -> Result<u64, Error> {
         self.session().execute(sql)
     }

@@ -79,7 +79,7 @@ pub struct Simulation {
     /// The number of nodes.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
     nodes: u32,
-    /// The number of transactions that may write to begin before the faults end.
+    /// The number of transactions of writing clients after whose begin the faults end.
     #[arg(long, default_value_t = 300)]
     txns: usize,
     /// The number of changes of a shard's members, or of a database's replicas; drawn from the seed

@@ -91,7 +91,7 @@ fn the_first_steps_can_be_taken_as_they_are_written() {
                 continue;
             }
             if program == "curl" && Command::new("curl").arg("--version").output().is_err() {
-                continue; // Other tests cover the sessions of this command.
+                continue; // Other tests read the same pages.
             }
             ran += 1;
             if let Some(line) = line.strip_suffix(" &") {

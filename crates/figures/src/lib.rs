@@ -7,8 +7,8 @@
 //! print.
 //!
 //! ```text
-//!   spanner_table4.rs ── Scene ──▶ sim ── Profile ──▶ rows, series ──▶ Figure ──▶ text, SVG
-//!                          what the paper printed ─────────────────────┘
+//!   spanner_table4.rs ── Scenario ──▶ sim ── Profile ──▶ rows, series ──▶ Figure ──▶ text, SVG
+//!                             what the paper printed ─────────────────────┘
 //! ```
 //!
 //! Measurements from elsewhere (`meridian figure NAME --processes`) are rendered by the same file:

@@ -263,7 +263,7 @@ impl Nemesis {
             .filter(|(allowed, _)| *allowed)
             .flat_map(|(_, kinds)| kinds.iter().copied())
             .collect();
-        // Other protocols have no leaders.
+        // Other protocols have no leader that could sleep.
         allowed.retain(|kind| *kind != Sleep || options.protocol.row.has_leaders());
         let some =
             if allowed.is_empty() { 0 } else { rng.random_range(1..=allowed.len().min(MOST)) };

@@ -7,7 +7,7 @@
 //! message: [`Report::trace_hash`].
 //!
 //! ```text
-//!   client ──▶ coordinator (txn) ──▶ site ──▶ network ──▶ replica (systems) ──▶ log, store (on disks that fail)
+//!   client ──▶ coordinator (txn) ──▶ node ──▶ network ──▶ replica (systems) ──▶ log, store (on disks that fail)
 //!     │              the world: events in the order of their time; faults between any two of them          │
 //!     ▼                                                                                                    ▼
 //!   history ──▶ judges                                                  what was installed, at which timestamp
@@ -87,7 +87,7 @@ pub struct Options {
     pub gateways: usize,
     /// The number of clients.
     pub clients: usize,
-    /// The number of transactions that may write to begin before the faults end.
+    /// The number of transactions of writing clients after whose begin the faults end.
     pub transactions: usize,
     /// The kinds of faults that may occur.
     pub faults: Faults,
@@ -212,8 +212,8 @@ pub struct Report {
     pub changes: BTreeMap<&'static str, u64>,
     /// The number of times each state of `sometimes!` was reached.
     pub reached: BTreeMap<&'static str, u64>,
-    /// Transactions begun while faults were on: all, and those committed. Transactions wounded by
-    /// an older one are not counted.
+    /// Transactions begun while faults were on: all but those that failed because of a conflict,
+    /// and those committed.
     pub faulty: (u64, u64),
     /// The counts of [`faulty`](Self::faulty), for the quiet phase.
     pub quiet: (u64, u64),

@@ -65,12 +65,14 @@ pub struct Profile {
     pub frames: u64,
     /// The time for which each node's core was busy, in nanoseconds.
     pub busy_ns: Vec<u64>,
-    /// In a scenario, the time at which each transaction committed, in nanoseconds since the start.
+    /// In a scenario, the time at which each transaction committed, in nanoseconds since the start
+    /// of the measurement.
     pub ended_ns: Vec<u64>,
     /// In a scenario, the number of transactions that did not commit.
     pub failed: u64,
-    /// In a scenario with time masters: the times at which nodes that are no masters had received
-    /// answers, and their clock uncertainties then.
+    /// In a scenario with time masters, for each poll of a node that is no master: its time since
+    /// the start of the measurement, and the clock's uncertainty after the last answer before it,
+    /// both in nanoseconds.
     pub unsure_ns: Vec<(u64, u64)>,
     /// In a scenario, the number of groups that were led on their intended node at the start.
     pub well_led: u32,

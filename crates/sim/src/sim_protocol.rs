@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   the world                                                      a protocol
-//!   a node boots ────────────────── begin ────────────────────────▶ an incarnation: replicas as read from the disks, a request router, a gateway
+//!   a node boots ────────────────── begin ────────────────────────▶ an incarnation: replicas as read from the disks, a request router, a TxnClient
 //!   frames, timers, syncs ───────── the replicas' own steps ───────▶ effects ── act: effects that only this protocol has
 //!   a session is polled ─────────── requests of its router ────────▶ frames and alarms
-//!   events of the protocol ──────── happen ◀─────── its own events
+//!   events of the protocol ──────── on_event ◀───── its own events
 //!   clients have stopped ────────── is_at_rest, holds ─────────────▶ the work that is left, and the keys that copies must hold
 //! ```
 //!
@@ -49,7 +49,7 @@ pub trait RequestRouter: Send + Sync + 'static {
     fn reads(&self) -> Vec<(ShardId, KeyRange, Timestamp)>;
     /// Closes the router as its node ends; fails all waiting requests.
     fn close(&self);
-    /// Waits for this time, in nanoseconds, on the node's boot clock.
+    /// Waits for this duration, in nanoseconds, on the node's boot clock.
     fn rest(self: &Arc<Self>, for_ns: u64) -> BoxFuture<'static, ()> {
         let router = Arc::clone(self);
         Box::pin(async move { router.node().sleep_until(router.node().boot_ns() + for_ns).await })

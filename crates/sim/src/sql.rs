@@ -1,4 +1,4 @@
-//! Clients that speak SQL, through real SQL sessions on the gateway of a simulated node.
+//! Clients that speak SQL, through real SQL sessions on a simulated node.
 //!
 //! ```text
 //!   lab (k text PRIMARY KEY, v text)      lists are numbers with a space before each; a mark is a row of its own

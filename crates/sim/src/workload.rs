@@ -246,7 +246,7 @@ pub(crate) struct Drawing<'a> {
     pub rng: &'a mut ChaCha8Rng,
     /// True if there are no long pauses, since all clients must make progress.
     pub hurries: bool,
-    /// True if the client only reads, and so makes progress while writes wait for a majority.
+    /// True if the client mostly reads, and so makes progress while writes wait for a majority.
     pub reader: bool,
     /// The number of keys: few, so that transactions conflict.
     pub keys: u32,

@@ -113,7 +113,7 @@ enum Event<R: SimProtocol> {
         greeting: Greeting,
         answers: bool,
     },
-    /// Boxed: most events are small.
+    /// A message from a replica to another of its node. Boxed: most events are small.
     Local {
         from: Address,
         to: ShardId,
@@ -155,7 +155,7 @@ enum Event<R: SimProtocol> {
     Poll(Task),
 }
 
-/// The node that an event is for; `process` restricts it to one incarnation.
+/// The node that an event is for; `incarnation` restricts it to one incarnation.
 #[derive(Clone, Copy)]
 struct EventTarget {
     node: usize,

@@ -210,8 +210,8 @@ fn cluster_time_serves_as_well_as_utc() {
     assert!(committed > 3_000 && starved <= 2 && fenced > 5, "{committed} {starved} {fenced}");
 }
 
-/// As many time masters lie as may, by steps, drifts, strobes and standing still: no reading is
-/// wrong, and the promise holds in full.
+/// As many time masters lie as the protocol allows, by steps, drifts, strobes and standing still:
+/// no reading is wrong, and the promise holds in full.
 #[test]
 fn a_minority_of_lying_time_masters_is_outvoted() {
     let (mut committed, mut starved, mut lies) = (0, 0, 0);

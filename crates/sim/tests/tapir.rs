@@ -104,7 +104,7 @@ fn sql_sessions_keep_what_keys_keep() {
     assert!(all > 500, "{all}");
 }
 
-/// Orders transactions under lying clocks, on cluster time, and with time masters of which a
+/// Transactions are ordered under lying clocks, on cluster time, and with time masters of which a
 /// minority lies.
 #[test]
 fn order_holds_with_every_time_source() {

@@ -35,7 +35,7 @@ impl Kind {
         })
     }
 
-    /// The type of the result for an argument's.
+    /// Returns the type of the result for an argument's type; `None` if there is none.
     pub(crate) fn result(self, arg: Type) -> Option<Type> {
         Some(match (self, arg.base()) {
             (Kind::Count | Kind::CountRows, _) => Type::Int8,

@@ -96,7 +96,8 @@ impl Session {
     }
 }
 
-/// Enters all rows into an index, with the current versions of both.
+/// Enters all rows into an index, and starts again if the table's definition changes meanwhile.
+/// Returns the index with the version of the table for which it was filled.
 async fn fill_index(engine: &Engine, building: &Building) -> Result<Building, SqlError> {
     for _ in 0..MOST_REPLAYS {
         let mut look = engine.database().begin(Begin::new(Mode::ReadOnly(ReadAt::Now))).await?;

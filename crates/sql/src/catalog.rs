@@ -23,7 +23,7 @@ pub struct Table {
     /// The id, which never changes.
     #[n(0)]
     pub id: u32,
-    /// The number of changes of this descriptor.
+    /// The version: 1 at first, and one more with each change of this descriptor.
     #[n(1)]
     pub version: u64,
     /// The name.

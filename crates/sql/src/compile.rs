@@ -48,7 +48,7 @@ pub(crate) enum Plan {
     /// A change that needs an analytical engine.
     ByQuery(ByQuery),
     Analytic(Arc<dyn AnalyticPlan>),
-    /// The lines, and true for EXPLAIN ANALYZE, which runs the plan.
+    /// The explained plan, and true for EXPLAIN ANALYZE, which runs it.
     Explain(Box<Plan>, bool),
     /// A change of the catalog, or TRUNCATE or COPY: runs from the statement itself.
     Schema,

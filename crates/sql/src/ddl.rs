@@ -435,8 +435,9 @@ impl Building {
     }
 }
 
-/// Runs one step of building an index on a table in use (see [`crate::backfill`]); returns `None`
-/// if there is nothing to do.
+/// Runs one step of building an index on a table in use (see [`crate::backfill`]). Returns `None`
+/// without a change if the index to declare exists, with IF NOT EXISTS; if the index was dropped;
+/// or if the table to publish it in has changed since the index was filled.
 pub(crate) async fn step(
     engine: &Engine,
     work: &mut Work,

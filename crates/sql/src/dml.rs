@@ -87,9 +87,10 @@ impl Returning {
 
 enum Source {
     Values(Vec<Vec<Expr>>),
-    /// The outputs have the columns' types already; each goes to the column of the same index here.
+    /// A query; for each of its outputs the column that takes it, cast to the column's type; and
+    /// the defaults of all columns.
     Select(Box<Select>, Vec<usize>, Vec<Expr>),
-    /// A query that only an analytical engine runs, with the same mapping.
+    /// A query that only an analytical engine runs, with the same mapping and defaults.
     Analytic(Arc<dyn AnalyticPlan>, Vec<usize>, Vec<Expr>),
 }
 

@@ -1,7 +1,7 @@
 //! The key layout of a database's catalog and rows.
 //!
 //! ```text
-//!   01 01 name            relation of a name: id, table, kind
+//!   01 01 name            relation of a name: id, table
 //!   01 02 id              descriptor of a table
 //!   01 03                 next id
 //!   01 04 id              version of a table

@@ -85,7 +85,7 @@ impl Held {
         Ok(())
     }
 
-    /// Returns memory.
+    /// Frees memory for later calls of [`add`](Self::add); the reservation stays.
     pub fn free(&mut self, bytes: usize) {
         self.used = self.used.saturating_sub(bytes);
     }

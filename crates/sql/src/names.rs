@@ -10,8 +10,8 @@ pub(crate) fn fold(ident: &ast::Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_lowercase() }
 }
 
-/// Returns the place of a name, line and column as one number; [`crate::parse`] converts it to a
-/// character position.
+/// Returns the place of a name, line and column as one number; [`settle_position`] converts it to
+/// a character position.
 pub(crate) fn position(ident: &ast::Ident) -> Option<usize> {
     place(ident.span.start)
 }
@@ -49,7 +49,7 @@ pub(crate) fn relation(name: &ast::ObjectName) -> Result<String, SqlError> {
     }
 }
 
-/// Returns a function's name, without `pg_catalog.`.
+/// Returns a function's name, without its schema.
 pub(crate) fn function_name(name: &ast::ObjectName) -> String {
     name.0.last().and_then(|part| part.as_ident()).map(fold).unwrap_or_default()
 }

@@ -202,7 +202,8 @@ fn statement(mut tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Parsed, SqlErr
         } else {
             names::place(at.span.start)
         };
-        // The parser reports the wrong place more precisely than the token before which it stopped.
+        // The parser's message names the place of the error more precisely than the token before
+        // which it stopped.
         let (place, message) = match parser_place(&error) {
             Some((place, near)) if at.token != Token::EOF => (
                 Some(place),

@@ -19,7 +19,7 @@ const MOST_SPANS: usize = 20_000;
 /// The access path to a table's rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Access {
-    /// The secondary index, or the primary key.
+    /// The secondary index; `None` for the primary key.
     pub(crate) index: Option<usize>,
     /// The spans; none means a full scan.
     pub(crate) spans: Vec<Span>,
@@ -177,7 +177,7 @@ fn merge(targets: Vec<Target>) -> Vec<Target> {
     merged
 }
 
-/// Returns the comparison of a column with another expression, which it returns, too.
+/// Returns the operator and the other side of a comparison with a column.
 fn about(conjunct: &Expr, column: usize) -> Option<(Compare, &Expr)> {
     let Expr::Compare(op, sides) = conjunct else { return None };
     match (&sides.0, &sides.1) {

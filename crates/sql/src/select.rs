@@ -717,7 +717,7 @@ struct Sorting<'a> {
 }
 
 impl<'a> Sorting<'a> {
-    /// The number of rows below which rows are not dropped.
+    /// Half of the number of rows below which none is dropped.
     const FEW: usize = 100;
 
     fn new(select: &'a Select, most: u64) -> Self {

@@ -496,8 +496,8 @@ impl Session {
         self.simple = false;
     }
 
-    /// True if no other statement shares the statement's implicit transaction: it is the only one
-    /// of a simple query, or before Sync.
+    /// True if no later statement of the simple query shares the statement's implicit transaction;
+    /// always true in the extended protocol.
     pub(crate) fn is_alone(&self) -> bool {
         !self.simple || self.queue.is_empty()
     }

@@ -151,7 +151,8 @@ impl Type {
         matches!(self, Type::Int2 | Type::Int4 | Type::Int8 | Type::Float8 | Type::Numeric(_))
     }
 
-    /// Returns the type without its modifier, in which expressions are computed.
+    /// Returns the type in which expressions are computed: without a modifier, except that of
+    /// `character`.
     pub const fn base(self) -> Type {
         match self {
             Type::Numeric(_) => Type::Numeric(None),

@@ -11,7 +11,7 @@ use meridian_txn::{Lock, Transaction};
 
 /// The conflict that prevents the insertion of a row.
 pub(crate) struct Clash {
-    /// The secondary index, or the primary key.
+    /// The secondary index; `None` for the primary key.
     pub(crate) index: Option<usize>,
     /// The key of the existing row.
     pub(crate) key: Key,

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// The CPU load of other processes, in cores, above which a row is repeated.
 const NOISE_CORES: f64 = 0.2;
 const MOST_TRIES: usize = 3;
-/// Longer than a leadership takes to move to the clients' node.
+/// The warm-up, in seconds: longer than a leadership takes to move to the clients' node.
 const WARM_UP_SECONDS: u32 = 20;
 
 /// The options of a benchmark.

@@ -189,13 +189,13 @@ impl<'a> Rust<'a> {
         rust.found
     }
 
-    /// Leaves out so many bytes.
+    /// Leaves out this number of bytes.
     fn skip(&mut self, bytes: usize) {
         self.line += self.rest[..bytes].matches('\n').count();
         self.rest = &self.rest[bytes..];
     }
 
-    /// Takes so many bytes of a string or of a block comment.
+    /// Takes this number of bytes of a string or of a block comment.
     fn text(&mut self, bytes: usize) {
         let (text, rest) = self.rest.split_at(bytes);
         if text.trim().contains(' ') {

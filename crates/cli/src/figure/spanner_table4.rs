@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const NODES: usize = 3;
-/// Each session has a row of its own in each group, so that sessions never conflict.
+/// The number of sessions. Each has a row of its own in each group, so that they never conflict.
 const SESSIONS: usize = 4;
 
 pub async fn measure(bench: Bench) -> Result<Figure, String> {

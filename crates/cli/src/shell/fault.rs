@@ -19,7 +19,7 @@ pub struct Fault {
     pub position: Option<usize>,
 }
 
-/// The length of the part of a long line that is shown around the position.
+/// The number of characters of a long line that are shown on either side of the position.
 const WINDOW: usize = 60;
 
 impl Fault {

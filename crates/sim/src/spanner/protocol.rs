@@ -132,7 +132,7 @@ pub fn reads_after_a_pause(defect: Option<Defect>) -> Option<i64> {
 }
 
 /// Returns the value that a session reads of a key that is 2, when a response arrives that its
-/// node's previous incarnation requested while the key was 1.
+/// node's previous incarnation requested, with the value 1 of another key.
 pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
     World::<Spanner>::reads_in_the_next_life(defect)
 }

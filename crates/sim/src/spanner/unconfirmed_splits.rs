@@ -273,8 +273,9 @@ fn has_leader(nodes: &[Node]) -> bool {
     nodes.iter().any(leads)
 }
 
-/// True if, after ten seconds, the child has a leader among two nodes that know of its birth by a
-/// copy of the parent only and have none of its data. The third node, which has the data, is down.
+/// True if, after ten seconds, the child has a leader among two nodes that know of its creation
+/// by a copy of the parent only and have none of its data. The third node, which has the data, is
+/// down.
 fn leads() -> bool {
     let mut nodes = [Node::new(NODES[1]), Node::new(NODES[2])];
     for node in &mut nodes {

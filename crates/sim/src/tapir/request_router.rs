@@ -70,7 +70,7 @@ impl RequestRouter {
     }
 
     /// Returns a task that waits until the replicas of an epoch have taken over, or the boot clock
-    /// reaches `until`, in nanoseconds; `None` if this node waits already.
+    /// reaches `until`, in nanoseconds; `None` if this node waits for it already.
     pub fn change_task(self: &Arc<Self>, epoch: u32, until: u64) -> Option<BoxFuture<'static, ()>> {
         let mut state = self.own.state.lock();
         if state.seen_epoch.replace(epoch) == Some(epoch) {

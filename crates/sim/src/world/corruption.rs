@@ -23,8 +23,8 @@ const BLOCK: u64 = 4096;
 const FLIPS: u64 = 24;
 const STRIDE: u64 = 7 * BLOCK + 611;
 
-/// The corrupted part of a node. If both were, one would mostly be detected before the other
-/// mattered.
+/// The corrupted part of a node. If both parts were corrupted, one would mostly be detected before
+/// the other mattered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Log,

@@ -29,8 +29,9 @@ impl<R: SimProtocol> World<R> {
         Arc::new(RequestRouter::new(clock, here, ReplicaSet::first(replicas), own, seed))
     }
 
-    /// Opens a node's log and store for its next life, which has no replicas yet, and returns what
-    /// the log has of each shard. Fails if the disks are damaged, full or refuse.
+    /// Opens a node's log and store for its next incarnation, which has no replicas yet, and
+    /// returns the recovered log records. Fails if the disks are damaged or full, or refuse an
+    /// operation.
     pub fn new_life(
         &self,
         node: usize,
@@ -42,12 +43,12 @@ impl<R: SimProtocol> World<R> {
         NodeProcess::empty(there.incarnation, (router, txn_client), own, admitted, &there.disks)
     }
 
-    /// A shard's replica at a node, if the node runs and has one.
+    /// Returns a shard's replica at a node, if the node runs and has one.
     pub fn replica_at(&self, node: usize, shard: ShardId) -> Option<&Member<R::Replica>> {
         self.nodes[node].process.as_ref()?.members.get(&shard)
     }
 
-    /// The replicas of all nodes that run.
+    /// Returns the replicas of all nodes that run.
     pub fn all_replicas(&self) -> impl Iterator<Item = &Member<R::Replica>> {
         let lives = self.nodes.iter().filter_map(|node| node.process.as_ref());
         lives.flat_map(|process| process.members.values())

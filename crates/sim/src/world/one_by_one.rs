@@ -20,7 +20,7 @@ impl<R: SimProtocol> World<R> {
         Self::three_and(0, protocol, defect)
     }
 
-    /// Returns such a world with additional nodes that have no replicas.
+    /// Returns the world of [`three`](Self::three) with additional nodes that have no replicas.
     pub(super) fn three_and(
         gateways: usize,
         protocol: &'static SimulatedProtocol,

@@ -101,7 +101,7 @@ pub struct Replica {
 impl Replica {
     pub fn new() -> Replica {
         let mut issuer = Issuer::above(HOME.0, Timestamp::ZERO);
-        issuer.raise_ceiling(u64::MAX); // No later life relies on a bound.
+        issuer.raise_ceiling(u64::MAX); // No later incarnation relies on it.
         let (written, schemas, waiting) = Default::default();
         Replica { issuer, written, schemas, commits: BTreeSet::new(), waiting }
     }
@@ -377,7 +377,7 @@ impl SimProtocol for Toy {
                 let seen = Timestamp { nanos: at.nanos - stale_ns, ..at };
                 let Some(member) = world.replica_at(node, shard) else { return };
                 let found = member.shard_store.scan(&range, seen, reverse, limit as usize, 1 << 16);
-                let Ok(chunk) = found else { return }; // The session hears nothing.
+                let Ok(chunk) = found else { return }; // The session gets no response.
                 let done = Done { at, rows: chunk.rows, rest: chunk.rest };
                 world.answer(node, shard, to, Message::Answer(id, Ok(done)));
             }

@@ -216,7 +216,7 @@ fn collation(_: &SystemContext<'_>, out: &mut Writer<'_>) {
     }
 }
 
-/// Renders column numbers as `{1,2}`.
+/// Returns the numbers of an index's columns, from 1, with `between` between them.
 fn numbers(index: &Index, between: &str) -> String {
     index.columns.iter().map(|part| (part.column + 1).to_string()).collect::<Vec<_>>().join(between)
 }

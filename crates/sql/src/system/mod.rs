@@ -9,10 +9,11 @@
 //! do not exist. Object ids are integers, and lists are texts as PostgreSQL prints them, because
 //! neither type exists here.
 //!
-//! `meridian` is a third schema, with tables that PostgreSQL does not have; no catalog lists it.
+//! `meridian` is a third schema, with tables that PostgreSQL does not have; `pg_namespace` does
+//! not list it.
 //!
-//! Not done: rows for the system tables themselves; functions, operators and casts (`pg_proc` and
-//! its like are empty); privileges.
+//! Not done: rows of `pg_class` for the system tables themselves; functions, operators and casts
+//! (`pg_proc` and its like are empty); privileges.
 
 mod activity;
 mod catalog_tables;

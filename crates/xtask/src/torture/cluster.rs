@@ -31,7 +31,7 @@ pub struct Cluster {
     join: String,
     cluster_time: bool,
     tls: bool,
-    /// The link from the first node to the second.
+    /// The links between the nodes: by the sender, then by the receiver.
     links: Vec<Vec<Arc<Link>>>,
     /// The SQL addresses of the nodes.
     pub doors: Doors,

@@ -224,7 +224,8 @@ impl Counts {
     }
 }
 
-/// Runs one client until the end: each transaction is retried until it commits.
+/// Runs one client until the end: each transaction is retried until it commits, or its outcome is
+/// unknown.
 async fn work(
     mix: Mix,
     database: &dyn Database,

@@ -1,5 +1,5 @@
 //! Copies of whole shards, in pages, for members that lag too far behind: they are sent between the
-//! copy senders of two nodes, over a network that loses, repeats and delays messages.
+//! couriers of two nodes, over a network that loses, repeats and delays messages.
 
 use super::{Event, EventTarget, ProtocolEvent, World, index};
 use crate::Defect;
@@ -47,7 +47,7 @@ impl World<Spanner> {
         }
     }
 
-    /// Runs a step of a node's copy sender, and carries out its actions.
+    /// Runs a step of a node's courier, and carries out its actions.
     fn with_courier(&mut self, node: usize, act: impl FnOnce(&mut Courier, u64, Find<'_>)) {
         let there = &mut self.nodes[node];
         let now_ns = there.clock.reading().boot_ns;

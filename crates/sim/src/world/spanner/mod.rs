@@ -57,7 +57,7 @@ pub enum ProtocolEvent {
         disk: DiskId,
         bytes: Vec<u8>,
     },
-    /// A node's copy sender checks its timeouts.
+    /// A node's courier checks its timeouts.
     Courier,
 }
 

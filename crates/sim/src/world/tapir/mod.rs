@@ -35,8 +35,8 @@ const WITHIN: u64 = 15 * S;
 const LOOK_EVERY: u64 = 100 * MS;
 /// The age from which a prepared transaction is overdue, at least.
 const OVERDUE: u64 = 400 * MS;
-/// Often enough to happen within a run, yet rare enough that a slow replica's copy does not restart
-/// forever.
+/// The truncation policy: often enough to happen within a run, yet rare enough that a slow
+/// replica's copy does not restart forever.
 const SOON: TruncationPolicy =
     TruncationPolicy { every_ns: 500 * MS, behind_ns: 2_000 * MS, enough_bytes: 32 << 10 };
 /// The delay after which the next node recovers a transaction that is still prepared.
@@ -346,7 +346,7 @@ impl World<Tapir> {
         tapir::guarantee(self.options.protocol.row)
     }
 
-    /// Returns the key at which the key space divides into two shards.
+    /// Returns the division of the key space into two shards.
     fn halves(&self) -> Halves {
         let middle = self.options.workload.middle(self.keys, self.options.transactions);
         match self.options.sql {

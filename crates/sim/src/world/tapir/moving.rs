@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Move ──▶ a row { epoch + 1, replicas, former } ──▶ Learn, at each node, sooner or later
-//!   SeeTo ──▶ a running node waits until they have taken over ──▶ a row { former: none } ──▶ Learn
+//!   CarryOutChange ──▶ a running node waits for their takeover ──▶ a row { former: none } ──▶ Learn
 //! ```
 //!
 //! 1. The rows are in `system`, which this world does not simulate: a row is committed when it is
@@ -197,8 +197,8 @@ impl World<Tapir> {
         self.newest_row().replicas.contains(&self.members[node])
     }
 
-    /// True if no move that could complete is in progress, and every running node has applied the
-    /// newest row.
+    /// True if no move that could complete is in progress, every running node has applied the
+    /// newest row, and no replica is copying.
     pub(super) fn has_moved(&self) -> bool {
         let row = self.newest_row();
         let is_lost = row.replicas.iter().any(|node| self.gone.contains(&index(*node)));
