@@ -13,10 +13,10 @@
 //! The drawing and the invariants show the policy [`TrueTime`](meridian_clock::TrueTime); another
 //! policy has another commit wait.
 //!
-//! The shard itself (its group, keys, timestamps and leadership) is in [`shard`]. The lock table and
-//! the state of two-phase commit are values ([`LockTable`](meridian_txn::locking::LockTable),
-//! [`TwoPhase`](meridian_txn::two_phase::TwoPhase)). These files decide with them and send what they
-//! say:
+//! The shard itself (its group, keys, timestamps and leadership) is in [`shard`]. The lock table
+//! ([`LockTable`](meridian_txn::locking::LockTable)) and the state of two-phase commit
+//! ([`TwoPhase`](meridian_txn::two_phase::TwoPhase)) are values. These files decide with them, and
+//! send what they say:
 //!
 //! | file | question |
 //! |---|---|

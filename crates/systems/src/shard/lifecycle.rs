@@ -111,7 +111,7 @@ pub trait MemberHost {
         shard: ShardId,
         member: Self::Member,
     ) -> Result<Vec<(ShardId, KeyRange)>, Self::Error>;
-    /// Notes that a shard, which was split off from a member's shard, has to be started again later.
+    /// Notes that a shard, which was split off from a member's shard, has to be started again.
     fn retry_child(&mut self, parent: ShardId, child: ShardId, bounds: KeyRange);
     /// Takes a shard's member out of the node: it takes no step any more, and receives no message.
     fn take_out(&mut self, shard: ShardId) -> Option<Self::Ended>;
