@@ -212,8 +212,16 @@ pub async fn work(board: Arc<Board>, number: usize, seed: u64) {
             connected = Some(client);
         }
         if !ops.is_empty() {
-            let done =
-                Transaction { client: number as u64, start, end: now(), status, at: None, ops };
+            let done = Transaction {
+                client: number as u64,
+                start,
+                end: now(),
+                status,
+                at: None,
+                ops,
+                follows: Vec::new(),
+                external: false,
+            };
             board.history.lock().unwrap_or_else(PoisonError::into_inner).push(done);
         }
         tokio::time::sleep(Duration::from_millis(rng.random_range(0..10))).await;
