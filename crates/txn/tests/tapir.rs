@@ -413,6 +413,29 @@ fn replicas_know_what_a_view_began_with_about_resolved_transactions() {
     assert_eq!(standings, [TxnStatus::Prepared(first.clone()), TxnStatus::Prepared(first)]);
 }
 
+/// Records keep what is settled while a replica is away. A timestamp between two attempts of a
+/// transaction is settled: the later attempt decides what a recovery learns. (Campaigns found this:
+/// seeds 31200474 and 31200857 were recovered for ever.)
+#[test]
+fn a_settled_attempt_that_was_replaced_keeps_no_recovery_from_an_answer() {
+    let first = of(vec![ShardId(0), ShardId(1)], proposal(1, 10, Vec::new(), &["k"]));
+    let second = again(&first, 30);
+    let prepared = TxnStatus::Prepared(second.clone());
+    for (vote, settled, stands) in [
+        (Vote::Ok, 20, prepared),
+        (Vote::Abstain, 20, TxnStatus::Never),
+        // This replica has forgotten the outcome: others know it.
+        (Vote::Ok, 40, TxnStatus::Open),
+    ] {
+        let mut replica = replica(Guarantee::StrictlySerializable);
+        let decided = [(&first, Vote::Ok), (&second, vote)];
+        replica.sync(now(), &decided, &[], &[]);
+        replica.settle(over(settled));
+        replica.sync(now(), &decided, &[txn(1)], &[]);
+        assert_eq!(replica.resolve(txn(1)), stands, "{vote:?}, settled at {settled}");
+    }
+}
+
 /// A replica that takes over has no versions from before its first view to validate old reads
 /// against.
 #[test]
