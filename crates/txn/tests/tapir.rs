@@ -436,6 +436,22 @@ fn a_settled_attempt_that_was_replaced_keeps_no_recovery_from_an_answer() {
     }
 }
 
+/// Another shard has the transaction prepared, and received no outcome. This shard's record keeps
+/// the abort while a replica is away, after it is settled.
+#[test]
+fn an_abort_that_is_settled_keeps_no_recovery_from_an_answer() {
+    let mut replica = replica(Guarantee::StrictlySerializable);
+    let prepared = of(vec![ShardId(0), ShardId(1)], proposal(1, 10, Vec::new(), &["k"]));
+    let abort = End::Abort { transaction: txn(1), at: at(10) };
+    let decided = [(&prepared, Vote::Ok)];
+    replica.sync(now(), &decided, &[], &[&abort]);
+    assert_eq!(replica.resolve(txn(1)), TxnStatus::Aborted);
+    replica.settle(over(20));
+    assert_eq!(replica.ended(txn(1)), None);
+    replica.sync(now(), &decided, &[txn(1)], &[&abort]);
+    assert_eq!(replica.resolve(txn(1)), TxnStatus::Never);
+}
+
 /// A replica that takes over has no versions from before its first view to validate old reads
 /// against.
 #[test]

@@ -384,7 +384,12 @@ impl Participant {
         }
         let known = self.known.remove(&transaction);
         self.prepared.take(transaction);
-        self.fences.remove(&transaction);
+        match self.fences.get_mut(&transaction) {
+            // No end that is settled is kept below. A recovery learns that the aborted transaction
+            // never commits.
+            Some(fence) if at <= self.past.settled && committed.is_none() => *fence = Fence::Stands,
+            _ => drop(self.fences.remove(&transaction)),
+        }
         // Every replica has everything that is settled.
         if at <= self.past.settled || self.ended.contains_key(&transaction) {
             return None;
