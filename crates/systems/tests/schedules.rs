@@ -467,6 +467,49 @@ fn outcomes_known_only_to_a_bypassed_view_are_sent_again() {
     assert_eq!([0, 1, 2].map(|at| has(&group, at)), [true; 3]);
 }
 
+/// n3 is away, so that the records of the others keep what is settled: the abort of one transaction,
+/// and an earlier attempt of another one. Their other shards have both of them prepared. (Campaigns
+/// found the second one, seeds 31200474 and 31200857: its recovery began view after view.)
+#[test]
+fn what_is_settled_and_not_forgotten_keeps_no_recovery_from_an_answer() {
+    let mut group = Group::of(3);
+    group.heard[2] = false;
+    let (aborted, first) = (writes(1, 10, "a"), writes(2, 20, "b"));
+    let second = Proposal { attempt: 1, at: at(NOW), ..first.clone() };
+    let transaction = aborted.transaction;
+    let end = InconsistentOp::Ended(End::Abort { transaction, at: aborted.at });
+    for replica in 0..2 {
+        for (number, proposal) in [(1, &aborted), (2, &first), (3, &second)] {
+            group.proposes(replica, number, proposal);
+        }
+        group.tells(replica, Message::Operation(Said::Tell { id: id(4), op: end.clone() }));
+    }
+    group.commits(9, 90);
+    for _ in 0..2 {
+        group.step(0, |replica, out| replica.close(now(), out));
+        group.fires(0, Timer::Operations(Waits::Gather));
+    }
+    assert!((first.at..second.at).contains(&group.replicas[0].0.settled()));
+    assert_eq!(group.vote(0, 2), Some(Vote::Ok), "the record keeps the first attempt");
+    for numbers in [[5, 6], [7, 8]] {
+        for (number, transaction) in numbers.into_iter().zip([transaction, first.transaction]) {
+            let op = Op::Consensus(ConsensusOp::Resolve { transaction, through: at(NOW) });
+            let propose = Said::Propose { id: id(number), op, newest: View::of(0) };
+            (0..2).for_each(|at| group.tells(at, Message::Operation(propose.clone())));
+        }
+        group.begins_another_view(0);
+    }
+    let stands = |at: usize, number| {
+        let entry = group.replicas[at].0.operations().record().get(&id(number))?;
+        entry.state.result().cloned()
+    };
+    let known = [TxnStatus::Never, TxnStatus::Prepared(second)];
+    for (number, status) in [7, 8].into_iter().zip(known) {
+        let answers = [0, 1].map(|at| stands(at, number));
+        assert_eq!(answers, [(); 2].map(|()| Some(ConsensusResult::Stands(status.clone()))));
+    }
+}
+
 /// All replicas know the closed timestamp. n3 settles it in a view that no other one learns of. The
 /// next view is merged from n2 and n1, which have received a late proposal.
 #[test]

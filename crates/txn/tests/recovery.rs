@@ -9,7 +9,7 @@ use meridian_machine::{Incarnation, NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value};
 use meridian_txn::tapir::{
     Common, ConsensusOp, ConsensusResult, End, Guarantee, Participant, ReadResult, Shards,
-    SnapshotRead, TxnClient, TxnStatus, recover,
+    SnapshotRead, Turn, TxnClient, TxnStatus, recover,
 };
 use meridian_txn::{
     Begin, Conflict, Database, Failure, Future, Lock, Mode, Node, Outcome, SchemaVersion,
@@ -32,6 +32,8 @@ struct World {
     /// The operations of a node on a shard that do not arrive yet.
     held: Vec<(u32, ShardId, oneshot::Receiver<()>)>,
     pauses: Vec<(u64, oneshot::Sender<()>)>,
+    /// The longest round trip that nodes have measured, in nanoseconds.
+    round_trip_ns: u64,
 }
 
 /// A node, with the skew of its clock from true time and the half width of its intervals.
@@ -51,7 +53,8 @@ fn keys_of(shard: ShardId) -> KeyRange {
 fn shards(guarantee: Guarantee) -> Arc<Mutex<World>> {
     let participants = [A, B].map(|shard| Participant::new(guarantee, shard, keys_of(shard)));
     let (versions, held, pauses) = (BTreeMap::new(), Vec::new(), Vec::new());
-    Arc::new(Mutex::new(World { now: 1_000, participants, versions, held, pauses }))
+    let (now, round_trip_ns) = (1_000, 0);
+    Arc::new(Mutex::new(World { now, participants, versions, held, pauses, round_trip_ns }))
 }
 
 fn txn_client(
@@ -135,6 +138,14 @@ impl Shards for TestNode {
 
     fn route_below(&self, _: Option<&Key>) -> (ShardId, KeyRange) {
         unreachable!("no test reads backwards")
+    }
+
+    fn round_trip_ns(&self) -> u64 {
+        self.shards.lock().unwrap().round_trip_ns
+    }
+
+    async fn take_turn(&self, key: (ShardId, Key), _: u64, _: u64) -> Option<Turn> {
+        Some(Turn { key, at: NodeId(1), number: self.new_number(), waited: false })
     }
 
     async fn read(
@@ -429,6 +440,27 @@ fn any_recovery_commits_what_all_shards_accepted() {
         "a repeated recovery has the same outcome"
     );
     assert_eq!(shards.lock().unwrap().versions.len(), 2);
+}
+
+/// A replica was slow when it last answered, and its measured distance stays. A transaction that
+/// has its turn lets the proposal arrive there first, and still proposes no timestamp so far ahead
+/// that every replica rejects it. (A campaign found this: seed 31200630 made no progress.)
+#[test]
+fn a_turn_is_of_use_although_a_replica_was_slow() {
+    let shards = shards(Guarantee::Serializable);
+    shards.lock().unwrap().round_trip_ns = 2_000_000_000;
+    let [one, other] =
+        [1, 2].map(|node| txn_client(&shards, Guarantee::Serializable, node, (0, 0)));
+    let mut overwritten = begin(&one);
+    done(overwritten.get(&"a".into(), Lock::Shared)).expect("the read succeeds");
+    assert!(matches!(done(commits(&other, &[], &["a"])), Outcome::Committed { .. }));
+    assert_eq!(Some(done(overwritten.commit())), aborted(Conflict::Overwritten));
+    // The key is contested now.
+    let outcome = done(commits(&one, &["a"], &["a"]));
+    assert!(
+        matches!(outcome, Outcome::Committed { at } if at.nanos > 100_000_000),
+        "in its turn: {outcome:?}"
+    );
 }
 
 /// A schema changes in both shards of its table. A transaction that was planned for the version

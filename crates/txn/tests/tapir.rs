@@ -413,6 +413,45 @@ fn replicas_know_what_a_view_began_with_about_resolved_transactions() {
     assert_eq!(standings, [TxnStatus::Prepared(first.clone()), TxnStatus::Prepared(first)]);
 }
 
+/// Records keep what is settled while a replica is away. A timestamp between two attempts of a
+/// transaction is settled: the later attempt decides what a recovery learns. (Campaigns found this:
+/// seeds 31200474 and 31200857 were recovered for ever.)
+#[test]
+fn a_settled_attempt_that_was_replaced_keeps_no_recovery_from_an_answer() {
+    let first = of(vec![ShardId(0), ShardId(1)], proposal(1, 10, Vec::new(), &["k"]));
+    let second = again(&first, 30);
+    let prepared = TxnStatus::Prepared(second.clone());
+    for (vote, settled, stands) in [
+        (Vote::Ok, 20, prepared),
+        (Vote::Abstain, 20, TxnStatus::Never),
+        // This replica has forgotten the outcome: others know it.
+        (Vote::Ok, 40, TxnStatus::Open),
+    ] {
+        let mut replica = replica(Guarantee::StrictlySerializable);
+        let decided = [(&first, Vote::Ok), (&second, vote)];
+        replica.sync(now(), &decided, &[], &[]);
+        replica.settle(over(settled));
+        replica.sync(now(), &decided, &[txn(1)], &[]);
+        assert_eq!(replica.resolve(txn(1)), stands, "{vote:?}, settled at {settled}");
+    }
+}
+
+/// Another shard has the transaction prepared, and received no outcome. This shard's record keeps
+/// the abort while a replica is away, after it is settled.
+#[test]
+fn an_abort_that_is_settled_keeps_no_recovery_from_an_answer() {
+    let mut replica = replica(Guarantee::StrictlySerializable);
+    let prepared = of(vec![ShardId(0), ShardId(1)], proposal(1, 10, Vec::new(), &["k"]));
+    let abort = End::Abort { transaction: txn(1), at: at(10) };
+    let decided = [(&prepared, Vote::Ok)];
+    replica.sync(now(), &decided, &[], &[&abort]);
+    assert_eq!(replica.resolve(txn(1)), TxnStatus::Aborted);
+    replica.settle(over(20));
+    assert_eq!(replica.ended(txn(1)), None);
+    replica.sync(now(), &decided, &[txn(1)], &[&abort]);
+    assert_eq!(replica.resolve(txn(1)), TxnStatus::Never);
+}
+
 /// A replica that takes over has no versions from before its first view to validate old reads
 /// against.
 #[test]

@@ -384,7 +384,12 @@ impl Participant {
         }
         let known = self.known.remove(&transaction);
         self.prepared.take(transaction);
-        self.fences.remove(&transaction);
+        match self.fences.get_mut(&transaction) {
+            // No end that is settled is kept below. A recovery learns that the aborted transaction
+            // never commits.
+            Some(fence) if at <= self.past.settled && committed.is_none() => *fence = Fence::Stands,
+            _ => drop(self.fences.remove(&transaction)),
+        }
         // Every replica has everything that is settled.
         if at <= self.past.settled || self.ended.contains_key(&transaction) {
             return None;
@@ -422,21 +427,23 @@ impl Participant {
         // A view that began here may have been bypassed: only the present record is the group's.
         self.prepared.suspect();
         self.fences.clear();
+        let newest = newest_of(decided.iter().map(|(proposal, _)| *proposal));
         for transaction in asked.iter().filter(|transaction| !self.ended.contains_key(transaction))
         {
             self.known.remove(transaction);
             self.prepared.take(*transaction);
             // A transaction that is settled here ended in a view of which this record may lack a
-            // part. Other replicas know its outcome.
+            // part. Other replicas know its outcome. Its newest attempt decides: the record keeps
+            // settled earlier ones while a replica is away, and they never commit.
             let is_settled = |(proposal, vote): &(&Proposal, Vote)| {
                 proposal.transaction == *transaction
                     && *vote == Vote::Ok
                     && proposal.at <= self.past.settled
+                    && !is_dead(&newest, proposal)
             };
             let fence = if decided.iter().any(is_settled) { Fence::Heard } else { Fence::Stands };
             self.fences.insert(*transaction, fence);
         }
-        let newest = newest_of(decided.iter().map(|(proposal, _)| *proposal));
         for (proposal, vote) in decided.iter().filter(|(proposal, _)| !is_dead(&newest, proposal)) {
             self.note(now, proposal, *vote);
         }
