@@ -86,6 +86,23 @@ async fn a_session_chooses_what_its_commits_wait_for() {
     assert_eq!(text(&spanner, "SHOW meridian.consistency").await, "commit_wait");
 }
 
+/// Runs the statements of docs/hybrid-time.md, in order, in one session.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_statements_of_the_page_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    database(&server).await;
+    let client = client(&server, "ht").await;
+    let page = include_str!("../../../docs/hybrid-time.md");
+    let mut ran = 0;
+    for block in page.split("```sql\n").skip(1) {
+        let block = block.split("```").next().expect("it ends");
+        client.batch_execute(block).await.unwrap_or_else(|why| panic!("{block}: {why:?}"));
+        ran += block.lines().count();
+    }
+    assert!(ran > 10, "{ran}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_carries_an_order_from_client_to_client() {
     let (folder, addresses) = (tempfile::tempdir().expect("a folder"), free_addresses(3));

@@ -30,7 +30,7 @@ mod order;
 mod reading;
 
 pub use order::MOST_TOKEN_AHEAD_NS;
-use order::{Order, check_token};
+use order::{CausalOrder, check_token};
 
 use super::{LockEpoch, MemberRoles, ReplicaId, Request, RequestBody, Shards, TransactionId};
 use crate::locking::rules;
@@ -85,7 +85,7 @@ impl<S: Shards> TxnClient<S> {
         began: Interval,
         read_at: Option<Timestamp>,
     ) -> Coordinator<S> {
-        let order = Order::new(self.modes, consistency, token);
+        let order = CausalOrder::new(self.modes, consistency, token);
         let ((node, incarnation), number) =
             (self.shards.node().here(), self.shards.node().new_number());
         Coordinator {
@@ -147,7 +147,7 @@ impl<S: Shards> TxnClient<S> {
         let now = self.shards.node().now();
         let leads = slot.holds(now);
         let known = now.health == Health::Good || broken(rules::FENCED_SERVES);
-        let order = Order::new(self.modes, how.consistency, how.token);
+        let order = CausalOrder::new(self.modes, how.consistency, how.token);
         if known && let Err(far) = check_token(how.token, now.interval) {
             return Some(Err(far));
         }
@@ -270,7 +270,7 @@ pub(super) struct Coordinator<S: Shards> {
     /// Set if the time that the transaction takes is to be measured.
     pub(super) timings: Option<Arc<Timings>>,
     /// Its causal token, and what its answers wait for.
-    pub(super) order: Order,
+    pub(super) order: CausalOrder,
 }
 
 impl<S: Shards> Coordinator<S> {

@@ -23,7 +23,7 @@ pub const MOST_TOKEN_AHEAD_NS: u64 = 1_000_000_000;
 
 /// The order of a transaction.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::locking) struct Order {
+pub(in crate::locking) struct CausalOrder {
     /// The modes of the database.
     modes: &'static [Consistency],
     consistency: Consistency,
@@ -35,16 +35,17 @@ pub(in crate::locking) struct Order {
     passed: Timestamp,
 }
 
-impl Order {
+impl CausalOrder {
     /// Returns the order of a transaction in a database with these modes. A mode that it does not
     /// have is given the next stronger one, or else its strongest.
     pub(in crate::locking) fn new(
         modes: &'static [Consistency],
         asked: Consistency,
         token: Timestamp,
-    ) -> Order {
+    ) -> CausalOrder {
         let early = modes.iter().any(|mode| *mode < Consistency::CommitWait);
-        let mut order = Order { modes, consistency: asked, early, token, passed: Timestamp::ZERO };
+        let mut order =
+            CausalOrder { modes, consistency: asked, early, token, passed: Timestamp::ZERO };
         order.set(asked);
         order
     }
