@@ -8,8 +8,8 @@
 //! | when does a commit show | once agreed, when its timestamp has surely passed (commit wait) |
 //!
 //! Two parts make the protocol: [`shard`](crate::shard), a group with a leader and its keys, and
-//! [`locking`], the participant that orders transactions by locks. The policy [`TrueTime`] says how
-//! their timestamps relate to time.
+//! [`locking`](crate::locking), the participant that orders transactions by locks. The policy
+//! [`TrueTime`] says how their timestamps relate to time.
 
 use crate::Protocol;
 use crate::locking::KIND;
