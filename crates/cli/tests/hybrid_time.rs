@@ -142,8 +142,14 @@ async fn a_token_carries_an_order_from_client_to_client() {
         let (code, why) = refused(&first, &statement).await;
         assert!(code == "22023" && why.contains("causal token"), "{code} {why}");
     }
+    second.batch_execute("BEGIN").await.expect("begins");
+    first.batch_execute("INSERT INTO t VALUES (50, 0)").await.expect("written");
+    let newer = text(&first, "SELECT meridian.causal_token()").await;
+    let (code, why) = refused(&second, &format!("SET meridian.causal_token = '{newer}'")).await;
+    assert_eq!(code, "25001", "{why}");
+    second.batch_execute("ROLLBACK").await.expect("ends");
     let other = client(&nodes[2], "meridian").await;
     let (code, why) = refused(&other, &format!("SET meridian.causal_token = '{token}'")).await;
     assert!(code == "22023" && why.contains("\"meridian\""), "{code} {why}");
-    assert_eq!(text(&first, "SELECT count(*) FROM t").await, "40");
+    assert_eq!(text(&first, "SELECT count(*) FROM t").await, "41");
 }

@@ -17,7 +17,7 @@ use crate::system;
 use crate::types::Type;
 use crate::work::Work;
 use meridian_mvcc::KeyRange;
-use meridian_txn::{Begin, Lock, Mode, ReadAt, Transaction};
+use meridian_txn::{Begin, Consistency, Lock, Mode, ReadAt, Transaction};
 use sqlparser::ast::{self, FromTable, Statement, TableFactor, TableObject, Visit};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -147,7 +147,10 @@ pub(crate) async fn table(
 
 /// Begins a read of the catalog in a transaction of its own.
 async fn look(engine: &Engine) -> Result<Box<dyn Transaction>, SqlError> {
-    let mut txn = engine.database().begin(Begin::new(Mode::ReadOnly(ReadAt::Now))).await?;
+    // Changes of the catalog have waited until they have passed: the present is above them.
+    let consistency = Consistency::Hybrid;
+    let how = Begin { consistency, ..Begin::new(Mode::ReadOnly(ReadAt::Now)) };
+    let mut txn = engine.database().begin(how).await?;
     txn.show_versions(); // For the commit timestamps of table versions.
     Ok(txn)
 }

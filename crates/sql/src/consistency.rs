@@ -12,7 +12,8 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
 use meridian_clock::Timestamp;
-use meridian_txn::{Consistency, Database, IsolationLevel};
+use meridian_txn::locking::MOST_TOKEN_AHEAD_NS;
+use meridian_txn::{Consistency, Database, Failure, IsolationLevel};
 
 /// The name under which a session's token is set and shown.
 pub(crate) const CAUSAL_TOKEN: &str = "meridian.causal_token";
@@ -100,6 +101,17 @@ pub(crate) fn token_from_text(database: &str, text: &str) -> Result<Timestamp, S
         )
         .hint("SELECT meridian.causal_token() in a session on this database returns one.")
     })
+}
+
+/// Refuses a token that cannot be true. A node that does not know the time cannot tell, and the
+/// next transaction is refused instead.
+pub(crate) fn check_token(facts: &Facts, token: Timestamp) -> Result<(), SqlError> {
+    let known = facts.server_info().and_then(|server_info| server_info.interval());
+    let Some((_, latest)) = known else { return Ok(()) };
+    match token.nanos.saturating_sub(latest) {
+        ahead_ns if ahead_ns > MOST_TOKEN_AHEAD_NS => Err(Failure::FarToken { ahead_ns }.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the rows of `SHOW meridian.consistency_cost`: each mode of the database, and the time in

@@ -172,11 +172,13 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             done("RESET")
         }
         Statement::ShowVariable { variable } => show(session, variable),
-        Statement::Discard { .. } => {
+        Statement::Discard { object_type } => {
             session.prepared.clear();
             session.portals.clear();
             session.settings.reset(None);
-            session.facts.token = Timestamp::ZERO;
+            if matches!(object_type, ast::DiscardObject::ALL) {
+                session.facts.token = Timestamp::ZERO;
+            }
             done("DISCARD ALL")
         }
         Statement::Deallocate { name, .. } => {

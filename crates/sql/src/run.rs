@@ -417,13 +417,23 @@ impl Session {
         for _ in 0..MOST_REPLAYS {
             let Some(mut work) = self.work.take() else { return Ok(()) };
             if work.reads_only() {
+                let modes = self.facts.guarantees.modes;
+                if modes.len() > 1 && self.settings.consistency() == Consistency::CommitWait {
+                    // What the session has seen must have passed, too.
+                    work.txn.set_consistency(Consistency::CommitWait);
+                    work.txn.commit().await;
+                }
                 return Ok(());
             }
             let age = work.txn.age();
             let (journal, explicit, settled) =
                 (std::mem::take(&mut work.journal), work.explicit, work.settled);
             let clean = work.clean;
-            let consistency = self.settings.consistency();
+            let consistency = match clean {
+                true => self.settings.consistency(),
+                // Every later transaction is to find the catalog as it is now.
+                false => Consistency::CommitWait,
+            };
             work.txn.set_consistency(consistency);
             self.committing = true;
             let outcome = work.txn.commit().await;
@@ -434,9 +444,7 @@ impl Session {
                         self.engine.cache.clear();
                     }
                     self.committed_at = Some(at);
-                    if consistency > Consistency::None {
-                        self.facts.token = self.facts.token.max(at);
-                    }
+                    self.learn(at);
                     return Ok(());
                 }
                 Outcome::Unknown => {

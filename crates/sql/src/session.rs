@@ -131,6 +131,11 @@ impl Session {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
         if name.eq_ignore_ascii_case(consistency::CAUSAL_TOKEN) {
             let token = consistency::token_from_text(&self.facts.database, value)?;
+            if self.status() != Status::Idle && token > self.facts.token {
+                let message = "the causal token must be set outside of a transaction block";
+                return Err(SqlError::new(state::ACTIVE_TRANSACTION, message));
+            }
+            consistency::check_token(&self.facts, token)?;
             self.learn(token);
             return Ok(());
         }

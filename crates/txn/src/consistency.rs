@@ -14,8 +14,9 @@ pub enum Consistency {
     /// the client was given. Others are ordered if they are further apart than twice the largest
     /// error of a clock. No transaction waits for a clock.
     Hybrid,
-    /// A transaction comes after all that ended before it began (external consistency). Its answer
-    /// waits until all that it has written and read has surely passed.
+    /// External consistency: as `Hybrid`, and every transaction that begins after this one has
+    /// ended comes after it, whatever its mode. The answer waits until all that the transaction and
+    /// its session have written and read has surely passed.
     CommitWait,
 }
 

@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Status, Transaction};
 use meridian_machine::{Machine, Role};
-use meridian_txn::{Mode, ReadAt};
+use meridian_txn::{Consistency, Mode, ReadAt};
 use parking_lot::Mutex;
 use rand::Rng;
 use std::sync::Arc;
@@ -257,7 +257,11 @@ impl<R: SimProtocol> World<R> {
             // Closed loop: nothing is recorded, and the client begins again at once.
             return self.push(0, None, Event::Begin(client));
         }
-        self.past.extend(seen.narrow.map(|at| (at, seen.ops.clone())));
+        // Nothing that the client had been told of is missing.
+        let asked = &self.clients[client].asked;
+        let causal = asked.consistency > Consistency::None;
+        let token = if causal { asked.token } else { Timestamp::ZERO };
+        self.past.extend(seen.narrow.map(|at| (at.max(token), seen.ops.clone())));
         match mode {
             _ if seen.ops.is_empty() => {}
             Mode::ReadOnly(ReadAt::Exact(at)) if status == Status::Ok => {

@@ -445,6 +445,8 @@ impl Member {
     fn adopts_times_of(&mut self, now: Reading, request: &Request) -> bool {
         let at = match &request.body {
             RequestBody::Snapshot { at, .. } => *at,
+            // Ends and signs of life are never refused.
+            RequestBody::Abort | RequestBody::KeepAlive | RequestBody::Withdraw => return true,
             _ => None,
         };
         [request.token, at].into_iter().flatten().all(|at| self.adopt(now, at))

@@ -49,7 +49,10 @@ impl Member {
         let single_shard_range = single_shard_range.as_ref().unwrap_or(&all);
         let alone = self.bounds.contains_range(single_shard_range);
         let at = at.unwrap_or_else(|| {
-            if alone { self.last_ts(now, single_shard_range) } else { self.shown_present(now) }
+            let newest =
+                if alone { self.last_ts(now, single_shard_range) } else { self.shown_present(now) };
+            // Promised, so that no later leader issues below the token either.
+            newest.max(request.token.filter(|_| self.policy.adopts()).unwrap_or_default())
         });
         let fenced = now.health != Health::Good && !broken(locking_rules::FENCED_SERVES);
         if (at.nanos > self.present(now).nanos + FUTURE_NS || fenced) && at > self.visible {

@@ -75,10 +75,9 @@ impl<P: Participant> Shard<P> {
         if ahead_ns > MOST_AHEAD_NS && !broken(locking_rules::FAR_TOKEN_ADOPTED) {
             return false;
         }
-        if at > self.heard {
-            self.heard = at;
-            self.issuer.observe(at);
-        }
+        self.heard = self.heard.max(at);
+        // Also what was adopted in an earlier term: the issuer is a new one.
+        self.issuer.observe(at);
         true
     }
 

@@ -15,7 +15,9 @@ impl Member {
     /// Sends the votes of attempts that have only read here, first and renewed ones, once the log
     /// holds a high enough ceiling.
     pub(in crate::locking) fn vote_reads(&mut self, now: Reading, out: &mut Outbox<Member>) {
-        let (latest, end) = (now.interval.latest, self.leased_until(now));
+        // Where timestamps are adopted, commits may be ahead of the clock, and votes go with them.
+        let ahead_ns = if self.policy.adopts() { self.issuer.last().nanos } else { 0 };
+        let (latest, end) = (now.interval.latest.max(ahead_ns), self.leased_until(now));
         if !self.participant.two_phase.readers.are_due() || latest >= end {
             return;
         }
@@ -26,7 +28,7 @@ impl Member {
             return self.want_ceiling(latest + most);
         }
         let present = Timestamp { nanos: latest, ..Timestamp::ZERO };
-        let for_ever = Timestamp::end_of(now.interval.latest + 3_600 * READ_FOR_NS);
+        let for_ever = Timestamp::end_of(latest + 3_600 * READ_FOR_NS);
         let ceiling = if broken(rules::READ_VOTE_UNBOUNDED) { for_ever } else { self.ceiling };
         let ask_at = latest + ceiling.nanos.saturating_sub(latest) / 2;
         for pending in std::mem::take(&mut self.participant.two_phase.readers.waiting) {

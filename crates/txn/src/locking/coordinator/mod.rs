@@ -148,7 +148,7 @@ impl<S: Shards> TxnClient<S> {
         let leads = slot.holds(now);
         let known = now.health == Health::Good || broken(rules::FENCED_SERVES);
         let order = CausalOrder::new(self.modes, how.consistency, how.token);
-        if known && let Err(far) = check_token(how.token, now.interval) {
+        if known && let Err(far) = check_token(order.token(), now.interval) {
             return Some(Err(far));
         }
         let present = Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO };
@@ -156,7 +156,7 @@ impl<S: Shards> TxnClient<S> {
         let read_at = match how.mode {
             Mode::ReadWrite => None,
             Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at))
-                if at.nanos > now.interval.latest =>
+                if at.nanos > now.interval.latest.max(order.token().nanos) =>
             {
                 return Some(Err(Failure::InFuture { now: now.interval }));
             }
@@ -481,7 +481,9 @@ impl<S: Shards> Transaction for Coordinator<S> {
         let slot = self.shards.read_lease(shard);
         // This is sampled after the slot was loaded: a lease that holds now held then.
         let leads = slot.holds(self.shards.node().now());
-        let present = leads && (slot.quiet || broken(rules::LAST_TS_IN_FLIGHT));
+        let present = leads
+            && slot.through >= self.order.token()
+            && (slot.quiet || broken(rules::LAST_TS_IN_FLIGHT));
         (self.single_shard, self.single_shard_range) = (Some(shard), scope.clone());
         (self.read_at, self.local, self.fits) = (present.then_some(slot.through), None, None);
         true
@@ -552,7 +554,15 @@ impl<S: Shards> Transaction for Coordinator<S> {
         }
         if self.mode != Mode::ReadWrite || (self.writes.is_empty() && self.parts.is_empty()) {
             let at = self.read_at.unwrap_or_else(|| self.shards.read_lease(ShardId(0)).through);
-            return Box::pin(std::future::ready(Outcome::Committed { at }));
+            if !self.order.waits() || broken(rules::READ_WAIT) {
+                return Box::pin(std::future::ready(Outcome::Committed { at }));
+            }
+            return Box::pin(async move {
+                match self.commit_passes(at).await {
+                    Some(_) => Outcome::Committed { at },
+                    None => Outcome::Unknown,
+                }
+            });
         }
         Box::pin(self.decide())
     }

@@ -94,10 +94,14 @@ impl CausalOrder {
         self.early && self.consistency == Consistency::None
     }
 
+    /// True if answers wait until what the transaction has seen has surely passed.
+    pub(super) fn waits(&self) -> bool {
+        self.early && self.consistency == Consistency::CommitWait
+    }
+
     /// Returns the timestamp that must have passed before an answer leaves. `None` if none must.
     fn waits_for(&self, at: Timestamp) -> Option<Timestamp> {
-        let waits = self.early && self.consistency == Consistency::CommitWait;
-        Some(at).filter(|at| waits && *at > self.passed)
+        Some(at).filter(|at| self.waits() && *at > self.passed)
     }
 }
 
@@ -111,13 +115,13 @@ pub(super) fn check_token(token: Timestamp, now: Interval) -> Result<(), Failure
 }
 
 impl<S: Shards> Coordinator<S> {
-    /// Waits until the snapshot of a read-only transaction has surely passed, if its mode is
-    /// `commit_wait`.
+    /// Waits until the snapshot of a read-only transaction, and everything that its session had seen
+    /// before, has surely passed, if its mode is `commit_wait`.
     pub(super) async fn snapshot_passes(&mut self) -> Result<(), Failure> {
         let Some(at) = self.read_at.filter(|_| self.mode != Mode::ReadWrite) else {
             return Ok(());
         };
-        let Some(at) = self.order.waits_for(at) else { return Ok(()) };
+        let Some(at) = self.order.waits_for(at.max(self.order.token())) else { return Ok(()) };
         if broken(rules::READ_WAIT) {
             return Ok(());
         }

@@ -188,6 +188,7 @@ impl<S: Shards> Coordinator<S> {
         }
         self.planned().for_each(|schema| snapshot.planned_for(schema));
         let rows = snapshot.scan(range, Lock::Shared, reverse, limit).await;
+        self.order.learn(snapshot.token());
         self.unlocked = Mutex::new(Some(snapshot));
         rows
     }
