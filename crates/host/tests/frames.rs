@@ -192,7 +192,10 @@ fn messages_of_locking_shards() {
         ("appended", Group::Appended { term, matched: index, granted: Some(5), since }),
         ("append refused", Group::Refused { term, prev_index: index, hint: Index(4), since }),
         ("take over", Group::TakeOver { term, transfer_target: NodeId(2) }),
-        ("removed", Group::Removed { index, pinned_entries: vec![(Index(1), Term(1))] }),
+        (
+            "removed",
+            Group::Removed { index, pinned_entries: vec![(Index(1), Term(1))], term: None },
+        ),
         ("quiesce", Group::Quiesce { term, last: index, since }),
         ("confirm", Group::Confirm),
     ] {

@@ -43,7 +43,11 @@ pub fn horizon(store: &dyn Store, space: SpaceId) -> Result<Timestamp, StoreErro
 /// The horizon that a retention allows: what was closed a retention ago, not a closed timestamp
 /// that lies a retention back. In a shard without writes the newest commit may be older than any
 /// retention, and a reader that begins to read it may read it for a whole retention.
-#[derive(Debug)]
+///
+/// After a restart, or in a copy, a timestamp counts from when it is seen to be closed. The newest
+/// entry's does not count from its own time: it may lie above what is closed, and so above what
+/// readers were given since then. A ceiling lies above the snapshot that it was agreed for.
+#[derive(Debug, Default)]
 pub struct Retained {
     /// Closed timestamps, and when each was seen, nanoseconds since the epoch; oldest first, and at
     /// most [`STEPS`](Self::STEPS) + 2.
@@ -53,12 +57,6 @@ pub struct Retained {
 impl Retained {
     /// The usual number of times that a horizon moves within a retention.
     pub const STEPS: u64 = 16;
-
-    /// Creates the state for a space without a known past: `complete` counts as closed at its own
-    /// time.
-    pub fn since(complete: Timestamp) -> Self {
-        Retained { closed: [(complete.nanos, complete)].into() }
-    }
 
     /// Records the present closed timestamp. Returns the horizon for a retention of `retention_ns`.
     pub fn horizon(&mut self, now_ns: u64, retention_ns: u64, closed: Timestamp) -> Timestamp {
@@ -194,13 +192,15 @@ mod tests {
 
     #[test]
     fn what_was_the_newest_commit_can_be_read_for_a_retention() {
-        let mut retained = Retained::since(at(100));
-        // Nothing was written for long; then a timestamp is closed, and a reader reads the newest
-        // commit until then.
-        assert_eq!(retained.horizon(1_000, 160, at(100)), at(100));
-        assert_eq!(retained.horizon(1_001, 160, at(1_001)), at(100));
+        let mut retained = Retained::default();
+        // Nothing was written for long, and a reader reads the newest commit; then a timestamp is
+        // closed.
+        assert_eq!(retained.horizon(1_000, 160, at(100)), Timestamp::ZERO);
+        assert_eq!(retained.horizon(1_010, 160, at(1_001)), Timestamp::ZERO);
+        assert_eq!(retained.horizon(1_159, 160, at(1_001)), Timestamp::ZERO);
         assert_eq!(retained.horizon(1_160, 160, at(1_160)), at(100));
-        assert_eq!(retained.horizon(1_161, 160, at(1_161)), at(1_001));
+        assert_eq!(retained.horizon(1_169, 160, at(1_169)), at(100));
+        assert_eq!(retained.horizon(1_170, 160, at(1_170)), at(1_001));
         // The state stays small however often this is called, and the closed timestamp bounds the
         // horizon.
         (2_000..3_000).for_each(|now| assert!(retained.horizon(now, 160, at(now)) < at(now - 159)));

@@ -263,6 +263,23 @@ fn seeds_that_were_wrong_once_are_right() {
     // damaged.
     let by_chance = Options { transactions: 809, strikes: Some((0, 69)), ..Options::new(15_687) };
     assert_eq!(run(by_chance).verdict, Ok(()));
+    // The leader of an idle shard restarted, and refused a snapshot that had been the present
+    // seconds before (`store/src/shard_store/tests.rs`).
+    let too_old = Options { workload: Workload::Bank, moves: Some(6), ..Options::new(31_301_823) };
+    // A node was invited by the entry of a deposed leader, whose place another leader's entry took
+    // in an idle group: the node never learned that it was no member
+    // (`replication/tests/scripts/members-unagreed.txt`).
+    let not_added = Options {
+        nodes: 5,
+        clients: 10,
+        workload: Workload::CausalReverse,
+        moves: Some(6),
+        ..Options::new(31_401_418)
+    };
+    for world in [too_old, not_added] {
+        let report = run(world);
+        assert_eq!(report.verdict, Ok(()), "{}", told(&report));
+    }
     for seed in born_again.into_iter().chain(granted_to_nobody).chain(condemned) {
         let report = run(Options::new(seed));
         assert_eq!(report.verdict, Ok(()), "{}", told(&report));

@@ -208,6 +208,16 @@ fn a_shard_whose_end_is_under_way_does_not_start() {
     assert_eq!(lifecycle::accepts(&host, PARENT, since(Index(12))), Ok(true), "a later one");
 }
 
+/// The entry that added it was never agreed, and the node that says so is behind.
+#[test]
+fn a_later_removal_stays_noted() {
+    let mut host = Host::with(&[PARENT]);
+    host.removed.insert(PARENT, Index(12));
+    assert_eq!(lifecycle::leave(&mut host, PARENT, REMOVED), Ok(true));
+    assert_eq!(lifecycle::accepts(&host, PARENT, since(Index(12))), Ok(false));
+    assert_eq!(lifecycle::accepts(&host, PARENT, since(Index(13))), Ok(true));
+}
+
 #[test]
 fn a_child_that_cannot_start_is_reported_again_and_the_others_start() {
     let mut host = Host::with(&[PARENT]);

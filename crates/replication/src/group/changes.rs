@@ -214,17 +214,12 @@ impl Group {
         if !before.is_empty() && matches!(self.role, Role::Leader { .. }) {
             let gone =
                 before.iter().flat_map(Membership::nodes).filter(|node| !agreed.contains(*node));
-            gone.for_each(|node| {
-                out.send(
-                    self.address(node),
-                    Message::Removed { index, pinned_entries: self.pinned_entries() },
-                )
-            });
+            gone.for_each(|node| out.send(self.address(node), self.removal()));
         }
         // A leader hands over before it ends.
         let leads = matches!(self.role, Role::Leader { .. });
         if !leads && index > self.since && !self.membership().contains(self.config.me) {
-            self.on_removed(index, &[], out);
+            self.end(index, out);
         }
     }
 
@@ -235,28 +230,45 @@ impl Group {
             return; // The members are not known here.
         }
         if !agreed.contains(node) && !self.membership().contains(node) && self.commit > Index(0) {
-            out.send(
-                self.address(node),
-                Message::Removed { index: self.commit, pinned_entries: self.pinned_entries() },
-            );
+            out.send(self.address(node), self.removal());
         }
     }
 
-    /// Ends this member if the entry as of which it was removed is of its present membership epoch.
+    fn removal(&self) -> Message {
+        Message::Removed {
+            index: self.commit,
+            pinned_entries: self.pinned_entries.iter().copied().collect(),
+            term: self.log.term(self.commit),
+        }
+    }
+
+    /// Ends this member if its membership epoch is over as of an agreed entry, or never began.
     pub(super) fn on_removed(
         &mut self,
-        index: Index,
+        (index, term): (Index, Option<Term>),
         pinned_entries: &[(Index, Term)],
         out: &mut Outbox<Group>,
     ) {
-        if index > self.since {
+        if index >= self.since || self.was_not_added(term) {
             self.learn_agreed(pinned_entries, out);
             self.end(index, out);
         }
     }
 
-    fn pinned_entries(&self) -> Vec<(Index, Term)> {
-        self.pinned_entries.iter().copied().collect()
+    /// True if the entry that added this node is not agreed so far, and lies behind an agreed entry
+    /// of this term, as of which the node is not a member:
+    /// 1. If its term is earlier, it is never agreed: terms do not fall along the log. A deposed
+    ///    leader appended it.
+    /// 2. A member that does not have it has promised nothing that counts, and may end. If it was
+    ///    added after all, its leader starts it again.
+    ///
+    /// A member that began from a copy waits until more is agreed: if its node crashed while it
+    /// ends, its records would lack what the store had.
+    fn was_not_added(&self, term: Option<Term>) -> bool {
+        let is_older = |added| term.is_some_and(|agreed| added < agreed);
+        self.commit < self.since
+            && self.log.base().0 == Index(0)
+            && self.log.term(self.since).is_none_or(is_older)
     }
 
     fn end(&mut self, index: Index, out: &mut Outbox<Group>) {

@@ -285,6 +285,9 @@ pub enum Message {
         #[n(1)]
         #[cbor(default)]
         pinned_entries: Vec<(Index, Term)>,
+        /// That entry's term; none if it is not known, and from earlier releases.
+        #[n(2)]
+        term: Option<Term>,
     },
     /// The group becomes quiescent: everything is agreed, and the leader sends no more heartbeats.
     #[n(9)]

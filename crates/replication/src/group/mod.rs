@@ -751,10 +751,10 @@ impl Machine for Group {
             return;
         }
         self.shorten_promise(now);
-        if let Message::Removed { index, pinned_entries } = &message {
+        if let Message::Removed { index, pinned_entries, term } = &message {
             let pinned_entries =
                 if broken(rules::SPLIT_SKIPPED) { &[] } else { &pinned_entries[..] };
-            return self.on_removed(*index, pinned_entries, out);
+            return self.on_removed((*index, *term), pinned_entries, out);
         }
         if matches!(message, Message::Confirm) {
             return self.notify_removed(from, out);

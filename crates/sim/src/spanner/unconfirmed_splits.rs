@@ -351,8 +351,8 @@ fn keeps_the_rows() -> bool {
     let now = node.clock.reading();
     let (member, from) =
         (node.process.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
-    let removed =
-        group::Message::Removed { index: Index(9), pinned_entries: vec![(Index(2), Term(1))] };
+    let (pinned_entries, term) = (vec![(Index(2), Term(1))], Some(Term(1)));
+    let removed = group::Message::Removed { index: Index(9), pinned_entries, term };
     member.replica.on_message(now, from, Message::Group(removed), &mut member.out);
     node.installs();
     node.process.leave(FIRST_SHARD, Index(9)).unwrap();
@@ -498,8 +498,8 @@ fn a_member_that_leaves_on_a_full_disk_ends_when_there_is_room() {
     let now = node.clock.reading();
     let (member, from) =
         (node.process.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
-    let removed =
-        group::Message::Removed { index: Index(9), pinned_entries: vec![(Index(2), Term(1))] };
+    let (pinned_entries, term) = (vec![(Index(2), Term(1))], Some(Term(1)));
+    let removed = group::Message::Removed { index: Index(9), pinned_entries, term };
     member.replica.on_message(now, from, Message::Group(removed), &mut member.out);
     node.installs();
     node.disks.1.set_full(true);

@@ -160,7 +160,7 @@ impl ShardStore {
         *self.place.write() = Place { facts: copy, versions: copy };
         self.terms.lock().clear();
         (*self.newest.lock(), *self.flushed.lock()) = (extent.at, extent.at);
-        *self.retained.lock() = Retained::since(extent.at);
+        *self.retained.lock() = Retained::default();
         self.dirty.store(true, Ordering::Relaxed);
         self.read_bounds()?;
         self.has_come_to(extent.position);

@@ -171,7 +171,7 @@ impl ShardStore {
             newest: Mutex::default(),
             flushed: Mutex::default(),
             collecting: Mutex::default(),
-            retained: Mutex::new(Retained::since(Timestamp::ZERO)),
+            retained: Mutex::default(),
             dirty: AtomicBool::new(true),
             closed: AtomicBool::new(false),
             awaits: AtomicU64::new(0),
@@ -179,7 +179,6 @@ impl ShardStore {
         let extent = space.extent()?;
         space.memtable = MemTable::before(extent.at, extent.horizon);
         (*space.newest.lock(), *space.flushed.lock()) = (extent.at, extent.at);
-        *space.retained.lock() = Retained::since(extent.at.max(extent.horizon));
         space.read_bounds()?;
         Ok(space)
     }

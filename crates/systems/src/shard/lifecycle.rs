@@ -275,7 +275,9 @@ pub fn leave<M: MemberHost>(
     }
     let Some(mut ending) = members.ending(shard) else { return Ok(false) };
     if !ending.noted {
-        members.note_removal(&ending.ended, ending.since)?;
+        // A member whose adding was never agreed may end as of an entry before its last removal.
+        let removed = members.removed(shard)?.unwrap_or_default();
+        members.note_removal(&ending.ended, ending.since.max(removed))?;
         ending.noted = true;
         members.keep_ending(shard, Some(ending.clone()));
     }
