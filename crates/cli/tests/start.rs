@@ -169,7 +169,10 @@ fn databases_are_created_and_dropped_while_it_runs() {
         ("create database lab", "42P04"),
         ("create database other protocol = raft", "spanner"),
         ("create database other protocol = qwstore", "no transactions, and SQL cannot do without"),
-        ("create database other protocol = qwstore", "spanner, tapir, tapir-serializable"),
+        (
+            "create database other protocol = qwstore",
+            "spanner, hybrid_time, tapir, tapir-serializable",
+        ),
         ("create database other protocol", "PROTOCOL takes one name"),
         ("begin; create database other", "25001"),
         ("drop database nowhere", "3D000"),

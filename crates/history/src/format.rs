@@ -5,7 +5,8 @@
 //! ```
 //!
 //! `follows` names earlier transactions, by client and start, whose causal tokens the transaction
-//! was given; `external` is true for one that asked for external consistency. Times are nanoseconds of one clock. `at` is the commit timestamp, or the snapshot of a
+//! was given; `external` is true for one that asked for external consistency. Times are
+//! nanoseconds of one clock. `at` is the commit timestamp, or the snapshot of a
 //! transaction that only read; it may be missing. A key that was never written reads `null` as a
 //! register and `[]` as a list.
 

@@ -34,9 +34,12 @@ pub async fn attempt<D: RequestRouter>(
     asked: Asked,
     seen: Arc<Mutex<Seen>>,
 ) {
+    let has_modes = engine.database().consistency().len() > 1;
     let mut session = Session::new(engine, "lab");
-    session.set("meridian.consistency", asked.consistency.name()).expect("the database has it");
-    session.learn(asked.token);
+    if has_modes {
+        session.set("meridian.consistency", asked.consistency.name()).expect("it has the mode");
+        session.learn(asked.token);
+    }
     let mut client = Client { session, seen: &seen, writes: plan.mode == Mode::ReadWrite };
     let ended = client.transaction(&router, &plan).await;
     seen.lock().token = client.session.token();

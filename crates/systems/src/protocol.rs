@@ -22,7 +22,7 @@ pub struct Protocol {
     pub isolation: Option<IsolationLevel>,
     /// The consistency modes that a transaction can choose, the default first.
     pub consistency: &'static [Consistency],
-    /// How its leaders relate timestamps to time. `None` if its shards have no leaders.
+    /// The relation of its leaders' timestamps to time. `None` if its shards have no leaders.
     pub policy: Option<&'static dyn TimestampPolicy>,
     /// The settings of its databases, besides those of every database.
     pub own_settings: &'static [&'static Setting],

@@ -467,7 +467,8 @@ fn outcomes_known_only_to_a_bypassed_view_are_sent_again() {
     assert_eq!([0, 1, 2].map(|at| has(&group, at)), [true; 3]);
 }
 
-/// n3 is away, so that the records of the others keep what is settled: the abort of one transaction,
+/// n3 is away, so that the records of the others keep what is settled: the abort of one
+/// transaction,
 /// and an earlier attempt of another one. Their other shards have both of them prepared. (Campaigns
 /// found the second one, seeds 31200474 and 31200857: its recovery began view after view.)
 #[test]
