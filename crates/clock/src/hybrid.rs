@@ -4,7 +4,8 @@
 //! A shard's [`Issuer`](crate::Issuer) is the clock of Algorithm 2: `issue` is `Now`, `observe` is
 //! `Update`. As printed, `Now` issues the same timestamp twice within a tick, and a smaller one
 //! after a message (Traps A.4-1, A.4-2); an issuer's next timestamp is above everything that it
-//! issued or observed. It stalls at its ceiling, and does not wrap (Traps A.4-4, A.4-5).
+//! issued or observed. It stalls at its ceiling, and goes on in the next nanosecond where the
+//! logical part is used up (Traps A.4-4, A.4-5).
 //!
 //! The physical part is the end of the clock's interval. It may be any clock with a known error,
 //! and this one is late by none (Theorem 2):
@@ -56,10 +57,41 @@ mod tests {
         Reading::at(latest, Interval { earliest, latest })
     }
 
-    /// The seven events of Figure 1, with the clocks' readings and the messages between the
-    /// processes. The paper numbers logical parts from 0 for a fresh physical part, as here.
+    /// The printed Algorithm 2 issues one timestamp three times in a tick, and a smaller one after
+    /// an older message.
     #[test]
-    fn the_events_of_figure_1() {
+    fn a_tick_has_many_timestamps_and_no_message_sets_the_clock_back() {
+        let (mut one, tick) = (clock(1), reading(99_990, 100_000));
+        let now = |one: &mut Issuer| one.issue(Hybrid.next_ns(tick)).expect("no ceiling");
+        let three = [(); 3].map(|()| now(&mut one));
+        assert!(three[0] < three[1] && three[1] < three[2], "Trap A.4-1: {three:?}");
+        for _ in 0..9 {
+            now(&mut one);
+        }
+        let last = now(&mut one);
+        one.observe(Timestamp { nanos: 100_000, logical: 2, issuer: 2 });
+        assert!(now(&mut one) > last, "Trap A.4-2");
+        let newer = Timestamp { nanos: 100_000, logical: 50, issuer: 2 };
+        one.observe(newer);
+        assert!(now(&mut one) > newer);
+    }
+
+    #[test]
+    fn it_does_not_wrap_and_stalls_at_its_ceiling() {
+        let spent = Timestamp { nanos: 100_000, logical: u32::MAX, issuer: 1 };
+        let mut one = Issuer::above(1, spent);
+        let issue = |one: &mut Issuer, latest| one.issue(Hybrid.next_ns(reading(0, latest)));
+        issue(&mut one, 100_001).expect_err("a former incarnation may have issued it");
+        one.raise_ceiling(100_001);
+        let next = issue(&mut one, 99_000).expect("the next nanosecond");
+        assert_eq!((next.nanos, next.logical), (100_001, 0), "Trap A.4-5");
+        issue(&mut one, 100_002).expect_err("Trap A.4-4");
+    }
+
+    /// Seven events as in Figure 1. The paper shows their timestamps, and not the clocks' readings
+    /// and all messages, so that the readings are ours.
+    #[test]
+    fn events_as_in_figure_1() {
         let mut clocks = [clock(1), clock(2), clock(3)];
         let event = |clocks: &mut [Issuer; 3], at: usize, physical: u64, heard: &[Timestamp]| {
             heard.iter().for_each(|heard| clocks[at].observe(*heard));
@@ -69,17 +101,16 @@ mod tests {
         let e1 = event(&mut clocks, 0, 100, &[]);
         let e2 = event(&mut clocks, 1, 102, &[e1]);
         let e3 = event(&mut clocks, 2, 103, &[e2]);
-        // The second process was fast at e4, and the others follow it.
-        let sent = event(&mut clocks, 1, 108, &[]);
-        let e4 = event(&mut clocks, 1, 108, &[]);
-        let e5 = event(&mut clocks, 0, 104, &[e4]);
-        let e6 = event(&mut clocks, 2, 105, &[sent]);
+        // The second process is ahead, and the others follow it while their clocks are behind.
+        let ahead = event(&mut clocks, 1, 108, &[e3]);
+        let e4 = event(&mut clocks, 0, 104, &[ahead]);
+        let e6 = event(&mut clocks, 2, 105, &[ahead]);
+        let e5 = event(&mut clocks, 1, 106, &[e4, e6]);
         let e7 = event(&mut clocks, 2, 110, &[e5]);
         let parts = |at: Timestamp| (at.nanos, at.logical);
         assert_eq!([e1, e2, e3].map(parts), [(100, 0), (102, 0), (103, 0)]);
-        assert_eq!([e4, e6].map(|at| at.nanos), [108, 108]);
-        assert!(e4 < e5 && e5.nanos == 108, "{e5} follows {e4}, and its clock is behind");
-        assert_eq!(e7.nanos, 110, "a clock that has caught up is physical again");
+        assert_eq!([ahead, e4, e6, e5].map(parts), [(108, 0), (108, 1), (108, 1), (108, 2)]);
+        assert_eq!(parts(e7), (110, 0), "a clock that has caught up is physical again");
     }
 
     /// Checks happened-before and Theorem 2 for nodes whose clocks are wrong within their errors.

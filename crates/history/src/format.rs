@@ -4,11 +4,11 @@
 //! {"client":3,"start":1200,"end":1900,"status":"ok","at":[1500,0,1],"ops":[["r","x",4],["append","y",7],["scan","a","z",[["x",4]]]]}
 //! ```
 //!
-//! `follows` names earlier transactions, by client and start, whose causal tokens the transaction
-//! was given; `external` is true for one that asked for external consistency. Times are
-//! nanoseconds of one clock. `at` is the commit timestamp, or the snapshot of a
+//! Times are nanoseconds of one clock. `at` is the commit timestamp, or the snapshot of a
 //! transaction that only read; it may be missing. A key that was never written reads `null` as a
-//! register and `[]` as a list.
+//! register and `[]` as a list. `follows`, which may be missing, names earlier transactions by
+//! client and start: the transaction was given their causal tokens. `external` is true for one that
+//! asked for external consistency.
 
 use serde::de::Error as _;
 use serde::ser::SerializeSeq;

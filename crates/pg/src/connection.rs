@@ -204,9 +204,18 @@ impl Startup {
         link.answers.authentication_ok();
         let mut refused = Vec::new();
         for (name, value) in &self.settings {
-            if let Err(error) = session.set(name, value) {
-                refused.push(error);
+            let Err(error) = session.set(name, value) else { continue };
+            // A setting of our own is sent on purpose, and the session would break its promise. Of
+            // PostgreSQL's, drivers send some that have no effect here.
+            if name.to_ascii_lowercase().starts_with("meridian.") {
+                return Err(End::Fatal {
+                    code: error.sqlstate,
+                    message: error.message,
+                    detail: error.detail,
+                    hint: error.hint,
+                });
             }
+            refused.push(error);
         }
         let entry = state.registry.enter(secret());
         session.introduce(entry.process, link.peer(), now_us());

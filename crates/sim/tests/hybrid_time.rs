@@ -2,45 +2,22 @@
 //! causal tokens and by the real time of those that waited; and tests of the judges, with planted
 //! defects.
 
-use meridian_history::Status;
-use meridian_machine::planted::Rule;
+mod campaigns;
+
+use campaigns::{committed, from_environment, reached, run_all, unnoticed};
 use meridian_sim::{
-    Defect, Faults, Options, Report, SimulatedProtocol, Timebase, Workload, campaign, protocols,
-    run,
+    Defect, Faults, Options, SimulatedProtocol, Timebase, Workload, campaign, protocols, run,
 };
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const HYBRID_TIME: &SimulatedProtocol = &protocols::HYBRID_TIME;
-
-/// Returns a number from the environment: `SEEDS=1000 cargo test …` runs more seeds, from `FIRST`
-/// on.
-fn from_environment(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
 
 fn world(seed: u64) -> Options {
     Options { protocol: HYBRID_TIME, transactions: 150, ..campaign(seed) }
 }
 
-fn committed(report: &Report) -> usize {
-    let ok = report
-        .history
-        .iter()
-        .filter(|transaction| transaction.status == Status::Ok && transaction.writes());
-    ok.count()
-}
-
 #[test]
 fn every_history_keeps_its_tokens_and_its_waits() {
     let (first, seeds) = (from_environment("FIRST", 0), from_environment("SEEDS", 40));
-    let next = AtomicU64::new(first);
-    let worker = || {
-        std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed))
-            .take_while(|seed| *seed < first + seeds)
-    };
     let judged = |seed| {
         let options = world(seed);
         let report = run(options);
@@ -49,17 +26,8 @@ fn every_history_keeps_its_tokens_and_its_waits() {
         }
         report
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let reports: Vec<Report> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| scope.spawn(|| worker().map(judged).collect::<Vec<_>>()))
-            .collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("a verdict")).collect()
-    });
-    let mut met: BTreeMap<&str, u64> = BTreeMap::new();
-    for report in &reports {
-        report.reached.iter().for_each(|(what, times)| *met.entry(what).or_default() += times);
-    }
+    let reports = run_all(first..first + seeds, judged);
+    let met = reached(&reports);
     let of = |is: fn(&meridian_history::Transaction) -> bool| {
         reports.iter().flat_map(|report| &report.history).filter(|it| is(it)).count()
     };
@@ -102,27 +70,13 @@ fn tokens_hold_with_every_time_source() {
 
 #[test]
 fn every_broken_rule_is_noticed() {
-    let rules: Vec<Rule> = (HYBRID_TIME.rules)();
-    let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let look = || {
-        while let Some(rule) = rules.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let defect = Defect::Rule(*rule);
-            // Tokens order transactions of different shards, whose leaders' clocks differ.
-            let faults = Faults { clock: true, network: true, ..Faults::NONE };
-            let noticed = |seed: &u64| {
-                let world = defect.world(HYBRID_TIME, *seed);
-                let options = Options { faults, splits: Some(3), ..world };
-                let spoilt = || run(options).verdict.is_err();
-                catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false)
-            };
-            let first = (0..300).find(noticed);
-            println!("{}: first noticed by seed {first:?}", defect.name());
-            if first.is_none() {
-                missed.lock().unwrap().push(defect.name());
-            }
-        }
-    };
-    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(look))));
-    let missed = missed.into_inner().unwrap();
+    let defects: Vec<Defect> = (HYBRID_TIME.rules)().into_iter().map(Defect::Rule).collect();
+    // Tokens order transactions of different shards, whose leaders' clocks differ.
+    let faults = Faults { clock: true, network: true, ..Faults::NONE };
+    let missed = unnoticed(&defects, 300, |defect, seed| Options {
+        faults,
+        splits: Some(3),
+        ..defect.world(HYBRID_TIME, seed)
+    });
     assert!(missed.is_empty(), "not noticed by 300 seeds each: {missed:?}");
 }

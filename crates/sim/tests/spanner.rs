@@ -1,5 +1,8 @@
 //! Tests of Spanner under every fault, judged; and tests of the judges, with planted defects.
 
+mod campaigns;
+
+use campaigns::{committed, from_environment, reached, run_all, unnoticed};
 use meridian_history::cycles::{self, Model};
 use meridian_history::{Status, timestamps};
 use meridian_log::rules as log_rules;
@@ -15,9 +18,6 @@ use meridian_systems::shard::rules as shard_rules;
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::two_phase::rules as two_phase_rules;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The faults that any campaign applies many times, and their consequences.
 const FAULTS: &[&str] = &[
@@ -68,16 +68,11 @@ fn options(seed: u64) -> Options {
 
 /// Returns the number of seeds; `SEEDS=1000 cargo test …` runs more.
 fn seeds() -> u64 {
-    std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(320)
+    from_environment("SEEDS", 320)
 }
 
 #[test]
 fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
-    let next = AtomicU64::new(0);
-    let worker = || {
-        std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed))
-            .take_while(|seed| *seed < seeds())
-    };
     let judged = |seed| {
         let report = run(campaign(seed));
         println!("{} {}", campaign(seed).workload, told(&report));
@@ -86,24 +81,14 @@ fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
         }
         report
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let reports: Vec<Report> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| scope.spawn(|| worker().map(judged).collect::<Vec<_>>()))
-            .collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("a verdict")).collect()
-    });
-    let (mut struck, mut met): (BTreeMap<&str, u64>, BTreeMap<&str, u64>) = Default::default();
-    let mut committed: BTreeMap<&str, usize> = BTreeMap::new();
+    let reports = run_all(0..seeds(), judged);
+    let (mut struck, met) = (BTreeMap::<&str, u64>::new(), reached(&reports));
+    let mut by_workload: BTreeMap<&str, usize> = BTreeMap::new();
     for report in &reports {
-        let ok = report
-            .history
-            .iter()
-            .filter(|transaction| transaction.status == Status::Ok && transaction.writes());
-        *committed.entry(campaign(report.seed).workload.name()).or_default() += ok.count();
+        let workload = campaign(report.seed).workload.name();
+        *by_workload.entry(workload).or_default() += committed(report);
         let happened = report.faults.iter().chain(&report.changes);
         happened.for_each(|(name, times)| *struck.entry(name).or_default() += times);
-        report.reached.iter().for_each(|(what, times)| *met.entry(what).or_default() += times);
     }
     let starved = reports.iter().filter(|report| report.is_starved()).count();
     for report in reports.iter().filter(|report| report.is_starved()) {
@@ -115,11 +100,11 @@ fn every_history_is_strictly_serializable_and_goes_on_after_the_faults() {
             report.failures
         );
     }
-    println!("{committed:?}, {starved} starved, {struck:?}\n{met:#?}");
+    println!("{by_workload:?}, {starved} starved, {struck:?}\n{met:#?}");
     // A campaign that has not reached every state has shown nothing.
     assert!(
-        committed.len() == 10 && committed.values().all(|count| *count as u64 > 2 * seeds()),
-        "{committed:?}"
+        by_workload.len() == 10 && by_workload.values().all(|count| *count as u64 > 2 * seeds()),
+        "{by_workload:?}"
     );
     assert!(starved as u64 <= 1 + seeds() / 100, "{starved} worlds committed hardly anything");
     // Faults that strike only a minority, and once, are rare.
@@ -404,23 +389,8 @@ fn every_planted_defect_is_noticed() {
     };
     let defects: Vec<Defect> =
         Defect::of(protocols::DEFAULT).filter(|defect| !is_rare(defect)).collect();
-    let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let look = || {
-        while let Some(defect) = defects.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let noticed = |seed: &u64| {
-                let spoilt = || run(defect.world(protocols::DEFAULT, *seed)).verdict.is_err();
-                // An assertion is no judge: a panic does not count as detected.
-                catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false)
-            };
-            let first = (0..300).find(noticed);
-            println!("{}: first noticed by seed {first:?}", defect.name());
-            if first.is_none() {
-                missed.lock().unwrap().push(defect.name());
-            }
-        }
-    };
-    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(look))));
-    let missed = missed.into_inner().unwrap();
+    let plant = |defect: Defect, seed| defect.world(protocols::DEFAULT, seed);
+    let missed = unnoticed(&defects, 300, plant);
     assert!(missed.is_empty(), "not noticed by 300 seeds each: {missed:?}");
 }
 

@@ -1,18 +1,15 @@
 //! Tests of leaderless replicas that move to other nodes while clients work, under every fault,
 //! judged; and tests with planted defects of the move.
 
+mod campaigns;
+
+use campaigns::from_environment;
 use meridian_machine::planted::Rule;
 use meridian_sim::{Defect, Options, Report, Workload, campaign, protocols, run};
 use meridian_systems::tapir::rules;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Returns a number from the environment: `SEEDS=1000 cargo test …` runs more seeds, from `FIRST`
-/// on.
-fn from_environment(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
 
 /// Returns the options of a seed: every third promises serializability without real-time order.
 fn world(seed: u64) -> Options {

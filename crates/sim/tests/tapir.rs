@@ -1,6 +1,9 @@
 //! Tests of TAPIR under every fault, judged as strictly serializable and as its paper has it; and
 //! tests of the judges, with planted defects.
 
+mod campaigns;
+
+use campaigns::{committed, from_environment, reached, run_all, unnoticed};
 use meridian_history::Status;
 use meridian_machine::planted::Rule;
 use meridian_replication::rules as replication_rules;
@@ -10,17 +13,8 @@ use meridian_sim::{
 };
 use meridian_txn::tapir::rules as tapir_rules;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const STRICT: &SimulatedProtocol = &protocols::TAPIR;
-
-/// Returns a number from the environment: `SEEDS=1000 cargo test …` runs more seeds, from `FIRST`
-/// on.
-fn from_environment(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
-}
 
 /// Returns the options of a seed: every third promises serializability without real-time order.
 fn world(seed: u64) -> Options {
@@ -39,22 +33,9 @@ fn told(report: &Report) -> String {
     )
 }
 
-fn committed(report: &Report) -> usize {
-    let ok = report
-        .history
-        .iter()
-        .filter(|transaction| transaction.status == Status::Ok && transaction.writes());
-    ok.count()
-}
-
 #[test]
 fn every_history_is_what_was_promised() {
     let (first, seeds) = (from_environment("FIRST", 0), from_environment("SEEDS", 40));
-    let next = AtomicU64::new(first);
-    let worker = || {
-        std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed))
-            .take_while(|seed| *seed < first + seeds)
-    };
     let judged = |seed| {
         let options = world(seed);
         let report = run(options);
@@ -64,16 +45,9 @@ fn every_history_is_what_was_promised() {
         }
         report
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let reports: Vec<Report> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| scope.spawn(|| worker().map(judged).collect::<Vec<_>>()))
-            .collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("a verdict")).collect()
-    });
-    let (mut met, mut changed): (BTreeMap<&str, u64>, BTreeMap<&str, u64>) = Default::default();
+    let reports = run_all(first..first + seeds, judged);
+    let (met, mut changed) = (reached(&reports), BTreeMap::<&str, u64>::new());
     for report in &reports {
-        report.reached.iter().for_each(|(what, times)| *met.entry(what).or_default() += times);
         report.changes.iter().for_each(|(what, times)| *changed.entry(what).or_default() += times);
     }
     let starved: Vec<u64> =
@@ -235,22 +209,6 @@ fn planted_defects_are_noticed() {
     let most = from_environment("DEFECT_SEEDS", 120);
     let is_rare = |defect: &Defect| matches!(defect, Defect::Rule(rule) if RARE.contains(rule));
     let defects: Vec<Defect> = Defect::of(STRICT).filter(|defect| !is_rare(defect)).collect();
-    let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let look = || {
-        while let Some(defect) = defects.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let noticed = |seed: &u64| {
-                let spoilt = || run(defect.world(STRICT, *seed)).verdict.is_err();
-                // An assertion is no judge: a panic does not count as detected.
-                catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false)
-            };
-            let first = (0..most).find(noticed);
-            println!("{}: first noticed by seed {first:?}", defect.name());
-            if first.is_none() {
-                missed.lock().unwrap().push(defect.name());
-            }
-        }
-    };
-    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(look))));
-    let missed = missed.into_inner().unwrap();
+    let missed = unnoticed(&defects, most, |defect, seed| defect.world(STRICT, seed));
     assert!(missed.is_empty(), "not noticed by {most} seeds each: {missed:?}");
 }

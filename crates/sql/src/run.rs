@@ -561,11 +561,14 @@ async fn attempt(
                 portal.rows = None;
                 lines.push(format!("Actual rows: {}", portal.count));
                 if let Some(timings) = &timings {
-                    let Times { reads, reading_ns, .. } = timings.times();
-                    let [all, reading] =
-                        [timings.elapsed_ns(), reading_ns].map(compile::milliseconds);
+                    let Times { reads, reading_ns, read_wait_ns, .. } = timings.times();
+                    let [all, reading, wait] =
+                        [timings.elapsed_ns(), reading_ns, read_wait_ns].map(compile::milliseconds);
                     lines.push(format!("Execution: {all}"));
                     lines.push(format!("  Reads from the leader: {reads}, {reading}"));
+                    if read_wait_ns > 0 {
+                        lines.push(format!("  Read wait: {wait}"));
+                    }
                 }
                 portal.timings = timings;
             }

@@ -1,7 +1,7 @@
 //! The protocol's promises one by one, on a member whose clock and disk the test moves by hand. It
 //! is alone in its group, or has a second member of which only the messages exist.
 
-use meridian_clock::{Interval, Reading, Timestamp};
+use meridian_clock::{Hybrid, Interval, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{
     Address, DatabaseId, Effect as Do, Health, Incarnation, Machine, NodeId, Outbox, Position,
@@ -11,8 +11,8 @@ use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{self, Config, Index, Record, Restored, Term};
 use meridian_systems::locking::{Effect, Message, Recovered, Replica};
 use meridian_systems::locking::{Serve, rules as participant_rules};
-use meridian_systems::shard::Timer;
 use meridian_systems::shard::rules as shard_rules;
+use meridian_systems::shard::{self, Timer};
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{LockEpoch, Request, RequestBody, Response, Spent, TransactionId};
 use meridian_txn::{Age, Conflict, Lock};
@@ -41,6 +41,10 @@ struct Node {
     fenced: bool,
     /// A second member of the group, simulated by its messages; `None` if the member is alone.
     voter: Option<Voter>,
+    /// HybridTime's policy instead of Spanner's.
+    hybrid: bool,
+    /// The causal token of requests.
+    token: Option<Timestamp>,
 }
 
 /// Returns the answer of a member that agrees to everything.
@@ -86,6 +90,10 @@ impl Node {
         let members =
             if self.voter.is_some() { vec![NodeId(0), NodeId(1)] } else { vec![NodeId(0)] };
         let config = Config::new(NodeId(0), members, DatabaseId(1), ShardId(0));
+        let mut config = shard::Config::from(config);
+        if self.hybrid {
+            config.policy = &Hybrid;
+        }
         let restored =
             Restored { records: self.disk.clone(), applied: applied.0, applied_term: applied.1 };
         let stored = applied.0 > Index(0);
@@ -214,7 +222,7 @@ impl Node {
             body,
             planned: Vec::new(),
             one_shot: None,
-            token: None,
+            token: self.token,
         };
         self.said.clear();
         self.step(|replica, now, out| {
@@ -654,4 +662,69 @@ fn that_a_fenced_leader_goes_on_or_a_slot_is_withdrawn_late_is_noticed() {
         });
         assert!(broken.join().is_err(), "{rule:?}");
     }
+}
+
+/// Serves a shard under HybridTime's policy.
+fn hybrid(now: u64) -> Node {
+    let mut node = Node { hybrid: true, ..Node::default() };
+    node.boot(now, Default::default());
+    node.pass(10 * MS);
+    assert!(node.replica.as_ref().is_some_and(Replica::is_serving));
+    node
+}
+
+impl Node {
+    /// Commits a write, and returns its timestamp.
+    fn commits(&mut self, number: u64) -> Timestamp {
+        let lock_epoch = self.read(number, "a");
+        let said = self.ask(number, 2, Some(lock_epoch), write("a"));
+        committed(&said).unwrap_or_else(|| panic!("not answered at once: {said:?}"))
+    }
+}
+
+/// HybridTime §4.3: what client A tells client B is lost without a token, and comes after with one,
+/// or if A's last write has waited. A's shard has the faster clock.
+#[test]
+fn a_hidden_channel_needs_a_token_or_a_wait() {
+    let (mut fast, mut slow) = (hybrid(1_000_000 * MS + EPSILON), hybrid(1_000_000 * MS - EPSILON));
+    let told = fast.commits(1);
+    assert!(!fast.reading().interval.after(told.nanos), "no commit waits for the clock");
+    let lost = slow.commits(1);
+    assert!(lost < told, "{lost} is later in real time, and earlier in the order");
+    slow.token = Some(told);
+    assert!(slow.commits(2) > told, "Trap A.4-11");
+    // Without tokens, on both clocks the time passes that A's coordinator waits for.
+    let (mut fast, mut slow) = (hybrid(2_000_000 * MS + EPSILON), hybrid(2_000_000 * MS - EPSILON));
+    let before = fast.commits(1);
+    let last = fast.commits(2);
+    let wait = last.nanos - fast.reading().interval.earliest + 1;
+    fast.pass(wait);
+    slow.pass(wait);
+    assert!(fast.reading().interval.after(last.nanos));
+    let after = slow.commits(1);
+    assert!(after > last && after > before, "{after} is after {last}, and so after {before}");
+}
+
+#[test]
+fn a_token_that_cannot_be_true_is_refused_and_moves_no_clock() {
+    let mut node = hybrid(1_000_000 * MS);
+    let at = |nanos| Some(Timestamp { nanos, logical: 7, issuer: 9 });
+    let latest = node.reading().interval.latest;
+    let token = at(latest + 500 * MS);
+    node.token = token;
+    let known = node.commits(1);
+    assert!(Some(known) > token, "{known} is above its token {token:?} (Trap A.4-9)");
+    node.pass(2_000 * MS);
+    let latest = node.reading().interval.latest;
+    node.token = at(latest + 10_000 * MS);
+    for body in [commit(Vec::new()), RequestBody::LastTs { range: KeyRange::all() }] {
+        let said = node.ask(2, 1, None, body);
+        assert!(
+            matches!(&said[..], [Response::Refused { why, .. }] if why.contains("future")),
+            "{said:?}"
+        );
+    }
+    node.token = None;
+    let next = node.commits(3);
+    assert!(next.nanos < latest + 100 * MS, "{next} is of the present (Trap A.4-3)");
 }

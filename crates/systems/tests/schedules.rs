@@ -468,9 +468,9 @@ fn outcomes_known_only_to_a_bypassed_view_are_sent_again() {
 }
 
 /// n3 is away, so that the records of the others keep what is settled: the abort of one
-/// transaction,
-/// and an earlier attempt of another one. Their other shards have both of them prepared. (Campaigns
-/// found the second one, seeds 31200474 and 31200857: its recovery began view after view.)
+/// transaction, and an earlier attempt of another one. Their other shards have both of them
+/// prepared. (Campaigns found the second one, seeds 31200474 and 31200857: its recovery began view
+/// after view.)
 #[test]
 fn what_is_settled_and_not_forgotten_keeps_no_recovery_from_an_answer() {
     let mut group = Group::of(3);

@@ -165,6 +165,16 @@ impl Node {
         .unwrap()
     }
 
+    /// Tells the parent's member that the ninth entry removed it, and which split it had agreed to.
+    fn hears_of_its_removal(&mut self) {
+        let (now, from) = (self.clock.reading(), address(NODES[0], FIRST_SHARD));
+        let member = self.process.members.get_mut(&FIRST_SHARD).expect("it has one");
+        let (pinned_entries, term) = (vec![(Index(2), Term(1))], Some(Term(1)));
+        let removed = group::Message::Removed { index: Index(9), pinned_entries, term };
+        member.replica.on_message(now, from, Message::Group(removed), &mut member.out);
+        self.installs();
+    }
+
     /// Carries out the effects of the parent's member on the store and the log.
     fn installs(&mut self) {
         let member = self.process.members.get_mut(&FIRST_SHARD).expect("every node has one");
@@ -348,13 +358,7 @@ fn has_the_rows() -> bool {
 /// parent.
 fn keeps_the_rows() -> bool {
     let mut node = acknowledging_member();
-    let now = node.clock.reading();
-    let (member, from) =
-        (node.process.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
-    let (pinned_entries, term) = (vec![(Index(2), Term(1))], Some(Term(1)));
-    let removed = group::Message::Removed { index: Index(9), pinned_entries, term };
-    member.replica.on_message(now, from, Message::Group(removed), &mut member.out);
-    node.installs();
+    node.hears_of_its_removal();
     node.process.leave(FIRST_SHARD, Index(9)).unwrap();
     let child = node.process.members.get(&CHILD);
     child.is_some_and(|child| child.shard_store.get(b"z", at(9)).unwrap().is_some())
@@ -495,13 +499,7 @@ fn a_member_unaware_of_a_split_is_asked_for_its_vote() {
 #[test]
 fn a_member_that_leaves_on_a_full_disk_ends_when_there_is_room() {
     let mut node = acknowledging_member();
-    let now = node.clock.reading();
-    let (member, from) =
-        (node.process.members.get_mut(&FIRST_SHARD).unwrap(), address(NODES[0], FIRST_SHARD));
-    let (pinned_entries, term) = (vec![(Index(2), Term(1))], Some(Term(1)));
-    let removed = group::Message::Removed { index: Index(9), pinned_entries, term };
-    member.replica.on_message(now, from, Message::Group(removed), &mut member.out);
-    node.installs();
+    node.hears_of_its_removal();
     node.disks.1.set_full(true);
     for _ in 0..2 {
         let failed = node.process.leave(FIRST_SHARD, Index(9));

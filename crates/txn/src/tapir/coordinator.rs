@@ -417,9 +417,8 @@ impl<S: Shards> Coordinator<S> {
         }
         let began_ns = self.boot_ns();
         // The proposal's timestamp lies above every read at the farthest replica by the time that
-        // the proposal arrives there, and has passed once all replicas have answered.
-        // Replicas reject what is too far ahead, and a replica that is away keeps its last
-        // distance.
+        // the proposal arrives there, and has passed once all replicas have answered. Replicas
+        // reject what is too far ahead, and a replica that is away keeps its last distance.
         let arrives_ns = match self.turn {
             Some(_) => (self.shards.round_trip_ns() * 5 / 8).min(AHEAD_NS),
             None => 0,

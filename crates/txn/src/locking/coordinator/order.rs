@@ -116,8 +116,7 @@ pub(super) fn check_token(token: Timestamp, now: Interval) -> Result<(), Failure
 
 impl<S: Shards> Coordinator<S> {
     /// Waits until the snapshot of a read-only transaction, and everything that its session had
-    /// seen
-    /// before, has surely passed, if its mode is `commit_wait`.
+    /// seen before, has surely passed, if its mode is `commit_wait`.
     pub(super) async fn snapshot_passes(&mut self) -> Result<(), Failure> {
         let Some(at) = self.read_at.filter(|_| self.mode != Mode::ReadWrite) else {
             return Ok(());

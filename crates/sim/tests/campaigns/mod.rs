@@ -1,0 +1,77 @@
+//! Campaigns in tests: many seeds on all cores, and seeds until a planted defect is noticed.
+
+#![allow(dead_code)] // Each test program uses a part of it.
+
+use meridian_history::Status;
+use meridian_sim::{Defect, Options, Report, run};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Returns a number from the environment: `SEEDS=1000 cargo test …` runs more seeds, from `FIRST`
+/// on.
+pub fn from_environment(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Runs and judges each seed, on all cores. A panic of `judged` fails the test.
+pub fn run_all(seeds: Range<u64>, judged: impl Fn(u64) -> Report + Sync) -> Vec<Report> {
+    let next = AtomicU64::new(seeds.start);
+    let worker = || {
+        std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed))
+            .take_while(|seed| *seed < seeds.end)
+            .map(&judged)
+            .collect::<Vec<_>>()
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a verdict")).collect()
+    })
+}
+
+/// Returns how often each state was reached, over all runs.
+pub fn reached(reports: &[Report]) -> BTreeMap<&'static str, u64> {
+    let mut met = BTreeMap::new();
+    for report in reports {
+        report.reached.iter().for_each(|(what, times)| *met.entry(*what).or_default() += times);
+    }
+    met
+}
+
+/// Returns the number of transactions that wrote and committed.
+pub fn committed(report: &Report) -> usize {
+    let ok = report
+        .history
+        .iter()
+        .filter(|transaction| transaction.status == Status::Ok && transaction.writes());
+    ok.count()
+}
+
+/// Returns the names of the defects that no seed below `most` notices. `world` plants a defect in a
+/// seed's world.
+pub fn unnoticed(
+    defects: &[Defect],
+    most: u64,
+    world: impl Fn(Defect, u64) -> Options + Sync,
+) -> Vec<String> {
+    let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let look = || {
+        while let Some(defect) = defects.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let noticed = |seed: &u64| {
+                let spoilt = || run(world(*defect, *seed)).verdict.is_err();
+                // An assertion is no judge: a panic does not count as detected.
+                catch_unwind(AssertUnwindSafe(spoilt)).unwrap_or(false)
+            };
+            let first = (0..most).find(noticed);
+            println!("{}: first noticed by seed {first:?}", defect.name());
+            if first.is_none() {
+                missed.lock().unwrap().push(defect.name().to_string());
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(look))));
+    missed.into_inner().unwrap()
+}
