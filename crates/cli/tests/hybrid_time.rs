@@ -136,6 +136,12 @@ async fn a_connection_starts_with_a_mode_and_a_token() {
     let second = connect(options).await.expect("connects");
     assert_eq!(text(&second, "SHOW meridian.consistency").await, "none");
     assert_eq!(text(&second, "SHOW meridian.causal_token").await, token);
+    second.batch_execute("DISCARD ALL").await.expect("discarded");
+    assert_eq!(text(&second, "SHOW meridian.causal_token").await, "");
+    assert_eq!(text(&second, "SHOW meridian.consistency").await, "hybrid");
+    let whole = "ALTER DATABASE ht SET meridian.consistency = 'none'";
+    let (code, why) = refused(&second, whole).await;
+    assert_eq!(code, "0A000", "{why}");
     let refused = connect("-c meridian.causal_token=yesterday".into()).await.err();
     let told = refused.as_ref().and_then(|why| why.as_db_error()).expect("refused by the server");
     assert_eq!(told.code().code(), "22023", "{told:?}");

@@ -162,4 +162,11 @@ mod tests {
         }
         token_from_text("other", &text).expect_err("another database's");
     }
+
+    #[test]
+    fn a_far_token_is_an_invalid_value_and_names_the_distance() {
+        let error = SqlError::from(Failure::FarToken { ahead_ns: 2_000_000_001 });
+        assert_eq!(error.sqlstate, state::INVALID_PARAMETER);
+        assert!(error.message.contains("2001 ms ahead"), "{}", error.message);
+    }
 }

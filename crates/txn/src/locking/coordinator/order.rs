@@ -153,3 +153,43 @@ impl<S: Shards> Coordinator<S> {
         passes(self.shards.node(), at).await.then(|| self.boot_ns() - began_ns)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODES: &[Consistency] =
+        &[Consistency::Hybrid, Consistency::CommitWait, Consistency::None];
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp { nanos, ..Timestamp::ZERO }
+    }
+
+    #[test]
+    fn a_token_is_carried_by_modes_that_use_it_and_grows() {
+        let mut order = CausalOrder::new(MODES, Consistency::Hybrid, at(5));
+        assert_eq!(order.carried(), Some(at(5)));
+        order.learn(at(9));
+        order.learn(at(7));
+        assert_eq!((order.token(), order.waits_for(at(9))), (at(9), None));
+        order.set(Consistency::CommitWait);
+        assert_eq!((order.carried(), order.waits_for(at(9))), (Some(at(9)), Some(at(9))));
+        order.passed = at(9);
+        assert_eq!(order.waits_for(at(9)), None, "it has passed already");
+        order.set(Consistency::None);
+        order.learn(at(11));
+        assert_eq!((order.carried(), order.token()), (None, Timestamp::ZERO));
+        // A database whose leaders wait needs no token.
+        let spanner = CausalOrder::new(&[Consistency::CommitWait], Consistency::None, at(5));
+        assert_eq!((spanner.consistency(), spanner.carried()), (Consistency::CommitWait, None));
+        assert_eq!(spanner.waits_for(at(9)), None);
+    }
+
+    #[test]
+    fn a_token_that_cannot_be_true_is_refused_with_the_distance() {
+        let now = Interval { earliest: 90, latest: 110 };
+        assert_eq!(check_token(at(110 + MOST_TOKEN_AHEAD_NS), now), Ok(()));
+        let far = check_token(at(113 + MOST_TOKEN_AHEAD_NS), now);
+        assert_eq!(far, Err(Failure::FarToken { ahead_ns: MOST_TOKEN_AHEAD_NS + 3 }));
+    }
+}
