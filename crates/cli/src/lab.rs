@@ -340,6 +340,7 @@ impl Simulation {
                     "unknown": unknown,
                     "faults": report.faults,
                     "changes": report.changes,
+                    "anomalies": report.anomalies,
                     "failures": report.failures,
                     "events": report.events,
                     "virtual_ns": report.virtual_ns,
@@ -364,6 +365,9 @@ impl Simulation {
                 );
             }
             println!("transactions  {ok} ok, {failed} failed, {unknown} unknown");
+            for (what, times) in &report.anomalies {
+                println!("allowed       {times}× {what}");
+            }
             for (why, times) in &report.failures {
                 println!("              {times}× {why}");
             }
