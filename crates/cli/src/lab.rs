@@ -74,7 +74,7 @@ pub struct Simulation {
     #[arg(long, conflicts_with = "cluster_time")]
     time_masters: bool,
     /// The distances between nodes: drawn from the seed, or as in a paper: lan, spanner, k2, tapir,
-    /// clock-si.
+    /// hybrid-time, clock-si.
     #[arg(long, default_value = "drawn")]
     regions: Regions,
     /// The number of nodes.
