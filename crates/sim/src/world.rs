@@ -14,7 +14,7 @@ use crate::faults::{Fault, Nemesis};
 use crate::network::Network;
 use crate::node::{self, Key};
 use crate::node_process::NodeProcess;
-use crate::profile::Profile;
+use crate::profile::{DiskWait, Profile};
 use crate::retention::Retention;
 use crate::scenario::{Work, ZIPF};
 use crate::sim_protocol::{MessageOf, RequestRouter, SimProtocol};
@@ -49,6 +49,8 @@ const LIVENESS: u64 = 30 * S;
 const EACH: usize = 8;
 /// The largest offset of a lying clock from true time: several leases.
 const LIE: u64 = 2 * S;
+/// The wait of a sync for a disk without faults.
+const DISK: DiskWait = DiskWait::UpTo(2 * MS);
 /// The time that a node has to transfer its leaderships before an orderly shutdown.
 const HAND_OVER_TIMEOUT: u64 = S;
 /// The factor by which the key space grows where transactions are not to conflict.
@@ -140,6 +142,8 @@ enum Event<R: SimProtocol> {
     },
     /// Corrects a clock.
     Right,
+    /// Draws the error bound of all clocks again, in scenarios.
+    ErrorBound,
     /// Shuts a node down in order, once it has transferred its leaderships or at `until`.
     End {
         for_ns: u64,
@@ -175,7 +179,7 @@ struct Node<R: SimProtocol> {
     process: Option<NodeProcess<R>>,
     paused_until: u64,
     asleep: Option<sleeping::Asleep<R>>,
-    sync_ns: u64,
+    disk: DiskWait,
     /// A slow processor: the duration of each step, and the time until which it applies.
     slow: (u64, u64),
     /// The time until which the processor is busy; events for the node queue until then.
@@ -252,6 +256,8 @@ pub struct World<R: SimProtocol> {
     /// The Zipf distribution of keys, in scenarios that use one.
     zipf: Option<Zipf>,
     next_element: i64,
+    /// The number of rows that a scenario's sessions have begun to insert.
+    inserted: u32,
     begun: usize,
     /// True while clients begin new transactions; `faulty` is true while faults are applied.
     open: bool,
@@ -356,7 +362,7 @@ impl<R: SimProtocol> World<R> {
                 process: None,
                 paused_until: 0,
                 asleep: None,
-                sync_ns: 2 * MS,
+                disk: DISK,
                 slow: (0, 0),
                 busy_until: 0,
                 spent_ns: 0,
@@ -411,6 +417,7 @@ impl<R: SimProtocol> World<R> {
                 .filter(|scenario| scenario.work == Work::FollowByZipf)
                 .map(|_| Zipf::of(ZIPF.0, ZIPF.1)),
             next_element: 0,
+            inserted: 0,
             begun: 0,
             open: true,
             faulty: options.faults != Faults::NONE,
@@ -691,6 +698,7 @@ impl<R: SimProtocol> World<R> {
                 }
             }
             Event::Right => self.set_right(node),
+            Event::ErrorBound => self.draw_error_bound(),
             Event::End { for_ns, until } => self.end(node, for_ns, until),
             Event::Crash { for_ns } => self.crash(node, for_ns),
             Event::Free => self.free(node),

@@ -3,6 +3,7 @@
 
 use super::{Event, EventTarget, IDLE_AFTER, MS, S, World};
 use crate::client;
+use crate::profile::DiskWait;
 use crate::retention::Retention;
 use crate::sim_protocol::SimProtocol;
 use crate::workload::{Plan, Scope, Step};
@@ -39,7 +40,7 @@ impl<R: SimProtocol> World<R> {
         (world.open, world.lease_ns, world.idle_after_ns) = (false, 10 * S, IDLE_AFTER);
         world.retention = Retention::LONG;
         for node in 0..world.nodes.len() {
-            world.nodes[node].sync_ns = 10;
+            world.nodes[node].disk = DiskWait::UpTo(10);
             world.nodes[node].clock.claim(1_000);
             world.nodes[node].clock.set(0);
             world.push(0, Some(EventTarget { node, incarnation: None }), Event::Boot);

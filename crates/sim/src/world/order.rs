@@ -33,6 +33,13 @@ pub struct Chain {
     last: Vec<Name>,
 }
 
+impl Chain {
+    /// Returns the client's token.
+    pub(super) fn token(&self) -> Timestamp {
+        self.token
+    }
+}
+
 /// The order that one transaction asks for.
 #[derive(Clone, Debug)]
 pub struct Asked {

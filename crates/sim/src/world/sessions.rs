@@ -252,7 +252,7 @@ impl<R: SimProtocol> World<R> {
             };
             times.extend((status == Status::Ok).then_some(took));
             if let Some(scenario) = self.options.scenario {
-                return self.go_on(scenario, client, status == Status::Ok);
+                return self.go_on(scenario, client, (status, seen.token, seen.waited_ns));
             }
             // Closed loop: nothing is recorded, and the client begins again at once.
             return self.push(0, None, Event::Begin(client));
