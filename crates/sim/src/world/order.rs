@@ -8,7 +8,6 @@ use crate::sim_protocol::SimProtocol;
 use crate::{anomalies, verdict};
 use meridian_clock::{Health, Timestamp};
 use meridian_history::cycles::Model;
-use meridian_history::{Status, Transaction};
 use meridian_machine::{Machine, sometimes};
 use meridian_txn::{Consistency, Mode, ReadAt};
 use rand::Rng;
@@ -37,6 +36,20 @@ impl Chain {
     /// Returns the client's token.
     pub(super) fn token(&self) -> Timestamp {
         self.token
+    }
+
+    /// Learns what a transaction of the client has seen, in any mode.
+    pub(super) fn learn(&mut self, token: Timestamp) {
+        self.token = self.token.max(token);
+    }
+
+    /// Adds a transaction of the client that has ended. It comes after the others unless its mode
+    /// is `none`.
+    pub(super) fn add(&mut self, name: Name, consistency: Consistency) {
+        if consistency > Consistency::None {
+            self.last.clear();
+        }
+        self.last.push(name);
     }
 }
 
@@ -121,20 +134,6 @@ impl<R: SimProtocol> World<R> {
             true => Timestamp { nanos: nanos + FAR_NS, ..Timestamp::ZERO },
             false => Timestamp { nanos, logical: u32::MAX, issuer: u32::MAX },
         })
-    }
-
-    /// Adds a transaction that has ended to its client's chain.
-    pub(super) fn add_to_chain(
-        &mut self,
-        it: &Transaction,
-        consistency: Consistency,
-        token: Timestamp,
-    ) {
-        let chain = &mut self.clients[it.client as usize].chain;
-        if it.status == Status::Ok && consistency > Consistency::None {
-            chain.token = chain.token.max(token);
-            chain.last = vec![(it.client, it.start)];
-        }
     }
 
     /// Checks that a transaction that wrote comes after its token, and that a snapshot of the

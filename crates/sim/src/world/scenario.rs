@@ -218,8 +218,10 @@ impl<R: SimProtocol> World<R> {
         } else {
             self.measured.failed += 1;
         }
-        self.add_to_chain(client, status, token);
         let there = &mut self.clients[client];
+        if status == Status::Ok {
+            there.chain.learn(token);
+        }
         there.due += scenario.every_ns.filter(|_| self.measured_since > 0).unwrap_or(0);
         let due = there.due;
         self.push_at(due, None, Event::Begin(client));
