@@ -341,6 +341,7 @@ impl Simulation {
                     "unknown": unknown,
                     "faults": report.faults,
                     "changes": report.changes,
+                    "anomalies": report.anomalies,
                     "failures": report.failures,
                     "events": report.events,
                     "virtual_ns": report.virtual_ns,
@@ -365,6 +366,9 @@ impl Simulation {
                 );
             }
             println!("transactions  {ok} ok, {failed} failed, {unknown} unknown");
+            for (what, times) in &report.anomalies {
+                println!("allowed       {times}× {what}");
+            }
             for (why, times) in &report.failures {
                 println!("              {times}× {why}");
             }

@@ -6,6 +6,8 @@
 //! 3. Timers, disk writes in progress and sessions belong to one incarnation of a node, and are
 //!    discarded when it ends. Messages in the network are not.
 
+use crate::anomalies::Found;
+use crate::bounds::Draw;
 use crate::client::Seen;
 use crate::clock::{Answer, NodeClock, TrueTime};
 use crate::faults::{Fault, Nemesis};
@@ -263,6 +265,16 @@ pub struct World<R: SimProtocol> {
     history: Vec<Transaction>,
     /// The mark of each transaction of `history`, if it has one.
     marks: Vec<Option<i64>>,
+    /// The consistency mode of each transaction of `history`.
+    modes_of: Vec<Consistency>,
+    /// Reads in mode `none`: they need not be of one moment, and have no place in `history`.
+    reads_apart: Vec<Transaction>,
+    /// The timestamps that leaders drew, each once.
+    draws: Vec<Draw>,
+    /// The newest timestamp that each issuer drew.
+    newest_draws: BTreeMap<u32, Timestamp>,
+    /// The anomalies that modes allow, by kind.
+    anomalies: Found,
     past: Vec<Past>,
     recent: VecDeque<Timestamp>,
     installed: Installed,
@@ -411,6 +423,11 @@ impl<R: SimProtocol> World<R> {
             faulty: options.faults != Faults::NONE,
             history: Vec::new(),
             marks: Vec::new(),
+            modes_of: Vec::new(),
+            reads_apart: Vec::new(),
+            draws: Vec::new(),
+            newest_draws: BTreeMap::new(),
+            anomalies: Found::new(),
             past: Vec::new(),
             recent: VecDeque::new(),
             installed: Installed::new(),
@@ -514,6 +531,7 @@ impl<R: SimProtocol> World<R> {
             history: self.history,
             faults: self.struck,
             changes: self.changed,
+            anomalies: self.anomalies,
             reached: BTreeMap::new(),
             faulty: self.faulty_transactions,
             quiet: self.quiet_transactions,

@@ -64,6 +64,18 @@ impl<R: SimProtocol> World<R> {
         steps: Vec<Step>,
         scope: Scope,
     ) -> u64 {
+        self.takes_in_order(node, mode, steps, scope, Asked::default())
+    }
+
+    /// Runs one transaction that asks for an order, and returns its message delays.
+    pub(super) fn takes_in_order(
+        &mut self,
+        node: usize,
+        mode: Mode,
+        steps: Vec<Step>,
+        scope: Scope,
+        asked: Asked,
+    ) -> u64 {
         let plan = Plan {
             mode,
             steps,
@@ -80,8 +92,7 @@ impl<R: SimProtocol> World<R> {
         let there = &mut self.clients[0];
         (there.node, there.mode, there.mark, there.start, there.seen) =
             (node, mode, None, began, Arc::clone(&seen));
-        there.attempt =
-            Some(Box::pin(client::attempt(txn_client, router, plan, Asked::default(), seen)));
+        there.attempt = Some(Box::pin(client::attempt(txn_client, router, plan, asked, seen)));
         self.poll(0);
         let ended = self.until(10 * S, |world| world.clients[0].attempt.is_none());
         assert!(

@@ -163,8 +163,12 @@ impl<S: Shards> TxnClient<S> {
             Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
             Mode::ReadOnly(ReadAt::Now) if !one && order.reads_shards_apart() => None,
             Mode::ReadOnly(ReadAt::Now) if !one => Some(present?),
-            Mode::ReadOnly(ReadAt::Now) => leads.then_some(slot.through),
-            Mode::ReadOnly(ReadAt::AtLeast(at)) if one && leads && slot.through >= at => {
+            Mode::ReadOnly(ReadAt::Now) => {
+                Some(slot.through).filter(|at| leads && *at >= order.token())
+            }
+            Mode::ReadOnly(ReadAt::AtLeast(at))
+                if one && leads && slot.through >= at.max(order.token()) =>
+            {
                 Some(slot.through)
             }
             // If no such snapshot is available on this node: the present, at the leader.
