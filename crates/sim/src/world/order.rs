@@ -7,8 +7,8 @@ use crate::bounds::{self, Draw};
 use crate::sim_protocol::SimProtocol;
 use crate::{anomalies, verdict};
 use meridian_clock::{Health, Timestamp};
+use meridian_history::Status;
 use meridian_history::cycles::Model;
-use meridian_history::{Status, Transaction};
 use meridian_machine::{Machine, sometimes};
 use meridian_txn::{Consistency, Mode, ReadAt};
 use rand::Rng;
@@ -126,14 +126,15 @@ impl<R: SimProtocol> World<R> {
     /// Adds a transaction that has ended to its client's chain.
     pub(super) fn add_to_chain(
         &mut self,
-        it: &Transaction,
+        name: Name,
+        status: Status,
         consistency: Consistency,
         token: Timestamp,
     ) {
-        let chain = &mut self.clients[it.client as usize].chain;
-        if it.status == Status::Ok && consistency > Consistency::None {
+        let chain = &mut self.clients[name.0 as usize].chain;
+        if status == Status::Ok && consistency > Consistency::None {
             chain.token = chain.token.max(token);
-            chain.last = vec![(it.client, it.start)];
+            chain.last = vec![name];
         }
     }
 

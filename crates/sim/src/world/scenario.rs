@@ -218,7 +218,8 @@ impl<R: SimProtocol> World<R> {
         } else {
             self.measured.failed += 1;
         }
-        self.add_to_chain(client, status, token);
+        let (name, consistency) = ((client as u64, there.start), there.asked.consistency);
+        self.add_to_chain(name, status, consistency, token);
         let there = &mut self.clients[client];
         there.due += scenario.every_ns.filter(|_| self.measured_since > 0).unwrap_or(0);
         let due = there.due;

@@ -294,7 +294,7 @@ impl<R: SimProtocol> World<R> {
                 if apart {
                     self.reads_apart.push(it);
                 } else {
-                    self.add_to_chain(&it, consistency, seen.token);
+                    self.add_to_chain((client, start), status, consistency, seen.token);
                     self.history.push(it);
                     self.marks.push(mark);
                     self.modes_of.push(consistency);
