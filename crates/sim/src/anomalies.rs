@@ -132,7 +132,7 @@ pub fn judge_reads(
             let of: Vec<&Moments> = keys.filter_map(|key| seen.get(key.as_ref())).collect();
             let has = |moments: &&Moments| moments.iter().all(|(from, _)| from >= at);
             let lacks = |moments: &&Moments| moments.iter().all(|(_, to)| to <= at);
-            of.iter().any(|moments| has(moments)) && of.iter().any(|moments| lacks(moments))
+            of.iter().any(has) && of.iter().any(lacks)
         });
         if shows_part {
             *counts.entry(PART_OF_A_TRANSACTION).or_default() += 1;

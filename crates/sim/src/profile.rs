@@ -133,8 +133,8 @@ pub struct Profile {
     /// the start of the measurement, and the clock's uncertainty after the last answer before it,
     /// both in nanoseconds.
     pub unsure_ns: Vec<(u64, u64)>,
-    /// In a scenario whose clocks' error bound changes, each bound and the time from which it holds,
-    /// as (time, bound), both in nanoseconds.
+    /// In a scenario whose clocks' error bound changes, the times from which a bound holds, and the
+    /// bounds, both in nanoseconds.
     pub bounds_ns: Vec<(u64, u64)>,
     /// In a scenario, the number of groups that were led on their intended node at the start.
     pub well_led: u32,

@@ -90,8 +90,8 @@ pub enum Work {
     /// Reads two keys, one after the other, and writes both, as Retwis' FollowUser (TAPIR §7.4): in
     /// one group, or each in another.
     Follow(u32),
-    /// Inserts a row, updates one, or reads one (YCSB, as in HybridTime §5.1). A write names its key
-    /// and reads nothing before.
+    /// Inserts a row, updates one, or reads one (YCSB, as in HybridTime §5.1). A write names its
+    /// key, and reads nothing before.
     Rows {
         /// The percentage of inserts.
         inserts: u32,

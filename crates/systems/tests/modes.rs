@@ -258,7 +258,7 @@ impl World {
                             self.alarms.insert((until.max(self.now), self.counter), (at, key));
                         }
                         RouterEffect::Say(from, to, request) => {
-                            self.send(from, to, Message::Request(request));
+                            self.send(from, to, Message::Request(*request));
                         }
                     }
                 }

@@ -7,6 +7,7 @@ use crate::bounds::{self, Draw};
 use crate::sim_protocol::SimProtocol;
 use crate::{anomalies, verdict};
 use meridian_clock::{Health, Timestamp};
+use meridian_history::Status;
 use meridian_history::cycles::Model;
 use meridian_machine::{Machine, sometimes};
 use meridian_txn::{Consistency, Mode, ReadAt};
@@ -115,15 +116,17 @@ impl<R: SimProtocol> World<R> {
         };
         let external = consistency == Consistency::CommitWait && !self.options.deceives();
         let token = chain.token;
-        let token = self.forged_token(node).map_or(token, |forged| token.max(forged));
+        let forged = self.forged_token(node, consistency);
+        let token = forged.map_or(token, |forged| token.max(forged));
         Asked { consistency, token, follows, external }
     }
 
     /// Makes a token that no session was told, now and then: from the far future, which is refused,
     /// or of the present with a logical part that is used up (Traps A.4-3, A.4-5). Returns `None`
-    /// where clocks may be as far off themselves.
-    fn forged_token(&mut self, node: usize) -> Option<Timestamp> {
-        if self.options.deceives() || !self.rng.random_bool(FORGED) {
+    /// where clocks may be as far off themselves, and in mode `none`, which uses no token.
+    fn forged_token(&mut self, node: usize, consistency: Consistency) -> Option<Timestamp> {
+        let checked = consistency > Consistency::None && !self.options.deceives();
+        if !checked || !self.rng.random_bool(FORGED) {
             return None;
         }
         sometimes!("a client makes a token itself");

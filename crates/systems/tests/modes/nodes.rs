@@ -22,7 +22,7 @@ const SLEEP: u64 = u64::MAX;
 pub type Store = BTreeMap<Key, BTreeMap<Timestamp, Option<Value>>>;
 
 pub enum RouterEffect {
-    Say(Address, Address, Request),
+    Say(Address, Address, Box<Request>),
     Alarm(u64, (u64, u64)),
 }
 
@@ -254,7 +254,7 @@ impl Shards for Node {
         let role = Role::Coordinator(request.transaction.number);
         let replica = |node| Address::replica(node, DatabaseId(1), shard);
         let from = Address { incarnation: Incarnation(1), role, ..replica(name(self.me)) };
-        let say = RouterEffect::Say(from, replica(node), request);
+        let say = RouterEffect::Say(from, replica(node), Box::new(request));
         self.state.lock().effects.push(say);
     }
 }
