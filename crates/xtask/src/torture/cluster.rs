@@ -67,7 +67,7 @@ impl Cluster {
         options: &super::Options,
     ) -> Result<Cluster, String> {
         let (count, timebase, tls) = (usize::from(options.nodes), options.timebase(), options.tls);
-        let listen = |ip| TcpListener::bind((ip, 0)).map_err(text);
+        let listen = |ip: Ipv4Addr| TcpListener::bind((ip, 0)).map_err(text);
         let bind = || listen(Ipv4Addr::LOCALHOST);
         let mut proxies: Vec<TcpListener> = (0..count).map(|_| bind()).collect::<Result<_, _>>()?;
         let address = |listener: &TcpListener| listener.local_addr().map_err(text);
