@@ -2,8 +2,8 @@
 //! between their coordinators and the leaders, and what the sessions are told.
 //!
 //! There are two shards, of the keys before `n` and of the rest, with one member each: shard `s1`
-//! on node `n1`, `s2` on `n2`. Clocks are off as the script says, within five milliseconds. Messages
-//! take no time, and disks are synced at once unless the script stalls them.
+//! on node `n1`, `s2` on `n2`. Clocks are off as the script says, within five milliseconds.
+//! Messages take no time, and disks are synced at once unless the script stalls them.
 
 #[path = "modes/nodes.rs"]
 mod nodes;
