@@ -1,5 +1,5 @@
 //! Golden transcripts of HybridTime end to end: sessions in each consistency mode, the messages
-//! between their coordinators and the leaders, and what the sessions are told.
+//! between their coordinators and the leaders, and the results that sessions receive.
 //!
 //! There are two shards, of the keys before `n` and of the rest, with one member each: shard `s1`
 //! on node `n1`, `s2` on `n2`. Clocks are off as the script says, within five milliseconds.
@@ -457,6 +457,8 @@ fn what_is_planted_is_noticed() {
         shard_rules::TOKEN_IGNORED,
         shard_rules::ISSUER_BELOW_LOG,
         participant_rules::SAFE_TIME_IN_FLIGHT,
+        participant_rules::SAFE_TIME_PREPARED,
+        participant_rules::COMMIT_BELOW_PREPARE,
     ];
     for rule in rules {
         let broken = std::thread::spawn(move || {
