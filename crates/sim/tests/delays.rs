@@ -1,5 +1,6 @@
 //! Compares the message delays of transactions with the delays that the papers' protocols need:
-//! `delays.txt`, `delays-hybrid.txt` and `delays-tapir.txt`, whose third column was written by hand.
+//! `delays.txt`, `delays-hybrid.txt` and `delays-tapir.txt`. Their third column was written by
+//! hand.
 
 use meridian_sim::protocols;
 

@@ -1,9 +1,9 @@
 //! Golden transcripts of HybridTime end to end: sessions in each consistency mode, the messages
-//! between their coordinators and the leaders, and what the sessions are told.
+//! between their coordinators and the leaders, and the results that sessions receive.
 //!
-//! There are two shards, of the keys before `n` and of the rest, with one member each: shard `s1` on
-//! node `n1`, `s2` on `n2`. Clocks are off as the script says, within five milliseconds. Messages
-//! take no time, and disks are synced at once unless the script stalls them.
+//! There are two shards, of the keys before `n` and of the rest, with one member each: shard `s1`
+//! on node `n1`, `s2` on `n2`. Clocks are off as the script says, within five milliseconds.
+//! Messages take no time, and disks are synced at once unless the script stalls them.
 
 #[path = "modes/nodes.rs"]
 mod nodes;
@@ -65,7 +65,7 @@ struct Session {
     token: Arc<Mutex<Timestamp>>,
 }
 
-/// What a session does in one transaction.
+/// The reads and writes of one transaction.
 struct Work {
     reads: Vec<Key>,
     writes: Vec<Write>,

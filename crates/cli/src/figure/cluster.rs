@@ -178,7 +178,7 @@ impl Cluster {
         self.nodes.iter().flatten().map(|node| node.child.id())
     }
 
-    /// Returns a metric of a node.
+    /// Returns a metric of a node, the sum over its labels.
     pub async fn metric(&self, at: usize, name: &str) -> Result<f64, String> {
         let address = &self.node(at)?.addresses.http;
         let request =
@@ -190,9 +190,19 @@ impl Cluster {
             Ok::<String, std::io::Error>(answer)
         };
         let answer = within(PATIENCE, "the metrics", answered).await?;
-        let value = |line: &str| line.strip_prefix(name)?.trim().parse().ok();
-        let found = answer.lines().find_map(value);
-        found.ok_or_else(|| format!("node {} has no metric {name}", at + 1))
+        let value = |line: &str| {
+            let value = line.strip_prefix(name)?;
+            let value = match value.strip_prefix('{') {
+                Some(labelled) => labelled.rsplit_once('}')?.1,
+                None => value,
+            };
+            value.trim().parse::<f64>().ok()
+        };
+        let found: Vec<f64> = answer.lines().filter_map(value).collect();
+        if found.is_empty() {
+            return Err(format!("node {} has no metric {name}", at + 1));
+        }
+        Ok(found.iter().sum())
     }
 
     /// Returns the connection URLs of some nodes.

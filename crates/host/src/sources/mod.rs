@@ -208,8 +208,8 @@ mod tests {
         assert_eq!("clockbound".parse(), Ok(Reference::ClockBound));
         let hardware = Reference::Hardware { path: "/dev/ptp0".into(), within_ns: 5_000 };
         assert_eq!("/dev/ptp0:5us".parse(), Ok(hardware));
-        let shifted = Reference::Shifted { file: "/tmp/a:b".into(), within_ns: 5_000_000 };
-        assert_eq!("shifted:/tmp/a:b:5ms".parse(), Ok(shifted));
+        let shifted = Reference::Shifted { file: "offsets/a:b".into(), within_ns: 5_000_000 };
+        assert_eq!("shifted:offsets/a:b:5ms".parse(), Ok(shifted));
         for wrong in [
             "",
             "10",

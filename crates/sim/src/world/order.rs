@@ -7,7 +7,6 @@ use crate::bounds::{self, Draw};
 use crate::sim_protocol::SimProtocol;
 use crate::{anomalies, verdict};
 use meridian_clock::{Health, Timestamp};
-use meridian_history::Status;
 use meridian_history::cycles::Model;
 use meridian_machine::{Machine, sometimes};
 use meridian_txn::{Consistency, Mode, ReadAt};

@@ -2,7 +2,7 @@
 
 use super::proxy::{self, Link};
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -52,6 +52,13 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
+/// Returns a loopback address of this process: a port there stays free while its node is down, as
+/// the connections of other processes leave from 127.0.0.1.
+fn own_loopback() -> Ipv4Addr {
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, high.max(1), low, 1)
+}
+
 impl Cluster {
     /// Starts all nodes.
     pub fn start(
@@ -60,7 +67,8 @@ impl Cluster {
         options: &super::Options,
     ) -> Result<Cluster, String> {
         let (count, timebase, tls) = (usize::from(options.nodes), options.timebase(), options.tls);
-        let bind = || TcpListener::bind("127.0.0.1:0").map_err(text);
+        let listen = |ip: Ipv4Addr| TcpListener::bind((ip, 0)).map_err(text);
+        let bind = || listen(Ipv4Addr::LOCALHOST);
         let mut proxies: Vec<TcpListener> = (0..count).map(|_| bind()).collect::<Result<_, _>>()?;
         let address = |listener: &TcpListener| listener.local_addr().map_err(text);
         // A node's number is its place in the sorted list.
@@ -69,7 +77,7 @@ impl Cluster {
             (0..count).map(|_| (0..count).map(|_| Arc::default()).collect()).collect();
         let mut nodes = Vec::new();
         for (at, listener) in proxies.into_iter().enumerate() {
-            let (listen, bind) = (address(&listener)?, address(&bind()?)?);
+            let (listen, bind) = (address(&listener)?, address(&listen(own_loopback())?)?);
             let from_all = links.iter().map(|from| Arc::clone(&from[at])).collect();
             proxy::stand(listener, bind, from_all);
             nodes.push(Node { child: None, listen, bind });

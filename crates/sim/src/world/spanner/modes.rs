@@ -5,15 +5,17 @@ use super::super::one_by_one::ONE;
 use super::super::order::Asked;
 use super::{S, World};
 use crate::protocols::HYBRID_TIME;
+use crate::sim_protocol::SimProtocol;
 use crate::spanner::Spanner;
 use crate::workload::{Scope, Step};
 use meridian_clock::Timestamp;
 use meridian_txn::Consistency::{CommitWait, Hybrid, None as NoOrder};
 use meridian_txn::{Consistency, Lock, Mode, ReadAt};
 
-/// The first node leads both shards.
+/// The first node leads the first shard, and another one the second.
 const LEADER: usize = 0;
 const OTHER: usize = 1;
+const NEITHER: usize = 2;
 
 /// A kind of transaction: its mode, and whether it has a token of now.
 type Kind = (&'static str, Consistency, bool);
@@ -79,15 +81,15 @@ impl World<Spanner> {
             LEADER,
             &write(&["lb", "ra"]),
             &[
-                ("two shards led here: write both, none", NoOrder, false),
-                ("two shards led here: write both, hybrid", Hybrid, false),
-                ("two shards led here: write both, hybrid, with a token", Hybrid, true),
-                ("two shards led here: write both, commit_wait", CommitWait, false),
+                ("two shards, one led here: write both, none", NoOrder, false),
+                ("two shards, one led here: write both, hybrid", Hybrid, false),
+                ("two shards, one led here: write both, hybrid, with a token", Hybrid, true),
+                ("two shards, one led here: write both, commit_wait", CommitWait, false),
             ],
         ));
         found.extend(Self::each(
             2,
-            OTHER,
+            NEITHER,
             &write(&["lb", "ra"]),
             &[
                 ("two shards led elsewhere: write both, none", NoOrder, false),
@@ -101,15 +103,15 @@ impl World<Spanner> {
             LEADER,
             &read(&["lb", "ra"]),
             &[
-                ("two shards led here: read both, none", NoOrder, false),
-                ("two shards led here: read both, hybrid", Hybrid, false),
-                ("two shards led here: read both, hybrid, with a token", Hybrid, true),
-                ("two shards led here: read both, commit_wait", CommitWait, false),
+                ("two shards, one led here: read both, none", NoOrder, false),
+                ("two shards, one led here: read both, hybrid", Hybrid, false),
+                ("two shards, one led here: read both, hybrid, with a token", Hybrid, true),
+                ("two shards, one led here: read both, commit_wait", CommitWait, false),
             ],
         ));
         found.extend(Self::each(
             2,
-            OTHER,
+            NEITHER,
             &read(&["lb", "ra"]),
             &[
                 ("two shards led elsewhere: read both, none", NoOrder, false),
@@ -121,12 +123,12 @@ impl World<Spanner> {
         let (mode, steps) = read(&["lb", "ra"]);
         let asked = Asked { consistency: Hybrid, ..Asked::default() };
         let mut world = Self::with_shards(2);
-        let negotiated = world.takes_in_order(OTHER, mode, steps, Scope::Negotiated, asked);
+        let negotiated = world.takes_in_order(NEITHER, mode, steps, Scope::Negotiated, asked);
         found.push(("two shards led elsewhere: read both, hybrid, negotiated", negotiated));
         found
     }
 
-    /// Returns a world whose first node leads one or two shards, with a commit in each.
+    /// Returns a world with one or two shards, and a commit in each.
     fn with_shards(shards: usize) -> Self {
         let mut world = Self::three(&HYBRID_TIME, None);
         let write = |name: &str| Step::Write(name.to_owned(), Some(0));
@@ -135,6 +137,11 @@ impl World<Spanner> {
             world.split_at("m");
         }
         world.until(S, |_| false);
+        let leads = |world: &Self, node: usize| {
+            let process = world.nodes[node].process.as_ref().expect("it runs");
+            Spanner::led(process).len()
+        };
+        assert_eq!([leads(&world, LEADER), leads(&world, NEITHER)], [1, 0], "as the rows say");
         world
     }
 
