@@ -16,7 +16,8 @@ impl World<Tapir> {
     /// Drops the database, and checks that nothing of it remains. The history of the run is judged
     /// before.
     pub(super) fn drop_database(&mut self) -> Result<(), String> {
-        let history = std::mem::take(&mut self.history);
+        let (history, quiet) = (std::mem::take(&mut self.history), self.quiet_transactions);
+        let failures = self.failures.clone();
         self.open = true;
         for client in 0..self.clients.len() {
             self.push(0, None, Event::Begin(client));
@@ -30,7 +31,8 @@ impl World<Tapir> {
         self.until(IN_USE, |_| false);
         self.open = false;
         let ended = self.until(LIVENESS, Self::has_ended);
-        self.history = history;
+        // What clients were told meanwhile is not part of the run.
+        (self.history, self.quiet_transactions, self.failures) = (history, quiet, failures);
         if let Some(why) = self.violation.take() {
             return Err(format!("while the database is dropped: {why}"));
         }
