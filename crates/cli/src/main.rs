@@ -5,6 +5,7 @@ mod demo;
 mod figure;
 mod lab;
 mod listeners;
+mod model;
 mod shell;
 mod start;
 mod workload;
@@ -67,6 +68,9 @@ enum Command {
     /// Measure a figure of a paper in the lab, or at small scale on real processes, and show it
     /// beside the paper's numbers.
     Figure(figure::Options),
+    /// Show what a protocol's analytical model predicts.
+    #[command(subcommand)]
+    Model(model::Command),
     /// Judge a history of any database: exit status 0 if it is right, 1 if it is wrong, 2 if that
     /// cannot be decided.
     Check(lab::Check),
@@ -103,6 +107,7 @@ fn main() -> ExitCode {
         Some(Command::Workload(command)) => runtime.block_on(workload::run(command)),
         Some(Command::Sim(simulation)) => simulation.run(),
         Some(Command::Figure(options)) => figure::run(&runtime, &options),
+        Some(Command::Model(command)) => model::run(&command),
         Some(Command::Check(check)) => check.run(),
         Some(Command::Version) => {
             println!("meridian {}", env!("CARGO_PKG_VERSION"));
