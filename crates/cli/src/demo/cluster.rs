@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 const NODES: usize = 3;
@@ -50,7 +50,7 @@ impl Cluster {
         let mut cluster =
             Cluster { runtime, folder: folder.to_owned(), members, ports, nodes: Mutex::default() };
         for at in 0..NODES {
-            let living = cluster.start(at)?;
+            let living = cluster.start(at, Duration::ZERO)?;
             // Port 0 takes a free one, which the node keeps.
             cluster.ports[at] = (living.listeners.sql, living.listeners.http);
             cluster.nodes().push(Some(living));
@@ -62,13 +62,13 @@ impl Cluster {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, at: usize) -> Result<Living, String> {
+    fn start(&self, at: usize, let_go: Duration) -> Result<Living, String> {
         let options = node::Options {
             node: self.members[at].node,
             members: self.members.clone(),
             ..node::Options::loopback().at(self.folder.join(ZONES[at]))
         };
-        let node_server = Arc::new(NodeServer::open(options)?);
+        let node_server = Arc::new(NodeServer::open_again(options, let_go)?);
         let (sql, http) = self.ports[at];
         match self.runtime.block_on(Listeners::open(node_server.clone(), sql, http)) {
             Ok(listeners) => Ok(Living { node_server, listeners }),
@@ -147,14 +147,7 @@ impl Cluster {
         if self.nodes()[at].is_some() {
             return Err(format!("node {} runs; \\demo kill {} first", at + 1, at + 1));
         }
-        let end = Instant::now() + LET_GO;
-        let living = loop {
-            match self.start(at) {
-                Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
-                started => break started?,
-            }
-        };
-        self.nodes()[at] = Some(living);
+        self.nodes()[at] = Some(self.start(at, LET_GO)?);
         Ok(format!(
             "Node {} in {} restarts from its log, and catches up with what it missed.",
             at + 1,
