@@ -10,7 +10,7 @@ use std::time::Duration;
 const DEVIATIONS: f64 = 3.0;
 
 /// The probability below which a delay is not worth its digits.
-const RARE: f64 = 1e-9;
+const RARE: f64 = 1e-6;
 
 /// The models.
 #[derive(Clone, Debug, Subcommand)]
@@ -135,7 +135,7 @@ fn duration_of(seconds: f64) -> Duration {
 fn delay(delay: Delay) -> String {
     match delay.probability {
         0.0 => return "none".to_owned(),
-        rare if rare < RARE => return "less than one in a billion".to_owned(),
+        rare if rare < RARE => return "less than one in a million".to_owned(),
         _ => {}
     }
     let Delay { probability, duration_s } = delay;
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn an_age_is_printed_once_and_what_is_rare_without_digits() {
         let told = told(&["--age", "7ms", "--sync", "6.8ms", "--skew", "1.2ms"]).unwrap();
-        assert!(told.contains("| 7 ms, suggested | none | less than one in a billion |"), "{told}");
+        assert!(told.contains("| 7 ms, suggested | none | less than one in a million |"), "{told}");
         assert_eq!(told.matches("| 7 ms").count(), 1, "{told}");
     }
 
