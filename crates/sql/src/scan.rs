@@ -135,14 +135,16 @@ async fn rows_of(
     };
     let keys: Vec<Key> = entries.iter().map(key).collect();
     let found = get_many(txn, &keys, lock, shows).await?;
+    let may_lack = txn.reads_apart(); // The index may be of another moment.
     let row = |(key, there): (Key, Option<_>)| match there {
-        Some((value, at)) => Ok((key, value, at)),
+        Some((value, at)) => Ok(Some((key, value, at))),
+        None if may_lack => Ok(None),
         None => Err(SqlError::corrupted(format!(
             "an index of \"{}\" names a row that is not there",
             table.name
         ))),
     };
-    keys.into_iter().zip(found).map(row).collect()
+    keys.into_iter().zip(found).map(row).filter_map(Result::transpose).collect()
 }
 
 /// True if the rows' commit timestamps are requested.

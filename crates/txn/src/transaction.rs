@@ -312,6 +312,11 @@ pub trait Transaction: Send {
     fn began(&self) -> Interval;
     /// Returns the snapshot of a read-only transaction once it is chosen.
     fn read_at(&self) -> Option<Timestamp>;
+    /// True if its reads of different shards need not be of one moment, and it is not refused for
+    /// that (HybridTime's mode `none`).
+    fn reads_apart(&self) -> bool {
+        false
+    }
     /// Returns the causal token of a client that has seen this transaction's reads: nothing that it
     /// has read is newer. Zero for protocols without tokens.
     fn token(&self) -> Timestamp {

@@ -112,6 +112,7 @@ impl<S: Shards> TxnClient<S> {
             locking: Locking::Wait,
             unlocked: Mutex::default(),
             application: None,
+            moments: BTreeMap::new(),
             versions: false,
             timings: None,
             order,
@@ -269,6 +270,8 @@ pub(super) struct Coordinator<S: Shards> {
     pub(super) locking: Locking,
     /// The snapshot that is read where no lock is to be taken.
     unlocked: Mutex<Option<Box<dyn Transaction>>>,
+    /// The state of each shard that it reads, if it reads shards apart.
+    moments: BTreeMap<ShardId, Timestamp>,
     /// True if the commit timestamps of rows are to be returned.
     versions: bool,
     /// Set if the time that the transaction takes is to be measured.
@@ -347,7 +350,9 @@ impl<S: Shards> Coordinator<S> {
                 }
             }
             // The next shard is read at its own newest state.
-            Mode::ReadOnly(_) if self.order.reads_shards_apart() => {}
+            Mode::ReadOnly(_) if self.order.reads_shards_apart() => {
+                self.moments.insert(shard, at);
+            }
             Mode::ReadOnly(_) => self.read_at = Some(at),
         }
     }
@@ -384,6 +389,11 @@ impl<S: Shards> Transaction for Coordinator<S> {
 
     fn read_at(&self) -> Option<Timestamp> {
         self.read_at
+    }
+
+    fn reads_apart(&self) -> bool {
+        let reads = self.mode != Mode::ReadWrite && self.read_at.is_none();
+        reads && self.order.reads_shards_apart()
     }
 
     fn token(&self) -> Timestamp {
