@@ -590,31 +590,3 @@ async fn a_token_carries_an_order_from_client_to_client() {
     assert!(code == "22023" && why.contains("\"meridian\""), "{code} {why}");
     assert_eq!(text(&first, "SELECT count(*) FROM t").await, "41");
 }
-
-/// An index and the row that it names are in two shards, and so may be read at two moments.
-#[tokio::test(flavor = "multi_thread")]
-async fn mode_none_reads_each_shard_at_one_moment() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let server = Started::on(folder.path());
-    let admin = client(&server, "meridian").await;
-    admin.batch_execute("CREATE DATABASE ht PROTOCOL = hybrid_time").await.expect("is made");
-    let (reader, writer) = (client(&server, "ht").await, client(&server, "ht").await);
-    writer
-        .batch_execute(
-            "CREATE TABLE t (id int PRIMARY KEY, n int); CREATE INDEX by_n ON t (n);
-             ALTER TABLE t SPLIT AT VALUES (100), (300);
-             INSERT INTO t VALUES (200, 7), (400, 8)",
-        )
-        .await
-        .expect("is made");
-    let begin = "SET meridian.consistency = 'none'; BEGIN READ ONLY";
-    reader.batch_execute(begin).await.expect("begins");
-    assert_eq!(text(&reader, "SELECT n FROM t WHERE id = 400").await, "8");
-    writer.batch_execute("UPDATE t SET n = 9 WHERE id = 400").await.expect("is written");
-    writer.batch_execute("DELETE FROM t WHERE id = 200").await.expect("is deleted");
-    assert_eq!(text(&reader, "SELECT n FROM t WHERE id = 400").await, "8", "the same moment");
-    let named = "SELECT count(*) FROM t WHERE n = 7";
-    assert_eq!(text(&reader, named).await, "0", "the index is older than the row's shard");
-    reader.batch_execute("COMMIT").await.expect("ends");
-    assert_eq!(text(&reader, "SELECT n FROM t WHERE id = 400").await, "9");
-}

@@ -163,7 +163,7 @@ impl Evidence<'_> {
 }
 
 /// Checks that reads that have no place in a history's order found what was committed, whole. Each
-/// read of a transaction stands for itself: a shard that was split is read at two moments.
+/// read of a transaction stands for itself.
 pub fn committed_reads(history: &[Transaction], reads: &[Transaction]) -> Result<(), String> {
     let alone =
         |reader: &Transaction, op: &Op| Transaction { ops: vec![op.clone()], ..reader.clone() };

@@ -82,6 +82,15 @@ fn sql_sessions_keep_what_keys_keep() {
     assert!(all as u64 > 50 * seeds, "{all}");
 }
 
+/// In mode `none`, an index and the row that it names are read at two moments. That the row is gone
+/// was once reported as damage.
+#[test]
+fn an_index_of_another_moment_is_no_damage() {
+    let options = Options::new(38_000_030);
+    let sql = Options { protocol: HYBRID_TIME, workload: Workload::Mixed, sql: true, ..options };
+    assert_eq!(run(sql).verdict, Ok(()));
+}
+
 /// Tokens order transactions whatever clocks say.
 #[test]
 fn tokens_hold_with_every_time_source() {

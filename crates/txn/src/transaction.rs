@@ -312,8 +312,8 @@ pub trait Transaction: Send {
     fn began(&self) -> Interval;
     /// Returns the snapshot of a read-only transaction once it is chosen.
     fn read_at(&self) -> Option<Timestamp>;
-    /// True if its reads of different shards need not be of one moment, and it is not refused for
-    /// that (HybridTime's mode `none`).
+    /// True if its reads need not be of one moment, and it is not refused for that (HybridTime's
+    /// mode `none`).
     fn reads_apart(&self) -> bool {
         false
     }

@@ -217,6 +217,10 @@ impl<R: SimProtocol> World<R> {
         if seen.too_old && mode == Mode::ReadOnly(ReadAt::Now) && soon && keeps {
             self.fail(format!("client {client} cannot read at the present time: {:?}", seen.why));
         }
+        // An index entry and its row are written together.
+        if let Some(why) = seen.why.as_ref().filter(|why| why.contains("row that is not there")) {
+            self.fail(format!("client {client}: {why}"));
+        }
         let there = &mut self.clients[client];
         if let Some(why) = seen.why {
             *self.failures.entry(why).or_default() += 1;

@@ -112,7 +112,6 @@ impl<S: Shards> TxnClient<S> {
             locking: Locking::Wait,
             unlocked: Mutex::default(),
             application: None,
-            moments: BTreeMap::new(),
             versions: false,
             timings: None,
             order,
@@ -270,8 +269,6 @@ pub(super) struct Coordinator<S: Shards> {
     pub(super) locking: Locking,
     /// The snapshot that is read where no lock is to be taken.
     unlocked: Mutex<Option<Box<dyn Transaction>>>,
-    /// The state of each shard that it reads, if it reads shards apart.
-    moments: BTreeMap<ShardId, Timestamp>,
     /// True if the commit timestamps of rows are to be returned.
     versions: bool,
     /// Set if the time that the transaction takes is to be measured.
@@ -349,10 +346,8 @@ impl<S: Shards> Coordinator<S> {
                     self.shards.map().learn_term(ReplicaId { shard, node }, lock_epoch.term);
                 }
             }
-            // The next shard is read at its own newest state.
-            Mode::ReadOnly(_) if self.order.reads_shards_apart() => {
-                self.moments.insert(shard, at);
-            }
+            // The next read finds what is newest then.
+            Mode::ReadOnly(_) if self.order.reads_shards_apart() => {}
             Mode::ReadOnly(_) => self.read_at = Some(at),
         }
     }

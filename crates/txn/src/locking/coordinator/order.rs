@@ -97,7 +97,7 @@ impl CausalOrder {
         if drops { Timestamp::ZERO } else { self.token }
     }
 
-    /// True if each shard is read at its own newest state.
+    /// True if each read finds what is newest in its shard.
     pub(in crate::locking) fn reads_shards_apart(&self) -> bool {
         self.early && self.consistency == Consistency::None
     }

@@ -341,8 +341,7 @@ impl<S: Shards> Coordinator<S> {
         let limit = limit.max(1);
         let limit_rows = u32::try_from(limit).unwrap_or(u32::MAX);
         let shards = Arc::clone(&self.shards);
-        let read_at = self.read_at.or_else(|| self.moments.get(&shard).copied());
-        if let Some(at) = read_at.filter(|at| self.look_here(shard, *at)) {
+        if let Some(at) = self.read_at.filter(|at| self.look_here(shard, *at)) {
             self.fits_here(shard, at)?;
             match shards.scan(shard, range, at, reverse, limit) {
                 Ok(chunk) => return Ok(Chunk::Rows(self.found(chunk))),
@@ -378,7 +377,7 @@ impl<S: Shards> Coordinator<S> {
                 Mode::ReadOnly(_) => {
                     let alone = self.single_shard.map(|_| self.single_shard_range.clone());
                     let apart = self.order.reads_shards_apart().then(|| range.clone());
-                    let (at, single_shard_range) = (read_at, alone.or(apart));
+                    let (at, single_shard_range) = (self.read_at, alone.or(apart));
                     RequestBody::Snapshot {
                         at,
                         range: range.clone(),
