@@ -368,7 +368,8 @@ impl Session {
             let old = self.work.replace(fresh).expect("invariant: it was there above");
             let journal = old.journal;
             drop(old.txn);
-            match self.replay_steps(&journal).await {
+            let replayed = self.replay_steps(&journal).await;
+            match self.stands(replayed).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => {
                     let why = restart("a replay of the transaction would have shown other results");
