@@ -223,6 +223,7 @@ impl Node {
             planned: Vec::new(),
             one_shot: None,
             token: self.token,
+            snapshot: None,
         };
         self.said.clear();
         self.step(|replica, now, out| {

@@ -257,6 +257,7 @@ impl World {
             planned: self.planned.clone(),
             one_shot: self.one_shot,
             token: None,
+            snapshot: None,
         };
         let (node, incarnation, role) = (NodeId(9), Incarnation(1), Role::Coordinator(number));
         let from =

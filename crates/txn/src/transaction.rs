@@ -170,6 +170,14 @@ pub enum Conflict {
     /// protocols).
     #[n(9)]
     Contended,
+    /// A row that the transaction writes has a version above its snapshot, or may have one
+    /// (snapshot isolation: the first of two committers wins).
+    #[n(10)]
+    WrittenSince {
+        /// The row's key.
+        #[n(0)]
+        key: Key,
+    },
 }
 
 /// The outcome of a commit as its session knows it. `Aborted` is definite, `Unknown` is not.
@@ -249,6 +257,9 @@ impl fmt::Display for Conflict {
             Conflict::Contended => {
                 f.write_str("too many concurrent transactions conflict with this one")
             }
+            Conflict::WrittenSince { .. } => f.write_str(
+                "another transaction has written a row that this one writes, after its snapshot",
+            ),
             Conflict::Late => f.write_str(
                 "the shards of this transaction took too long to agree on its timestamp",
             ),
@@ -350,6 +361,12 @@ pub trait Transaction: Send {
         reverse: bool,
         limit_rows: usize,
     ) -> Future<'a, Result<Rows, Failure>>;
+    /// Declares that no other transaction may write a row that was read until this one has
+    /// committed (FOR UPDATE, FOR SHARE). Protocols need nothing more whose reads take locks or are
+    /// validated.
+    fn keep(&mut self, key: &Key) {
+        let _ = key;
+    }
     /// Buffers a write; `None` deletes the key.
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure>;
     /// Sets the time that a read waits for a lock; `None` is unlimited. Protocols that do not lock

@@ -6,7 +6,7 @@ use crate::Defect;
 use crate::protocols::SimulatedProtocol;
 use crate::world::World;
 use meridian_machine::planted::Rule;
-use meridian_systems::{hybrid_time, spanner};
+use meridian_systems::{clock_si, hybrid_time, spanner};
 
 /// The entry of Spanner.
 pub static SIMULATED: SimulatedProtocol = SPANNER;
@@ -42,6 +42,23 @@ pub static HYBRID_TIME: SimulatedProtocol = SimulatedProtocol {
     rules: || rules::NOTICED_OF_HYBRID_TIME.into(),
     ..SPANNER
 };
+
+/// The entry of Clock-SI. Its worlds are HybridTime's, judged by snapshot isolation.
+pub static CLOCK_SI: SimulatedProtocol = SimulatedProtocol {
+    row: &clock_si::PROTOCOL,
+    should_meet: SHOULD_MEET_OF_CLOCK_SI,
+    rules: || rules::NOTICED_OF_CLOCK_SI.into(),
+    ..SPANNER
+};
+
+/// The states that campaigns of Clock-SI should reach.
+const SHOULD_MEET_OF_CLOCK_SI: &[&str] = &[
+    "a commit is refused because a row was written after its snapshot",
+    "a commit waits until the leader's clock has reached its snapshot",
+    "a snapshot waits for its time",
+    "a snapshot waits for a prepared transaction",
+    "a transaction commits in two phases",
+];
 
 /// The states that campaigns of HybridTime should reach besides.
 const SHOULD_MEET_OF_HYBRID_TIME: &[&str] = &[

@@ -12,6 +12,7 @@ use meridian_store::rules as store;
 use meridian_systems::locking::rules as participant;
 use meridian_systems::shard::rules as shard;
 use meridian_txn::locking::rules as locking;
+use meridian_txn::snapshot::rules as snapshot;
 use meridian_txn::two_phase::rules as two_phase;
 
 /// All rules whose breach shows in clients' histories or on disks. Of Spanner's,
@@ -76,6 +77,18 @@ pub const NOTICED_OF_HYBRID_TIME: [Rule; 7] = [
     locking::READ_WAIT,
     locking::TOKEN_DROPPED,
     shard::TOKEN_IGNORED,
+    participant::SAFE_TIME_PREPARED,
+    participant::COMMIT_BELOW_PREPARE,
+];
+
+/// The rules of Clock-SI's own, and some of those that it shares with Spanner, whose breach its
+/// judges must detect.
+pub const NOTICED_OF_CLOCK_SI: [Rule; 7] = [
+    snapshot::NOT_CERTIFIED,
+    snapshot::RECENT_WITHOUT_FLOOR,
+    snapshot::COMMIT_BELOW_SNAPSHOT,
+    clock::DUPLICATE_TIMESTAMP,
+    shard::CEILING_NOT_AGREED,
     participant::SAFE_TIME_PREPARED,
     participant::COMMIT_BELOW_PREPARE,
 ];

@@ -293,6 +293,7 @@ impl<R: SimProtocol> World<R> {
                     ops: seen.ops,
                     follows,
                     external,
+                    snapshot: seen.snapshot.map(client::stamp),
                 });
             }
         }

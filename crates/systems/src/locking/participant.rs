@@ -16,6 +16,7 @@ use meridian_replication::group::{Entry, Index, Term};
 use meridian_txn::locking::{
     LockEpoch, LockTable, Request, RequestBody, Response, Spent, Ticket, TransactionId, Verdict,
 };
+use meridian_txn::snapshot::RecentWrites;
 use meridian_txn::two_phase::{Collected, EarlyVotes, ParticipantMessage, RESOLVE_NS, TwoPhase};
 use meridian_txn::{Age, Conflict};
 use std::collections::{BTreeMap, VecDeque};
@@ -136,6 +137,8 @@ pub struct Locking {
     /// Commits that are installed and lie above commits that are not visible yet.
     pub(super) late: Vec<OutOfOrderCommit>,
     pub(super) locks: LockTable,
+    /// When rows were written last, where snapshots are certified.
+    pub(super) recent: Option<RecentWrites>,
     /// True if the timer for idle transactions is armed.
     pub(super) watching: bool,
     pub(super) active: BTreeMap<TransactionId, ActiveTxn>,
@@ -196,6 +199,7 @@ impl Participant for Locking {
             schemas: Schemas::default(),
             late: Vec::new(),
             locks: LockTable::new(),
+            recent: config.certifies.then(RecentWrites::default),
             watching: false,
             active: BTreeMap::new(),
             admissions: 0,
@@ -286,6 +290,7 @@ impl Participant for Locking {
 
     fn lead(shard: &mut Member, now: Reading) {
         shard.participant.late.clear();
+        shard.begin_to_certify();
         shard.take_up_prepared(now);
     }
 

@@ -34,6 +34,8 @@ pub struct Config {
     pub outcomes: usize,
     /// The relation of the shard's timestamps to time.
     pub policy: &'static dyn TimestampPolicy,
+    /// True if transactions commit that are certified against a snapshot.
+    pub certifies: bool,
 }
 
 impl From<group::Config> for Config {
@@ -44,6 +46,7 @@ impl From<group::Config> for Config {
             quiesce_ns: 20_000_000_000,
             outcomes: 10_000,
             policy: &TrueTime,
+            certifies: false,
         }
     }
 }

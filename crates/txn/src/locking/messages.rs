@@ -50,6 +50,10 @@ pub struct Request {
     /// below it (HybridTime §3.2, `Update`).
     #[n(7)]
     pub token: Option<Timestamp>,
+    /// The snapshot of a transaction that has read without locks: its commit is refused where a
+    /// row that it writes has a newer version (Clock-SI §III-B).
+    #[n(8)]
+    pub snapshot: Option<Timestamp>,
 }
 
 impl Request {
@@ -64,6 +68,7 @@ impl Request {
             planned: Vec::new(),
             one_shot: None,
             token: None,
+            snapshot: None,
         }
     }
 }

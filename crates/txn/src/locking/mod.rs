@@ -15,6 +15,7 @@ mod shard_map;
 mod shards;
 
 pub use crate::TransactionId;
+pub(crate) use coordinator::Coordinator;
 pub use coordinator::{MOST_TOKEN_AHEAD_NS, ONE_TRY_NS, TIMEOUT_NS, TxnClient};
 pub use held_locks::HeldLocks;
 pub use lock_table::{LockTable, Ticket, Verdict, Waits};

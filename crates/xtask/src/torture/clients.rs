@@ -221,6 +221,7 @@ pub async fn work(board: Arc<Board>, number: usize, seed: u64) {
                 ops,
                 follows: Vec::new(),
                 external: false,
+                snapshot: None,
             };
             board.history.lock().unwrap_or_else(PoisonError::into_inner).push(done);
         }

@@ -1,0 +1,229 @@
+//! The judge of snapshot isolation by timestamps, which is exact.
+//!
+//! ```text
+//!   snapshot ─────────────── commit          a transaction reads what was committed at or below its
+//!      │  no other commit wrote │            snapshot, and its own writes
+//!      └────── these rows ──────┘
+//! ```
+//!
+//! 1. Each transaction that wrote has a commit timestamp of its own, above its snapshot. One whose
+//!    snapshot is not known has read nothing.
+//! 2. Its reads return the state at its snapshot, and its own earlier writes.
+//! 3. Nothing that it writes was committed by another transaction between the two (first committer
+//!    wins).
+//! 4. A transaction that was given a causal token, or that began after one that asked for external
+//!    consistency had ended, has a snapshot that contains the other one.
+
+use crate::timestamps::{State, step};
+use crate::{Op, Stamp, Status, Transaction, timestamps};
+use std::collections::BTreeMap;
+
+/// A contradiction to snapshot isolation in the order of the timestamps.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// A timestamp is missing or given twice, or a read contradicts the snapshot.
+    #[error(transparent)]
+    Order(#[from] timestamps::Violation),
+    /// A commit is not above its snapshot.
+    #[error("the commit is not above the snapshot {snapshot:?}: {transaction}")]
+    Backwards {
+        /// The transaction.
+        transaction: Box<Transaction>,
+        /// Its snapshot.
+        snapshot: Stamp,
+    },
+    /// A row was written between a transaction's snapshot and its commit.
+    #[error("{key} was written after the snapshot of {transaction}, by {other}")]
+    LostUpdate {
+        /// The row.
+        key: String,
+        /// The transaction that committed first.
+        other: Box<Transaction>,
+        /// The transaction that did not see it.
+        transaction: Box<Transaction>,
+    },
+    /// A snapshot lacks a transaction that its client knew of.
+    #[error("the snapshot {snapshot:?} of {after} lacks {before}")]
+    Missed {
+        /// The transaction that is missing.
+        before: Box<Transaction>,
+        /// The transaction that should have seen it.
+        after: Box<Transaction>,
+        /// Its snapshot.
+        snapshot: Stamp,
+    },
+}
+
+/// An event of a replay, in the order of the timestamps. At one timestamp the commit comes first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Commits,
+    Reads,
+}
+
+/// Checks that a history is one of snapshot isolation in the order of its timestamps.
+pub fn judge(history: &[Transaction]) -> Result<(), Violation> {
+    let mut events: Vec<(Stamp, Event, &Transaction)> = Vec::new();
+    for transaction in history.iter().filter(|transaction| transaction.status != Status::Fail) {
+        match (transaction.at, transaction.snapshot) {
+            (Some(at), snapshot) if transaction.writes() => {
+                if let Some(snapshot) = snapshot.filter(|snapshot| *snapshot >= at) {
+                    let transaction = Box::new(transaction.clone());
+                    return Err(Violation::Backwards { transaction, snapshot });
+                }
+                events.push((at, Event::Commits, transaction));
+                // One that has read nothing is as good as one that read just before its commit.
+                events.extend(snapshot.map(|snapshot| (snapshot, Event::Reads, transaction)));
+            }
+            (Some(at), _) => events.push((at, Event::Reads, transaction)),
+            (None, _) if transaction.status == Status::Ok && transaction.writes() => {
+                return Err(timestamps::Violation::NoTimestamp(Box::new(transaction.clone())))?;
+            }
+            (None, _) => {}
+        }
+    }
+    events.sort_by_key(|(at, event, _)| (*at, *event));
+    replay(&events)?;
+    known(history)
+}
+
+fn replay(events: &[(Stamp, Event, &Transaction)]) -> Result<(), Violation> {
+    let mut state = State::new();
+    let mut writers: BTreeMap<&String, (Stamp, &Transaction)> = BTreeMap::new();
+    let mut last: Option<(Stamp, &Transaction)> = None;
+    for (at, event, transaction) in events.iter().copied() {
+        if event == Event::Reads {
+            // Its own writes are applied to a copy.
+            step(&mut state.clone(), transaction)?;
+            continue;
+        }
+        if let Some((_, other)) = last.filter(|(other, _)| *other == at) {
+            let (one, other) = (Box::new(other.clone()), Box::new(transaction.clone()));
+            return Err(timestamps::Violation::Shared(one, other))?;
+        }
+        last = Some((at, transaction));
+        for op in &transaction.ops {
+            let (Op::Write(key, _) | Op::Append(key, _)) = op else { continue };
+            let since = |(written, _): &(Stamp, &Transaction)| {
+                *written < at && transaction.snapshot.is_some_and(|snapshot| *written > snapshot)
+            };
+            if let Some((_, other)) = writers.get(key).filter(|writer| since(writer)) {
+                return Err(Violation::LostUpdate {
+                    key: key.clone(),
+                    other: Box::new((*other).clone()),
+                    transaction: Box::new(transaction.clone()),
+                });
+            }
+            writers.insert(key, (at, transaction));
+        }
+        // Its reads were those of its snapshot.
+        let written = Transaction { status: Status::Info, ..transaction.clone() };
+        step(&mut state, &written)?;
+    }
+    Ok(())
+}
+
+/// Checks that snapshots contain what their clients knew of.
+fn known(history: &[Transaction]) -> Result<(), Violation> {
+    let placed = |transaction: &&Transaction| {
+        transaction.status == Status::Ok && transaction.writes() && transaction.at.is_some()
+    };
+    let named: BTreeMap<(u64, u64), &Transaction> = history
+        .iter()
+        .filter(placed)
+        .map(|transaction| ((transaction.client, transaction.start), transaction))
+        .collect();
+    let waited: Vec<&Transaction> =
+        history.iter().filter(placed).filter(|transaction| transaction.external).collect();
+    for after in history.iter().filter(|transaction| transaction.status != Status::Fail) {
+        let Some(snapshot) = after.snapshot.or(after.at.filter(|_| !after.writes())) else {
+            continue;
+        };
+        let given = after.follows.iter().filter_map(|name| named.get(name)).copied();
+        let ended = waited.iter().copied().filter(|before| before.end < after.start);
+        if let Some(before) = given.chain(ended).find(|before| before.at > Some(snapshot)) {
+            let (before, after) = (Box::new(before.clone()), Box::new(after.clone()));
+            return Err(Violation::Missed { before, after, snapshot });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Value;
+
+    /// A transaction at a snapshot and a commit timestamp.
+    fn ran(snapshot: u64, at: u64, ops: Vec<Op>) -> Transaction {
+        let stamp = |nanos: u64| (nanos > 0).then_some((nanos, 0, 1));
+        Transaction {
+            client: at,
+            start: 10 * at,
+            end: 10 * at + 5,
+            status: Status::Ok,
+            at: stamp(at),
+            ops,
+            follows: Vec::new(),
+            external: false,
+            snapshot: stamp(snapshot),
+        }
+    }
+
+    fn read(key: &str, value: i64) -> Op {
+        Op::Read(key.into(), if value == 0 { Value::Nothing } else { Value::Number(value) })
+    }
+
+    fn write(key: &str, value: i64) -> Op {
+        Op::Write(key.into(), Value::Number(value))
+    }
+
+    #[test]
+    fn write_skew_is_allowed_and_a_lost_update_is_not() {
+        let base = || ran(1, 2, vec![write("x", 1), write("y", 1)]);
+        let skew = [
+            base(),
+            ran(3, 5, vec![read("x", 1), read("y", 1), write("x", 2)]),
+            ran(4, 6, vec![read("x", 1), read("y", 1), write("y", 3), read("y", 3)]),
+            ran(0, 7, vec![read("x", 2), read("y", 3)]),
+        ];
+        assert_eq!(judge(&skew), Ok(()));
+        let lost = [base(), ran(3, 5, vec![write("x", 2)]), ran(4, 6, vec![write("x", 3)])];
+        assert!(matches!(judge(&lost), Err(Violation::LostUpdate { key, .. }) if key == "x"));
+        // Blind writes that name no snapshot overwrite.
+        let blind = [base(), ran(3, 5, vec![write("x", 2)]), ran(0, 6, vec![write("x", 3)])];
+        assert_eq!(judge(&blind), Ok(()));
+    }
+
+    #[test]
+    fn a_read_of_another_state_is_found() {
+        let early = [ran(1, 2, vec![write("x", 1)]), ran(3, 4, vec![read("x", 0), write("y", 2)])];
+        assert!(matches!(judge(&early), Err(Violation::Order(_))));
+        let late = [ran(1, 5, vec![write("x", 1)]), ran(3, 7, vec![read("x", 1), write("y", 2)])];
+        assert!(matches!(judge(&late), Err(Violation::Order(_))));
+        let fractured = [
+            ran(1, 2, vec![write("x", 1), write("y", 1)]),
+            ran(3, 5, vec![write("x", 2), write("y", 2)]),
+            ran(0, 6, vec![read("x", 2), read("y", 1)]),
+        ];
+        assert!(matches!(judge(&fractured), Err(Violation::Order(_))));
+        let backwards = [ran(9, 5, vec![write("x", 1)])];
+        assert!(matches!(judge(&backwards), Err(Violation::Backwards { .. })));
+        let shared = [ran(1, 5, vec![write("x", 1)]), ran(1, 5, vec![write("y", 2)])];
+        assert!(matches!(judge(&shared), Err(Violation::Order(_))));
+    }
+
+    #[test]
+    fn tokens_and_waits_put_a_commit_into_later_snapshots() {
+        let first = ran(1, 4, vec![write("x", 1)]);
+        let mut second = ran(3, 6, vec![write("y", 2)]);
+        assert_eq!(judge(&[first.clone(), second.clone()]), Ok(()), "unrelated");
+        second.follows = vec![(first.client, first.start)];
+        let found = judge(&[first.clone(), second.clone()]);
+        assert!(matches!(found, Err(Violation::Missed { .. })), "{found:?}");
+        second.follows.clear();
+        let waited = Transaction { external: true, ..first };
+        let found = judge(&[waited, second]);
+        assert!(matches!(found, Err(Violation::Missed { .. })), "{found:?}");
+    }
+}

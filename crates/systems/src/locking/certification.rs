@@ -1,0 +1,72 @@
+//! Certification: a commit is refused if a row that it writes has a version above its snapshot
+//! (Clock-SI §III-B, Algorithm 2, lines 6 and 24).
+//!
+//! The locks of the written rows are held when a commit is certified, and until it ends. So of two
+//! commits under way that write one row, the second is certified after the first has ended: against
+//! prepared and committing transactions too (Trap A.3-3). Waiting for each other ends, because the
+//! older of two wounds the younger.
+
+use super::Member;
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::planted::broken;
+use meridian_machine::sometimes;
+use meridian_mvcc::Write;
+use meridian_txn::Conflict;
+use meridian_txn::locking::{MOST_TOKEN_AHEAD_NS, Request, RequestBody};
+use meridian_txn::snapshot::rules;
+
+impl Member {
+    /// Begins to certify, as this member begins to serve: it knows what was agreed until now, and
+    /// not which rows that wrote.
+    pub(super) fn begin_to_certify(&mut self) {
+        if let Some(recent) = &mut self.participant.recent {
+            recent.begin(self.agreed);
+        }
+    }
+
+    /// Remembers committed writes.
+    pub(super) fn remember_writes(&mut self, writes: &[Write], at: Timestamp) {
+        if let Some(recent) = self.participant.recent.as_mut().filter(|_| self.serving) {
+            writes.iter().for_each(|write| recent.add(&write.key, at));
+        }
+    }
+
+    /// Returns why a commit or a prepare that holds its locks is refused: the first row that may
+    /// have a version above its snapshot.
+    pub(super) fn uncertified(&self, request: &Request) -> Option<Conflict> {
+        let (snapshot, recent) = (request.snapshot?, self.participant.recent.as_ref()?);
+        let (RequestBody::Commit { writes, .. } | RequestBody::Prepare { writes, .. }) =
+            &request.body
+        else {
+            return None;
+        };
+        let written = |write: &&Write| !recent.is_unwritten_since(&write.key, snapshot);
+        let key = writes.iter().find(written)?.key.clone();
+        sometimes!("a commit is refused because a row was written after its snapshot");
+        Some(Conflict::WrittenSince { key })
+    }
+
+    /// True if a request's snapshot is too far ahead to be true (Trap A.3-9).
+    pub(super) fn is_far_snapshot(&self, now: Reading, request: &Request) -> bool {
+        let ahead_ns =
+            |at: Timestamp| at.nanos.saturating_sub(now.interval.latest) > 2 * MOST_TOKEN_AHEAD_NS;
+        request.snapshot.is_some_and(ahead_ns)
+    }
+
+    /// Returns how long a commit still waits until this leader's clock has reached its snapshot and
+    /// its session's token, in nanoseconds (Algorithm 1, line 21; Trap A.3-7). `None` if it need
+    /// not wait; then timestamps are issued above both.
+    pub(super) fn behind_snapshot(&mut self, now: Reading, request: &Request) -> Option<u64> {
+        if self.participant.recent.is_none() || broken(rules::COMMIT_BELOW_SNAPSHOT) {
+            return None;
+        }
+        let snapshot = request.snapshot.max(request.token)?;
+        let left = snapshot.nanos.saturating_sub(self.present(now).nanos);
+        if left > 0 {
+            sometimes!("a commit waits until the leader's clock has reached its snapshot");
+            return Some(left);
+        }
+        self.issuer.observe(snapshot);
+        None
+    }
+}

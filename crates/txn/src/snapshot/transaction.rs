@@ -1,0 +1,210 @@
+//! A transaction of snapshot isolation, at its coordinator.
+
+use crate::locking::{self, Coordinator, Shards};
+use crate::{
+    Age, Begin, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock, Locking,
+    Mode, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction,
+};
+use meridian_clock::{Interval, Timestamp};
+use meridian_mvcc::{Key, KeyRange, Value};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A client of a database with snapshot isolation, on one node.
+pub struct TxnClient<S> {
+    locking: locking::TxnClient<S>,
+}
+
+impl<S: Shards> TxnClient<S> {
+    /// Returns a client of a database whose transactions have these consistency modes, the default
+    /// first.
+    pub fn new(shards: Arc<S>, modes: &'static [Consistency]) -> Self {
+        TxnClient { locking: locking::TxnClient::new(shards, modes) }
+    }
+}
+
+impl<S: Shards> Database for TxnClient<S> {
+    fn isolation(&self) -> IsolationLevel {
+        IsolationLevel::RepeatableRead
+    }
+
+    fn consistency(&self) -> &'static [Consistency] {
+        self.locking.consistency()
+    }
+
+    fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
+        if how.mode != Mode::ReadWrite {
+            return self.locking.begin(how);
+        }
+        Box::pin(async move {
+            // Reads are answered at once: only the end of the transaction waits for a clock.
+            let (mode, consistency) =
+                (Mode::ReadOnly(ReadAt::Now), how.consistency.min(Consistency::Hybrid));
+            let begin = Begin { mode, consistency, ..how.clone() };
+            let snapshot = self.locking.begin_here(begin).await?;
+            let writes = self.locking.coordinator(how, snapshot.began(), None);
+            let kept = BTreeSet::new();
+            Ok(Box::new(SnapshotTransaction { snapshot, writes, kept }) as Box<dyn Transaction>)
+        })
+    }
+}
+
+/// A transaction that reads a snapshot, and whose writes are certified against it.
+struct SnapshotTransaction<S: Shards> {
+    snapshot: Box<Coordinator<S>>,
+    /// The transaction that commits. It reads nothing.
+    writes: Coordinator<S>,
+    /// The rows that no other transaction may write meanwhile. They are written again as they are,
+    /// so that certification meets them (a materialized conflict).
+    kept: BTreeSet<Key>,
+}
+
+impl<S: Shards> SnapshotTransaction<S> {
+    async fn write_kept(&mut self) -> Result<(), Failure> {
+        let own = &self.writes.writes;
+        let keys: Vec<Key> = std::mem::take(&mut self.kept)
+            .into_iter()
+            .filter(|key| own.get(key).is_none())
+            .collect();
+        let values = self.snapshot.get_many(&keys, Lock::Exclusive).await?;
+        keys.into_iter().zip(values).try_for_each(|(key, value)| self.writes.put(key, value))
+    }
+}
+
+impl<S: Shards> Transaction for SnapshotTransaction<S> {
+    fn mode(&self) -> Mode {
+        Mode::ReadWrite
+    }
+
+    fn age(&self) -> Age {
+        self.writes.age()
+    }
+
+    fn began(&self) -> Interval {
+        self.snapshot.began()
+    }
+
+    fn read_at(&self) -> Option<Timestamp> {
+        self.snapshot.read_at()
+    }
+
+    fn token(&self) -> Timestamp {
+        self.snapshot.token()
+    }
+
+    fn get<'a>(
+        &'a mut self,
+        key: &'a Key,
+        lock: Lock,
+    ) -> Future<'a, Result<Option<Value>, Failure>> {
+        match self.writes.writes.get(key).cloned() {
+            Some(own) => Box::pin(std::future::ready(Ok(own))),
+            None => self.snapshot.get(key, lock),
+        }
+    }
+
+    fn get_many<'a>(
+        &'a mut self,
+        keys: &'a [Key],
+        lock: Lock,
+    ) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
+        Box::pin(async move {
+            let mut found = self.snapshot.get_many(keys, lock).await?;
+            for (key, found) in keys.iter().zip(&mut found) {
+                if let Some(own) = self.writes.writes.get(key) {
+                    found.clone_from(own);
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    fn scan<'a>(
+        &'a mut self,
+        range: &'a KeyRange,
+        lock: Lock,
+        reverse: bool,
+        limit_rows: usize,
+    ) -> Future<'a, Result<Rows, Failure>> {
+        Box::pin(async move {
+            let found = self.snapshot.scan(range, lock, reverse, limit_rows).await?;
+            Ok(self.writes.writes.over(range, found, reverse, limit_rows.max(1)))
+        })
+    }
+
+    fn keep(&mut self, key: &Key) {
+        self.kept.insert(key.clone());
+    }
+
+    fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
+        self.writes.put(key, value)
+    }
+
+    fn set_lock_timeout(&mut self, timeout: Option<Duration>) {
+        self.writes.set_lock_timeout(timeout);
+    }
+
+    fn set_locking(&mut self, how: Locking) -> bool {
+        how != Locking::None
+    }
+
+    fn set_consistency(&mut self, mode: Consistency) {
+        self.snapshot.set_consistency(mode.min(Consistency::Hybrid));
+        self.writes.set_consistency(mode);
+    }
+
+    fn set_application(&mut self, name: &str) {
+        self.writes.set_application(name);
+    }
+
+    fn measure(&mut self) -> Option<Arc<Timings>> {
+        let timings = self.snapshot.measure();
+        self.writes.timings.clone_from(&timings);
+        timings
+    }
+
+    fn show_versions(&mut self) {
+        self.snapshot.show_versions();
+    }
+
+    fn planned_for(&mut self, schema: SchemaVersion) {
+        self.snapshot.planned_for(schema);
+        self.writes.planned_for(schema);
+    }
+
+    fn change_schema(&mut self, to: SchemaVersion, ranges: Vec<KeyRange>) -> Result<(), Failure> {
+        self.writes.change_schema(to, ranges)
+    }
+
+    fn savepoint(&mut self) -> Savepoint {
+        self.writes.savepoint()
+    }
+
+    fn rollback_to(&mut self, savepoint: Savepoint) {
+        self.writes.rollback_to(savepoint);
+    }
+
+    fn commit(self: Box<Self>) -> Future<'static, Outcome> {
+        Box::pin(async move {
+            let mut this = self;
+            if this.writes.writes.is_empty() {
+                let consistency = this.writes.order.consistency();
+                this.snapshot.set_consistency(consistency);
+                return this.snapshot.commit().await;
+            }
+            if let Err(why) = this.write_kept().await {
+                let why = match why {
+                    Failure::Aborted(why) => why,
+                    _ => Conflict::LeaderChanged,
+                };
+                return Outcome::Aborted { why };
+            }
+            let SnapshotTransaction { snapshot, mut writes, .. } = *this;
+            writes.order.learn(snapshot.token());
+            // One that has read nothing takes its snapshot as it commits.
+            writes.snapshot = snapshot.read_at();
+            Box::new(writes).commit().await
+        })
+    }
+}
