@@ -31,6 +31,8 @@ pub struct Seen {
     pub snapshot: Option<Timestamp>,
     /// The causal token of a client that has seen its end.
     pub token: Timestamp,
+    /// The time for which it waited until a timestamp had surely passed, in nanoseconds.
+    pub waited_ns: u64,
     /// True if it failed because its snapshot is older than the versions that are kept.
     pub too_old: bool,
 }
@@ -104,6 +106,7 @@ pub async fn attempt<D: RequestRouter>(
         Ok(transaction) => transaction,
         Err(why) => return fail(why),
     };
+    let timings = transaction.measure();
     let narrow = said(&mut *transaction, &plan);
     for step in plan.steps {
         if let Err(why) = take(&mut *transaction, &router, step, plan.rows, &seen).await {
@@ -123,6 +126,9 @@ pub async fn attempt<D: RequestRouter>(
         seen.snapshot = transaction.read_at().filter(|_| plan.mode == Mode::ReadWrite);
     }
     let outcome = transaction.commit().await;
+    if let Some(times) = timings.map(|timings| timings.times()) {
+        seen.lock().waited_ns = times.read_wait_ns + times.commit_wait_ns;
+    }
     if let Outcome::Committed { at } = outcome {
         let mut seen = seen.lock();
         seen.token = seen.token.max(at);

@@ -16,7 +16,7 @@ use crate::response::Column;
 use crate::scan::{Cursor, Found};
 use crate::system;
 use crate::types::Type;
-use meridian_mvcc::KeyRange;
+use meridian_mvcc::{Key, KeyRange};
 use meridian_txn::{Failure, Lock, Locking, Transaction};
 use sqlparser::ast::{self, GroupByExpr, SelectItem, SetExpr, TableFactor};
 use std::cmp::Ordering;
