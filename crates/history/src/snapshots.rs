@@ -75,9 +75,13 @@ pub fn judge(history: &[Transaction]) -> Result<(), Violation> {
                 // One that has read nothing is as good as one that read just before its commit.
                 events.extend(snapshot.map(|snapshot| (snapshot, Event::Reads, transaction)));
             }
-            (Some(at), _) => events.push((at, Event::Reads, transaction)),
+            (Some(at), snapshot) => {
+                events.push((snapshot.unwrap_or(at), Event::Reads, transaction));
+            }
             (None, _) if transaction.status == Status::Ok && transaction.writes() => {
-                return Err(timestamps::Violation::NoTimestamp(Box::new(transaction.clone())))?;
+                return Err(
+                    timestamps::Violation::NoTimestamp(Box::new(transaction.clone())).into()
+                );
             }
             (None, _) => {}
         }
@@ -99,7 +103,7 @@ fn replay(events: &[(Stamp, Event, &Transaction)]) -> Result<(), Violation> {
         }
         if let Some((_, other)) = last.filter(|(other, _)| *other == at) {
             let (one, other) = (Box::new(other.clone()), Box::new(transaction.clone()));
-            return Err(timestamps::Violation::Shared(one, other))?;
+            return Err(timestamps::Violation::Shared(one, other).into());
         }
         last = Some((at, transaction));
         for op in &transaction.ops {
@@ -153,6 +157,7 @@ fn known(history: &[Transaction]) -> Result<(), Violation> {
 mod tests {
     use super::*;
     use crate::Value;
+    use crate::cycles::{self, Model};
 
     /// A transaction at a snapshot and a commit timestamp.
     fn ran(snapshot: u64, at: u64, ops: Vec<Op>) -> Transaction {
@@ -188,6 +193,9 @@ mod tests {
             ran(0, 7, vec![read("x", 2), read("y", 3)]),
         ];
         assert_eq!(judge(&skew), Ok(()));
+        let serial = cycles::judge(&skew, Model::Serializable);
+        assert!(matches!(serial, Err(cycles::Violation::Cycle(_))), "{serial:?}");
+        assert!(timestamps::replay(&skew).is_err());
         let lost = [base(), ran(3, 5, vec![write("x", 2)]), ran(4, 6, vec![write("x", 3)])];
         assert!(matches!(judge(&lost), Err(Violation::LostUpdate { key, .. }) if key == "x"));
         // Blind writes that name no snapshot overwrite.
@@ -207,6 +215,23 @@ mod tests {
             ran(0, 6, vec![read("x", 2), read("y", 1)]),
         ];
         assert!(matches!(judge(&fractured), Err(Violation::Order(_))));
+        // Two snapshots that see two commits in opposite orders.
+        let fork = [
+            ran(1, 2, vec![write("x", 1), write("y", 1)]),
+            ran(3, 5, vec![write("x", 2)]),
+            ran(3, 6, vec![write("y", 2)]),
+            ran(0, 7, vec![read("x", 2), read("y", 1)]),
+            ran(0, 8, vec![read("x", 1), read("y", 2)]),
+        ];
+        assert!(matches!(judge(&fork), Err(Violation::Order(_))));
+        let own = [
+            ran(1, 2, vec![write("x", 1)]),
+            ran(3, 5, vec![read("x", 1), write("x", 2), read("x", 1)]),
+        ];
+        assert!(matches!(judge(&own), Err(Violation::Order(_))));
+        // One that wrote what the history does not show has read its snapshot, and not its commit.
+        let marked = [ran(1, 3, vec![write("x", 1)]), ran(2, 5, vec![read("x", 0)])];
+        assert_eq!(judge(&marked), Ok(()));
         let backwards = [ran(9, 5, vec![write("x", 1)])];
         assert!(matches!(judge(&backwards), Err(Violation::Backwards { .. })));
         let shared = [ran(1, 5, vec![write("x", 1)]), ran(1, 5, vec![write("y", 2)])];

@@ -129,6 +129,8 @@ async fn fill_rows(
     while let Some(range) = rest {
         // Without locks: afterwards only the existing rows are locked, and not the keys after them.
         let mut look = engine.database().begin(Begin::new(Mode::ReadOnly(ReadAt::Now))).await?;
+        // A snapshot from before the declaration would miss rows that have no entry.
+        look.planned_for(SchemaVersion { table: table.id, version: table.version });
         let found = look.scan(&range, Lock::Shared, false, ROWS).await?;
         drop(look);
         rest = found.rest;

@@ -169,6 +169,8 @@ impl Session {
             if txn.get(&note, Lock::Exclusive).await?.is_none() {
                 continue; // Another VACUUM erased it.
             }
+            // The note's owner may be about to keep the storage.
+            txn.keep(&note);
             let range = kv::prefix_range(&kv::storage_prefix(id));
             let chunk = txn.scan(&range, Lock::Exclusive, false, VACUUM_KEYS).await?;
             for (key, _) in chunk.rows {

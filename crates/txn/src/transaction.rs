@@ -367,6 +367,12 @@ pub trait Transaction: Send {
     fn keep(&mut self, key: &Key) {
         let _ = key;
     }
+    /// Declares that no row of a range may change, appear or go away between what this transaction
+    /// reads of it and its commit (schema changes that read a table). Like [`Transaction::keep`],
+    /// it is for protocols whose reads neither lock nor are validated.
+    fn keep_range(&mut self, range: KeyRange) {
+        let _ = range;
+    }
     /// Buffers a write; `None` deletes the key.
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure>;
     /// Sets the time that a read waits for a lock; `None` is unlimited. Protocols that do not lock

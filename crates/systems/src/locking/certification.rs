@@ -46,11 +46,16 @@ impl Member {
         Some(Conflict::WrittenSince { key })
     }
 
-    /// True if a request's snapshot is too far ahead to be true (Trap A.3-9).
+    /// True if the snapshot that a request reads, or is certified against, is too far ahead to be
+    /// true (Trap A.3-9).
     pub(super) fn is_far_snapshot(&self, now: Reading, request: &Request) -> bool {
-        let ahead_ns =
-            |at: Timestamp| at.nanos.saturating_sub(now.interval.latest) > 2 * MOST_TOKEN_AHEAD_NS;
-        request.snapshot.is_some_and(ahead_ns)
+        let read = match &request.body {
+            RequestBody::Snapshot { at, .. } if self.participant.recent.is_some() => *at,
+            _ => None,
+        };
+        let ahead_ns = |at: Timestamp| at.nanos.saturating_sub(now.interval.latest);
+        let far = |at: Timestamp| ahead_ns(at) > MOST_TOKEN_AHEAD_NS;
+        read.max(request.snapshot).is_some_and(far)
     }
 
     /// Returns how long a commit still waits until this leader's clock has reached its snapshot and

@@ -111,7 +111,9 @@ impl Names {
         let what = match message {
             Message::Request(asked) => {
                 let token = asked.token.map(|token| format!("; token {}", moment(token)));
-                request(&asked.body)? + &token.unwrap_or_default()
+                let snapshot =
+                    asked.snapshot.map(|snapshot| format!("; snapshot {}", moment(snapshot)));
+                request(&asked.body)? + &token.unwrap_or_default() + &snapshot.unwrap_or_default()
             }
             Message::Response(answer) => response(answer),
             Message::Participant(ParticipantMessage::Vote { transaction, vote, .. }) => {

@@ -1,15 +1,21 @@
 //! A transaction of snapshot isolation, at its coordinator.
 
 use crate::locking::{self, Coordinator, Shards};
+use crate::snapshot::rules;
 use crate::{
     Age, Begin, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock, Locking,
     Mode, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction,
 };
 use meridian_clock::{Interval, Timestamp};
+use meridian_machine::planted::broken;
+use meridian_machine::sometimes;
 use meridian_mvcc::{Key, KeyRange, Value};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The number of rows of a kept range that are compared at once.
+const KEPT_ROWS: usize = 1000;
 
 /// A client of a database with snapshot isolation, on one node.
 pub struct TxnClient<S> {
@@ -44,8 +50,9 @@ impl<S: Shards> Database for TxnClient<S> {
             let begin = Begin { mode, consistency, ..how.clone() };
             let snapshot = self.locking.begin_here(begin).await?;
             let writes = self.locking.coordinator(how, snapshot.began(), None);
-            let kept = BTreeSet::new();
-            Ok(Box::new(SnapshotTransaction { snapshot, writes, kept }) as Box<dyn Transaction>)
+            let (kept, kept_ranges) = (BTreeSet::new(), Vec::new());
+            let begun = SnapshotTransaction { snapshot, writes, kept, kept_ranges };
+            Ok(Box::new(begun) as Box<dyn Transaction>)
         })
     }
 }
@@ -58,6 +65,8 @@ struct SnapshotTransaction<S: Shards> {
     /// The rows that no other transaction may write meanwhile. They are written again as they are,
     /// so that certification meets them (a materialized conflict).
     kept: BTreeSet<Key>,
+    /// The ranges in which nothing may change meanwhile.
+    kept_ranges: Vec<KeyRange>,
 }
 
 impl<S: Shards> SnapshotTransaction<S> {
@@ -69,6 +78,31 @@ impl<S: Shards> SnapshotTransaction<S> {
             .collect();
         let values = self.snapshot.get_many(&keys, Lock::Exclusive).await?;
         keys.into_iter().zip(values).try_for_each(|(key, value)| self.writes.put(key, value))
+    }
+
+    /// Locks the ranges that are kept, until the commit ends, and checks that what is there now is
+    /// what the snapshot has. The commit names the locks: if a leader changes, it is refused.
+    async fn lock_kept(&mut self) -> Result<(), Failure> {
+        for range in std::mem::take(&mut self.kept_ranges) {
+            let mut rest = Some(range);
+            while let Some(part) = rest {
+                let now = self.writes.scan(&part, Lock::Shared, false, KEPT_ROWS).await?;
+                let end = now.rest.as_ref().map(|rest| rest.start.clone()).or(part.end.clone());
+                let covered = KeyRange { start: part.start.clone(), end };
+                let (mut then, mut left) = (Vec::new(), Some(covered));
+                while let Some(part) = left {
+                    let found = self.scan(&part, Lock::Shared, false, KEPT_ROWS).await?;
+                    then.extend(found.rows);
+                    left = found.rest;
+                }
+                if then != now.rows && !broken(rules::RANGE_NOT_KEPT) {
+                    sometimes!("a range that a transaction keeps has changed since its snapshot");
+                    return Err(Failure::Aborted(Conflict::WrittenSince { key: part.start }));
+                }
+                rest = now.rest;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -137,6 +171,10 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
         self.kept.insert(key.clone());
     }
 
+    fn keep_range(&mut self, range: KeyRange) {
+        self.kept_ranges.push(range);
+    }
+
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
         self.writes.put(key, value)
     }
@@ -193,7 +231,11 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
                 this.snapshot.set_consistency(consistency);
                 return this.snapshot.commit().await;
             }
-            if let Err(why) = this.write_kept().await {
+            let kept = match this.lock_kept().await {
+                Ok(()) => this.write_kept().await,
+                changed => changed,
+            };
+            if let Err(why) = kept {
                 let why = match why {
                     Failure::Aborted(why) => why,
                     _ => Conflict::LeaderChanged,

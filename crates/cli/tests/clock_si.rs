@@ -1,0 +1,135 @@
+//! Tests Clock-SI on a real process: its isolation level, the anomalies that it allows and refuses,
+//! and schema changes beside writers. The examples of docs/clock-si.md run here.
+
+mod common;
+
+use common::Started;
+use std::collections::BTreeMap;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+async fn client(server: &Started, database: &str) -> Client {
+    let url = format!("postgresql://root@{}/{database}", server.sql);
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("connects");
+    tokio::spawn(connection);
+    client
+}
+
+/// Returns the first column of the only row.
+async fn text(client: &Client, query: &str) -> String {
+    let found = client.simple_query(query).await.unwrap_or_else(|why| panic!("{query}: {why:?}"));
+    let row = |message: &SimpleQueryMessage| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    };
+    found.iter().find_map(row).unwrap_or_else(|| panic!("{query}: no row"))
+}
+
+async fn refused(client: &Client, statement: &str) -> (String, String) {
+    let why = client.batch_execute(statement).await.expect_err(statement);
+    let told = why.as_db_error().expect("by the server");
+    (told.code().code().to_owned(), told.message().to_owned())
+}
+
+/// Makes a database, and returns two sessions.
+async fn database(server: &Started) -> (Client, Client) {
+    let admin = client(server, "meridian").await;
+    admin.batch_execute("CREATE DATABASE shop PROTOCOL = clock_si").await.expect("is made");
+    (client(server, "shop").await, client(server, "shop").await)
+}
+
+async fn run(client: &Client, statements: &str) {
+    client.batch_execute(statements).await.unwrap_or_else(|why| panic!("{statements}: {why:?}"));
+}
+
+/// Runs the statements of the page, in order; those of two sessions by their letters.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_examples_of_the_page_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let (a, b) = database(&server).await;
+    let sessions = BTreeMap::from([("A", &a), ("B", &b)]);
+    let page = include_str!("../../../docs/clock-si.md");
+    let mut ran = 0;
+    for block in page.split("```").skip(1).step_by(2) {
+        match block.split_once('\n') {
+            Some(("sql", statements)) => run(&a, statements).await,
+            Some(("session", lines)) => {
+                for line in lines.lines() {
+                    let (name, statement) = line.split_once("> ").expect("a session's name");
+                    match statement.split_once(" -- ") {
+                        Some((statement, code)) => {
+                            let (found, why) = refused(sessions[name], statement).await;
+                            assert_eq!(found, code, "{statement}: {why}");
+                        }
+                        None => run(sessions[name], statement).await,
+                    }
+                    ran += 1;
+                }
+                let on_call = text(&a, "SELECT count(*) FROM doctors WHERE on_call").await;
+                // Without FOR UPDATE both doctors have left.
+                let expected = if lines.contains("FOR UPDATE") { "1" } else { "0" };
+                assert_eq!(on_call, expected, "{lines}");
+            }
+            _ => {}
+        }
+    }
+    assert!(ran > 12, "{ran}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_level_is_repeatable_read_and_lost_updates_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let (a, b) = database(&server).await;
+    assert_eq!(text(&a, "SHOW transaction_isolation").await, "repeatable read");
+    let (code, why) = refused(&a, "BEGIN ISOLATION LEVEL SERIALIZABLE").await;
+    assert!(code == "0A000" && why.contains("SERIALIZABLE"), "{code} {why}");
+    run(&a, "CREATE TABLE t (id int PRIMARY KEY, u int UNIQUE, n int)").await;
+    run(&a, "INSERT INTO t VALUES (1, 1, 0), (2, 2, 0)").await;
+    // A snapshot does not change, and the first committer wins.
+    run(&a, "BEGIN").await;
+    assert_eq!(text(&a, "SELECT n FROM t WHERE id = 1").await, "0");
+    run(&b, "UPDATE t SET n = 5 WHERE id = 1").await;
+    assert_eq!(text(&a, "SELECT n FROM t WHERE id = 1").await, "0");
+    run(&a, "UPDATE t SET n = n + 1 WHERE id = 1").await;
+    assert_eq!(text(&a, "SELECT n FROM t WHERE id = 1").await, "1", "its own write");
+    let (code, why) = refused(&a, "COMMIT").await;
+    assert!(code == "40001" && why.contains("after its snapshot"), "{code} {why}");
+    assert_eq!(text(&a, "SELECT n FROM t WHERE id = 1").await, "5");
+    // Two rows with one value of a unique column: both see none, and one is refused.
+    run(&a, "BEGIN; INSERT INTO t VALUES (3, 9, 0)").await;
+    run(&b, "BEGIN; INSERT INTO t VALUES (4, 9, 0)").await;
+    run(&b, "COMMIT").await;
+    let (code, why) = refused(&a, "COMMIT").await;
+    assert_eq!(code, "40001", "{why}");
+    let (code, why) = refused(&a, "INSERT INTO t VALUES (5, 9, 0)").await;
+    assert_eq!(code, "23505", "{why}");
+    let (code, why) = refused(&a, "SELECT n FROM t FOR UPDATE SKIP LOCKED").await;
+    assert_eq!(code, "0A000", "{why}");
+}
+
+/// No row is missed by a schema change that reads a table, and none is written for an old schema.
+#[tokio::test(flavor = "multi_thread")]
+async fn schema_changes_miss_no_row() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let (a, b) = database(&server).await;
+    run(&a, "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 1)").await;
+    // The snapshot of the change lies before a write that has committed.
+    run(&a, "BEGIN; CREATE INDEX i ON t (n)").await;
+    run(&b, "INSERT INTO t VALUES (2, 2)").await;
+    let (code, why) = refused(&a, "COMMIT").await;
+    assert_eq!(code, "40001", "{why}");
+    // A transaction that began before the change does not commit after it.
+    run(&b, "BEGIN; INSERT INTO t VALUES (3, 3)").await;
+    run(&a, "CREATE INDEX i ON t (n)").await;
+    let (code, why) = refused(&b, "COMMIT").await;
+    assert_eq!(code, "40001", "{why}");
+    run(&b, "INSERT INTO t VALUES (4, 4)").await;
+    run(&a, "BEGIN; CREATE INDEX j ON t (n, id); COMMIT").await;
+    for n in [1, 2, 4] {
+        let found = text(&a, &format!("SELECT id FROM t WHERE n = {n}")).await;
+        assert_eq!(found, n.to_string());
+    }
+    assert_eq!(text(&a, "SELECT count(*) FROM t WHERE n > 0").await, "3");
+}
