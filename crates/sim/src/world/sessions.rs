@@ -288,6 +288,12 @@ impl<R: SimProtocol> World<R> {
             }
             Mode::ReadOnly(ReadAt::Exact(_) | ReadAt::AtLeast(_)) => {}
             _ => {
+                if status == Status::Ok {
+                    self.clients[client].chain.learn(seen.token);
+                }
+                if status == Status::Ok && !apart {
+                    self.clients[client].chain.add((client as u64, start), consistency);
+                }
                 let (client, end, ops) = (client as u64, self.now(), seen.ops);
                 let Asked { follows, external, .. } = asked;
                 let snapshot = seen.snapshot.map(client::stamp);
@@ -305,7 +311,6 @@ impl<R: SimProtocol> World<R> {
                 if apart {
                     self.reads_apart.push(it);
                 } else {
-                    self.add_to_chain((client, start), status, consistency, seen.token);
                     self.history.push(it);
                     self.marks.push(mark);
                     self.modes_of.push(consistency);
