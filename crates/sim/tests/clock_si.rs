@@ -46,7 +46,7 @@ fn every_history_is_of_snapshot_isolation_and_some_are_not_serializable() {
 }
 
 #[test]
-#[ignore = "a known defect: in the world of seed 0 a session makes no progress after faults"]
+
 fn sql_sessions_keep_what_keys_keep() {
     let mut all = 0;
     for seed in 0..10 {

@@ -57,8 +57,9 @@ impl Ids<'_> {
                 Some(kv::to_value(own.began().latest.to_be_bytes().to_vec())),
             )?;
             match own.commit().await {
-                Outcome::Committed { .. } => {
+                Outcome::Committed { at } => {
                     self.own.push(id);
+                    txn.adopt(at);
                     let note = kv::pending_key(id);
                     txn.get(&note, Lock::Exclusive).await?;
                     txn.put(note, None)?;

@@ -373,6 +373,13 @@ pub trait Transaction: Send {
     fn keep_range(&mut self, range: KeyRange) {
         let _ = range;
     }
+    /// Adopts the commit of another transaction, which was made for this one and wrote rows that no
+    /// third one writes first (the note of a new storage): a write of the same rows by this
+    /// transaction is no conflict. Its reads need not see the commit. For protocols that certify
+    /// writes against a snapshot.
+    fn adopt(&mut self, commit: Timestamp) {
+        let _ = commit;
+    }
     /// Buffers a write; `None` deletes the key.
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure>;
     /// Sets the time that a read waits for a lock; `None` is unlimited. Protocols that do not lock

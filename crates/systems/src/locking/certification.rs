@@ -34,7 +34,7 @@ impl Member {
     /// Returns why a commit or a prepare that holds its locks is refused: the first row that may
     /// have a version above its snapshot.
     pub(super) fn uncertified(&self, request: &Request) -> Option<Conflict> {
-        let (snapshot, recent) = (request.snapshot?, self.participant.recent.as_ref()?);
+        let (snapshot, recent) = (request.snapshot.as_ref()?, self.participant.recent.as_ref()?);
         let (RequestBody::Commit { writes, .. } | RequestBody::Prepare { writes, .. }) =
             &request.body
         else {
@@ -55,7 +55,7 @@ impl Member {
         };
         let ahead_ns = |at: Timestamp| at.nanos.saturating_sub(now.interval.latest);
         let far = |at: Timestamp| ahead_ns(at) > MOST_TOKEN_AHEAD_NS;
-        read.max(request.snapshot).is_some_and(far)
+        read.max(request.snapshot.as_ref().map(|read| read.at)).is_some_and(far)
     }
 
     /// Returns how long a commit still waits until this leader's clock has reached its snapshot and
@@ -65,7 +65,8 @@ impl Member {
         if self.participant.recent.is_none() || broken(rules::COMMIT_BELOW_SNAPSHOT) {
             return None;
         }
-        let snapshot = request.snapshot.max(request.token)?;
+        let read = request.snapshot.as_ref().map(|read| read.at);
+        let snapshot = read.max(request.token)?;
         let left = snapshot.nanos.saturating_sub(self.present(now).nanos);
         if left > 0 {
             sometimes!("a commit waits until the leader's clock has reached its snapshot");

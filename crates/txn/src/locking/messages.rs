@@ -53,7 +53,18 @@ pub struct Request {
     /// The snapshot of a transaction that has read without locks: its commit is refused where a
     /// row that it writes has a newer version (Clock-SI §III-B).
     #[n(8)]
-    pub snapshot: Option<Timestamp>,
+    pub snapshot: Option<ReadSnapshot>,
+}
+
+/// What a transaction has read, for the certification of its writes.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct ReadSnapshot {
+    /// The timestamp of the snapshot.
+    #[n(0)]
+    pub at: Timestamp,
+    /// Commits of other transactions that were made for this one. What they wrote is no conflict.
+    #[n(1)]
+    pub own: Vec<Timestamp>,
 }
 
 impl Request {

@@ -1,5 +1,6 @@
 //! When rows were written last, as far as a leader remembers.
 
+use crate::locking::ReadSnapshot;
 use crate::snapshot::rules;
 use meridian_clock::Timestamp;
 use meridian_machine::planted::broken;
@@ -58,11 +59,13 @@ impl RecentWrites {
         }
     }
 
-    /// True if a row has surely no version above a snapshot.
-    pub fn is_unwritten_since(&self, key: &Key, snapshot: Timestamp) -> bool {
-        let newest = self.newest.get(key).copied().unwrap_or_default();
+    /// True if a row has surely no version above a snapshot but those of the transaction's own
+    /// commits.
+    pub fn is_unwritten_since(&self, key: &Key, read: &ReadSnapshot) -> bool {
+        let newest = self.newest.get(key).filter(|newest| !read.own.contains(newest));
+        let newest = newest.copied().unwrap_or_default();
         let older = if self.older.is_empty() { Timestamp::ZERO } else { self.older[hash(key)] };
-        newest.max(older).max(self.floor) <= snapshot || broken(rules::NOT_CERTIFIED)
+        newest.max(older).max(self.floor) <= read.at || broken(rules::NOT_CERTIFIED)
     }
 }
 
@@ -81,17 +84,33 @@ mod tests {
         Timestamp { nanos, ..Timestamp::ZERO }
     }
 
+    fn since(recent: &RecentWrites, key: &Key, nanos: u64) -> bool {
+        recent.is_unwritten_since(key, &ReadSnapshot { at: at(nanos), own: Vec::new() })
+    }
+
+    #[test]
+    fn what_was_written_for_a_transaction_is_no_conflict_until_it_is_written_again() {
+        let (mut recent, row) = (RecentWrites::default(), Key::from("note"));
+        recent.add(&row, at(20));
+        let read =
+            |own: &[u64]| ReadSnapshot { at: at(10), own: own.iter().copied().map(at).collect() };
+        assert!(recent.is_unwritten_since(&row, &read(&[20])));
+        assert!(!recent.is_unwritten_since(&row, &read(&[19])));
+        recent.add(&row, at(30));
+        assert!(!recent.is_unwritten_since(&row, &read(&[20])));
+    }
+
     #[test]
     fn the_newest_write_counts_whatever_the_order() {
         let (mut recent, row) = (RecentWrites::default(), Key::from("row"));
         recent.begin(at(10));
-        assert!(recent.is_unwritten_since(&row, at(10)));
-        assert!(!recent.is_unwritten_since(&row, at(9)), "what was before the leader is unknown");
+        assert!(since(&recent, &row, 10));
+        assert!(!since(&recent, &row, 9), "what was before the leader is unknown");
         recent.add(&row, at(30));
         recent.add(&row, at(20));
-        assert!(!recent.is_unwritten_since(&row, at(29)));
-        assert!(recent.is_unwritten_since(&row, at(30)));
-        assert!(recent.is_unwritten_since(&Key::from("other"), at(10)));
+        assert!(!since(&recent, &row, 29));
+        assert!(since(&recent, &row, 30));
+        assert!(since(&recent, &Key::from("other"), 10));
     }
 
     #[test]
@@ -105,11 +124,11 @@ mod tests {
         assert_eq!(recent.newest.len(), RecentWrites::MOST);
         for number in 0..written {
             let commit = 100 + number as u64;
-            assert!(!recent.is_unwritten_since(&row(number), at(commit - 1)), "row {number}");
-            assert!(recent.is_unwritten_since(&row(number), at(100_000_000)));
+            assert!(!since(&recent, &row(number), commit - 1), "row {number}");
+            assert!(since(&recent, &row(number), 100_000_000));
         }
         let never = (written..2 * written).map(row);
-        let refused = never.filter(|row| !recent.is_unwritten_since(row, at(99))).count();
+        let refused = never.filter(|row| !since(&recent, row, 99)).count();
         assert!(refused < 1_000, "{refused} rows for the sake of 100 others");
         // A row that was written again keeps its newer entry.
         recent.add(&row(101), at(900_000));

@@ -1,6 +1,6 @@
 //! A transaction of snapshot isolation, at its coordinator.
 
-use crate::locking::{self, Coordinator, Shards};
+use crate::locking::{self, Coordinator, ReadSnapshot, Shards};
 use crate::snapshot::rules;
 use crate::{
     Age, Begin, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock, Locking,
@@ -51,7 +51,8 @@ impl<S: Shards> Database for TxnClient<S> {
             let snapshot = self.locking.begin_here(begin).await?;
             let writes = self.locking.coordinator(how, snapshot.began(), None);
             let (kept, kept_ranges) = (BTreeSet::new(), Vec::new());
-            let begun = SnapshotTransaction { snapshot, writes, kept, kept_ranges };
+            let begun =
+                SnapshotTransaction { snapshot, writes, kept, kept_ranges, own: Vec::new() };
             Ok(Box::new(begun) as Box<dyn Transaction>)
         })
     }
@@ -67,6 +68,8 @@ struct SnapshotTransaction<S: Shards> {
     kept: BTreeSet<Key>,
     /// The ranges in which nothing may change meanwhile.
     kept_ranges: Vec<KeyRange>,
+    /// Commits of other transactions that were made for this one.
+    own: Vec<Timestamp>,
 }
 
 impl<S: Shards> SnapshotTransaction<S> {
@@ -175,6 +178,10 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
         self.kept_ranges.push(range);
     }
 
+    fn adopt(&mut self, commit: Timestamp) {
+        self.own.push(commit);
+    }
+
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
         self.writes.put(key, value)
     }
@@ -242,10 +249,10 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
                 };
                 return Outcome::Aborted { why };
             }
-            let SnapshotTransaction { snapshot, mut writes, .. } = *this;
+            let SnapshotTransaction { snapshot, mut writes, own, .. } = *this;
             writes.order.learn(snapshot.token());
             // One that has read nothing takes its snapshot as it commits.
-            writes.snapshot = snapshot.read_at();
+            writes.snapshot = snapshot.read_at().map(|at| ReadSnapshot { at, own });
             Box::new(writes).commit().await
         })
     }

@@ -32,7 +32,9 @@ mod reading;
 pub use order::MOST_TOKEN_AHEAD_NS;
 use order::{CausalOrder, check_token};
 
-use super::{LockEpoch, MemberRoles, ReplicaId, Request, RequestBody, Shards, TransactionId};
+use super::{
+    LockEpoch, MemberRoles, ReadSnapshot, ReplicaId, Request, RequestBody, Shards, TransactionId,
+};
 use crate::locking::rules;
 use crate::two_phase::OneShot;
 use crate::{
@@ -286,7 +288,7 @@ pub(crate) struct Coordinator<S: Shards> {
     /// Its causal token, and what its answers wait for.
     pub(crate) order: CausalOrder,
     /// The snapshot against which its writes are certified. None if locks protect what it has read.
-    pub(crate) snapshot: Option<Timestamp>,
+    pub(crate) snapshot: Option<ReadSnapshot>,
 }
 
 impl<S: Shards> Coordinator<S> {
@@ -302,7 +304,7 @@ impl<S: Shards> Coordinator<S> {
             planned,
             one_shot: None,
             token: self.order.carried(),
-            snapshot: self.snapshot,
+            snapshot: self.snapshot.clone(),
         }
     }
 
