@@ -245,7 +245,7 @@ impl Copying {
             self.line(work, &line).await?;
         }
         match &mut self.bulk {
-            Some(bulk) => bulk.finish().await,
+            Some(bulk) => bulk.finish(&mut *work.txn).await,
             None => Ok(()),
         }
     }

@@ -363,7 +363,7 @@ async fn fill(txn: &mut dyn Transaction, engine: &Engine, table: &Table) -> Resu
     loop {
         let found = cursor.next(txn, table, &wanted, Lock::Shared, 4000).await?;
         if found.is_empty() {
-            return bulk.finish().await;
+            return bulk.finish(txn).await;
         }
         for found in found {
             let suffix = &found.key[kv::PREFIX..];
@@ -640,7 +640,7 @@ async fn move_rows(
     loop {
         let found = cursor.next(txn, old, &wanted, Lock::Shared, 4000).await?;
         if found.is_empty() {
-            return bulk.finish().await;
+            return bulk.finish(txn).await;
         }
         for found in found {
             let mut row = found.row;

@@ -373,10 +373,16 @@ pub trait Transaction: Send {
     fn keep_range(&mut self, range: KeyRange) {
         let _ = range;
     }
-    /// Adopts the commit of another transaction, which was made for this one and wrote rows that no
-    /// third one writes first (the note of a new storage): a write of the same rows by this
-    /// transaction is no conflict. Its reads need not see the commit. For protocols that certify
-    /// writes against a snapshot.
+    /// Declares that a range is new: until this transaction has committed, only commits that it
+    /// [adopts](Transaction::adopt) write there. It reads what they have written, whatever its
+    /// snapshot.
+    fn own(&mut self, range: KeyRange) {
+        let _ = range;
+    }
+    /// Adopts a commit that another transaction made for this one: a row that it wrote may be
+    /// written by this one, whatever its snapshot. No third transaction may have written the row
+    /// before it. Like [`Transaction::keep`], it is for protocols whose reads neither lock nor are
+    /// validated.
     fn adopt(&mut self, commit: Timestamp) {
         let _ = commit;
     }

@@ -62,9 +62,9 @@ pub struct ReadSnapshot {
     /// The timestamp of the snapshot.
     #[n(0)]
     pub at: Timestamp,
-    /// Commits of other transactions that were made for this one. What they wrote is no conflict.
+    /// Commits that other transactions made for this one. What they wrote is no conflict.
     #[n(1)]
-    pub own: Vec<Timestamp>,
+    pub adopted: Vec<Timestamp>,
 }
 
 impl Request {

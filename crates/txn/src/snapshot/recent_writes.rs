@@ -59,10 +59,10 @@ impl RecentWrites {
         }
     }
 
-    /// True if a row has surely no version above a snapshot but those of the transaction's own
-    /// commits.
+    /// True if a row has surely no version above a snapshot but those of commits
+    /// that the transaction has adopted.
     pub fn is_unwritten_since(&self, key: &Key, read: &ReadSnapshot) -> bool {
-        let newest = self.newest.get(key).filter(|newest| !read.own.contains(newest));
+        let newest = self.newest.get(key).filter(|newest| !read.adopted.contains(newest));
         let newest = newest.copied().unwrap_or_default();
         let older = if self.older.is_empty() { Timestamp::ZERO } else { self.older[hash(key)] };
         newest.max(older).max(self.floor) <= read.at || broken(rules::NOT_CERTIFIED)
@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn since(recent: &RecentWrites, key: &Key, nanos: u64) -> bool {
-        recent.is_unwritten_since(key, &ReadSnapshot { at: at(nanos), own: Vec::new() })
+        recent.is_unwritten_since(key, &ReadSnapshot { at: at(nanos), adopted: Vec::new() })
     }
 
     #[test]

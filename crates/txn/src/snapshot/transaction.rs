@@ -19,14 +19,14 @@ const KEPT_ROWS: usize = 1000;
 
 /// A client of a database with snapshot isolation, on one node.
 pub struct TxnClient<S> {
-    locking: locking::TxnClient<S>,
+    locking: Arc<locking::TxnClient<S>>,
 }
 
 impl<S: Shards> TxnClient<S> {
     /// Returns a client of a database whose transactions have these consistency modes, the default
     /// first.
     pub fn new(shards: Arc<S>, modes: &'static [Consistency]) -> Self {
-        TxnClient { locking: locking::TxnClient::new(shards, modes) }
+        TxnClient { locking: Arc::new(locking::TxnClient::new(shards, modes)) }
     }
 }
 
@@ -50,9 +50,15 @@ impl<S: Shards> Database for TxnClient<S> {
             let begin = Begin { mode, consistency, ..how.clone() };
             let snapshot = self.locking.begin_here(begin).await?;
             let writes = self.locking.coordinator(how, snapshot.began(), None);
-            let (kept, kept_ranges) = (BTreeSet::new(), Vec::new());
-            let begun =
-                SnapshotTransaction { snapshot, writes, kept, kept_ranges, own: Vec::new() };
+            let begun = SnapshotTransaction {
+                locking: Arc::clone(&self.locking),
+                snapshot,
+                writes,
+                kept: BTreeSet::new(),
+                kept_ranges: Vec::new(),
+                owned: Vec::new(),
+                adopted: Vec::new(),
+            };
             Ok(Box::new(begun) as Box<dyn Transaction>)
         })
     }
@@ -60,6 +66,7 @@ impl<S: Shards> Database for TxnClient<S> {
 
 /// A transaction that reads a snapshot, and whose writes are certified against it.
 struct SnapshotTransaction<S: Shards> {
+    locking: Arc<locking::TxnClient<S>>,
     snapshot: Box<Coordinator<S>>,
     /// The transaction that commits. It reads nothing.
     writes: Coordinator<S>,
@@ -68,11 +75,25 @@ struct SnapshotTransaction<S: Shards> {
     kept: BTreeSet<Key>,
     /// The ranges in which nothing may change meanwhile.
     kept_ranges: Vec<KeyRange>,
-    /// Commits of other transactions that were made for this one.
-    own: Vec<Timestamp>,
+    /// The ranges in which only adopted commits have written.
+    owned: Vec<KeyRange>,
+    /// Commits that other transactions made for this one.
+    adopted: Vec<Timestamp>,
 }
 
 impl<S: Shards> SnapshotTransaction<S> {
+    /// Returns a snapshot of the present for a range that this transaction owns. It has all commits
+    /// that were adopted, and in the range nothing else. `None` for other ranges.
+    async fn newest_of(&self, range: &KeyRange) -> Result<Option<Box<Coordinator<S>>>, Failure> {
+        if !self.owned.iter().any(|owned| owned.contains_range(range)) {
+            return Ok(None);
+        }
+        let token = self.adopted.iter().max().copied().unwrap_or(Timestamp::ZERO);
+        let (mode, consistency) = (Mode::ReadOnly(ReadAt::Now), Consistency::Hybrid);
+        let begin = Begin { consistency, token, ..Begin::new(mode) };
+        self.locking.begin_here(begin).await.map(Some)
+    }
+
     async fn write_kept(&mut self) -> Result<(), Failure> {
         let own = &self.writes.writes;
         let keys: Vec<Key> = std::mem::take(&mut self.kept)
@@ -135,10 +156,18 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
         key: &'a Key,
         lock: Lock,
     ) -> Future<'a, Result<Option<Value>, Failure>> {
-        match self.writes.writes.get(key).cloned() {
-            Some(own) => Box::pin(std::future::ready(Ok(own))),
-            None => self.snapshot.get(key, lock),
+        if let Some(own) = self.writes.writes.get(key).cloned() {
+            return Box::pin(std::future::ready(Ok(own)));
         }
+        if self.owned.is_empty() {
+            return self.snapshot.get(key, lock);
+        }
+        Box::pin(async move {
+            match self.newest_of(&KeyRange::point(key.clone())).await? {
+                Some(mut newest) => newest.get(key, lock).await,
+                None => self.snapshot.get(key, lock).await,
+            }
+        })
     }
 
     fn get_many<'a>(
@@ -147,6 +176,13 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
         lock: Lock,
     ) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
         Box::pin(async move {
+            if !self.owned.is_empty() {
+                let mut found = Vec::with_capacity(keys.len());
+                for key in keys {
+                    found.push(self.get(key, lock).await?);
+                }
+                return Ok(found);
+            }
             let mut found = self.snapshot.get_many(keys, lock).await?;
             for (key, found) in keys.iter().zip(&mut found) {
                 if let Some(own) = self.writes.writes.get(key) {
@@ -165,7 +201,10 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
         limit_rows: usize,
     ) -> Future<'a, Result<Rows, Failure>> {
         Box::pin(async move {
-            let found = self.snapshot.scan(range, lock, reverse, limit_rows).await?;
+            let found = match self.newest_of(range).await? {
+                Some(mut newest) => newest.scan(range, lock, reverse, limit_rows).await?,
+                None => self.snapshot.scan(range, lock, reverse, limit_rows).await?,
+            };
             Ok(self.writes.writes.over(range, found, reverse, limit_rows.max(1)))
         })
     }
@@ -178,8 +217,12 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
         self.kept_ranges.push(range);
     }
 
+    fn own(&mut self, range: KeyRange) {
+        self.owned.push(range);
+    }
+
     fn adopt(&mut self, commit: Timestamp) {
-        self.own.push(commit);
+        self.adopted.push(commit);
     }
 
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure> {
@@ -249,10 +292,10 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
                 };
                 return Outcome::Aborted { why };
             }
-            let SnapshotTransaction { snapshot, mut writes, own, .. } = *this;
+            let SnapshotTransaction { snapshot, mut writes, adopted, .. } = *this;
             writes.order.learn(snapshot.token());
             // One that has read nothing takes its snapshot as it commits.
-            writes.snapshot = snapshot.read_at().map(|at| ReadSnapshot { at, own });
+            writes.snapshot = snapshot.read_at().map(|at| ReadSnapshot { at, adopted });
             Box::new(writes).commit().await
         })
     }
