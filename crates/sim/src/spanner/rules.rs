@@ -92,14 +92,12 @@ pub const NOTICED_OF_HYBRID_TIME: [Rule; 16] = [
 
 /// The rules of Clock-SI's own, and some of those that it shares with Spanner, whose breach its
 /// judges must detect.
-pub const NOTICED_OF_CLOCK_SI: [Rule; 7] = [
+pub const NOTICED_OF_CLOCK_SI: [Rule; 5] = [
     snapshot::NOT_CERTIFIED,
     snapshot::RECENT_WITHOUT_FLOOR,
     snapshot::COMMIT_BELOW_SNAPSHOT,
     clock::DUPLICATE_TIMESTAMP,
-    shard::CEILING_NOT_AGREED,
     participant::SAFE_TIME_PREPARED,
-    participant::COMMIT_BELOW_PREPARE,
 ];
 
 /// Returns the faults under which the breach of a rule shows soonest.
