@@ -13,7 +13,8 @@ const DEVIATIONS: f64 = 3.0;
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Clock-SI (§IV of the paper): how often and how long transactions are delayed, how often
-    /// updates abort, and which age of snapshots avoids delays. The defaults are the paper's example.
+    /// updates abort, and which age of snapshots avoids delays. The defaults are the paper's
+    /// example.
     ClockSi(ClockSi),
 }
 

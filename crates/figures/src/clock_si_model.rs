@@ -1,5 +1,5 @@
-//! Clock-SI's analytical model (§IV): how often and how long a transaction is delayed, and how often
-//! an update aborts, as the age Δ of snapshots grows.
+//! Clock-SI's analytical model (§IV): how often and how long a transaction is delayed, and how
+//! often an update aborts, as the age Δ of snapshots grows.
 //!
 //! ```text
 //!   §IV-B  a pending commit below the snapshot    window CW = S + RRD, the older Δ of it is missed

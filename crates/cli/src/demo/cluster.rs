@@ -11,10 +11,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 const NODES: usize = 3;
 const ZONES: [&str; NODES] = ["amsterdam", "lisbon", "tokyo"];
+/// How long a restart waits for the killed node's threads, which may still hold its folder.
+const LET_GO: Duration = Duration::from_secs(5);
 
 struct Living {
     node_server: Arc<NodeServer>,
@@ -144,7 +147,13 @@ impl Cluster {
         if self.nodes()[at].is_some() {
             return Err(format!("node {} runs; \\demo kill {} first", at + 1, at + 1));
         }
-        let living = self.start(at)?;
+        let end = Instant::now() + LET_GO;
+        let living = loop {
+            match self.start(at) {
+                Err(_) if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
+                started => break started?,
+            }
+        };
         self.nodes()[at] = Some(living);
         Ok(format!(
             "Node {} in {} restarts from its log, and catches up with what it missed.",
