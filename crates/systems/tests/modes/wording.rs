@@ -111,8 +111,10 @@ impl Names {
         let what = match message {
             Message::Request(asked) => {
                 let token = asked.token.map(|token| format!("; token {}", moment(token)));
-                let snapshot =
-                    asked.snapshot.map(|snapshot| format!("; snapshot {}", moment(snapshot.at)));
+                let snapshot = asked
+                    .snapshot
+                    .as_ref()
+                    .map(|snapshot| format!("; snapshot {}", moment(snapshot.at)));
                 request(&asked.body)? + &token.unwrap_or_default() + &snapshot.unwrap_or_default()
             }
             Message::Response(answer) => response(answer),
