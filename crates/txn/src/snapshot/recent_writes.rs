@@ -92,8 +92,10 @@ mod tests {
     fn what_was_written_for_a_transaction_is_no_conflict_until_it_is_written_again() {
         let (mut recent, row) = (RecentWrites::default(), Key::from("note"));
         recent.add(&row, at(20));
-        let read =
-            |own: &[u64]| ReadSnapshot { at: at(10), own: own.iter().copied().map(at).collect() };
+        let read = |adopted: &[u64]| ReadSnapshot {
+            at: at(10),
+            adopted: adopted.iter().copied().map(at).collect(),
+        };
         assert!(recent.is_unwritten_since(&row, &read(&[20])));
         assert!(!recent.is_unwritten_since(&row, &read(&[19])));
         recent.add(&row, at(30));
@@ -133,6 +135,6 @@ mod tests {
         // A row that was written again keeps its newer entry.
         recent.add(&row(101), at(900_000));
         (0..200).for_each(|number| recent.add(&row(written + number), at(900_001)));
-        assert!(!recent.is_unwritten_since(&row(101), at(899_999)));
+        assert!(!since(&recent, &row(101), 899_999));
     }
 }
