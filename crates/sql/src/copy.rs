@@ -73,6 +73,7 @@ impl Session {
             if work.is_current(&engine.cache, &[(table.id, table.version)]).await? {
                 break table;
             }
+            work.fits_snapshot(&engine.cache, &[(table.id, table.version)])?;
         };
         // The rows of COPY are not kept, so that the transaction cannot be replayed.
         work.settled = true;
@@ -166,11 +167,11 @@ impl Session {
             };
             let mut work = Work::begin(&self.engine, Begin::new(Mode::ReadWrite), false).await?;
             let txn = work.txn.as_mut();
-            if txn.get(&note, Lock::Exclusive).await?.is_none() {
+            let Some(noted) = txn.get(&note, Lock::Exclusive).await? else {
                 continue; // Another VACUUM erased it.
-            }
+            };
             // The note's owner may be about to keep the storage.
-            txn.keep(&note);
+            txn.keep(&note, &noted)?;
             let range = kv::prefix_range(&kv::storage_prefix(id));
             let chunk = txn.scan(&range, Lock::Exclusive, false, VACUUM_KEYS).await?;
             for (key, _) in chunk.rows {

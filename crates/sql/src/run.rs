@@ -535,6 +535,9 @@ async fn attempt(
             planned = narrow(facts, work, portal, &compiled)?;
             continue;
         }
+        if looks > 0 {
+            work.fits_snapshot(&engine.cache, &compiled.tables)?;
+        }
         looks += 1;
         if looks > MOST_REPLAYS {
             return Err(restart("the definition of a table changed too often"));

@@ -16,7 +16,7 @@ use crate::response::Column;
 use crate::scan::{Cursor, Found};
 use crate::system;
 use crate::types::Type;
-use meridian_mvcc::{Key, KeyRange};
+use meridian_mvcc::KeyRange;
 use meridian_txn::{Failure, Lock, Locking, Transaction};
 use sqlparser::ast::{self, GroupByExpr, SelectItem, SetExpr, TableFactor};
 use std::cmp::Ordering;
@@ -414,11 +414,10 @@ impl Select {
     pub(crate) fn start(&self, scope: &Scope<'_>) -> Result<Running, SqlError> {
         let cursor = match &self.table {
             Some(table) if system::is_system(table.id) => Some(Cursor::made(scope.session.clone())),
-            Some(table) => Some(Cursor::new(
-                self.access.index,
-                self.access.targets(table, scope)?,
-                self.reverse,
-            )),
+            Some(table) => {
+                let targets = self.access.targets(table, scope)?;
+                Some(Cursor::new(self.access.index, targets, self.reverse).keeping(self.keeps))
+            }
             None => None,
         };
         Ok(Running {
@@ -458,9 +457,10 @@ impl Select {
     }
 
     /// Keeps a row as it is until the transaction has committed, if the query asks for that.
-    fn keep(&self, txn: &mut dyn Transaction, key: &Key) {
-        if self.keeps {
-            txn.keep(key);
+    fn keep(&self, txn: &mut dyn Transaction, found: &Found) -> Result<(), SqlError> {
+        match &found.value {
+            Some(value) if self.keeps => Ok(txn.keep(&found.key, value)?),
+            _ => Ok(()),
         }
     }
 
@@ -499,7 +499,7 @@ impl Select {
                 None => match running.found.pop_front() {
                     Some(found) if !self.accepts(&found.row, scope)? => continue,
                     Some(found) => {
-                        self.keep(txn, &found.key);
+                        self.keep(txn, &found)?;
                         Some(self.output(&found.row, scope)?)
                     }
                     None => None,
@@ -577,7 +577,7 @@ impl Select {
                 }
                 for found in found {
                     if self.accepts(&found.row, scope)? {
-                        self.keep(txn, &found.key);
+                        self.keep(txn, &found)?;
                         take(&found.row)?;
                     }
                 }

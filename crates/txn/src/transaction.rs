@@ -361,11 +361,12 @@ pub trait Transaction: Send {
         reverse: bool,
         limit_rows: usize,
     ) -> Future<'a, Result<Rows, Failure>>;
-    /// Declares that no other transaction may write a row that was read until this one has
-    /// committed (FOR UPDATE, FOR SHARE). Protocols need nothing more whose reads take locks or are
-    /// validated.
-    fn keep(&mut self, key: &Key) {
-        let _ = key;
+    /// Declares that no other transaction may write a row, of which this one has read the value,
+    /// until this one has committed (FOR UPDATE, FOR SHARE). Fails with `TooLarge` like
+    /// [`Transaction::put`]. Protocols need nothing more whose reads take locks or are validated.
+    fn keep(&mut self, key: &Key, value: &Value) -> Result<(), Failure> {
+        let _ = (key, value);
+        Ok(())
     }
     /// Declares that no row of a range may change, appear or go away between what this transaction
     /// reads of it and its commit (schema changes that read a table). Like [`Transaction::keep`],

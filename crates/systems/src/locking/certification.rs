@@ -46,21 +46,31 @@ impl Member {
         Some(Conflict::WrittenSince { key })
     }
 
-    /// True if the snapshot that a request reads, or is certified against, is too far ahead to be
-    /// true (Trap A.3-9).
-    pub(super) fn is_far_snapshot(&self, now: Reading, request: &Request) -> bool {
+    /// True if the snapshot that a request reads or is certified against, or its token, is too far
+    /// ahead to be true (Trap A.3-9): its commit would wait for that time with its locks.
+    pub(super) fn is_far_ahead(&self, now: Reading, request: &Request) -> bool {
+        if self.participant.recent.is_none() {
+            return false;
+        }
         let read = match &request.body {
-            RequestBody::Snapshot { at, .. } if self.participant.recent.is_some() => *at,
+            RequestBody::Snapshot { at, .. } => *at,
+            // Ends and signs of life are never refused.
+            RequestBody::Abort | RequestBody::KeepAlive | RequestBody::Withdraw => return false,
             _ => None,
         };
+        let certified = request.snapshot.as_ref().map(|read| read.at);
         let ahead_ns = |at: Timestamp| at.nanos.saturating_sub(now.interval.latest);
         let far = |at: Timestamp| ahead_ns(at) > MOST_TOKEN_AHEAD_NS;
-        read.max(request.snapshot.as_ref().map(|read| read.at)).is_some_and(far)
+        read.max(certified).max(request.token).is_some_and(far)
     }
 
     /// Returns how long a commit still waits until this leader's clock has reached its snapshot and
     /// its session's token, in nanoseconds (Algorithm 1, line 21; Trap A.3-7). `None` if it need
     /// not wait; then timestamps are issued above both.
+    ///
+    /// The paper waits before it certifies. Here the commit waits with its locks, because it draws
+    /// its timestamp afterwards, and for no longer than a leader's clock may be behind; a commit of
+    /// the same rows meanwhile would make certification fail.
     pub(super) fn behind_snapshot(&mut self, now: Reading, request: &Request) -> Option<u64> {
         if self.participant.recent.is_none() || broken(rules::COMMIT_BELOW_SNAPSHOT) {
             return None;

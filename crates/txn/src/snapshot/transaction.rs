@@ -10,7 +10,6 @@ use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::sometimes;
 use meridian_mvcc::{Key, KeyRange, Value};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,7 +53,6 @@ impl<S: Shards> Database for TxnClient<S> {
                 locking: Arc::clone(&self.locking),
                 snapshot,
                 writes,
-                kept: BTreeSet::new(),
                 kept_ranges: Vec::new(),
                 owned: Vec::new(),
                 adopted: Vec::new(),
@@ -68,11 +66,8 @@ impl<S: Shards> Database for TxnClient<S> {
 struct SnapshotTransaction<S: Shards> {
     locking: Arc<locking::TxnClient<S>>,
     snapshot: Box<Coordinator<S>>,
-    /// The transaction that commits. It reads nothing.
+    /// The transaction that commits. It reads only what it locks for the ranges that are kept.
     writes: Coordinator<S>,
-    /// The rows that no other transaction may write meanwhile. They are written again as they are,
-    /// so that certification meets them (a materialized conflict).
-    kept: BTreeSet<Key>,
     /// The ranges in which nothing may change meanwhile.
     kept_ranges: Vec<KeyRange>,
     /// The ranges in which only adopted commits have written.
@@ -94,16 +89,6 @@ impl<S: Shards> SnapshotTransaction<S> {
         self.locking.begin_here(begin).await.map(Some)
     }
 
-    async fn write_kept(&mut self) -> Result<(), Failure> {
-        let own = &self.writes.writes;
-        let keys: Vec<Key> = std::mem::take(&mut self.kept)
-            .into_iter()
-            .filter(|key| own.get(key).is_none())
-            .collect();
-        let values = self.snapshot.get_many(&keys, Lock::Exclusive).await?;
-        keys.into_iter().zip(values).try_for_each(|(key, value)| self.writes.put(key, value))
-    }
-
     /// Locks the ranges that are kept, until the commit ends, and checks that what is there now is
     /// what the snapshot has. The commit names the locks: if a leader changes, it is refused.
     async fn lock_kept(&mut self) -> Result<(), Failure> {
@@ -121,7 +106,7 @@ impl<S: Shards> SnapshotTransaction<S> {
                 }
                 if then != now.rows && !broken(rules::RANGE_NOT_KEPT) {
                     sometimes!("a range that a transaction keeps has changed since its snapshot");
-                    return Err(Failure::Aborted(Conflict::WrittenSince { key: part.start }));
+                    return Err(self.writes.end(Conflict::WrittenSince { key: part.start }));
                 }
                 rest = now.rest;
             }
@@ -176,17 +161,14 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
         lock: Lock,
     ) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
         Box::pin(async move {
-            if !self.owned.is_empty() {
-                let mut found = Vec::with_capacity(keys.len());
-                for key in keys {
-                    found.push(self.get(key, lock).await?);
-                }
-                return Ok(found);
-            }
             let mut found = self.snapshot.get_many(keys, lock).await?;
             for (key, found) in keys.iter().zip(&mut found) {
                 if let Some(own) = self.writes.writes.get(key) {
                     found.clone_from(own);
+                } else if let Some(mut newest) =
+                    self.newest_of(&KeyRange::point(key.clone())).await?
+                {
+                    *found = newest.get(key, lock).await?;
                 }
             }
             Ok(found)
@@ -209,8 +191,13 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
         })
     }
 
-    fn keep(&mut self, key: &Key) {
-        self.kept.insert(key.clone());
+    fn keep(&mut self, key: &Key, value: &Value) -> Result<(), Failure> {
+        // It is written again as it is, so that certification meets it (a materialized conflict).
+        // An own write may be newer than the row that was read.
+        match self.writes.writes.get(key) {
+            Some(_) => Ok(()),
+            None => self.writes.put(key.clone(), Some(value.clone())),
+        }
     }
 
     fn keep_range(&mut self, range: KeyRange) {
@@ -281,11 +268,7 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
                 this.snapshot.set_consistency(consistency);
                 return this.snapshot.commit().await;
             }
-            let kept = match this.lock_kept().await {
-                Ok(()) => this.write_kept().await,
-                changed => changed,
-            };
-            if let Err(why) = kept {
+            if let Err(why) = this.lock_kept().await {
                 let why = match why {
                     Failure::Aborted(why) => why,
                     _ => Conflict::LeaderChanged,
@@ -294,7 +277,7 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
             }
             let SnapshotTransaction { snapshot, mut writes, adopted, .. } = *this;
             writes.order.learn(snapshot.token());
-            // One that has read nothing takes its snapshot as it commits.
+            // Without a snapshot it has read nothing, and overwrites.
             writes.snapshot = snapshot.read_at().map(|at| ReadSnapshot { at, adopted });
             Box::new(writes).commit().await
         })

@@ -331,7 +331,7 @@ impl<S: Shards> Coordinator<S> {
     }
 
     /// Ends the attempt as aborted: it sends no further requests (invariant 1).
-    pub(super) fn end(&mut self, why: Conflict) -> Failure {
+    pub(crate) fn end(&mut self, why: Conflict) -> Failure {
         self.count(|counters| counters.aborted(&why));
         self.aborted = Some(why.clone());
         Failure::Aborted(why)
