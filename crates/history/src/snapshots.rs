@@ -6,17 +6,17 @@
 //!      └────── these rows ──────┘
 //! ```
 //!
-//! 1. Each transaction that wrote has a commit timestamp of its own, above its snapshot. One whose
-//!    snapshot is not known has read nothing.
+//! 1. Each transaction that wrote has a commit timestamp of its own, above its snapshot. A
+//!    transaction without a snapshot has read nothing but what it had written.
 //! 2. Its reads return the state at its snapshot, and its own earlier writes.
 //! 3. Nothing that it writes was committed by another transaction between the two (first committer
 //!    wins).
-//! 4. A transaction that was given a causal token, or that began after one that asked for external
-//!    consistency had ended, has a snapshot that contains the other one.
+//! 4. The snapshot of a transaction contains the commits that its causal token named, and those
+//!    that asked for external consistency and had ended when it began.
 
 use crate::timestamps::{State, step};
 use crate::{Op, Stamp, Status, Transaction, timestamps};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A contradiction to snapshot isolation in the order of the timestamps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,6 +32,9 @@ pub enum Violation {
         /// Its snapshot.
         snapshot: Stamp,
     },
+    /// A transaction that wrote has read, and its snapshot is not known.
+    #[error("the snapshot is missing of a transaction that has read: {0}")]
+    NoSnapshot(Box<Transaction>),
     /// A row was written between a transaction's snapshot and its commit.
     #[error("{key} was written after the snapshot of {transaction}, by {other}")]
     LostUpdate {
@@ -71,8 +74,10 @@ pub fn judge(history: &[Transaction]) -> Result<(), Violation> {
                     let transaction = Box::new(transaction.clone());
                     return Err(Violation::Backwards { transaction, snapshot });
                 }
+                if snapshot.is_none() && has_read(transaction) {
+                    return Err(Violation::NoSnapshot(Box::new(transaction.clone())));
+                }
                 events.push((at, Event::Commits, transaction));
-                // One that has read nothing is as good as one that read just before its commit.
                 events.extend(snapshot.map(|snapshot| (snapshot, Event::Reads, transaction)));
             }
             (Some(at), snapshot) => {
@@ -89,6 +94,22 @@ pub fn judge(history: &[Transaction]) -> Result<(), Violation> {
     events.sort_by_key(|(at, event, _)| (*at, *event));
     replay(&events)?;
     known(history)
+}
+
+/// True if a transaction has surely read what its own earlier writes do not answer.
+fn has_read(transaction: &Transaction) -> bool {
+    let mut written: BTreeSet<&String> = BTreeSet::new();
+    transaction.status == Status::Ok
+        && transaction.ops.iter().any(|op| match op {
+            Op::Write(key, _) => {
+                written.insert(key);
+                false
+            }
+            // It is appended to what was there.
+            Op::Append(key, _) => written.insert(key),
+            Op::Read(key, _) => !written.contains(key),
+            Op::Scan(..) => true,
+        })
 }
 
 fn replay(events: &[(Stamp, Event, &Transaction)]) -> Result<(), Violation> {
@@ -204,6 +225,18 @@ mod tests {
     }
 
     #[test]
+    fn a_transaction_that_has_read_names_its_snapshot() {
+        let base = || ran(1, 2, vec![write("x", 1)]);
+        let own = [base(), ran(0, 5, vec![write("x", 2), read("x", 2)])];
+        assert_eq!(judge(&own), Ok(()));
+        let scan = Op::Scan("a".into(), "z".into(), vec![("x".into(), Value::Number(1))]);
+        for unnamed in [read("x", 1), scan] {
+            let found = judge(&[base(), ran(0, 5, vec![unnamed, write("x", 2)])]);
+            assert!(matches!(found, Err(Violation::NoSnapshot(_))), "{found:?}");
+        }
+    }
+
+    #[test]
     fn a_read_of_another_state_is_found() {
         let early = [ran(1, 2, vec![write("x", 1)]), ran(3, 4, vec![read("x", 0), write("y", 2)])];
         assert!(matches!(judge(&early), Err(Violation::Order(_))));
@@ -229,7 +262,7 @@ mod tests {
             ran(3, 5, vec![read("x", 1), write("x", 2), read("x", 1)]),
         ];
         assert!(matches!(judge(&own), Err(Violation::Order(_))));
-        // One that wrote what the history does not show has read its snapshot, and not its commit.
+        // A transaction that wrote what the history does not show has read its snapshot.
         let marked = [ran(1, 3, vec![write("x", 1)]), ran(2, 5, vec![read("x", 0)])];
         assert_eq!(judge(&marked), Ok(()));
         let backwards = [ran(9, 5, vec![write("x", 1)])];

@@ -46,7 +46,6 @@ fn every_history_is_of_snapshot_isolation_and_some_are_not_serializable() {
 }
 
 #[test]
-
 fn sql_sessions_keep_what_keys_keep() {
     let mut all = 0;
     for seed in 0..10 {
