@@ -152,3 +152,84 @@ async fn schema_changes_miss_no_row() {
     }
     assert_eq!(text(&a, "SELECT count(*) FROM t WHERE n > 0").await, "4");
 }
+
+/// Rows of a table that the same transaction has filled are kept as they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn kept_rows_stay_as_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let (a, b) = database(&server).await;
+    run(&a, "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 1), (2, 2)")
+        .await;
+    run(&a, "BEGIN; SELECT 1; CREATE TABLE c (id int PRIMARY KEY, n int)").await;
+    copy(&a, "c", "7\t7\n8\t8\n").await;
+    run(&a, "SELECT * FROM c FOR UPDATE; SELECT * FROM c WHERE id IN (7, 8) FOR SHARE").await;
+    run(&a, "ALTER TABLE t ADD COLUMN d int NOT NULL DEFAULT 3; SELECT * FROM t FOR UPDATE").await;
+    run(&a, "COMMIT").await;
+    assert_eq!(text(&b, "SELECT sum(n) FROM c").await, "15");
+    assert_eq!(text(&b, "SELECT sum(n + d) FROM t").await, "9");
+    // Its own write of a row, before or after it is kept, is what commits.
+    run(&a, "BEGIN; UPDATE t SET n = 10 WHERE id = 1; SELECT n FROM t FOR UPDATE").await;
+    run(&a, "DELETE FROM t WHERE id = 2; COMMIT").await;
+    assert_eq!(text(&b, "SELECT sum(n) FROM t").await, "10");
+    // A row that is kept is named where it is refused.
+    run(&a, "BEGIN; SELECT n FROM t FOR SHARE").await;
+    run(&b, "UPDATE t SET n = 11 WHERE id = 1").await;
+    let why = a.batch_execute("COMMIT").await.expect_err("is refused");
+    let detail = why.as_db_error().and_then(|told| told.detail()).unwrap_or_default();
+    assert!(detail.contains("(id)=(1) of table \"t\""), "{detail}");
+    let (code, _) = refused(&a, "SET TRANSACTION SNAPSHOT '00000003-0000001B-1'").await;
+    assert_eq!(code, "0A000");
+    run(&a, "SELECT relname FROM pg_class FOR SHARE").await;
+}
+
+/// A transaction whose snapshot lies before a change of a table uses the table no more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_has_changed_since_the_snapshot_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let (a, b) = database(&server).await;
+    run(&a, "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 1)").await;
+    // What a client has seen decides whether the server can repeat an ordinary statement.
+    for (statement, column, reason) in [
+        ("COPY t FROM STDIN", "a", "table \"t\" has changed"),
+        ("UPDATE t SET n = n + 1", "b", "would have shown other results"),
+    ] {
+        run(&a, "BEGIN").await;
+        assert_eq!(text(&a, "SELECT count(*) FROM t WHERE n > 0").await, "1");
+        run(&b, &format!("ALTER TABLE t ADD COLUMN {column} int")).await;
+        run(&b, "UPDATE t SET n = -n").await;
+        let (code, why) = refused(&a, statement).await;
+        assert!(code == "40001" && why.contains(reason), "{statement}: {code} {why}");
+        run(&a, "ROLLBACK").await;
+        run(&b, "UPDATE t SET n = -n").await;
+    }
+    run(&a, "BEGIN; SELECT 1").await;
+    run(&b, "ALTER TABLE t ADD COLUMN more int").await;
+    // The client cannot tell a later snapshot from this one.
+    run(&a, "UPDATE t SET n = 5; COMMIT").await;
+    assert_eq!(text(&b, "SELECT n FROM t").await, "5");
+}
+
+/// More rows than a leader remembers are filled into a table of the same transaction.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_copy_commits_with_its_table() {
+    const ROWS: usize = 150_000;
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let (a, b) = database(&server).await;
+    run(&b, "CREATE TABLE small (id int PRIMARY KEY, n int); INSERT INTO small VALUES (1, 1)")
+        .await;
+    run(&b, "BEGIN; UPDATE small SET n = 2").await;
+    run(&a, "BEGIN; CREATE TABLE large (id int PRIMARY KEY)").await;
+    let rows: String = (0..ROWS).map(|id| format!("{id}\n")).collect();
+    copy(&a, "large", rows.leak()).await;
+    run(&a, "COMMIT").await;
+    assert_eq!(text(&a, "SELECT count(*) FROM large").await, ROWS.to_string());
+    // A transaction from before is not refused for the sake of these rows.
+    run(&b, "COMMIT").await;
+    run(&b, "BEGIN; SELECT n FROM small").await;
+    run(&a, "DROP TABLE large; VACUUM").await;
+    run(&b, "UPDATE small SET n = 3; COMMIT").await;
+    assert_eq!(text(&b, "SELECT n FROM small").await, "3");
+}

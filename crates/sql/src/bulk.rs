@@ -23,7 +23,7 @@ use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::kv;
 use meridian_clock::Timestamp;
-use meridian_mvcc::Key;
+use meridian_mvcc::{Key, KeyRange};
 use meridian_txn::{Begin, Conflict, Database, Lock, Mode, Outcome, Transaction};
 use std::sync::Arc;
 
@@ -100,7 +100,9 @@ impl Bulk {
         &mut self,
     ) -> Result<(&mut dyn Transaction, &mut Option<Key>), SqlError> {
         if self.open.is_none() {
-            self.open = Some(self.database.begin(READ_WRITE).await?);
+            let mut open = self.database.begin(READ_WRITE).await?;
+            open.writes_alone(KeyRange::all());
+            self.open = Some(open);
         }
         let open = self.open.as_mut().expect("invariant: just filled");
         Ok((open.as_mut(), &mut self.highest))

@@ -12,7 +12,7 @@ use crate::response::Response;
 use crate::session::Session;
 use crate::work::Work;
 use crate::{bind, compile, write};
-use meridian_mvcc::Key;
+use meridian_mvcc::{Key, KeyRange};
 use meridian_txn::{Begin, Lock, Mode, ReadAt};
 use sqlparser::ast::{CopyOption, CopySource, CopyTarget, Statement};
 use std::sync::Arc;
@@ -161,6 +161,8 @@ impl Session {
             ));
         }
         self.finish_implicit().await?;
+        // What is left of the storage that is being erased: before it there are only tombstones.
+        let mut left: Option<(Key, KeyRange)> = None;
         while let Some(note) = self.garbage().await? {
             let Some(id) = note.last_chunk().map(|id| u32::from_be_bytes(*id)) else {
                 return Err(SqlError::corrupted("a note of dropped storage"));
@@ -172,14 +174,17 @@ impl Session {
             };
             // The note's owner may be about to keep the storage.
             txn.keep(&note, &noted)?;
-            let range = kv::prefix_range(&kv::storage_prefix(id));
+            let storage = kv::prefix_range(&kv::storage_prefix(id));
+            txn.writes_alone(storage.clone());
+            let range = left.take_if(|(other, _)| *other == note).map_or(storage, |(_, left)| left);
             let chunk = txn.scan(&range, Lock::Exclusive, false, VACUUM_KEYS).await?;
             for (key, _) in chunk.rows {
                 txn.put(key, None)?;
             }
             if chunk.rest.is_none() {
-                txn.put(note, None)?;
+                txn.put(note.clone(), None)?;
             }
+            left = chunk.rest.map(|rest| (note, rest));
             work.settled = true;
             self.work = Some(work);
             match self.commit().await {

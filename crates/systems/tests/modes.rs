@@ -72,6 +72,8 @@ struct Work {
     writes: Vec<Write>,
     /// Declares the keys that it reads, and whether shards negotiate.
     declares: Option<bool>,
+    /// Keeps the keys that it reads as they are, absent ones too.
+    keeps: bool,
 }
 
 struct World {
@@ -353,6 +355,9 @@ impl World {
                 transaction.reads_only_in(&scope, negotiates);
             }
             for key in work.reads {
+                if work.keeps {
+                    transaction.keep_range(KeyRange::point(key.clone()));
+                }
                 match transaction.get(&key, Lock::Shared).await {
                     Ok(value) => say(format!("reads {}", wording::write(&Write { key, value }))),
                     Err(why) => return say(format!("cannot read: {why}")),
@@ -387,7 +392,7 @@ impl World {
         };
         let mode = |word: &str| Consistency::named(word).ok_or("there is no such mode");
         let keys = |keys: &[&str]| keys.iter().map(|key| Key::from(*key)).collect::<Vec<_>>();
-        let read = |reads, declares| Work { reads, writes: Vec::new(), declares };
+        let read = |reads, declares| Work { reads, writes: Vec::new(), declares, keeps: false };
         match words.as_slice() {
             // Milliseconds by which a node's clock is ahead.
             ["skew", node, by] => self.skews[number(node)?] = millis(by)?,
@@ -414,12 +419,18 @@ impl World {
                     Ok::<_, String>(Write { key: Key::from(key), value: Some(Value::from(value)) })
                 };
                 let writes = pairs.iter().map(pair).collect::<Result<_, _>>()?;
-                self.begin(name, Work { reads: Vec::new(), writes, declares: None })?;
+                self.begin(name, Work { writes, ..read(Vec::new(), None) })?;
             }
             [name, "reads", all @ .., "then", "writes", pair] => {
                 let (key, value) = pair.split_once('=').ok_or("a key and a value")?;
                 let write = Write { key: Key::from(key), value: Some(Value::from(value)) };
                 self.begin(name, Work { writes: vec![write], ..read(keys(all), None) })?;
+            }
+            [name, "keeps", all @ .., "then", "writes", pair] => {
+                let (key, value) = pair.split_once('=').ok_or("a key and a value")?;
+                let write = Write { key: Key::from(key), value: Some(Value::from(value)) };
+                let work = read(keys(all), None);
+                self.begin(name, Work { writes: vec![write], keeps: true, ..work })?;
             }
             [name, "reads", "only", all @ ..] => self.begin(name, read(keys(all), Some(false)))?,
             [name, "negotiates", all @ ..] => self.begin(name, read(keys(all), Some(true)))?,
@@ -484,6 +495,7 @@ fn what_is_planted_is_noticed() {
         snapshot_rules::NOT_CERTIFIED,
         snapshot_rules::RECENT_WITHOUT_FLOOR,
         snapshot_rules::COMMIT_BELOW_SNAPSHOT,
+        snapshot_rules::RANGE_NOT_KEPT,
         participant_rules::SAFE_TIME_PREPARED,
     ];
     let noticed = |rule, transcripts: fn()| {

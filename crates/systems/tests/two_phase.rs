@@ -258,6 +258,7 @@ impl World {
             one_shot: self.one_shot,
             token: None,
             snapshot: None,
+            private: None,
         };
         let (node, incarnation, role) = (NodeId(9), Incarnation(1), Role::Coordinator(number));
         let from =

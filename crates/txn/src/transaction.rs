@@ -380,10 +380,20 @@ pub trait Transaction: Send {
     fn own(&mut self, range: KeyRange) {
         let _ = range;
     }
+    /// Declares that no other transaction meets the writes of this one in a range: storage that no
+    /// descriptor names yet, or none names any more. A transaction that is planned for a
+    /// descriptor from above this commit reads above it, and one that is planned for an older one
+    /// is refused as the schema changes. So leaders need not remember these writes for
+    /// certification. Of several ranges the last counts. Like [`Transaction::keep`], it is for
+    /// protocols whose reads neither lock nor are validated.
+    fn writes_alone(&mut self, range: KeyRange) {
+        let _ = range;
+    }
     /// Adopts a commit that another transaction made for this one: a row that it wrote may be
     /// written by this one, whatever its snapshot. No third transaction may have written the row
-    /// before it. Like [`Transaction::keep`], it is for protocols whose reads neither lock nor are
-    /// validated.
+    /// before it. A leader that has begun since, or that remembers the commit by hash only, may
+    /// refuse the row nevertheless. Like [`Transaction::keep`], it is for protocols whose reads
+    /// neither lock nor are validated.
     fn adopt(&mut self, commit: Timestamp) {
         let _ = commit;
     }
@@ -437,6 +447,11 @@ pub trait Transaction: Send {
     /// that follows from these reads. Reads under locks or of one snapshot always are. A protocol
     /// that validates at commit fails here as it would then.
     fn validate(&mut self) -> Future<'_, Result<(), Failure>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+    /// Does what its commit needs and what may fail for another reason than a conflict. A session
+    /// calls it before the commit, which otherwise does the same and can only tell of a conflict.
+    fn before_commit(&mut self) -> Future<'_, Result<(), Failure>> {
         Box::pin(std::future::ready(Ok(())))
     }
     /// Returns a point to roll back to.

@@ -56,6 +56,7 @@ pub static CLOCK_SI: SimulatedProtocol = SimulatedProtocol {
 const SHOULD_MEET_OF_CLOCK_SI: &[&str] = &[
     "a commit is refused because a row was written after its snapshot",
     "a commit waits until the leader's clock has reached its snapshot",
+    "a row may have been written since a snapshot, by the hash of its key",
     "a snapshot waits for its time",
     "a snapshot waits for a prepared transaction",
     "a transaction commits in two phases",

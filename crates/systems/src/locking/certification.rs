@@ -11,9 +11,9 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::sometimes;
 use meridian_mvcc::Write;
-use meridian_txn::Conflict;
 use meridian_txn::locking::{MOST_TOKEN_AHEAD_NS, Request, RequestBody};
 use meridian_txn::snapshot::rules;
+use meridian_txn::{Conflict, TransactionId};
 
 impl Member {
     /// Begins to certify, as this member begins to serve: it knows what was agreed until now, and
@@ -24,11 +24,19 @@ impl Member {
         }
     }
 
-    /// Remembers committed writes.
-    pub(super) fn remember_writes(&mut self, writes: &[Write], at: Timestamp) {
-        if let Some(recent) = self.participant.recent.as_mut().filter(|_| self.serving) {
-            writes.iter().for_each(|write| recent.add(&write.key, at));
-        }
+    /// Remembers committed writes, unless no other transaction can meet them: there may be more
+    /// of those than a leader remembers.
+    pub(super) fn remember_writes(
+        &mut self,
+        transaction: TransactionId,
+        writes: &[Write],
+        at: Timestamp,
+    ) {
+        let this = &mut self.participant;
+        let Some(recent) = this.recent.as_mut().filter(|_| self.serving) else { return };
+        let private = this.active.get(&transaction).and_then(|active| active.private.as_ref());
+        let met = |write: &&Write| private.is_none_or(|private| !private.contains(&write.key));
+        writes.iter().filter(met).for_each(|write| recent.add(&write.key, at));
     }
 
     /// Returns why a commit or a prepare that holds its locks is refused: the first row that may

@@ -116,7 +116,7 @@ impl Member {
                 voted_in,
             } => {
                 self.advance(at);
-                self.remember_writes(&writes, at);
+                self.remember_writes(transaction, &writes, at);
                 writes.extend(self.add_unresolved(transaction, at, (participants, voted_in)));
                 writes.extend(self.on_schemas_agreed(at, &schemas));
                 self.install(entry, at, writes, false, out);

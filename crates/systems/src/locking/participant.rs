@@ -57,6 +57,8 @@ pub(super) struct ActiveTxn {
     pub(super) newest: u64,
     /// The address that is told when the attempt is wounded.
     pub(super) coordinator: Address,
+    /// The range in which no other transaction meets its writes.
+    pub(super) private: Option<KeyRange>,
     /// Votes that arrived before the commit which this shard is to coordinate.
     pub(super) votes: EarlyVotes,
 }
@@ -199,7 +201,7 @@ impl Participant for Locking {
             schemas: Schemas::default(),
             late: Vec::new(),
             locks: LockTable::new(),
-            recent: config.certifies.then(RecentWrites::default),
+            recent: config.certifies.then(|| RecentWrites::new(config.recent_writes)),
             watching: false,
             active: BTreeMap::new(),
             admissions: 0,

@@ -349,6 +349,7 @@ impl Member {
                     aborted: None,
                     newest,
                     coordinator: from,
+                    private: request.private.clone(),
                     votes,
                 };
                 self.participant.active.insert(request.transaction, active);

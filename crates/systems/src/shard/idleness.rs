@@ -36,6 +36,8 @@ pub struct Config {
     pub policy: &'static dyn TimestampPolicy,
     /// True if transactions commit that are certified against a snapshot.
     pub certifies: bool,
+    /// How many writes the leader then remembers by key.
+    pub recent_writes: usize,
 }
 
 impl From<group::Config> for Config {
@@ -47,6 +49,7 @@ impl From<group::Config> for Config {
             outcomes: 10_000,
             policy: &TrueTime,
             certifies: false,
+            recent_writes: 65_536,
         }
     }
 }

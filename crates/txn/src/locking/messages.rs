@@ -54,6 +54,10 @@ pub struct Request {
     /// row that it writes has a newer version (Clock-SI §III-B).
     #[n(8)]
     pub snapshot: Option<ReadSnapshot>,
+    /// The range in which no other transaction meets this one's writes: commits are not certified
+    /// against them ([`Transaction::writes_alone`](crate::Transaction::writes_alone)).
+    #[n(9)]
+    pub private: Option<KeyRange>,
 }
 
 /// What a transaction has read, for the certification of its writes.
@@ -80,6 +84,7 @@ impl Request {
             one_shot: None,
             token: None,
             snapshot: None,
+            private: None,
         }
     }
 }

@@ -6,13 +6,13 @@
 //!
 //! ```text
 //!   begin     snapshot ◀─ the node's clock, and not below the session's token
-//!   read      Snapshot at that timestamp: a shard whose clock is behind waits, and so does one
-//!             where a prepared transaction may have written the row below it
+//!   read      Snapshot at that timestamp: a shard waits if its clock is behind, or if a prepared
+//!             transaction may have written the row below it
 //!   commit    Commit, Prepare with the snapshot ─▶ lock, certify, draw a timestamp above it
 //! ```
 //!
-//! Such a transaction is composed of two that exist for databases with locks: one that reads a
-//! snapshot, and one that only writes. The leader's part is a value, [`RecentWrites`], beside the
+//! Such a transaction is composed of two that exist for databases with locks: the first reads
+//! a snapshot, the second only writes. The leader's part is a value, [`RecentWrites`], beside the
 //! lock table: locks hold off concurrent committers from certification to the end, also across
 //! leaders, because prepare records carry them (Trap A.3-3).
 

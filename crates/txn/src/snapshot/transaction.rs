@@ -208,6 +208,10 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
         self.owned.push(range);
     }
 
+    fn writes_alone(&mut self, range: KeyRange) {
+        self.writes.private = Some(range);
+    }
+
     fn adopt(&mut self, commit: Timestamp) {
         self.adopted.push(commit);
     }
@@ -250,6 +254,10 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
 
     fn change_schema(&mut self, to: SchemaVersion, ranges: Vec<KeyRange>) -> Result<(), Failure> {
         self.writes.change_schema(to, ranges)
+    }
+
+    fn before_commit(&mut self) -> Future<'_, Result<(), Failure>> {
+        Box::pin(self.lock_kept())
     }
 
     fn savepoint(&mut self) -> Savepoint {

@@ -118,6 +118,7 @@ impl<S: Shards> TxnClient<S> {
             timings: None,
             order,
             snapshot: None,
+            private: None,
         }
     }
 
@@ -289,6 +290,8 @@ pub(crate) struct Coordinator<S: Shards> {
     pub(crate) order: CausalOrder,
     /// The snapshot against which its writes are certified. None if locks protect what it has read.
     pub(crate) snapshot: Option<ReadSnapshot>,
+    /// The range in which no other transaction meets its writes.
+    pub(crate) private: Option<KeyRange>,
 }
 
 impl<S: Shards> Coordinator<S> {
@@ -305,6 +308,7 @@ impl<S: Shards> Coordinator<S> {
             one_shot: None,
             token: self.order.carried(),
             snapshot: self.snapshot.clone(),
+            private: self.private.clone(),
         }
     }
 
