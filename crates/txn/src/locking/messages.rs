@@ -60,7 +60,7 @@ pub struct Request {
     pub private: Option<KeyRange>,
 }
 
-/// What a transaction has read, for the certification of its writes.
+/// The state that a transaction has read, for the certification of its writes.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct ReadSnapshot {
     /// The timestamp of the snapshot.

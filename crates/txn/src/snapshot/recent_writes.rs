@@ -1,4 +1,4 @@
-//! How a leader remembers when rows were written last.
+//! The memory that a leader has of when rows were written last.
 
 use crate::locking::ReadSnapshot;
 use crate::snapshot::rules;
