@@ -300,7 +300,18 @@ impl<R: SimProtocol> World<R> {
                 }
                 let (client, end, ops) = (client as u64, self.now(), seen.ops);
                 let Asked { follows, external, .. } = asked;
-                let it = Transaction { client, start, end, status, at, ops, follows, external };
+                let snapshot = seen.snapshot.map(client::stamp);
+                let it = Transaction {
+                    client,
+                    start,
+                    end,
+                    status,
+                    at,
+                    ops,
+                    follows,
+                    external,
+                    snapshot,
+                };
                 if apart {
                     self.reads_apart.push(it);
                 } else {
