@@ -66,8 +66,8 @@ fn every_history_is_what_was_promised() {
     assert!(missed.len() <= if seeds < 300 { 2 } else { 0 }, "never met: {missed:?}");
 }
 
-/// What a replay has read is validated before an error of it is reported: an index once named a row
-/// that was not there, by reads that were never committed together.
+/// A replay is validated before its error is reported: by reads that were never committed together,
+/// an index once named a row that was not there.
 #[test]
 fn a_replay_tells_no_error_of_reads_that_do_not_stand() {
     for seed in [38_100_002, 38_100_011] {
