@@ -317,7 +317,8 @@ pub enum Response {
         #[n(0)]
         id: u64,
     },
-    /// This replica does not lead; `leader` may.
+    /// This replica does not lead; `leader` may. A node without a replica of the shard names none:
+    /// what it has cached may be wrong, and two such nodes would name each other for ever.
     #[n(4)]
     NotLeader {
         /// The request id.

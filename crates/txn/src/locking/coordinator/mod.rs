@@ -454,7 +454,8 @@ impl<S: Shards> Transaction for Coordinator<S> {
             let mut found = Vec::with_capacity(keys.len());
             while found.len() < keys.len() {
                 // The first read of a snapshot chooses its timestamp.
-                let most = if self.read_at.is_none() { 1 } else { ASKED_TOGETHER };
+                let chooses = self.read_at.is_none() && !self.reads_apart();
+                let most = if chooses { 1 } else { ASKED_TOGETHER };
                 let keys = &keys[found.len()..keys.len().min(found.len() + most)];
                 for (key, known) in keys.iter().zip(self.read_ahead(keys).await) {
                     found.push(match known {
