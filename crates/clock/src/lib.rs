@@ -1,7 +1,6 @@
 //! Timestamps, intervals, and their sources.
 
 pub mod agreement;
-pub mod authority;
 mod bound;
 pub mod cluster;
 pub mod daemon;
@@ -14,11 +13,13 @@ pub mod question;
 pub mod rules;
 mod status;
 mod timestamp;
+mod timestamp_range;
 
 pub use bound::{Bound, Drift};
 pub use hybrid::Hybrid;
 pub use issuer::{CeilingReached, Issuer};
 pub use meridian_machine::{Health, Interval, Reading};
-pub use policy::{LocalClock, TimestampPolicy, TrueTime};
+pub use policy::{FromAuthority, LocalClock, TimestampPolicy, TrueTime};
 pub use status::{ClockStatus, EVICTED_FOR_NS};
 pub use timestamp::Timestamp;
+pub use timestamp_range::{LONGEST_RANGE, TimestampRange};

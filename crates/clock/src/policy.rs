@@ -30,6 +30,11 @@ pub trait TimestampPolicy: Debug + Send + Sync + 'static {
     /// True if a timestamp in a message moves the receiver's time forward, so that later events
     /// there have greater timestamps (HybridTime's `Update`).
     fn adopts(&self) -> bool;
+    /// True if commits are at timestamps of the database's authority. All other timestamps are then
+    /// just above those that the leader has drawn or adopted.
+    fn asks_authority(&self) -> bool {
+        false
+    }
 }
 
 /// Spanner's policy: a timestamp is not below the time at which it is drawn, and becomes visible
@@ -76,6 +81,44 @@ impl TimestampPolicy for LocalClock {
 
     fn adopts(&self) -> bool {
         false
+    }
+}
+
+/// The policy of conventional snapshot isolation: the timestamps of snapshots and of commits are
+/// those of one authority, and no leader's clock counts. A leader adopts the timestamps of
+/// messages, all of which are the authority's, so that no read waits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FromAuthority;
+
+impl TimestampPolicy for FromAuthority {
+    /// Above every timestamp that means none.
+    fn next_ns(&self, _: Reading) -> u64 {
+        1
+    }
+
+    /// Only what was adopted is known to be present.
+    fn present(&self, _: Reading) -> Timestamp {
+        Timestamp::ZERO
+    }
+
+    fn is_visible(&self, _: Reading, _: Timestamp) -> bool {
+        true
+    }
+
+    fn wait_ns(&self, _: Reading, _: Timestamp) -> u64 {
+        0
+    }
+
+    fn shows_early(&self) -> bool {
+        true
+    }
+
+    fn adopts(&self) -> bool {
+        true
+    }
+
+    fn asks_authority(&self) -> bool {
+        true
     }
 }
 

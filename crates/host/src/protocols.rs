@@ -30,10 +30,11 @@ pub struct HostedProtocol {
 }
 
 /// The protocols of this version.
-pub const ALL: [HostedProtocol; 6] = [
+pub const ALL: [HostedProtocol; 7] = [
     spanner::HOSTED,
     spanner::HOSTED_HYBRID_TIME,
     spanner::HOSTED_CLOCK_SI,
+    spanner::HOSTED_CONVENTIONAL_SI,
     tapir::HOSTED_STRICTLY_SERIALIZABLE,
     tapir::HOSTED_SERIALIZABLE,
     qwstore::HOSTED,

@@ -7,7 +7,7 @@
 //! A new message or field gets a new number and is sent only on connections of a version that has
 //! it; a test of that version lists it in a file of its own.
 
-use meridian_clock::Timestamp;
+use meridian_clock::{Timestamp, TimestampRange};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoredVersion, Value, Version, Write};
 use meridian_placement::DatabaseRow;
@@ -203,6 +203,10 @@ fn messages_of_locking_shards() {
     }
     fixture.message(SPANNER, "visible", &Message::LeaderVisible(at(9)));
     fixture.message(SPANNER, "leads", &Message::Leads(term));
+    let ask = Message::AskTimestamps { count: 5, term, above: at(5) };
+    fixture.message(SPANNER, "ask timestamps", &ask);
+    let range = TimestampRange { first: at(5), count: 2 };
+    fixture.message(SPANNER, "timestamps", &Message::Timestamps { range, term });
 
     let lock_epoch = LockEpoch { term: 3, admission: 4 };
     let one_shot = Some(OneShot { term: 3, by: 4 });
@@ -261,6 +265,7 @@ fn messages_of_locking_shards() {
         ("split", RequestBody::Split { at: key("g"), shard: ShardId(9) }),
         ("members", RequestBody::Members(members)),
         ("last timestamp", RequestBody::LastTs { range: range() }),
+        ("snapshot timestamp", RequestBody::SnapshotTimestamp),
     ] {
         let plain = Request::plain(transaction(), age(), 11, ask);
         let planned = vec![schema()];
@@ -288,6 +293,7 @@ fn messages_of_locking_shards() {
         ("last timestamp", Response::LastTs { id, at: at(5) }),
         ("too late", Response::TooLate { id }),
         ("locked", Response::Locked { id, lock_epoch }),
+        ("snapshot timestamp", Response::SnapshotTimestamp { id, at: at(5) }),
         ("moved", Response::Moved { id, to: Some((key("g"), ShardId(9))) }),
     ] {
         fixture.message(SPANNER, &format!("reply {name}"), &Message::Response(reply));

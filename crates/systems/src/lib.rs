@@ -7,6 +7,7 @@
 
 pub mod baselines;
 pub mod clock_si;
+pub mod conventional_si;
 mod distances;
 pub mod envelope;
 pub mod hybrid_time;

@@ -6,7 +6,7 @@
 use crate::baselines::qwstore;
 use crate::envelope::Kind;
 use crate::setting::{CONSISTENCY, Setting, VERSION_RETENTION_PERIOD};
-use crate::{clock_si, hybrid_time, spanner, tapir};
+use crate::{clock_si, conventional_si, hybrid_time, spanner, tapir};
 use meridian_clock::TimestampPolicy;
 use meridian_txn::{Consistency, IsolationLevel};
 
@@ -30,10 +30,11 @@ pub struct Protocol {
 
 impl Protocol {
     /// The protocols of this version.
-    pub const ALL: [&'static Protocol; 6] = [
+    pub const ALL: [&'static Protocol; 7] = [
         &spanner::PROTOCOL,
         &hybrid_time::PROTOCOL,
         &clock_si::PROTOCOL,
+        &conventional_si::PROTOCOL,
         &tapir::STRICTLY_SERIALIZABLE,
         &tapir::SERIALIZABLE,
         &qwstore::PROTOCOL,
@@ -61,6 +62,16 @@ impl Protocol {
     /// True if its transactions read a snapshot, and are certified against it as they commit.
     pub fn certifies(&self) -> bool {
         self.isolation == Some(IsolationLevel::RepeatableRead) && self.has_leaders()
+    }
+
+    /// True if one timestamp authority chooses its snapshots and its commit timestamps.
+    pub fn has_authority(&self) -> bool {
+        self.policy.is_some_and(|policy| policy.asks_authority())
+    }
+
+    /// True if sessions have causal tokens: commits show before their timestamps have passed.
+    pub fn has_tokens(&self) -> bool {
+        self.consistency.contains(&Consistency::Hybrid)
     }
 
     /// True if its shards have leaders.

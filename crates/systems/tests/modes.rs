@@ -1,5 +1,6 @@
-//! Golden transcripts of HybridTime and Clock-SI end to end: sessions in each consistency mode, the
-//! messages between their coordinators and the leaders, and the results that sessions receive.
+//! Golden transcripts of HybridTime, Clock-SI and conventional snapshot isolation end to end:
+//! sessions in each consistency mode, the messages between their coordinators and the leaders, and
+//! the results that sessions receive.
 //!
 //! There are two shards, of the keys before `n` and of the rest, with one member each: shard `s1`
 //! on node `n1`, `s2` on `n2`. Clocks are off as the script says, within five milliseconds.
@@ -25,7 +26,7 @@ use meridian_systems::locking::rules as participant_rules;
 use meridian_systems::locking::{self, Effect, Message, Recovered, Replica};
 use meridian_systems::shard::rules as shard_rules;
 use meridian_systems::shard::{self, Timer};
-use meridian_systems::{Protocol, clock_si, hybrid_time};
+use meridian_systems::{Protocol, clock_si, conventional_si, hybrid_time};
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{ReplicaId, Response};
 use meridian_txn::snapshot::rules as snapshot_rules;
@@ -88,6 +89,9 @@ struct World {
     alarms: BTreeMap<(u64, u64), (usize, (u64, u64))>,
     counter: u64,
     wire: VecDeque<(Address, Address, Message)>,
+    /// Two shards; messages from the first to the second are held back.
+    holds: Option<(usize, usize)>,
+    held: Vec<(Address, Address, Message)>,
     names: Arc<Mutex<Names>>,
     /// The lines of sessions.
     told: Arc<Mutex<Vec<String>>>,
@@ -115,6 +119,8 @@ impl World {
             alarms: BTreeMap::new(),
             counter: 0,
             wire: VecDeque::new(),
+            holds: None,
+            held: Vec::new(),
             names: Arc::default(),
             told: Arc::default(),
             said: Vec::new(),
@@ -241,7 +247,12 @@ impl World {
         if let Some(what) = self.names.lock().message(from, to, &message) {
             self.said.push(what);
         }
-        self.wire.push_back((from, to, message));
+        let between = (from.shard.0 as usize, to.shard.0 as usize);
+        let held = self.holds == Some(between) && matches!(to.role, Role::Replica);
+        match held && matches!(from.role, Role::Replica) {
+            true => self.held.push((from, to, message)),
+            false => self.wire.push_back((from, to, message)),
+        }
     }
 
     /// Runs sessions as far as they can go, and carries out their requests.
@@ -333,11 +344,14 @@ impl World {
         let (client, certifies) = (Arc::clone(&self.nodes[node].1), self.protocol.certifies());
         let (names, told, name) =
             (Arc::clone(&self.names), Arc::clone(&self.told), name.to_owned());
+        let router = Arc::clone(&self.nodes[node].0);
         self.tasks.push(Box::pin(async move {
             let say = |what: String| told.lock().push(format!("{name} {what}"));
             let reads = work.writes.is_empty();
             let kind = if reads { Mode::ReadOnly(ReadAt::Now) } else { Mode::ReadWrite };
             let how = Begin { consistency: mode, token: *token.lock(), ..Begin::new(kind) };
+            // It may ask for its snapshot before it has begun.
+            names.lock().call(node, router.last_number() + 1, &name);
             let mut transaction = match client.begin(how).await {
                 Ok(transaction) => transaction,
                 Err(why) => return say(format!("is refused: {why}")),
@@ -444,6 +458,13 @@ impl World {
                 self.sync(shard);
                 self.deliver()?;
             }
+            // Messages of one shard's leader to another's are late.
+            ["hold", from, to] => self.holds = Some((number(from)?, number(to)?)),
+            ["release"] => {
+                self.holds = None;
+                self.wire.extend(std::mem::take(&mut self.held));
+                self.deliver()?;
+            }
             // The leader of a shard begins again with what its disk has.
             ["restart", shard] => {
                 let shard = number(shard)?;
@@ -474,6 +495,11 @@ fn transcripts_of_clock_si() {
 }
 
 #[test]
+fn transcripts_of_conventional_si() {
+    check("conventional_si", &conventional_si::PROTOCOL);
+}
+
+#[test]
 fn what_is_planted_is_noticed() {
     if std::env::var_os("UPDATE").is_some() {
         return; // Or what is broken would be written down.
@@ -498,6 +524,8 @@ fn what_is_planted_is_noticed() {
         snapshot_rules::RANGE_NOT_KEPT,
         participant_rules::SAFE_TIME_PREPARED,
     ];
+    let of_conventional_si =
+        [shard_rules::AUTHORITY_BELOW_CEILING, shard_rules::TIMESTAMP_BELOW_SNAPSHOT];
     let noticed = |rule, transcripts: fn()| {
         let broken = std::thread::spawn(move || {
             plant(Some(rule), true);
@@ -507,4 +535,6 @@ fn what_is_planted_is_noticed() {
     };
     rules.into_iter().for_each(|rule| noticed(rule, transcripts));
     of_clock_si.into_iter().for_each(|rule| noticed(rule, transcripts_of_clock_si));
+    let transcripts = transcripts_of_conventional_si;
+    of_conventional_si.into_iter().for_each(|rule| noticed(rule, transcripts));
 }

@@ -19,7 +19,7 @@ use meridian_systems::envelope::Frame;
 use meridian_systems::locking::KIND;
 use meridian_systems::locking::{Message, Replica};
 use meridian_systems::spanner;
-use meridian_systems::{clock_si, hybrid_time, locking};
+use meridian_systems::{clock_si, conventional_si, hybrid_time, locking};
 use meridian_txn::locking::{MemberRoles, ReplicaId, Request, Waits};
 use meridian_txn::{Database, Failure, Future, Node, TxnStats};
 use std::sync::{Arc, mpsc};
@@ -55,6 +55,13 @@ pub const HOSTED: HostedProtocol = HostedProtocol {
 pub const HOSTED_CLOCK_SI: HostedProtocol = HostedProtocol {
     protocol: &clock_si::PROTOCOL,
     open: |row, context| open(row, context, &clock_si::PROTOCOL),
+    choose_replicas,
+};
+
+/// Conventional snapshot isolation, as a node runs it.
+pub const HOSTED_CONVENTIONAL_SI: HostedProtocol = HostedProtocol {
+    protocol: &conventional_si::PROTOCOL,
+    open: |row, context| open(row, context, &conventional_si::PROTOCOL),
     choose_replicas,
 };
 

@@ -530,6 +530,8 @@ impl ReplicaRuntime<Replica> for MemberRuntime {
             Message::LeaderVisible(_) => "shown",
             Message::Participant(_) => "two-phase commit",
             Message::Leads(_) => "leads",
+            Message::AskTimestamps { .. } => "authority: question",
+            Message::Timestamps { .. } => "authority: timestamps",
         }
     }
 }

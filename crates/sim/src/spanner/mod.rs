@@ -8,8 +8,8 @@ pub mod rules;
 mod unconfirmed_splits;
 
 pub use protocol::{
-    CLOCK_SI, HYBRID_TIME, SIMULATED, STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause,
-    reads_in_the_next_life,
+    CLOCK_SI, CONVENTIONAL_SI, HYBRID_TIME, SIMULATED, STEPS, finds_nothing_at_a_newcomer,
+    reads_after_a_pause, reads_in_the_next_life,
 };
 
 /// The marker type of Spanner's worlds.

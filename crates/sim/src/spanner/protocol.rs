@@ -6,7 +6,7 @@ use crate::Defect;
 use crate::protocols::SimulatedProtocol;
 use crate::world::World;
 use meridian_machine::planted::Rule;
-use meridian_systems::{clock_si, hybrid_time, spanner};
+use meridian_systems::{clock_si, conventional_si, hybrid_time, spanner};
 
 /// The entry of Spanner.
 pub static SIMULATED: SimulatedProtocol = SPANNER;
@@ -49,8 +49,30 @@ pub static CLOCK_SI: SimulatedProtocol = SimulatedProtocol {
     row: &clock_si::PROTOCOL,
     should_meet: SHOULD_MEET_OF_CLOCK_SI,
     rules: || rules::NOTICED_OF_CLOCK_SI.into(),
+    delays: || World::<Spanner>::delays_of_snapshots(&CLOCK_SI),
     ..SPANNER
 };
+
+/// The entry of conventional snapshot isolation. Its worlds are Clock-SI's, and its snapshots have
+/// what was acknowledged before.
+pub static CONVENTIONAL_SI: SimulatedProtocol = SimulatedProtocol {
+    row: &conventional_si::PROTOCOL,
+    should_meet: SHOULD_MEET_OF_CONVENTIONAL_SI,
+    rules: || rules::NOTICED_OF_CONVENTIONAL_SI.into(),
+    delays: || World::<Spanner>::delays_of_snapshots(&CONVENTIONAL_SI),
+    ..SPANNER
+};
+
+/// The states that campaigns of conventional snapshot isolation should reach.
+const SHOULD_MEET_OF_CONVENTIONAL_SI: &[&str] = &[
+    "a commit is refused because a row was written after its snapshot",
+    "a leader passes over a timestamp of the authority",
+    "a session looks for the authority",
+    "a snapshot waits for a prepared transaction",
+    "a transaction commits in two phases",
+    "the authority does not answer a leader in time",
+    "the authority waits for its ceiling, or its lease",
+];
 
 /// The states that campaigns of Clock-SI should reach.
 const SHOULD_MEET_OF_CLOCK_SI: &[&str] = &[

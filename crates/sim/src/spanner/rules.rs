@@ -100,6 +100,16 @@ pub const NOTICED_OF_CLOCK_SI: [Rule; 5] = [
     participant::SAFE_TIME_PREPARED,
 ];
 
+/// The rules of conventional snapshot isolation's own, and some of those that it shares with
+/// Clock-SI, whose breach its judges must detect.
+pub const NOTICED_OF_CONVENTIONAL_SI: [Rule; 5] = [
+    shard::AUTHORITY_BELOW_CEILING,
+    snapshot::AUTHORITY_NOT_ASKED,
+    shard::TIMESTAMP_BELOW_SNAPSHOT,
+    snapshot::NOT_CERTIFIED,
+    participant::SAFE_TIME_PREPARED,
+];
+
 /// Returns the faults under which the breach of a rule shows soonest.
 pub fn faults(rule: Rule) -> Faults {
     let none = Faults::NONE;
@@ -123,7 +133,9 @@ pub fn faults(rule: Rule) -> Faults {
             Faults { process: true, network: true, disk: true, ..none }
         }
         // Clocks without error need no log to keep an order.
-        shard::ISSUER_BELOW_LOG => Faults { network: true, process: true, lies: true, ..none },
+        shard::ISSUER_BELOW_LOG | shard::AUTHORITY_BELOW_CEILING => {
+            Faults { network: true, process: true, lies: true, ..none }
+        }
         // An unchecked record matters if it is corrupt.
         log::LOG_CHECKSUM
         | store::STORE_CHECKSUM

@@ -96,7 +96,8 @@ impl<R: SimProtocol> World<R> {
 
     /// Draws the order that a client's next transaction asks for.
     pub(super) fn ask_for_order(&mut self, client: usize, node: usize) -> Asked {
-        if self.options.protocol.row.consistency.len() < 2 {
+        let protocol = self.options.protocol.row;
+        if !protocol.has_tokens() {
             return Asked::default();
         }
         let consistency = *self.modes.choose(&mut self.rng).expect("a world has a mode");
@@ -115,7 +116,9 @@ impl<R: SimProtocol> World<R> {
             Consistency::None => Vec::new(),
             Consistency::Hybrid | Consistency::CommitWait => chain.last.clone(),
         };
-        let external = consistency == Consistency::CommitWait && !self.options.deceives();
+        // An authority's snapshots have whatever was acknowledged before.
+        let waits = consistency == Consistency::CommitWait || protocol.has_authority();
+        let external = waits && !self.options.deceives();
         let token = chain.token;
         let forged = self.forged_token(node, consistency);
         let token = forged.map_or(token, |forged| token.max(forged));

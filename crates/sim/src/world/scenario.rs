@@ -192,7 +192,7 @@ impl<R: SimProtocol> World<R> {
     /// Returns the order that a session asks for: its mode, and its token in a database that uses
     /// tokens.
     fn asked_in(&self, scenario: Scenario, client: usize) -> Asked {
-        if self.options.protocol.row.consistency.len() < 2 {
+        if !self.options.protocol.row.has_tokens() {
             return Asked::default();
         }
         let token = self.clients[client].chain.token();

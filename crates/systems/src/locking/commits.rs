@@ -49,7 +49,16 @@ impl Member {
             {
                 self.issuer.observe(votes.above());
             }
-            let Some(at) = self.draw_one(now) else {
+            let commits = matches!(pending.request.body, RequestBody::Commit { .. });
+            if let Some(change) = pending.change().filter(|_| commits) {
+                self.issuer.observe(change.from);
+            }
+            if commits && !self.has_commit_timestamp() {
+                self.participant.ready.push_back(pending);
+                continue;
+            }
+            let drawn = if commits { self.draw_commit(now) } else { self.draw_one(now) };
+            let Some(at) = drawn else {
                 sometimes!("a commit waits for the lease to reach further");
                 self.participant.ready.push_front(pending);
                 return self.wake_in(LEASE_SOON_NS);

@@ -89,6 +89,9 @@ pub use records::{Prepared, TransactionCommand, TransactionRows};
 
 /// Returns a database of a protocol with these shards.
 pub fn database<S: Shards>(protocol: &Protocol, shards: Arc<S>) -> Arc<dyn Database> {
+    if protocol.has_authority() {
+        return Arc::new(snapshot::TxnClient::with_authority(shards, protocol.consistency));
+    }
     if protocol.certifies() {
         return Arc::new(snapshot::TxnClient::new(shards, protocol.consistency));
     }

@@ -178,6 +178,7 @@ impl From<ShardResponse> for Response {
             ShardResponse::Moved { id, to } => Response::Moved { id, to },
             ShardResponse::Refused { id, why } => Response::Refused { id, why },
             ShardResponse::Unknown { id } => Response::Unknown { id },
+            ShardResponse::SnapshotTimestamp { id, at } => Response::SnapshotTimestamp { id, at },
         }
     }
 }

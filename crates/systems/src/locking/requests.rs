@@ -92,6 +92,7 @@ impl Member {
             RequestBody::Split { at, shard } => {
                 self.on_split(now, (from, id), transaction, (at.clone(), *shard), out)
             }
+            RequestBody::SnapshotTimestamp => self.on_snapshot_timestamp(from, id, out),
             RequestBody::Members(members) => self.on_members(now, (from, id), members, out),
             RequestBody::KeepAlive => self.participant.locks.touch(now.boot_ns, transaction),
             RequestBody::Withdraw => {
@@ -453,7 +454,8 @@ impl Member {
             RequestBody::Abort | RequestBody::KeepAlive | RequestBody::Withdraw => return true,
             _ => None,
         };
-        [request.token, at].into_iter().flatten().all(|at| self.adopt(now, at))
+        let certified = request.snapshot.as_ref().map(|read| read.at);
+        [request.token, at, certified].into_iter().flatten().all(|at| self.adopt(now, at))
     }
 
     /// Returns the timestamp at which a range is read whose locks are held: nothing is in flight

@@ -48,13 +48,18 @@ impl<P: Participant> Shard<P> {
     /// in the order of the log (Trap A.5-4). Returns `None` while the lease does not reach that
     /// far.
     pub(crate) fn draw_one(&mut self, now: Reading) -> Option<Timestamp> {
+        self.draw_from(now, self.policy.next_ns(now))
+    }
+
+    /// Draws such a timestamp at or above a time in nanoseconds.
+    pub(super) fn draw_from(&mut self, now: Reading, at_least: u64) -> Option<Timestamp> {
         let end = self.leased_until(now);
         if end == 0 {
             return None;
         }
         self.issuer.raise_ceiling(end.saturating_sub(1));
         // Every timestamp issued is in the log, and a new leader starts above it.
-        let at = self.issuer.issue(self.policy.next_ns(now)).ok()?;
+        let at = self.issuer.issue(at_least).ok()?;
         self.group.use_timestamp(at.nanos);
         Some(at)
     }

@@ -119,7 +119,11 @@ impl<P: Participant> Shard<P> {
         let form = self.splitting.is_none()
             && self.changing.is_none()
             && self.workload.transfer_target.is_none();
-        self.participant.is_at_rest() && self.has_announced() && promised && form
+        self.participant.is_at_rest()
+            && self.has_announced()
+            && promised
+            && form
+            && self.authority.is_at_rest()
     }
 
     /// Closes a timestamp as soon as the log holds a ceiling above it.

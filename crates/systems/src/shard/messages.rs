@@ -1,6 +1,6 @@
 //! Messages, timers and effects of a shard's members.
 
-use meridian_clock::Timestamp;
+use meridian_clock::{Timestamp, TimestampRange};
 use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, Write};
 use meridian_replication::group::{self, Index, Membership, Term};
@@ -31,6 +31,29 @@ pub enum Message<Q, A, B> {
     /// requests go to it from now on.
     #[n(5)]
     Leads(#[n(0)] Term),
+    /// From the leader of a shard to the timestamp authority: asks for timestamps of commits.
+    #[n(6)]
+    AskTimestamps {
+        /// How many.
+        #[n(0)]
+        count: u32,
+        /// The leader's term, which the answer repeats.
+        #[n(1)]
+        term: Term,
+        /// The leader commits only above this.
+        #[n(2)]
+        above: Timestamp,
+    },
+    /// The authority's answer.
+    #[n(7)]
+    Timestamps {
+        /// The timestamps.
+        #[n(0)]
+        range: TimestampRange,
+        /// The term of the leader that asked.
+        #[n(1)]
+        term: Term,
+    },
 }
 
 /// The timers of a member.
@@ -54,6 +77,8 @@ pub enum Timer {
     Resolve,
     /// The leader checks how idle the shard is.
     MinNext,
+    /// The leader asks the timestamp authority again.
+    Authority,
 }
 
 /// An effect that a member asks of its runtime.

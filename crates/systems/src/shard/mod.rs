@@ -14,6 +14,7 @@
 //! | `records` | what is agreed about the shard itself, and what is kept of it? |
 //! | `step` | what is done in each step, and in which order? |
 //! | `ceilings` | how are timestamps drawn, promised and closed? |
+//! | `authority` | how do leaders and sessions get the timestamps of an authority? |
 //! | `splits` | how does a shard become two? |
 //! | `membership` | how do the members of a group change? |
 //! | `leadership` | which member should lead? |
@@ -30,6 +31,7 @@
 //!    visible at a leader and nothing below is in doubt: a snapshot of it is right for ever.
 //!    Leaders tell members what was visible ([`Message::LeaderVisible`]).
 
+mod authority;
 mod ceilings;
 mod idleness;
 mod leadership;
@@ -56,6 +58,7 @@ pub use take_over::{CopyDecision, CopyError, ReceivedCopy};
 pub(crate) use ceilings::LEASE_SOON_NS;
 pub(crate) use records::{bytes, row};
 
+use authority::AuthorityState;
 use idleness::Idleness;
 use leadership::Workload;
 use membership::Changing;
@@ -134,6 +137,8 @@ pub struct Shard<P: Participant> {
     /// The requested ceiling in nanoseconds, and true if one is being agreed on.
     wanted_ceiling: Option<u64>,
     raising: bool,
+    /// Timestamps of the authority: wanted here, or asked for here.
+    authority: AuthorityState,
     /// The time until [`Timer::CommitWait`] must fire, in nanoseconds, as far as is known.
     wake_ns: Option<u64>,
     /// A pending split.
@@ -202,6 +207,7 @@ impl<P: Participant> Shard<P> {
             read_floor: Timestamp::ZERO,
             wanted_ceiling: None,
             raising: false,
+            authority: AuthorityState::default(),
             wake_ns: None,
             splitting: None,
         };

@@ -58,6 +58,13 @@ pub enum ShardResponse {
         /// The request.
         id: u64,
     },
+    /// The authority's timestamp of a snapshot.
+    SnapshotTimestamp {
+        /// The request.
+        id: u64,
+        /// The timestamp.
+        at: Timestamp,
+    },
 }
 
 /// A concurrency control, as the members of a shard run it.

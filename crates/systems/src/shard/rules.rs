@@ -20,4 +20,8 @@ meridian_machine::rules! {
     CLOSED_BEFORE_INSTALLED;
     /// Adopts no timestamp that a message carries (HybridTime's `Update`; Traps A.4-2, A.4-11).
     TOKEN_IGNORED;
+    /// Begins, as a new authority, at the newest timestamp in its log instead of its ceiling.
+    AUTHORITY_BELOW_CEILING;
+    /// Commits at the authority's timestamp although a snapshot above it was served.
+    TIMESTAMP_BELOW_SNAPSHOT;
 }

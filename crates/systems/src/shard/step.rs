@@ -64,6 +64,11 @@ impl<P: Participant> Machine for Shard<P> {
             Message::LeaderVisible(at) if self.group.is_peer(from) => {
                 self.leader_visible = self.leader_visible.max(at)
             }
+            Message::AskTimestamps { count, term, above } => {
+                self.is_wanted(now, out);
+                self.on_ask_timestamps(from, (count, term), above);
+            }
+            Message::Timestamps { range, term } => self.on_timestamps(from, range, term),
             // Not for this member.
             Message::LeaderVisible(_) | Message::Response(_) | Message::Leads(_) => return,
         }
@@ -80,6 +85,7 @@ impl<P: Participant> Machine for Shard<P> {
             Timer::Close => self.announce_visible(out),
             Timer::Resolve => P::resolve(self, now, out),
             Timer::MinNext => self.look_at_idleness(now, out),
+            Timer::Authority => self.ask_again(),
             Timer::Idle => P::look_at_idle(self, now, out),
         }
         self.finish(now, out);
@@ -124,10 +130,10 @@ impl<P: Participant> Shard<P> {
             }
             Event::BecameLeader { .. } => {
                 self.workload = Workload::new(now.boot_ns);
-                let read_floor = if broken(rules::ISSUER_BELOW_LOG) {
-                    Timestamp::ZERO
-                } else {
-                    self.agreed.max(self.ceiling)
+                let read_floor = match () {
+                    () if broken(rules::ISSUER_BELOW_LOG) => Timestamp::ZERO,
+                    () if broken(rules::AUTHORITY_BELOW_CEILING) => self.agreed,
+                    () => self.agreed.max(self.ceiling),
                 };
                 self.issuer = issuer(self.me, self.shard, read_floor);
                 self.group.use_timestamp(self.agreed.nanos);
@@ -221,6 +227,7 @@ impl<P: Participant> Shard<P> {
         self.dismiss_split(out);
         self.dismiss_change(out);
         self.dismiss_idleness();
+        self.dismiss_authority(out);
         (self.read_floor, self.wanted_ceiling, self.raising) = (Timestamp::ZERO, None, false);
     }
 
@@ -235,9 +242,11 @@ impl<P: Participant> Shard<P> {
             self.go_on_splitting(now, out);
             self.go_on_changing(now, out);
             P::propose_ready(self, now, out);
+            self.ask_authority(now, out);
         }
         P::answer_reads(self, now, out);
         if self.serving && self.group.is_leader() {
+            self.hand_out(now, out);
             self.close_idle(now);
             self.raise_ceiling(now);
             self.watch_idleness(now, out);
@@ -250,7 +259,8 @@ impl<P: Participant> Shard<P> {
 
     /// Begins to serve as soon as everything agreed under earlier leaders has surely passed.
     fn assume_leadership(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
-        let inherited = self.agreed.max(self.ceiling);
+        let below = broken(rules::AUTHORITY_BELOW_CEILING);
+        let inherited = if below { self.agreed } else { self.agreed.max(self.ceiling) };
         let passed = broken(rules::ISSUER_BELOW_LOG) || now.interval.after(inherited.nanos);
         if self.group.is_leader() && !self.serving && self.participant.may_lead() && passed {
             step!("leader: begins to serve");

@@ -113,6 +113,11 @@ impl Node {
         self.map.learn_term(leader, term);
     }
 
+    /// Returns the number of the last transaction that began.
+    pub fn last_number(&self) -> u64 {
+        self.state.lock().numbers
+    }
+
     pub fn take_effects(&self) -> Vec<RouterEffect> {
         std::mem::take(&mut self.state.lock().effects)
     }

@@ -3,7 +3,7 @@
 
 use super::BEGINNING;
 use super::nodes::number;
-use meridian_clock::Timestamp;
+use meridian_clock::{Timestamp, TimestampRange};
 use meridian_machine::{Address, Role};
 use meridian_mvcc::{Key, KeyRange, Write};
 use meridian_systems::locking::Message;
@@ -62,6 +62,7 @@ fn request(body: &RequestBody) -> Option<String> {
         RequestBody::Prepare { writes: all, .. } => format!("prepare {}", writes(all)),
         RequestBody::LastTs { range } => format!("newest commit of {}", keys(range)),
         RequestBody::Abort => "abort".into(),
+        RequestBody::SnapshotTimestamp => "a snapshot?".into(),
         _ => return None,
     })
 }
@@ -79,6 +80,7 @@ fn response(response: &Response) -> String {
         Response::Committed { at, .. } => format!("committed at {}", moment(*at)),
         Response::Aborted { why, .. } => format!("aborted: {why}"),
         Response::Prepared { .. } => "prepared".into(),
+        Response::SnapshotTimestamp { at, .. } => format!("snapshot {}", moment(*at)),
         Response::LastTs { at, .. } => format!("newest commit at {}", moment(*at)),
         Response::Refused { why, .. } => format!("refused: {why}"),
         Response::Waiting { .. } => "waits".into(),
@@ -118,6 +120,10 @@ impl Names {
                 request(&asked.body)? + &token.unwrap_or_default() + &snapshot.unwrap_or_default()
             }
             Message::Response(answer) => response(answer),
+            Message::AskTimestamps { count, .. } => format!("{count} timestamps?"),
+            Message::Timestamps { range: TimestampRange { first, count }, .. } => {
+                format!("{count} timestamps from {}", moment(*first))
+            }
             Message::Participant(ParticipantMessage::Vote { transaction, vote, .. }) => {
                 let of = self.transaction(transaction);
                 match vote {

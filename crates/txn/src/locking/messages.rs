@@ -213,6 +213,10 @@ pub enum RequestBody {
         #[n(0)]
         range: KeyRange,
     },
+    /// Returns a timestamp of the database's authority: a snapshot at it has everything that was
+    /// acknowledged before the request.
+    #[n(10)]
+    SnapshotTimestamp,
 }
 
 impl RequestBody {
@@ -409,6 +413,16 @@ pub enum Response {
         #[n(1)]
         lock_epoch: LockEpoch,
     },
+    /// A timestamp of the authority.
+    #[n(15)]
+    SnapshotTimestamp {
+        /// The request id.
+        #[n(0)]
+        id: u64,
+        /// The timestamp.
+        #[n(1)]
+        at: Timestamp,
+    },
     /// The keys belong to another shard.
     #[n(9)]
     Moved {
@@ -438,6 +452,7 @@ impl Response {
             | Response::LastTs { id, .. }
             | Response::TooLate { id }
             | Response::Locked { id, .. }
+            | Response::SnapshotTimestamp { id, .. }
             | Response::Moved { id, .. } => *id,
             Response::Wounded { .. } => 0,
         }

@@ -7,6 +7,8 @@ meridian_machine::rules! {
     RECENT_WITHOUT_FLOOR;
     /// A commit does not wait until the leader's clock has reached its snapshot (Trap A.3-7).
     COMMIT_BELOW_SNAPSHOT;
+    /// A transaction begins at its node's clock instead of the authority's timestamp.
+    AUTHORITY_NOT_ASKED;
     /// A schema change does not see rows that were written while it read the table.
     RANGE_NOT_KEPT;
 }

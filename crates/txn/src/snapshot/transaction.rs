@@ -27,6 +27,11 @@ impl<S: Shards> TxnClient<S> {
     pub fn new(shards: Arc<S>, modes: &'static [Consistency]) -> Self {
         TxnClient { locking: Arc::new(locking::TxnClient::new(shards, modes)) }
     }
+
+    /// Returns a client of such a database whose snapshots are at timestamps of an authority.
+    pub fn with_authority(shards: Arc<S>, modes: &'static [Consistency]) -> Self {
+        TxnClient { locking: Arc::new(locking::TxnClient::with_authority(shards, modes)) }
+    }
 }
 
 impl<S: Shards> Database for TxnClient<S> {

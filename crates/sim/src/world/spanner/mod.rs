@@ -9,6 +9,7 @@ mod moving;
 mod newcomers;
 mod pausing;
 mod scenario;
+mod snapshots;
 mod splitting;
 mod watching;
 
@@ -224,6 +225,12 @@ impl SimProtocol for Spanner {
                 | Message::Leads(_),
             )
             | (Role::Replica, Message::Response(_)) => None,
+            (_, Message::AskTimestamps { count, .. }) => Some(format!(
+                "{me} receives from {from}: asks the authority for {count} timestamps"
+            )),
+            (_, Message::Timestamps { range, .. }) => {
+                Some(format!("{me} receives from {from}: {range:?}"))
+            }
             (_, Message::Participant(between)) => {
                 Some(format!("{me} receives from {from}: {between:?}"))
             }
@@ -244,6 +251,9 @@ impl SimProtocol for Spanner {
                     RequestBody::Members(members) => format!("wants {members:?}"),
                     RequestBody::Abort | RequestBody::KeepAlive => "aborts".to_owned(),
                     RequestBody::Withdraw => "withdraws".to_owned(),
+                    RequestBody::SnapshotTimestamp => {
+                        "asks the authority for a snapshot".to_owned()
+                    }
                 };
                 Some(format!(
                     "{me} receives from {from}: {}.{id} {what}, on {lock_epoch:?}",

@@ -26,6 +26,7 @@
 //!    waited for as long as it takes.
 
 mod administration;
+mod authority;
 mod order;
 mod reading;
 
@@ -67,13 +68,20 @@ const LONGEST_NAME: usize = 63;
 pub struct TxnClient<S> {
     shards: Arc<S>,
     modes: &'static [Consistency],
+    /// True if snapshots are at timestamps of the database's authority.
+    authority: bool,
 }
 
 impl<S: Shards> TxnClient<S> {
     /// Returns a client of a database whose transactions have these consistency modes, the default
     /// first.
     pub fn new(shards: Arc<S>, modes: &'static [Consistency]) -> Self {
-        TxnClient { shards, modes }
+        TxnClient { shards, modes, authority: false }
+    }
+
+    /// Returns a client of a database whose leader of the first shard is the timestamp authority.
+    pub fn with_authority(shards: Arc<S>, modes: &'static [Consistency]) -> Self {
+        TxnClient { authority: true, ..TxnClient::new(shards, modes) }
     }
 
     /// Returns the node that the client runs on.
@@ -100,6 +108,7 @@ impl<S: Shards> TxnClient<S> {
             single_shard: None,
             single_shard_range: KeyRange::default(),
             negotiating: None,
+            from_authority: false,
             answered: false,
             read_at,
             questions: AtomicU64::new(0),
@@ -143,6 +152,9 @@ impl<S: Shards> TxnClient<S> {
 impl<S: Shards> TxnClient<S> {
     /// Begins a transaction, as soon as the node knows the time if that is required.
     pub(crate) async fn begin_here(&self, how: Begin) -> Result<Box<Coordinator<S>>, Failure> {
+        if self.asks_authority(&how) {
+            return self.begin_at_authority(how).await;
+        }
         match self.try_to_begin(how.clone()) {
             Some(begun) => begun,
             None => self.begin_when_known(how).await,
@@ -222,6 +234,9 @@ impl<S: Shards> Database for TxnClient<S> {
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
         let boxed = |begun: Box<Coordinator<S>>| begun as Box<dyn Transaction>;
+        if self.asks_authority(&how) {
+            return Box::pin(async move { self.begin_at_authority(how).await.map(boxed) });
+        }
         match self.try_to_begin(how.clone()) {
             Some(begun) => Box::pin(std::future::ready(begun.map(boxed))),
             None => Box::pin(async move { self.begin_when_known(how).await.map(boxed) }),
@@ -263,6 +278,8 @@ pub(crate) struct Coordinator<S: Shards> {
     single_shard_range: KeyRange,
     /// The declared range of reads in several shards, which negotiate the timestamp.
     negotiating: Option<KeyRange>,
+    /// True if the database's authority chose its snapshot.
+    from_authority: bool,
     /// True if it has read something.
     answered: bool,
     questions: AtomicU64,
@@ -497,7 +514,10 @@ impl<S: Shards> Transaction for Coordinator<S> {
 
     fn reads_only_in(&mut self, scope: &KeyRange, negotiates: bool) -> bool {
         let unread = !self.answered && self.questions.load(Ordering::Relaxed) == 0;
-        if self.mode != Mode::ReadOnly(ReadAt::Now) || !unread || self.shards.map().has_one_shard()
+        if self.from_authority
+            || self.mode != Mode::ReadOnly(ReadAt::Now)
+            || !unread
+            || self.shards.map().has_one_shard()
         {
             return false;
         }

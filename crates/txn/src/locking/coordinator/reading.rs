@@ -179,7 +179,7 @@ impl<S: Shards> Coordinator<S> {
             Some(snapshot) => snapshot,
             None => {
                 let modes = self.order.modes();
-                let txn_client = TxnClient { shards: Arc::clone(&self.shards), modes };
+                let txn_client = TxnClient::new(Arc::clone(&self.shards), modes);
                 let (consistency, token) = (self.order.consistency(), self.order.token());
                 let begin = Begin::new(Mode::ReadOnly(ReadAt::Now));
                 txn_client.begin(Begin { consistency, token, ..begin }).await?
