@@ -116,9 +116,9 @@ impl<R: SimProtocol> World<R> {
             Consistency::None => Vec::new(),
             Consistency::Hybrid | Consistency::CommitWait => chain.last.clone(),
         };
-        // An authority's snapshots have whatever was acknowledged before.
-        let waits = consistency == Consistency::CommitWait || protocol.has_authority();
-        let external = waits && !self.options.deceives();
+        // An authority's snapshots have whatever was acknowledged before, whatever clocks say.
+        let waits = consistency == Consistency::CommitWait && !self.options.deceives();
+        let external = waits || protocol.has_authority();
         let token = chain.token;
         let forged = self.forged_token(node, consistency);
         let token = forged.map_or(token, |forged| token.max(forged));

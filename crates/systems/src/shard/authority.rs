@@ -216,7 +216,7 @@ impl<P: Participant> Shard<P> {
                 Asked::Leader { count, above, .. } => (*count, *above),
                 Asked::Session { .. } => (1, Timestamp::ZERO),
             };
-            if above.nanos > latest {
+            if above.nanos > latest.max(self.issuer.last().nanos) {
                 // A snapshot of another clock, or a schema change, is ahead of this clock.
                 sometimes!("the authority waits for its clock");
                 self.wake_in(above.nanos - latest);

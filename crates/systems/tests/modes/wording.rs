@@ -120,10 +120,14 @@ impl Names {
                 request(&asked.body)? + &token.unwrap_or_default() + &snapshot.unwrap_or_default()
             }
             Message::Response(answer) => response(answer),
-            Message::AskTimestamps { count, .. } => format!("{count} timestamps?"),
-            Message::Timestamps { range: TimestampRange { first, count }, .. } => {
-                format!("{count} timestamps from {}", moment(*first))
-            }
+            Message::AskTimestamps { count, .. } => match count {
+                1 => "a commit timestamp?".into(),
+                count => format!("{count} commit timestamps?"),
+            },
+            Message::Timestamps { range: TimestampRange { first, count }, .. } => match count {
+                1 => format!("commit timestamp {}", moment(*first)),
+                count => format!("{count} commit timestamps from {}", moment(*first)),
+            },
             Message::Participant(ParticipantMessage::Vote { transaction, vote, .. }) => {
                 let of = self.transaction(transaction);
                 match vote {

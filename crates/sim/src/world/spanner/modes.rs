@@ -4,7 +4,6 @@
 use super::super::one_by_one::ONE;
 use super::super::order::Asked;
 use super::{S, World};
-use crate::SimulatedProtocol;
 use crate::protocols::HYBRID_TIME;
 use crate::sim_protocol::SimProtocol;
 use crate::spanner::Spanner;
@@ -123,15 +122,15 @@ impl World<Spanner> {
         ));
         let (mode, steps) = read(&["lb", "ra"]);
         let asked = Asked { consistency: Hybrid, ..Asked::default() };
-        let mut world = Self::with_shards(&HYBRID_TIME, 2);
+        let mut world = Self::with_shards(2);
         let negotiated = world.takes_in_order(NEITHER, mode, steps, Scope::Negotiated, asked);
         found.push(("two shards led elsewhere: read both, hybrid, negotiated", negotiated));
         found
     }
 
     /// Returns a world with one or two shards, and a commit in each.
-    pub(super) fn with_shards(protocol: &'static SimulatedProtocol, shards: usize) -> Self {
-        let mut world = Self::three(protocol, None);
+    fn with_shards(shards: usize) -> Self {
+        let mut world = Self::three(&HYBRID_TIME, None);
         let write = |name: &str| Step::Write(name.to_owned(), Some(0));
         world.takes(LEADER, Mode::ReadWrite, vec![write("lb"), write("ra")]);
         if shards == 2 {
@@ -154,7 +153,7 @@ impl World<Spanner> {
         (mode, steps): &(Mode, Vec<Step>),
         kinds: &[Kind],
     ) -> Vec<(&'static str, u64)> {
-        let mut world = Self::with_shards(&HYBRID_TIME, shards);
+        let mut world = Self::with_shards(shards);
         let takes = |(name, consistency, with_token): &Kind| {
             world.until(S + 4 * ONE, |_| false);
             let now = Timestamp { nanos: world.now(), ..Timestamp::ZERO };
