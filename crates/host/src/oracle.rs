@@ -17,9 +17,10 @@ use crate::durable_file;
 use crate::oneshot::{Answer, Sender, oneshot};
 use crate::panics::PanicGuard;
 use crate::peers::Peers;
-use meridian_clock::authority::{Authority, Stamps};
 use meridian_clock::oracle::{Batches, Oracle, Refused, Strawman, Terms};
-use meridian_clock::{Health, Interval, Reading, Timestamp};
+use meridian_clock::{
+    CeilingReached, Health, Interval, Issuer, Reading, Timestamp, TimestampRange,
+};
 use meridian_machine::NodeId;
 use meridian_systems::envelope::{self, Kind};
 use minicbor::{Decode, Encode};
@@ -49,7 +50,7 @@ enum OracleMessage {
     #[n(2)]
     Time(#[n(0)] u64, #[n(1)] Interval),
     #[n(3)]
-    Stamps(#[n(0)] u64, #[n(1)] Stamps),
+    Stamps(#[n(0)] u64, #[n(1)] TimestampRange),
     #[n(4)]
     Refused(#[n(0)] u64, #[n(1)] String),
 }
@@ -60,14 +61,14 @@ pub enum OracleResponse {
     /// The oracle's interval.
     Time(Interval),
     /// The authority's timestamps.
-    Stamps(Stamps),
+    Stamps(TimestampRange),
     /// The reason of a refusal; the request may be retried.
     Refused(String),
 }
 
 struct Server {
     oracle: Oracle,
-    authority: Authority,
+    authority: Issuer,
     ceiling: u64,
     /// True if a request was refused because of the ceiling.
     reached: bool,
@@ -116,7 +117,7 @@ impl Service {
         let floor = folder.as_ref().map_or(Ok(0), |folder| read(folder))?;
         let server = Server {
             oracle: Oracle::above(&Terms::K2, floor),
-            authority: Authority::above(me.0, floor),
+            authority: Issuer::above(me.0, Timestamp::end_of(floor)),
             ceiling: floor,
             reached: false,
         };
@@ -174,10 +175,12 @@ impl Service {
         self.with_reserve(|server| server.oracle.answer(now))
     }
 
-    fn stamps(self: &Arc<Self>, count: u32, batch: &mut Batch) -> Result<Stamps, Refused> {
+    fn stamps(self: &Arc<Self>, count: u32, batch: &mut Batch) -> Result<TimestampRange, Refused> {
         let now = *batch.reading.get_or_insert_with(|| self.clock.now());
         self.with_reserve(|server| {
-            server.authority.hand_out(now.interval.latest, count).ok_or(Refused::Ceiling)
+            let durable = Timestamp::end_of(server.authority.ceiling());
+            let handed_out = server.authority.hand_out(now.interval.latest, count, durable);
+            handed_out.map_err(|CeilingReached| Refused::Ceiling)
         })
     }
 
@@ -497,7 +500,7 @@ mod tests {
             (OracleMessage::AskStamps(5, 1_000), "0104820182051903e8"),
             (OracleMessage::Time(5, interval), "010482028205820319012c"),
             (
-                OracleMessage::Stamps(5, Stamps { first, count: 7 }),
+                OracleMessage::Stamps(5, TimestampRange { first, count: 7 }),
                 "01048203820582831b1000000000000000010207",
             ),
             (OracleMessage::Refused(5, "no".into()), "010482048205626e6f"),

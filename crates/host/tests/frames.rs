@@ -205,8 +205,9 @@ fn messages_of_locking_shards() {
     fixture.message(SPANNER, "leads", &Message::Leads(term));
     let ask = Message::AskTimestamps { count: 5, term, above: at(5) };
     fixture.message(SPANNER, "ask timestamps", &ask);
-    let range = TimestampRange { first: at(5), count: 2 };
-    fixture.message(SPANNER, "timestamps", &Message::Timestamps { range, term });
+    let timestamps = TimestampRange { first: at(5), count: 2 };
+    let handed_out = Message::Timestamps { range: timestamps, term };
+    fixture.message(SPANNER, "timestamps", &handed_out);
 
     let lock_epoch = LockEpoch { term: 3, admission: 4 };
     let one_shot = Some(OneShot { term: 3, by: 4 });
