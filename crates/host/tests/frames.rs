@@ -300,7 +300,7 @@ fn messages_of_locking_shards() {
         Conflict::SchemaChanged { table: 104 },
         Conflict::Overwritten,
         Conflict::Contended,
-        Conflict::WrittenSince { key: key("b") },
+        Conflict::WrittenSince { key: key("b"), at: None },
     ]
     .into_iter()
     .enumerate()

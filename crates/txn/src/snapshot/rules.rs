@@ -7,6 +7,9 @@ meridian_machine::rules! {
     RECENT_WITHOUT_FLOOR;
     /// A commit does not wait until the leader's clock has reached its snapshot (Trap A.3-7).
     COMMIT_BELOW_SNAPSHOT;
+    /// An older snapshot lacks what its session has seen: the age counts, and the token does not
+    /// (Trap A.3-10).
+    AGE_BEFORE_TOKEN;
     /// A schema change does not see rows that were written while it read the table.
     RANGE_NOT_KEPT;
 }
