@@ -41,6 +41,7 @@ use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value, Write, local};
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -251,23 +252,23 @@ impl<S: Shards> Coordinator<S> {
         self.contested.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks ranges as contested for a while.
+    /// Marks ranges as contested for a while, in the turn that the transaction has, if any.
     fn contest(&self, ranges: impl IntoIterator<Item = KeyRange>) {
         let (now, round_trip_ns) = (self.boot_ns(), self.shards.round_trip_ns());
         let until = now + CONTESTED_NS.max(CONTESTED_ROUND_TRIPS * round_trip_ns);
-        self.contested().note(now, until, ranges);
+        self.contested().note(now, until, ranges, self.turn.as_ref().map(Held::key));
     }
 
-    /// Waits for the turn of the first of these keys that is contested, unless the transaction has
-    /// a turn. If no replica grants one the transaction proceeds: a turn is not a lock.
-    async fn take_turn<'a>(&mut self, keys: impl IntoIterator<Item = &'a Key>) {
+    /// Waits for the turn of the first of these ranges that is contested, unless the transaction
+    /// has a turn. If no replica grants one the transaction proceeds: a turn is not a lock.
+    async fn take_turn(&mut self, ranges: impl IntoIterator<Item = impl Borrow<KeyRange>>) {
         if self.turn.is_some() || broken(rules::TURNS_NOT_TAKEN) {
             return;
         }
         let now = self.boot_ns();
         let first = {
             let contested = self.contested();
-            keys.into_iter().find_map(|key| Some((key.clone(), contested.turn_of(now, key)?)))
+            ranges.into_iter().find_map(|range| contested.turn_of(now, range.borrow()))
         };
         let Some((wanted, key)) = first else { return };
         sometimes!("a transaction waits for its turn");
@@ -275,7 +276,7 @@ impl<S: Shards> Coordinator<S> {
         let shard = self.shards.route(&key).0;
         self.turn = self.turns.take(shard, key, holds_ns, now + TIMEOUT_NS).await;
         if self.turn.as_ref().is_some_and(|turn| turn.waited) {
-            self.contest([KeyRange::point(wanted)]);
+            self.contest([wanted]);
         }
     }
 
@@ -287,7 +288,7 @@ impl<S: Shards> Coordinator<S> {
         how: (bool, usize),
     ) -> Result<Chunk, Failure> {
         let (reverse, limit) = how;
-        self.take_turn([&part.start]).await;
+        self.take_turn([part]).await;
         let until = self.boot_ns() + TIMEOUT_NS;
         let Some(found) =
             self.shards.read(shard, part, (reverse, limit.max(1)), self.fresh, until).await
@@ -318,7 +319,7 @@ impl<S: Shards> Coordinator<S> {
     ) -> Result<Vec<Option<Value>>, Failure> {
         self.check_schemas(shard).await?;
         let points: Vec<KeyRange> = keys.iter().cloned().map(KeyRange::point).collect();
-        self.take_turn(keys).await;
+        self.take_turn(&points).await;
         let until = self.boot_ns() + TIMEOUT_NS;
         let asked = points
             .iter()
@@ -389,7 +390,8 @@ impl<S: Shards> Coordinator<S> {
     /// Proposes timestamps until all shards vote `Ok` on one, or one refuses.
     async fn propose(mut self) -> Outcome {
         let mut writes = self.take_writes();
-        self.take_turn(writes.values().flatten().map(|write| &write.key)).await;
+        let written = writes.values().flatten().map(|write| KeyRange::point(write.key.clone()));
+        self.take_turn(written).await;
         let touched: BTreeSet<ShardId> = self.seen.keys().chain(writes.keys()).copied().collect();
         for shard in touched {
             match self.check_schemas(shard).await {

@@ -38,7 +38,8 @@ struct Queue<W> {
     /// The end of the holding session's bound, by the boot clock.
     until: u64,
     handed_on: u32,
-    waiting: VecDeque<W>,
+    /// The waiting sessions, each with the time until which it waits.
+    waiting: VecDeque<(W, u64)>,
 }
 
 /// The session that has a turn next.
@@ -71,9 +72,9 @@ impl<W> Queues<W> {
         is_over
     }
 
-    /// Adds a waiting session behind the one that requests or holds the turn. Returns the end of
-    /// that one's bound.
-    fn waits(&mut self, key: &Key, waiter: Option<W>) -> u64 {
+    /// Adds a session, which waits until a time, behind the one that requests or holds the turn.
+    /// Returns the end of that one's bound.
+    fn waits(&mut self, key: &Key, waiter: Option<(W, u64)>) -> u64 {
         let Some(queue) = self.0.get_mut(key) else { return 0 };
         queue.waiting.extend(waiter);
         queue.until
@@ -91,7 +92,7 @@ impl<W> Queues<W> {
         let Some(queue) = self.0.get_mut(key).filter(|queue| queue.turn == turn) else {
             return Next::Empty;
         };
-        while let Some(next) = queue.waiting.pop_front() {
+        while let Some((next, until)) = queue.waiting.pop_front() {
             if !waits(&next) {
                 continue;
             }
@@ -99,7 +100,7 @@ impl<W> Queues<W> {
                 queue.handed_on += 1;
                 return Next::Has(next);
             }
-            (queue.turn, queue.handed_on) = (None, 0);
+            (queue.turn, queue.until, queue.handed_on) = (None, until, 0);
             return Next::Asks(next);
         }
         self.0.remove(key);
@@ -120,6 +121,13 @@ pub(super) struct Held<S: Shards> {
     turn: Option<Turn>,
     /// True if other transactions came first.
     pub waited: bool,
+}
+
+impl<S: Shards> Held<S> {
+    /// The key that names the turn.
+    pub fn key(&self) -> &Key {
+        &self.key
+    }
 }
 
 impl<S: Shards> Drop for Held<S> {
@@ -174,7 +182,7 @@ impl<S: Shards> Turns<S> {
                 return Some(asks(false));
             }
             let (sender, given) = oneshot::channel();
-            (given, queues.waits(key, Some(sender)))
+            (given, queues.waits(key, Some((sender, until))))
         };
         loop {
             match select(&mut given, pin!(self.shards.node().sleep_until(bound.min(until)))).await {
@@ -220,7 +228,7 @@ mod tests {
     fn a_turn_is_handed_on_a_few_times_and_then_requested_again() {
         let mut queues = Queues(BTreeMap::new());
         assert!(queues.asks(0, &key(), 100));
-        (1..=7).for_each(|waiter| assert_eq!(queues.waits(&key(), Some(waiter)), 100));
+        (1..=7).for_each(|waiter| assert_eq!(queues.waits(&key(), Some((waiter, 200))), 100));
         queues.has(&key(), 9, 50);
         assert!(!queues.asks(49, &key(), 150));
         let ends =
@@ -233,6 +241,7 @@ mod tests {
             );
         }
         assert_eq!(ends(&mut queues, Some(9)), Next::Asks(6));
+        assert!(!queues.asks(100, &key(), 300), "it waits for the turn until 200");
         assert_eq!(
             ends(&mut queues, Some(9)),
             Next::Empty,
@@ -253,7 +262,7 @@ mod tests {
         let mut queues = Queues(BTreeMap::new());
         assert!(queues.asks(0, &key(), 100));
         queues.has(&key(), 9, 50);
-        assert_eq!(queues.waits(&key(), Some(1)), 50);
+        assert_eq!(queues.waits(&key(), Some((1, 150))), 50);
         assert!(queues.asks(50, &key(), 150));
         assert!(!queues.asks(50, &key(), 150), "no third session requests the turn");
         assert_eq!(
