@@ -15,6 +15,7 @@
 //!
 //! A turn is advisory: the state is in memory, bounded, and forgotten after a while.
 
+use super::Footprint;
 use meridian_mvcc::{Key, KeyRange, local};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -35,6 +36,21 @@ struct Entry {
     end: Option<Key>,
     turn: Key,
     until: u64,
+}
+
+/// Returns the ranges over which a transaction probably met another one: what it writes, and what
+/// it read there. One that was refused although it had a turn, or that writes nothing that it has
+/// read, may have met another one anywhere.
+pub(super) fn likely(footprint: &Footprint, had_turn: bool) -> Vec<KeyRange> {
+    let Footprint { reads, writes, .. } = footprint;
+    let writes_in = |range: &KeyRange| {
+        let first = writes.partition_point(|write| write.key < range.start);
+        writes.get(first).is_some_and(|write| range.contains(write.key.as_ref()))
+    };
+    let anywhere = had_turn || !reads.iter().any(|seen| writes_in(&seen.range));
+    let read = reads.iter().map(|seen| &seen.range);
+    let read = read.filter(|range| anywhere || writes_in(range)).cloned();
+    read.chain(writes.iter().map(|write| KeyRange::point(write.key.clone()))).collect()
 }
 
 /// The contested keys and ranges that a node remembers, by their first keys.
@@ -118,7 +134,10 @@ impl Contested {
 
 #[cfg(test)]
 mod tests {
+    use super::super::RangeRead;
     use super::*;
+    use meridian_clock::Timestamp;
+    use meridian_mvcc::Write;
 
     fn keys<const N: usize>(keys: [&str; N]) -> [KeyRange; N] {
         keys.map(|key| KeyRange::point(Key::from(key)))
@@ -208,6 +227,27 @@ mod tests {
             ["a", "c", "d"].map(|key| turn(&contested, 13, key)),
             [(); 3].map(|()| Some("a".into()))
         );
+    }
+
+    #[test]
+    fn a_refused_transaction_probably_met_another_one_where_it_writes() {
+        let seen = |range| RangeRead { range, versions: Vec::new(), through: Timestamp::ZERO };
+        let write = |key: &str| Write { key: Key::from(key), value: None };
+        let pages = [range("m", "m2"), range("m2", "n")];
+        let footprint = |written: &[&str]| Footprint {
+            reads: pages.iter().cloned().map(seen).collect(),
+            writes: written.iter().copied().map(write).collect(),
+            participants: Vec::new(),
+        };
+        let likely_at = |written: &[&str], had_turn| {
+            let ranges = likely(&footprint(written), had_turn);
+            ranges.into_iter().map(|range| range.start).collect::<Vec<Key>>()
+        };
+        let keys = |all: &[&str]| all.iter().copied().map(Key::from).collect::<Vec<Key>>();
+        assert_eq!(likely_at(&["a", "m7"], false), keys(&["m2", "a", "m7"]));
+        assert_eq!(likely_at(&["a", "m7"], true), keys(&["m", "m2", "a", "m7"]));
+        assert_eq!(likely_at(&["a"], false), keys(&["m", "m2", "a"]));
+        assert_eq!(likely_at(&[], false), keys(&["m", "m2"]));
     }
 
     #[test]

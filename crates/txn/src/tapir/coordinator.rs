@@ -20,7 +20,7 @@
 //! 4. No timestamp is proposed twice: its nanoseconds grow within each incarnation of a node, and
 //!    it names node and incarnation.
 
-use super::contested::Contested;
+use super::contested::{Contested, likely};
 use super::schemas::{self, Planned};
 use super::sharing::{Held, Turns};
 use super::snapshot::Snapshot;
@@ -154,6 +154,7 @@ impl<S: Shards> Database for TxnClient<S> {
                 contested: Arc::clone(&self.contested),
                 turns: Arc::clone(&self.turns),
                 turn: None,
+                waited_for: None,
                 transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
                 age,
                 fresh: how.age.is_some(),
@@ -177,6 +178,8 @@ struct Coordinator<S: Shards> {
     /// The turn, taken before the first contested key is read or, if none was read, before one is
     /// written.
     turn: Option<Held<S>>,
+    /// The contested range for which the transaction had to wait until it had its turn.
+    waited_for: Option<KeyRange>,
     transaction: TransactionId,
     age: Age,
     /// True if an attempt has failed: its reads may have been stale.
@@ -275,8 +278,16 @@ impl<S: Shards> Coordinator<S> {
         let holds_ns = TURN_NS + TURN_ROUND_TRIPS * self.shards.round_trip_ns();
         let shard = self.shards.route(&key).0;
         self.turn = self.turns.take(shard, key, holds_ns, now + TIMEOUT_NS).await;
-        if self.turn.as_ref().is_some_and(|turn| turn.waited) {
-            self.contest([wanted]);
+        self.waited_for = self.turn.as_ref().filter(|turn| turn.waited).map(|_| wanted);
+    }
+
+    /// Keeps the range for which the transaction has waited contested, if it is among those over
+    /// which the transaction would probably have been refused without its turn.
+    fn contest_again(&self, proposals: &[Proposal]) {
+        let Some(wanted) = &self.waited_for else { return };
+        let mut met = proposals.iter().flat_map(|proposal| likely(proposal, false));
+        if met.any(|range| !range.common(wanted).is_empty()) {
+            self.contest([wanted.clone()]);
         }
     }
 
@@ -449,14 +460,10 @@ impl<S: Shards> Coordinator<S> {
             let said = |vote: Vote| votes.contains(&Some(vote));
             let met = |vote: &Option<Vote>| matches!(vote, Some(Vote::Abort | Vote::Abstain));
             for (proposal, _) in proposals.iter().zip(&votes).filter(|(_, vote)| met(vote)) {
-                let read = proposal.reads.iter().map(|seen| seen.range.clone());
-                self.contest(
-                    read.chain(
-                        proposal.writes.iter().map(|write| KeyRange::point(write.key.clone())),
-                    ),
-                );
+                self.contest(likely(proposal, self.turn.is_some()));
             }
             if votes.iter().all(|vote| *vote == Some(Vote::Ok)) {
+                self.contest_again(&proposals);
                 let by_all = answers
                     .iter()
                     .map(|answer| answer.as_ref().is_some_and(|common| common.by_all));
@@ -641,13 +648,14 @@ impl<S: Shards> Transaction for Coordinator<S> {
             TransactionId { number: self.shards.node().new_number(), ..self.transaction };
         let (shards, proposed) = (Arc::clone(&self.shards), self.proposed.clone());
         let (seen, writes, planned) = (self.seen.clone(), Buffer::default(), Planned::default());
-        let (contested, turns, turn) = (Arc::clone(&self.contested), Arc::clone(&self.turns), None);
+        let (contested, turns) = (Arc::clone(&self.contested), Arc::clone(&self.turns));
         let same = Coordinator {
             shards,
             proposed,
             contested,
             turns,
-            turn,
+            turn: None,
+            waited_for: None,
             transaction,
             seen,
             writes,
