@@ -29,7 +29,7 @@ const CHUNK_ROWS: usize = 8192;
 /// A message of a running query to its session.
 pub(crate) enum Event {
     /// A request for a chunk of a table.
-    Read(Request),
+    Read(Box<Request>),
     /// Rows of its result.
     Rows(Vec<Vec<Datum>>),
     /// The end of the result.
@@ -211,7 +211,7 @@ impl PartitionStream for Scan {
                     limit_rows,
                     reply,
                 };
-                bridge.0.send(Event::Read(request)).await.map_err(|_| gone())?;
+                bridge.0.send(Event::Read(Box::new(request))).await.map_err(|_| gone())?;
                 let (position, rows) = answer.await.map_err(|_| gone())?.map_err(outward)?;
                 let Some(rows) = rows else { return Ok(None) };
                 let mut arrays = Vec::with_capacity(columns.len());

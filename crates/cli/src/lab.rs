@@ -74,7 +74,7 @@ pub struct Simulation {
     #[arg(long, conflicts_with = "cluster_time")]
     time_masters: bool,
     /// The distances between nodes: drawn from the seed, or as in a paper: lan, spanner, k2, tapir,
-    /// clock-si.
+    /// hybrid-time, clock-si.
     #[arg(long, default_value = "drawn")]
     regions: Regions,
     /// The number of nodes.
@@ -341,6 +341,7 @@ impl Simulation {
                     "unknown": unknown,
                     "faults": report.faults,
                     "changes": report.changes,
+                    "anomalies": report.anomalies,
                     "failures": report.failures,
                     "events": report.events,
                     "virtual_ns": report.virtual_ns,
@@ -365,6 +366,9 @@ impl Simulation {
                 );
             }
             println!("transactions  {ok} ok, {failed} failed, {unknown} unknown");
+            for (what, times) in &report.anomalies {
+                println!("allowed       {times}× {what}");
+            }
             for (why, times) in &report.failures {
                 println!("              {times}× {why}");
             }

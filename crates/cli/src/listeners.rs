@@ -7,12 +7,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use meridian::node_server::NodeServer;
 use meridian_host::clock_sync::NodeTime;
-use meridian_host::node::ShardStatus;
+use meridian_host::node::{DatabaseTransactions, ShardStatus};
 use meridian_pg::{Counters, Options, Server};
+use meridian_txn::TxnStats;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -185,10 +186,7 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
             );
         }
     }
-    let (commits, waited) = status.commit_wait;
-    let _ = writeln!(out, "# TYPE meridian_commit_wait_seconds summary");
-    let _ = writeln!(out, "meridian_commit_wait_seconds_sum {:.9}", waited.as_secs_f64());
-    let _ = writeln!(out, "meridian_commit_wait_seconds_count {commits}");
+    transactions(&mut out, &status.transactions);
     for (name, kind, value) in [
         ("clock_fenced", "gauge", u64::from(clock.half_width_ns.is_none())),
         ("node_number", "gauge", u64::from(status.node.0)),
@@ -224,6 +222,38 @@ async fn metrics(State(watched): State<Arc<Watched>>) -> Response {
         let _ = writeln!(out, "# TYPE meridian_{name} {kind}\nmeridian_{name} {value}");
     }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], out).into_response()
+}
+
+/// Writes the counters of transactions, by database.
+fn transactions(out: &mut String, databases: &[DatabaseTransactions]) {
+    let labels = |of: &DatabaseTransactions| {
+        format!("database=\"{}\",protocol=\"{}\"", label(&of.database), of.protocol)
+    };
+    for (name, wait) in [
+        ("commit_wait", (|stats| stats.commit_wait) as fn(&TxnStats) -> (u64, Duration)),
+        ("read_wait", |stats| stats.read_wait),
+    ] {
+        let _ = writeln!(out, "# TYPE meridian_{name}_seconds summary");
+        for of in databases {
+            let (labels, (count, sum)) = (labels(of), wait(&of.stats));
+            let sum = sum.as_secs_f64();
+            let _ = writeln!(out, "meridian_{name}_seconds_sum{{{labels}}} {sum:.9}");
+            let _ = writeln!(out, "meridian_{name}_seconds_count{{{labels}}} {count}");
+        }
+    }
+    let _ = writeln!(out, "# TYPE meridian_transaction_aborts_total counter");
+    for of in databases {
+        let labels = labels(of);
+        for (cause, count) in &of.stats.aborts {
+            let labels = format!("{labels},cause=\"{cause}\"");
+            let _ = writeln!(out, "meridian_transaction_aborts_total{{{labels}}} {count}");
+        }
+    }
+    let _ = writeln!(out, "# TYPE meridian_unknown_outcomes_total counter");
+    for of in databases {
+        let (labels, count) = (labels(of), of.stats.unknown);
+        let _ = writeln!(out, "meridian_unknown_outcomes_total{{{labels}}} {count}");
+    }
 }
 
 /// Escapes a label's value: quoted identifiers and paths may hold any character.

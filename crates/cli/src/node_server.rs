@@ -120,6 +120,10 @@ impl ServerInfo for NodeServerInfo {
         self.0.setting(database, name)
     }
 
+    fn settings(&self, database: &str) -> BTreeMap<String, String> {
+        self.0.settings(database)
+    }
+
     fn shards(&self, database: &str) -> Vec<ShardFact> {
         let numbers = |nodes: BTreeSet<NodeId>| nodes.into_iter().map(|node| node.0).collect();
         let mut shards: Vec<_> = self.0.status().shards;

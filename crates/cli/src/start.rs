@@ -347,6 +347,13 @@ fn node(
                 "--cluster-time needs several nodes: name them with --join, or leave out --cluster-time".into()
             );
         }
+        if matches!(known, Known::Utc { .. }) {
+            return Err(
+                "--clock-bound needs several nodes: a node alone has no other clock to differ from, and waits for none; \
+                 name the members with --join, or leave out --clock-bound"
+                    .into(),
+            );
+        }
         return Ok(node::Options { on_panic: OnPanic::Exit, ..node::Options::alone().at(data) });
     }
     let listen =

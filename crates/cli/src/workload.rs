@@ -16,6 +16,7 @@
 
 mod bank;
 pub mod connect;
+pub mod cpu;
 mod drive;
 mod keys;
 mod report;

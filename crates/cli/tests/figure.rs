@@ -36,6 +36,30 @@ fn table_4_is_measured_on_processes_beside_the_papers() {
 }
 
 #[test]
+fn hybrid_time_on_processes_waits_in_one_mode_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().display().to_string();
+    let measured = run(&["figure", "hybridtime_figure4", "--processes", "--quick", "--out", &out]);
+    let (shown, said) = (stdout(&measured), stderr(&measured));
+    assert!(measured.status.success(), "{shown}{said}");
+    let row = |mode: &str| {
+        let found = shown.lines().find(|line| line.split_whitespace().next() == Some(mode));
+        found.unwrap_or_else(|| panic!("no row of {mode}: {shown}"))
+    };
+    let mean = |mode| {
+        let mean = row(mode).split_whitespace().nth(2).and_then(|mean| mean.parse::<f64>().ok());
+        mean.expect("a number")
+    };
+    // No write returns before twice the clock error has passed since its timestamp.
+    assert!(mean("commit_wait") >= 29.0, "{shown}");
+    assert!(mean("commit_wait") > mean("hybrid").max(mean("none")), "{shown}");
+    assert!(row("commit_wait").contains("about 10") && row("commit_wait").contains("86 %"));
+    assert!(shown.contains("No operation failed.") && shown.contains("cores"), "{shown}");
+    let plot = std::fs::read_to_string(folder.path().join("hybridtime_figure4-processes.svg"));
+    assert!(plot.expect("the plot").contains("on real processes"));
+}
+
+#[test]
 fn what_cannot_be_measured_or_written_is_reported_first() {
     for (arguments, why) in [
         (

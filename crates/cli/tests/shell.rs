@@ -181,7 +181,7 @@ fn explain_analyze_tells_where_the_time_went() {
     assert!(output.status.success(), "{shown}{}", stderr(&output));
     for part in [
         "Actual rows: 2500",
-        "Reads from the leader: 2500, ",
+        "Reads: 2500, ",
         "Commit: nothing to commit",
         "Actual rows: 1\n",
         "Commit: when the transaction ends",

@@ -37,6 +37,7 @@ fn what_cannot_start_says_why_and_ends_with_one() {
             "does not name",
         ),
         (vec!["start", "--data", data, "--cluster-time"], "--join"),
+        (vec!["start", "--data", data, "--clock-bound", "10ms"], "several nodes"),
         (
             vec!["start", "--data", data, "--token-file", "/nonexistent"],
             "--token-file /nonexistent",
@@ -80,8 +81,8 @@ fn health_and_metrics_answer_and_sigterm_stops_it() {
             && metrics.contains("meridian_log_fsyncs_total"),
         "{metrics}"
     );
-    let commits =
-        metrics.lines().find_map(|line| line.strip_prefix("meridian_commit_wait_seconds_count "));
+    let counted = "meridian_commit_wait_seconds_count{database=\"meridian\",protocol=\"spanner\"} ";
+    let commits = metrics.lines().find_map(|line| line.strip_prefix(counted));
     assert!(commits.is_some_and(|commits| commits != "0"), "{metrics}");
     assert_eq!(node.terminate(), Some(0));
     let again = Started::on(folder.path());

@@ -16,7 +16,7 @@ use meridian_placement::DatabaseRow;
 use meridian_sql::Session;
 use meridian_systems::Protocol;
 use meridian_systems::envelope::{Frame, Kind};
-use meridian_systems::setting::Setting;
+use meridian_systems::setting::{Setting, Values};
 use meridian_txn::{Consistency, Database, IsolationLevel};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,8 +32,10 @@ static TOY: Protocol = Protocol {
 
 static PATIENCE: Setting = Setting {
     name: "toy.patience",
-    possible: Duration::ZERO..=Duration::from_secs(1),
-    default: Some(Duration::from_millis(3)),
+    values: Values::Durations {
+        possible: Duration::ZERO..=Duration::from_secs(1),
+        default: Some(Duration::from_millis(3)),
+    },
     hint: "It is at most 1s: ALTER DATABASE lab SET toy.patience = '5ms'.",
 };
 

@@ -17,7 +17,8 @@
 //! one. With the middle of the interval that would also depend on the error of the later event's
 //! clock, which the waiting node does not know (docs/decisions/2026-11-26-hybrid-time.md).
 
-use crate::{Reading, Timestamp, TimestampPolicy};
+use crate::{Interval, Reading, Timestamp, TimestampPolicy, rules};
+use meridian_machine::planted::broken;
 
 /// HybridTime's policy: a commit is visible once it is agreed, and timestamps in messages move the
 /// receiver's time forward. So the order of transactions is that of the messages between them, and
@@ -26,6 +27,12 @@ use crate::{Reading, Timestamp, TimestampPolicy};
 pub struct Hybrid;
 
 impl TimestampPolicy for Hybrid {
+    fn next_ns(&self, now: Reading) -> u64 {
+        let Interval { earliest, latest } = now.interval;
+        let middle = || earliest + (latest - earliest) / 2;
+        if broken(rules::DRAWN_AT_THE_MIDDLE) { middle() } else { latest }
+    }
+
     fn is_visible(&self, _: Reading, _: Timestamp) -> bool {
         true
     }
@@ -43,7 +50,6 @@ impl TimestampPolicy for Hybrid {
 mod tests {
     use super::*;
     use crate::Issuer;
-    use meridian_machine::Interval;
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -88,29 +94,34 @@ mod tests {
         issue(&mut one, 100_002).expect_err("Trap A.4-4");
     }
 
-    /// Seven events as in Figure 1. The paper shows their timestamps, and not the clocks' readings
-    /// and all messages, so that the readings are ours.
+    /// The seven events of Figure 1 with its timestamps. The figure does not show the clocks'
+    /// readings and the messages, which are ours: to send is an event of its own (§3.2).
     #[test]
-    fn events_as_in_figure_1() {
+    fn the_events_of_figure_1() {
         let mut clocks = [clock(1), clock(2), clock(3)];
-        let event = |clocks: &mut [Issuer; 3], at: usize, physical: u64, heard: &[Timestamp]| {
+        let mut event = |at: usize, physical: u64, heard: &[Timestamp]| {
             heard.iter().for_each(|heard| clocks[at].observe(*heard));
             let reading = reading(physical - 3, physical);
             clocks[at].issue(Hybrid.next_ns(reading)).expect("below its ceiling")
         };
-        let e1 = event(&mut clocks, 0, 100, &[]);
-        let e2 = event(&mut clocks, 1, 102, &[e1]);
-        let e3 = event(&mut clocks, 2, 103, &[e2]);
-        // The second process is ahead, and the others follow it while their clocks are behind.
-        let ahead = event(&mut clocks, 1, 108, &[e3]);
-        let e4 = event(&mut clocks, 0, 104, &[ahead]);
-        let e6 = event(&mut clocks, 2, 105, &[ahead]);
-        let e5 = event(&mut clocks, 1, 106, &[e4, e6]);
-        let e7 = event(&mut clocks, 2, 110, &[e5]);
+        let e1 = event(0, 100, &[]);
+        let e2 = event(1, 102, &[e1]);
+        let e3 = event(2, 103, &[e2]);
+        // The second process is ahead and sends. The others follow it while their clocks are
+        // behind.
+        let ahead = event(1, 108, &[e3]);
+        let e4 = event(0, 104, &[ahead]);
+        let e6 = event(2, 105, &[ahead]);
+        let e5 = event(1, 106, &[e4, e6]);
+        // Its clock has caught up, and its timestamp is physical again. The first process passes
+        // that on.
+        let sent = event(1, 110, &[e5]);
+        let passed_on = event(0, 107, &[sent]);
+        let e7 = event(2, 109, &[passed_on, e6]);
         let parts = |at: Timestamp| (at.nanos, at.logical);
         assert_eq!([e1, e2, e3].map(parts), [(100, 0), (102, 0), (103, 0)]);
-        assert_eq!([ahead, e4, e6, e5].map(parts), [(108, 0), (108, 1), (108, 1), (108, 2)]);
-        assert_eq!(parts(e7), (110, 0), "a clock that has caught up is physical again");
+        assert_eq!([e4, e5, e6].map(parts), [(108, 1), (108, 2), (108, 1)]);
+        assert_eq!([ahead, sent, e7].map(parts), [(108, 0), (110, 0), (110, 2)]);
     }
 
     /// Checks happened-before and Theorem 2 for nodes whose clocks are wrong within their errors.

@@ -45,7 +45,8 @@ impl Issuer {
 
     /// Excludes every timestamp at or below `seen` from being issued.
     pub fn observe(&mut self, seen: Timestamp) {
-        self.last = self.last.max(seen);
+        let sets_back = seen.nanos == self.last.nanos && broken(rules::SET_BACK_BY_A_MESSAGE);
+        self.last = if sets_back { seen } else { self.last.max(seen) };
     }
 
     /// Issues the next timestamp, at or above `at_least` nanoseconds.
@@ -55,6 +56,8 @@ impl Issuer {
             fresh
         } else if broken(rules::DUPLICATE_TIMESTAMP) {
             self.last
+        } else if self.last.logical == u32::MAX && broken(rules::LOGICAL_WRAPS) {
+            Timestamp { logical: 0, issuer: self.issuer, ..self.last }
         } else {
             Timestamp { issuer: self.issuer, ..self.last.successor() }
         };

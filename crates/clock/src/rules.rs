@@ -5,8 +5,15 @@ use meridian_machine::planted::Rule;
 meridian_machine::rules! {
     /// A commit becomes visible before its timestamp has surely passed (Spanner §4.1.2).
     COMMIT_WAIT;
-    /// A timestamp is issued twice (I2).
+    /// A timestamp is issued twice (I2, Trap A.4-1).
     DUPLICATE_TIMESTAMP;
+    /// An older timestamp in a message sets a clock back within its nanosecond (Trap A.4-2).
+    SET_BACK_BY_A_MESSAGE;
+    /// A used-up logical part begins again at zero in the same nanosecond (Trap A.4-5).
+    LOGICAL_WRAPS;
+    /// A hybrid timestamp is drawn at the middle of the clock's interval instead of its end (Trap
+    /// A.4-10, Theorem 2).
+    DRAWN_AT_THE_MIDDLE;
     /// A clock jumps while other members hold bounds on it (cluster time).
     CLOCK_JUMPS_ALOUD;
     /// A clock begins an incarnation below what it has shown (cluster time).

@@ -18,6 +18,11 @@
 //! absolute milliseconds compare to little. The comparison is of the protocol's behaviour: which
 //! quantities grow with which, and where the limits are.
 
+pub mod hybridtime;
+pub mod hybridtime_figure2;
+pub mod hybridtime_figure3;
+pub mod hybridtime_figure4;
+pub mod hybridtime_figure5;
 mod measure;
 mod plot;
 pub mod spanner_figure5;
@@ -75,12 +80,16 @@ pub struct Figure {
 
 type Draw = fn(Effort, &mut dyn FnMut(&str)) -> Figure;
 
-const FIGURES: [(&str, &str, Draw); 5] = [
+const FIGURES: [(&str, &str, Draw); 9] = [
     (spanner_table3::NAME, spanner_table3::TITLE, spanner_table3::draw),
     (spanner_table4::NAME, spanner_table4::TITLE, spanner_table4::draw),
     (spanner_figure5::NAME, spanner_figure5::TITLE, spanner_figure5::draw),
     (spanner_figure6::NAME, spanner_figure6::TITLE, spanner_figure6::draw),
     (tapir_figure10::NAME, tapir_figure10::TITLE, tapir_figure10::draw),
+    (hybridtime_figure2::NAME, hybridtime_figure2::TITLE, hybridtime_figure2::draw),
+    (hybridtime_figure3::NAME, hybridtime_figure3::TITLE, hybridtime_figure3::draw),
+    (hybridtime_figure4::NAME, hybridtime_figure4::TITLE, hybridtime_figure4::draw),
+    (hybridtime_figure5::NAME, hybridtime_figure5::TITLE, hybridtime_figure5::draw),
 ];
 
 /// Returns the names and titles of all figures.

@@ -1,8 +1,9 @@
 //! The parts that all figures share: the setting of §5, and statistics over several runs.
 
-use meridian_sim::profile::{Costs, Profile};
-use meridian_sim::scenario::{Scenario, Work};
+use meridian_sim::profile::{Costs, DiskWait, Profile};
+use meridian_sim::scenario::{ErrorBound, Scenario, Work};
 use meridian_sim::{Options, Regions, SimulatedProtocol, protocols, run};
+use meridian_txn::Consistency;
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000 * MS;
@@ -13,12 +14,26 @@ const LEASE: u64 = 10 * S;
 
 /// Returns the note about the cost model.
 pub fn model() -> String {
-    let Costs { send_ns, receive_ns, local_ns, sync_ns, disk_ns } = Costs::measured();
-    let [send, receive, local, sync, disk] =
-        [send_ns, receive_ns, local_ns, sync_ns, disk_ns].map(|ns| ns as f64 / 1e3);
+    model_of(Costs::measured(), "the paper's 4 KB")
+}
+
+/// Returns the note about the cost model, with other costs, beside the paper's values.
+pub fn model_of(costs: Costs, values: &str) -> String {
+    let Costs { send_ns, receive_ns, local_ns, sync_ns, disk } = costs;
+    let us = |ns: u64| ns as f64 / 1e3;
+    let [send, receive, local, sync] = [send_ns, receive_ns, local_ns, sync_ns].map(us);
+    let wait = match disk {
+        DiskWait::NONE => "and waits for no disk".to_owned(),
+        DiskWait::UpTo(most_ns) => {
+            format!("and a sync waits for the disk for up to {} µs", us(most_ns))
+        }
+        DiskWait::LogNormal { mean_ns, .. } => {
+            format!("and a sync waits for the disk for {} µs in the mean", us(mean_ns))
+        }
+    };
     format!(
         "Predicted, not timed: a node has one core; a frame costs {send} µs to send and {receive} µs to receive, a local request {local} µs, a batch of the log \
-         {sync} µs, and a sync waits for the disk for up to {disk} µs (crates/sim/src/costs.txt). Not modelled: sizes (values have 8 bytes, the paper's 4 KB), SQL and \
+         {sync} µs, {wait} (crates/sim/src/costs.txt). Not modelled: sizes (values have 8 bytes, {values}), SQL and \
          its wire protocol, other work on the machines."
     )
 }
@@ -43,7 +58,8 @@ pub fn scenario(
         work,
         every_ns: None,
         lease_ns: LEASE,
-        half_width_ns: HALF_WIDTH,
+        clocks: ErrorBound::of(HALF_WIDTH),
+        modes: &[Consistency::CommitWait],
         masters: 0,
         window_ns: S,
         steady: false,
@@ -64,8 +80,19 @@ pub fn measure_of(
     sessions: usize,
     regions: Regions,
 ) -> Profile {
-    let report =
-        run(Options { protocol, ..scenario.options(seed, sessions, regions, Costs::measured()) });
+    measure_at(Costs::measured(), protocol, scenario, seed, sessions, regions)
+}
+
+/// Measures a scenario at other costs.
+pub fn measure_at(
+    costs: Costs,
+    protocol: &'static SimulatedProtocol,
+    scenario: Scenario,
+    seed: u64,
+    sessions: usize,
+    regions: Regions,
+) -> Profile {
+    let report = run(Options { protocol, ..scenario.options(seed, sessions, regions, costs) });
     assert_eq!(report.verdict, Ok(()), "the measured run is wrong");
     report.profile.expect("a scene is measured")
 }

@@ -115,7 +115,8 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
             ..scenario(ZONES, servers, groups, ZONES, Work::Read)
         };
         let profile = measure(scenario, 1, SESSIONS, Regions::Spanner);
-        Measured { kill, ended_ns: profile.ended_ns, failed: profile.failed }
+        let ended_ns = profile.commits.iter().map(|commit| commit.ended_ns).collect();
+        Measured { kill, ended_ns, failed: profile.failed }
     };
     let all: Vec<Measured> = Kill::ALL.into_iter().map(run).collect();
     let notes = vec![

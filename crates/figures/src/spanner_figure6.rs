@@ -24,7 +24,7 @@
 use crate::measure::{S, measure, quantile, scenario};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
-use meridian_sim::scenario::{Incident, Scenario, Work};
+use meridian_sim::scenario::{ErrorBound, Incident, Scenario, Work};
 
 /// The name, as in `meridian figure NAME`.
 pub const NAME: &str = "spanner_figure6";
@@ -83,7 +83,7 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
         let scenario = Scenario {
             gateways: 0,
             masters: ZONES,
-            half_width_ns: 10_000,
+            clocks: ErrorBound::of(10_000),
             window_ns: seconds * S,
             incident: Some(incident),
             ..scenario(ZONES, servers, 0, 0, Work::Read)

@@ -22,7 +22,7 @@
 use crate::measure::{Runs, S, mean_ms, measure, model, scenario, told};
 use crate::{Axis, Effort, Figure, Panel, Series, Style, Table};
 use meridian_sim::Regions;
-use meridian_sim::scenario::{Scenario, Work};
+use meridian_sim::scenario::{ErrorBound, Scenario, Work};
 
 /// The name, as in `meridian figure NAME`.
 pub const NAME: &str = "spanner_table3";
@@ -135,7 +135,8 @@ pub fn settings() -> impl Iterator<Item = Setting> {
 fn on(replicas: usize, waits: bool, groups: u32, work: Work) -> Scenario {
     let scenario = scenario(replicas, 1, groups, replicas, work);
     let gateways = if work == Work::Snapshot { 0 } else { 4 * replicas };
-    Scenario { gateways, half_width_ns: if waits { scenario.half_width_ns } else { 0 }, ..scenario }
+    let clocks = if waits { scenario.clocks } else { ErrorBound::of(0) };
+    Scenario { gateways, clocks, ..scenario }
 }
 
 /// Returns the latency of an operation without contention: four sessions, each of which begins one
@@ -149,7 +150,7 @@ fn latency(scenario: Scenario, seed: u64) -> f64 {
 /// Returns the throughput under full load, in thousands per second.
 pub(crate) fn throughput(scenario: Scenario, seed: u64, sessions: usize) -> f64 {
     let profile = measure(scenario, seed, sessions, Regions::Spanner);
-    profile.ended_ns.len() as f64 / (profile.window_ns as f64 / S as f64) / 1e3
+    profile.commits.len() as f64 / (profile.window_ns as f64 / S as f64) / 1e3
 }
 
 pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {

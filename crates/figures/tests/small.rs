@@ -155,6 +155,71 @@ fn over_continents_tapir_pays_for_the_farthest_replica_and_locks_for_each_trip_t
     assert_eq!(small("tapir_figure10").text(), figure.text(), "the same figure is the same");
 }
 
+/// Returns the numbers of a table's column, in the order of the modes none, hybrid, commit_wait.
+fn column(figure: &Figure, name: &str) -> Vec<f64> {
+    let at = figure.table.head.iter().position(|head| head == name).expect("a column");
+    let number = |row: &Vec<String>| row[at].split(' ').next().and_then(|text| text.parse().ok());
+    figure.table.rows.iter().map(|row| number(row).expect("a number")).collect()
+}
+
+#[test]
+fn without_a_disk_or_replicas_commit_wait_is_two_orders_slower_and_hybrid_costs_nothing() {
+    let figure = small("hybridtime_figure2");
+    let means = column(&figure, "mean ms");
+    let [none, hybrid, waits] = means[..] else { panic!("three modes: {means:?}") };
+    assert!((0.8..1.25).contains(&(hybrid / none)), "hybrid waits for nothing: {means:?}");
+    assert!(hybrid < 1.0 && (50.0..500.0).contains(&(waits / hybrid)), "{means:?}");
+    // Twice the clock error, from 11.5 to 16.7 ms.
+    assert!((23.0..35.0).contains(&waits), "{means:?}");
+    let waiting = column(&figure, "waiting");
+    assert!(waiting[..2] == [0.0, 0.0] && waiting[2] >= 95.0, "{waiting:?}");
+    let errors = points(&figure, 0, "clock error, here");
+    assert!(errors.iter().all(|ms| (11.5..=16.7).contains(ms)), "{errors:?}");
+    assert!(errors.iter().any(|ms| *ms != errors[0]), "the clock error changes: {errors:?}");
+    // The latency follows it.
+    let over_time = points(&figure, 0, "commit_wait, here");
+    let fold = |all: &[f64], by: fn(f64, f64) -> f64| all.iter().copied().reduce(by).expect("some");
+    let spread = |all: &[f64]| fold(all, f64::max) - fold(all, f64::min);
+    assert!(spread(&over_time) > spread(&errors), "{over_time:?} {errors:?}");
+    assert_eq!(small("hybridtime_figure2").text(), figure.text(), "the same figure is the same");
+}
+
+#[test]
+fn every_percentile_of_commit_wait_is_far_above_those_of_the_other_modes() {
+    let figure = small("hybridtime_figure3");
+    let [none, hybrid, waits] =
+        ["none", "hybrid", "commit_wait"].map(|mode| points(&figure, 0, &format!("{mode}, here")));
+    for all in [&none, &hybrid, &waits] {
+        assert!(all.len() == 5 && all.is_sorted(), "{all:?}");
+    }
+    for (at, waits) in waits.iter().enumerate() {
+        assert!(*waits >= 23.0 && *waits > 10.0 * hybrid[at].max(none[at]), "{figure:?}");
+    }
+}
+
+#[test]
+fn with_a_disk_and_replicas_commit_wait_is_one_order_slower_and_most_of_it_is_waiting() {
+    let figure = small("hybridtime_figure4");
+    let means = column(&figure, "mean ms");
+    let [none, hybrid, waits] = means[..] else { panic!("three modes: {means:?}") };
+    assert!((0.8..1.25).contains(&(hybrid / none)), "hybrid waits for nothing: {means:?}");
+    // No write returns before the disk of one member at least has synced.
+    assert!(hybrid > 1.0 && (4.0..20.0).contains(&(waits / hybrid)), "{means:?}");
+    let waiting = column(&figure, "waiting");
+    assert!((60.0..99.0).contains(&waiting[2]), "agreement and waiting overlap: {waiting:?}");
+    assert!(waiting[..2] == [0.0, 0.0], "{waiting:?}");
+}
+
+#[test]
+fn over_an_ocean_the_way_back_is_longer_than_the_commit_wait() {
+    let figure = small("hybridtime_figure5");
+    let [hybrid_p25, waits_p25] = [1, 2].map(|at| column(&figure, "p25")[at]);
+    let [hybrid_p75, waits_p75] = [1, 2].map(|at| column(&figure, "p75")[at]);
+    // A quarter of the writes, at least, are to a leader in the same data centre.
+    assert!(hybrid_p25 < 10.0 && waits_p25 >= 24.6, "{hybrid_p25} {waits_p25}");
+    assert!(hybrid_p75 > 111.0 && waits_p75 < 1.1 * hybrid_p75, "{hybrid_p75} {waits_p75}");
+}
+
 #[test]
 fn an_unknown_figure_lists_the_known_ones() {
     let why =

@@ -12,7 +12,7 @@ use meridian_replication::group::Roster;
 use meridian_systems::Protocol;
 use meridian_systems::envelope::Frame;
 use meridian_txn::locking::{MemberRoles, Waits};
-use meridian_txn::{Database, Failure, Future};
+use meridian_txn::{Database, Failure, Future, TxnStats};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -155,6 +155,10 @@ pub trait DatabaseHandle: Send + Sync {
     fn shards(&self) -> Vec<Arc<dyn Flushable>>;
     /// Returns the status of this node's replicas; the row names the database.
     fn status(&self, row: &DatabaseRow) -> Vec<ShardStatus>;
+    /// Returns the counters of this node's transactions.
+    fn transactions(&self) -> TxnStats {
+        TxnStats::default()
+    }
     /// Ends all waits and stops this node's replicas. Returns the replicas.
     fn close(&self) -> Vec<Arc<dyn Flushable>>;
 

@@ -29,7 +29,7 @@ use meridian_placement::{
 };
 use meridian_store::ShardStore;
 use meridian_systems::Protocol;
-use meridian_systems::setting::Setting;
+use meridian_systems::setting::{Refused, Setting};
 use meridian_systems::shard::MOST_SHARDS;
 use meridian_txn::locking::MemberRoles;
 use meridian_txn::{Begin, Failure, Future, Lock, Mode, Outcome, ReadAt, Transaction};
@@ -361,24 +361,35 @@ impl Directory {
         self.write(|databases| {
             let row =
                 databases.named(database).ok_or_else(|| DatabaseError::Missing(database.into()))?;
-            let setting = self.setting_of(row, name)?;
+            let (protocol, setting) = self.setting_of(row, name)?;
             let mut settings = row.settings.clone();
             settings.remove(setting.name);
             if let Some(value) = value {
-                let wrong = |why| DatabaseError::Setting { why, hint: setting.hint.into() };
-                settings.insert(setting.name.into(), setting.validate(value).map_err(wrong)?);
+                let refused = |refused| match refused {
+                    Refused::Value(why) => {
+                        DatabaseError::Setting { why, hint: setting.hint.into() }
+                    }
+                    Refused::Protocol(why) => DatabaseError::Protocol(why),
+                };
+                let value = setting.validate(protocol, value).map_err(refused)?;
+                settings.insert(setting.name.into(), value);
             }
             Ok(DatabaseRow { settings, ..row.clone() })
         })
         .await
     }
 
-    /// Returns the database's setting of this name. The error names the databases that have it, or
-    /// the settings there are.
-    fn setting_of(&self, row: &DatabaseRow, name: &str) -> Result<&'static Setting, DatabaseError> {
+    /// Returns the database's protocol, and its setting of this name. The error names the databases
+    /// that have it, or the settings there are.
+    fn setting_of(
+        &self,
+        row: &DatabaseRow,
+        name: &str,
+    ) -> Result<(&'static Protocol, &'static Setting), DatabaseError> {
         let of_row = self.context.protocol(&row.protocol).map(|hosted| hosted.protocol);
-        if let Some(setting) = of_row.and_then(|protocol| protocol.setting(name)) {
-            return Ok(setting);
+        let found = of_row.and_then(|protocol| Some((protocol, protocol.setting(name)?)));
+        if let Some(found) = found {
+            return Ok(found);
         }
         let others = self.context.protocols.iter().map(|hosted| hosted.protocol);
         let having: Vec<&str> =
@@ -403,17 +414,24 @@ impl Directory {
         Err(DatabaseError::Protocol(why))
     }
 
-    /// Returns a setting of a database with its value, from the row or by default, as far as this
-    /// node has seen the row.
+    /// Returns a setting of a database with its value as text, from the row or by default, as far
+    /// as this node has seen the row. The value is `None` if the node decides.
     pub fn setting(
         &self,
         database: &str,
         name: &str,
-    ) -> Option<(&'static Setting, Option<Duration>)> {
+    ) -> Option<(&'static Setting, Option<String>)> {
         let databases = self.databases.read();
         let row = databases.named(database)?;
-        let setting = self.setting_of(row, name).ok()?;
-        Some((setting, setting.of(row)))
+        let (protocol, setting) = self.setting_of(row, name).ok()?;
+        Some((setting, setting.text(protocol, row)))
+    }
+
+    /// Returns the settings that a database has in its row, by name, as far as this node has seen
+    /// the row.
+    pub fn settings(&self, database: &str) -> BTreeMap<String, String> {
+        let databases = self.databases.read();
+        databases.named(database).map(|row| row.settings.clone()).unwrap_or_default()
     }
 
     /// Splits a database at each of these keys.

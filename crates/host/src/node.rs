@@ -22,7 +22,7 @@ use crate::database::DatabaseHandle;
 use crate::directory::Directory;
 use crate::flusher::{Flusher, Shards};
 use crate::identity::{Identity, OpenError};
-use crate::node_resources::{CommitWaitStats, NodeResources};
+use crate::node_resources::NodeResources;
 use crate::oracle::Service;
 use crate::peers::{Peers, PeersOptions};
 use crate::readers::Readers;
@@ -52,7 +52,7 @@ mod options;
 mod recovery;
 
 pub use crate::database::{DatabaseError, ShardStatus};
-pub use options::{Options, Status};
+pub use options::{DatabaseTransactions, Options, Status};
 
 use inbox::{Inbox, Sweeper};
 use recovery::{listen, restore};
@@ -115,7 +115,6 @@ impl Node {
             readers: Readers::start(&guard).map_err(thread)?,
             store,
             guard: Arc::clone(&guard),
-            commit_wait: CommitWaitStats::default(),
         });
         let (peers, transfers) = (Arc::default(), Arc::default());
         let others: Vec<NodeId> = addresses.keys().copied().collect();
@@ -328,10 +327,15 @@ impl Node {
         Some(self.directory.setting(database, name).map(|(setting, value)| {
             let node_says = || {
                 (setting.name == VERSION_RETENTION_PERIOD.name)
-                    .then_some(self.options.flush.history)
+                    .then(|| duration::show(self.options.flush.history))
             };
-            value.or_else(node_says).map(duration::show).unwrap_or_default()
+            value.or_else(node_says).unwrap_or_default()
         }))
+    }
+
+    /// Returns the settings that a database was given, by name, as far as this node knows.
+    pub fn settings(&self, database: &str) -> BTreeMap<String, String> {
+        self.directory.settings(database)
     }
 
     /// Splits a database at each of these keys. Returns when the splits are committed and their
@@ -396,8 +400,13 @@ impl Node {
 
     /// Returns the status of the node.
     pub fn status(&self) -> Status {
-        let shards =
-            self.directory.list().into_iter().flat_map(|(row, handle)| handle.status(&row));
+        let databases = self.directory.list();
+        let shards = databases.iter().flat_map(|(row, handle)| handle.status(row));
+        let transactions = databases.iter().map(|(row, handle)| DatabaseTransactions {
+            database: row.name.clone(),
+            protocol: handle.protocol().name,
+            stats: handle.transactions(),
+        });
         Status {
             node: self.options.node,
             incarnation: self.identity.incarnation.0,
@@ -406,7 +415,7 @@ impl Node {
             clock_status: self.clock_status().0,
             others: self.other_times(),
             shards: shards.collect(),
-            commit_wait: self.resources.commit_wait.read(),
+            transactions: transactions.collect(),
             log: self.resources.journal.counters(),
             disk_full: self.resources.journal.is_full(),
             to_meet: self.identity.to_meet(),

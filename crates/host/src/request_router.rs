@@ -22,7 +22,7 @@ use meridian_systems::envelope::{Encoded, Frame, Kind};
 use meridian_systems::replica_rows as rows;
 use meridian_systems::setting::VERSION_RETENTION_PERIOD;
 use meridian_systems::{Distances, Next, Round, Wire};
-use meridian_txn::Node;
+use meridian_txn::{Node, TxnCounters};
 use minicbor::{Decode, Encode};
 use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,6 +73,8 @@ pub struct RequestRouter<R: Leaderless> {
     protocol: R,
     /// Retention of superseded versions, in nanoseconds; 0 if the database's row does not say.
     retention_ns: AtomicU64,
+    /// The counters of this node's transactions.
+    counters: TxnCounters,
     this: Weak<RequestRouter<R>>,
 }
 
@@ -89,6 +91,7 @@ impl<R: Leaderless> RequestRouter<R> {
             distances: Mutex::default(),
             protocol,
             retention_ns: AtomicU64::new(0),
+            counters: TxnCounters::default(),
             this: this.clone(),
         });
         router.retain(row);
@@ -124,6 +127,11 @@ impl<R: Leaderless> RequestRouter<R> {
     /// This node.
     pub fn node(&self) -> &LocalNode {
         &self.node
+    }
+
+    /// Returns the counters of this node's transactions.
+    pub fn counters(&self) -> &TxnCounters {
+        &self.counters
     }
 
     /// Returns the protocol's part of the router.
@@ -167,7 +175,7 @@ impl<R: Leaderless> RequestRouter<R> {
 
     /// Sets the retention from the database's row.
     pub fn retain(&self, row: &DatabaseRow) {
-        let retention = VERSION_RETENTION_PERIOD.of(row).unwrap_or_default();
+        let retention = VERSION_RETENTION_PERIOD.duration(row).unwrap_or_default();
         self.retention_ns
             .store(u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }

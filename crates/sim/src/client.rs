@@ -29,6 +29,8 @@ pub struct Seen {
     pub narrow: Option<Timestamp>,
     /// The causal token of a client that has seen its end.
     pub token: Timestamp,
+    /// The time for which it waited until a timestamp had surely passed, in nanoseconds.
+    pub waited_ns: u64,
     /// True if it failed because its snapshot is older than the versions that are kept.
     pub too_old: bool,
 }
@@ -99,6 +101,7 @@ pub async fn attempt<D: RequestRouter>(
         Ok(transaction) => transaction,
         Err(why) => return fail(why),
     };
+    let timings = transaction.measure();
     let narrow = said(&mut *transaction, &plan);
     for step in plan.steps {
         if let Err(why) = take(&mut *transaction, &router, step, plan.rows, &seen).await {
@@ -117,6 +120,9 @@ pub async fn attempt<D: RequestRouter>(
         (seen.committing, seen.token) = (true, transaction.token());
     }
     let outcome = transaction.commit().await;
+    if let Some(times) = timings.map(|timings| timings.times()) {
+        seen.lock().waited_ns = times.read_wait_ns + times.commit_wait_ns;
+    }
     if let Outcome::Committed { at } = outcome {
         let mut seen = seen.lock();
         seen.token = seen.token.max(at);

@@ -102,6 +102,9 @@ pub struct NodeClock {
     booted: AtomicU64,
     course: Mutex<Course>,
     asking: Option<Mutex<Asking>>,
+    /// The greatest time that it has shown while it knew the time, and the widest interval.
+    greatest_ns: AtomicU64,
+    widest_ns: AtomicU64,
 }
 
 impl NodeClock {
@@ -109,7 +112,9 @@ impl NodeClock {
         let now = time.now();
         let course =
             Course { from: (now, 0), to: (now, 0), frozen: None, half_width_ns, newest: 0 };
-        NodeClock { time, booted: AtomicU64::new(booted), course: Mutex::new(course), asking: None }
+        let (booted, course) = (AtomicU64::new(booted), Mutex::new(course));
+        let (greatest_ns, widest_ns) = (AtomicU64::new(0), AtomicU64::new(0));
+        NodeClock { time, booted, course, asking: None, greatest_ns, widest_ns }
     }
 
     /// Makes the clock poll other nodes, on cluster time or as time masters, with this rate error
@@ -254,6 +259,22 @@ impl NodeClock {
 
     /// Returns the reading after a pause without other events.
     pub fn reading_after(&self, pause_ns: u64) -> Reading {
+        let reading = self.read(pause_ns);
+        if reading.health == Health::Good {
+            let Interval { earliest, latest } = reading.interval;
+            self.greatest_ns.fetch_max(latest, Relaxed);
+            self.widest_ns.fetch_max(latest - earliest, Relaxed);
+        }
+        reading
+    }
+
+    /// Returns the greatest time that the clock has shown while it knew the time, and its widest
+    /// interval, in nanoseconds.
+    pub fn has_shown(&self) -> (u64, u64) {
+        (self.greatest_ns.load(Relaxed), self.widest_ns.load(Relaxed))
+    }
+
+    fn read(&self, pause_ns: u64) -> Reading {
         let now = self.time.now() + pause_ns;
         let boot_ns = self.boot_ns(now);
         if let Some(asking) = &self.asking {

@@ -31,6 +31,8 @@
 //!
 //! `docs/lab.md` lists the known kinds of faults that the simulator has and those that it lacks.
 
+mod anomalies;
+mod bounds;
 mod client;
 mod clock;
 mod defects;
@@ -56,6 +58,7 @@ mod workload;
 mod world;
 mod zipf;
 
+pub use anomalies::ALL as ANOMALIES;
 pub use defects::Defect;
 pub use faults::Faults;
 pub use node_process::{Member, NodeFailure, NodeProcess};
@@ -210,6 +213,8 @@ pub struct Report {
     /// The number of shard splits, membership changes, copies sent to lagging members and similar
     /// events, by name. They are no faults, but they do change the run.
     pub changes: BTreeMap<&'static str, u64>,
+    /// The number of anomalies that the clients' consistency modes allow, by kind.
+    pub anomalies: BTreeMap<&'static str, u64>,
     /// The number of times each state of `sometimes!` was reached.
     pub reached: BTreeMap<&'static str, u64>,
     /// Transactions begun while faults were on: all but those that failed because of a conflict,

@@ -16,6 +16,9 @@ pub enum Regions {
     K2,
     /// Three continents (TAPIR, Table 1).
     Tapir,
+    /// Two data centres of one provider, in the US and in Europe (HybridTime §5.5, which gives no
+    /// round trips: those of TAPIR's Table 1, which is of the same provider).
+    HybridTime,
     /// US West, US East, Europe (Clock-SI, §V.B, which gives the two distances from US West; the
     /// third is taken as their mean).
     ClockSi,
@@ -31,16 +34,18 @@ const K2: &[&[f64]] = &[
     &[69.3, 77.6, 46.8, 60.0, 0.2],
 ];
 const TAPIR: &[&[f64]] = &[&[1.2, 111.3, 166.5], &[111.0, 0.8, 261.8], &[166.7, 263.2, 10.8]];
+const HYBRID_TIME: &[&[f64]] = &[&[0.14, 111.3], &[111.0, 0.14]];
 const CLOCK_SI: &[&[f64]] = &[&[0.14, 170.0, 160.0], &[170.0, 0.14, 165.0], &[160.0, 165.0, 0.14]];
 
 impl Regions {
     /// All placements.
-    pub const ALL: [Regions; 6] = [
+    pub const ALL: [Regions; 7] = [
         Regions::Drawn,
         Regions::Lan,
         Regions::Spanner,
         Regions::K2,
         Regions::Tapir,
+        Regions::HybridTime,
         Regions::ClockSi,
     ];
 
@@ -52,6 +57,7 @@ impl Regions {
             Regions::Spanner => "spanner",
             Regions::K2 => "k2",
             Regions::Tapir => "tapir",
+            Regions::HybridTime => "hybrid-time",
             Regions::ClockSi => "clock-si",
         }
     }
@@ -64,6 +70,7 @@ impl Regions {
             Regions::Spanner => Some(SPANNER),
             Regions::K2 => Some(K2),
             Regions::Tapir => Some(TAPIR),
+            Regions::HybridTime => Some(HYBRID_TIME),
             Regions::ClockSi => Some(CLOCK_SI),
         }
     }

@@ -11,6 +11,7 @@
 //! leaderless protocol has two shards, with a replica on each server.
 
 use crate::{Faults, Options, Regions, Timebase, profile::Costs};
+use meridian_txn::Consistency;
 
 const S: u64 = 1_000_000_000;
 
@@ -39,9 +40,10 @@ pub struct Scenario {
     pub every_ns: Option<u64>,
     /// The duration of leases, in nanoseconds.
     pub lease_ns: u64,
-    /// The error bound that clocks claim, in nanoseconds; with time masters, the bound of their
-    /// references.
-    pub half_width_ns: u64,
+    /// The error bound that clocks claim; with time masters, the bound of their references.
+    pub clocks: ErrorBound,
+    /// The consistency modes of the sessions, in turn.
+    pub modes: &'static [Consistency],
     /// The number of time masters, the first nodes; zero if nodes do not poll for the time.
     pub masters: usize,
     /// The duration of the measurement, in nanoseconds.
@@ -50,6 +52,30 @@ pub struct Scenario {
     pub steady: bool,
     /// The incident during the measurement, if any.
     pub incident: Option<Incident>,
+}
+
+/// The error bound that all clocks claim. The largest part of NTP's bound is the time server's, so
+/// that machines with one server have nearly the same bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorBound {
+    /// The least bound, in nanoseconds.
+    pub least_ns: u64,
+    /// The greatest bound, in nanoseconds; it holds before the measurement.
+    pub most_ns: u64,
+    /// The interval at which the bound is drawn again, in nanoseconds.
+    pub every_ns: u64,
+}
+
+impl ErrorBound {
+    /// Returns a bound that does not change.
+    pub const fn of(half_width_ns: u64) -> ErrorBound {
+        ErrorBound { least_ns: half_width_ns, most_ns: half_width_ns, every_ns: u64::MAX }
+    }
+
+    /// True if the bound changes.
+    pub(crate) fn varies(&self) -> bool {
+        self.least_ns < self.most_ns
+    }
 }
 
 /// The transactions of a scenario's sessions.
@@ -64,6 +90,14 @@ pub enum Work {
     /// Reads two keys, one after the other, and writes both, as Retwis' FollowUser (TAPIR §7.4): in
     /// one group, or each in another.
     Follow(u32),
+    /// Inserts a row, updates one, or reads one (YCSB, as in HybridTime §5.1). A write names its
+    /// key, and reads nothing before.
+    Rows {
+        /// The percentage of inserts.
+        inserts: u32,
+        /// The percentage of updates; the rest are reads.
+        updates: u32,
+    },
     /// As [`Follow`](Self::Follow), with keys drawn by Zipf's law, in whichever groups they are.
     FollowByZipf,
 }
@@ -111,6 +145,12 @@ impl Scenario {
         (0..self.replicas)
             .map(|more| server % self.servers * self.zones + (first + more) % self.zones)
             .collect()
+    }
+
+    /// Returns the consistency mode of a session.
+    pub(crate) fn mode(&self, session: usize) -> Consistency {
+        let turn = session % self.modes.len().max(1);
+        self.modes.get(turn).copied().unwrap_or(Consistency::CommitWait)
     }
 
     /// Returns the node of a session.

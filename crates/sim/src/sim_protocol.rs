@@ -76,6 +76,10 @@ pub trait SimProtocol: Sized + 'static {
     fn read_frame(bytes: &[u8]) -> Result<(Address, Address, MessageOf<Self>), String>;
     /// Encodes a record for the log.
     fn write_record(record: <Self::Replica as Machine>::Record) -> Vec<u8>;
+    /// Returns the timestamps in a record that were drawn for its commands.
+    fn drawn(_: &<Self::Replica as Machine>::Record) -> Vec<Timestamp> {
+        Vec::new()
+    }
 
     /// Begins an incarnation with the contents of a node's disks.
     fn begin(world: &World<Self>, node: usize, seed: u64)

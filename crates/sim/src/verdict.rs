@@ -64,6 +64,9 @@ pub struct Evidence<'a> {
     pub model: Model,
     /// True if timestamps are of true time.
     pub true_time: bool,
+    /// The distance in nanoseconds beyond which transactions keep the order of real time even under
+    /// the causal model: twice the largest clock error. `None` if clocks are not bounded.
+    pub apart_ns: Option<u64>,
     /// True if clients spoke SQL: they receive no timestamps, and transactions without a mark
     /// cannot be found among the installed versions.
     pub sql: bool,
@@ -139,8 +142,36 @@ impl Evidence<'_> {
             history.iter().try_for_each(check)?;
         }
         cycles::judge(history, self.model).map_err(|why| format!("by cycles: {why}"))?;
+        if let Some(by_ns) = self.apart_ns {
+            self.judge_distant(&ending_later(history, by_ns))
+                .map_err(|why| format!("apart by more than {by_ns} ns: {why}"))?;
+        }
         self.past.iter().try_for_each(|(at, ops)| exactly(*at, ops, self.installed))
     }
+}
+
+impl Evidence<'_> {
+    /// Judges the real time of a history whose ends were put off: only transactions that are
+    /// further apart than that are related.
+    fn judge_distant(&self, history: &[Transaction]) -> Result<(), String> {
+        if !self.sql {
+            timestamps::judge(history).map_err(|why| format!("by timestamps: {why}"))?;
+        }
+        let strict = cycles::judge(history, Model::StrictSerializable);
+        strict.map_err(|why| format!("by cycles: {why}"))
+    }
+}
+
+/// Checks that reads of a history that have no place in its order found what was committed, whole.
+pub fn committed_reads(history: &[Transaction], reads: &[Transaction]) -> Result<(), String> {
+    let all: Vec<Transaction> = history.iter().chain(reads).cloned().collect();
+    cycles::judge(&all, Model::ReadCommitted).map_err(|why| format!("by cycles: {why}"))
+}
+
+/// Returns a history in which each transaction ends later by this number of nanoseconds.
+pub fn ending_later(history: &[Transaction], by_ns: u64) -> Vec<Transaction> {
+    let later = |it: &Transaction| Transaction { end: it.end + by_ns, ..it.clone() };
+    history.iter().map(later).collect()
 }
 
 /// Checks timestamps against true time: a commit timestamp is not before the start of its
@@ -192,4 +223,66 @@ fn exactly(at: Timestamp, ops: &[Op], installed: &Installed) -> Result<(), Strin
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrote(client: u64, (start, end): (u64, u64), nanos: u64, external: bool) -> Transaction {
+        Transaction {
+            client,
+            start,
+            end,
+            status: Status::Ok,
+            at: Some((nanos, 0, 0)),
+            ops: vec![Op::Write(format!("r{client}"), Value::Number(client as i64))],
+            follows: Vec::new(),
+            external,
+        }
+    }
+
+    fn judged(history: &mut [Transaction], apart_ns: Option<u64>) -> Result<(), String> {
+        let write = |it: &Transaction| {
+            let key = format!("r{}", it.client).as_str().into();
+            let value = Some((it.client as i64).to_be_bytes().to_vec().into());
+            let (nanos, logical, issuer) = it.at.expect("it is dated");
+            (Timestamp { nanos, logical, issuer }, vec![Write { key, value }])
+        };
+        let installed: Installed = history.iter().map(write).collect();
+        let marks = vec![None; history.len()];
+        let (model, true_time, sql) = (Model::Causal, true, false);
+        let (marks, past, installed) = (&marks[..], &[][..], &installed);
+        Evidence { model, true_time, apart_ns, sql, marks, past, installed }.judge(history)
+    }
+
+    /// The first transaction is 40 ahead of its end, as a clock with an error of 20 allows.
+    #[test]
+    fn transactions_change_places_only_if_they_are_near() {
+        let two = |start, external| {
+            [wrote(1, (10, 20), 60, external), wrote(2, (start, start + 9), start, false)]
+        };
+        assert_eq!(judged(&mut two(50, false), Some(40)), Ok(()));
+        let why = judged(&mut two(61, false), Some(40));
+        assert_eq!(why, Ok(()), "it is further apart, and later in the order");
+        let mut late = two(61, false);
+        late[0].at = Some((70, 0, 0));
+        let why = judged(&mut late, Some(40)).expect_err("further apart, and earlier");
+        assert!(why.starts_with("apart by more than 40 ns"), "{why}");
+        assert_eq!(judged(&mut late, None), Ok(()), "clocks that lie promise nothing");
+        let why = judged(&mut two(50, true), Some(40)).expect_err("it did not wait");
+        assert!(why.starts_with("by timestamps"), "{why}");
+    }
+
+    #[test]
+    fn a_read_in_mode_none_shows_only_what_was_committed() {
+        let read = |found| Transaction {
+            ops: vec![Op::Read("r1".into(), Value::Number(found))],
+            at: None,
+            ..wrote(3, (1, 99), 0, false)
+        };
+        let history = [wrote(1, (10, 20), 15, false)];
+        assert_eq!(committed_reads(&history, &[read(1)]), Ok(()));
+        committed_reads(&history, &[read(7)]).expect_err("no transaction wrote it");
+    }
 }

@@ -6,13 +6,15 @@
 //! 3. Timers, disk writes in progress and sessions belong to one incarnation of a node, and are
 //!    discarded when it ends. Messages in the network are not.
 
+use crate::anomalies::Found;
+use crate::bounds::Draw;
 use crate::client::Seen;
 use crate::clock::{Answer, NodeClock, TrueTime};
 use crate::faults::{Fault, Nemesis};
 use crate::network::Network;
 use crate::node::{self, Key};
 use crate::node_process::NodeProcess;
-use crate::profile::Profile;
+use crate::profile::{DiskWait, Profile};
 use crate::retention::Retention;
 use crate::scenario::{Work, ZIPF};
 use crate::sim_protocol::{MessageOf, RequestRouter, SimProtocol};
@@ -47,6 +49,8 @@ const LIVENESS: u64 = 30 * S;
 const EACH: usize = 8;
 /// The largest offset of a lying clock from true time: several leases.
 const LIE: u64 = 2 * S;
+/// The wait of a sync for a disk without faults.
+const DISK: DiskWait = DiskWait::UpTo(2 * MS);
 /// The time that a node has to transfer its leaderships before an orderly shutdown.
 const HAND_OVER_TIMEOUT: u64 = S;
 /// The factor by which the key space grows where transactions are not to conflict.
@@ -138,6 +142,8 @@ enum Event<R: SimProtocol> {
     },
     /// Corrects a clock.
     Right,
+    /// Draws the error bound of all clocks again, in scenarios.
+    ErrorBound,
     /// Shuts a node down in order, once it has transferred its leaderships or at `until`.
     End {
         for_ns: u64,
@@ -173,7 +179,7 @@ struct Node<R: SimProtocol> {
     process: Option<NodeProcess<R>>,
     paused_until: u64,
     asleep: Option<sleeping::Asleep<R>>,
-    sync_ns: u64,
+    disk: DiskWait,
     /// A slow processor: the duration of each step, and the time until which it applies.
     slow: (u64, u64),
     /// The time until which the processor is busy; events for the node queue until then.
@@ -250,6 +256,8 @@ pub struct World<R: SimProtocol> {
     /// The Zipf distribution of keys, in scenarios that use one.
     zipf: Option<Zipf>,
     next_element: i64,
+    /// The number of rows that a scenario's sessions have begun to insert.
+    inserted: u32,
     begun: usize,
     /// True while clients begin new transactions; `faulty` is true while faults are applied.
     open: bool,
@@ -257,6 +265,16 @@ pub struct World<R: SimProtocol> {
     history: Vec<Transaction>,
     /// The mark of each transaction of `history`, if it has one.
     marks: Vec<Option<i64>>,
+    /// The consistency mode of each transaction of `history`.
+    modes_of: Vec<Consistency>,
+    /// Reads in mode `none`: they need not be of one moment, and have no place in `history`.
+    reads_apart: Vec<Transaction>,
+    /// The timestamps that leaders drew, each once.
+    draws: Vec<Draw>,
+    /// The newest timestamp that each issuer drew.
+    newest_draws: BTreeMap<u32, Timestamp>,
+    /// The anomalies that modes allow, by kind.
+    anomalies: Found,
     past: Vec<Past>,
     recent: VecDeque<Timestamp>,
     installed: Installed,
@@ -344,7 +362,7 @@ impl<R: SimProtocol> World<R> {
                 process: None,
                 paused_until: 0,
                 asleep: None,
-                sync_ns: 2 * MS,
+                disk: DISK,
                 slow: (0, 0),
                 busy_until: 0,
                 spent_ns: 0,
@@ -399,11 +417,17 @@ impl<R: SimProtocol> World<R> {
                 .filter(|scenario| scenario.work == Work::FollowByZipf)
                 .map(|_| Zipf::of(ZIPF.0, ZIPF.1)),
             next_element: 0,
+            inserted: 0,
             begun: 0,
             open: true,
             faulty: options.faults != Faults::NONE,
             history: Vec::new(),
             marks: Vec::new(),
+            modes_of: Vec::new(),
+            reads_apart: Vec::new(),
+            draws: Vec::new(),
+            newest_draws: BTreeMap::new(),
+            anomalies: Found::new(),
             past: Vec::new(),
             recent: VecDeque::new(),
             installed: Installed::new(),
@@ -507,6 +531,7 @@ impl<R: SimProtocol> World<R> {
             history: self.history,
             faults: self.struck,
             changes: self.changed,
+            anomalies: self.anomalies,
             reached: BTreeMap::new(),
             faulty: self.faulty_transactions,
             quiet: self.quiet_transactions,
@@ -673,6 +698,7 @@ impl<R: SimProtocol> World<R> {
                 }
             }
             Event::Right => self.set_right(node),
+            Event::ErrorBound => self.draw_error_bound(),
             Event::End { for_ns, until } => self.end(node, for_ns, until),
             Event::Crash { for_ns } => self.crash(node, for_ns),
             Event::Free => self.free(node),

@@ -1,5 +1,6 @@
 //! Compares the message delays of transactions with the delays that the papers' protocols need:
-//! `delays.txt` and `delays-tapir.txt`, whose third column was written by hand.
+//! `delays.txt`, `delays-hybrid.txt` and `delays-tapir.txt`. Their third column was written by
+//! hand.
 
 use meridian_sim::protocols;
 
@@ -22,6 +23,12 @@ fn told(found: Vec<(&'static str, u64)>) -> Vec<(&'static str, u64)> {
 #[test]
 fn no_transaction_waits_for_more_messages_than_is_written() {
     assert_eq!(told((protocols::SPANNER.delays)()), golden(include_str!("delays.txt")));
+}
+
+#[test]
+fn no_mode_waits_for_more_messages_than_is_written() {
+    let golden = golden(include_str!("delays-hybrid.txt"));
+    assert_eq!(told((protocols::HYBRID_TIME.delays)()), golden);
 }
 
 #[test]

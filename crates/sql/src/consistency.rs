@@ -9,38 +9,54 @@
 //! ```
 
 use crate::datum::Datum;
+use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
+use crate::settings::CONSISTENCY;
 use meridian_clock::Timestamp;
 use meridian_txn::locking::MOST_TOKEN_AHEAD_NS;
-use meridian_txn::{Consistency, Database, Failure, IsolationLevel};
+use meridian_txn::{Consistency, Failure, IsolationLevel};
 
 /// The name under which a session's token is set and shown.
 pub(crate) const CAUSAL_TOKEN: &str = "meridian.causal_token";
 
-/// The guarantees that a database's protocol gives to transactions.
+/// The guarantees that a database gives to transactions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guarantees {
     /// The isolation level.
     pub(crate) isolation: IsolationLevel,
-    /// The consistency modes, the default first.
+    /// The consistency modes of its protocol, the default first.
     pub(crate) modes: &'static [Consistency],
+    /// The mode that was chosen for the database (ALTER DATABASE … SET).
+    pub(crate) chosen: Option<Consistency>,
 }
 
-/// Facts of no database, for constant expressions.
+/// Guarantees of no database, for constant expressions.
 impl Default for Guarantees {
     fn default() -> Self {
-        Guarantees { isolation: IsolationLevel::default(), modes: &[Consistency::CommitWait] }
+        let modes = &[Consistency::CommitWait];
+        Guarantees { isolation: IsolationLevel::default(), modes, chosen: None }
     }
 }
 
 impl Guarantees {
-    pub(crate) fn of(database: &dyn Database) -> Guarantees {
-        Guarantees { isolation: database.isolation(), modes: database.consistency() }
+    /// Returns the guarantees of a database to a session that begins now.
+    pub(crate) fn of(engine: &Engine) -> Guarantees {
+        let database = engine.database();
+        let modes = database.consistency();
+        let setting = || engine.server_info()?.setting(engine.name(), CONSISTENCY)?;
+        let chosen = setting().and_then(|value| Consistency::named(&value));
+        let chosen = chosen.filter(|mode| modes.contains(mode));
+        Guarantees { isolation: database.isolation(), modes, chosen }
     }
 
     /// The mode of a transaction that asks for none.
     pub(crate) fn default_mode(self) -> Consistency {
+        self.chosen.unwrap_or_else(|| self.of_protocol())
+    }
+
+    /// The mode of a transaction that asks for none, if none was chosen for the database.
+    pub(crate) fn of_protocol(self) -> Consistency {
         self.modes.first().copied().unwrap_or(Consistency::CommitWait)
     }
 
@@ -161,6 +177,13 @@ mod tests {
             assert!(error.message.len() < 300, "{}", error.message);
         }
         token_from_text("other", &text).expect_err("another database's");
+    }
+
+    #[test]
+    fn a_node_that_does_not_know_the_time_names_no_cost_and_refuses_no_token() {
+        let facts = Facts::default();
+        assert_eq!(costs(&facts), [vec![Datum::text("commit_wait"), Datum::Null]]);
+        check_token(&facts, Timestamp::MAX).expect("the next transaction is refused instead");
     }
 
     #[test]

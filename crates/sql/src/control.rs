@@ -55,7 +55,8 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
                 return done(tag);
             }
             session.finish_implicit().await?;
-            let by_default = session.settings.get("default_transaction_read_only") == Some("on");
+            let by_default =
+                session.facts.settings.get("default_transaction_read_only") == Some("on");
             let mode = match reads_only(modes, by_default) {
                 true => session.reading(None).await?,
                 false => Mode::ReadWrite,
@@ -69,11 +70,13 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         Statement::Commit { .. } => match session.status() {
             Status::Failed => {
                 session.work = None;
+                session.end_settings(false);
                 done("ROLLBACK")
             }
             Status::InTransaction => {
                 let result = session.commit().await;
                 session.portals.clear();
+                session.end_settings(result.is_ok());
                 result?;
                 done("COMMIT")
             }
@@ -83,11 +86,14 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
                     "there is no transaction in progress",
                 ));
                 session.finish_implicit().await?;
+                session.end_settings(true);
                 done("COMMIT")
             }
         },
         Statement::Rollback { savepoint: Some(name), .. } => {
-            block(session, "ROLLBACK TO SAVEPOINT")?.rollback_to(&names::fold(name))?;
+            let name = names::fold(name);
+            block(session, "ROLLBACK TO SAVEPOINT")?.rollback_to(&name)?;
+            session.facts.settings.roll_back_to(&name);
             done("ROLLBACK")
         }
         Statement::Rollback { .. } => {
@@ -99,14 +105,19 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
             }
             session.work = None;
             session.portals.clear();
+            session.end_settings(false);
             done("ROLLBACK")
         }
         Statement::Savepoint { name } => {
-            block(session, "SAVEPOINT")?.savepoint(&names::fold(name));
+            let name = names::fold(name);
+            block(session, "SAVEPOINT")?.savepoint(&name);
+            session.facts.settings.savepoint(&name);
             done("SAVEPOINT")
         }
         Statement::ReleaseSavepoint { name } => {
-            block(session, "RELEASE SAVEPOINT")?.release(&names::fold(name))?;
+            let name = names::fold(name);
+            block(session, "RELEASE SAVEPOINT")?.release(&name)?;
+            session.facts.settings.release(&name);
             done("RELEASE")
         }
         Statement::Set(set) => {
@@ -164,10 +175,8 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         }
         Statement::Reset(reset) => {
             match &reset.reset {
-                Reset::ALL => session.settings.reset(None),
-                Reset::ConfigurationParameter(name) => {
-                    session.settings.reset(Some(&name.to_string()))
-                }
+                Reset::ALL => session.reset(None)?,
+                Reset::ConfigurationParameter(name) => session.reset(Some(&name.to_string()))?,
             }
             done("RESET")
         }
@@ -175,7 +184,7 @@ pub(crate) async fn run(session: &mut Session, compiled: &Compiled) -> Result<Re
         Statement::Discard { object_type } => {
             session.prepared.clear();
             session.portals.clear();
-            session.settings.reset(None);
+            session.reset(None)?;
             if matches!(object_type, ast::DiscardObject::ALL) {
                 session.facts.token = Timestamp::ZERO;
             }
@@ -207,6 +216,7 @@ fn accept_isolation(session: &Session, modes: &[TransactionMode]) -> Result<(), 
             let unknown =
                 || SqlError::new(state::SYNTAX, format!("syntax error at or near \"{level}\""));
             session
+                .facts
                 .settings
                 .accept_isolation(IsolationLevel::named(&level.to_string()).ok_or_else(unknown)?)
         }
@@ -235,10 +245,13 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
         Set::SingleAssignment { scope, variable, values, .. } => {
             let value = values.iter().map(text).collect::<Vec<_>>().join(", ");
             let name = variable.to_string();
-            if *scope == Some(ast::ContextModifier::Local) {
-                session.remember_setting(&name);
+            let local = *scope == Some(ast::ContextModifier::Local);
+            session.set_in_transaction(&name, &value, local)?;
+            if local && session.status() == Status::Idle && session.is_alone() {
+                let message = "SET LOCAL can only be used in transaction blocks";
+                session.notices.push_back(warning(state::NO_TRANSACTION, message));
             }
-            session.set(&name, &value)
+            Ok(())
         }
         // There is one role, and each session has its user's.
         Set::SetRole { role_name: None, .. } => Ok(()),
@@ -249,17 +262,18 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
                 itself(session, &user.value, "SET SESSION AUTHORIZATION")
             }
         },
-        Set::SetTimeZone { value, .. } => session.settings.set("timezone", &text(value)),
+        Set::SetTimeZone { value, .. } => {
+            session.set_in_transaction("timezone", &text(value), false)
+        }
         Set::SetNames { charset_name, .. } => {
-            session.settings.set("client_encoding", &charset_name.value)
+            session.set_in_transaction("client_encoding", &charset_name.value, false)
         }
         Set::SetTransaction { modes, session: whole, .. } => {
             accept_isolation(session, modes)?;
             if *whole {
                 let on = reads_only(modes, false);
-                return session
-                    .settings
-                    .set("default_transaction_read_only", if on { "on" } else { "off" });
+                let value = if on { "on" } else { "off" };
+                return session.set_in_transaction("default_transaction_read_only", value, false);
             }
             let known = session
                 .work
@@ -281,15 +295,16 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
     }
 }
 
-/// Sets a setting of a database. Rejects a setting of sessions, although in PostgreSQL a database
-/// can have its own defaults of those.
+/// Sets a setting of a database. Of the settings of sessions, for all of which a database of
+/// PostgreSQL can have its own defaults, it takes the consistency mode only.
 async fn set(
     server_info: &dyn ServerInfo,
     database: &str,
     name: &str,
     value: Option<&str>,
 ) -> Result<(), SqlError> {
-    if settings::is_of_sessions(name) {
+    let name = &settings::canonical(name);
+    if settings::is_of_sessions(name) && name != settings::CONSISTENCY {
         return Err(SqlError::unsupported(format!("ALTER DATABASE … SET {name}"))
             .hint(format!("It is a setting of sessions: SET {name} in each of them.")));
     }
@@ -351,7 +366,7 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
     let rows = |rows| Ok(Response::Rows { columns, rows, done: Some("SHOW".into()) });
     if name == "all" {
         let setting = |(name, value)| vec![Datum::text(name), Datum::text(value)];
-        return rows(session.settings.all().map(setting).collect());
+        return rows(session.facts.settings.all().map(setting).collect());
     }
     if name == "clock" {
         return rows(crate::system::clock_now(&session.facts));
@@ -369,19 +384,21 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
     if name == COMMIT_TIMESTAMP {
         return rows(vec![vec![session.committed_at.map_or(Datum::Null, shown)]]);
     }
-    let of_database = || session.engine.server_info()?.setting(session.engine.name(), &name);
-    if let Some(value) = of_database() {
-        return rows(vec![vec![value.map_or(Datum::Null, Datum::text)]]);
+    if let Some(value) = session.facts.settings.get(&name) {
+        return rows(vec![vec![Datum::text(value)]]);
     }
-    let Some(value) = session.settings.get(&name) else {
+    let of_database = || session.engine.server_info()?.setting(session.engine.name(), &name);
+    let Some(value) = of_database() else {
         let mut error = SqlError::new(
             state::UNDEFINED_OBJECT,
             format!("unrecognized configuration parameter \"{name}\""),
         );
-        if let Some(near) = names::nearest(&name, session.settings.all().map(|(name, _)| name)) {
+        if let Some(near) =
+            names::nearest(&name, session.facts.settings.all().map(|(name, _)| name))
+        {
             error = error.hint(format!("Did you mean \"{near}\"?"));
         }
         return Err(error);
     };
-    rows(vec![vec![Datum::text(value)]])
+    rows(vec![vec![value.map_or(Datum::Null, Datum::text)]])
 }

@@ -115,6 +115,7 @@ impl Session {
             (Some(copying), Some(work)) => copying.take(work, data).await,
             _ => return Err(no_copy()),
         };
+        self.learn_from_work();
         if result.is_err() {
             self.abandon_copy();
         }
@@ -127,6 +128,7 @@ impl Session {
             (Some(copying), Some(work)) => copying.finish(work).await,
             _ => return Err(no_copy()),
         };
+        self.learn_from_work();
         let count = self.copying.as_ref().map_or(0, |copying| copying.count);
         match result {
             Ok(()) => {

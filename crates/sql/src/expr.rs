@@ -7,6 +7,7 @@ use crate::error::{SqlError, state};
 use crate::function::{self, Function};
 use crate::memory::{Held, QueryMemory};
 use crate::number;
+use crate::settings::Settings;
 use crate::system::{ServerInfo, Sessions};
 use crate::types::Type;
 use meridian_clock::Timestamp;
@@ -34,8 +35,10 @@ pub struct Facts {
     pub(crate) sessions: Arc<Sessions>,
     /// The session's process number, for its client.
     pub(crate) pid: i32,
-    /// The guarantees of the database's protocol.
+    /// The guarantees of the database.
     pub(crate) guarantees: Guarantees,
+    /// The session's settings.
+    pub(crate) settings: Settings,
     /// The session's causal token: the greatest timestamp that it was told.
     pub(crate) token: Timestamp,
     /// The memory limit of queries.

@@ -69,6 +69,7 @@ mod run;
 mod scan;
 mod select;
 mod session;
+mod setting_values;
 mod settings;
 mod split;
 pub mod system;

@@ -115,6 +115,7 @@ impl Session {
             let work = self.work.as_mut().filter(|work| !work.failed);
             let compiled =
                 compile::compile_for(&engine, work, parsed.clone(), declared.clone()).await;
+            self.learn_from_work();
             match self.stands(compiled).await {
                 Err(error) if error.is_restart() && self.work.is_some() => {
                     self.replay(error).await?
@@ -266,7 +267,7 @@ impl Session {
 
     /// Returns the read mode of the statement, or else of the session.
     pub(crate) async fn reading(&mut self, as_of: Option<AsOf>) -> Result<Mode, SqlError> {
-        let Some(as_of) = as_of.or_else(|| self.settings.staleness()) else {
+        let Some(as_of) = as_of.or_else(|| self.facts.settings.staleness()) else {
             return Ok(Mode::ReadOnly(ReadAt::Now));
         };
         let clock = self.engine.database().begin(Begin::new(Mode::ReadOnly(ReadAt::Now))).await?;
@@ -275,17 +276,25 @@ impl Session {
 
     /// Attempts a portal's next rows once.
     async fn attempt(&mut self, portal: &mut Portal, max: usize) -> Result<Chunk, SqlError> {
-        let lock_timeout = self.settings.timeout("lock_timeout");
-        let negotiates = self.settings.is_on("meridian.negotiate_timestamps");
-        let consistency = self.settings.consistency();
+        let lock_timeout = self.facts.settings.timeout("lock_timeout");
+        let negotiates = self.facts.settings.is_on("meridian.negotiate_timestamps");
+        let consistency = self.facts.settings.consistency();
         let work = self.work.as_mut().expect("invariant: the caller began a transaction");
         work.txn.set_lock_timeout(lock_timeout);
         work.txn.set_locking(Locking::Wait);
         work.txn.set_consistency(consistency);
         work.negotiates = negotiates;
         let result = attempt(&self.engine, &self.facts, work, portal, max).await;
-        self.facts.token = self.facts.token.max(work.txn.token());
+        self.learn_from_work();
         self.stands(result).await
+    }
+
+    /// Learns what the open transaction has seen. An error may tell of it, too: a statement that
+    /// failed counts.
+    pub(crate) fn learn_from_work(&mut self) {
+        if let Some(seen) = self.work.as_ref().map(|work| work.txn.token()) {
+            self.learn(seen);
+        }
     }
 
     /// Validates the transaction's reads before an error is reported: without that, the error may
@@ -306,10 +315,10 @@ impl Session {
         age: Option<Age>,
         explicit: bool,
     ) -> Result<Work, SqlError> {
-        let (consistency, token) = (self.settings.consistency(), self.facts.token);
+        let (consistency, token) = (self.facts.settings.consistency(), self.facts.token);
         let how = Begin { consistency, token, ..Begin::new(mode).aged(age) };
         let mut work = Work::begin(&self.engine, how, explicit).await?;
-        work.txn.set_application(self.settings.get("application_name").unwrap_or_default());
+        work.txn.set_application(self.facts.settings.get("application_name").unwrap_or_default());
         Ok(work)
     }
 
@@ -418,7 +427,7 @@ impl Session {
             let Some(mut work) = self.work.take() else { return Ok(()) };
             if work.reads_only() {
                 let modes = self.facts.guarantees.modes;
-                if modes.len() > 1 && self.settings.consistency() == Consistency::CommitWait {
+                if modes.len() > 1 && self.facts.settings.consistency() == Consistency::CommitWait {
                     // What the session has seen must have passed, too.
                     work.txn.set_consistency(Consistency::CommitWait);
                     work.txn.commit().await;
@@ -430,7 +439,7 @@ impl Session {
                 (std::mem::take(&mut work.journal), work.explicit, work.settled);
             let clean = work.clean;
             let consistency = match clean {
-                true => self.settings.consistency(),
+                true => self.facts.settings.consistency(),
                 // Every later transaction is to find the catalog as it is now.
                 false => Consistency::CommitWait,
             };
@@ -565,7 +574,7 @@ async fn attempt(
                     let [all, reading, wait] =
                         [timings.elapsed_ns(), reading_ns, read_wait_ns].map(compile::milliseconds);
                     lines.push(format!("Execution: {all}"));
-                    lines.push(format!("  Reads from the leader: {reads}, {reading}"));
+                    lines.push(format!("  Reads: {reads}, {reading}"));
                     if read_wait_ns > 0 {
                         lines.push(format!("  Read wait: {wait}"));
                     }

@@ -37,10 +37,6 @@ pub(crate) struct Prepared {
 pub struct Session {
     pub(crate) engine: Arc<Engine>,
     pub(crate) facts: Facts,
-    pub(crate) settings: Settings,
-    /// The previous values of settings that SET LOCAL has changed: restored when the transaction
-    /// has ended.
-    local: Vec<(String, String)>,
     pub(crate) work: Option<Work>,
     pub(crate) prepared: HashMap<String, Prepared>,
     pub(crate) portals: HashMap<String, Portal>,
@@ -65,9 +61,10 @@ impl Session {
     pub fn new(engine: Arc<Engine>, user: impl Into<String>) -> Self {
         let user = user.into();
         let slot = engine.sessions().enter(engine.name(), &user);
-        let guarantees = Guarantees::of(&**engine.database());
+        let guarantees = Guarantees::of(&engine);
         let facts = Facts {
             guarantees,
+            settings: Settings::of(guarantees),
             token: Timestamp::ZERO,
             user,
             database: engine.name().into(),
@@ -79,8 +76,6 @@ impl Session {
         Session {
             engine,
             facts,
-            settings: Settings::of(guarantees),
-            local: Vec::new(),
             work: None,
             prepared: HashMap::new(),
             portals: HashMap::new(),
@@ -119,46 +114,82 @@ impl Session {
 
     /// Returns a setting's value as SHOW prints it.
     pub fn setting(&self, name: &str) -> Option<String> {
-        self.settings.get(name).map(Into::into)
+        self.facts.settings.get(name).map(Into::into)
     }
 
     /// Returns a setting that is a duration; `None` if it is 0, which means no limit.
     pub fn timeout(&self, name: &str) -> Option<Duration> {
-        self.settings.timeout(name)
+        self.facts.settings.timeout(name)
     }
 
-    /// Sets a setting: a start-up parameter, or SET.
+    /// Sets a setting when the session begins (a start-up parameter): RESET returns to this value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
         if name.eq_ignore_ascii_case(consistency::CAUSAL_TOKEN) {
-            let token = consistency::token_from_text(&self.facts.database, value)?;
-            if self.status() != Status::Idle && token > self.facts.token {
-                let message = "the causal token must be set outside of a transaction block";
-                return Err(SqlError::new(state::ACTIVE_TRANSACTION, message));
-            }
-            consistency::check_token(&self.facts, token)?;
-            self.learn(token);
-            return Ok(());
+            return self.set_token(value);
         }
-        self.settings.set(name, value)?;
-        if name.eq_ignore_ascii_case("application_name") {
-            self.slot.calls_itself(value);
-        }
+        self.facts.settings.begin_with(name, value)?;
+        self.show_application();
         Ok(())
     }
 
-    /// Remembers a setting that is changed for this transaction only.
-    pub(crate) fn remember_setting(&mut self, name: &str) {
-        if let Some(value) = self.settings.get(name) {
-            self.local.push((name.to_owned(), value.to_owned()));
+    /// Runs SET, or SET LOCAL.
+    pub(crate) fn set_in_transaction(
+        &mut self,
+        name: &str,
+        value: &str,
+        local: bool,
+    ) -> Result<(), SqlError> {
+        if name.eq_ignore_ascii_case(consistency::CAUSAL_TOKEN) {
+            if local {
+                let what = format!("SET LOCAL {}", consistency::CAUSAL_TOKEN);
+                return Err(SqlError::unsupported(what)
+                    .hint("A token is the session's, and only grows: SET it before BEGIN."));
+            }
+            return self.set_token(value);
         }
+        self.facts.settings.set(name, value, local)?;
+        self.show_application();
+        Ok(())
     }
 
-    /// Restores the settings that SET LOCAL changed, once no transaction is open.
-    fn restore_settings(&mut self) {
-        if self.status() == Status::Idle {
-            for (name, value) in std::mem::take(&mut self.local).into_iter().rev() {
-                self.settings.restore(&name, value);
+    /// Gives the session a causal token as text.
+    fn set_token(&mut self, value: &str) -> Result<(), SqlError> {
+        let token = consistency::token_from_text(&self.facts.database, value)?;
+        if self.status() != Status::Idle && token > self.facts.token {
+            let message = "the causal token must be set outside of a transaction block";
+            return Err(SqlError::new(state::ACTIVE_TRANSACTION, message));
+        }
+        consistency::check_token(&self.facts, token)?;
+        self.learn(token);
+        Ok(())
+    }
+
+    /// Runs RESET.
+    pub(crate) fn reset(&mut self, name: Option<&str>) -> Result<(), SqlError> {
+        if name.is_some_and(|name| name.eq_ignore_ascii_case(consistency::CAUSAL_TOKEN)) {
+            if self.status() != Status::Idle {
+                let message = "the causal token must be reset outside of a transaction block";
+                return Err(SqlError::new(state::ACTIVE_TRANSACTION, message));
             }
+            self.facts.token = Timestamp::ZERO;
+            return Ok(());
+        }
+        self.facts.settings.reset(name);
+        self.show_application();
+        Ok(())
+    }
+
+    fn show_application(&self) {
+        self.slot.calls_itself(self.facts.settings.get("application_name").unwrap_or_default());
+    }
+
+    /// Ends the changes of settings with their transaction: undoes SET LOCAL, and if it did not
+    /// commit, SET.
+    pub(crate) fn end_settings(&mut self, committed: bool) {
+        let settings = &mut self.facts.settings;
+        let changed = if committed { settings.commit() } else { settings.roll_back() };
+        if changed {
+            self.show_application();
         }
     }
 
@@ -204,7 +235,9 @@ impl Session {
     pub async fn next(&mut self) -> Option<Response> {
         let response = self.next_inner().await;
         if response.is_none() {
-            self.restore_settings();
+            if self.status() == Status::Idle {
+                self.end_settings(true);
+            }
             self.slot.rests(self.status());
         }
         response
@@ -463,7 +496,7 @@ impl Session {
         }
         self.portals.clear();
         let finished = self.finish_implicit().await;
-        self.restore_settings();
+        self.end_settings(finished.is_ok());
         finished
     }
 
@@ -490,7 +523,10 @@ impl Session {
         self.copying = None;
         match &mut self.work {
             Some(work) if work.explicit => work.failed = true,
-            _ => self.work = None,
+            _ => {
+                self.work = None;
+                self.end_settings(false);
+            }
         }
     }
 

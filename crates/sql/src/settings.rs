@@ -3,16 +3,27 @@
 use crate::consistency::Guarantees;
 use crate::error::{SqlError, state};
 use crate::parse::AsOf;
+use crate::setting_values::SettingValues;
 use meridian_clock::duration;
 use meridian_txn::{Consistency, IsolationLevel};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A session's settings. Names are in lower case.
+#[derive(Clone)]
 pub(crate) struct Settings {
-    values: BTreeMap<String, String>,
-    /// The guarantees of the database's protocol.
+    values: SettingValues,
+    /// The values when the session began, to which RESET returns.
+    initial: BTreeMap<String, String>,
+    /// The guarantees of the database.
     guarantees: Guarantees,
+}
+
+/// The settings of no session, for constant expressions.
+impl Default for Settings {
+    fn default() -> Self {
+        Settings::of(Guarantees::default())
+    }
 }
 
 /// The settings of sessions and their defaults, except the isolation level and the consistency
@@ -158,21 +169,33 @@ fn switch(folded: &str) -> Option<bool> {
 }
 
 /// The setting that chooses the consistency mode of the session's transactions.
-const CONSISTENCY: &str = "meridian.consistency";
+pub(crate) const CONSISTENCY: &str = "meridian.consistency";
 
-/// Returns the settings of a session and their initial values, on a database with these guarantees.
-pub(crate) fn defaults(
-    guarantees: Guarantees,
-) -> impl Iterator<Item = (&'static str, &'static str)> {
+/// Returns the settings of a session and their values without any choice of the database or the
+/// client, on a protocol with these guarantees.
+fn defaults(guarantees: Guarantees) -> impl Iterator<Item = (&'static str, &'static str)> {
     DEFAULTS
         .into_iter()
         .chain(OF_ISOLATION.map(|name| (name, guarantees.isolation.name())))
-        .chain([(CONSISTENCY, guarantees.default_mode().name())])
+        .chain([(CONSISTENCY, guarantees.of_protocol().name())])
+}
+
+/// Returns the name of a setting in lower case, without synonyms.
+pub(crate) fn canonical(name: &str) -> String {
+    let name = name.to_lowercase();
+    match name.as_str() {
+        "time_zone" => "timezone".into(),
+        "transaction_isolation_level" => "transaction_isolation".into(),
+        _ => match name.strip_prefix(OWN_BEFORE) {
+            Some(own) => format!("{OWN}{own}"),
+            None => name,
+        },
+    }
 }
 
 /// True if sessions have a setting of this name.
 pub(crate) fn is_of_sessions(name: &str) -> bool {
-    let name = Settings::canonical(name);
+    let name = canonical(name);
     DEFAULTS
         .iter()
         .map(|(name, _)| *name)
@@ -181,24 +204,25 @@ pub(crate) fn is_of_sessions(name: &str) -> bool {
         .any(|of_sessions| of_sessions == name)
 }
 
+/// A setting as `pg_settings` describes it.
+pub(crate) struct Described<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) value: &'a str,
+    /// The value without any choice of the database or the client.
+    pub(crate) by_default: &'a str,
+    /// The value after RESET.
+    pub(crate) initial: &'a str,
+    /// The origin of the value.
+    pub(crate) source: &'static str,
+}
+
 impl Settings {
     /// Creates the settings of a new session on a database with these guarantees.
     pub(crate) fn of(guarantees: Guarantees) -> Self {
-        let values =
+        let mut initial: BTreeMap<String, String> =
             defaults(guarantees).map(|(name, value)| (name.into(), value.into())).collect();
-        Settings { values, guarantees }
-    }
-
-    fn canonical(name: &str) -> String {
-        let name = name.to_lowercase();
-        match name.as_str() {
-            "time_zone" => "timezone".into(),
-            "transaction_isolation_level" => "transaction_isolation".into(),
-            _ => match name.strip_prefix(OWN_BEFORE) {
-                Some(own) => format!("{OWN}{own}"),
-                None => name,
-            },
-        }
+        initial.insert(CONSISTENCY.into(), guarantees.default_mode().name().into());
+        Settings { values: SettingValues::new(initial.clone()), initial, guarantees }
     }
 
     /// Accepts the database's isolation level or a weaker one; fails with 0A000 for a stronger one.
@@ -214,7 +238,7 @@ impl Settings {
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.values.get(&Self::canonical(name)).map(String::as_str)
+        self.values.get(&canonical(name))
     }
 
     /// Returns a setting that is a duration; `None` if it is 0.
@@ -238,8 +262,26 @@ impl Settings {
         AsOf::of_setting(self.get("meridian.read_only_staleness")?).flatten()
     }
 
-    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
-        let name = Self::canonical(name);
+    /// Sets a setting when the session begins: RESET returns to this value.
+    pub(crate) fn begin_with(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
+        self.set(name, value, false)?;
+        self.commit();
+        let name = canonical(name);
+        self.initial.extend(self.values.get(&name).map(|value| (name.clone(), value.to_owned())));
+        Ok(())
+    }
+
+    /// Sets a setting, until the end of the transaction if it is `local`.
+    pub(crate) fn set(&mut self, name: &str, value: &str, local: bool) -> Result<(), SqlError> {
+        let name = canonical(name);
+        if let Some(value) = self.accept(&name, value)? {
+            self.values.set(&name, Some(value), local);
+        }
+        Ok(())
+    }
+
+    /// Checks a value, and returns it as SHOW prints it. `None` if the setting stays as it is.
+    fn accept(&self, name: &str, value: &str) -> Result<Option<String>, SqlError> {
         let refused = |hint: &str| {
             Err(SqlError::new(
                 state::INVALID_PARAMETER,
@@ -247,16 +289,15 @@ impl Settings {
             )
             .hint(hint))
         };
-        if FIXED.contains(&name.as_str()) {
+        if FIXED.contains(&name) {
             return Err(SqlError::new("55P02", format!("parameter \"{name}\" cannot be changed")));
         }
         let folded = value.to_lowercase();
-        match name.as_str() {
+        match name {
             // A boolean setting that has an effect.
             "default_transaction_read_only" if folded != "default" => {
                 let Some(on) = switch(&folded) else { return refused("It is on or off.") };
-                self.values.insert(name, if on { "on" } else { "off" }.into());
-                return Ok(());
+                return Ok(Some(if on { "on" } else { "off" }.into()));
             }
             "meridian.read_only_staleness"
                 if folded != "default" && AsOf::of_setting(value).is_none() =>
@@ -267,24 +308,16 @@ impl Settings {
             }
             "meridian.negotiate_timestamps" if folded != "default" => {
                 let Some(on) = switch(&folded) else { return refused("It is on or off.") };
-                self.values.insert(name, if on { "on" } else { "off" }.into());
-                return Ok(());
+                return Ok(Some(if on { "on" } else { "off" }.into()));
             }
-            CONSISTENCY => {
-                let default = self.guarantees.default_mode();
-                let asked = match folded.as_str() {
-                    "default" => default,
-                    folded => match Consistency::named(folded) {
-                        Some(asked) => asked,
-                        None => return refused("It is 'none', 'hybrid' or 'commit_wait'."),
-                    },
+            CONSISTENCY if folded != "default" => {
+                let Some(asked) = Consistency::named(&folded) else {
+                    return refused("It is 'none', 'hybrid' or 'commit_wait'.");
                 };
-                let given = self.guarantees.given(asked)?;
-                self.values.insert(name, given.name().into());
-                return Ok(());
+                return Ok(Some(self.guarantees.given(asked)?.name().into()));
             }
             "transaction_isolation" | "default_transaction_isolation" if folded == "default" => {
-                return Ok(());
+                return Ok(None);
             }
             "transaction_isolation" | "default_transaction_isolation" => {
                 let Some(asked) = IsolationLevel::named(&folded) else {
@@ -292,17 +325,18 @@ impl Settings {
                         "It is serializable, repeatable read, read committed or read uncommitted.",
                     );
                 };
-                return self.accept_isolation(asked);
+                self.accept_isolation(asked)?;
+                return Ok(None);
             }
             _ => {}
         }
         if folded != "default"
-            && let Some((false, values)) = describes(&name, &folded)
+            && let Some((false, values)) = describes(name, &folded)
         {
             return Err(SqlError::unsupported(format!("setting \"{name}\" to '{value}'"))
                 .hint(format!("What holds here, and may be set, is {values}.")));
         }
-        if name.starts_with(OWN) && !self.values.contains_key(&name) {
+        if name.starts_with(OWN) && self.values.get(name).is_none() {
             let own = DEFAULTS.iter().map(|(name, _)| *name).filter(|name| name.starts_with(OWN));
             let own = own.chain([CONSISTENCY, super::consistency::CAUSAL_TOKEN]);
             return Err(SqlError::new(
@@ -311,7 +345,7 @@ impl Settings {
             )
             .hint(format!("There are {}.", own.collect::<Vec<_>>().join(", "))));
         }
-        if !self.values.contains_key(&name) && !name.contains('.') {
+        if self.values.get(name).is_none() && !name.contains('.') {
             // Unknown settings of PostgreSQL would have no effect here; a misspelt one must not
             // appear accepted.
             return Err(SqlError::new(
@@ -319,9 +353,9 @@ impl Settings {
                 format!("unrecognized configuration parameter \"{name}\""),
             ));
         }
-        let default = DEFAULTS.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
-        let value = if folded == "default" { default.unwrap_or("") } else { value };
-        let is_duration = default.is_some() && name.ends_with("_timeout");
+        let initial = self.initial.get(name).map(String::as_str);
+        let value = if folded == "default" { initial.unwrap_or("") } else { value };
+        let is_duration = initial.is_some() && name.ends_with("_timeout");
         let shown = match is_duration.then(|| duration::parse(value)) {
             None => value.to_owned(),
             Some(Some(time)) => duration::show(time),
@@ -331,30 +365,67 @@ impl Settings {
                 );
             }
         };
-        self.values.insert(name, shown);
-        Ok(())
+        Ok(Some(shown))
     }
 
-    /// Restores a previous value.
-    pub(crate) fn restore(&mut self, name: &str, value: String) {
-        self.values.insert(Self::canonical(name), value);
-    }
-
+    /// Resets a setting, or all, to the value when the session began.
     pub(crate) fn reset(&mut self, name: Option<&str>) {
-        match name {
-            None => *self = Settings::of(self.guarantees),
-            Some(name) => {
-                let name = Self::canonical(name);
-                let default = defaults(self.guarantees).find(|(other, _)| *other == name);
-                if let Some((_, value)) = default {
-                    self.values.insert(name, value.into());
-                }
+        let all = || self.values.iter().map(|(name, _)| name.to_owned()).collect();
+        let names = name.map_or_else(all, |name| vec![canonical(name)]);
+        for name in names {
+            let initial = self.initial.get(&name);
+            if self.values.get(&name) != initial.map(String::as_str) {
+                let initial = initial.cloned();
+                self.values.set(&name, initial, false);
             }
         }
     }
 
+    /// Begins a savepoint.
+    pub(crate) fn savepoint(&mut self, name: &str) {
+        self.values.savepoint(name);
+    }
+
+    /// Removes a savepoint and all later ones.
+    pub(crate) fn release(&mut self, name: &str) {
+        self.values.release(name);
+    }
+
+    /// Undoes what was set since a savepoint.
+    pub(crate) fn roll_back_to(&mut self, name: &str) {
+        self.values.roll_back_to(name);
+    }
+
+    /// Ends a transaction that committed: undoes SET LOCAL. Returns true if a setting was changed.
+    pub(crate) fn commit(&mut self) -> bool {
+        self.values.commit()
+    }
+
+    /// Ends a transaction that did not commit: undoes SET, too. Returns true if a setting was
+    /// changed.
+    pub(crate) fn roll_back(&mut self) -> bool {
+        self.values.roll_back()
+    }
+
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.values.iter()
+    }
+
+    /// Returns the settings that exist in every session, as `pg_settings` describes them.
+    pub(crate) fn described(&self) -> impl Iterator<Item = Described<'_>> {
+        defaults(self.guarantees).map(move |(name, by_default)| {
+            let value = self.values.get(name).unwrap_or(by_default);
+            let initial = self.initial.get(name).map_or(by_default, String::as_str);
+            let of_database =
+                name == CONSISTENCY && initial == self.guarantees.default_mode().name();
+            let source = match () {
+                () if value != initial => "session",
+                () if value == by_default => "default",
+                () if of_database => "database",
+                () => "client",
+            };
+            Described { name, value, by_default, initial, source }
+        })
     }
 }
 
@@ -363,49 +434,50 @@ mod tests {
     use super::*;
 
     fn guarantees(isolation: IsolationLevel) -> Guarantees {
-        Guarantees { isolation, modes: &[Consistency::Hybrid, Consistency::None] }
+        Guarantees { isolation, modes: &[Consistency::Hybrid, Consistency::None], chosen: None }
     }
 
     #[test]
     fn a_mode_is_given_or_a_stronger_one_and_none_that_the_protocol_lacks() {
         let mut settings = Settings::of(guarantees(IsolationLevel::Serializable));
         assert_eq!(settings.get(CONSISTENCY), Some("hybrid"));
-        settings.set(CONSISTENCY, "NONE").expect("it has it");
+        settings.set(CONSISTENCY, "NONE", false).expect("it has it");
         assert_eq!(settings.consistency(), Consistency::None);
         settings.reset(Some(CONSISTENCY));
         assert_eq!(settings.consistency(), Consistency::Hybrid);
-        let stronger = settings.set(CONSISTENCY, "commit_wait").expect_err("it lacks it");
+        let stronger = settings.set(CONSISTENCY, "commit_wait", false).expect_err("it lacks it");
         assert_eq!(stronger.sqlstate, state::FEATURE_NOT_SUPPORTED);
-        let unknown = settings.set(CONSISTENCY, "eventual").expect_err("no mode");
+        let unknown = settings.set(CONSISTENCY, "eventual", false).expect_err("no mode");
         assert_eq!(unknown.sqlstate, state::INVALID_PARAMETER);
         let spanner = Guarantees {
             modes: &[Consistency::CommitWait],
             ..guarantees(IsolationLevel::Serializable)
         };
         let mut settings = Settings::of(spanner);
-        settings.set(CONSISTENCY, "hybrid").expect("a weaker one is given more");
+        settings.set(CONSISTENCY, "hybrid", false).expect("a weaker one is given more");
         assert_eq!(settings.get(CONSISTENCY), Some("commit_wait"));
     }
 
     #[test]
     fn settings_take_durations_and_switches() {
         let mut settings = Settings::of(guarantees(IsolationLevel::Serializable));
-        settings.set("statement_timeout", "1 min").expect("a duration");
+        settings.set("statement_timeout", "1 min", false).expect("a duration");
         assert_eq!(settings.get("statement_timeout"), Some("1min"));
-        let refused = settings.set("lock_timeout", "5 parsecs").expect_err("no duration");
+        let refused = settings.set("lock_timeout", "5 parsecs", false).expect_err("no duration");
         assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
-        settings.set("lock_timeout", "default").expect("it has one");
-        settings.set("meridian.negotiate_timestamps", "TRUE").expect("a switch");
+        settings.set("lock_timeout", "default", false).expect("it has one");
+        settings.set("meridian.negotiate_timestamps", "TRUE", false).expect("a switch");
         assert!(settings.is_on("meridian.negotiate_timestamps"));
         let refused =
-            settings.set("meridian.negotiate_timestamps", "perhaps").expect_err("no switch");
+            settings.set("meridian.negotiate_timestamps", "perhaps", false).expect_err("no switch");
         assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
-        let misspelt = settings.set("meridian.negotiate", "on").expect_err("not one of ours");
+        let misspelt =
+            settings.set("meridian.negotiate", "on", false).expect_err("not one of ours");
         assert!(
             misspelt.sqlstate == "42602" && misspelt.to_string().contains("invalid configuration"),
             "{misspelt}"
         );
-        settings.set("theirs.anything", "x").expect("an extension's");
+        settings.set("theirs.anything", "x", false).expect("an extension's");
         assert_eq!(settings.timeout("lock_timeout"), None);
     }
 
@@ -432,7 +504,9 @@ mod tests {
             ("jit", "off"),
             ("datestyle", "default"),
         ] {
-            settings.set(name, value).unwrap_or_else(|error| panic!("{name} = {value}: {error}"));
+            settings
+                .set(name, value, false)
+                .unwrap_or_else(|error| panic!("{name} = {value}: {error}"));
         }
         for (name, value) in [
             ("extra_float_digits", "0"),
@@ -448,15 +522,15 @@ mod tests {
             ("transaction_timeout", "5s"),
             ("jit", "on"),
         ] {
-            let error = settings.set(name, value).expect_err(name);
+            let error = settings.set(name, value, false).expect_err(name);
             assert_eq!(error.sqlstate, state::FEATURE_NOT_SUPPORTED, "{name} = {value}: {error}");
         }
-        settings.set("default_transaction_read_only", "true").expect("a switch");
+        settings.set("default_transaction_read_only", "true", false).expect("a switch");
         assert!(settings.is_on("default_transaction_read_only"));
-        let refused = settings.set("transaction_isolation", "chaos").expect_err("no level");
+        let refused = settings.set("transaction_isolation", "chaos", false).expect_err("no level");
         assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
         settings
-            .set("spanner.negotiate_timestamps", "on")
+            .set("spanner.negotiate_timestamps", "on", false)
             .expect("by the name of earlier versions");
         assert!(settings.is_on("meridian.negotiate_timestamps"));
     }
@@ -467,11 +541,11 @@ mod tests {
         for name in OF_ISOLATION {
             for level in ["read uncommitted", "Read Committed", "repeatable read", "default"] {
                 settings
-                    .set(name, level)
+                    .set(name, level, false)
                     .unwrap_or_else(|error| panic!("{name} = {level}: {error}"));
                 assert_eq!(settings.get(name), Some("repeatable read"));
             }
-            let refused = settings.set(name, "serializable").expect_err("stronger");
+            let refused = settings.set(name, "serializable", false).expect_err("stronger");
             assert_eq!(refused.sqlstate, state::FEATURE_NOT_SUPPORTED);
             settings.reset(None);
             assert_eq!(settings.get(name), Some("repeatable read"));

@@ -338,6 +338,58 @@ fn catalogs_change_inside_transactions() {
 }
 
 #[test]
+fn settings_follow_their_transaction() {
+    let (mut session, _) = with_people();
+    let s = &mut session;
+    let set = |value: &str| format!("set lock_timeout = '{value}'");
+    let local = |value: &str| format!("set local lock_timeout = '{value}'");
+    for (statements, expected) in [
+        (format!("begin; {}; commit", set("1s")), "1s"),
+        (format!("begin; {}; rollback", set("2s")), "1s"),
+        (format!("begin; {}; commit", local("3s")), "1s"),
+        (format!("begin; {}; {}; commit", set("4s"), local("5s")), "4s"),
+        (format!("begin; {}; savepoint a; {}; rollback to a; commit", set("6s"), set("7s")), "6s"),
+        (format!("begin; savepoint a; {}; release a; commit", set("7s")), "7s"),
+        (format!("begin; {}; select 1 / 0", set("8s")), "8s"),
+    ] {
+        run(s, &statements);
+        if statements.contains("1 / 0") {
+            assert_eq!(s.status(), Status::Failed);
+            run(s, "rollback");
+            assert_eq!(run(s, "show lock_timeout")[0], "7s", "undone with its transaction");
+            continue;
+        }
+        assert_eq!(run(s, "show lock_timeout")[0], expected, "{statements}");
+    }
+    // The statements of one query are one transaction, and so are those between two Syncs.
+    run(s, &format!("{}; select 1 / 0", set("9s")));
+    assert_eq!(run(s, "show lock_timeout")[0], "7s");
+    for (last, expected) in [("select 1", "10s"), ("select 1 / 0", "10s")] {
+        let value = if last == "select 1" { "10s" } else { "11s" };
+        block_on(s.parse("set", &set(value), &[])).unwrap();
+        block_on(s.parse("last", last, &[])).unwrap();
+        s.bind("", "set", vec![]).unwrap();
+        block_on(s.execute("", 0)).unwrap();
+        s.bind("", "last", vec![]).unwrap();
+        let ran = block_on(s.execute("", 0));
+        assert_eq!(ran.is_ok(), value == "10s");
+        block_on(s.sync()).unwrap();
+        s.close_statement("set");
+        s.close_statement("last");
+        assert_eq!(run(s, "show lock_timeout")[0], expected);
+    }
+    let outside = run(s, &local("12s"));
+    let warns = |said: &String| said.contains("only be used in transaction blocks");
+    assert!(outside.iter().any(warns), "{outside:?}");
+    assert_eq!(run(s, "show lock_timeout")[0], "10s");
+    assert_eq!(run(s, "reset all; show lock_timeout")[1], "0");
+    s.set("lock_timeout", "13s").expect("as the session begins");
+    run(s, &set("14s"));
+    assert_eq!(run(s, "show lock_timeout")[0], "14s");
+    assert_eq!(run(s, "reset lock_timeout; show lock_timeout")[1], "13s", "as it began");
+}
+
+#[test]
 fn the_past_can_be_read() {
     let (mut session, memory) = with_people();
     let s = &mut session;

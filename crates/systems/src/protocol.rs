@@ -5,7 +5,7 @@
 
 use crate::baselines::qwstore;
 use crate::envelope::Kind;
-use crate::setting::{Setting, VERSION_RETENTION_PERIOD};
+use crate::setting::{CONSISTENCY, Setting, VERSION_RETENTION_PERIOD};
 use crate::{hybrid_time, spanner, tapir};
 use meridian_clock::TimestampPolicy;
 use meridian_txn::{Consistency, IsolationLevel};
@@ -74,7 +74,7 @@ impl Protocol {
 
     /// The settings of its databases, including those of every database.
     pub fn settings(&self) -> impl Iterator<Item = &'static Setting> {
-        self.own_settings.iter().copied().chain([&VERSION_RETENTION_PERIOD])
+        self.own_settings.iter().copied().chain([&VERSION_RETENTION_PERIOD, &CONSISTENCY])
     }
 }
 

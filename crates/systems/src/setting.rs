@@ -3,70 +3,153 @@
 //! A protocol declares which settings its databases take. A value is validated when it is set, and
 //! kept in the row as text.
 
+use crate::Protocol;
 use meridian_clock::duration;
 use meridian_placement::DatabaseRow;
+use meridian_txn::Consistency;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A setting whose value is a duration.
+/// A setting.
 #[derive(Debug)]
 pub struct Setting {
     /// Its name in SQL.
     pub name: &'static str,
     /// The allowed values.
-    pub possible: RangeInclusive<Duration>,
-    /// The value of a database whose row has none. `None` if the node decides.
-    pub default: Option<Duration>,
+    pub values: Values,
     /// A description of its values, with an example.
     pub hint: &'static str,
+}
+
+/// The values of a setting.
+#[derive(Debug)]
+pub enum Values {
+    /// Durations.
+    Durations {
+        /// The allowed ones.
+        possible: RangeInclusive<Duration>,
+        /// The value of a database whose row has none. `None` if the node decides.
+        default: Option<Duration>,
+    },
+    /// The consistency modes of the database's protocol, whose first is the default.
+    Consistency,
+}
+
+/// The reason why a value is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// No database has such a value.
+    Value(String),
+    /// The database's protocol does not have it.
+    Protocol(String),
 }
 
 /// How long superseded versions are kept, in a database of any protocol. The name is Cloud
 /// Spanner's.
 pub static VERSION_RETENTION_PERIOD: Setting = Setting {
     name: "version_retention_period",
-    possible: Duration::from_secs(1)..=Duration::from_secs(10 * 366 * 86_400),
-    default: None,
+    values: Values::Durations {
+        possible: Duration::from_secs(1)..=Duration::from_secs(10 * 366 * 86_400),
+        default: None,
+    },
     hint: "Superseded versions are kept for 1s to 3660d: ALTER DATABASE lab SET version_retention_period = '1h'.",
 };
 
+/// The consistency mode of sessions that begin later, in a database of any protocol. Each session
+/// can choose another one.
+pub static CONSISTENCY: Setting = Setting {
+    name: "meridian.consistency",
+    values: Values::Consistency,
+    hint: "It is 'none', 'hybrid' or 'commit_wait': ALTER DATABASE lab SET meridian.consistency = 'hybrid'.",
+};
+
 impl Setting {
-    /// Validates a value, and returns it in the form in which it is stored. The error says what is
-    /// wrong.
-    pub fn validate(&self, value: &str) -> Result<String, String> {
-        let time = duration::parse(value)
-            .ok_or_else(|| format!("{}: '{value}' is no duration", self.name))?;
-        if self.possible.contains(&time) {
-            Ok(duration::show(time))
-        } else {
-            Err(format!("{}: '{value}' is out of range", self.name))
+    /// Validates a value for a database of a protocol, and returns it in the form in which it is
+    /// stored.
+    pub fn validate(&self, protocol: &Protocol, value: &str) -> Result<String, Refused> {
+        let refused = |why: String| Err(Refused::Value(format!("{}: '{value}' {why}", self.name)));
+        match &self.values {
+            Values::Durations { possible, .. } => match duration::parse(value) {
+                None => refused("is no duration".into()),
+                Some(time) if possible.contains(&time) => Ok(duration::show(time)),
+                Some(_) => refused("is out of range".into()),
+            },
+            Values::Consistency => match Consistency::named(value) {
+                None => refused("is no consistency mode".into()),
+                Some(mode) if protocol.consistency.contains(&mode) => Ok(mode.name().into()),
+                Some(mode) => {
+                    let modes = protocol.consistency.iter().map(|mode| format!("'{mode}'"));
+                    let modes = modes.collect::<Vec<_>>().join(", ");
+                    Err(Refused::Protocol(format!(
+                        "protocol {} has no consistency mode '{mode}', only {modes}",
+                        protocol.name
+                    )))
+                }
+            },
         }
     }
 
-    /// The value in a database's row, or the default.
-    pub fn of(&self, row: &DatabaseRow) -> Option<Duration> {
+    /// Returns the duration in a database's row, or the default.
+    pub fn duration(&self, row: &DatabaseRow) -> Option<Duration> {
+        let Values::Durations { default, .. } = &self.values else { return None };
         let said = row.settings.get(self.name).and_then(|value| duration::parse(value));
-        said.or(self.default)
+        said.or(*default)
+    }
+
+    /// Returns the value for a database of a protocol as text: from its row, or the default. `None`
+    /// if the node decides.
+    pub fn text(&self, protocol: &Protocol, row: &DatabaseRow) -> Option<String> {
+        match &self.values {
+            Values::Durations { .. } => self.duration(row).map(duration::show),
+            Values::Consistency => {
+                let said = row.settings.get(self.name).and_then(|value| Consistency::named(value));
+                let said = said.filter(|mode| protocol.consistency.contains(mode));
+                let mode = said.or(protocol.consistency.first().copied());
+                mode.map(|mode| mode.name().into())
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{hybrid_time, spanner};
     use meridian_machine::DatabaseId;
 
     #[test]
-    fn a_value_is_validated_and_reads_back() {
+    fn a_duration_is_validated_and_reads_back() {
         let retention = &VERSION_RETENTION_PERIOD;
-        assert_eq!(retention.validate("3600 s").as_deref(), Ok("1h"));
+        let validate = |value| retention.validate(&spanner::PROTOCOL, value);
+        assert_eq!(validate("3600 s").as_deref(), Ok("1h"));
         for (value, why) in
             [("soon", "is no duration"), ("1ms", "is out of range"), ("9999d", "is out of range")]
         {
-            assert!(retention.validate(value).is_err_and(|said| said.contains(why)), "{value}");
+            let refused = validate(value).expect_err(value);
+            assert!(matches!(&refused, Refused::Value(said) if said.contains(why)), "{refused:?}");
         }
         let mut row = DatabaseRow::new(DatabaseId(7), "lab");
-        assert_eq!(retention.of(&row), None);
+        assert_eq!(retention.duration(&row), None);
         row.settings.insert(retention.name.into(), "1h".into());
-        assert_eq!(retention.of(&row), Some(Duration::from_secs(3600)));
+        assert_eq!(retention.duration(&row), Some(Duration::from_secs(3600)));
+        assert_eq!(retention.text(&spanner::PROTOCOL, &row).as_deref(), Some("1h"));
+    }
+
+    #[test]
+    fn a_mode_is_one_of_the_protocol_and_the_first_without_a_setting() {
+        let (hybrid_time, spanner) = (&hybrid_time::PROTOCOL, &spanner::PROTOCOL);
+        assert_eq!(CONSISTENCY.validate(hybrid_time, "NONE").as_deref(), Ok("none"));
+        assert_eq!(CONSISTENCY.validate(spanner, "commit_wait").as_deref(), Ok("commit_wait"));
+        let unknown = CONSISTENCY.validate(hybrid_time, "eventual");
+        assert!(matches!(unknown, Err(Refused::Value(_))), "{unknown:?}");
+        let lacking = CONSISTENCY.validate(spanner, "hybrid").expect_err("it lacks it");
+        let why = "protocol spanner has no consistency mode 'hybrid', only 'commit_wait'";
+        assert_eq!(lacking, Refused::Protocol(why.into()));
+        let mut row = DatabaseRow::new(DatabaseId(7), "lab");
+        assert_eq!(CONSISTENCY.text(hybrid_time, &row).as_deref(), Some("hybrid"));
+        row.settings.insert(CONSISTENCY.name.into(), "none".into());
+        assert_eq!(CONSISTENCY.text(hybrid_time, &row).as_deref(), Some("none"));
+        assert_eq!(CONSISTENCY.text(spanner, &row).as_deref(), Some("commit_wait"));
+        assert_eq!(CONSISTENCY.duration(&row), None);
     }
 }

@@ -7,6 +7,7 @@
 
 mod buffer;
 mod consistency;
+mod counters;
 mod isolation;
 pub mod locking;
 mod node;
@@ -19,6 +20,7 @@ pub mod two_phase;
 
 pub use buffer::{Buffer, LIMIT_BYTES};
 pub use consistency::Consistency;
+pub use counters::{TxnCounters, TxnStats};
 pub use isolation::IsolationLevel;
 pub use node::{Node, knows_time, passes};
 pub use schema::{SchemaChange, SchemaHistory, SchemaVersion};

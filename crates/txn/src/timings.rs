@@ -6,16 +6,17 @@ use std::sync::Mutex;
 /// The parts of a transaction's time, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// The number of locking or reading requests, to a leader here or elsewhere.
+    /// The number of locking or reading requests, to replicas here or elsewhere.
     pub reads: u64,
     /// The time that these took.
     pub reading_ns: u64,
-    /// The time that reads waited until their snapshot had surely passed (mode `commit_wait` of
-    /// HybridTime).
+    /// The time that reads waited until what they had read had surely passed (mode `commit_wait` of
+    /// HybridTime, and snapshots of TAPIR).
     pub read_wait_ns: u64,
     /// The time from COMMIT to its response.
     pub commit_ns: u64,
-    /// The part of it until a quorum had the commit on disk, as measured by the leader.
+    /// The part of it until the replicas had agreed on the commit: as measured by the leader, or at
+    /// the coordinator if there is no leader.
     pub replication_ns: u64,
     /// The part of it from then until the commit timestamp had surely passed (Spanner §4.1.2).
     pub commit_wait_ns: u64,

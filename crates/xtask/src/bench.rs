@@ -6,6 +6,8 @@
 //! servers take turns). Both servers sync every commit to the same disk. Nothing is cached between
 //! rows except by the servers.
 
+mod hybrid_time;
+
 use crate::etcd::Etcd;
 use crate::machine::{Used, busy_seconds, disk_bytes, folder_bytes, sync_latency};
 use crate::pgbench::{self, KEYS, Outcome, Script, VALUE_BYTES};
@@ -34,7 +36,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_value = "1,8,32")]
     clients: Vec<u32>,
     /// The rows: single (one node), replicated (three replicas), put (three replicas, also beside
-    /// etcd), idle, groups (idle ones), flat.
+    /// etcd), idle, groups (idle ones), flat, hybrid_time (each mode beside spanner).
     #[arg(long, value_delimiter = ',', default_value = "single,replicated,idle")]
     rows: Vec<String>,
     /// Minutes of `flat`: TPC-B at 8 clients, with memory, disk and latency by the minute.
@@ -43,6 +45,12 @@ pub struct Options {
     /// The number of groups that `groups` creates on each of three nodes.
     #[arg(long, default_value_t = 1_000)]
     groups: u32,
+    /// The number of rounds of `hybrid_time`; each one runs all modes.
+    #[arg(long, default_value_t = 5)]
+    rounds: u32,
+    /// The clock bound of the nodes of `hybrid_time`; a commit that waits for it takes twice that.
+    #[arg(long, default_value = "2500us")]
+    clock_bound: String,
     /// The command; built in release if this is not given.
     #[arg(long)]
     binary: Option<PathBuf>,
@@ -106,7 +114,7 @@ pub fn run(options: &Options) -> Result<(), String> {
             "single" => {
                 let postgres = peer(&mut report)?;
                 let servers =
-                    [meridian(&binary, folder.path(), 1)?, postgres.start(folder.path(), 0)?];
+                    [meridian(&binary, folder.path(), 1, &[])?, postgres.start(folder.path(), 0)?];
                 compare(
                     &mut report,
                     options,
@@ -125,20 +133,21 @@ pub fn run(options: &Options) -> Result<(), String> {
                     std::os::unix::fs::PermissionsExt::from_mode(0o755),
                 )
                 .map_err(|error| error.to_string())?;
-                let servers = [meridian(&binary, &three, 3)?, postgres.start(&three, 2)?];
+                let servers = [meridian(&binary, &three, 3, &[])?, postgres.start(&three, 2)?];
                 compare(&mut report, options, &servers, &[Script::TpcB], folder.path())?;
             }
             "put" => put(&mut report, options, &binary, folder.path())?,
-            "idle" => idle(&mut report, meridian(&binary, &folder.path().join("idle"), 1)?),
+            "idle" => idle(&mut report, meridian(&binary, &folder.path().join("idle"), 1, &[])?),
             "groups" => groups(
                 &mut report,
                 options.groups,
-                meridian(&binary, &folder.path().join("groups"), 3)?,
+                meridian(&binary, &folder.path().join("groups"), 3, &[])?,
             )?,
             "flat" => flat(&mut report, options, &binary, folder.path())?,
+            "hybrid_time" => hybrid_time::run(&mut report, options, &binary, folder.path())?,
             other => {
                 return Err(format!(
-                    "--rows {other}: there are single, replicated, put, idle, groups and flat"
+                    "--rows {other}: there are single, replicated, put, idle, groups, flat and hybrid_time"
                 ));
             }
         }
@@ -228,7 +237,7 @@ fn put(
     report.line(&format!(
         "and beside {version}, by gRPC; values of {VALUE_BYTES} bytes at {KEYS} keys, three replicas of each"
     ));
-    let servers = [meridian(binary, &home, 3)?, postgres.start(&home, 2)?];
+    let servers = [meridian(binary, &home, 3, &[])?, postgres.start(&home, 2)?];
     for server in &servers {
         pgbench::sql(&server.target, "CREATE TABLE kv (k int PRIMARY KEY, v text)")?;
         pgbench::run(&server.target, Script::Put, 8, WARM_UP_SECONDS, folder)?;
@@ -378,7 +387,7 @@ fn flat(
     folder: &std::path::Path,
 ) -> Result<(), String> {
     let data = folder.join("flat");
-    let server = meridian(binary, &data, 1)?;
+    let server = meridian(binary, &data, 1, &[])?;
     pgbench::init(&server.target, options.scale)?;
     report.line("");
     report.line("| minute | tps | p50 ms | p99 ms | failed | memory MB | disk MB |");

@@ -32,7 +32,8 @@ enum Noticed {
     ByAssertion,
 }
 
-fn protocol(name: &str) -> Result<&'static SimulatedProtocol, String> {
+/// Finds a simulated protocol by its name.
+pub fn protocol(name: &str) -> Result<&'static SimulatedProtocol, String> {
     let known = || protocols::ALL.map(|simulated| simulated.row.name).join(", ");
     protocols::named(name)
         .ok_or_else(|| format!("no protocol is called {name}; there are {}", known()))

@@ -76,8 +76,13 @@ pub fn free_port() -> Result<u16, String> {
     port.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))
 }
 
-/// Starts `meridian start`, once or as three nodes of a cluster.
-pub fn meridian(binary: &Path, folder: &Path, nodes: usize) -> Result<Server, String> {
+/// Starts `meridian start`, once or as three nodes of a cluster, with these additional flags.
+pub fn meridian(
+    binary: &Path,
+    folder: &Path,
+    nodes: usize,
+    flags: &[&str],
+) -> Result<Server, String> {
     let listens = (0..nodes)
         .map(|_| Ok(format!("127.0.0.1:{}", free_port()?)))
         .collect::<Result<Vec<_>, String>>()?;
@@ -92,6 +97,7 @@ pub fn meridian(binary: &Path, folder: &Path, nodes: usize) -> Result<Server, St
         if nodes > 1 {
             command.args(["--listen", listen, "--join", &listens.join(",")]);
         }
+        command.args(flags);
         ends_with_us(&mut command, libc::SIGTERM);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let mut child =

@@ -1,27 +1,35 @@
-//! `cargo xtask torture --minutes N`: kills, stops, cuts off and slows down nodes that are real
-//! processes, and fills their disks, while clients use SQL over the wire; the clients' history is
-//! judged.
+//! `cargo xtask torture --protocol NAME`: kills, stops, cuts off and slows down nodes that are real
+//! processes, shifts their clocks, and fills their disks, while clients use SQL over the wire; the
+//! clients' history is judged.
 //!
 //! ```text
 //!   client ──(PostgreSQL's protocol)──▶ node ──▶ proxy ──▶ node        the faults are drawn from a seed; their effects are not reproducible
 //! ```
 //!
+//! Each node reads the system clock, moved by an offset of its own. Within the bound that the node
+//! claims, all guarantees hold. Beyond it (`--lies`) those in real time do not.
+//!
 //! At the end all faults are repaired, and each client must make progress. A node that ends by
 //! itself is a failure, too.
 
+mod bank;
 mod clients;
 mod cluster;
+mod faults;
+mod order;
 mod proxy;
 
 use clap::Args;
 use clients::Board;
-use cluster::Cluster;
+use cluster::{Cluster, Timebase};
 use meridian_history::cycles::{self, Model};
 use meridian_history::{Status, Transaction, write};
-use rand::{Rng, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use meridian_sim::SimulatedProtocol;
+use meridian_sim::protocols;
+use meridian_txn::Consistency;
+use order::Order;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,8 +37,14 @@ use std::time::{Duration, Instant};
 /// The options of the command.
 #[derive(Debug, Args)]
 pub struct Options {
+    /// The protocol of the database.
+    #[arg(long, default_value = protocols::DEFAULT.row.name, value_parser = crate::defects::protocol)]
+    protocol: &'static SimulatedProtocol,
+    /// The consistency modes that transactions choose from; all that the protocol has if not given.
+    #[arg(long, value_delimiter = ',', value_parser = mode)]
+    modes: Vec<Consistency>,
     /// The duration in minutes.
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, default_value_t = 30.0)]
     minutes: f64,
     /// The seed of the faults.
     #[arg(long, default_value_t = 0)]
@@ -41,8 +55,18 @@ pub struct Options {
     /// The number of clients.
     #[arg(long, default_value_t = 8)]
     clients: usize,
-    /// The nodes trust no clock, and poll each other for the time.
+    /// The error that each node's clock claims, in milliseconds. The clocks are shifted within it.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=500))]
+    clock_error: u64,
+    /// Clocks are also shifted beyond the error that they claim: any clock; with --time-masters
+    /// that of one node.
     #[arg(long)]
+    lies: bool,
+    /// The nodes poll each other as time masters, so that one wrong clock is found out.
+    #[arg(long, conflicts_with = "cluster_time")]
+    time_masters: bool,
+    /// The nodes trust no clock, and poll each other for the time. No clock is shifted then.
+    #[arg(long, conflicts_with = "lies")]
     cluster_time: bool,
     /// Use TLS between the nodes. There are no network faults then.
     #[arg(long)]
@@ -52,96 +76,52 @@ pub struct Options {
     binary: Option<PathBuf>,
 }
 
+impl Options {
+    fn timebase(&self) -> Timebase {
+        let error_ns = self.clock_error * 1_000_000;
+        match (self.cluster_time, self.time_masters) {
+            (true, _) => Timebase::Cluster,
+            (false, true) => Timebase::Masters(error_ns),
+            (false, false) => Timebase::Own(error_ns),
+        }
+    }
+
+    /// True if clocks keep their bounds, or a majority finds out those that do not.
+    fn clocks_hold(&self) -> bool {
+        !self.lies || self.time_masters
+    }
+
+    fn modes(&self) -> Result<Vec<Consistency>, String> {
+        let row = self.protocol.row;
+        if row.isolation.is_none() {
+            return Err(format!("{} has no transactions that could be judged", row.name));
+        }
+        match self.modes.iter().find(|mode| !row.consistency.contains(mode)) {
+            Some(mode) => Err(format!("{} has no mode {mode}", row.name)),
+            None if self.modes.is_empty() => Ok(row.consistency.to_vec()),
+            None => Ok(self.modes.clone()),
+        }
+    }
+}
+
+/// Returns the model that a history must satisfy if its transactions used these modes.
+fn model(modes: &[Consistency], clocks_hold: bool) -> Model {
+    match modes {
+        [Consistency::CommitWait] if clocks_hold => Model::StrictSerializable,
+        // Wrong clocks cost the order in real time, not that of tokens.
+        [_, _, ..] | [Consistency::Hybrid] => Model::Causal,
+        _ => Model::Serializable,
+    }
+}
+
+fn mode(name: &str) -> Result<Consistency, String> {
+    let known = || Consistency::ALL.map(Consistency::name).join(", ");
+    Consistency::named(name)
+        .ok_or_else(|| format!("no mode is called {name}; there are {}", known()))
+}
+
 /// The time after the last fault within which each client must commit again.
 const LIVENESS: Duration = Duration::from_secs(60);
-
-/// Applies one fault after the other for a while, and returns the number of each.
-fn torment(
-    cluster: &mut Cluster,
-    options: &Options,
-    board: &Board,
-) -> Result<BTreeMap<&'static str, u64>, String> {
-    let mut rng = ChaCha8Rng::seed_from_u64(options.seed);
-    let mut struck: BTreeMap<&'static str, u64> = BTreeMap::new();
-    let end = board.began + Duration::from_secs_f64(60.0 * options.minutes);
-    let wait = |ms: u64| {
-        std::thread::sleep(
-            Duration::from_millis(ms).min(end.saturating_duration_since(Instant::now())),
-        )
-    };
-    while Instant::now() < end {
-        let node = rng.random_range(0..cluster.len());
-        let other = (node + rng.random_range(1..cluster.len())) % cluster.len();
-        let for_ms = rng.random_range(50..4_000);
-        let what = match rng.random_range(0..9) {
-            0 | 1 => {
-                cluster.end(node, false);
-                wait(for_ms / 2);
-                cluster.begin(node)?;
-                "kill -9"
-            }
-            2 => {
-                cluster.end(node, true);
-                wait(for_ms / 2);
-                cluster.begin(node)?;
-                "end in order"
-            }
-            3 => {
-                (0..cluster.len()).for_each(|node| cluster.end(node, false));
-                wait(for_ms / 4);
-                (0..cluster.len()).try_for_each(|node| cluster.begin(node))?;
-                "kill -9 of all"
-            }
-            4 => {
-                cluster.pause(node, true);
-                wait(for_ms);
-                cluster.pause(node, false);
-                "stopped"
-            }
-            5 => {
-                let links: Vec<(usize, usize)> = (0..cluster.len())
-                    .filter(|b| *b != node)
-                    .flat_map(|b| [(node, b), (b, node)])
-                    .collect();
-                links.iter().for_each(|(a, b)| cluster.link(*a, *b).cut(true));
-                wait(for_ms);
-                links.iter().for_each(|(a, b)| cluster.link(*a, *b).cut(false));
-                "cut off"
-            }
-            6 => {
-                cluster.link(node, other).cut(true);
-                wait(for_ms);
-                cluster.link(node, other).cut(false);
-                "cut one way"
-            }
-            7 => {
-                cluster.link(node, other).delay(for_ms / 20);
-                wait(for_ms);
-                cluster.link(node, other).delay(0);
-                cluster.link(node, other).shut();
-                "slow link, then broken"
-            }
-            _ => {
-                cluster.fill(node, true);
-                wait(for_ms);
-                cluster.fill(node, false);
-                "full disk"
-            }
-        };
-        *struck.entry(what).or_default() += 1;
-        if let Some((at, status)) = cluster.died() {
-            return Err(format!(
-                "node {} ended by itself ({status}), after: {what}; see node{at}.log",
-                at + 1
-            ));
-        }
-        let committed: u64 = board.committed.iter().map(|count| count.load(Relaxed)).sum();
-        let left = end.saturating_duration_since(Instant::now()).as_secs();
-        eprintln!("{left:>6} s left, {committed:>8} committed, node {}: {what}", node + 1);
-        wait(rng.random_range(0..1_500));
-    }
-    Ok(struck)
-}
 
 /// Runs the command.
 pub fn run(options: &Options) -> Result<(), String> {
@@ -149,55 +129,78 @@ pub fn run(options: &Options) -> Result<(), String> {
         Some(binary) => binary.clone(),
         None => crate::server::build(&["--no-default-features"])?,
     };
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let folder = tempfile::Builder::new().prefix("meridian-torture-").tempdir();
+    let folder = folder.map_err(|error| error.to_string())?.keep();
     let verdict = tortured(options, &binary, &folder);
-    if verdict.is_err() {
-        let kept = folder.keep();
-        eprintln!(
-            "kept: {} (history.jsonl, and for each node its data and its output)",
-            kept.display()
-        );
+    if verdict.is_ok() {
+        for at in 0..options.nodes {
+            let _ = std::fs::remove_dir_all(folder.join(format!("node{at}")));
+        }
+    }
+    let history = folder.join("history.jsonl");
+    if history.exists() {
+        println!("history       {}", history.display());
     }
     verdict
+        .map_err(|why| format!("{why}\nthe nodes' data and output are in {} too", folder.display()))
 }
 
-fn tortured(
-    options: &Options,
-    binary: &std::path::Path,
-    folder: &tempfile::TempDir,
-) -> Result<(), String> {
+/// Creates the database and its tables, each in two shards if the protocol splits.
+async fn create(board: &Board, options: &Options) -> Result<(), String> {
+    let address = board.addresses.lock().unwrap_or_else(PoisonError::into_inner)[0];
+    let address = address.ok_or("the first node has no address")?;
+    let connect = async |database: &str| {
+        let client = clients::connect(address, database).await;
+        client.ok_or_else(|| format!("the first node does not respond in database {database}"))
+    };
+    let text = |error: Option<tokio_postgres::Error>| {
+        error.map_or_else(|| "no response in time".to_owned(), |error| format!("{error:?}"))
+    };
+    let admin = connect("meridian").await?;
+    let row = options.protocol.row;
+    let database = format!("CREATE DATABASE {} PROTOCOL = \"{}\"", clients::DATABASE, row.name);
+    clients::ask(&admin, &database).await.map_err(text)?;
+    let client = connect(clients::DATABASE).await?;
+    let table = "CREATE TABLE torture (k text PRIMARY KEY, v text NOT NULL)";
+    clients::ask(&client, table).await.map_err(text)?;
+    bank::create(&client).await.map_err(text)?;
+    if row.has_leaders() {
+        for split in [clients::SPLIT, bank::SPLIT] {
+            clients::ask(&client, split).await.map_err(text)?;
+        }
+    }
+    Ok(())
+}
+
+fn tortured(options: &Options, binary: &Path, folder: &Path) -> Result<(), String> {
+    let modes = options.modes()?;
+    let model = model(&modes, options.clocks_hold());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    let mut cluster = Cluster::start(binary, folder.path(), options)?;
+    let mut cluster = Cluster::start(binary, folder, options)?;
     let board = Arc::new(Board {
-        doors: Arc::clone(&cluster.doors),
+        addresses: Arc::clone(&cluster.addresses),
+        order: Order::new(modes, options.protocol.row.consistency.len() > 1, options.clocks_hold()),
         began: Instant::now(),
         history: Default::default(),
         committed: (0..options.clients).map(|_| Default::default()).collect(),
         next: Default::default(),
+        sums: Default::default(),
+        wrong: Default::default(),
         closed: Default::default(),
     });
-    runtime.block_on(async {
-        let door =
-            board.doors.lock().unwrap_or_else(PoisonError::into_inner)[0].ok_or("no address")?;
-        let client = clients::connect(door).await.ok_or("the first node does not respond")?;
-        let made = client
-            .batch_execute("CREATE TABLE torture (k text PRIMARY KEY, v text NOT NULL)")
-            .await;
-        made.map_err(|error| error.to_string())?;
-        client.batch_execute(clients::SPLIT).await.map_err(|error| error.to_string())
-    })?;
+    runtime.block_on(create(&board, options))?;
     let workers: Vec<_> = (0..options.clients)
         .map(|number| runtime.spawn(clients::work(Arc::clone(&board), number, options.seed)))
         .collect();
-    let struck = torment(&mut cluster, options, &board);
-    let healed = struck.and_then(|struck| cluster.heal().map(|()| struck));
+    let applied = faults::apply(&mut cluster, options, &board);
+    let repaired = applied.and_then(|applied| cluster.heal().map(|()| applied));
     let counts =
         || -> Vec<u64> { board.committed.iter().map(|count| count.load(Relaxed)).collect() };
     let (before, end) = (counts(), Instant::now() + LIVENESS);
     let got_on = || counts().iter().zip(&before).all(|(now, before)| *now >= before + 3);
-    while healed.is_ok() && !got_on() && Instant::now() < end {
+    while repaired.is_ok() && !got_on() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(50));
     }
     let alive = got_on();
@@ -209,40 +212,151 @@ fn tortured(
     });
     let history =
         std::mem::take(&mut *board.history.lock().unwrap_or_else(PoisonError::into_inner));
-    let path = folder.path().join("history.jsonl");
+    let path = folder.join("history.jsonl");
     let file = std::fs::File::create(&path).map_err(|error| error.to_string())?;
     write(&history, std::io::BufWriter::new(file)).map_err(|error| error.to_string())?;
-    let struck = healed?;
-    tell(&history, &struck, board.began.elapsed());
-    let starved =
-        history.iter().filter(|transaction| transaction.status == Status::Ok).count() < 100;
-    let began = Instant::now();
-    cycles::judge(&history, Model::StrictSerializable)
-        .map_err(|why| format!("not strictly serializable: {why}"))?;
+    let applied = repaired?;
+    if alive {
+        runtime.block_on(add_up(&board))?;
+    }
+    tell(options, &history, &applied, &board);
+    judge(&history, model)?;
+    if let Some(wrong) = board.wrong.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(format!("money appeared or vanished: {wrong}"));
+    }
+    if options.clocks_hold() && board.order.refused.load(Relaxed) > 0 {
+        return Err(
+            "a token was refused as too far ahead, though all clocks kept their error".into()
+        );
+    }
     if !alive {
         return Err(format!(
             "a client did not commit within {} s after the last fault",
             LIVENESS.as_secs()
         ));
     }
-    if starved {
-        return Err("hardly anything was committed: nothing was tested".into());
-    }
-    let seconds = began.elapsed().as_secs_f64();
-    println!(
-        "verdict       strictly serializable, all clients made progress (judged in {seconds:.1} s)"
-    );
+    println!("verdict       {}, sums are right, all clients made progress", name(model));
     Ok(())
 }
 
-fn tell(history: &[Transaction], struck: &BTreeMap<&'static str, u64>, took: Duration) {
+/// Checks the sum at each node after the run.
+async fn add_up(board: &Board) -> Result<(), String> {
+    let addresses = board.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for (at, address) in addresses.into_iter().enumerate() {
+        let silent = || format!("node {} does not respond after the run", at + 1);
+        let address = address.ok_or_else(silent)?;
+        let client = clients::connect(address, clients::DATABASE).await.ok_or_else(silent)?;
+        let wrong = bank::check(&client).await.map_err(|why| format!("{}: {why:?}", silent()))?;
+        if let Some(wrong) = wrong {
+            return Err(format!("money appeared or vanished, by node {}: {wrong}", at + 1));
+        }
+        board.sums.fetch_add(1, Relaxed);
+    }
+    Ok(())
+}
+
+fn name(model: Model) -> &'static str {
+    match model {
+        Model::StrictSerializable => "strictly serializable",
+        Model::Causal => "serializable, in the order of causal tokens and of external consistency",
+        _ => "serializable",
+    }
+}
+
+fn judge(history: &[Transaction], model: Model) -> Result<(), String> {
+    let committed = history.iter().filter(|transaction| transaction.status == Status::Ok).count();
+    if committed < 100 {
+        return Err("hardly anything was committed: nothing was tested".into());
+    }
+    let began = Instant::now();
+    cycles::judge(history, model).map_err(|why| format!("not {}: {why}", name(model)))?;
+    println!("judged        by cycles, in {:.1} s", began.elapsed().as_secs_f64());
+    if model != Model::StrictSerializable {
+        // Shows whether the run could tell the models apart.
+        let also = cycles::judge(history, Model::StrictSerializable).is_ok();
+        let also = if also { "also strictly serializable" } else { "not strictly serializable" };
+        println!("              this history is {also}, which is not promised");
+    }
+    Ok(())
+}
+
+fn tell(
+    options: &Options,
+    history: &[Transaction],
+    applied: &BTreeMap<&'static str, u64>,
+    board: &Board,
+) {
     let count = |status| history.iter().filter(|transaction| transaction.status == status).count();
     let [ok, failed, unknown] = [Status::Ok, Status::Fail, Status::Info].map(count);
+    let modes: Vec<&str> = board.order.modes.iter().map(|mode| mode.name()).collect();
+    println!("protocol      {}, modes {}", options.protocol.row.name, modes.join(", "));
     println!(
         "transactions  {ok} ok, {failed} failed, {unknown} unknown, in {:.0} s",
-        took.as_secs_f64()
+        board.began.elapsed().as_secs_f64()
     );
-    for (what, times) in struck {
+    let handed = |transaction: &&Transaction| {
+        transaction.follows.iter().any(|(client, _)| *client != transaction.client)
+    };
+    let (handed, external) = (
+        history.iter().filter(handed).count(),
+        history.iter().filter(|transaction| transaction.external).count(),
+    );
+    if board.order.is_chosen {
+        let refused = board.order.refused.load(Relaxed);
+        println!(
+            "              {handed} with another client's token, {external} external; {refused} tokens refused"
+        );
+    }
+    println!("sums          {} were read", board.sums.load(Relaxed));
+    for (what, times) in applied {
         println!("              {times:>6} × {what}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Consistency::{CommitWait, Hybrid};
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn of(line: &str) -> Result<(Vec<Consistency>, Model), String> {
+        let words = std::iter::once("torture").chain(line.split_whitespace());
+        let options = Line::try_parse_from(words).map_err(|error| error.to_string())?.options;
+        let modes = options.modes()?;
+        let model = model(&modes, options.clocks_hold());
+        Ok((modes, model))
+    }
+
+    #[test]
+    fn a_history_is_held_to_what_its_protocol_and_clocks_promise() {
+        let strict = Ok((vec![CommitWait], Model::StrictSerializable));
+        assert_eq!(of("--protocol spanner"), strict);
+        assert_eq!(of("--protocol tapir --time-masters --lies"), strict);
+        assert_eq!(of("--protocol hybrid_time --modes commit_wait"), strict);
+        let every = vec![Hybrid, CommitWait, Consistency::None];
+        assert_eq!(of("--protocol hybrid_time"), Ok((every.clone(), Model::Causal)));
+        assert_eq!(of("--protocol hybrid_time --lies"), Ok((every, Model::Causal)));
+        assert_eq!(of("--protocol hybrid_time --modes hybrid"), Ok((vec![Hybrid], Model::Causal)));
+        assert_eq!(
+            of("--protocol spanner --lies").map(|(_, model)| model),
+            Ok(Model::Serializable)
+        );
+        let none = (vec![Consistency::None], Model::Serializable);
+        assert_eq!(of("--protocol tapir-serializable"), Ok(none));
+        for (wrong, reason) in [
+            ("--protocol qwstore", "no transactions"),
+            ("--protocol spanner --modes hybrid", "no mode hybrid"),
+            ("--protocol chubby", "no protocol is called chubby"),
+            ("--cluster-time --lies", "cannot be used with"),
+        ] {
+            let error = of(wrong).expect_err(wrong);
+            assert!(error.contains(reason), "{error}");
+        }
     }
 }

@@ -9,6 +9,8 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio_postgres::SimpleQueryMessage;
 
@@ -31,7 +33,16 @@ pub struct Cluster {
 /// A process; killed when it is dropped.
 struct Node {
     child: Child,
-    url: String,
+    addresses: Addresses,
+}
+
+/// The addresses that a node prints when it starts.
+#[derive(Clone, Debug, Default)]
+struct Addresses {
+    /// The connection URL.
+    sql: String,
+    /// The host and port of its metrics.
+    http: String,
 }
 
 impl Drop for Node {
@@ -58,7 +69,9 @@ pub async fn within<T, E: Display>(
 fn free_addresses(many: usize) -> Result<Vec<String>, String> {
     const FIRST: u16 = 10_000;
     const ALL: u16 = 2_000;
-    let begin = u16::try_from(std::process::id() % u32::from(ALL)).unwrap_or(0);
+    const APART: u16 = 16;
+    // Two of these programs at once, whose ids are often next to each other, try different ports.
+    let begin = u16::try_from(std::process::id() % u32::from(ALL / APART)).unwrap_or(0) * APART;
     let ports = (0..ALL).map(|at| FIRST + (begin + at) % ALL);
     let free = ports.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
     let mut addresses: Vec<String> =
@@ -91,7 +104,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    fn spawn(&self, at: usize) -> Result<(Node, oneshot::Receiver<String>), String> {
+    fn spawn(&self, at: usize) -> Result<(Node, oneshot::Receiver<Addresses>), String> {
         let program =
             std::env::current_exe().map_err(|error| format!("where this program is: {error}"))?;
         let wrong = |error: std::io::Error| format!("node {}: {error}", at + 1);
@@ -110,18 +123,23 @@ impl Cluster {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(complaints);
-        let mut node = Node { child: command.spawn().map_err(wrong)?, url: String::new() };
+        let mut node =
+            Node { child: command.spawn().map_err(wrong)?, addresses: Addresses::default() };
         let lines = node.child.stdout.take().map(|out| BufReader::new(out).lines());
         let (send, receive) = oneshot::channel();
         std::thread::spawn(move || {
-            let (mut send, mut url) = (Some(send), String::new());
+            let (mut send, mut addresses) = (Some(send), Addresses::default());
             // Reads to the end, so that the node never blocks on its output.
             for line in lines.into_iter().flatten().map_while(Result::ok) {
                 if let Some(found) = line.trim().strip_prefix("sql ") {
-                    url = found.trim().to_owned();
+                    addresses.sql = found.trim().to_owned();
+                }
+                if let Some(found) = line.trim().strip_prefix("http ") {
+                    let address = found.trim().trim_start_matches("http://").split('/').next();
+                    addresses.http = address.unwrap_or_default().to_owned();
                 }
                 if line.starts_with("Ready") {
-                    let _ = send.take().map(|send| send.send(url.clone()));
+                    let _ = send.take().map(|send| send.send(addresses.clone()));
                 }
             }
         });
@@ -131,10 +149,10 @@ impl Cluster {
     async fn ready(
         &self,
         at: usize,
-        (mut node, url): (Node, oneshot::Receiver<String>),
+        (mut node, addresses): (Node, oneshot::Receiver<Addresses>),
     ) -> Result<Node, String> {
-        let ready = within(PATIENCE, &format!("node {} gets ready", at + 1), url).await;
-        node.url = ready.map_err(|why| {
+        let ready = within(PATIENCE, &format!("node {} gets ready", at + 1), addresses).await;
+        node.addresses = ready.map_err(|why| {
             let said = std::fs::read_to_string(self.complaints(at)).unwrap_or_default();
             format!("{why}; it said: {}", said.lines().last().unwrap_or("nothing"))
         })?;
@@ -147,8 +165,44 @@ impl Cluster {
 
     /// Returns the connection URL of a node.
     pub fn url(&self, at: usize) -> Result<String, String> {
+        Ok(self.node(at)?.addresses.sql.clone())
+    }
+
+    fn node(&self, at: usize) -> Result<&Node, String> {
         let node = self.nodes.get(at).and_then(Option::as_ref);
-        node.map(|node| node.url.clone()).ok_or_else(|| format!("node {} does not run", at + 1))
+        node.ok_or_else(|| format!("node {} does not run", at + 1))
+    }
+
+    /// Returns the ids of the running processes.
+    pub fn processes(&self) -> impl Iterator<Item = u32> {
+        self.nodes.iter().flatten().map(|node| node.child.id())
+    }
+
+    /// Returns a metric of a node, the sum over its labels.
+    pub async fn metric(&self, at: usize, name: &str) -> Result<f64, String> {
+        let address = &self.node(at)?.addresses.http;
+        let request =
+            format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        let answered = async {
+            let (mut stream, mut answer) = (TcpStream::connect(address).await?, String::new());
+            stream.write_all(request.as_bytes()).await?;
+            stream.read_to_string(&mut answer).await?;
+            Ok::<String, std::io::Error>(answer)
+        };
+        let answer = within(PATIENCE, "the metrics", answered).await?;
+        let value = |line: &str| {
+            let value = line.strip_prefix(name)?;
+            let value = match value.strip_prefix('{') {
+                Some(labelled) => labelled.rsplit_once('}')?.1,
+                None => value,
+            };
+            value.trim().parse::<f64>().ok()
+        };
+        let found: Vec<f64> = answer.lines().filter_map(value).collect();
+        if found.is_empty() {
+            return Err(format!("node {} has no metric {name}", at + 1));
+        }
+        Ok(found.iter().sum())
     }
 
     /// Returns the connection URLs of some nodes.

@@ -7,6 +7,7 @@
 //! with the measurement, whether it succeeds, fails, or is ended by a signal that can be handled.
 
 mod cluster;
+mod hybridtime_figure4;
 mod sessions;
 mod spanner_figure5;
 mod spanner_figure6;
@@ -105,6 +106,7 @@ async fn on_processes(bench: Bench) -> Result<Figure, String> {
             meridian_figures::spanner_table4::NAME => spanner_table4::measure(bench).await,
             meridian_figures::spanner_figure5::NAME => spanner_figure5::measure(bench).await,
             meridian_figures::spanner_figure6::NAME => spanner_figure6::measure(bench).await,
+            meridian_figures::hybridtime_figure4::NAME => hybridtime_figure4::measure(bench).await,
             other => Err(format!("{other} is measured in the lab alone: leave out --processes")),
         }
     };

@@ -26,6 +26,44 @@ pub enum Work {
     Statement { sql: String, keys: usize },
     /// The COMMIT of a transaction, without the statements before it.
     Commit(Before),
+    /// An insert or an update of a row in table `rows`, between reads that are not timed.
+    Rows(Rows),
+}
+
+/// A mix of inserts, updates and reads of rows.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// The setting of the session, as a statement.
+    pub setting: String,
+    /// The percentage of inserts.
+    pub inserts: u32,
+    /// The percentage of updates; the rest are reads.
+    pub updates: u32,
+    /// The number of bytes of a row.
+    pub bytes: usize,
+    /// The first of the sessions' rows; no two sessions have a row in common.
+    pub first: i64,
+}
+
+impl Rows {
+    /// The number of rows that a session can insert.
+    pub const EACH: i64 = 1_000_000;
+    const STATEMENTS: [&str; 3] = [
+        "INSERT INTO rows VALUES ($1, $2)",
+        "UPDATE rows SET v = $2 WHERE id = $1",
+        "SELECT v FROM rows WHERE id = $1",
+    ];
+
+    /// Draws the next operation of a session that has inserted this many rows: the place of its
+    /// statement, and its row, counted from the session's first.
+    fn draw(&self, inserted: i64, random: &mut StdRng) -> (usize, i64) {
+        let drawn = random.random_range(0..100);
+        if drawn < self.inserts || inserted == 0 {
+            return (0, inserted);
+        }
+        let which = if drawn < self.inserts + self.updates { 1 } else { 2 };
+        (which, random.random_range(0..inserted))
+    }
 }
 
 /// The load of a measurement.
@@ -151,17 +189,26 @@ struct Session {
     work: Work,
     random: StdRng,
     client: Client,
-    prepared: Option<Statement>,
+    prepared: Vec<Statement>,
+    /// The number of rows that it has inserted.
+    inserted: i64,
 }
 
-async fn connect(url: &str, work: &Work) -> Result<(Client, Option<Statement>), String> {
+async fn connect(url: &str, work: &Work) -> Result<(Client, Vec<Statement>), String> {
+    let explain = |error: tokio_postgres::Error| connect::explain(&error);
     let client = connect::open(url).await?;
-    let prepared = match work {
-        Work::Statement { sql, .. } => {
-            Some(client.prepare(sql).await.map_err(|error| connect::explain(&error))?)
+    let statements: Vec<&str> = match work {
+        Work::Statement { sql, .. } => vec![sql.as_str()],
+        Work::Commit(_) => Vec::new(),
+        Work::Rows(Rows { setting, .. }) => {
+            client.batch_execute(setting).await.map_err(explain)?;
+            Rows::STATEMENTS.to_vec()
         }
-        Work::Commit(_) => None,
     };
+    let mut prepared = Vec::new();
+    for sql in statements {
+        prepared.push(client.prepare(sql).await.map_err(explain)?);
+    }
     Ok((client, prepared))
 }
 
@@ -177,6 +224,7 @@ impl Session {
             random: StdRng::seed_from_u64(number as u64),
             client,
             prepared,
+            inserted: 0,
         })
     }
 
@@ -193,7 +241,9 @@ impl Session {
                 return outcome;
             }
             match within(PATIENCE, "an operation", self.step()).await {
-                Ok(took) => outcome.answers.push((began.elapsed(), took)),
+                Ok(took) => {
+                    outcome.answers.extend(took.map(|took| (began.elapsed(), took)));
+                }
                 Err(why) => {
                     outcome.failures.note(why);
                     self.follow(end, &mut outcome.failures).await;
@@ -202,11 +252,11 @@ impl Session {
         }
     }
 
-    /// Runs the operation once, and returns the duration of its timed part.
-    async fn step(&mut self) -> Result<Duration, String> {
+    /// Runs the operation once, and returns the duration of its timed part, if it has one.
+    async fn step(&mut self) -> Result<Option<Duration>, String> {
         let explain = |error: tokio_postgres::Error| connect::explain(&error);
-        let began = match (&self.work, &self.prepared) {
-            (Work::Statement { keys, .. }, Some(prepared)) => {
+        let began = match (&self.work, self.prepared.as_slice()) {
+            (Work::Statement { keys, .. }, [prepared]) => {
                 let key = self.random.random_range(0..*keys) as i32;
                 let began = Instant::now();
                 self.client.query(prepared, &[&key]).await.map_err(explain)?;
@@ -219,11 +269,27 @@ impl Session {
                 self.client.batch_execute("COMMIT").await.map_err(explain)?;
                 began
             }
-            (Work::Statement { .. }, None) => {
+            (Work::Rows(rows), [insert, update, read]) => {
+                let (which, row) = rows.draw(self.inserted, &mut self.random);
+                let id = rows.first + self.number as i64 * Rows::EACH + row;
+                let text = "x".repeat(rows.bytes);
+                let began = Instant::now();
+                match which {
+                    0 => self.client.execute(insert, &[&id, &text]).await.map_err(explain)?,
+                    1 => self.client.execute(update, &[&id, &text]).await.map_err(explain)?,
+                    _ => {
+                        self.client.query(read, &[&id]).await.map_err(explain)?;
+                        return Ok(None);
+                    }
+                };
+                self.inserted += i64::from(which == 0);
+                began
+            }
+            (Work::Statement { .. } | Work::Rows(_), _) => {
                 return Err("a statement that was not prepared".to_owned());
             }
         };
-        Ok(began.elapsed())
+        Ok(Some(began.elapsed()))
     }
 
     /// After a failure, continues on the same connection, or on the next node that runs.
@@ -264,5 +330,20 @@ mod tests {
             told.contains("2 × no leader of shard 1") && told.contains("1 × connection closed"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn rows_are_inserted_updated_and_read_as_often_as_asked() {
+        let rows = Rows { setting: String::new(), inserts: 60, updates: 20, bytes: 1, first: 0 };
+        let (mut random, mut inserted, mut drawn) = (StdRng::seed_from_u64(1), 0, [0; 3]);
+        for _ in 0..10_000 {
+            let (which, row) = rows.draw(inserted, &mut random);
+            assert!(if which == 0 { row == inserted } else { row < inserted }, "{which} {row}");
+            inserted += i64::from(which == 0);
+            drawn[which] += 1;
+        }
+        for (many, percent) in drawn.into_iter().zip([60, 20, 20]) {
+            assert!((many / 100_i32 - percent).abs() <= 1, "{drawn:?}");
+        }
     }
 }

@@ -13,8 +13,8 @@ use meridian_clock::{ClockStatus, Drift, Reading};
 use meridian_machine::NodeId;
 use meridian_placement::Member;
 use meridian_systems::tapir::TruncationPolicy;
+use meridian_txn::TxnStats;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Options of a node.
 #[derive(Clone, Debug)]
@@ -84,6 +84,17 @@ impl Options {
     }
 }
 
+/// The counters of a node's transactions in a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseTransactions {
+    /// The database.
+    pub database: String,
+    /// Its protocol.
+    pub protocol: &'static str,
+    /// The counters.
+    pub stats: TxnStats,
+}
+
 /// The status of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -101,9 +112,8 @@ pub struct Status {
     pub others: Vec<NodeTime>,
     /// Its shards.
     pub shards: Vec<ShardStatus>,
-    /// The number of committed transactions of this node's sessions, and the sum of their commit
-    /// waits.
-    pub commit_wait: (u64, Duration),
+    /// The counters of its sessions' transactions, by database.
+    pub transactions: Vec<DatabaseTransactions>,
     /// Counters of the log.
     pub log: JournalCounters,
     /// True while the disk has no room for writes.

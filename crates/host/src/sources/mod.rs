@@ -13,6 +13,7 @@ pub mod chrony;
 pub mod clockbound;
 pub mod hardware;
 pub mod kernel;
+pub mod shifted;
 
 use crate::clock::{boot_ns, system_ns};
 use meridian_clock::{Bound, Interval};
@@ -71,6 +72,13 @@ pub enum Reference {
         /// The bound, in nanoseconds.
         within_ns: u64,
     },
+    /// The system clock, moved by an offset that a file names, with a configured bound: for tests.
+    Shifted {
+        /// The file.
+        file: PathBuf,
+        /// The bound, in nanoseconds.
+        within_ns: u64,
+    },
 }
 
 impl Reference {
@@ -87,6 +95,9 @@ impl Reference {
             Reference::Hardware { path, within_ns } => {
                 Box::new(hardware::Clock::new(path.clone(), *within_ns))
             }
+            Reference::Shifted { file, within_ns } => {
+                Box::new(shifted::Shifted::new(file.clone(), *within_ns))
+            }
         }
     }
 }
@@ -99,6 +110,9 @@ impl fmt::Display for Reference {
             Reference::Chrony => f.write_str("chrony"),
             Reference::ClockBound => f.write_str("ClockBound"),
             Reference::Hardware { path, .. } => path.display().fmt(f),
+            Reference::Shifted { file, .. } => {
+                write!(f, "system clock, shifted by {}", file.display())
+            }
         }
     }
 }
@@ -113,16 +127,21 @@ impl FromStr for Reference {
             "clockbound" => return Ok(Reference::ClockBound),
             _ => {}
         }
-        let Some(device) = text.strip_prefix('/') else {
-            return Ok(Reference::Within(duration_ns(text)?));
+        let bounded = |path: &str| {
+            let (path, within) = path.rsplit_once(':').ok_or_else(|| {
+                format!("{text}: add a bound on this clock's error, for example {text}:5us")
+            })?;
+            Ok::<_, String>((PathBuf::from(path), duration_ns(within)?))
         };
-        let (path, within) = device.rsplit_once(':').ok_or_else(|| {
-            format!("{text}: add a bound on this clock's error, for example /{device}:5us")
-        })?;
-        Ok(Reference::Hardware {
-            path: PathBuf::from(format!("/{path}")),
-            within_ns: duration_ns(within)?,
-        })
+        if let Some(file) = text.strip_prefix("shifted:") {
+            let (file, within_ns) = bounded(file)?;
+            return Ok(Reference::Shifted { file, within_ns });
+        }
+        if !text.starts_with('/') {
+            return Ok(Reference::Within(duration_ns(text)?));
+        }
+        let (path, within_ns) = bounded(text)?;
+        Ok(Reference::Hardware { path, within_ns })
     }
 }
 
@@ -189,6 +208,8 @@ mod tests {
         assert_eq!("clockbound".parse(), Ok(Reference::ClockBound));
         let hardware = Reference::Hardware { path: "/dev/ptp0".into(), within_ns: 5_000 };
         assert_eq!("/dev/ptp0:5us".parse(), Ok(hardware));
+        let shifted = Reference::Shifted { file: "offsets/a:b".into(), within_ns: 5_000_000 };
+        assert_eq!("shifted:offsets/a:b:5ms".parse(), Ok(shifted));
         for wrong in [
             "",
             "10",
@@ -200,6 +221,7 @@ mod tests {
             "ntp",
             "/dev/ptp0",
             "/dev/ptp0:",
+            "shifted:offset",
             "µ",
         ] {
             assert!(wrong.parse::<Reference>().is_err(), "{wrong}");

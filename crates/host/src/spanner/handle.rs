@@ -21,7 +21,7 @@ use meridian_systems::locking::KIND;
 use meridian_systems::locking::{Message, Replica};
 use meridian_systems::spanner;
 use meridian_txn::locking::{MemberRoles, ReplicaId, Request, Waits};
-use meridian_txn::{Database, Failure, Future, Node};
+use meridian_txn::{Database, Failure, Future, Node, TxnStats};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -195,6 +195,10 @@ impl DatabaseHandle for Handle {
 
     fn status(&self, row: &DatabaseRow) -> Vec<ShardStatus> {
         self.router().members().iter().map(|member| status(row, member)).collect()
+    }
+
+    fn transactions(&self) -> TxnStats {
+        self.router().counters().read()
     }
 
     fn close(&self) -> Vec<Arc<dyn Flushable>> {

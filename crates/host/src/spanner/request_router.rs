@@ -21,11 +21,11 @@ use meridian_systems::locking::KIND;
 use meridian_systems::locking::Message;
 use meridian_systems::setting::VERSION_RETENTION_PERIOD;
 use meridian_systems::shard::Invitations;
-use meridian_txn::Node;
 use meridian_txn::locking::{
     HeldLocks, PendingRequests, ReplicaId, Request, RequestBody, RequestKey, RequestOutcome,
     Response, ShardMap, Woken,
 };
+use meridian_txn::{Node, TxnCounters};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +49,8 @@ pub struct RequestRouter {
     waiting: Mutex<PendingRequests<Sender<RequestOutcome>>>,
     held_locks: Mutex<HeldLocks>,
     kept_alive_at: AtomicU64,
+    /// The counters of this node's transactions.
+    counters: TxnCounters,
 }
 
 impl RequestRouter {
@@ -70,6 +72,7 @@ impl RequestRouter {
             waiting: Mutex::default(),
             held_locks: Mutex::default(),
             kept_alive_at: AtomicU64::new(0),
+            counters: TxnCounters::default(),
         })
     }
 
@@ -87,7 +90,7 @@ impl RequestRouter {
 
     /// Sets the retention from the database's row.
     pub fn retain(&self, row: &DatabaseRow) {
-        let retention = VERSION_RETENTION_PERIOD.of(row).unwrap_or_default();
+        let retention = VERSION_RETENTION_PERIOD.duration(row).unwrap_or_default();
         self.retention_ns
             .store(u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -95,6 +98,11 @@ impl RequestRouter {
     /// Returns this node.
     pub fn node(&self) -> &LocalNode {
         &self.node
+    }
+
+    /// Returns the counters of this node's transactions.
+    pub fn counters(&self) -> &TxnCounters {
+        &self.counters
     }
 
     /// Returns the keys and the leaders of the shards, as far as this node knows them.

@@ -7,8 +7,9 @@ use crate::node_resources::CHUNK_BYTES;
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
+use meridian_txn::TxnCounters;
 use meridian_txn::locking::{
-    self, HeldLocks, ReadLease, ReplicaId, Request, RequestOutcome, ShardMap, Shards, Spent,
+    self, HeldLocks, ReadLease, ReplicaId, Request, RequestOutcome, ShardMap, Shards,
 };
 use parking_lot::Mutex;
 
@@ -63,8 +64,8 @@ impl Shards for RequestRouter {
         }
     }
 
-    fn committed(&self, spent: &Spent) {
-        self.node().resources().commit_wait.count(spent.commit_wait_ns);
+    fn counters(&self) -> Option<&TxnCounters> {
+        Some(RequestRouter::counters(self))
     }
 
     fn count_local_read(&self, shard: ShardId) {

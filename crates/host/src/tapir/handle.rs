@@ -19,7 +19,7 @@ use meridian_systems::replica_rows as rows;
 use meridian_systems::tapir::lifecycle::{self, Begins, RowAction};
 use meridian_systems::tapir::{self, KIND, have_taken_over};
 use meridian_txn::locking::MemberRoles;
-use meridian_txn::{Database, Failure, Future};
+use meridian_txn::{Database, Failure, Future, TxnStats};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ impl Handle {
     }
 
     fn set_prepare_wait(&self, row: &DatabaseRow) {
-        self.router().set_prepare_wait(tapir::PREPARE_WAIT.of(row).unwrap_or_default());
+        self.router().set_prepare_wait(tapir::PREPARE_WAIT.duration(row).unwrap_or_default());
     }
 
     /// Starts this node's replica, if the row gives it one, with what the store and the log have of
@@ -229,6 +229,10 @@ impl DatabaseHandle for Handle {
             .map(|replica| ShardStatus::leaderless(row, &replicas, &*replica))
             .into_iter()
             .collect()
+    }
+
+    fn transactions(&self) -> TxnStats {
+        self.router().counters().read()
     }
 
     fn close(&self) -> Vec<Arc<dyn Flushable>> {

@@ -6,8 +6,8 @@ use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange};
 use meridian_placement::FIRST_SHARD;
 use meridian_systems::tapir::Local;
-use meridian_txn::Failure;
 use meridian_txn::tapir::{ReadResult, SnapshotRead};
+use meridian_txn::{Failure, TxnCounters};
 
 impl Local for RequestRouter {
     fn route(&self, _: &Key) -> (ShardId, KeyRange) {
@@ -20,6 +20,10 @@ impl Local for RequestRouter {
 
     fn reads_here(&self) -> bool {
         true
+    }
+
+    fn counters(&self) -> Option<&TxnCounters> {
+        Some(RequestRouter::counters(self))
     }
 
     fn settled(&self) -> Option<Timestamp> {

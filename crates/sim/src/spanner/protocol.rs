@@ -40,12 +40,14 @@ pub static HYBRID_TIME: SimulatedProtocol = SimulatedProtocol {
     row: &hybrid_time::PROTOCOL,
     should_meet: SHOULD_MEET_OF_HYBRID_TIME,
     rules: || rules::NOTICED_OF_HYBRID_TIME.into(),
+    delays: World::<Spanner>::delays_of_modes,
     ..SPANNER
 };
 
 /// The states that campaigns of HybridTime should reach besides.
 const SHOULD_MEET_OF_HYBRID_TIME: &[&str] = &[
     "a client is given another client's token",
+    "a client makes a token itself",
     "a read waits until its snapshot has surely passed",
     "a transaction commits in two phases",
     "a snapshot above every commit is promised",

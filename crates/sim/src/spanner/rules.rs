@@ -70,12 +70,21 @@ pub const NOTICED: [Rule; 46] = [
 
 /// The rules of HybridTime's own, and some of those that it shares with Spanner, whose breach its
 /// judges must detect.
-pub const NOTICED_OF_HYBRID_TIME: [Rule; 7] = [
+pub const NOTICED_OF_HYBRID_TIME: [Rule; 16] = [
     clock::COMMIT_WAIT,
     clock::DUPLICATE_TIMESTAMP,
+    clock::SET_BACK_BY_A_MESSAGE,
+    clock::LOGICAL_WRAPS,
+    clock::DRAWN_AT_THE_MIDDLE,
     locking::READ_WAIT,
     locking::TOKEN_DROPPED,
+    locking::FAR_TOKEN_ADOPTED,
+    locking::NEGOTIATED_LEAST,
     shard::TOKEN_IGNORED,
+    shard::ISSUER_BELOW_LOG,
+    shard::CEILING_NOT_AGREED,
+    shard::CLOSED_BEFORE_INSTALLED,
+    participant::SAFE_TIME_IN_FLIGHT,
     participant::SAFE_TIME_PREPARED,
     participant::COMMIT_BELOW_PREPARE,
 ];

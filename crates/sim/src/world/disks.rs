@@ -25,7 +25,7 @@ impl<R: SimProtocol> World<R> {
         match process.journal.write() {
             Ok(true) => {
                 process.router.node().set_disk_full(false);
-                let sync_ns = self.rng.random_range(there.sync_ns / 10..=there.sync_ns);
+                let sync_ns = there.disk.draw(&mut self.rng);
                 self.push(sync_ns, target, Event::Synced);
             }
             Ok(false) => {

@@ -1,11 +1,10 @@
 //! Checks at the end of a run, after the clients have stopped.
 
 use super::{Node, World};
-use crate::Timebase;
 use crate::client;
 use crate::node_process::Member;
 use crate::sim_protocol::SimProtocol;
-use crate::verdict::Evidence;
+use crate::verdict::{Evidence, ending_later};
 use meridian_clock::Timestamp;
 use meridian_history::cycles::Model;
 use meridian_machine::ShardId;
@@ -44,12 +43,13 @@ impl<R: SimProtocol> World<R> {
     /// Judges the history by an order of transactions, by the installed versions, and by the
     /// invariants of the workload.
     pub(crate) fn judge_transactions(&mut self) -> Result<(), String> {
-        let (mut history, strict) = (std::mem::take(&mut self.history), self.options.is_strict());
+        let (mut history, model) = (std::mem::take(&mut self.history), self.model());
+        let true_time = self.tells_true_time();
+        let apart_ns = (model == Model::Causal && true_time).then(|| self.have_shown().1);
         let evidence = Evidence {
-            model: self.options.model(),
-            true_time: self.options.model() > Model::Serializable
-                && !self.options.deceives()
-                && self.options.timebase != Timebase::Cluster,
+            model,
+            true_time: model > Model::Serializable && true_time,
+            apart_ns,
             sql: self.options.sql,
             marks: &self.marks,
             past: &self.past,
@@ -59,11 +59,15 @@ impl<R: SimProtocol> World<R> {
         self.history = history;
         let workload = self.options.workload;
         let kept = || {
-            workload
-                .judge(&self.history, strict)
-                .map_err(|why| format!("workload {workload}: {why}"))
+            let judged = match apart_ns {
+                // Its invariants of real time hold for transactions that are further apart.
+                Some(by_ns) => workload.judge(&ending_later(&self.history, by_ns), true),
+                None => workload.judge(&self.history, model == Model::StrictSerializable),
+            };
+            judged.map_err(|why| format!("workload {workload}: {why}"))
         };
-        self.copies_are_equal().and(verdict).and_then(|()| kept())
+        self.copies_are_equal().and(verdict).and_then(|()| kept())?;
+        self.judge_modes()
     }
 
     /// Checks that all copies hold exactly the installed versions, and witnesses none.

@@ -1,8 +1,9 @@
 //! Applies faults to the world, and repairs them for the quiet phase.
 
-use super::{Event, EventTarget, HAND_OVER_TIMEOUT, LIE, MS, World};
+use super::{DISK, Event, EventTarget, HAND_OVER_TIMEOUT, LIE, MS, World};
 use crate::Defect;
 use crate::faults::{FAR, Fault};
+use crate::profile::DiskWait;
 use crate::sim_protocol::{RequestRouter, SimProtocol};
 use crate::world::corruption::Part;
 use meridian_machine::steps;
@@ -81,7 +82,9 @@ impl<R: SimProtocol> World<R> {
                 self.nodes[node].clock.slew(FAR as i64, 0);
                 self.push(for_ns, Some(EventTarget { node, incarnation: None }), Event::Right);
             }
-            Fault::SlowDisk { node, sync_ns } => self.nodes[node].sync_ns = sync_ns,
+            Fault::SlowDisk { node, sync_ns } => {
+                self.nodes[node].disk = DiskWait::UpTo(sync_ns);
+            }
             Fault::FullDisk { node, for_ns } => {
                 self.nodes[node].disks.0.set_full(true);
                 self.nodes[node].disks.1.set_full(true);
@@ -224,7 +227,7 @@ impl<R: SimProtocol> World<R> {
             there.disks.1.set_full(false);
             there.disks.0.take_failed_sync();
             there.disks.1.take_failed_sync();
-            (there.sync_ns, there.paused_until, there.slow) = (2 * MS, 0, (0, 0));
+            (there.disk, there.paused_until, there.slow) = (DISK, 0, (0, 0));
             self.wake(node);
             self.set_right(node);
             self.push(0, Some(EventTarget { node, incarnation: None }), Event::Boot);

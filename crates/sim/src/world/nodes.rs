@@ -176,6 +176,7 @@ impl<R: SimProtocol> World<R> {
                     }
                 }
                 Do::Persist { position, record } => {
+                    self.note_draws(&record);
                     if let Some(process) = &mut self.nodes[node].process {
                         process.journal.persist(shard, position, R::write_record(record).into());
                     }

@@ -3,6 +3,7 @@
 
 use super::{Event, EventTarget, IDLE_AFTER, MS, S, World};
 use crate::client;
+use crate::profile::DiskWait;
 use crate::retention::Retention;
 use crate::sim_protocol::SimProtocol;
 use crate::workload::{Plan, Scope, Step};
@@ -39,7 +40,7 @@ impl<R: SimProtocol> World<R> {
         (world.open, world.lease_ns, world.idle_after_ns) = (false, 10 * S, IDLE_AFTER);
         world.retention = Retention::LONG;
         for node in 0..world.nodes.len() {
-            world.nodes[node].sync_ns = 10;
+            world.nodes[node].disk = DiskWait::UpTo(10);
             world.nodes[node].clock.claim(1_000);
             world.nodes[node].clock.set(0);
             world.push(0, Some(EventTarget { node, incarnation: None }), Event::Boot);
@@ -63,6 +64,18 @@ impl<R: SimProtocol> World<R> {
         steps: Vec<Step>,
         scope: Scope,
     ) -> u64 {
+        self.takes_in_order(node, mode, steps, scope, Asked::default())
+    }
+
+    /// Runs one transaction that asks for an order, and returns its message delays.
+    pub(super) fn takes_in_order(
+        &mut self,
+        node: usize,
+        mode: Mode,
+        steps: Vec<Step>,
+        scope: Scope,
+        asked: Asked,
+    ) -> u64 {
         let plan = Plan {
             mode,
             steps,
@@ -79,8 +92,7 @@ impl<R: SimProtocol> World<R> {
         let there = &mut self.clients[0];
         (there.node, there.mode, there.mark, there.start, there.seen) =
             (node, mode, None, began, Arc::clone(&seen));
-        there.attempt =
-            Some(Box::pin(client::attempt(txn_client, router, plan, Asked::default(), seen)));
+        there.attempt = Some(Box::pin(client::attempt(txn_client, router, plan, asked, seen)));
         self.poll(0);
         let ended = self.until(10 * S, |world| world.clients[0].attempt.is_none());
         assert!(

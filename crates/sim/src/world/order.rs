@@ -1,18 +1,25 @@
 //! The order that clients ask for: consistency modes, and causal tokens from client to client
 //! (HybridTime §4).
 
-use super::World;
+use super::{S, World};
+use crate::Timebase;
+use crate::bounds::{self, Draw};
 use crate::sim_protocol::SimProtocol;
-use crate::workload::Plan;
-use meridian_clock::Timestamp;
+use crate::{anomalies, verdict};
+use meridian_clock::{Health, Timestamp};
 use meridian_history::Status;
-use meridian_machine::sometimes;
-use meridian_txn::{Consistency, Mode};
+use meridian_history::cycles::Model;
+use meridian_machine::{Machine, sometimes};
+use meridian_txn::{Consistency, Mode, ReadAt};
 use rand::Rng;
 use rand::seq::IndexedRandom;
 
 /// The probability that a client is given another client's token before a transaction.
 const HANDED_OVER: f64 = 0.1;
+/// The probability that a client uses a token that it made itself.
+const FORGED: f64 = 0.02;
+/// How far ahead a token is that no clock can have shown, in nanoseconds.
+const FAR_NS: u64 = 3_600 * S;
 
 /// The name of a transaction in a history: its client, and its start.
 pub type Name = (u64, u64);
@@ -24,6 +31,13 @@ pub struct Chain {
     token: Timestamp,
     /// Its last transactions whose tokens it has: its own, and another client's.
     last: Vec<Name>,
+}
+
+impl Chain {
+    /// Returns the client's token.
+    pub(super) fn token(&self) -> Timestamp {
+        self.token
+    }
 }
 
 /// The order that one transaction asks for.
@@ -56,25 +70,21 @@ impl<R: SimProtocol> World<R> {
         if modes.len() < 2 {
             return modes.to_vec();
         }
-        match rng.random_range(0..8) {
+        match rng.random_range(0..9) {
             0 | 1 => vec![Consistency::CommitWait],
             2..=4 => vec![Consistency::Hybrid],
             5 | 6 => vec![Consistency::Hybrid, Consistency::CommitWait],
+            7 => vec![Consistency::None],
             _ => Consistency::ALL.to_vec(),
         }
     }
 
     /// Draws the order that a client's next transaction asks for.
-    pub(super) fn ask_for_order(&mut self, client: usize, plan: &Plan) -> Asked {
+    pub(super) fn ask_for_order(&mut self, client: usize, node: usize) -> Asked {
         if self.options.protocol.row.consistency.len() < 2 {
             return Asked::default();
         }
-        let mut consistency = *self.modes.choose(&mut self.rng).expect("a world has a mode");
-        if plan.mode != Mode::ReadWrite && consistency == Consistency::None {
-            // Reads of several shards need not be of one moment, which no judge of serial orders
-            // accepts.
-            consistency = Consistency::Hybrid;
-        }
+        let consistency = *self.modes.choose(&mut self.rng).expect("a world has a mode");
         if consistency > Consistency::None && self.rng.random_bool(HANDED_OVER) {
             let other = self.rng.random_range(0..self.clients.len());
             let given = self.clients[other].chain.clone();
@@ -91,15 +101,111 @@ impl<R: SimProtocol> World<R> {
             Consistency::Hybrid | Consistency::CommitWait => chain.last.clone(),
         };
         let external = consistency == Consistency::CommitWait && !self.options.deceives();
-        Asked { consistency, token: chain.token, follows, external }
+        let token = chain.token;
+        let token = self.forged_token(node).map_or(token, |forged| token.max(forged));
+        Asked { consistency, token, follows, external }
+    }
+
+    /// Makes a token that no session was told, now and then: from the far future, which is refused,
+    /// or of the present with a logical part that is used up (Traps A.4-3, A.4-5). Returns `None`
+    /// where clocks may be as far off themselves.
+    fn forged_token(&mut self, node: usize) -> Option<Timestamp> {
+        if self.options.deceives() || !self.rng.random_bool(FORGED) {
+            return None;
+        }
+        sometimes!("a client makes a token itself");
+        let far = self.rng.random_bool(0.5);
+        let reading = self.nodes[node].clock.reading();
+        let nanos = reading.interval.latest;
+        (reading.health == Health::Good).then_some(match far {
+            true => Timestamp { nanos: nanos + FAR_NS, ..Timestamp::ZERO },
+            false => Timestamp { nanos, logical: u32::MAX, issuer: u32::MAX },
+        })
     }
 
     /// Adds a transaction that has ended to its client's chain.
-    pub(super) fn add_to_chain(&mut self, client: usize, status: Status, token: Timestamp) {
-        let there = &mut self.clients[client];
-        if status == Status::Ok && there.asked.consistency > Consistency::None {
-            there.chain.token = there.chain.token.max(token);
-            there.chain.last = vec![(client as u64, there.start)];
+    pub(super) fn add_to_chain(
+        &mut self,
+        name: Name,
+        status: Status,
+        consistency: Consistency,
+        token: Timestamp,
+    ) {
+        let chain = &mut self.clients[name.0 as usize].chain;
+        if status == Status::Ok && consistency > Consistency::None {
+            chain.token = chain.token.max(token);
+            chain.last = vec![name];
         }
+    }
+
+    /// Checks that a transaction that wrote comes after its token, and that a snapshot of the
+    /// present is not older.
+    pub(super) fn check_token(&mut self, token: Timestamp, at: Timestamp, mode: Mode, wrote: bool) {
+        let keeps = match mode {
+            Mode::ReadWrite => !wrote || at > token,
+            Mode::ReadOnly(ReadAt::Exact(_)) => true,
+            Mode::ReadOnly(ReadAt::Now | ReadAt::AtLeast(_)) => at >= token,
+        };
+        if !keeps {
+            self.fail(format!("a transaction was given the token {token}, and is at {at}"));
+        }
+    }
+
+    /// Records the timestamps in a record that were not seen before. A leader writes its record in
+    /// the step in which it draws them.
+    pub(super) fn note_draws(&mut self, record: &<R::Replica as Machine>::Record) {
+        if self.options.protocol.row.consistency.len() < 2 || self.options.profile.is_some() {
+            return;
+        }
+        let (shown_ns, widest_ns) = self.have_shown();
+        for at in R::drawn(record) {
+            let newest = self.newest_draws.entry(at.issuer).or_default();
+            if at > *newest {
+                *newest = at;
+                let true_ns = self.time.now();
+                self.draws.push(Draw { at, true_ns, shown_ns, widest_ns });
+            }
+        }
+    }
+
+    /// Returns the greatest time and the widest interval that any clock has shown so far, in
+    /// nanoseconds.
+    pub(super) fn have_shown(&self) -> (u64, u64) {
+        let all = self.nodes.iter().map(|node| node.clock.has_shown());
+        all.fold((0, 0), |most, shown| (most.0.max(shown.0), most.1.max(shown.1)))
+    }
+
+    /// True if clocks show true time, within their bounds.
+    pub(super) fn tells_true_time(&self) -> bool {
+        !self.options.deceives() && self.options.timebase != Timebase::Cluster
+    }
+
+    /// Returns the model that the history must satisfy: the protocol's, or the strict one if every
+    /// transaction waits.
+    pub(super) fn model(&self) -> Model {
+        let all_wait = self.modes == [Consistency::CommitWait] && !self.options.deceives();
+        match self.options.model() {
+            Model::Causal if all_wait => Model::StrictSerializable,
+            model => model,
+        }
+    }
+
+    /// Judges drawn timestamps and the reads that have no place in the history, and counts the
+    /// anomalies that modes allow.
+    pub(super) fn judge_modes(&mut self) -> Result<(), String> {
+        if self.options.protocol.row.consistency.len() < 2 {
+            return Ok(());
+        }
+        bounds::judge(&self.draws, self.tells_true_time())
+            .map_err(|why| format!("by clocks: {why}"))?;
+        let by_modes = |why| format!("by modes: {why}");
+        if self.options.sql {
+            return verdict::committed_reads(&self.history, &self.reads_apart).map_err(by_modes);
+        }
+        let (history, installed) = (&self.history, &self.installed);
+        self.anomalies = anomalies::judge_order(history, &self.modes_of).map_err(by_modes)?;
+        let reads = anomalies::judge_reads(&self.reads_apart, history, installed);
+        self.anomalies.extend(reads.map_err(by_modes)?);
+        Ok(())
     }
 }

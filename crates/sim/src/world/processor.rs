@@ -96,7 +96,7 @@ impl<R: SimProtocol> World<R> {
     /// Makes all disks and clocks alike, whatever the seed says.
     pub(super) fn even(&mut self, costs: Costs, half_width_ns: u64) {
         for node in &mut self.nodes {
-            node.sync_ns = costs.disk_ns;
+            node.disk = costs.disk;
             node.clock.claim(half_width_ns);
         }
     }

@@ -4,12 +4,14 @@
 use super::{Event, MS, S, World};
 use crate::Report;
 use crate::faults::Fault;
-use crate::profile::Costs;
+use crate::profile::{Commit, Costs};
 use crate::scenario::{Incident, Scenario, Work};
 use crate::sim_protocol::SimProtocol;
 use crate::workload::{Plan, Scope, Step};
+use crate::world::order::Asked;
 use crate::world::processor::Price;
 use meridian_clock::Timestamp;
+use meridian_history::Status;
 use meridian_mvcc::Key;
 use meridian_txn::{Lock, Mode, ReadAt};
 use rand::Rng;
@@ -35,7 +37,7 @@ impl<R: SimProtocol> World<R> {
     pub fn stage(mut self, scenario: Scenario, costs: Costs) -> Report {
         self.raise_nodes();
         self.lease_ns = scenario.lease_ns;
-        self.even(costs, scenario.half_width_ns);
+        self.even(costs, scenario.clocks.most_ns);
         self.until(0, |_| false);
         self.exchange_identities();
         if scenario.steady {
@@ -50,6 +52,9 @@ impl<R: SimProtocol> World<R> {
         self.until(PRIMED, |_| false);
         self.open = true;
         self.begin_count();
+        if scenario.clocks.varies() {
+            self.draw_error_bound();
+        }
         let (all, clients) = (scenario.window_ns, self.clients.len() as u64);
         for (number, client) in self.clients.iter_mut().enumerate() {
             client.due = self.time.now()
@@ -88,6 +93,15 @@ impl<R: SimProtocol> World<R> {
         }
     }
 
+    /// Draws the error bound that all clocks claim, and schedules the next draw.
+    pub(super) fn draw_error_bound(&mut self) {
+        let Some(Scenario { clocks, .. }) = self.options.scenario else { return };
+        let half_width_ns = self.rng.random_range(clocks.least_ns..=clocks.most_ns);
+        self.nodes.iter().for_each(|node| node.clock.claim(half_width_ns));
+        self.measured.bounds_ns.push((self.now() - self.measured_since, half_width_ns));
+        self.push(clocks.every_ns, None, Event::ErrorBound);
+    }
+
     fn raise(&mut self) {
         for client in 0..self.clients.len() {
             self.push_at(self.clients[client].due, None, Event::Begin(client));
@@ -109,6 +123,7 @@ impl<R: SimProtocol> World<R> {
         };
         let keys = self.keys;
         let mut name = |group: u32| format!("r{group:05}{:07}", self.rng.random_range(0..keys));
+        let mut scope = Scope::Open;
         let before = Timestamp::end_of(self.primed_since);
         let (mode, steps) = match work {
             Work::Write(groups) => {
@@ -121,6 +136,24 @@ impl<R: SimProtocol> World<R> {
             }
             Work::Snapshot => {
                 (Mode::ReadOnly(ReadAt::Exact(before)), vec![Step::Read(name(first), Lock::Shared)])
+            }
+            Work::Rows { inserts, updates } => {
+                // Rows are spread over the groups in turn, each beside the keys of priming.
+                let row =
+                    |number: u32| format!("r{:05}{:07}", number % scenario.groups, keys + number);
+                let drawn = self.rng.random_range(0..100);
+                if drawn < inserts || self.inserted == 0 {
+                    self.inserted += 1;
+                    (Mode::ReadWrite, vec![Step::Write(row(self.inserted - 1), Some(1))])
+                } else {
+                    let some = row(self.rng.random_range(0..self.inserted));
+                    if drawn < inserts + updates {
+                        (Mode::ReadWrite, vec![Step::Write(some, Some(2))])
+                    } else {
+                        scope = Scope::Said;
+                        (Mode::ReadOnly(ReadAt::Now), vec![Step::Read(some, Lock::Shared)])
+                    }
+                }
             }
             Work::Follow(groups) => {
                 let (one, mut other) = (name(first), name((first + groups - 1) % scenario.groups));
@@ -139,6 +172,7 @@ impl<R: SimProtocol> World<R> {
                 (Mode::ReadWrite, follow([name(one), name(other)]))
             }
         };
+        self.clients[client].asked = self.asked_in(scenario, client);
         self.start(
             client,
             node,
@@ -147,7 +181,7 @@ impl<R: SimProtocol> World<R> {
                 steps,
                 mark: None,
                 rows: 1,
-                scope: Scope::Open,
+                scope,
                 alone: false,
                 schema: None,
                 dawdles_ns: None,
@@ -155,14 +189,37 @@ impl<R: SimProtocol> World<R> {
         );
     }
 
+    /// Returns the order that a session asks for: its mode, and its token in a database that uses
+    /// tokens.
+    fn asked_in(&self, scenario: Scenario, client: usize) -> Asked {
+        if self.options.protocol.row.consistency.len() < 2 {
+            return Asked::default();
+        }
+        let token = self.clients[client].chain.token();
+        Asked { consistency: scenario.mode(client), token, ..Asked::default() }
+    }
+
     /// Counts the outcome of a transaction, and schedules the session's next one.
-    pub(super) fn go_on(&mut self, scenario: Scenario, client: usize, committed: bool) {
-        let now = self.now();
-        if committed {
-            self.measured.ended_ns.push(now - self.measured_since);
+    pub(super) fn go_on(
+        &mut self,
+        scenario: Scenario,
+        client: usize,
+        (status, token, waited_ns): (Status, Timestamp, u64),
+    ) {
+        let (now, there) = (self.now(), &self.clients[client]);
+        if status == Status::Ok {
+            self.measured.commits.push(Commit {
+                consistency: there.asked.consistency,
+                writes: there.mode == Mode::ReadWrite,
+                ended_ns: now - self.measured_since,
+                took_ns: now - there.start,
+                waited_ns,
+            });
         } else {
             self.measured.failed += 1;
         }
+        let (name, consistency) = ((client as u64, there.start), there.asked.consistency);
+        self.add_to_chain(name, status, consistency, token);
         let there = &mut self.clients[client];
         there.due += scenario.every_ns.filter(|_| self.measured_since > 0).unwrap_or(0);
         let due = there.due;

@@ -56,7 +56,7 @@ impl<R: SimProtocol> World<R> {
             plan.steps.retain(|step| !matches!(step, Step::Think(_)));
         }
         self.begun += usize::from(!reader);
-        self.clients[client].asked = self.ask_for_order(client, &plan);
+        self.clients[client].asked = self.ask_for_order(client, node);
         self.start(client, node, plan);
     }
 
@@ -252,16 +252,25 @@ impl<R: SimProtocol> World<R> {
             };
             times.extend((status == Status::Ok).then_some(took));
             if let Some(scenario) = self.options.scenario {
-                return self.go_on(scenario, client, status == Status::Ok);
+                return self.go_on(scenario, client, (status, seen.token, seen.waited_ns));
             }
             // Closed loop: nothing is recorded, and the client begins again at once.
             return self.push(0, None, Event::Begin(client));
         }
-        // Nothing that the client had been told of is missing.
-        let asked = &self.clients[client].asked;
-        let causal = asked.consistency > Consistency::None;
+        let asked = std::mem::take(&mut self.clients[client].asked);
+        let consistency = asked.consistency;
+        let causal = consistency > Consistency::None;
+        let apart = !causal && mode == Mode::ReadOnly(ReadAt::Now);
         let token = if causal { asked.token } else { Timestamp::ZERO };
-        self.past.extend(seen.narrow.map(|at| (at.max(token), seen.ops.clone())));
+        // A snapshot that is never read has no timestamp.
+        if let (Status::Ok, Some((nanos, logical, issuer)), false) =
+            (status, at, seen.ops.is_empty())
+        {
+            self.check_token(token, Timestamp { nanos, logical, issuer }, mode, wrote);
+        }
+        // Nothing that the client had been told of is missing.
+        self.past
+            .extend(seen.narrow.filter(|_| !apart).map(|at| (at.max(token), seen.ops.clone())));
         match mode {
             _ if seen.ops.is_empty() => {}
             Mode::ReadOnly(ReadAt::Exact(at)) if status == Status::Ok => {
@@ -279,21 +288,17 @@ impl<R: SimProtocol> World<R> {
             }
             Mode::ReadOnly(ReadAt::Exact(_) | ReadAt::AtLeast(_)) => {}
             _ => {
-                let end = self.now();
-                self.marks.push(mark);
-                self.add_to_chain(client, status, seen.token);
-                let Asked { follows, external, .. } =
-                    std::mem::take(&mut self.clients[client].asked);
-                self.history.push(Transaction {
-                    client: client as u64,
-                    start,
-                    end,
-                    status,
-                    at,
-                    ops: seen.ops,
-                    follows,
-                    external,
-                });
+                let (client, end, ops) = (client as u64, self.now(), seen.ops);
+                let Asked { follows, external, .. } = asked;
+                let it = Transaction { client, start, end, status, at, ops, follows, external };
+                if apart {
+                    self.reads_apart.push(it);
+                } else {
+                    self.add_to_chain((client, start), status, consistency, seen.token);
+                    self.history.push(it);
+                    self.marks.push(mark);
+                    self.modes_of.push(consistency);
+                }
             }
         }
         let pace_ns = match self.is_reader(client) {

@@ -16,6 +16,7 @@ use super::World;
 use crate::Timebase;
 use crate::sim_protocol::{RequestRouter, SimProtocol};
 use meridian_clock::{Health, Timestamp};
+use meridian_history::cycles::Model;
 use meridian_machine::ShardId;
 use meridian_mvcc::{KeyRange, Write};
 use std::collections::BTreeMap;
@@ -85,7 +86,7 @@ impl<R: SimProtocol> World<R> {
 
     /// Checks a commit timestamp reported to a client.
     pub(super) fn watch_acknowledged(&mut self, at: Timestamp) {
-        if !self.watches() || !self.options.is_strict() {
+        if !self.watches() || self.model() != Model::StrictSerializable {
             return;
         }
         if self.options.timebase != Timebase::Cluster && at.nanos >= self.now() {

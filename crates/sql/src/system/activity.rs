@@ -86,6 +86,11 @@ pub trait ServerInfo: Send + Sync {
         let _ = (database, name);
         None
     }
+    /// Returns the settings that a database was given, by name.
+    fn settings(&self, database: &str) -> BTreeMap<String, String> {
+        let _ = database;
+        BTreeMap::new()
+    }
     /// Returns a database's shards, as far as this node knows.
     fn shards(&self, database: &str) -> Vec<ShardFact> {
         let _ = database;

@@ -70,6 +70,7 @@ pub(super) fn rows_of(name: &str) -> Option<Rows> {
         "pg_collation" => collation,
         "pg_constraint" => constraint,
         "pg_database" => database,
+        "pg_db_role_setting" => db_role_setting,
         "pg_index" => index,
         "pg_indexes" => indexes,
         "pg_namespace" => namespace,
@@ -318,20 +319,33 @@ fn namespace(_: &SystemContext<'_>, out: &mut Writer<'_>) {
 }
 
 fn settings(context: &SystemContext<'_>, out: &mut Writer<'_>) {
-    for (name, value) in crate::settings::defaults(context.facts.guarantees) {
+    for setting in context.facts.settings.described() {
+        let fixed = crate::settings::FIXED.contains(&setting.name);
         out.row(&[
-            ("name", name.into()),
-            ("setting", value.into()),
+            ("name", setting.name.into()),
+            ("setting", setting.value.into()),
             ("category", "Client Connection Defaults".into()),
-            (
-                "context",
-                if crate::settings::FIXED.contains(&name) { "internal" } else { "user" }.into(),
-            ),
+            ("context", if fixed { "internal" } else { "user" }.into()),
             ("vartype", "string".into()),
-            ("source", "default".into()),
-            ("boot_val", value.into()),
-            ("reset_val", value.into()),
+            ("source", setting.source.into()),
+            ("boot_val", setting.by_default.into()),
+            ("reset_val", setting.initial.into()),
         ]);
+    }
+}
+
+fn db_role_setting(context: &SystemContext<'_>, out: &mut Writer<'_>) {
+    let Some(server_info) = context.facts.server_info() else { return };
+    for name in server_info.databases() {
+        // No value has a character that a list's element would have to quote.
+        let settings = server_info.settings(&name).into_iter();
+        let settings: Vec<String> = settings.map(|(name, of)| format!("{name}={of}")).collect();
+        if !settings.is_empty() {
+            out.row(&[
+                ("setdatabase", super::activity::database_id(&name).into()),
+                ("setconfig", format!("{{{}}}", settings.join(",")).into()),
+            ]);
+        }
     }
 }
 

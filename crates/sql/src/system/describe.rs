@@ -2,6 +2,7 @@
 //! and others.
 
 use crate::catalog::{ColumnDef, Index, Table};
+use crate::consistency::{CAUSAL_TOKEN, token_to_text};
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
@@ -289,8 +290,11 @@ impl SystemFunction {
             }
             "current_setting" => {
                 let name = text(0).unwrap_or("");
-                match crate::settings::Settings::of(facts.guarantees).get(name) {
+                match facts.settings.get(name) {
                     Some(value) => Datum::text(value),
+                    None if name.eq_ignore_ascii_case(CAUSAL_TOKEN) => {
+                        Datum::text(token_to_text(&facts.database, facts.token))
+                    }
                     None if args.get(1) == Some(&Datum::Bool(true)) => Datum::Null,
                     None => {
                         let message = format!("unrecognized configuration parameter \"{name}\"");

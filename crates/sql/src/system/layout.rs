@@ -67,6 +67,7 @@ pub(super) const LAYOUTS: &[Layout] = &[
          datfrozenxid:o datminmxid:o dattablespace:o datcollate:t datctype:t daticulocale:t? datcollversion:t? \
          datacl:t?",
     ),
+    ("pg_catalog", "pg_db_role_setting", 2964, "setdatabase:o setrole:o setconfig:t?"),
     (
         "pg_catalog",
         "pg_depend",

@@ -108,6 +108,22 @@ pub enum TransactionCommand {
     },
 }
 
+impl TransactionCommand {
+    /// Returns the timestamp that the leader drew for the command. `None` for an outcome, which
+    /// another shard has decided.
+    pub fn drawn(&self) -> Option<Timestamp> {
+        match self {
+            TransactionCommand::Commit { at, .. }
+            | TransactionCommand::Ceiling { at, .. }
+            | TransactionCommand::Forget { at, .. }
+            | TransactionCommand::Split { at, .. }
+            | TransactionCommand::Members { at } => Some(*at),
+            TransactionCommand::Prepare { prepared, .. } => Some(prepared.at),
+            TransactionCommand::Outcome { .. } => None,
+        }
+    }
+}
+
 /// The prepare record of a transaction: the state that a later leader needs.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Prepared {

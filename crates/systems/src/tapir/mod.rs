@@ -42,7 +42,7 @@ mod waits;
 
 use crate::Protocol;
 use crate::envelope::Kind;
-use crate::setting::Setting;
+use crate::setting::{Setting, Values};
 use meridian_txn::tapir::Guarantee;
 use meridian_txn::{Consistency, IsolationLevel};
 use std::time::Duration;
@@ -53,8 +53,10 @@ pub const KIND: Kind = Kind(5);
 /// How long a replica delays a prepare so that earlier timestamps can arrive (§6.6).
 pub static PREPARE_WAIT: Setting = Setting {
     name: "prepare_wait",
-    possible: Duration::ZERO..=Duration::from_secs(1),
-    default: Some(Duration::ZERO),
+    values: Values::Durations {
+        possible: Duration::ZERO..=Duration::from_secs(1),
+        default: Some(Duration::ZERO),
+    },
     hint: "A replica delays a prepare for 0 to 1s: ALTER DATABASE lab SET prepare_wait = '5ms'.",
 };
 

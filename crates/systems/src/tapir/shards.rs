@@ -7,7 +7,7 @@ use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange};
 use meridian_placement::FIRST_SHARD;
 use meridian_txn::tapir::{self, Common, ConsensusOp, End, ReadResult, SnapshotRead, Turn};
-use meridian_txn::{Failure, Node};
+use meridian_txn::{Failure, Node, TxnCounters};
 use std::sync::Arc;
 
 /// The time between two rounds over all replicas of a read that none answers, in nanoseconds.
@@ -26,6 +26,10 @@ pub trait Local {
     }
     /// The timestamp at or below which every transaction has ended, as the node's replicas know.
     fn settled(&self) -> Option<Timestamp> {
+        None
+    }
+    /// The counters of the node's transactions, if it has any.
+    fn counters(&self) -> Option<&TxnCounters> {
         None
     }
     /// Reads a range at the node's replica now; `None` if it is not ready.
@@ -63,6 +67,10 @@ impl<W: Wire<Message = Message> + Local> tapir::Shards for Shards<W> {
 
     fn settled(&self) -> Option<Timestamp> {
         self.0.settled()
+    }
+
+    fn counters(&self) -> Option<&TxnCounters> {
+        self.0.counters()
     }
 
     fn round_trip_ns(&self) -> u64 {

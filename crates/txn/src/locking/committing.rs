@@ -68,6 +68,11 @@ impl<S: Shards> Coordinator<S> {
         let timings = self.timings.clone();
         let began_ns = timings.as_ref().map_or(0, |timings| timings.elapsed_ns());
         let (mut outcome, mut spent) = self.ask_to_commit().await;
+        if let Outcome::Aborted { why } = &outcome
+            && self.aborted.is_none()
+        {
+            self.count(|counters| counters.aborted(why));
+        }
         if let Outcome::Committed { at } = outcome {
             match self.commit_passes(at).await {
                 Some(waited_ns) => spent.commit_wait_ns += waited_ns,
@@ -75,9 +80,11 @@ impl<S: Shards> Coordinator<S> {
                 None => outcome = Outcome::Unknown,
             }
         }
-        if let Outcome::Committed { .. } = outcome {
-            self.shards.committed(&spent);
-        }
+        self.count(|counters| match outcome {
+            Outcome::Committed { .. } => counters.committed(spent.commit_wait_ns),
+            Outcome::Unknown => counters.outcome_unknown(),
+            Outcome::Aborted { .. } => {}
+        });
         if let Some(timings) = timings {
             timings.note(|times| {
                 times.commit_ns = timings.elapsed_ns() - began_ns;

@@ -1,7 +1,7 @@
 //! The shards of a database, as the coordinators of one node reach them.
 
-use super::{HeldLocks, LockEpoch, ReplicaId, Request, Response, ShardMap, Spent};
-use crate::{Conflict, Node};
+use super::{HeldLocks, LockEpoch, ReplicaId, Request, Response, ShardMap};
+use crate::{Conflict, Node, TxnCounters};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Health, ShardId};
 use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
@@ -74,11 +74,10 @@ pub trait Shards: Send + Sync + 'static {
     fn is_crowded(&self) -> bool {
         false
     }
-    /// Counts a commit and what it took.
-    fn committed(&self, spent: &Spent) {
-        let _ = spent;
+    /// The counters of the node's transactions, if it has any.
+    fn counters(&self) -> Option<&TxnCounters> {
+        None
     }
-
     /// Counts a transaction that reads a shard here without a request.
     fn count_local_read(&self, shard: ShardId);
     /// Returns the read lease of the shard's replica here; an empty one, without a replica.

@@ -32,7 +32,7 @@ use crate::buffer::rest_of;
 use crate::tapir::rules;
 use crate::{
     Age, Begin, Buffer, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock,
-    Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Transaction,
+    Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Timings, Transaction,
     TransactionId, knows_time, passes,
 };
 use futures::future::join_all;
@@ -142,9 +142,17 @@ impl<S: Shards> Database for TxnClient<S> {
                         Timestamp { nanos: began.latest, ..Timestamp::ZERO }
                     }
                 };
-                let planned = Planned::default();
-                let snapshot =
-                    Snapshot { shards, guarantee, mode, age, began, at, planned, versions: false };
+                let snapshot = Snapshot {
+                    shards,
+                    guarantee,
+                    mode,
+                    age,
+                    began,
+                    at,
+                    planned: Planned::default(),
+                    versions: false,
+                    timings: None,
+                };
                 return Ok(Box::new(snapshot) as Box<dyn Transaction>);
             }
             let coordinator = Coordinator {
@@ -163,6 +171,8 @@ impl<S: Shards> Database for TxnClient<S> {
                 writes: Buffer::default(),
                 planned: Planned::default(),
                 versions: false,
+                timings: None,
+                commit_wait_ns: 0,
             };
             Ok(Box::new(coordinator) as Box<dyn Transaction>)
         })
@@ -191,6 +201,33 @@ struct Coordinator<S: Shards> {
     planned: Planned,
     /// True if the commit timestamps of rows are to be returned.
     versions: bool,
+    /// Set if the time that the transaction takes is to be measured.
+    timings: Option<Arc<Timings>>,
+    /// The time that its commit waited for its timestamp, in nanoseconds.
+    commit_wait_ns: u64,
+}
+
+/// Returns a stopwatch that follows a node's boot clock.
+pub(super) fn stopwatch<S: Shards>(shards: &Arc<S>) -> Arc<Timings> {
+    let shards = Arc::clone(shards);
+    Arc::new(Timings::new(move || shards.node().now().boot_ns))
+}
+
+/// Notes reads that began at `began_ns` by the boot clock.
+pub(super) fn note_reads(timings: Option<&Timings>, reads: usize, began_ns: u64, now_ns: u64) {
+    if let Some(timings) = timings {
+        timings.note(|times| {
+            times.reads += u64::try_from(reads).unwrap_or(u64::MAX);
+            times.reading_ns += now_ns.saturating_sub(began_ns);
+        });
+    }
+}
+
+/// Counts an attempt that a failure has ended.
+pub(super) fn count_failure<S: Shards>(shards: &S, failure: &Failure) {
+    if let (Failure::Aborted(why), Some(counters)) = (failure, shards.counters()) {
+        counters.aborted(why);
+    }
 }
 
 /// Returns the error for a shard of which too few replicas answered.
@@ -243,7 +280,8 @@ impl<S: Shards> Coordinator<S> {
         } else {
             self.shards.route(&range.start)
         };
-        self.check_schemas(shard).await?;
+        let checked = self.check_schemas(shard).await;
+        checked.inspect_err(|failure| count_failure(&*self.shards, failure))?;
         let Chunk { rows, at, rest, .. } =
             self.find(shard, &range.common(&bounds), (reverse, limit)).await?;
         let at = if self.versions { at.into_iter().map(Some).collect() } else { Vec::new() };
@@ -300,10 +338,11 @@ impl<S: Shards> Coordinator<S> {
     ) -> Result<Chunk, Failure> {
         let (reverse, limit) = how;
         self.take_turn([part]).await;
-        let until = self.boot_ns() + TIMEOUT_NS;
-        let Some(found) =
-            self.shards.read(shard, part, (reverse, limit.max(1)), self.fresh, until).await
-        else {
+        let began_ns = self.boot_ns();
+        let until = began_ns + TIMEOUT_NS;
+        let found = self.shards.read(shard, part, (reverse, limit.max(1)), self.fresh, until).await;
+        note_reads(self.timings.as_deref(), 1, began_ns, self.boot_ns());
+        let Some(found) = found else {
             return Err(unavailable(&*self.shards, shard));
         };
         Ok(self.saw(shard, part, reverse, found?))
@@ -328,14 +367,17 @@ impl<S: Shards> Coordinator<S> {
         shard: ShardId,
         keys: &[Key],
     ) -> Result<Vec<Option<Value>>, Failure> {
-        self.check_schemas(shard).await?;
+        let checked = self.check_schemas(shard).await;
+        checked.inspect_err(|failure| count_failure(&*self.shards, failure))?;
         let points: Vec<KeyRange> = keys.iter().cloned().map(KeyRange::point).collect();
         self.take_turn(&points).await;
-        let until = self.boot_ns() + TIMEOUT_NS;
+        let began_ns = self.boot_ns();
+        let until = began_ns + TIMEOUT_NS;
         let asked = points
             .iter()
             .map(|point| self.shards.read(shard, point, (false, 1), self.fresh, until));
         let found = join_all(asked).await;
+        note_reads(self.timings.as_deref(), keys.len(), began_ns, self.boot_ns());
         let mut values = Vec::with_capacity(keys.len());
         for (point, found) in points.iter().zip(found) {
             let found = found.unwrap_or_else(|| Err(unavailable(&*self.shards, shard)))?;
@@ -399,7 +441,7 @@ impl<S: Shards> Coordinator<S> {
     }
 
     /// Proposes timestamps until all shards vote `Ok` on one, or one refuses.
-    async fn propose(mut self) -> Outcome {
+    async fn propose(&mut self) -> Outcome {
         let mut writes = self.take_writes();
         let written = writes.values().flatten().map(|write| KeyRange::point(write.key.clone()));
         self.take_turn(written).await;
@@ -471,6 +513,10 @@ impl<S: Shards> Coordinator<S> {
                 let told = told.map(
                     |(proposal, by_all)| if by_all { proposal.name() } else { proposal.clone() },
                 );
+                if let Some(timings) = &self.timings {
+                    let agreed_ns = self.boot_ns() - began_ns;
+                    timings.note(|times| times.replication_ns = agreed_ns);
+                }
                 return self.commit_at(at, &participants, told.collect()).await;
             }
             if said(Vote::Abort) {
@@ -534,9 +580,11 @@ impl<S: Shards> Coordinator<S> {
         self.turn = None; // The next holder of the turn reads this transaction's writes.
         let waits =
             self.guarantee == Guarantee::StrictlySerializable && !broken(clock_rules::COMMIT_WAIT);
+        let began_ns = self.boot_ns();
         if waits && !passes(self.shards.node(), at).await {
             return Outcome::Unknown; // No outcome is reported before the timestamp has passed.
         }
+        self.commit_wait_ns = self.boot_ns() - began_ns;
         Outcome::Committed { at }
     }
 
@@ -649,7 +697,8 @@ impl<S: Shards> Transaction for Coordinator<S> {
         let (shards, proposed) = (Arc::clone(&self.shards), self.proposed.clone());
         let (seen, writes, planned) = (self.seen.clone(), Buffer::default(), Planned::default());
         let (contested, turns) = (Arc::clone(&self.contested), Arc::clone(&self.turns));
-        let same = Coordinator {
+        let timings = None;
+        let mut same = Coordinator {
             shards,
             proposed,
             contested,
@@ -660,12 +709,17 @@ impl<S: Shards> Transaction for Coordinator<S> {
             seen,
             writes,
             planned,
+            timings,
             ..*self
         };
         Box::pin(async move {
             match same.propose().await {
                 Outcome::Committed { .. } => Ok(()),
-                Outcome::Aborted { why } => Err(Failure::Aborted(why)),
+                Outcome::Aborted { why } => {
+                    let failure = Failure::Aborted(why);
+                    count_failure(&*same.shards, &failure);
+                    Err(failure)
+                }
                 Outcome::Unknown => Err(Failure::Unavailable(
                     "too few replicas answer to validate the reads of this transaction: retry it"
                         .into(),
@@ -682,11 +736,33 @@ impl<S: Shards> Transaction for Coordinator<S> {
         self.writes.rollback_to(savepoint);
     }
 
-    fn commit(self: Box<Self>) -> Future<'static, Outcome> {
+    fn measure(&mut self) -> Option<Arc<Timings>> {
+        let shards = &self.shards;
+        Some(Arc::clone(self.timings.get_or_insert_with(|| stopwatch(shards))))
+    }
+
+    fn commit(mut self: Box<Self>) -> Future<'static, Outcome> {
         if self.seen.is_empty() && self.writes.is_empty() {
             let at = Timestamp { nanos: self.began.earliest, ..Timestamp::ZERO };
             return Box::pin(std::future::ready(Outcome::Committed { at }));
         }
-        Box::pin((*self).propose())
+        Box::pin(async move {
+            let began_ns = self.boot_ns();
+            let outcome = self.propose().await;
+            if let Some(counters) = self.shards.counters() {
+                match &outcome {
+                    Outcome::Committed { .. } => counters.committed(self.commit_wait_ns),
+                    Outcome::Aborted { why } => counters.aborted(why),
+                    Outcome::Unknown => counters.outcome_unknown(),
+                }
+            }
+            if let Some(timings) = &self.timings {
+                timings.note(|times| {
+                    times.commit_ns = self.boot_ns() - began_ns;
+                    times.commit_wait_ns = self.commit_wait_ns;
+                });
+            }
+            outcome
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! The shards of a database, as the coordinators of one node reach them.
 
 use super::{ConsensusOp, ConsensusResult, End};
-use crate::{Failure, Node};
+use crate::{Failure, Node, TxnCounters};
 use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange};
@@ -64,6 +64,10 @@ pub trait Shards: Send + Sync + 'static {
     /// Returns the shard that has the last key below `end`, or the last shard; and its range.
     fn route_below(&self, end: Option<&Key>) -> (ShardId, KeyRange);
 
+    /// The counters of the node's transactions, if it has any.
+    fn counters(&self) -> Option<&TxnCounters> {
+        None
+    }
     /// Returns the timestamp at or below which every transaction has ended in all shards, as this
     /// node's replicas know: they have complete snapshots there.
     fn settled(&self) -> Option<Timestamp> {

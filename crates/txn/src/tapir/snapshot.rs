@@ -9,11 +9,12 @@
 //! serializable, a read returns only when the timestamps that it read have passed (Traps A.2-20,
 //! A.2-5).
 
+use super::coordinator::{count_failure, note_reads, stopwatch, unavailable};
 use super::schemas::Planned;
 use super::{Guarantee, Shards, SnapshotRead};
 use crate::{
-    Age, Failure, Future, Lock, Mode, Node, Outcome, Rows, Savepoint, SchemaVersion, Transaction,
-    buffer::rest_of,
+    Age, Failure, Future, Lock, Mode, Node, Outcome, Rows, Savepoint, SchemaVersion, Timings,
+    Transaction, buffer::rest_of,
 };
 use futures::future::join_all;
 use meridian_clock::{Interval, Timestamp};
@@ -34,9 +35,14 @@ pub(super) struct Snapshot<S: Shards> {
     pub at: Timestamp,
     pub planned: Planned,
     pub versions: bool,
+    pub timings: Option<Arc<Timings>>,
 }
 
 impl<S: Shards> Snapshot<S> {
+    fn boot_ns(&self) -> u64 {
+        self.shards.node().now().boot_ns
+    }
+
     /// Reads a part of a shard's keys.
     async fn look(
         &self,
@@ -44,9 +50,9 @@ impl<S: Shards> Snapshot<S> {
         part: &KeyRange,
         how: (bool, usize),
     ) -> Result<SnapshotRead, Failure> {
-        let until = self.shards.node().now().boot_ns + TIMEOUT_NS;
+        let until = self.boot_ns() + TIMEOUT_NS;
         let looked = self.shards.look(shard, part, self.at, how, until).await;
-        looked.unwrap_or_else(|| Err(super::coordinator::unavailable(&*self.shards, shard)))
+        looked.unwrap_or_else(|| Err(unavailable(&*self.shards, shard)))
     }
 
     /// Reads points of one shard in parallel.
@@ -60,14 +66,17 @@ impl<S: Shards> Snapshot<S> {
             rows.map(|table| (table, local::schema(shard.0, table))).collect();
         let points = rows.iter().map(|(_, key)| key).chain(keys).cloned();
         let points: Vec<KeyRange> = points.map(KeyRange::point).collect();
+        let began_ns = self.boot_ns();
         let found = join_all(points.iter().map(|point| self.look(shard, point, (false, 1)))).await;
+        note_reads(self.timings.as_deref(), keys.len(), began_ns, self.boot_ns());
         let found = found.into_iter().collect::<Result<Vec<SnapshotRead>, Failure>>()?;
         let newest = found.iter().map(|looked| looked.newest).max();
         let mut values = found
             .into_iter()
             .map(|looked| looked.chunk.rows.into_iter().next().map(|(_, value)| value));
         for ((table, _), value) in rows.iter().zip(values.by_ref()) {
-            self.planned.check(shard, *table, value.as_ref())?;
+            let checked = self.planned.check(shard, *table, value.as_ref());
+            checked.inspect_err(|failure| count_failure(&*self.shards, failure))?;
         }
         let values = values.collect();
         self.has_passed(shard, newest.unwrap_or_default()).await?;
@@ -76,9 +85,19 @@ impl<S: Shards> Snapshot<S> {
 
     /// Waits until the newest version that was read has surely passed.
     async fn has_passed(&self, shard: ShardId, newest: Timestamp) -> Result<(), Failure> {
-        let waits = self.guarantee == Guarantee::StrictlySerializable;
-        if waits && !crate::passes(self.shards.node(), newest).await {
-            return Err(super::coordinator::unavailable(&*self.shards, shard));
+        if self.guarantee != Guarantee::StrictlySerializable {
+            return Ok(());
+        }
+        let began_ns = self.boot_ns();
+        if !crate::passes(self.shards.node(), newest).await {
+            return Err(unavailable(&*self.shards, shard));
+        }
+        let waited_ns = self.boot_ns() - began_ns;
+        if let Some(counters) = self.shards.counters() {
+            counters.read_waited(waited_ns);
+        }
+        if let Some(timings) = &self.timings {
+            timings.note(|times| times.read_wait_ns += waited_ns);
         }
         Ok(())
     }
@@ -100,11 +119,15 @@ impl<S: Shards> Snapshot<S> {
         let part = range.common(&bounds);
         let asked = rows.map(|row| (row, (false, 1))).chain([(part, (reverse, limit.max(1)))]);
         let asked: Vec<(KeyRange, (bool, usize))> = asked.collect();
+        let began_ns = self.boot_ns();
         let mut found =
             join_all(asked.iter().map(|(part, how)| self.look(shard, part, *how))).await;
+        note_reads(self.timings.as_deref(), 1, began_ns, self.boot_ns());
         let looked = found.pop().expect("the range was asked for last");
         for (table, found) in tables.into_iter().zip(found) {
-            self.planned.check(shard, table, found?.chunk.rows.first().map(|(_, value)| value))?;
+            let row = found?.chunk.rows.into_iter().next().map(|(_, value)| value);
+            let checked = self.planned.check(shard, table, row.as_ref());
+            checked.inspect_err(|failure| count_failure(&*self.shards, failure))?;
         }
         let looked = looked?;
         self.has_passed(shard, looked.newest).await?;
@@ -188,6 +211,11 @@ impl<S: Shards> Transaction for Snapshot<S> {
     }
 
     fn rollback_to(&mut self, _: Savepoint) {}
+
+    fn measure(&mut self) -> Option<Arc<Timings>> {
+        let shards = &self.shards;
+        Some(Arc::clone(self.timings.get_or_insert_with(|| stopwatch(shards))))
+    }
 
     fn commit(self: Box<Self>) -> Future<'static, Outcome> {
         Box::pin(std::future::ready(Outcome::Committed { at: self.at }))

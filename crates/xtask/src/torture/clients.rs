@@ -1,6 +1,8 @@
 //! Clients of the wire protocol: transactions over lists, and their outcomes.
 
-use super::cluster::Doors;
+use super::bank;
+use super::cluster::Addresses;
+use super::order::{Asked, Order, Session, Token};
 use meridian_history::{Op, Status, Transaction, Value};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -22,7 +24,9 @@ const LISTS: i64 = 5;
 /// The state that all clients share.
 pub struct Board {
     /// The SQL addresses of the nodes.
-    pub doors: Doors,
+    pub addresses: Addresses,
+    /// The order that transactions ask for.
+    pub order: Order,
     /// The start of the run, from which times are counted.
     pub began: Instant,
     /// The transactions so far.
@@ -31,9 +35,19 @@ pub struct Board {
     pub committed: Vec<AtomicU64>,
     /// The newest element.
     pub next: AtomicI64,
+    /// The number of sums that were read.
+    pub sums: AtomicU64,
+    /// The first sum that was wrong.
+    pub wrong: Mutex<Option<String>>,
     /// True when clients begin no more transactions.
     pub closed: AtomicBool,
 }
+
+/// The database of the run.
+pub const DATABASE: &str = "torture";
+/// The probability that a transaction moves money, and that it adds up all accounts.
+const TRANSFERS: f64 = 0.1;
+const SUMS: f64 = 0.03;
 
 /// The prefixes of the keys of lists.
 const HALVES: [&str; 2] = ["l", "m"];
@@ -80,7 +94,8 @@ fn list(row: &SimpleQueryRow, at: usize) -> Value {
     Value::List(text.split_whitespace().filter_map(|number| number.parse().ok()).collect())
 }
 
-async fn ask(client: &Client, statement: &str) -> Result<Vec<SimpleQueryRow>, Option<Error>> {
+/// Runs a statement, and returns its rows. The error is none if there was no response in time.
+pub async fn ask(client: &Client, statement: &str) -> Result<Vec<SimpleQueryRow>, Option<Error>> {
     let answered = timeout(PATIENCE, client.simple_query(statement)).await.map_err(|_| None)?;
     let row = |message| if let SimpleQueryMessage::Row(row) = message { Some(row) } else { None };
     Ok(answered.map_err(Some)?.into_iter().filter_map(row).collect())
@@ -153,12 +168,12 @@ async fn attempt(
     (ops, ended)
 }
 
-/// Connects to a node, if it runs and responds.
-pub async fn connect(door: SocketAddr) -> Option<Client> {
+/// Connects to a database through a node, if it runs and responds.
+pub async fn connect(address: SocketAddr, database: &str) -> Option<Client> {
     let settings = format!(
-        "host={} port={} user=root dbname=meridian connect_timeout=2",
-        door.ip(),
-        door.port()
+        "host={} port={} user=root dbname={database} connect_timeout=2",
+        address.ip(),
+        address.port()
     );
     let (client, connection) =
         timeout(Duration::from_secs(3), tokio_postgres::connect(&settings, NoTls))
@@ -169,35 +184,74 @@ pub async fn connect(door: SocketAddr) -> Option<Client> {
     Some(client)
 }
 
+/// A client: one transaction after the other, on a connection to any node.
+struct Worker {
+    board: Arc<Board>,
+    number: usize,
+    rng: ChaCha8Rng,
+    /// The last token that it knows, which it carries to its next connection.
+    token: Option<Token>,
+}
+
 /// Runs one transaction after the other until the board is closed.
 pub async fn work(board: Arc<Board>, number: usize, seed: u64) {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed.wrapping_mul(1_000).wrapping_add(number as u64));
-    let mut connected: Option<Client> = None;
-    while !board.closed.load(Relaxed) {
-        let Some(client) =
-            connected.take().filter(|client| !client.is_closed() && !rng.random_bool(0.01))
+    let rng = ChaCha8Rng::seed_from_u64(seed.wrapping_mul(1_000).wrapping_add(number as u64));
+    let mut worker = Worker { board, number, rng, token: None };
+    let mut connected: Option<(Client, Session)> = None;
+    while !worker.board.closed.load(Relaxed) {
+        let keeps =
+            |client: &Client, rng: &mut ChaCha8Rng| !client.is_closed() && !rng.random_bool(0.01);
+        let Some((client, mut session)) =
+            connected.take().filter(|(client, _)| keeps(client, &mut worker.rng))
         else {
-            let doors: Vec<SocketAddr> = board
-                .doors
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .iter()
-                .flatten()
-                .copied()
-                .collect();
-            if let Some(door) = doors.get(rng.random_range(0..doors.len().max(1))) {
-                connected = connect(*door).await;
-            }
+            connected = worker.connect().await;
             if connected.is_none() {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
             continue;
         };
-        let (steps, alone) = plan(&mut rng, &board);
+        if worker.step(&client, &mut session).await || ask(&client, "ROLLBACK").await.is_ok() {
+            connected = Some((client, session));
+        }
+        let pause = worker.rng.random_range(0..10);
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+    }
+}
+
+impl Worker {
+    async fn connect(&mut self) -> Option<(Client, Session)> {
+        let addresses: Vec<SocketAddr> = {
+            let addresses = self.board.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+            addresses.iter().flatten().copied().collect()
+        };
+        let at = self.rng.random_range(0..addresses.len().max(1));
+        let client = connect(*addresses.get(at)?, DATABASE).await?;
+        let mut session = Session::default();
+        if let Some(token) = &self.token {
+            session.take(&client, &self.board.order, token).await.ok()?;
+        }
+        Some((client, session))
+    }
+
+    /// Runs a transaction. Returns true if it committed.
+    async fn step(&mut self, client: &Client, session: &mut Session) -> bool {
+        let board = Arc::clone(&self.board);
+        match self.rng.random_range(0.0..1.0) {
+            draw if draw < SUMS => return self.add_up(client, session).await,
+            draw if draw < SUMS + TRANSFERS => {
+                let asked = session.ask_for_order(client, &board.order, false, &mut self.rng).await;
+                return asked.is_ok() && bank::transfer(client, &mut self.rng).await.is_ok();
+            }
+            _ => {}
+        }
+        let (steps, alone) = plan(&mut self.rng, &board);
         let writes = steps.iter().any(|step| matches!(step, Step::Append(..)));
+        let asked = session.ask_for_order(client, &board.order, !writes, &mut self.rng).await;
+        let Ok(asked) = asked else { return false };
         let now = || u64::try_from(board.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let start = now();
-        let (ops, ended) = attempt(&client, &steps, alone, writes).await;
+        let (ops, ended) = attempt(client, &steps, alone, writes).await;
+        let end = now();
         let status = match ended {
             Ok(()) => Status::Ok,
             Err(Wrong::Failed) => Status::Fail,
@@ -205,25 +259,36 @@ pub async fn work(board: Arc<Board>, number: usize, seed: u64) {
             Err(Wrong::Unknown) if !writes => Status::Fail,
             Err(Wrong::Unknown) => Status::Info,
         };
-        if status == Status::Ok {
-            board.committed[number].fetch_add(1, Relaxed);
-            connected = Some(client);
-        } else if ask(&client, "ROLLBACK").await.is_ok() {
-            connected = Some(client);
-        }
+        let name = (self.number as u64, start);
         if !ops.is_empty() {
-            let done = Transaction {
-                client: number as u64,
-                start,
-                end: now(),
-                status,
-                at: None,
-                ops,
-                follows: Vec::new(),
-                external: false,
-            };
+            let Asked { follows, external, .. } = asked.clone();
+            let client = self.number as u64;
+            let done = Transaction { client, start, end, status, at: None, ops, follows, external };
             board.history.lock().unwrap_or_else(PoisonError::into_inner).push(done);
         }
-        tokio::time::sleep(Duration::from_millis(rng.random_range(0..10))).await;
+        if status != Status::Ok {
+            return false;
+        }
+        board.committed[self.number].fetch_add(1, Relaxed);
+        match session.add(client, &board.order, &asked, name, &mut self.rng).await {
+            Ok(token) => self.token = token.or(self.token.take()),
+            Err(_) => return false,
+        }
+        true
+    }
+
+    /// Adds up all accounts in one snapshot.
+    async fn add_up(&mut self, client: &Client, session: &mut Session) -> bool {
+        let order = &self.board.order;
+        if session.ask_for_order(client, order, true, &mut self.rng).await.is_err() {
+            return false;
+        }
+        let Ok(wrong) = bank::check(client).await else { return false };
+        self.board.sums.fetch_add(1, Relaxed);
+        if let Some(wrong) = wrong {
+            let mut first = self.board.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert(wrong);
+        }
+        true
     }
 }

@@ -2,7 +2,7 @@
 
 use super::proxy::{self, Link};
 use std::io::{BufRead, BufReader};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -15,7 +15,18 @@ const FULL_BYTES: u64 = 4_096;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The SQL address of each node that runs.
-pub type Doors = Arc<Mutex<Vec<Option<SocketAddr>>>>;
+pub type Addresses = Arc<Mutex<Vec<Option<SocketAddr>>>>;
+
+/// The nodes' source of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timebase {
+    /// Each node has a clock of its own, which claims this error, in nanoseconds.
+    Own(u64),
+    /// As `Own`; the nodes also poll each other as time masters.
+    Masters(u64),
+    /// The nodes trust no clock, and poll each other for the time.
+    Cluster,
+}
 
 struct Node {
     child: Option<Child>,
@@ -29,16 +40,23 @@ pub struct Cluster {
     folder: PathBuf,
     nodes: Vec<Node>,
     join: String,
-    cluster_time: bool,
+    timebase: Timebase,
     tls: bool,
     /// The links between the nodes: by the sender, then by the receiver.
     links: Vec<Vec<Arc<Link>>>,
     /// The SQL addresses of the nodes.
-    pub doors: Doors,
+    pub addresses: Addresses,
 }
 
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
+}
+
+/// Returns a loopback address of this process: a port there stays free while its node is down, as
+/// the connections of other processes leave from 127.0.0.1.
+fn own_loopback() -> Ipv4Addr {
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, high.max(1), low, 1)
 }
 
 impl Cluster {
@@ -48,9 +66,9 @@ impl Cluster {
         folder: &Path,
         options: &super::Options,
     ) -> Result<Cluster, String> {
-        let (count, cluster_time, tls) =
-            (usize::from(options.nodes), options.cluster_time, options.tls);
-        let bind = || TcpListener::bind("127.0.0.1:0").map_err(text);
+        let (count, timebase, tls) = (usize::from(options.nodes), options.timebase(), options.tls);
+        let listen = |ip: Ipv4Addr| TcpListener::bind((ip, 0)).map_err(text);
+        let bind = || listen(Ipv4Addr::LOCALHOST);
         let mut proxies: Vec<TcpListener> = (0..count).map(|_| bind()).collect::<Result<_, _>>()?;
         let address = |listener: &TcpListener| listener.local_addr().map_err(text);
         // A node's number is its place in the sorted list.
@@ -59,15 +77,16 @@ impl Cluster {
             (0..count).map(|_| (0..count).map(|_| Arc::default()).collect()).collect();
         let mut nodes = Vec::new();
         for (at, listener) in proxies.into_iter().enumerate() {
-            let (listen, bind) = (address(&listener)?, address(&bind()?)?);
+            let (listen, bind) = (address(&listener)?, address(&listen(own_loopback())?)?);
             let from_all = links.iter().map(|from| Arc::clone(&from[at])).collect();
             proxy::stand(listener, bind, from_all);
             nodes.push(Node { child: None, listen, bind });
         }
         let join = nodes.iter().map(|node| node.listen.to_string()).collect::<Vec<_>>().join(",");
-        let doors = Arc::new(Mutex::new(vec![None; count]));
+        let addresses = Arc::new(Mutex::new(vec![None; count]));
         let (binary, folder) = (binary.to_owned(), folder.to_owned());
-        let mut cluster = Cluster { binary, folder, nodes, join, cluster_time, tls, links, doors };
+        let mut cluster = Cluster { binary, folder, nodes, join, timebase, tls, links, addresses };
+        cluster.keep_bounds()?;
         (0..count).try_for_each(|at| cluster.begin(at))?;
         Ok(cluster)
     }
@@ -77,13 +96,40 @@ impl Cluster {
         self.nodes.len()
     }
 
+    /// Returns the nodes' source of time.
+    pub fn timebase(&self) -> Timebase {
+        self.timebase
+    }
+
     /// Returns the link from one node to another.
     pub fn link(&self, from: usize, to: usize) -> &Link {
         &self.links[from][to]
     }
 
-    fn door(&self, at: usize, door: Option<SocketAddr>) {
-        self.doors.lock().unwrap_or_else(PoisonError::into_inner)[at] = door;
+    fn set_address(&self, at: usize, address: Option<SocketAddr>) {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)[at] = address;
+    }
+
+    fn offset_file(&self, at: usize) -> PathBuf {
+        self.folder.join(format!("offset{at}"))
+    }
+
+    /// Moves a node's clock: it is this many nanoseconds ahead of the system clock from then on.
+    pub fn shift_clock(&self, at: usize, offset_ns: i64) -> Result<(), String> {
+        let (file, next) = (self.offset_file(at), self.folder.join("offset.next"));
+        // In one step, so that the node never reads a part.
+        std::fs::write(&next, offset_ns.to_string())
+            .and_then(|()| std::fs::rename(&next, &file))
+            .map_err(|error| format!("{}: {error}", file.display()))
+    }
+
+    /// Shifts all clocks within their bounds, as far apart as these allow.
+    fn keep_bounds(&self) -> Result<(), String> {
+        let (Timebase::Own(error_ns) | Timebase::Masters(error_ns)) = self.timebase else {
+            return Ok(());
+        };
+        let most = error_ns.cast_signed() / 10 * 9;
+        (0..self.len()).try_for_each(|at| self.shift_clock(at, [most, -most, 0][at % 3]))
     }
 
     /// Starts a node that does not run, and waits until it is ready.
@@ -105,8 +151,16 @@ impl Cluster {
             "--join",
             &self.join,
         ]);
-        if self.cluster_time {
-            command.arg("--cluster-time");
+        match self.timebase {
+            Timebase::Own(error_ns) | Timebase::Masters(error_ns) => {
+                let file = self.offset_file(at);
+                command.arg("--clock-bound");
+                command.arg(format!("shifted:{}:{error_ns}ns", file.display()));
+            }
+            Timebase::Cluster => drop(command.arg("--cluster-time")),
+        }
+        if let Timebase::Masters(_) = self.timebase {
+            command.args(["--time-masters", &self.join]);
         }
         if self.tls {
             command.arg("--tls");
@@ -137,7 +191,7 @@ impl Cluster {
             }
         });
         match heard.recv_timeout(PATIENCE) {
-            Ok(sql) => self.door(at, sql),
+            Ok(sql) => self.set_address(at, sql),
             Err(_) => return Err(format!("node {} did not get ready: see node{at}.log", at + 1)),
         }
         Ok(())
@@ -153,7 +207,7 @@ impl Cluster {
 
     /// Ends a node with SIGKILL, or with SIGTERM, and waits for its end.
     pub fn end(&mut self, at: usize, in_order: bool) {
-        self.door(at, None);
+        self.set_address(at, None);
         self.signal(at, if in_order { libc::SIGTERM } else { libc::SIGKILL });
         if let Some(mut child) = self.nodes[at].child.take() {
             let _ = child.wait();
@@ -181,7 +235,7 @@ impl Cluster {
         for (at, node) in self.nodes.iter_mut().enumerate() {
             if let Some(Ok(Some(status))) = node.child.as_mut().map(Child::try_wait) {
                 node.child = None;
-                self.door(at, None);
+                self.set_address(at, None);
                 return Some((at, status.to_string()));
             }
         }
@@ -194,6 +248,7 @@ impl Cluster {
             link.cut(false);
             link.delay(0);
         });
+        self.keep_bounds()?;
         for at in 0..self.len() {
             self.fill(at, false);
             self.pause(at, false);

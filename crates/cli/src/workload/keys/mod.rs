@@ -10,7 +10,6 @@
 //! committed transactions, aborted attempts, latencies, and the CPU time of these processes and of
 //! the rest of the machine.
 
-mod cpu;
 mod mix;
 mod replica;
 

@@ -1,6 +1,6 @@
 //! Replicas as processes, and the client's node, which has no replica.
 
-use super::cpu::Cpu;
+use crate::workload::cpu::Cpu;
 use clap::Args;
 use meridian_host::node::{DatabaseError, Node, Options};
 use meridian_host::panics::OnPanic;

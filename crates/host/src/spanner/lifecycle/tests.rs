@@ -6,7 +6,7 @@ use crate::clock::{Clock, ClockBound};
 use crate::context::{BackgroundTask, RecoveredRecords};
 use crate::directory::Directory;
 use crate::journal::Journal;
-use crate::node_resources::{CommitWaitStats, NodeResources};
+use crate::node_resources::NodeResources;
 use crate::panics::PanicGuard;
 use crate::readers::Readers;
 use crate::spanner::Timeouts;
@@ -47,7 +47,6 @@ impl TestNode {
             readers: Readers::start(&guard).unwrap(),
             store,
             guard,
-            commit_wait: CommitWaitStats::default(),
         };
         let context = NodeContext {
             me: NodeId(1),

@@ -180,7 +180,7 @@ impl World<Spanner> {
     }
 
     /// Splits the first shard at a key, through its leader.
-    fn split_at(&mut self, key: &str) {
+    pub(super) fn split_at(&mut self, key: &str) {
         let (shard, node) = (ShardId(0), 0);
         let number = 1 << 40;
         let transaction = TransactionId { node: 1, incarnation: 1, number };

@@ -4,6 +4,7 @@ mod copies;
 mod delays;
 mod effects;
 mod incarnations;
+mod modes;
 mod moving;
 mod newcomers;
 mod pausing;
@@ -19,6 +20,7 @@ use crate::sim_protocol::SimProtocol;
 use crate::spanner::Spanner;
 use crate::spanner::node_process::{self, NodeProcess, Timing};
 use crate::spanner::request_router::RequestRouter;
+use meridian_clock::Timestamp;
 use meridian_machine::{Address, NodeId, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
 use meridian_placement::DiskId;
@@ -27,7 +29,8 @@ use meridian_store::courier::Order;
 use meridian_systems::envelope;
 use meridian_systems::locking::KIND;
 use meridian_systems::locking::Serve;
-use meridian_systems::locking::{Effect, Message, Replica};
+use meridian_systems::locking::{Effect, Message, Replica, TransactionCommand};
+use meridian_systems::shard::Command;
 use meridian_txn::locking::{ReplicaId, Request, RequestBody, RequestOutcome, Response};
 use std::collections::BTreeSet;
 
@@ -78,6 +81,14 @@ impl SimProtocol for Spanner {
 
     fn write_record(record: Record) -> Vec<u8> {
         envelope::write(KIND, &vec![record])
+    }
+
+    fn drawn(record: &Record) -> Vec<Timestamp> {
+        let Record::Append { entries } = record else { return Vec::new() };
+        let commands = entries
+            .iter()
+            .filter_map(|entry| TransactionCommand::decode(&entry.payload).ok().flatten());
+        commands.filter_map(|command| command.drawn()).collect()
     }
 
     fn begin(world: &World<Self>, node: usize, seed: u64) -> Result<NodeProcess, NodeFailure> {

@@ -38,7 +38,7 @@ use crate::two_phase::OneShot;
 use crate::{
     Age, Begin, Buffer, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock,
     Locking, Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction,
-    knows_time,
+    TxnCounters, knows_time,
 };
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
@@ -163,8 +163,12 @@ impl<S: Shards> TxnClient<S> {
             Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
             Mode::ReadOnly(ReadAt::Now) if !one && order.reads_shards_apart() => None,
             Mode::ReadOnly(ReadAt::Now) if !one => Some(present?),
-            Mode::ReadOnly(ReadAt::Now) => leads.then_some(slot.through),
-            Mode::ReadOnly(ReadAt::AtLeast(at)) if one && leads && slot.through >= at => {
+            Mode::ReadOnly(ReadAt::Now) => {
+                Some(slot.through).filter(|at| leads && *at >= order.token())
+            }
+            Mode::ReadOnly(ReadAt::AtLeast(at))
+                if one && leads && slot.through >= at.max(order.token()) =>
+            {
                 Some(slot.through)
             }
             // If no such snapshot is available on this node: the present, at the leader.
@@ -258,7 +262,7 @@ pub(super) struct Coordinator<S: Shards> {
     pub(super) tries_one_shot: bool,
     /// The shard of which this node knows that the snapshot has the planned schema versions.
     fits: Option<ShardId>,
-    aborted: Option<Conflict>,
+    pub(super) aborted: Option<Conflict>,
     /// The session's `application_name`.
     application: Option<String>,
     pub(super) lock_timeout: Option<Duration>,
@@ -313,8 +317,15 @@ impl<S: Shards> Coordinator<S> {
 
     /// Ends the attempt as aborted: it sends no further requests (invariant 1).
     pub(super) fn end(&mut self, why: Conflict) -> Failure {
+        self.count(|counters| counters.aborted(&why));
         self.aborted = Some(why.clone());
         Failure::Aborted(why)
+    }
+
+    pub(super) fn count(&self, count: impl FnOnce(&TxnCounters)) {
+        if let Some(counters) = self.shards.counters() {
+            count(counters);
+        }
     }
 
     /// Returns the time until which a lock is waited for, by the boot clock. A snapshot takes no
@@ -352,8 +363,7 @@ impl<S: Shards> Coordinator<S> {
         let Some(part) = self.parts.get_mut(&asked.shard) else { return Ok(()) };
         part.leader = None;
         if part.lock_epoch.is_some() {
-            self.aborted = Some(Conflict::LeaderChanged);
-            return Err(Failure::Aborted(Conflict::LeaderChanged));
+            return Err(self.end(Conflict::LeaderChanged));
         }
         Ok(())
     }
@@ -381,7 +391,7 @@ impl<S: Shards> Transaction for Coordinator<S> {
         if let Some(at) = self.read_at.filter(|_| self.answered) {
             order.learn(at);
         }
-        order.token()
+        order.seen()
     }
 
     fn get<'a>(
@@ -558,10 +568,9 @@ impl<S: Shards> Transaction for Coordinator<S> {
                 return Box::pin(std::future::ready(Outcome::Committed { at }));
             }
             return Box::pin(async move {
-                match self.commit_passes(at).await {
-                    Some(_) => Outcome::Committed { at },
-                    None => Outcome::Unknown,
-                }
+                let Some(waited_ns) = self.commit_passes(at).await else { return Outcome::Unknown };
+                self.note_read_wait(waited_ns);
+                Outcome::Committed { at }
             });
         }
         Box::pin(self.decide())

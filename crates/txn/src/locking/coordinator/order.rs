@@ -6,7 +6,7 @@
 //!
 //! | mode | requests carry the token | an answer waits until |
 //! |---|---|---|
-//! | `none` | no | |
+//! | `none` | no, but what it sees adds to the session's | |
 //! | `hybrid` | yes | |
 //! | `commit_wait` | yes | everything that it has written and read has surely passed |
 
@@ -56,7 +56,7 @@ impl CausalOrder {
         self.consistency = asked.given(self.modes).unwrap_or(strongest);
     }
 
-    /// True if the transaction comes after its token, and adds to it.
+    /// True if the transaction comes after its token.
     fn is_causal(&self) -> bool {
         self.early && self.consistency > Consistency::None
     }
@@ -82,11 +82,19 @@ impl CausalOrder {
         Some(self.token()).filter(|token| *token > Timestamp::ZERO)
     }
 
-    /// Learns a timestamp that the transaction has seen.
+    /// Learns a timestamp that the transaction has seen. In mode `none` too: a later transaction of
+    /// the session may need it.
     pub(in crate::locking) fn learn(&mut self, at: Timestamp) {
-        if self.is_causal() {
+        if self.early {
             self.token = self.token.max(at);
         }
+    }
+
+    /// Returns the greatest timestamp that the transaction and its session have seen, whether this
+    /// transaction comes after it or not. Zero in a database that needs no tokens.
+    pub(in crate::locking) fn seen(&self) -> Timestamp {
+        let drops = !self.early || broken(rules::TOKEN_DROPPED);
+        if drops { Timestamp::ZERO } else { self.token }
     }
 
     /// True if each shard is read at its own newest state.
@@ -136,10 +144,16 @@ impl<S: Shards> Coordinator<S> {
         if waited_ns > 0 {
             sometimes!("a read waits until its snapshot has surely passed");
         }
+        self.note_read_wait(waited_ns);
+        Ok(())
+    }
+
+    /// Records the time that a read waited until what it had read had surely passed.
+    pub(super) fn note_read_wait(&self, waited_ns: u64) {
+        self.count(|counters| counters.read_waited(waited_ns));
         if let Some(timings) = &self.timings {
             timings.note(|times| times.read_wait_ns += waited_ns);
         }
-        Ok(())
     }
 
     /// Waits until a commit's timestamp has surely passed, if the mode is `commit_wait`. Returns
@@ -179,9 +193,11 @@ mod tests {
         order.set(Consistency::None);
         order.learn(at(11));
         assert_eq!((order.carried(), order.token()), (None, Timestamp::ZERO));
+        assert_eq!(order.seen(), at(11), "for a later transaction of the session");
         // A database whose leaders wait needs no token.
         let spanner = CausalOrder::new(&[Consistency::CommitWait], Consistency::None, at(5));
         assert_eq!((spanner.consistency(), spanner.carried()), (Consistency::CommitWait, None));
+        assert_eq!(spanner.seen(), Timestamp::ZERO);
         assert_eq!(spanner.waits_for(at(9)), None);
     }
 

@@ -6,7 +6,7 @@ use crate::locking::rules;
 use crate::locking::{ReplicaId, Request, RequestBody, RequestOutcome, Response, Shards};
 use crate::{
     Begin, Conflict, Database, Failure, Lock, Locking, Mode, Node, ReadAt, Rows, SchemaHistory,
-    SchemaVersion,
+    SchemaVersion, TxnCounters,
 };
 use futures::future::{join_all, try_join_all};
 use meridian_clock::Timestamp;
@@ -67,7 +67,9 @@ impl<S: Shards> Coordinator<S> {
                 ))
             })?;
             if history.outdates(version, at) {
-                return Err(Failure::Aborted(Conflict::SchemaChanged { table }));
+                let why = Conflict::SchemaChanged { table };
+                self.count(|counters| counters.aborted(&why));
+                return Err(Failure::Aborted(why));
             }
         }
         self.fits = Some(shard);
@@ -357,6 +359,7 @@ impl<S: Shards> Coordinator<S> {
                     let request = self.request(part.lock_epoch, RequestBody::Withdraw);
                     shards.send(ReplicaId { shard, node }, request);
                 }
+                self.count(TxnCounters::lock_timed_out);
                 return Err(Failure::LockTimeout);
             }
             if now >= *until || shards.node().is_closed() {
