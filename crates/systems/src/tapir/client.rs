@@ -303,12 +303,13 @@ pub async fn read<W: Wire<Message = Message>>(
     }
 }
 
-/// Waits for the turn of a contested key at the first of a shard's replicas that answers, in the
+/// Waits for the turn of contested ranges at the first of a shard's replicas that answers, in the
 /// order of node ids, so that sessions of all nodes queue at the same replica. Returns `None` if no
 /// replica has given the turn when the boot clock reaches `until`.
 pub async fn take_turn<W: Wire<Message = Message>>(
     wire: &W,
     (shard, key): (ShardId, Key),
+    ranges: Vec<KeyRange>,
     holds_ns: u64,
     until: u64,
 ) -> Option<Turn> {
@@ -317,7 +318,8 @@ pub async fn take_turn<W: Wire<Message = Message>>(
     // answer.
     let take = |node: NodeId, waits: bool, until: u64| {
         let id = wire.new_id();
-        let message = Message::TakeTurn { id, request, key: key.clone(), holds_ns, waits };
+        let (key, ranges) = (key.clone(), ranges.clone());
+        let message = Message::TakeTurn { id, request, key, holds_ns, waits, ranges };
         wire.ask((shard, node), id, message, until)
     };
     for node in wire.members(shard).replicas {

@@ -22,7 +22,7 @@
 //! because another shard may have to learn of it.
 
 use super::copying::{Copied, Copying};
-use super::turns::{QueuePosition, TurnRequest, Turns};
+use super::turns::{QueuePosition, TurnRequest};
 use super::waits::{Proposed, Waits};
 use super::{LogRecord, Message, Page, Shard};
 use crate::tapir::rules;
@@ -200,7 +200,6 @@ pub struct Replica {
     /// How long prepares are delayed, in nanoseconds.
     wait_ns: u64,
     waits: Waits,
-    turns: Turns,
 }
 
 fn own_id((node, incarnation): (NodeId, Incarnation), number: u64) -> OpId {
@@ -262,7 +261,6 @@ impl Replica {
             durable,
             wait_ns: 0,
             waits: Waits::default(),
-            turns: Turns::default(),
         };
         replica.copy(now, out);
         Some(replica)
@@ -545,16 +543,9 @@ impl Replica {
         self.wake(None, out);
     }
 
-    /// Tells sessions that they have their turns.
-    fn give(&self, turns: impl IntoIterator<Item = TurnRequest>, out: &mut Outbox<Self>) {
-        turns.into_iter().for_each(|TurnRequest { from, question: id, .. }| {
-            out.send(from, Message::HasTurn { id })
-        });
-    }
-
     /// Arms the timer for the first turn that ends, if it was not armed for that before.
     fn watch_turns(&self, before: Option<u64>, out: &mut Outbox<Self>) {
-        match self.turns.next() {
+        match self.operations.application().turns().next() {
             Some(next) if Some(next) != before => out.arm(Timer::Turn, next),
             None if before.is_some() => out.disarm(Timer::Turn),
             _ => {}
@@ -562,25 +553,25 @@ impl Replica {
     }
 
     fn on_turn(&mut self, now: Reading, from: Address, message: Message, out: &mut Outbox<Self>) {
-        let before = self.turns.next();
+        let turns = self.operations.application_mut().turns_mut();
+        let (before, now) = (turns.next(), now.boot_ns);
         match message {
-            Message::TakeTurn { id, request, key, holds_ns, waits } => {
-                match self.turns.ask(
-                    now.boot_ns,
-                    key,
-                    TurnRequest { from, request, question: id, holds_ns },
-                ) {
+            Message::TakeTurn { id, request, key, holds_ns, waits, mut ranges } => {
+                if ranges.is_empty() {
+                    ranges.push(KeyRange::point(key));
+                }
+                let asked = TurnRequest { from, request, question: id, holds_ns, ranges };
+                match turns.ask(now, asked) {
                     QueuePosition::Turn => out.send(from, Message::HasTurn { id }),
                     QueuePosition::Queued if !waits => out.send(from, Message::Queued { id }),
                     QueuePosition::Queued => {}
                 }
             }
-            Message::KeepTurn { request, key, holds_ns } => {
-                self.turns.keep(now.boot_ns, &key, request, holds_ns)
-            }
-            Message::Leave { request, key } => {
-                let next = self.turns.leave(now.boot_ns, &key, request);
-                self.give(next, out);
+            Message::KeepTurn { request, holds_ns, .. } => turns.keep(now, request, holds_ns),
+            Message::Leave { request, .. } => {
+                if let Some(next) = turns.leave(now, request) {
+                    out.send(next.from, Message::HasTurn { id: next.question });
+                }
             }
             _ => {}
         }
@@ -588,8 +579,9 @@ impl Replica {
     }
 
     fn end_turns(&mut self, now: Reading, out: &mut Outbox<Self>) {
-        let next = self.turns.expire(now.boot_ns);
-        self.give(next, out);
+        for next in self.operations.application_mut().turns_mut().expire(now.boot_ns) {
+            out.send(next.from, Message::HasTurn { id: next.question });
+        }
         self.watch_turns(None, out);
     }
 

@@ -1,10 +1,11 @@
 //! Execution of operations on a shard: puts questions to the participant, and applies facts.
 
 use super::Effect;
+use super::turns::Turns;
 use crate::tapir::rules;
 use meridian_clock::Timestamp;
 use meridian_machine::planted::broken;
-use meridian_machine::{Reading, ShardId, sometimes};
+use meridian_machine::{NodeId, Reading, ShardId, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_replication::inconsistent::{
     Application, ChangesOf, Entry, Op, OpId, RecordOf, State, View,
@@ -20,21 +21,23 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How many bytes an entry of the record counts for besides its keys and values.
 const ENTRY_BYTES: usize = 1 << 10;
 
-/// The application of inconsistent replication: a shard's participant.
+/// The application of inconsistent replication: a shard's participant, and the turns of sessions.
 #[derive(Clone, Debug)]
 pub struct Shard {
     participant: Participant,
+    turns: Turns,
 }
 
 impl Shard {
     /// Makes an empty shard with these keys.
     pub fn new(guarantee: Guarantee, shard: ShardId, bounds: KeyRange) -> Shard {
-        Shard { participant: Participant::new(guarantee, shard, bounds) }
+        let participant = Participant::new(guarantee, shard, bounds);
+        Shard { participant, turns: Turns::default() }
     }
 
     /// Returns a shard without the state that was settled before its first view.
     pub(super) fn taking_over(self) -> Shard {
-        Shard { participant: self.participant.taking_over() }
+        Shard { participant: self.participant.taking_over(), ..self }
     }
 
     /// The state of its transactions.
@@ -44,6 +47,14 @@ impl Shard {
 
     pub(super) fn participant_mut(&mut self) -> &mut Participant {
         &mut self.participant
+    }
+
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    pub(super) fn turns_mut(&mut self) -> &mut Turns {
+        &mut self.turns
     }
 }
 
@@ -89,13 +100,14 @@ impl Application for Shard {
     fn answer(
         &mut self,
         now: Reading,
-        _: OpId,
+        id: OpId,
         question: &ConsensusOp,
         _: &mut Vec<Effect>,
     ) -> ConsensusResult {
         match question {
             ConsensusOp::Prepare(proposal) => {
-                ConsensusResult::Vote(self.participant.prepare(now, proposal))
+                let yields = self.turns.refuses(NodeId(id.node), proposal);
+                ConsensusResult::Vote(self.participant.prepare_unless(yields, now, proposal))
             }
             ConsensusOp::Resolve { transaction, .. } => {
                 ConsensusResult::Stands(self.participant.resolve(*transaction))

@@ -43,13 +43,9 @@ struct Entry {
 /// read, may have met another one anywhere.
 pub(super) fn likely(footprint: &Footprint, had_turn: bool) -> Vec<KeyRange> {
     let Footprint { reads, writes, .. } = footprint;
-    let writes_in = |range: &KeyRange| {
-        let first = writes.partition_point(|write| write.key < range.start);
-        writes.get(first).is_some_and(|write| range.contains(write.key.as_ref()))
-    };
-    let anywhere = had_turn || !reads.iter().any(|seen| writes_in(&seen.range));
+    let anywhere = had_turn || !reads.iter().any(|seen| footprint.writes_in(&seen.range));
     let read = reads.iter().map(|seen| &seen.range);
-    let read = read.filter(|range| anywhere || writes_in(range)).cloned();
+    let read = read.filter(|range| anywhere || footprint.writes_in(range)).cloned();
     read.chain(writes.iter().map(|write| KeyRange::point(write.key.clone()))).collect()
 }
 
@@ -110,6 +106,18 @@ impl Contested {
     pub fn turn_of(&self, now: u64, range: &KeyRange) -> Option<(KeyRange, Key)> {
         let (start, entry) = self.overlapping(range).find(|(_, entry)| entry.until > now)?;
         Some((KeyRange { start: start.clone(), end: entry.end.clone() }, entry.turn.clone()))
+    }
+
+    /// Returns the contested ranges that share a turn, as far as a request for it names them: first
+    /// the one that was wanted.
+    pub fn sharing(&self, now: u64, wanted: &KeyRange, turn: &Key) -> Vec<KeyRange> {
+        let mut entries = self.keys.iter().filter(|(_, entry)| entry.until > now);
+        let shares = |(start, entry): (&Key, &Entry)| {
+            let range = || KeyRange { start: start.clone(), end: entry.end.clone() };
+            (entry.turn == *turn && *start != wanted.start).then(range)
+        };
+        let others = entries.by_ref().filter_map(shares);
+        std::iter::once(wanted.clone()).chain(others).take(MOST_OF_ONE).collect()
     }
 
     /// Returns the entries that have a key: those that begin nearest to it first.

@@ -309,13 +309,14 @@ impl<S: Shards> Coordinator<S> {
         let now = self.boot_ns();
         let first = {
             let contested = self.contested();
-            ranges.into_iter().find_map(|range| contested.turn_of(now, range.borrow()))
+            let first = ranges.into_iter().find_map(|range| contested.turn_of(now, range.borrow()));
+            first.map(|(wanted, key)| (contested.sharing(now, &wanted, &key), wanted, key))
         };
-        let Some((wanted, key)) = first else { return };
+        let Some((ranges, wanted, key)) = first else { return };
         sometimes!("a transaction waits for its turn");
         let holds_ns = TURN_NS + TURN_ROUND_TRIPS * self.shards.round_trip_ns();
         let shard = self.shards.route(&key).0;
-        self.turn = self.turns.take(shard, key, holds_ns, now + TIMEOUT_NS).await;
+        self.turn = self.turns.take((shard, key), ranges, holds_ns, now + TIMEOUT_NS).await;
         self.waited_for = self.turn.as_ref().filter(|turn| turn.waited).map(|_| wanted);
     }
 

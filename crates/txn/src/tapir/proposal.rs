@@ -77,6 +77,14 @@ pub struct Footprint {
     pub participants: Vec<ShardId>,
 }
 
+impl Footprint {
+    /// True if a key of this range is written.
+    pub fn writes_in(&self, range: &KeyRange) -> bool {
+        let first = self.writes.partition_point(|write| write.key < range.start);
+        self.writes.get(first).is_some_and(|write| range.contains(write.key.as_ref()))
+    }
+}
+
 /// Encodes a footprint behind its shared pointer.
 mod shared {
     use super::Footprint;

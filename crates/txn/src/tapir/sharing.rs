@@ -22,7 +22,7 @@ use crate::Node;
 use futures::channel::oneshot::{self, Sender};
 use futures::future::{Either, select};
 use meridian_machine::{ShardId, sometimes};
-use meridian_mvcc::Key;
+use meridian_mvcc::{Key, KeyRange};
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -149,12 +149,12 @@ impl<S: Shards> Turns<S> {
         self.shards.node().now().boot_ns
     }
 
-    /// Waits for a turn, to be held for up to `holds_ns` nanoseconds. `None` if there is none when
+    /// Waits for the turn of contested ranges, to be held for up to `holds_ns` nanoseconds. `None` if there is none when
     /// the boot clock reaches `until`.
     pub async fn take(
         self: &Arc<Self>,
-        shard: ShardId,
-        key: Key,
+        (shard, key): (ShardId, Key),
+        ranges: Vec<KeyRange>,
         holds_ns: u64,
         until: u64,
     ) -> Option<Held<S>> {
@@ -165,7 +165,7 @@ impl<S: Shards> Turns<S> {
                 self.shards.keep_turn(&turn, holds_ns);
                 turn
             }
-            None => self.shards.take_turn((shard, key), holds_ns, until).await?,
+            None => self.shards.take_turn((shard, key), ranges, holds_ns, until).await?,
         };
         self.queues().has(&held.key, turn.number, self.boot_ns() + holds_ns);
         held.waited |= turn.waited;
