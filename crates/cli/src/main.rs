@@ -5,6 +5,7 @@ mod demo;
 mod figure;
 mod lab;
 mod listeners;
+mod model;
 mod shell;
 mod start;
 mod workload;
@@ -67,6 +68,9 @@ enum Command {
     /// Measure a figure of a paper in the lab, or at small scale on real processes, and show it
     /// beside the paper's numbers.
     Figure(figure::Options),
+    /// Show what a protocol's analytical model predicts.
+    #[command(subcommand)]
+    Model(model::Command),
     /// Judge a history of any database: exit status 0 if it is right, 1 if it is wrong, 2 if that
     /// cannot be decided.
     Check(lab::Check),
@@ -78,7 +82,13 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = tracing_subscriber::EnvFilter::try_from_env("MERIDIAN_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // A line that cannot be written, because the disk of a redirected stderr is full, is lost. A
+    // complaint about it would panic, and end the node.
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false)
+        .init();
     let runtime = match Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start threads: {error}")),
@@ -97,6 +107,7 @@ fn main() -> ExitCode {
         Some(Command::Workload(command)) => runtime.block_on(workload::run(command)),
         Some(Command::Sim(simulation)) => simulation.run(),
         Some(Command::Figure(options)) => figure::run(&runtime, &options),
+        Some(Command::Model(command)) => model::run(&command),
         Some(Command::Check(check)) => check.run(),
         Some(Command::Version) => {
             println!("meridian {}", env!("CARGO_PKG_VERSION"));

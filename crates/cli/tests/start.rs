@@ -90,6 +90,19 @@ fn health_and_metrics_answer_and_sigterm_stops_it() {
     assert!(stdout(&output).contains('7'), "{}{}", stdout(&output), stderr(&output));
 }
 
+/// The disk that a node's messages are written to is full. Each message once ended the node.
+#[test]
+fn messages_that_cannot_be_written_are_lost_and_harm_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = common::meridian();
+    let full = std::fs::File::create("/dev/full").expect("Linux has it");
+    command.arg("start").env("MERIDIAN_LOG", "trace").stderr(full);
+    let node = Started::of(command, folder.path());
+    let output = run(&["sql", &node.url, "-e", "create table t (id int primary key)"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(node.terminate(), Some(0));
+}
+
 #[test]
 fn the_sums_hold_after_kill_nine_under_load() {
     let folder = tempfile::tempdir().expect("a folder");

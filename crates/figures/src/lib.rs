@@ -18,6 +18,7 @@
 //! absolute milliseconds compare to little. The comparison is of the protocol's behaviour: which
 //! quantities grow with which, and where the limits are.
 
+pub mod clock_si_model;
 pub mod hybridtime;
 pub mod hybridtime_figure2;
 pub mod hybridtime_figure3;

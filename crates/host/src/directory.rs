@@ -171,21 +171,24 @@ impl Directory {
             shards.extend(new);
             next += 1;
         }
+        let rows = self.rows();
         shards.into_iter().try_for_each(|shard| {
-            ShardStore::open(id.0, shard, Arc::clone(&self.context.resources.store))
-                .and_then(|shard_store| shard_store.forget())
+            ShardStore::open(id.0, shard, Arc::clone(&self.context.resources.store)).and_then(
+                |shard_store| shard_store.forget(rows.as_ref().map(|rows| rows.shard_store())),
+            )
         })
+    }
+
+    /// Returns this node's replica of the shard with the database rows.
+    fn rows(&self) -> Option<Arc<dyn Flushable>> {
+        let shards = self.handle(SYSTEM).map(|system| system.shards()).unwrap_or_default();
+        shards.into_iter().find(|shard| shard.shard_store().id().shard == FIRST_SHARD.0)
     }
 
     /// Reads the database rows of `system` from the store. Later rows reach the directory by the
     /// watch.
     fn read_settled_rows(&self) -> Result<(), StoreError> {
-        let shards = self.handle(SYSTEM).map(|system| system.shards()).unwrap_or_default();
-        let Some(first) =
-            shards.iter().find(|shard| shard.shard_store().id().shard == FIRST_SHARD.0)
-        else {
-            return Ok(());
-        };
+        let Some(first) = self.rows() else { return Ok(()) };
         let shard_store = first.shard_store();
         let at = shard_store.extent()?.at;
         let mut range = Some(KeyRange::prefix(row_prefix()));

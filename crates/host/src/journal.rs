@@ -18,7 +18,7 @@
 //!
 //! An in-memory node has no log thread: a record is durable at once, for the life of the process.
 
-use crate::panics::PanicGuard;
+use crate::panics::{PanicGuard, say_last};
 use bytes::Bytes;
 use meridian_log::{Log, LogError, Lsn, MachineKey};
 use meridian_machine::Position;
@@ -330,7 +330,7 @@ impl Shared {
 /// Aborts the process: what reached the disk is unknown, and only a restart can read it.
 fn end(what: &str, error: &LogError) -> ! {
     tracing::error!(%error, what, "the log failed; this process aborts");
-    eprintln!("meridian: the log failed ({what}): {error}; this process aborts");
+    say_last(&format!("the log failed ({what}): {error}; this process aborts"));
     std::process::abort();
 }
 

@@ -28,6 +28,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 use std::thread::JoinHandle;
 
+/// Writes the last words of a process to stderr. Unlike `eprintln!`, it does not panic if they
+/// cannot be written, because the disk of a redirected stderr is full.
+pub fn say_last(words: &str) {
+    let _ = writeln!(io::stderr(), "meridian: {words}"); // Nothing else can be done with it.
+}
+
 /// Exit code of a process whose node has panicked: an internal software error, as in `sysexits.h`.
 pub const EXIT_CODE: i32 = 70;
 
@@ -226,7 +232,7 @@ impl PanicGuard {
             written.unwrap_or_default()
         );
         tracing::error!(%why, "a node panicked");
-        eprintln!("meridian: {why}\n\n{report}");
+        say_last(&format!("{why}\n\n{report}"));
         *self.why.lock() = Some(why);
         match self.then {
             OnPanic::Exit => std::process::exit(EXIT_CODE),

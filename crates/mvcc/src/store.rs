@@ -3,6 +3,7 @@
 use crate::{Key, KeyRange, Value};
 use meridian_clock::Timestamp;
 use minicbor::{Decode, Encode};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// One shard's keys in a store that several shards share.
@@ -99,8 +100,8 @@ pub trait Store: Send + Sync {
     fn checkpoint(&self) -> Result<(), StoreError>;
     /// Returns a fact of a space, as of the last `apply`.
     fn fact(&self, space: SpaceId, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
-    /// Removes a space and its facts.
-    fn drop_space(&self, space: SpaceId) -> Result<(), StoreError>;
+    /// Removes a range of spaces and their facts in one step.
+    fn drop_spaces(&self, spaces: RangeInclusive<SpaceId>) -> Result<(), StoreError>;
 }
 
 /// A view of a store that later batches do not change.

@@ -12,7 +12,7 @@ use meridian_mvcc::{
 };
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
 use std::sync::{Arc, Mutex};
 
 type Versions = OrdMap<(SpaceId, Key, Reverse<Timestamp>), Option<Value>>;
@@ -80,18 +80,18 @@ impl Store for MemoryStore {
         Ok(self.state().facts.get(&(space, name.to_owned())).cloned())
     }
 
-    fn drop_space(&self, space: SpaceId) -> Result<(), StoreError> {
+    fn drop_spaces(&self, spaces: RangeInclusive<SpaceId>) -> Result<(), StoreError> {
         let mut state = self.state();
-        let all = (space, Key::default(), Reverse(Timestamp::MAX))..;
-        let of_space = state
+        let all = (*spaces.start(), Key::default(), Reverse(Timestamp::MAX))..;
+        let of_spaces = state
             .versions
             .range(all)
             .map(|(key, _)| key.clone())
-            .take_while(|(owner, _, _)| *owner == space);
-        for key in of_space.collect::<Vec<_>>() {
+            .take_while(|(owner, _, _)| spaces.contains(owner));
+        for key in of_spaces.collect::<Vec<_>>() {
             state.versions.remove(&key);
         }
-        state.facts.retain(|(owner, _), _| *owner != space);
+        state.facts.retain(|(owner, _), _| !spaces.contains(owner));
         Ok(())
     }
 }

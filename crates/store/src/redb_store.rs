@@ -22,7 +22,7 @@ use meridian_log::Disk;
 use meridian_mvcc::{Batch, Snapshot, SpaceId, Store, StoreError};
 use parking_lot::Mutex;
 use redb::{Database, Durability, ReadableDatabase, TableDefinition, TableHandle};
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 
 /// Bytes of pages kept in memory even if the disk is nearly full.
@@ -268,16 +268,18 @@ impl Store for RedbStore {
         look().map_err(|error| self.place.failure(error))
     }
 
-    fn drop_space(&self, space: SpaceId) -> Result<(), StoreError> {
+    fn drop_spaces(&self, spaces: RangeInclusive<SpaceId>) -> Result<(), StoreError> {
         self.write(Durability::None, |write| {
             let mut versions = write.open_table(VERSIONS)?;
-            let (start, end) = version_key::space_bounds(space);
+            let start = version_key::space_bounds(*spaces.start()).0;
+            let end = version_key::space_bounds(*spaces.end()).1;
             versions.retain_in::<&[u8], _>(
                 (Bound::Included(&*start), Bound::Excluded(&*end)),
                 |_, _| false,
             )?;
             let mut facts = write.open_table(FACTS)?;
-            facts.retain(|(shard, copy, _), _| (shard, copy) != owner(space))?;
+            let owners = owner(*spaces.start())..=owner(*spaces.end());
+            facts.retain(|(shard, copy, _), _| !owners.contains(&(shard, copy)))?;
             Ok(())
         })
     }

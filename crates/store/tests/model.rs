@@ -333,7 +333,7 @@ fn a_dropped_space_is_gone_and_its_neighbours_stay() {
             })
             .unwrap();
     }
-    store.drop_space(spaces[1]).unwrap();
+    store.drop_spaces(spaces[1]..=spaces[1]).unwrap();
     let snapshot = store.snapshot().unwrap();
     let there = |space| snapshot.get(space, b"a", Timestamp::MAX).unwrap().is_some();
     assert_eq!(spaces.map(there), [true, false, true]);
@@ -341,4 +341,10 @@ fn a_dropped_space_is_gone_and_its_neighbours_stay() {
         spaces.map(|space| store.fact(space, "applied").unwrap().is_some()),
         [true, false, true]
     );
+    store
+        .drop_spaces(SpaceId { copy: 0, ..spaces[0] }..=SpaceId { copy: u8::MAX, ..spaces[0] })
+        .unwrap();
+    let snapshot = store.snapshot().unwrap();
+    let there = |space| snapshot.get(space, b"a", Timestamp::MAX).unwrap().is_some();
+    assert_eq!(spaces.map(there), [false, false, true], "every copy of one shard");
 }

@@ -352,8 +352,7 @@ impl World {
             for Write { key, value } in work.writes {
                 transaction.put(key, value).expect("it writes little");
             }
-            let known = transaction.token();
-            let mut greatest = known;
+            let mut greatest = transaction.token();
             match transaction.commit().await {
                 Outcome::Committed { at } if !reads => {
                     greatest = greatest.max(at);
@@ -363,10 +362,8 @@ impl World {
                 Outcome::Aborted { why } => say(format!("is told that it is aborted: {why}")),
                 Outcome::Unknown => say("is not told the outcome".into()),
             }
-            if mode > Consistency::None {
-                let mut token = token.lock();
-                *token = token.max(greatest);
-            }
+            let mut token = token.lock();
+            *token = token.max(greatest);
         }));
         self.deliver()
     }

@@ -72,13 +72,18 @@ impl Started {
 
     /// Starts a node with these flags.
     pub fn with(folder: &Path, flags: &[&str]) -> Started {
-        let mut child = meridian()
-            .args(["start", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
+        let mut command = meridian();
+        command.arg("start").args(flags).stderr(Stdio::inherit());
+        Started::of(command, folder)
+    }
+
+    /// Starts a node by a command that has further flags, variables and a stderr.
+    pub fn of(mut command: Command, folder: &Path) -> Started {
+        let mut child = command
+            .args(["--sql", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data"])
             .arg(folder)
-            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
             .spawn()
             .expect("the binary runs");
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();

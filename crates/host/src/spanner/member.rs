@@ -21,7 +21,7 @@ use crate::context::NodeContext;
 use crate::database::Watch;
 use crate::flusher::Flushable;
 use crate::node_resources::CHUNK_BYTES;
-use crate::panics::{MachineName, PanicGuard};
+use crate::panics::{MachineName, PanicGuard, say_last};
 use crate::replica_io::ReplicaIo;
 use crate::timers::Wake;
 use crate::transfer::Transfers;
@@ -485,9 +485,9 @@ impl ReplicaRuntime<Replica> for MemberRuntime {
             Effect::Removed { index } => self.router.removed(self.shard(), index),
             Effect::Stop { why } => {
                 tracing::error!(%why, "this process aborts, so that the replica does not diverge");
-                eprintln!(
-                    "meridian: this process aborts, so that the replica does not diverge: {why}"
-                );
+                say_last(&format!(
+                    "this process aborts, so that the replica does not diverge: {why}"
+                ));
                 std::process::abort();
             }
         }

@@ -7,11 +7,12 @@ use crate::Defect;
 use crate::clock::NodeClock;
 use crate::journal::{DATABASE, Records};
 use crate::node_process::{self, FLUSH_BYTES, NodeFailure, full};
+use crate::sim_protocol::RequestRouter as _;
 use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Outbox, ShardId, sometimes};
-use meridian_mvcc::{KeyRange, Store, StoreError};
-use meridian_placement::DatabaseRow;
+use meridian_mvcc::{KeyRange, Store, StoreError, Write};
+use meridian_placement::{DatabaseRow, FIRST_SHARD, SYSTEM};
 use meridian_replication::inconsistent::{Config, LogRecord as Record};
 use meridian_store::ShardStore;
 use meridian_systems::envelope;
@@ -82,6 +83,13 @@ impl NodeProcess {
         let (mut process, records) =
             NodeProcess::empty(here.1, (router, txn_client), own, admitted, disks)?;
         process.own.records = records;
+        if row.dropped || process.has_row_of_drop()? {
+            let dropped = DatabaseRow { dropped: true, ..row };
+            return match process.end(&dropped) {
+                Ok(()) | Err(NodeFailure::Full) => Ok(process), // Retried when the row is received.
+                Err(why) => Err(why),
+            };
+        }
         for (shard, bounds) in process.shards() {
             match process.begin_replica(&row, shard, bounds) {
                 Ok(()) | Err(NodeFailure::Full) => {} // Retried when the row is received.
@@ -106,6 +114,9 @@ impl NodeProcess {
     /// this node's replicas began or ended.
     pub fn apply(&mut self, row: &DatabaseRow) -> Result<bool, NodeFailure> {
         let (me, all) = (self.own.start.me, self.own.start.all.clone());
+        if row.dropped {
+            return self.end(row).map(|()| true);
+        }
         self.router.reconfigure(rows::members(row, &all));
         let mut anew = false;
         for (shard, bounds) in self.shards() {
@@ -131,6 +142,55 @@ impl NodeProcess {
             }
         }
         Ok(anew)
+    }
+
+    /// Ends all replicas and sessions, and removes what the disks have of them: the database was
+    /// dropped, says the row.
+    fn end(&mut self, row: &DatabaseRow) -> Result<(), NodeFailure> {
+        self.router.close();
+        let rows = self.rows()?;
+        if rows.extent()?.position == 0 {
+            let says = Write { key: row.key().into(), value: Some(row.value().into()) };
+            rows.install(Timestamp { nanos: 1, ..Timestamp::ZERO }, &[says], 1, 0);
+        }
+        for (shard, bounds) in self.shards() {
+            if let Some(member) = self.members.remove(&shard) {
+                member.shard_store.close();
+                self.journal.stop(shard);
+            }
+            self.own.records.remove(&shard);
+            self.journal.forget(shard);
+            self.shard_store(shard, bounds)?.forget(Some(&rows))?;
+        }
+        Ok(())
+    }
+
+    /// True if the store has the row that says that the database was dropped. The node may begin
+    /// with an older row otherwise.
+    fn has_row_of_drop(&self) -> Result<bool, StoreError> {
+        Ok(self.rows()?.extent()?.position > 0)
+    }
+
+    /// Returns the catalog's part of the store, for the row of a dropped database alone.
+    fn rows(&self) -> Result<ShardStore, StoreError> {
+        let store = Arc::clone(&self.store) as Arc<dyn Store>;
+        ShardStore::open(SYSTEM.0, FIRST_SHARD.0, store)
+    }
+
+    /// Returns the number of rows that the store has, whether they belong to a replica or not.
+    pub fn rows_left(&self) -> Result<usize, StoreError> {
+        let mut rows = 0;
+        for (shard, bounds) in self.shards() {
+            let shard_store = self.shard_store(shard, bounds.clone())?;
+            let all = shard_store.scan(&bounds, Timestamp::MAX, false, usize::MAX, usize::MAX)?;
+            rows += all.rows.len();
+        }
+        Ok(rows)
+    }
+
+    fn shard_store(&self, shard: ShardId, bounds: KeyRange) -> Result<ShardStore, StoreError> {
+        let store = Arc::clone(&self.store) as Arc<dyn Store>;
+        ShardStore::open_with(DATABASE, shard.0, bounds, store)
     }
 
     /// Begins the replica of a shard, if the row gives this node one, from the store and the log.
@@ -160,8 +220,7 @@ impl NodeProcess {
             let last = logged.iter().rposition(|logged| matches!(logged, Record::Proposed { .. }));
             last.map(|at| logged.remove(at));
         }
-        let store = Arc::clone(&self.store) as Arc<dyn Store>;
-        let mut shard_store = ShardStore::open_with(DATABASE, shard.0, bounds.clone(), store)?;
+        let mut shard_store = self.shard_store(shard, bounds.clone())?;
         let begins = lifecycle::begins(row, all, me, shard_store.as_of()?, &mut logged);
         let (with, discard) = match begins {
             Begins::Waits => (None, None),

@@ -7,6 +7,7 @@ use crate::world::World;
 use crate::{Defect, Faults};
 use meridian_clock as clock;
 use meridian_replication as replication;
+use meridian_store as store;
 use meridian_systems::tapir;
 
 /// The entry of TAPIR with strictly serializable transactions.
@@ -32,7 +33,7 @@ const ROW: SimulatedProtocol = SimulatedProtocol {
     rules: || {
         let of_protocol =
             tapir::rules::OF_PROPOSALS.into_iter().chain(replication::rules::OF_RECORDS);
-        of_protocol.chain([clock::rules::COMMIT_WAIT]).collect()
+        of_protocol.chain([clock::rules::COMMIT_WAIT, store::rules::FORGOTTEN_BEFORE_ROW]).collect()
     },
     faults: |_| Faults::ALL,
     needs_sql: |_| false,

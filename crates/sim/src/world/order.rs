@@ -7,7 +7,6 @@ use crate::bounds::{self, Draw};
 use crate::sim_protocol::SimProtocol;
 use crate::{anomalies, verdict};
 use meridian_clock::{Health, Timestamp};
-use meridian_history::Status;
 use meridian_history::cycles::Model;
 use meridian_machine::{Machine, sometimes};
 use meridian_txn::{Consistency, Mode, ReadAt};
@@ -37,6 +36,20 @@ impl Chain {
     /// Returns the client's token.
     pub(super) fn token(&self) -> Timestamp {
         self.token
+    }
+
+    /// Learns what a transaction of the client has seen, in any mode.
+    pub(super) fn learn(&mut self, token: Timestamp) {
+        self.token = self.token.max(token);
+    }
+
+    /// Adds a transaction of the client that has ended. It comes after the others unless its mode
+    /// is `none`.
+    pub(super) fn add(&mut self, name: Name, consistency: Consistency) {
+        if consistency > Consistency::None {
+            self.last.clear();
+        }
+        self.last.push(name);
     }
 }
 
@@ -102,15 +115,17 @@ impl<R: SimProtocol> World<R> {
         };
         let external = consistency == Consistency::CommitWait && !self.options.deceives();
         let token = chain.token;
-        let token = self.forged_token(node).map_or(token, |forged| token.max(forged));
+        let forged = self.forged_token(node, consistency);
+        let token = forged.map_or(token, |forged| token.max(forged));
         Asked { consistency, token, follows, external }
     }
 
     /// Makes a token that no session was told, now and then: from the far future, which is refused,
     /// or of the present with a logical part that is used up (Traps A.4-3, A.4-5). Returns `None`
-    /// where clocks may be as far off themselves.
-    fn forged_token(&mut self, node: usize) -> Option<Timestamp> {
-        if self.options.deceives() || !self.rng.random_bool(FORGED) {
+    /// where clocks may be as far off themselves, and in mode `none`, which uses no token.
+    fn forged_token(&mut self, node: usize, consistency: Consistency) -> Option<Timestamp> {
+        let checked = consistency > Consistency::None && !self.options.deceives();
+        if !checked || !self.rng.random_bool(FORGED) {
             return None;
         }
         sometimes!("a client makes a token itself");
@@ -121,21 +136,6 @@ impl<R: SimProtocol> World<R> {
             true => Timestamp { nanos: nanos + FAR_NS, ..Timestamp::ZERO },
             false => Timestamp { nanos, logical: u32::MAX, issuer: u32::MAX },
         })
-    }
-
-    /// Adds a transaction that has ended to its client's chain.
-    pub(super) fn add_to_chain(
-        &mut self,
-        name: Name,
-        status: Status,
-        consistency: Consistency,
-        token: Timestamp,
-    ) {
-        let chain = &mut self.clients[name.0 as usize].chain;
-        if status == Status::Ok && consistency > Consistency::None {
-            chain.token = chain.token.max(token);
-            chain.last = vec![name];
-        }
     }
 
     /// Checks that a transaction that wrote comes after its token, and that a snapshot of the

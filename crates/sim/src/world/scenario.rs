@@ -218,9 +218,10 @@ impl<R: SimProtocol> World<R> {
         } else {
             self.measured.failed += 1;
         }
-        let (name, consistency) = ((client as u64, there.start), there.asked.consistency);
-        self.add_to_chain(name, status, consistency, token);
         let there = &mut self.clients[client];
+        if status == Status::Ok {
+            there.chain.learn(token);
+        }
         there.due += scenario.every_ns.filter(|_| self.measured_since > 0).unwrap_or(0);
         let due = there.due;
         self.push_at(due, None, Event::Begin(client));

@@ -288,13 +288,18 @@ impl<R: SimProtocol> World<R> {
             }
             Mode::ReadOnly(ReadAt::Exact(_) | ReadAt::AtLeast(_)) => {}
             _ => {
+                if status == Status::Ok {
+                    self.clients[client].chain.learn(seen.token);
+                }
+                if status == Status::Ok && !apart {
+                    self.clients[client].chain.add((client as u64, start), consistency);
+                }
                 let (client, end, ops) = (client as u64, self.now(), seen.ops);
                 let Asked { follows, external, .. } = asked;
                 let it = Transaction { client, start, end, status, at, ops, follows, external };
                 if apart {
                     self.reads_apart.push(it);
                 } else {
-                    self.add_to_chain((client, start), status, consistency, seen.token);
                     self.history.push(it);
                     self.marks.push(mark);
                     self.modes_of.push(consistency);

@@ -100,7 +100,7 @@ impl ShardStore {
         if shared.contains(&old.facts.copy) {
             return Ok(()); // Invariant 6.
         }
-        match self.store.drop_space(old.facts) {
+        match self.store.drop_spaces(old.facts..=old.facts) {
             Err(StoreError::Full { .. }) => Ok(()), // It is removed before its number is reused.
             dropped => dropped,
         }
@@ -117,7 +117,7 @@ impl ShardStore {
             copy = next(copy);
         }
         let fresh = SpaceId { copy, ..used };
-        self.store.drop_space(fresh)?;
+        self.store.drop_spaces(fresh..=fresh)?;
         Ok(fresh)
     }
 

@@ -1,6 +1,8 @@
 //! The remains of a shard that this node has left, and the start of an empty replica.
 
-use super::{AS_OF, COPY, HOME, LEFT, POINTER, Place, REMOVED, SHARED, ShardStore, number};
+use super::{AS_OF, COPY, HOME, LEFT, POINTER, Place, REMOVED, ShardStore, number};
+use crate::rules;
+use meridian_machine::planted::broken;
 use meridian_mvcc::{Batch, KeyRange, SpaceId, Store, StoreError};
 use std::sync::atomic::Ordering;
 
@@ -129,16 +131,18 @@ impl ShardStore {
         ShardStore::open_with(self.database, self.shard, self.bounds(), self.store)
     }
 
-    /// Removes everything, when the database is dropped.
-    pub fn forget(&self) -> Result<(), StoreError> {
+    /// Removes everything, because the database is dropped. `rows` has the row that says so: it is
+    /// flushed first. Otherwise a node could begin again with a row of a database that exists, and
+    /// find a log whose beginning is in no store.
+    pub fn forget(&self, rows: Option<&ShardStore>) -> Result<(), StoreError> {
+        if let Some(rows) = rows.filter(|_| !broken(rules::FORGOTTEN_BEFORE_ROW)) {
+            rows.flush(usize::MAX)?;
+        }
         let _alone = self.flushing.lock();
         *self.collecting.lock() = None;
         self.memtable.reset(0);
-        let used = self.facts();
-        for copy in self.store.fact(self.pointer(), SHARED)?.unwrap_or_default() {
-            self.store.drop_space(SpaceId { copy, ..used })?;
-        }
-        self.store.drop_space(used)?;
-        self.store.drop_space(self.pointer())
+        // Every copy: one that is no longer in use may be left since a crash.
+        let first = SpaceId { copy: 0, ..self.facts() };
+        self.store.drop_spaces(first..=SpaceId { copy: u8::MAX, ..first })
     }
 }

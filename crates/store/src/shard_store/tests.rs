@@ -3,8 +3,9 @@
 use super::*;
 use crate::MemoryStore;
 use meridian_machine::planted::plant;
-use meridian_mvcc::{Batch, Cursor, Snapshot};
+use meridian_mvcc::{Batch, Cursor, Snapshot, StoredVersion, Version};
 use meridian_mvcc::{Key, Value};
+use std::ops::RangeInclusive;
 
 fn at(nanos: u64) -> Timestamp {
     Timestamp { nanos, logical: 0, issuer: 1 }
@@ -132,8 +133,8 @@ impl Store for FullOnce {
     fn fact(&self, space: SpaceId, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.0.fact(space, name)
     }
-    fn drop_space(&self, space: SpaceId) -> Result<(), StoreError> {
-        self.0.drop_space(space)
+    fn drop_spaces(&self, spaces: RangeInclusive<SpaceId>) -> Result<(), StoreError> {
+        self.0.drop_spaces(spaces)
     }
 }
 
@@ -390,10 +391,20 @@ fn copies_of_parent_and_child_hold_what_is_theirs_and_leave_each_other_alone() {
     // The parent is replaced at the node of the birth: the versions that the child points at stay.
     send(&other, &parent);
     assert_eq!((seen(&parent, "a", 99), seen(&child, "z", 99)), (Ok(Some(10)), Ok(Some(12))));
-    child.forget().unwrap();
-    parent.forget().unwrap();
+    let rows = ShardStore::open(0, 0, Arc::clone(&here)).unwrap();
+    put(&rows, "dropped", 40, 1);
+    let unused = SpaceId { database: 1, shard: 0, copy: 9 };
+    let versions =
+        vec![StoredVersion { key: "a".into(), version: Version { at: at(5), value: None } }];
+    here.apply(Batch { space: unused, versions, ..Batch::default() }).unwrap();
+    child.forget(Some(&rows)).unwrap();
+    parent.forget(None).unwrap();
+    let settled = ShardStore::open(0, 0, Arc::clone(&here)).unwrap();
+    assert_eq!(seen(&settled, "dropped", 99), Ok(Some(40)), "before the data is removed");
     let left = |space: SpaceId| {
         here.snapshot().unwrap().versions(space, &KeyRange::all(), usize::MAX).unwrap()
     };
-    assert!((0..3).all(|copy| left(SpaceId { database: 1, shard: 0, copy }).versions.is_empty()));
+    assert!(
+        (0..=u8::MAX).all(|copy| left(SpaceId { database: 1, shard: 0, copy }).versions.is_empty())
+    );
 }

@@ -2,6 +2,7 @@
 //! transactions, and the conditions at the end of a run.
 
 mod delays;
+mod dropping;
 mod moving;
 
 use super::scenario::start_of;
@@ -71,6 +72,10 @@ pub enum ProtocolEvent {
     CarryOutChange(u32),
     /// A node receives a row of the catalog.
     Learn(usize),
+    /// The database is dropped.
+    Drop,
+    /// A random node loses power.
+    LosePower,
 }
 
 impl SimProtocol for Tapir {
@@ -242,6 +247,8 @@ impl SimProtocol for Tapir {
             ProtocolEvent::Move => world.move_replicas(),
             ProtocolEvent::CarryOutChange(epoch) => world.carry_out_change(epoch),
             ProtocolEvent::Learn(row) => world.learn(node, row),
+            ProtocolEvent::Drop => world.drop_row(),
+            ProtocolEvent::LosePower => world.lose_power(),
             ProtocolEvent::Serve(shard, shard_store, serve) => {
                 world.serve_session(node, shard, &shard_store, &serve)
             }
@@ -338,6 +345,15 @@ impl SimProtocol for Tapir {
 
     fn holds(member: &Member) -> Option<(KeyRange, bool)> {
         (!member.replica.operations().is_former()).then(|| (member.shard_store.bounds(), true))
+    }
+
+    /// Judges transactions and copies. Where replicas move, the database is then dropped.
+    fn judge(world: &mut World<Self>) -> Result<(), String> {
+        world.judge_transactions()?;
+        match world.moves && world.violation.is_none() {
+            true => world.drop_database(),
+            false => Ok(()),
+        }
     }
 }
 

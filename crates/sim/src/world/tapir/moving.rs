@@ -54,7 +54,7 @@ impl World<Tapir> {
         }
     }
 
-    fn newest_row(&self) -> DatabaseRow {
+    pub(super) fn newest_row(&self) -> DatabaseRow {
         self.catalog.rows.last().cloned().unwrap_or_else(|| {
             let replicas = self.members[..self.nodes.len() - self.options.gateways].to_vec();
             DatabaseRow { replicas, ..DatabaseRow::new(DatabaseId(DATABASE), "lab") }
@@ -84,7 +84,7 @@ impl World<Tapir> {
     }
 
     /// Commits a row, and schedules its delivery to all nodes.
-    fn write_row(&mut self, row: DatabaseRow) {
+    pub(super) fn write_row(&mut self, row: DatabaseRow) {
         self.log(|| {
             format!(
                 "epoch {}: replicas on {:?} instead of {:?}",
