@@ -144,7 +144,13 @@ impl Shards for TestNode {
         self.shards.lock().unwrap().round_trip_ns
     }
 
-    async fn take_turn(&self, key: (ShardId, Key), _: u64, _: u64) -> Option<Turn> {
+    async fn take_turn(
+        &self,
+        key: (ShardId, Key),
+        _: Vec<KeyRange>,
+        _: u64,
+        _: u64,
+    ) -> Option<Turn> {
         Some(Turn { key, at: NodeId(1), number: self.new_number(), waited: false })
     }
 
