@@ -9,11 +9,15 @@ use std::time::Duration;
 /// The largest skew that an age of snapshots is suggested for, in standard deviations.
 const DEVIATIONS: f64 = 3.0;
 
+/// The probability below which a delay is not worth its digits.
+const RARE: f64 = 1e-6;
+
 /// The models.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Clock-SI (§IV of the paper): how often and how long transactions are delayed, how often
-    /// updates abort, and which age of snapshots avoids delays. The defaults are the paper's example.
+    /// updates abort, and which age of snapshots avoids delays. The defaults are the paper's
+    /// example.
     ClockSi(ClockSi),
 }
 
@@ -95,22 +99,22 @@ impl ClockSi {
     fn told(&self) -> String {
         let model = self.model();
         let largest_s = model.skew_mean_s + DEVIATIONS * model.skew_deviation_s;
-        let suggested_s = model.suggested_age_s(largest_s);
-        let mut ages: Vec<f64> = self.age.iter().map(Duration::as_secs_f64).collect();
-        ages.push(suggested_s);
-        ages.sort_by(f64::total_cmp);
+        let suggested = duration_of(model.suggested_age_s(largest_s));
+        let mut ages = self.age.clone();
+        ages.push(suggested);
+        ages.sort();
         ages.dedup();
         let mut lines = vec![
             "| snapshot age | delayed by commits | delayed by skew | updates that abort |"
                 .to_owned(),
             "|---|---|---|---|".to_owned(),
         ];
-        lines.extend(ages.into_iter().map(|age_s| {
-            let aged = model.aged(age_s);
+        lines.extend(ages.into_iter().map(|age| {
+            let aged = model.aged(age.as_secs_f64());
             let (by_commits, by_skew) = (delay(aged.by_commits()), delay(aged.by_skew()));
-            let note = if age_s == suggested_s { ", suggested" } else { "" };
+            let note = if age == suggested { ", suggested" } else { "" };
             let aborts = percent(aged.aborts());
-            format!("| {}{note} | {by_commits} | {by_skew} | {aborts} |", span(age_s))
+            format!("| {}{note} | {by_commits} | {by_skew} | {aborts} |", span(age.as_secs_f64()))
         }));
         format!(
             "{}\n\nCommitting window {}. The suggested age is the larger of the window, and of a \
@@ -123,9 +127,16 @@ impl ClockSi {
     }
 }
 
+/// Returns a duration of whole nanoseconds, at most 584 years.
+fn duration_of(seconds: f64) -> Duration {
+    Duration::from_nanos((seconds * 1e9).round() as u64)
+}
+
 fn delay(delay: Delay) -> String {
-    if delay.probability == 0.0 {
-        return "none".to_owned();
+    match delay.probability {
+        0.0 => return "none".to_owned(),
+        rare if rare < RARE => return "less than one in a million".to_owned(),
+        _ => {}
     }
     let Delay { probability, duration_s } = delay;
     let mean = span(delay.mean_s());
@@ -181,6 +192,9 @@ mod tests {
 
     #[test]
     fn the_defaults_are_the_papers_example() {
+        let line = Line::try_parse_from(["model", "clock-si"]).unwrap();
+        let Command::ClockSi(inputs) = line.command;
+        assert_eq!(inputs.model(), Model::EXAMPLE);
         let told = told(&[]).unwrap();
         let fresh = "| 0 ms | 0.082 % for 4.1 ms, 3.36 µs on average | none | 0.32 % |";
         let old = "| 8.2 ms, suggested | none | none | 0.402 % |";
@@ -192,6 +206,13 @@ mod tests {
         let told = told(&["--skew", "10ms", "--age", "0ms,5ms"]).unwrap();
         assert!(told.contains("| 29.9 ms, suggested | none | 0.135 % for"), "{told}");
         assert_eq!(told.matches("| 5 ms |").count(), 1, "{told}");
+    }
+
+    #[test]
+    fn an_age_is_printed_once_and_what_is_rare_without_digits() {
+        let told = told(&["--age", "7ms", "--sync", "6.8ms", "--skew", "1.2ms"]).unwrap();
+        assert!(told.contains("| 7 ms, suggested | none | less than one in a million |"), "{told}");
+        assert_eq!(told.matches("| 7 ms").count(), 1, "{told}");
     }
 
     #[test]

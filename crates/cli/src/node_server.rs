@@ -2,6 +2,7 @@
 
 use meridian_clock::{ClockStatus, Health, Interval, Reading};
 use meridian_host::clock_sync::NodeTime;
+use meridian_host::identity::OpenError;
 use meridian_host::node::{DatabaseError, Node, Options, ShardStatus, Status};
 use meridian_machine::NodeId;
 use meridian_mvcc::Key;
@@ -13,7 +14,7 @@ use meridian_txn::{Begin, Future, Lock, Mode, ReadAt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The place of a node's data.
 #[derive(Clone, Debug)]
@@ -48,6 +49,8 @@ impl std::fmt::Display for ClockLine {
 
 /// The longest wait of a health check.
 const SERVES_WITHIN: Duration = Duration::from_secs(2);
+/// Pause before the next attempt to open a folder that is in use.
+const PAUSE: Duration = Duration::from_millis(20);
 /// The database that users connect to by default.
 const FIRST: &str = "meridian";
 /// The cluster's own database, to which no session can connect.
@@ -287,6 +290,22 @@ impl NodeServer {
         query_memory_bytes: Option<usize>,
     ) -> Result<NodeServer, String> {
         let node = Node::open(options).map_err(|error| error.to_string())?;
+        NodeServer::of(node, query_memory_bytes)
+    }
+
+    /// Opens the node of a killed one, whose threads may hold its folder for up to this long.
+    pub fn open_again(options: Options, at_most: Duration) -> Result<NodeServer, String> {
+        let end = Instant::now() + at_most;
+        loop {
+            match Node::open(options.clone()) {
+                Err(OpenError::InUse { .. }) if Instant::now() < end => std::thread::sleep(PAUSE),
+                Err(error) => return Err(error.to_string()),
+                Ok(node) => return NodeServer::of(node, None),
+            }
+        }
+    }
+
+    fn of(node: Arc<Node>, query_memory_bytes: Option<usize>) -> Result<NodeServer, String> {
         let database =
             node.database(FIRST).ok_or_else(|| format!("the database \"{FIRST}\" is missing"))?;
         let memory =

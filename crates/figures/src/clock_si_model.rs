@@ -1,5 +1,5 @@
-//! Clock-SI's analytical model (§IV): how often and how long a transaction is delayed, and how often
-//! an update aborts, as the age Δ of snapshots grows.
+//! Clock-SI's analytical model (§IV): how often and how long a transaction is delayed, and how
+//! often an update aborts, as the age Δ of snapshots grows.
 //!
 //! ```text
 //!   §IV-B  a pending commit below the snapshot    window CW = S + RRD, the older Δ of it is missed
@@ -80,7 +80,9 @@ impl Model {
     /// Delays by pending commits (§IV-B). A transaction that is longer than the part of the window
     /// above its snapshot meets pending commits only with its first reads.
     pub fn by_commits(&self) -> Delay {
-        let above_s = (self.window_s() - self.age_s).max(0.0);
+        // Below a nanosecond, the difference is the rounding of its terms.
+        let above_s = Some(self.window_s() - self.age_s).filter(|above_s| *above_s >= 1e-9);
+        let above_s = above_s.unwrap_or_default();
         let of_all = above_s * self.updates_per_s * self.writes * self.reads / self.items;
         let exposed = if above_s >= self.read_s { 1.0 } else { above_s / self.read_s };
         Delay { probability: (of_all * exposed).min(1.0), duration_s: 0.5 * above_s }

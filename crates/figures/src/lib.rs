@@ -14,6 +14,8 @@
 //! Measurements from elsewhere (`meridian figure NAME --processes`) are rendered by the same file:
 //! its `figure` takes measurements, independent of their source.
 //!
+//! `clock_si_model.rs` computes what Clock-SI's analytical model predicts, and measures nothing.
+//!
 //! **The meaning of a comparison.** The paper's machines, disks and networks differ, so that
 //! absolute milliseconds compare to little. The comparison is of the protocol's behaviour: which
 //! quantities grow with which, and where the limits are.

@@ -144,7 +144,7 @@ impl Directory {
     }
 
     /// Closes a database and deletes everything that this node kept of it, including what a crash
-    /// left.
+    /// left. The row that says that it was dropped is durable.
     fn end(&self, id: DatabaseId) -> Result<(), StoreError> {
         let handle = self.handles.write().remove(&id);
         let left = self.context.records.machines(id);
@@ -171,16 +171,13 @@ impl Directory {
             shards.extend(new);
             next += 1;
         }
-        let rows = self.rows();
         shards.into_iter().try_for_each(|shard| {
-            ShardStore::open(id.0, shard, Arc::clone(&self.context.resources.store)).and_then(
-                |shard_store| shard_store.forget(rows.as_ref().map(|rows| rows.shard_store())),
-            )
+            ShardStore::open(id.0, shard, Arc::clone(&self.context.resources.store))?.forget()
         })
     }
 
     /// Returns this node's replica of the shard with the database rows.
-    fn rows(&self) -> Option<Arc<dyn Flushable>> {
+    fn catalog(&self) -> Option<Arc<dyn Flushable>> {
         let shards = self.handle(SYSTEM).map(|system| system.shards()).unwrap_or_default();
         shards.into_iter().find(|shard| shard.shard_store().id().shard == FIRST_SHARD.0)
     }
@@ -188,7 +185,7 @@ impl Directory {
     /// Reads the database rows of `system` from the store. Later rows reach the directory by the
     /// watch.
     fn read_settled_rows(&self) -> Result<(), StoreError> {
-        let Some(first) = self.rows() else { return Ok(()) };
+        let Some(first) = self.catalog() else { return Ok(()) };
         let shard_store = first.shard_store();
         let at = shard_store.extent()?.at;
         let mut range = Some(KeyRange::prefix(row_prefix()));
@@ -219,7 +216,11 @@ impl Directory {
         }
         let lives = lives.is_some();
         drop(databases);
-        if lives { Ok(()) } else { self.end(id).map_err(|error| self.context.of_store(error)) }
+        if lives {
+            return Ok(());
+        }
+        let settled = self.catalog().map_or(Ok(()), |catalog| catalog.shard_store().settle());
+        settled.and_then(|()| self.end(id)).map_err(|error| self.context.of_store(error))
     }
 
     /// Applies a row on the directory's thread, which retries on errors.

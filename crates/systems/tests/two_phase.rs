@@ -12,6 +12,7 @@ use meridian_replication::group::{Config, Index, Record, Restored, Term};
 use meridian_systems::locking::rules as participant_rules;
 use meridian_systems::locking::{Effect, Message, Recovered, Replica};
 use meridian_systems::shard::Timer;
+use meridian_systems::shard::rules as shard_rules;
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{LockEpoch, ReplicaId, Request, RequestBody, Response, TransactionId};
 use meridian_txn::two_phase::{OneShot, ParticipantMessage, Vote, rules as two_phase_rules};
@@ -1084,6 +1085,44 @@ fn a_request_for_moved_keys_names_the_shard_that_has_them() {
     let split = |at: &str| RequestBody::Split { at: at.into(), shard: ShardId(6) };
     assert!(matches!(world.ask(0, 4, 1, None, split("z"))[..], [Response::Moved { .. }]));
     assert!(matches!(world.ask(0, 5, 1, None, split(""))[..], [Response::Unknown { .. }]));
+}
+
+/// The new shard knows nothing of a snapshot that its parent served above the split: its first
+/// leader, whose clock may be behind, would issue below it.
+#[test]
+fn no_snapshot_is_served_above_a_split_that_is_being_agreed() {
+    let test = || {
+        let mut world = World::new();
+        let snapshot = |at: Timestamp| RequestBody::Snapshot {
+            at: Some(at),
+            range: KeyRange::point(Key::from("a")),
+            reverse: false,
+            limit_rows: 1,
+            versions: false,
+            single_shard_range: None,
+        };
+        let present = |world: &World| Timestamp::end_of(world.reading().interval.earliest);
+        let first = present(&world);
+        world.ask(0, 1, 1, None, snapshot(first));
+        world.pass(20 * MS);
+        assert_eq!(world.heard.len(), 1, "a ceiling is agreed, and the snapshot is served");
+        world.groups[0].stalled = true;
+        world.ask(0, 2, 1, None, RequestBody::Split { at: "g".into(), shard: ShardId(5) });
+        world.pass(20 * MS);
+        let second = present(&world);
+        assert_eq!(world.ask(0, 3, 1, None, snapshot(second)), []);
+        world.groups[0].stalled = false;
+        world.step(0, |_, _, _| {});
+        world.pass(20 * MS);
+        let served = |(_, said): &(ShardId, Response)| matches!(said, Response::Rows { at, .. } if *at == second);
+        assert!(world.heard.iter().any(served), "{:?}", world.heard);
+    };
+    test();
+    let broken = std::thread::spawn(move || {
+        plant(Some(shard_rules::SNAPSHOT_ABOVE_SPLIT), true);
+        test();
+    });
+    assert!(broken.join().is_err());
 }
 
 // ------------------------------------------------------------------------

@@ -11,10 +11,13 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 const NODES: usize = 3;
 const ZONES: [&str; NODES] = ["amsterdam", "lisbon", "tokyo"];
+/// How long a restart waits for the killed node's threads, which may still hold its folder.
+const LET_GO: Duration = Duration::from_secs(5);
 
 struct Living {
     node_server: Arc<NodeServer>,
@@ -47,7 +50,7 @@ impl Cluster {
         let mut cluster =
             Cluster { runtime, folder: folder.to_owned(), members, ports, nodes: Mutex::default() };
         for at in 0..NODES {
-            let living = cluster.start(at)?;
+            let living = cluster.start(at, Duration::ZERO)?;
             // Port 0 takes a free one, which the node keeps.
             cluster.ports[at] = (living.listeners.sql, living.listeners.http);
             cluster.nodes().push(Some(living));
@@ -59,13 +62,13 @@ impl Cluster {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, at: usize) -> Result<Living, String> {
+    fn start(&self, at: usize, let_go: Duration) -> Result<Living, String> {
         let options = node::Options {
             node: self.members[at].node,
             members: self.members.clone(),
             ..node::Options::loopback().at(self.folder.join(ZONES[at]))
         };
-        let node_server = Arc::new(NodeServer::open(options)?);
+        let node_server = Arc::new(NodeServer::open_again(options, let_go)?);
         let (sql, http) = self.ports[at];
         match self.runtime.block_on(Listeners::open(node_server.clone(), sql, http)) {
             Ok(listeners) => Ok(Living { node_server, listeners }),
@@ -144,8 +147,7 @@ impl Cluster {
         if self.nodes()[at].is_some() {
             return Err(format!("node {} runs; \\demo kill {} first", at + 1, at + 1));
         }
-        let living = self.start(at)?;
-        self.nodes()[at] = Some(living);
+        self.nodes()[at] = Some(self.start(at, LET_GO)?);
         Ok(format!(
             "Node {} in {} restarts from its log, and catches up with what it missed.",
             at + 1,

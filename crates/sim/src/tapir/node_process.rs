@@ -148,11 +148,12 @@ impl NodeProcess {
     /// dropped, says the row.
     fn end(&mut self, row: &DatabaseRow) -> Result<(), NodeFailure> {
         self.router.close();
-        let rows = self.rows()?;
-        if rows.extent()?.position == 0 {
+        let catalog = self.catalog()?;
+        if catalog.extent()?.position == 0 {
             let says = Write { key: row.key().into(), value: Some(row.value().into()) };
-            rows.install(Timestamp { nanos: 1, ..Timestamp::ZERO }, &[says], 1, 0);
+            catalog.install(Timestamp { nanos: 1, ..Timestamp::ZERO }, &[says], 1, 0);
         }
+        catalog.settle()?;
         for (shard, bounds) in self.shards() {
             if let Some(member) = self.members.remove(&shard) {
                 member.shard_store.close();
@@ -160,7 +161,7 @@ impl NodeProcess {
             }
             self.own.records.remove(&shard);
             self.journal.forget(shard);
-            self.shard_store(shard, bounds)?.forget(Some(&rows))?;
+            self.shard_store(shard, bounds)?.forget()?;
         }
         Ok(())
     }
@@ -168,11 +169,11 @@ impl NodeProcess {
     /// True if the store has the row that says that the database was dropped. The node may begin
     /// with an older row otherwise.
     fn has_row_of_drop(&self) -> Result<bool, StoreError> {
-        Ok(self.rows()?.extent()?.position > 0)
+        Ok(self.catalog()?.extent()?.position > 0)
     }
 
     /// Returns the catalog's part of the store, for the row of a dropped database alone.
-    fn rows(&self) -> Result<ShardStore, StoreError> {
+    fn catalog(&self) -> Result<ShardStore, StoreError> {
         let store = Arc::clone(&self.store) as Arc<dyn Store>;
         ShardStore::open(SYSTEM.0, FIRST_SHARD.0, store)
     }

@@ -131,13 +131,19 @@ impl ShardStore {
         ShardStore::open_with(self.database, self.shard, self.bounds(), self.store)
     }
 
-    /// Removes everything, because the database is dropped. `rows` has the row that says so: it is
-    /// flushed first. Otherwise a node could begin again with a row of a database that exists, and
-    /// find a log whose beginning is in no store.
-    pub fn forget(&self, rows: Option<&ShardStore>) -> Result<(), StoreError> {
-        if let Some(rows) = rows.filter(|_| !broken(rules::FORGOTTEN_BEFORE_ROW)) {
-            rows.flush(usize::MAX)?;
+    /// Makes everything installed here durable. The catalog does this before anything of a dropped
+    /// database is removed, in the log or in the store: a node that began again with an older row
+    /// would open the database, and find a log whose beginning is in no store.
+    pub fn settle(&self) -> Result<(), StoreError> {
+        if broken(rules::FORGOTTEN_BEFORE_ROW) {
+            return Ok(());
         }
+        self.flush(usize::MAX)?;
+        self.store.checkpoint()
+    }
+
+    /// Removes everything, because the database is dropped. The row that says so is durable.
+    pub fn forget(&self) -> Result<(), StoreError> {
         let _alone = self.flushing.lock();
         *self.collecting.lock() = None;
         self.memtable.reset(0);

@@ -128,6 +128,10 @@ impl<P: Participant> Shard<P> {
         {
             return false; // A command in flight above it serves as a ceiling.
         }
+        if self.is_above_split(at) {
+            sometimes!("a snapshot waits until a split is agreed");
+            return false;
+        }
         if at > self.ceiling && !broken(rules::CEILING_NOT_AGREED) {
             self.want_ceiling(at.nanos);
             return false;

@@ -14,6 +14,8 @@ meridian_machine::rules! {
     HEARSAY_LEADS;
     /// Starts a new shard beside a witness of its parent, which has no versions, as if it had them.
     HOLLOW_CHILD;
+    /// Serves a snapshot above a split that is being agreed: the new shard may issue below it.
+    SNAPSHOT_ABOVE_SPLIT;
     /// Serves a snapshot at a member that has not installed everything at or below it.
     CLOSED_BEFORE_INSTALLED;
     /// Adopts no timestamp that a message carries (HybridTime's `Update`; Traps A.4-2, A.4-11).

@@ -8,13 +8,15 @@
 //!
 //! 1. No lock, prepared transaction or vote covers keys on both sides: there is none when the split
 //!    is proposed.
-//! 2. The other shard begins above the split's timestamp, with everything below it.
+//! 2. The other shard begins above the split's timestamp, with everything below it. No snapshot
+//!    above that timestamp is served before the split is agreed: the other shard knows of none.
 //! 3. A decision that participants must still be told stays with the shard that made it, whichever
 //!    keys it was about.
 
 use super::{
     Command, MOST_SHARDS, Participant, Request, Rows, Shard, ShardCommand, ShardResponse, Timer,
 };
+use crate::shard::rules as shard_rules;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
@@ -38,7 +40,8 @@ pub(crate) struct Splitting<Q> {
     transaction: TransactionId,
     asked: (Address, u64),
     until: u64,
-    proposed: bool,
+    /// The split's timestamp, once it is proposed.
+    proposed: Option<Timestamp>,
     /// Requests of transactions that began meanwhile.
     parked: Vec<(Address, Q)>,
 }
@@ -75,7 +78,7 @@ impl<P: Participant> Shard<P> {
             Some(_) => self.answer(from, ShardResponse::Unknown { id }, out), // One at a time.
             None => {
                 let until = now.boot_ns + DRAIN_NS;
-                let (asked, proposed, parked) = ((from, id), false, Vec::new());
+                let (asked, proposed, parked) = ((from, id), None, Vec::new());
                 self.splitting =
                     Some(Splitting { key: at, shard, transaction, asked, until, proposed, parked });
                 out.arm(Timer::Split, until);
@@ -94,7 +97,8 @@ impl<P: Participant> Shard<P> {
 
     /// Proposes a pending split as soon as nothing is under way.
     pub(super) fn go_on_splitting(&mut self, now: Reading, out: &mut Outbox<Shard<P>>) {
-        let Some(splitting) = self.splitting.as_ref().filter(|splitting| !splitting.proposed)
+        let Some(splitting) =
+            self.splitting.as_ref().filter(|splitting| splitting.proposed.is_none())
         else {
             return;
         };
@@ -114,11 +118,17 @@ impl<P: Participant> Shard<P> {
         let Some(splitting) = &mut self.splitting else { return };
         let (key, shard) = (splitting.key.clone(), splitting.shard);
         step!("leader: proposes a split");
-        splitting.proposed = true;
+        splitting.proposed = Some(at);
         let members = Some(self.group.membership().of_child());
         if self.propose_about_shard(ShardCommand::Split { at, key, shard, members }).is_none() {
             self.splitting = None;
         }
+    }
+
+    /// True if a timestamp lies above a split that is being agreed.
+    pub(super) fn is_above_split(&self, at: Timestamp) -> bool {
+        let split = self.splitting.as_ref().and_then(|splitting| splitting.proposed);
+        split.is_some_and(|split| at > split) && !broken(shard_rules::SNAPSHOT_ABOVE_SPLIT)
     }
 
     /// Gives up a split because a transaction stays prepared for longer than new ones may wait.

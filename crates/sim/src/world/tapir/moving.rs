@@ -138,6 +138,9 @@ impl World<Tapir> {
             return;
         }
         let (row, replicas) = (self.newest_row(), self.some_replicas());
+        if row.dropped {
+            return;
+        }
         match rows::next(&row, &self.members, &replicas) {
             Ok(next) if next != row => {
                 *self.changed.entry("replicas to move").or_default() += 1;
@@ -167,7 +170,7 @@ impl World<Tapir> {
     /// row without former replicas.
     pub(super) fn carry_out_change(&mut self, epoch: u32) {
         let row = self.newest_row();
-        if row.epoch != epoch || row.former.is_empty() {
+        if row.epoch != epoch || row.former.is_empty() || row.dropped {
             return;
         }
         let lives = || self.nodes.iter().filter_map(|node| node.process.as_ref());
@@ -206,7 +209,7 @@ impl World<Tapir> {
             self.catalog.seen.get(&node).copied().unwrap_or_default() >= self.catalog.rows.len()
         };
         let lives = |node: &usize| self.nodes[*node].process.is_some();
-        (row.former.is_empty() || is_lost)
+        (row.former.is_empty() || is_lost || row.dropped)
             && (0..self.nodes.len()).filter(lives).all(has_seen)
             && self.replicas().all(|(_, replica)| !replica.is_copying())
     }
