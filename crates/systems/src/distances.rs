@@ -51,7 +51,9 @@ impl Distances {
         known.took_ns = if took_ns < known.took_ns {
             (known.took_ns * (SMOOTH_EARLIER - 1) + took_ns) / SMOOTH_EARLIER
         } else {
-            (known.took_ns * (SMOOTH - 1) + took_ns.min(MOST_TIMES * known.took_ns)) / SMOOTH
+            // A distance of some nanoseconds grows, too.
+            let most_ns = (MOST_TIMES * known.took_ns).max(known.took_ns + SMOOTH);
+            (known.took_ns * (SMOOTH - 1) + took_ns.min(most_ns)) / SMOOTH
         };
         known.answers = true;
     }
@@ -142,6 +144,9 @@ mod tests {
         let mut distances = from_asia();
         (1..=3).for_each(|node| distances.measured(NodeId(node), Some(5_000 * MS)));
         assert_eq!(distances.round_trip_ns(&nodes(&[1, 2, 3])) / MS, 263 * 9 / 8);
+        distances.measured(NodeId(5), Some(0));
+        (0..200).for_each(|_| distances.measured(NodeId(5), Some(100 * MS)));
+        assert!(distances.round_trip_ns(&nodes(&[5])) > 90 * MS, "it was no distance");
         // The first answer of all came after a pause.
         distances.measured(NodeId(4), Some(1_800 * MS));
         (0..5).for_each(|_| distances.measured(NodeId(4), Some(100 * MS)));

@@ -147,11 +147,12 @@ impl Shards for TestNode {
     async fn take_turn(
         &self,
         key: (ShardId, Key),
-        _: Vec<KeyRange>,
+        ranges: Vec<KeyRange>,
         _: u64,
         _: u64,
     ) -> Option<Turn> {
-        Some(Turn { key, at: NodeId(1), number: self.new_number(), waited: false })
+        let (at, number) = (NodeId(1), self.new_number());
+        Some(Turn { key, ranges, at, number, waited: false })
     }
 
     async fn read(
@@ -201,7 +202,7 @@ impl Shards for TestNode {
         let now = self.now();
         let participant = &mut self.shards.lock().unwrap().participants[shard.0 as usize];
         let answer = match question {
-            ConsensusOp::Prepare(proposal) => {
+            ConsensusOp::Prepare { proposal, .. } => {
                 ConsensusResult::Vote(participant.prepare(now, &proposal))
             }
             ConsensusOp::Resolve { transaction, .. } => {

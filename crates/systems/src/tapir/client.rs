@@ -37,7 +37,7 @@ pub fn common(
         return known.clone();
     }
     match question {
-        ConsensusOp::Prepare(_) => {
+        ConsensusOp::Prepare { .. } => {
             let vote = |answer: &&ConsensusResult| {
                 if let ConsensusResult::Vote(vote) = answer { Some(*vote) } else { None }
             };
@@ -323,6 +323,7 @@ pub async fn take_turn<W: Wire<Message = Message>>(
         wire.ask((shard, node), id, message, until)
     };
     for node in wire.members(shard).replicas {
+        let mut place = Place { wire, at: (shard, node), request, key: &key, leaves: true };
         let mut waited = false;
         while !wire.node().is_closed() && wire.node().boot_ns() < until {
             let times_out_at = until.min(wire.node().boot_ns() + wire.timeout_ns(&[node], 0));
@@ -334,12 +335,33 @@ pub async fn take_turn<W: Wire<Message = Message>>(
                 break;
             }
             if let Some(Message::HasTurn { .. }) = said {
-                return Some(Turn { key: (shard, key), at: node, number: request.number, waited });
+                place.leaves = false;
+                drop(place);
+                let (key, number) = ((shard, key), request.number);
+                return Some(Turn { key, ranges, at: node, number, waited });
             }
         }
-        wire.send((shard, node), Message::Leave { request, key: key.clone() });
     }
     None
+}
+
+/// A request's place at a replica, left when this is dropped: also by a session that is gone.
+struct Place<'a, W: Wire<Message = Message>> {
+    wire: &'a W,
+    at: (ShardId, NodeId),
+    request: OpId,
+    key: &'a Key,
+    /// False once the session has its turn.
+    leaves: bool,
+}
+
+impl<W: Wire<Message = Message>> Drop for Place<'_, W> {
+    fn drop(&mut self) {
+        if self.leaves {
+            let leave = Message::Leave { request: self.request, key: self.key.clone() };
+            self.wire.send(self.at, leave);
+        }
+    }
 }
 
 /// Passes a turn on to another session of this node.
@@ -666,7 +688,7 @@ mod tests {
             Footprint { reads: Vec::new(), writes: Vec::new(), participants: vec![ShardId(0)] };
         let proposal =
             Proposal { transaction, attempt: 0, at: at(10), footprint: Arc::new(footprint) };
-        let question = ConsensusOp::Prepare(proposal);
+        let question = ConsensusOp::Prepare { proposal, took_turn: false };
         let invoked = invoke(&wire, ShardId(0), &question, 50 * PAUSE_NS);
         assert!(invoked.now_or_never().flatten().is_none(), "nothing is confirmed");
         wire.told.into_inner().expect("one thread")

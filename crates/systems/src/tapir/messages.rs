@@ -130,10 +130,10 @@ pub enum Message {
         /// turn.
         #[n(3)]
         waits: bool,
-        /// The contested ranges; without any, the key. More than 64 of them, or keys of more than
-        /// 1 KiB, have no queue.
+        /// The contested ranges; without any, the key. More than 64 of them, or more than 16 KiB of
+        /// keys, are given their turn at once.
         #[n(5)]
-        #[cbor(default)]
+        #[cbor(skip_if = "Vec::is_empty")]
         ranges: Vec<KeyRange>,
     },
     /// Other sessions come first.

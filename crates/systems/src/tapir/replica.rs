@@ -433,7 +433,7 @@ impl Replica {
             Said::Tell { op: InconsistentOp::Ended(End::Abort { at, .. }), .. } => near(*at),
             Said::Tell { op: InconsistentOp::Served(_) | InconsistentOp::Over(_), .. }
             | Said::Propose { op: Op::Inconsistent(_), .. } => false,
-            Said::Propose { op: Op::Consensus(ConsensusOp::Prepare(proposal)), .. } => {
+            Said::Propose { op: Op::Consensus(ConsensusOp::Prepare { proposal, .. }), .. } => {
                 near(proposal.at) && !proposal.is_name()
             }
             Said::Propose { op: Op::Consensus(ConsensusOp::Resolve { through, .. }), .. } => {
@@ -442,7 +442,7 @@ impl Replica {
             Said::Finalize { id, result, .. } => {
                 let known = self.operations.record().get(id).map(|entry| &entry.op);
                 match (known, result) {
-                    (Some(Op::Consensus(ConsensusOp::Prepare(_))), Some(answer)) => {
+                    (Some(Op::Consensus(ConsensusOp::Prepare { .. })), Some(answer)) => {
                         matches!(answer, ConsensusResult::Vote(_))
                     }
                     (Some(Op::Consensus(ConsensusOp::Resolve { .. })), Some(answer)) => {
@@ -514,7 +514,9 @@ impl Replica {
         let (
             _,
             Said::Propose {
-                id, op: Op::Consensus(ConsensusOp::Prepare(Proposal { at, .. })), ..
+                id,
+                op: Op::Consensus(ConsensusOp::Prepare { proposal: Proposal { at, .. }, .. }),
+                ..
             },
         ) = &proposed
         else {
@@ -569,7 +571,7 @@ impl Replica {
             }
             Message::KeepTurn { request, holds_ns, .. } => turns.keep(now, request, holds_ns),
             Message::Leave { request, .. } => {
-                if let Some(next) = turns.leave(now, request) {
+                for next in turns.leave(now, request) {
                     out.send(next.from, Message::HasTurn { id: next.question });
                 }
             }
@@ -589,7 +591,7 @@ impl Replica {
         self.looks = false;
         let (past, closes) = (self.past(), self.closes(now));
         let over = self.operations.record().iter().filter_map(|(_, entry)| match &entry.op {
-            Op::Consensus(ConsensusOp::Prepare(Proposal { at, .. }))
+            Op::Consensus(ConsensusOp::Prepare { proposal: Proposal { at, .. }, .. })
             | Op::Inconsistent(InconsistentOp::Ended(
                 End::Commit(Proposal { at, .. }) | End::Abort { at, .. },
             ))

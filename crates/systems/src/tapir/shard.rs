@@ -68,14 +68,16 @@ type Answered = (OpId, ConsensusOp, ConsensusResult);
 /// Returns the proposals, with the votes on them.
 fn votes(answered: &[Answered]) -> Vec<(&Proposal, Vote)> {
     let voted = answered.iter().filter_map(|(_, question, answer)| match (question, answer) {
-        (ConsensusOp::Prepare(proposal), ConsensusResult::Vote(vote)) => Some((proposal, *vote)),
+        (ConsensusOp::Prepare { proposal, .. }, ConsensusResult::Vote(vote)) => {
+            Some((proposal, *vote))
+        }
         _ => None,
     });
     voted.collect()
 }
 
 fn prepares(question: &ConsensusOp) -> Option<&Proposal> {
-    if let ConsensusOp::Prepare(proposal) = question { Some(proposal) } else { None }
+    if let ConsensusOp::Prepare { proposal, .. } = question { Some(proposal) } else { None }
 }
 
 fn resolves(question: &ConsensusOp) -> Option<TransactionId> {
@@ -105,8 +107,10 @@ impl Application for Shard {
         _: &mut Vec<Effect>,
     ) -> ConsensusResult {
         match question {
-            ConsensusOp::Prepare(proposal) => {
-                let yields = self.turns.refuses(NodeId(id.node), proposal);
+            ConsensusOp::Prepare { proposal, took_turn } => {
+                let yields = (!took_turn || broken(rules::TURNS_REFUSED))
+                    && self.turns.refuses(NodeId(id.node), proposal)
+                    && !broken(rules::TURNS_OVERTAKEN);
                 ConsensusResult::Vote(self.participant.prepare_unless(yields, now, proposal))
             }
             ConsensusOp::Resolve { transaction, .. } => {
@@ -136,7 +140,7 @@ impl Application for Shard {
         for Entry { op, state, merged } in record.values() {
             match (op, state) {
                 (
-                    Op::Consensus(ConsensusOp::Prepare(proposal)),
+                    Op::Consensus(ConsensusOp::Prepare { proposal, .. }),
                     State::Finalized(Some(ConsensusResult::Vote(vote))),
                 ) => {
                     let counts = merged.is_some() || !asked.contains(&proposal.transaction);
@@ -172,7 +176,7 @@ impl Application for Shard {
         // A question about a transaction stays open in this view. The next question is asked in a
         // view that began with this one.
         let answers = open.iter().map(|(_, question)| match question {
-            ConsensusOp::Prepare(_) => {
+            ConsensusOp::Prepare { .. } => {
                 ConsensusResult::Vote(decided.next().unwrap_or(Vote::Abstain))
             }
             ConsensusOp::Resolve { .. } => ConsensusResult::Stands(TxnStatus::Open),
@@ -182,7 +186,7 @@ impl Application for Shard {
 
     fn bytes(entry: &OperationEntry) -> usize {
         let of_op = match &entry.op {
-            Op::Consensus(ConsensusOp::Prepare(proposal))
+            Op::Consensus(ConsensusOp::Prepare { proposal, .. })
             | Op::Inconsistent(InconsistentOp::Ended(End::Commit(proposal))) => proposal.bytes(),
             Op::Consensus(ConsensusOp::Resolve { .. }) | Op::Inconsistent(_) => 0,
         };
@@ -252,7 +256,7 @@ impl Application for Shard {
                     false
                 }
                 Op::Inconsistent(InconsistentOp::Over(_)) => true,
-                Op::Consensus(ConsensusOp::Prepare(proposal)) => proposal.at <= settled,
+                Op::Consensus(ConsensusOp::Prepare { proposal, .. }) => proposal.at <= settled,
                 Op::Consensus(ConsensusOp::Resolve { through, .. }) => *through <= settled,
                 Op::Inconsistent(InconsistentOp::Ended(End::Abort { at, .. })) => *at <= settled,
                 // The largest in the record stays: this replica's own value may be from a view that
@@ -314,7 +318,10 @@ fn settled(record: &RecordOf<Shard>, last: View) -> Timestamp {
             )) => {
                 ended.insert(*transaction);
             }
-            Op::Consensus(ConsensusOp::Prepare(Proposal { transaction, attempt, at, .. })) => {
+            Op::Consensus(ConsensusOp::Prepare {
+                proposal: Proposal { transaction, attempt, at, .. },
+                ..
+            }) => {
                 let attempt =
                     (*attempt, *at, entry.state.result() == Some(&ConsensusResult::Vote(Vote::Ok)));
                 let known = newest.entry(*transaction).or_insert(attempt);
@@ -333,5 +340,67 @@ fn settled(record: &RecordOf<Shard>, last: View) -> Timestamp {
             Timestamp::end_of(open.nanos.saturating_sub(1)).max(past.settled)
         }
         _ => closed.max(past.settled),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::turns::TurnRequest;
+    use super::*;
+    use meridian_clock::{Interval, Reading};
+    use meridian_machine::planted::{Rule, plant};
+    use meridian_machine::{Address, DatabaseId};
+    use meridian_mvcc::{Key, Write};
+    use meridian_txn::tapir::Footprint;
+    use std::sync::Arc;
+
+    /// A session of node 1 has its turn at "a". Returns the votes on what node 2 writes there
+    /// without and with a turn, at another key, and what node 1 writes there without one.
+    fn votes_while_a_session_has_its_turn() -> [Vote; 4] {
+        let mut shard = Shard::new(Guarantee::Serializable, ShardId(0), KeyRange::all());
+        let request = OpId { node: 1, incarnation: 1, number: 1 };
+        let from = Address::replica(NodeId(1), DatabaseId(1), ShardId(0));
+        let ranges = vec![KeyRange::point(Key::from("a"))];
+        let asked = TurnRequest { from, request, question: request, holds_ns: 9, ranges };
+        shard.turns_mut().ask(0, asked);
+        let now = Reading::at(1, Interval::around(1_000, 1));
+        let votes = [(2, "a", false), (2, "a", true), (2, "b", false), (1, "a", false)];
+        std::array::from_fn(|number| {
+            let (node, key, took_turn) = votes[number];
+            let id = OpId { node, incarnation: 1, number: 10 + number as u64 };
+            let writes = vec![Write { key: Key::from(key), value: None }];
+            let participants = vec![ShardId(0)];
+            let footprint = Arc::new(Footprint { reads: Vec::new(), writes, participants });
+            let transaction = TransactionId { node, incarnation: 1, number: id.number };
+            let at = Timestamp { nanos: id.number, ..Timestamp::ZERO };
+            let proposal = Proposal { transaction, attempt: 0, at, footprint };
+            let question = ConsensusOp::Prepare { proposal, took_turn };
+            match shard.answer(now, id, &question, &mut Vec::new()) {
+                ConsensusResult::Vote(vote) => vote,
+                stands => panic!("{stands:?}"),
+            }
+        })
+    }
+
+    #[test]
+    fn a_transaction_that_took_no_turn_is_refused_where_another_one_has_its_turn() {
+        assert_eq!(
+            votes_while_a_session_has_its_turn(),
+            [Vote::Abort, Vote::Ok, Vote::Ok, Vote::Ok]
+        );
+    }
+
+    #[test]
+    fn that_others_are_refused_or_none_is_noticed() {
+        let with = |rule: Rule| {
+            let planted = std::thread::spawn(move || {
+                plant(Some(rule), true);
+                votes_while_a_session_has_its_turn()
+            });
+            planted.join().expect("it votes")
+        };
+        let refused = [Vote::Abort, Vote::Abort, Vote::Ok, Vote::Ok];
+        assert_eq!(with(rules::TURNS_REFUSED), refused);
+        assert_eq!(with(rules::TURNS_OVERTAKEN), [Vote::Ok; 4]);
     }
 }

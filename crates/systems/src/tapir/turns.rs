@@ -1,39 +1,40 @@
-//! Turns of transactions over contested keys: the queues of one replica, in memory only.
+//! Turns of transactions over contested ranges: the requests at one replica, in memory only.
 //!
 //! ```text
-//!   TakeTurn ──▶ no holder: HasTurn ──▶ reads, proposes, ends ── Leave ──▶ next: HasTurn
-//!            ──▶ held: Queued … HasTurn                └─ silent ── bound ──▶ next
+//!   TakeTurn ──▶ overlaps no earlier one: HasTurn ──▶ reads, proposes, ends ── Leave ──▶ next: HasTurn
+//!            ──▶ else: Queued … HasTurn                      └─ silent ── bound ──▶ next
 //! ```
 //!
-//! A request names the contested ranges that its node knows. Requests over ranges that overlap are
-//! in one queue, whatever their nodes remember. As long as a session has its turn, the replica
-//! votes to abort what other nodes write into the session's ranges: a node that was never refused
-//! takes no turns, and is told that way.
+//! A request names the contested ranges that its node knows. Requests are in one list, in the order
+//! of their arrival. One has its turn when it overlaps no earlier one that is still there, so that
+//! nodes meet whatever they remember, and requests over other ranges do not wait.
 //!
-//! Validation alone decides what may commit: a turn only keeps transactions that would refuse one
-//! another from committing at once. So a queue may be lost, be kept by two replicas, or be skipped.
+//! As long as a session has its turn, the replica votes to abort what other nodes write into the
+//! session's ranges without having taken a turn: a node that was never refused takes none, and is
+//! told that way. A transaction that has taken a turn is only validated, whether its bound has
+//! passed, and whichever replica gave it: what is long, or what took its turn elsewhere, gets on.
+//!
+//! Correctness does not depend on turns: no transaction commits that replicas have not validated. So
+//! a list may be lost, be kept by two replicas, or be skipped.
 //!
 //! Invariants:
-//! 1. A turn has one holder, and ends at the latest when its bound has passed: a session that
-//!    failed costs the next one that long. Sessions of the holder's node continue with its turn for
-//!    [`TURN_HANDED_ON`] more such bounds.
-//! 2. Turns are given in the order in which they were requested, except to sessions that have not
-//!    repeated the request for [`SILENT_NS`].
-//! 3. At most [`MOST`] requests are kept, each with at most [`MOST_RANGES`] ranges, whose keys have
-//!    at most [`KEY_BYTES`]. A request beyond that gets its turn at once, as if there were no queue.
+//! 1. Sessions that have their turns have no range in common. A turn ends at the latest when its
+//!    bound has passed: a session that failed costs the next one that long. Sessions of the holder's
+//!    node continue with its turn for [`TURN_HANDED_ON`] more such bounds.
+//! 2. Turns over ranges that overlap are given in the order in which they were requested, except to
+//!    sessions that have not repeated the request for [`SILENT_NS`].
+//! 3. At most [`MOST`] requests are kept, each with at most [`TURN_RANGES`] ranges, whose keys have
+//!    at most [`TURN_BYTES`] together. A request beyond that gets its turn at once, as if there were
+//!    no other one.
 
 use meridian_machine::{Address, NodeId};
-use meridian_mvcc::{Key, KeyRange};
+use meridian_mvcc::KeyRange;
 use meridian_replication::inconsistent::OpId;
-use meridian_txn::tapir::{Proposal, TURN_HANDED_ON};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use meridian_txn::tapir::{Proposal, TURN_BYTES, TURN_HANDED_ON, TURN_RANGES};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of requests that are kept, holders included.
-const MOST: usize = 1024;
-/// The number of ranges of a request.
-const MOST_RANGES: usize = 64;
-/// The longest key of a range that has a queue, in bytes.
-const KEY_BYTES: usize = 1 << 10;
+const MOST: usize = 512;
 /// The longest time for which a turn is held, in nanoseconds.
 const LONGEST_NS: u64 = 5_000_000_000;
 /// A waiting session that has not repeated its request for this time is skipped, in nanoseconds.
@@ -55,24 +56,45 @@ pub(super) struct TurnRequest {
 }
 
 impl TurnRequest {
-    /// True if its ranges are short enough to be kept.
+    /// True if its ranges are few and short enough to be kept.
     fn fits(&self) -> bool {
-        let is_short = |key: &Key| key.as_ref().len() <= KEY_BYTES;
-        let fits =
-            |range: &KeyRange| is_short(&range.start) && range.end.as_ref().is_none_or(is_short);
-        self.ranges.len() <= MOST_RANGES && self.ranges.iter().all(fits)
-    }
-
-    fn overlaps(&self, other: &TurnRequest) -> bool {
-        let with =
-            |range: &KeyRange| other.ranges.iter().any(|theirs| !range.common(theirs).is_empty());
-        self.ranges.iter().any(with)
+        let bytes =
+            |range: &KeyRange| range.start.len() + range.end.as_ref().map_or(0, |end| end.len());
+        self.ranges.len() <= TURN_RANGES
+            && self.ranges.iter().map(bytes).sum::<usize>() <= TURN_BYTES
     }
 
     /// True if a proposal writes into its ranges.
     fn is_hit_by(&self, proposal: &Proposal) -> bool {
         self.ranges.iter().any(|range| proposal.writes_in(range))
     }
+}
+
+/// Returns ranges with the same keys, in order, of which none overlaps another one.
+fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable();
+    ranges.dedup_by(|next, range| {
+        let overlaps = next.overlaps(range);
+        if overlaps && next.reaches(range) {
+            range.end = next.end.take();
+        }
+        overlaps
+    });
+    ranges
+}
+
+/// True if two lists of disjoint ranges in order have a key in common.
+fn overlap(ours: &[KeyRange], theirs: &[KeyRange]) -> bool {
+    let (mut ours, mut theirs) = (ours.iter().peekable(), theirs.iter().peekable());
+    while let (Some(one), Some(two)) = (ours.peek(), theirs.peek()) {
+        if one.overlaps(two) {
+            return true;
+        }
+        // The range that ends first overlaps none of the later ones.
+        if one.reaches(two) { &mut theirs } else { &mut ours }.next();
+    }
+    false
 }
 
 /// The state of a request.
@@ -84,98 +106,97 @@ pub(super) enum QueuePosition {
     Queued,
 }
 
-/// A queue: the request that holds the turn, until when, how many times other sessions of its node
-/// continued with it, and the waiting requests with the times of their latest messages.
+/// A request that is kept. Its ranges are disjoint and in order.
 #[derive(Clone, Debug)]
-struct Queue {
-    holder: TurnRequest,
+struct Kept {
+    asked: TurnRequest,
+    /// The number of earlier requests that it overlaps. It has its turn if there is none.
+    before: usize,
+    /// The time of its newest message.
+    heard: u64,
+    /// If it has its turn, the end of it.
     until: u64,
-    kept: u32,
-    waiting: VecDeque<(TurnRequest, u64)>,
+    /// How many times other sessions of its node continued with its turn.
+    handed_on: u32,
 }
 
-/// The queues of a replica.
+/// The requests at a replica.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Turns {
-    /// The queues, by the order in which they began.
-    queues: BTreeMap<u64, Queue>,
-    /// The number of queues that have begun.
-    begun: u64,
-    /// The queue of each request.
-    queue_of: BTreeMap<OpId, u64>,
-    /// The times at which turns end unless released, by the boot clock, with their queues.
+    /// The requests, in the order of their arrival.
+    kept: BTreeMap<u64, Kept>,
+    /// The number of requests that have arrived.
+    arrived: u64,
+    /// The place of each request in that order.
+    place_of: BTreeMap<OpId, u64>,
+    /// The times at which turns end unless released, by the boot clock, with the places of their
+    /// requests.
     due: BTreeSet<(u64, u64)>,
 }
 
 impl Turns {
     /// Handles a request, new or repeated.
-    pub fn ask(&mut self, now: u64, asked: TurnRequest) -> QueuePosition {
-        if let Some(queue) = self.queue_of(asked.request).and_then(|of| self.queues.get_mut(&of)) {
-            let known = queue.waiting.iter_mut().find(|(of, _)| of.request == asked.request);
-            return match known {
-                Some(known) => {
-                    *known = (asked, now);
-                    QueuePosition::Queued
-                }
-                None => QueuePosition::Turn,
-            };
+    pub fn ask(&mut self, now: u64, mut asked: TurnRequest) -> QueuePosition {
+        let place = self.place_of.get(&asked.request);
+        if let Some(kept) = place.and_then(|place| self.kept.get_mut(place)) {
+            // The ranges stay: later requests were compared with them.
+            (kept.asked.from, kept.asked.question, kept.heard) = (asked.from, asked.question, now);
+            return if kept.before == 0 { QueuePosition::Turn } else { QueuePosition::Queued };
         }
-        if self.queue_of.len() >= MOST || !asked.fits() {
+        if self.kept.len() >= MOST || !asked.fits() {
             return QueuePosition::Turn;
         }
-        let joins = |queue: &Queue| {
-            let mut all = queue.waiting.iter().map(|(asked, _)| asked).chain([&queue.holder]);
-            all.any(|other| other.overlaps(&asked))
-        };
-        if let Some((of, queue)) = self.queues.iter_mut().find(|(_, queue)| joins(queue)) {
-            self.queue_of.insert(asked.request, *of);
-            queue.waiting.push_back((asked, now));
+        asked.ranges = disjoint(asked.ranges);
+        let overlaps = |earlier: &&Kept| overlap(&earlier.asked.ranges, &asked.ranges);
+        let before = self.kept.values().filter(overlaps).count();
+        let place = self.arrived;
+        self.arrived += 1;
+        self.place_of.insert(asked.request, place);
+        let kept = self.kept.entry(place).insert_entry(Kept {
+            asked,
+            before,
+            heard: now,
+            until: 0,
+            handed_on: 0,
+        });
+        if before > 0 {
             return QueuePosition::Queued;
         }
-        let (of, until) = (self.begun, now.saturating_add(asked.holds_ns.min(LONGEST_NS)));
-        self.begun += 1;
-        self.queue_of.insert(asked.request, of);
-        self.due.insert((until, of));
-        self.queues.insert(of, Queue { holder: asked, until, kept: 0, waiting: VecDeque::new() });
+        give(now, (place, kept.into_mut()), &mut self.due);
         QueuePosition::Turn
     }
 
     /// True if a proposal of a node writes into the ranges of a session of another node that has
     /// its turn.
     pub fn refuses(&self, node: NodeId, proposal: &Proposal) -> bool {
-        let mut holders = self.queues.values().map(|queue| &queue.holder);
-        holders.any(|holder| holder.request.node != node.0 && holder.is_hit_by(proposal))
+        let holders = self.due.iter().filter_map(|(_, place)| self.kept.get(place));
+        let mut asked = holders.map(|kept| &kept.asked);
+        asked.any(|asked| asked.request.node != node.0 && asked.is_hit_by(proposal))
     }
 
     /// Extends a turn for another session of the holder's node.
     pub fn keep(&mut self, now: u64, request: OpId, holds_ns: u64) {
-        let Some(of) = self.queue_of(request) else { return };
-        let holds =
-            |queue: &&mut Queue| queue.holder.request == request && queue.kept < TURN_HANDED_ON;
-        let Some(queue) = self.queues.get_mut(&of).filter(holds) else { return };
-        self.due.remove(&(queue.until, of));
-        (queue.until, queue.kept) = (now.saturating_add(holds_ns.min(LONGEST_NS)), queue.kept + 1);
-        self.due.insert((queue.until, of));
+        let Some(place) = self.place_of.get(&request).copied() else { return };
+        let holds = |kept: &&mut Kept| kept.before == 0 && kept.handed_on < TURN_HANDED_ON;
+        let Some(kept) = self.kept.get_mut(&place).filter(holds) else { return };
+        self.due.remove(&(kept.until, place));
+        kept.asked.holds_ns = holds_ns;
+        kept.handed_on += 1;
+        give(now, (place, kept), &mut self.due);
     }
 
-    /// Removes a request that no longer needs its turn, or its place. Returns the request that gets
-    /// the turn, if any.
-    pub fn leave(&mut self, now: u64, request: OpId) -> Option<&TurnRequest> {
-        let of = self.queue_of(request)?;
-        let queue = self.queues.get_mut(&of)?;
-        if queue.holder.request == request {
-            return self.pass_on(now, of);
-        }
-        queue.waiting.retain(|(asked, _)| asked.request != request);
-        self.queue_of.remove(&request);
-        None
+    /// Removes a request that no longer needs its turn, or its place. Returns the requests that get
+    /// their turns.
+    pub fn leave(&mut self, now: u64, request: OpId) -> Vec<TurnRequest> {
+        let place = self.place_of.get(&request).copied();
+        place.map(|place| self.remove(now, place)).unwrap_or_default()
     }
 
     /// Ends the turns whose bound has passed. Returns the requests that get theirs.
     pub fn expire(&mut self, now: u64) -> Vec<TurnRequest> {
         let mut next = Vec::new();
-        while let Some((_, of)) = self.due.first().copied().filter(|(until, _)| *until <= now) {
-            next.extend(self.pass_on(now, of).cloned());
+        while let Some((_, place)) = self.due.first().copied().filter(|(until, _)| *until <= now) {
+            next.extend(self.remove(now, place));
         }
         next
     }
@@ -185,26 +206,37 @@ impl Turns {
         self.due.first().map(|(until, _)| *until)
     }
 
-    fn queue_of(&self, request: OpId) -> Option<u64> {
-        self.queue_of.get(&request).copied()
-    }
-
-    fn pass_on(&mut self, now: u64, of: u64) -> Option<&TurnRequest> {
-        let mut queue = self.queues.remove(&of)?;
-        self.due.remove(&(queue.until, of));
-        self.queue_of.remove(&queue.holder.request);
-        while let Some((asked, heard)) = queue.waiting.pop_front() {
-            if heard.saturating_add(SILENT_NS) < now {
-                self.queue_of.remove(&asked.request);
-                continue;
+    /// Removes a request, and the silent ones that would be next. Returns those that get their
+    /// turns.
+    fn remove(&mut self, now: u64, place: u64) -> Vec<TurnRequest> {
+        let (mut over, mut next) = (vec![place], Vec::new());
+        while let Some(place) = over.pop() {
+            let Some(gone) = self.kept.remove(&place) else { continue };
+            self.place_of.remove(&gone.asked.request);
+            self.due.remove(&(gone.until, place));
+            let behind = self.kept.range_mut(place..);
+            let waits = |kept: &Kept| overlap(&kept.asked.ranges, &gone.asked.ranges);
+            for (place, kept) in behind.filter(|(_, kept)| waits(kept)) {
+                kept.before -= 1;
+                if kept.before > 0 {
+                    continue;
+                }
+                if kept.heard.saturating_add(SILENT_NS) < now {
+                    over.push(*place);
+                    continue;
+                }
+                give(now, (*place, kept), &mut self.due);
+                next.push(kept.asked.clone());
             }
-            queue.until = now.saturating_add(asked.holds_ns.min(LONGEST_NS));
-            (queue.holder, queue.kept) = (asked, 0);
-            self.due.insert((queue.until, of));
-            return Some(&self.queues.entry(of).or_insert(queue).holder);
         }
-        None
+        next
     }
+}
+
+/// Gives a request its turn.
+fn give(now: u64, (place, kept): (u64, &mut Kept), due: &mut BTreeSet<(u64, u64)>) {
+    kept.until = now.saturating_add(kept.asked.holds_ns.min(LONGEST_NS));
+    due.insert((kept.until, place));
 }
 
 #[cfg(test)]
@@ -212,7 +244,7 @@ mod tests {
     use super::*;
     use meridian_clock::Timestamp;
     use meridian_machine::{DatabaseId, ShardId};
-    use meridian_mvcc::Write;
+    use meridian_mvcc::{Key, Write};
     use meridian_txn::TransactionId;
     use meridian_txn::tapir::Footprint;
     use proptest::prelude::*;
@@ -220,15 +252,31 @@ mod tests {
 
     const HOLDS_NS: u64 = 1_000;
 
-    fn asked(name: &str, number: u64) -> TurnRequest {
+    fn over(ranges: Vec<KeyRange>, number: u64) -> TurnRequest {
         let id = OpId { node: 9, incarnation: 1, number };
         let from = Address::replica(NodeId(9), DatabaseId(1), ShardId(0));
-        let ranges = vec![KeyRange::point(Key::from(name))];
         TurnRequest { from, request: id, question: id, holds_ns: HOLDS_NS, ranges }
+    }
+
+    fn asked(key: &str, number: u64) -> TurnRequest {
+        over(vec![KeyRange::point(Key::from(key))], number)
+    }
+
+    fn range(start: &str, end: &str) -> KeyRange {
+        KeyRange { start: start.into(), end: Some(end.into()) }
     }
 
     fn request(number: u64) -> OpId {
         asked("", number).request
+    }
+
+    /// Returns the numbers of requests.
+    fn numbers(given: &[TurnRequest]) -> Vec<u64> {
+        given.iter().map(|given| given.request.number).collect()
+    }
+
+    fn is_empty(turns: &Turns) -> bool {
+        turns.kept.is_empty() && turns.due.is_empty() && turns.place_of.is_empty()
     }
 
     #[test]
@@ -244,39 +292,88 @@ mod tests {
             QueuePosition::Queued,
             "once, however often it asks"
         );
-        assert_eq!(turns.leave(5, request(1)), Some(&asked("a", 2)));
-        assert_eq!(turns.leave(5, request(1)), None, "it is over already");
-        assert_eq!(turns.leave(6, request(3)), None, "it waits no longer");
-        assert_eq!(turns.leave(7, request(2)), None);
-        assert_eq!(turns.leave(7, request(4)), None);
-        assert_eq!((turns.queues.len(), turns.due.len(), turns.queue_of.len()), (0, 0, 0));
+        assert_eq!(turns.leave(5, request(1)), [asked("a", 2)]);
+        assert_eq!(turns.leave(5, request(1)), [], "it is over already");
+        assert_eq!(turns.leave(6, request(3)), [], "it waits no longer");
+        assert_eq!(turns.leave(7, request(2)), []);
+        assert_eq!(turns.leave(7, request(4)), []);
+        assert!(is_empty(&turns));
     }
 
-    /// Nodes remember different keys of what is contested between them.
+    /// Nodes remember different keys of what is contested between them. A request that connects two
+    /// others waits for both, and neither of them for the other one.
     #[test]
-    fn requests_over_ranges_that_overlap_are_in_one_queue() {
+    fn a_request_waits_for_every_earlier_one_that_it_overlaps() {
         let mut turns = Turns::default();
-        let of = |start: &str, end: &str| KeyRange { start: start.into(), end: Some(end.into()) };
-        let over = |ranges: Vec<KeyRange>, number| TurnRequest { ranges, ..asked("", number) };
-        assert_eq!(turns.ask(0, over(vec![of("a", "b"), of("m", "n")], 1)), QueuePosition::Turn);
+        let first = over(vec![range("a", "b"), range("m", "n")], 1);
+        assert_eq!(turns.ask(0, first), QueuePosition::Turn);
         assert_eq!(turns.ask(1, asked("c", 2)), QueuePosition::Turn, "nothing in common");
-        assert_eq!(turns.ask(2, over(vec![of("c", "d"), of("m7", "o")], 3)), QueuePosition::Queued);
+        let both = over(vec![range("m7", "o"), range("c", "d")], 3);
+        assert_eq!(turns.ask(2, both), QueuePosition::Queued);
         assert_eq!(
             turns.ask(3, asked("nn", 4)),
             QueuePosition::Queued,
             "as the third, which waits"
         );
-        assert_eq!(turns.leave(4, request(2)), None);
-        assert_eq!(turns.leave(5, request(1)).map(|next| next.request), Some(request(3)));
-        assert_eq!(turns.leave(6, request(3)), Some(&asked("nn", 4)));
+        assert_eq!(turns.ask(3, asked("a7", 5)), QueuePosition::Queued);
+        assert_eq!(numbers(&turns.leave(4, request(1))), [5], "the third overlaps the second too");
+        assert_eq!(turns.ask(5, asked("c", 6)), QueuePosition::Queued);
+        assert_eq!(numbers(&turns.leave(6, request(2))), [3]);
+        assert_eq!(numbers(&turns.leave(7, request(3))), [4, 6], "both at once");
+        for number in 4..=6 {
+            assert_eq!(turns.leave(8, request(number)), []);
+        }
+        assert!(is_empty(&turns));
+    }
+
+    #[test]
+    fn a_request_that_waits_no_longer_frees_those_behind_it() {
+        let mut turns = Turns::default();
+        turns.ask(0, asked("a", 1));
+        turns.ask(0, over(vec![range("a", "c")], 2));
+        assert_eq!(turns.ask(0, asked("b", 3)), QueuePosition::Queued);
+        assert_eq!(numbers(&turns.leave(1, request(2))), [3]);
+    }
+
+    /// A node learns of more contested ranges while its session waits.
+    #[test]
+    fn a_repeated_request_keeps_its_ranges() {
+        let mut turns = Turns::default();
+        turns.ask(0, asked("a", 1));
+        turns.ask(0, asked("a", 2));
+        turns.ask(0, asked("b", 3));
+        let question = OpId { number: 7, ..request(2) };
+        let more = over(vec![range("a", "c"); TURN_RANGES + 1], 2);
+        assert_eq!(turns.ask(1, TurnRequest { question, ..more }), QueuePosition::Queued);
+        assert_eq!(turns.leave(2, request(1)), [TurnRequest { question, ..asked("a", 2) }]);
+        assert_eq!(turns.leave(3, request(2)), []);
+        assert_eq!(turns.leave(3, request(3)), []);
+        assert!(is_empty(&turns));
+    }
+
+    #[test]
+    fn ranges_of_a_request_are_disjoint() {
+        let open = |start: &str| KeyRange { start: start.into(), end: None };
+        let all = vec![
+            range("f", "g"),
+            range("a", "c"),
+            range("b", "b7"),
+            range("c", "d"),
+            range("e", "e"),
+        ];
+        assert_eq!(disjoint(all), [range("a", "c"), range("c", "d"), range("f", "g")]);
+        assert_eq!(disjoint(vec![open("b"), range("a", "c"), open("k")]), [open("a")]);
+        assert!(overlap(&[range("a", "b"), range("x", "y")], &[range("c", "d"), open("e")]));
+        assert!(!overlap(&[range("a", "b"), range("e", "f")], &[range("b", "e"), open("f")]));
+        assert!(!overlap(&[], &[open("")]));
     }
 
     #[test]
     fn what_other_nodes_write_into_the_ranges_of_a_session_with_a_turn_is_refused() {
         let mut turns = Turns::default();
         turns.ask(0, asked("a", 1));
-        turns.ask(0, TurnRequest { ranges: vec![KeyRange::prefix(b"b")], ..asked("a", 2) });
-        turns.ask(0, TurnRequest { ranges: vec![KeyRange::prefix(b"a")], ..asked("a", 3) });
+        turns.ask(0, over(vec![KeyRange::prefix(b"b")], 2));
+        turns.ask(0, over(vec![KeyRange::prefix(b"a")], 3));
         let writes = |keys: &[&str]| {
             let write = |key: &&str| Write { key: Key::from(*key), value: None };
             let writes = keys.iter().map(write).collect();
@@ -289,7 +386,7 @@ mod tests {
         let refuses =
             |turns: &Turns, node, keys: &[&str]| turns.refuses(NodeId(node), &writes(keys));
         assert!(refuses(&turns, 8, &["a", "z"]));
-        assert!(refuses(&turns, 8, &["b7"]), "the turn of another queue");
+        assert!(refuses(&turns, 8, &["b7"]), "another turn");
         assert!(!refuses(&turns, 9, &["a", "b7"]), "a session of the same node");
         assert!(!refuses(&turns, 8, &["a7"]), "a session that waits has no turn yet");
         assert!(!refuses(&turns, 8, &[]), "it only reads");
@@ -309,9 +406,9 @@ mod tests {
         assert_eq!(turns.expire(HOLDS_NS), [asked("a", 2)]);
         let late = HOLDS_NS + SILENT_NS;
         turns.ask(late, asked("a", 4));
-        assert_eq!(turns.leave(late, request(2)), Some(&asked("a", 4)), "the third is silent");
+        assert_eq!(turns.leave(late, request(2)), [asked("a", 4)], "the third is silent");
         assert_eq!(turns.expire(late + HOLDS_NS), []);
-        assert_eq!((turns.next(), turns.queue_of.len()), (None, 0));
+        assert!(is_empty(&turns));
     }
 
     #[test]
@@ -336,73 +433,75 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded() {
         let mut turns = Turns::default();
-        let long = "k".repeat(KEY_BYTES + 1);
-        let many = TurnRequest {
-            ranges: vec![KeyRange::point(Key::from("a")); MOST_RANGES + 1],
-            ..asked("a", 0)
-        };
-        for beyond in [asked(&long, 0), many] {
-            assert_eq!(turns.ask(0, beyond), QueuePosition::Turn);
+        let point = |key: &str| KeyRange::point(Key::from(key));
+        let long = "k".repeat(TURN_BYTES / 2);
+        for beyond in [vec![point(&long)], vec![point("a"); TURN_RANGES + 1]] {
+            assert_eq!(turns.ask(0, over(beyond, 0)), QueuePosition::Turn);
         }
-        assert_eq!(turns.queue_of.len(), 0);
+        assert!(is_empty(&turns));
         let far = TurnRequest { holds_ns: u64::MAX, ..asked("a", 1) };
         assert_eq!(turns.ask(0, far), QueuePosition::Turn);
         assert_eq!(turns.next(), Some(LONGEST_NS), "however long a session wants it");
         (2..=MOST as u64)
             .for_each(|number| assert_eq!(turns.ask(0, asked("a", number)), QueuePosition::Queued));
-        assert_eq!(turns.ask(0, asked("a", 0)), QueuePosition::Turn, "as if there were no queue");
-        assert_eq!((turns.queue_of.len(), turns.queues.len()), (MOST, 1));
+        assert_eq!(turns.ask(0, asked("a", 0)), QueuePosition::Turn, "as if there were no other");
+        assert_eq!((turns.place_of.len(), turns.kept.len()), (MOST, MOST));
     }
 
     proptest! {
-        /// Every repeated request is answered within one bound for each request before it, whatever
-        /// other sessions do; and no request is kept at the end.
+        /// Turns that are held have no key in common, and a request waits only for earlier ones. So
+        /// each is answered within one bound for each request before it, whatever other sessions
+        /// do; and no request is kept at the end.
         #[test]
         fn each_waiting_session_is_answered_within_a_bound_for_each_before(
-            steps in prop::collection::vec((0..3_u8, 0..12_u64, 0..3_usize, 0..HOLDS_NS), 1..80),
+            steps in prop::collection::vec((0..3_u8, 0..12_u64, 0..6_usize, 0..HOLDS_NS), 1..80),
         ) {
             let (mut turns, mut now) = (Turns::default(), 0);
-            let mut waits = BTreeMap::<(usize, u64), (u64, usize)>::new();
-            let names = ["a", "b", "c"];
-            let answered = |waits: &mut BTreeMap<(usize, u64), (u64, usize)>, given: &[TurnRequest], now: u64| {
+            let mut waits = BTreeMap::<u64, (u64, usize)>::new();
+            let kinds = [
+                vec![range("a", "b")], vec![range("b", "c")], vec![range("c", "d")],
+                vec![range("a", "a7"), range("c", "c7")], vec![range("b7", "c7")], vec![range("a7", "c")],
+            ];
+            let answered = |waits: &mut BTreeMap<u64, (u64, usize)>, given: &[TurnRequest], now: u64| {
                 for given in given {
-                    let place = waits.keys().copied().find(|(_, number)| *number == given.request.number);
-                    let (since, before) = place.and_then(|place| waits.remove(&place)).expect("it waits");
-                    assert!(now <= since + HOLDS_NS * (before as u64 + 1), "{given:?} at {now} since {since}");
+                    let (since, before) = waits.remove(&given.request.number).expect("it waits");
+                    assert!(now <= since + HOLDS_NS * (before as u64), "{given:?} at {now} since {since}");
                 }
             };
-            for (what, number, of, after) in steps {
+            for (what, number, kind, after) in steps {
                 // A timer is never late.
                 while let Some(due) = turns.next().filter(|due| *due <= now + after) {
                     let given = turns.expire(due);
                     answered(&mut waits, &given, due);
                 }
                 now += after;
-                let number = number * 3 + of as u64; // Each session asks for one key.
+                let number = number * 6 + kind as u64; // Each session asks for the same ranges.
                 match what {
                     0 | 1 => {
-                        let asked = asked(names[of], number);
-                        let of_key = |queue: &&Queue| queue.holder.overlaps(&asked);
-                        let before = turns.queues.values().find(of_key).map_or(0, |queue| queue.waiting.len());
-                        if turns.ask(now, asked) == QueuePosition::Queued {
-                            waits.entry((of, number)).or_insert((now, before));
+                        let before = turns.kept.len();
+                        if turns.ask(now, over(kinds[kind].clone(), number)) == QueuePosition::Queued {
+                            waits.entry(number).or_insert((now, before));
                         }
                     }
                     _ => {
-                        let given = turns.leave(now, request(number)).cloned();
-                        waits.remove(&(of, number));
-                        answered(&mut waits, &Vec::from_iter(given), now);
+                        let given = turns.leave(now, request(number));
+                        waits.remove(&number);
+                        answered(&mut waits, &given, now);
                     }
                 }
-                prop_assert_eq!(turns.due.len(), turns.queues.len());
-                let kept: usize = turns.queues.values().map(|queue| 1 + queue.waiting.len()).sum();
-                prop_assert_eq!(turns.queue_of.len(), kept);
+                prop_assert_eq!(turns.place_of.len(), turns.kept.len());
+                for (place, kept) in &turns.kept {
+                    let earlier = turns.kept.range(..place).map(|(_, earlier)| earlier);
+                    let overlaps = |earlier: &&Kept| overlap(&earlier.asked.ranges, &kept.asked.ranges);
+                    prop_assert_eq!(earlier.filter(overlaps).count(), kept.before);
+                    prop_assert_eq!(turns.due.contains(&(kept.until, *place)), kept.before == 0);
+                }
             }
             while let Some(due) = turns.next() {
                 let given = turns.expire(due);
                 answered(&mut waits, &given, due);
             }
-            prop_assert!(waits.is_empty() && turns.queue_of.is_empty(), "{:?}", waits);
+            prop_assert!(waits.is_empty() && is_empty(&turns), "{:?}", waits);
         }
     }
 }

@@ -162,6 +162,7 @@ impl<S: Shards> Database for TxnClient<S> {
                 contested: Arc::clone(&self.contested),
                 turns: Arc::clone(&self.turns),
                 turn: None,
+                took_turn: false,
                 waited_for: None,
                 transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
                 age,
@@ -188,6 +189,9 @@ struct Coordinator<S: Shards> {
     /// The turn, taken before the first contested key is read or, if none was read, before one is
     /// written.
     turn: Option<Held<S>>,
+    /// True if it has taken a turn, or waited for one in vain. It does not do so again, and no
+    /// replica refuses it for the sake of another turn.
+    took_turn: bool,
     /// The contested range for which the transaction had to wait until it had its turn.
     waited_for: Option<KeyRange>,
     transaction: TransactionId,
@@ -300,24 +304,32 @@ impl<S: Shards> Coordinator<S> {
         self.contested().note(now, until, ranges, self.turn.as_ref().map(Held::key));
     }
 
-    /// Waits for the turn of the first of these ranges that is contested, unless the transaction
-    /// has a turn. If no replica grants one the transaction proceeds: a turn is not a lock.
+    /// Waits for the turn of the first of these ranges that is contested, in its shard, unless the
+    /// transaction took a turn before. If no replica grants one the transaction proceeds: a turn is
+    /// not a lock.
     async fn take_turn(&mut self, ranges: impl IntoIterator<Item = impl Borrow<KeyRange>>) {
-        if self.turn.is_some() || broken(rules::TURNS_NOT_TAKEN) {
+        if self.took_turn || broken(rules::TURNS_NOT_TAKEN) {
             return;
         }
         let now = self.boot_ns();
-        let first = {
+        let (shard, key, ranges) = {
             let contested = self.contested();
-            let first = ranges.into_iter().find_map(|range| contested.turn_of(now, range.borrow()));
-            first.map(|(wanted, key)| (contested.sharing(now, &wanted, &key), wanted, key))
+            if contested.is_empty() {
+                return;
+            }
+            let mut all = ranges.into_iter();
+            let first = all.find_map(|range| contested.turn_of(now, range.borrow()));
+            let Some((wanted, key)) = first else { return };
+            let (shard, bounds) = self.shards.route(&wanted.start);
+            let wanted = wanted.common(&bounds);
+            (shard, key.clone(), contested.sharing(now, &wanted, &key, &bounds))
         };
-        let Some((ranges, wanted, key)) = first else { return };
         sometimes!("a transaction waits for its turn");
         let holds_ns = TURN_NS + TURN_ROUND_TRIPS * self.shards.round_trip_ns();
-        let shard = self.shards.route(&key).0;
+        let wanted = ranges.first().cloned();
+        self.took_turn = true;
         self.turn = self.turns.take((shard, key), ranges, holds_ns, now + TIMEOUT_NS).await;
-        self.waited_for = self.turn.as_ref().filter(|turn| turn.waited).map(|_| wanted);
+        self.waited_for = wanted.filter(|_| self.turn.as_ref().is_some_and(|turn| turn.waited));
     }
 
     /// Keeps the range for which the transaction has waited contested, if it is among those over
@@ -325,7 +337,7 @@ impl<S: Shards> Coordinator<S> {
     fn contest_again(&self, proposals: &[Proposal]) {
         let Some(wanted) = &self.waited_for else { return };
         let mut met = proposals.iter().flat_map(|proposal| likely(proposal, false));
-        if met.any(|range| !range.common(wanted).is_empty()) {
+        if met.any(|range| range.overlaps(wanted)) {
             self.contest([wanted.clone()]);
         }
     }
@@ -496,14 +508,15 @@ impl<S: Shards> Coordinator<S> {
                 .for_each(|proposal| (proposal.attempt, proposal.at) = (attempt, at));
             let until = self.boot_ns() + TIMEOUT_NS;
             let asked = participants.iter().zip(&proposals).map(|(shard, proposal)| {
-                self.shards.ask(*shard, ConsensusOp::Prepare(proposal.clone()), until)
+                let (proposal, took_turn) = (proposal.clone(), self.took_turn);
+                self.shards.ask(*shard, ConsensusOp::Prepare { proposal, took_turn }, until)
             });
             let answers: Vec<Option<Common>> = join_all(asked).await;
             let votes: Vec<Option<Vote>> = answers.iter().map(vote).collect();
             let said = |vote: Vote| votes.contains(&Some(vote));
             let met = |vote: &Option<Vote>| matches!(vote, Some(Vote::Abort | Vote::Abstain));
             for (proposal, _) in proposals.iter().zip(&votes).filter(|(_, vote)| met(vote)) {
-                self.contest(likely(proposal, self.turn.is_some()));
+                self.contest(likely(proposal, self.took_turn));
             }
             if votes.iter().all(|vote| *vote == Some(Vote::Ok)) {
                 self.contest_again(&proposals);

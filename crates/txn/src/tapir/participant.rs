@@ -156,7 +156,8 @@ impl Participant {
     }
 
     /// Votes on a proposal as [`prepare`](Self::prepare) does, but votes to abort it instead of
-    /// validating it if it `yields` to another transaction. A vote to abort is always safe.
+    /// validating it if it `yields` to another transaction. A vote to abort is always safe where a
+    /// proposal would be validated.
     pub fn prepare_unless(&mut self, yields: bool, now: Reading, proposal: &Proposal) -> Vote {
         let ended =
             self.ended.get(&proposal.transaction).filter(|_| !broken(rules::ENDED_PREPARES));

@@ -35,13 +35,15 @@ pub struct Common {
 }
 
 /// A turn that a replica has granted to a transaction of this node. Other transactions that request
-/// ranges which overlap wait there for its end, or until its bound has passed. The replica votes
-/// against what other nodes write there meanwhile, and its vote alone keeps none from committing.
+/// ranges which overlap wait there for its end, or until its bound has passed. Meanwhile the replica
+/// refuses what transactions of other nodes that have taken no turn write there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The key that names the turn at this node, and its shard.
     pub key: (ShardId, Key),
-    /// The replica that keeps the queue.
+    /// The contested ranges for which it was requested.
+    pub ranges: Vec<KeyRange>,
+    /// The replica that has granted it.
     pub at: NodeId,
     /// The request's number.
     pub number: u64,

@@ -7,12 +7,12 @@
 //!                        … MOST times; then it is returned, and the next session here requests it
 //! ```
 //!
-//! A transaction that is handed its turn saves the round trip to the replica. A turn is advisory:
-//! correctness depends neither on it nor on this.
+//! A transaction that is handed its turn saves the round trip to the replica. It requests one itself
+//! if it wants a range that the turn lacks. Correctness depends neither on turns nor on this.
 //!
 //! Invariants:
 //! 1. At most one session here requests a turn, or holds it, until its bound has passed; then a
-//!    waiting session requests it by itself.
+//!    waiting session requests it by itself. Turns of different shards are different ones.
 //! 2. A turn is handed on at most [`MOST`] times, so that sessions of other nodes get it too.
 //! 3. Waiting sessions get the turn in the order in which they came; a session that is gone is
 //!    skipped.
@@ -54,12 +54,12 @@ enum Next<W> {
 }
 
 #[derive(Debug)]
-struct Queues<W>(BTreeMap<Key, Queue<W>>);
+struct Queues<W>(BTreeMap<(ShardId, Key), Queue<W>>);
 
 impl<W> Queues<W> {
     /// True if a session is to request the turn from a replica: no other session here requests or
     /// holds it within its bound.
-    fn asks(&mut self, now: u64, key: &Key, until: u64) -> bool {
+    fn asks(&mut self, now: u64, key: &(ShardId, Key), until: u64) -> bool {
         let Some(queue) = self.0.get_mut(key) else {
             let queue = Queue { turn: None, until, handed_on: 0, waiting: VecDeque::new() };
             self.0.insert(key.clone(), queue);
@@ -74,21 +74,33 @@ impl<W> Queues<W> {
 
     /// Adds a session, which waits until a time, behind the one that requests or holds the turn.
     /// Returns the end of that one's bound.
-    fn waits(&mut self, key: &Key, waiter: Option<(W, u64)>) -> u64 {
+    fn waits(&mut self, key: &(ShardId, Key), waiter: Option<(W, u64)>) -> u64 {
         let Some(queue) = self.0.get_mut(key) else { return 0 };
         queue.waiting.extend(waiter);
         queue.until
     }
 
+    /// Records that a session requests the turn from a replica instead of the one that it was handed.
+    fn requests(&mut self, key: &(ShardId, Key), until: u64) {
+        if let Some(queue) = self.0.get_mut(key) {
+            (queue.turn, queue.until, queue.handed_on) = (None, until, 0);
+        }
+    }
+
     /// Records that a session holds its turn.
-    fn has(&mut self, key: &Key, turn: u64, until: u64) {
+    fn has(&mut self, key: &(ShardId, Key), turn: u64, until: u64) {
         if let Some(queue) = self.0.get_mut(key) {
             (queue.turn, queue.until) = (Some(turn), until);
         }
     }
 
     /// Ends a session's turn, or its request without one. Returns the session that is next.
-    fn ends(&mut self, key: &Key, turn: Option<u64>, waits: impl Fn(&W) -> bool) -> Next<W> {
+    fn ends(
+        &mut self,
+        key: &(ShardId, Key),
+        turn: Option<u64>,
+        waits: impl Fn(&W) -> bool,
+    ) -> Next<W> {
         let Some(queue) = self.0.get_mut(key).filter(|queue| queue.turn == turn) else {
             return Next::Empty;
         };
@@ -117,7 +129,7 @@ pub(super) struct Turns<S: Shards> {
 /// A turn, or the right to request it. Dropping it passes it to the next session.
 pub(super) struct Held<S: Shards> {
     turns: Arc<Turns<S>>,
-    key: Key,
+    key: (ShardId, Key),
     turn: Option<Turn>,
     /// True if other transactions came first.
     pub waited: bool,
@@ -126,7 +138,7 @@ pub(super) struct Held<S: Shards> {
 impl<S: Shards> Held<S> {
     /// The key that names the turn.
     pub fn key(&self) -> &Key {
-        &self.key
+        &self.key.1
     }
 }
 
@@ -149,23 +161,35 @@ impl<S: Shards> Turns<S> {
         self.shards.node().now().boot_ns
     }
 
-    /// Waits for the turn of contested ranges, to be held for up to `holds_ns` nanoseconds. `None` if there is none when
-    /// the boot clock reaches `until`.
+    /// Waits for the turn of contested ranges, to be held for up to `holds_ns` nanoseconds; the
+    /// first of them is the one that is wanted. `None` if there is no turn when the boot clock
+    /// reaches `until`.
     pub async fn take(
         self: &Arc<Self>,
-        (shard, key): (ShardId, Key),
+        key: (ShardId, Key),
         ranges: Vec<KeyRange>,
         holds_ns: u64,
         until: u64,
     ) -> Option<Held<S>> {
         let mut held = self.wait(&key, until).await?;
+        let has = |turn: &Turn| {
+            let wanted = ranges.first();
+            wanted.is_none_or(|wanted| turn.ranges.iter().any(|one| one.contains_range(wanted)))
+        };
         let turn = match held.turn.take() {
-            Some(turn) => {
+            Some(turn) if has(&turn) => {
                 sometimes!("a turn is handed on within a node");
                 self.shards.keep_turn(&turn, holds_ns);
                 turn
             }
-            None => self.shards.take_turn((shard, key), ranges, holds_ns, until).await?,
+            other => {
+                if let Some(other) = other {
+                    sometimes!("a turn that is handed on lacks what is wanted");
+                    self.shards.leave(&other);
+                    self.queues().requests(&key, until);
+                }
+                self.shards.take_turn(key, ranges, holds_ns, until).await?
+            }
         };
         self.queues().has(&held.key, turn.number, self.boot_ns() + holds_ns);
         held.waited |= turn.waited;
@@ -174,7 +198,7 @@ impl<S: Shards> Turns<S> {
     }
 
     /// Waits until the session is handed the turn, or is to request it.
-    async fn wait(self: &Arc<Self>, key: &Key, until: u64) -> Option<Held<S>> {
+    async fn wait(self: &Arc<Self>, key: &(ShardId, Key), until: u64) -> Option<Held<S>> {
         let asks = |waited| Held { turns: Arc::clone(self), key: key.clone(), turn: None, waited };
         let (mut given, mut bound) = {
             let mut queues = self.queues();
@@ -200,7 +224,7 @@ impl<S: Shards> Turns<S> {
         }
     }
 
-    fn pass_on(self: &Arc<Self>, key: &Key, turn: Option<Turn>) {
+    fn pass_on(self: &Arc<Self>, key: &(ShardId, Key), turn: Option<Turn>) {
         let number = turn.as_ref().map(|turn| turn.number);
         let next = self.queues().ends(key, number, |waiter| !waiter.is_canceled());
         let held = |turn| Held { turns: Arc::clone(self), key: key.clone(), turn, waited: true };
@@ -220,8 +244,8 @@ impl<S: Shards> Turns<S> {
 mod tests {
     use super::*;
 
-    fn key() -> Key {
-        Key::from("a")
+    fn key() -> (ShardId, Key) {
+        (ShardId(0), Key::from("a"))
     }
 
     #[test]
@@ -265,6 +289,8 @@ mod tests {
         assert_eq!(queues.waits(&key(), Some((1, 150))), 50);
         assert!(queues.asks(50, &key(), 150));
         assert!(!queues.asks(50, &key(), 150), "no third session requests the turn");
+        let elsewhere = (ShardId(1), Key::from("a"));
+        assert!(queues.asks(50, &elsewhere, 150), "a turn of that name in another shard");
         assert_eq!(
             queues.ends(&key(), Some(9), |_| true),
             Next::Empty,
