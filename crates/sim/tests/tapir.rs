@@ -138,9 +138,8 @@ fn over_continents_every_client_gets_on() {
     }
 }
 
-/// Where every transaction reads a key and writes it, sessions on three continents used to abort
-/// one another again and again, so that a client might commit fewer than eight times in 30 s.
-/// Taking turns helps in some of these worlds.
+/// Where every transaction reads a key and writes it, sessions on three continents abort one
+/// another again and again. Taking turns saves attempts.
 #[test]
 fn over_continents_contested_keys_are_taken_in_turns() {
     let (regions, workload) = (Regions::Tapir, Workload::Counter);
@@ -150,23 +149,30 @@ fn over_continents_contested_keys_are_taken_in_turns() {
     assert!(report.reached.contains_key("a transaction waits for its turn"));
     let without =
         run(Options { defect: Some(Defect::Rule(tapir_rules::TURNS_NOT_TAKEN)), ..world });
-    assert!(
-        without.verdict.as_ref().is_err_and(|why| why.contains("did not make progress")),
-        "{:?}",
-        without.verdict
-    );
+    let refused = |report: &Report| {
+        let failed = report.history.iter().filter(|one| one.status == Status::Fail).count();
+        failed as f64 / committed(report) as f64
+    };
+    let (with, without) = (refused(&report), refused(&without));
+    println!("refused for each that committed: {with:.2}, without turns {without:.2}");
+    assert!(with < 0.7 * without, "{with} {without}");
 }
 
 /// One of three replicas is lost, so that every commit takes 0.6 s: there is room for all clients
-/// only as long as transactions do not refuse one another, and views begin soon. Scans and transfers
-/// over the same accounts once had turns of different names (the first two). In the last world,
-/// timeouts of views counted pauses as distances.
+/// only as long as transactions do not refuse one another, and views begin soon. Scans and
+/// transfers over the same accounts once had turns of different names (the first two), and two
+/// queues held transactions over the same range (31800687, 27000105). A node that was never refused
+/// took no turns, and refused the holder (34000113). In 34000315, timeouts of views counted pauses
+/// as distances.
 #[test]
 fn over_continents_every_client_gets_on_without_a_replica() {
     for (seed, workload) in [
         (31_800_043, Workload::Bank),
         (31_800_183, Workload::Bank),
         (34_000_315, Workload::Counter),
+        (31_800_687, Workload::Monotonic),
+        (27_000_105, Workload::Counter),
+        (34_000_113, Workload::Bank),
     ] {
         let report = run(Options {
             protocol: STRICT,

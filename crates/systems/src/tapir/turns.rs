@@ -1,8 +1,8 @@
 //! Turns of transactions over contested ranges: the requests at one replica, in memory only.
 //!
 //! ```text
-//!   TakeTurn ──▶ overlaps no earlier one: HasTurn ──▶ reads, proposes, ends ── Leave ──▶ next: HasTurn
-//!            ──▶ else: Queued … HasTurn                      └─ silent ── bound ──▶ next
+//!   TakeTurn ──▶ overlaps no earlier one: HasTurn ──▶ reads, proposes, ends ── Leave ──▶ next
+//!            ──▶ else: Queued … HasTurn                     └─ silent ── bound ──▶ next
 //! ```
 //!
 //! A request names the contested ranges that its node knows. Requests are in one list, in the order
@@ -14,18 +14,18 @@
 //! told that way. A transaction that has taken a turn is only validated, whether its bound has
 //! passed, and whichever replica gave it: what is long, or what took its turn elsewhere, gets on.
 //!
-//! Correctness does not depend on turns: no transaction commits that replicas have not validated. So
-//! a list may be lost, be kept by two replicas, or be skipped.
+//! Correctness does not depend on turns: no transaction commits that replicas have not validated.
+//! So a list may be lost, be kept by two replicas, or be skipped.
 //!
 //! Invariants:
 //! 1. Sessions that have their turns have no range in common. A turn ends at the latest when its
-//!    bound has passed: a session that failed costs the next one that long. Sessions of the holder's
-//!    node continue with its turn for [`TURN_HANDED_ON`] more such bounds.
+//!    bound has passed: a session that failed costs the next one that long. Sessions of the
+//!    holder's node continue with its turn for [`TURN_HANDED_ON`] more such bounds.
 //! 2. Turns over ranges that overlap are given in the order in which they were requested, except to
 //!    sessions that have not repeated the request for [`SILENT_NS`].
 //! 3. At most [`MOST`] requests are kept, each with at most [`TURN_RANGES`] ranges, whose keys have
-//!    at most [`TURN_BYTES`] together. A request beyond that gets its turn at once, as if there were
-//!    no other one.
+//!    at most [`TURN_BYTES`] together. A request beyond that gets its turn at once, as if there
+//!    were no other one.
 
 use meridian_machine::{Address, NodeId};
 use meridian_mvcc::KeyRange;

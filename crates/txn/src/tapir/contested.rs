@@ -13,8 +13,8 @@
 //! The name is the node's own. Nodes remember different keys, and a request names the ranges; the
 //! replica matches them (`systems/tapir/turns.rs`).
 //!
-//! Each key and each range is forgotten by itself: transactions over single keys do not keep a range
-//! contested that was once scanned.
+//! Each key and each range is forgotten by itself: transactions over single keys do not keep a
+//! range contested that was once scanned.
 //!
 //! Correctness does not depend on turns: the state is in memory, bounded, and forgotten after a
 //! while.
@@ -42,11 +42,11 @@ struct Entry {
     until: u64,
 }
 
-/// Returns the ranges over which a refused transaction probably met another one: what it writes. One
-/// that only reads, or was refused although it took a turn, may have met another one anywhere.
+/// Returns the ranges over which a refused transaction probably met another one: what it writes.
+/// One that only reads, or was refused although it took a turn, may have met another one anywhere.
 ///
-/// A replica that refuses a transaction for the sake of another one's turn has seen only its writes.
-/// So a scan does not become contested for that.
+/// A replica that refuses a transaction for the sake of another one's turn has seen only its
+/// writes. So a scan does not become contested for that.
 pub(super) fn likely(footprint: &Footprint, took_turn: bool) -> Vec<KeyRange> {
     let Footprint { reads, writes, .. } = footprint;
     let anywhere = took_turn || writes.is_empty();

@@ -7,8 +7,9 @@
 //!                        … MOST times; then it is returned, and the next session here requests it
 //! ```
 //!
-//! A transaction that is handed its turn saves the round trip to the replica. It requests one itself
-//! if it wants a range that the turn lacks. Correctness depends neither on turns nor on this.
+//! A transaction that is handed its turn saves the round trip to the replica. It requests one
+//! itself if it wants a range that the turn lacks. Correctness depends neither on turns nor on
+//! this.
 //!
 //! Invariants:
 //! 1. At most one session here requests a turn, or holds it, until its bound has passed; then a
@@ -80,7 +81,7 @@ impl<W> Queues<W> {
         queue.until
     }
 
-    /// Records that a session requests the turn from a replica instead of the one that it was handed.
+    /// Records that a session requests the turn from a replica instead of the one it was handed.
     fn requests(&mut self, key: &(ShardId, Key), until: u64) {
         if let Some(queue) = self.0.get_mut(key) {
             (queue.turn, queue.until, queue.handed_on) = (None, until, 0);
