@@ -554,8 +554,8 @@ fn messages_and_records_of_shards_without_leaders() {
     fixture.close();
 }
 
-/// What version 7 added: the ranges of a turn, and that a transaction has taken one. The fields
-/// come last, so that a node of version 6 reads the rest of the message.
+/// Version 7 added the ranges of a turn, and that a transaction has taken one. The fields come
+/// last, so that a node of version 6 reads the rest of the message.
 #[test]
 fn messages_of_tapir_with_fields_of_version_7() {
     let mut fixture = Fixture::of(include_str!("fixtures/frames-7.txt"));

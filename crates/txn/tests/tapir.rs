@@ -94,7 +94,8 @@ fn a_transaction_that_yields_is_refused_instead_of_validated() {
     );
 }
 
-/// What is known of a transaction is answered, whether it yields or not: it may have committed.
+/// A replica answers with what it knows of a transaction, whether that yields or not: it may have
+/// committed.
 #[test]
 fn what_has_ended_or_is_recovered_does_not_yield() {
     let mut replica = replica(Guarantee::StrictlySerializable);
