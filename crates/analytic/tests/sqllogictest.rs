@@ -38,6 +38,6 @@ async fn start(protocol: &'static Protocol) -> common::Running {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_file_passes_over_the_wire_whichever_protocol_runs() {
     for protocol in Protocol::with_transactions() {
-        slt::run("analytic", || start(protocol)).await;
+        slt::run("analytic", protocol.name, || start(protocol)).await;
     }
 }

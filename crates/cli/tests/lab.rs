@@ -91,7 +91,7 @@ fn what_is_no_history_and_no_range_is_refused() {
         );
     }
     let misfits: [(&[&str], &str); 4] = [
-        (&["raft"], "there are spanner, hybrid_time, tapir, tapir-serializable, qwstore"),
+        (&["raft"], "there are spanner, hybrid_time, clock_si, tapir, tapir-serializable, qwstore"),
         (
             &["qwstore", "--sql"],
             "--sql does not go with --protocol qwstore: tables need transactions",

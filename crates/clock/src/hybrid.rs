@@ -41,6 +41,10 @@ impl TimestampPolicy for Hybrid {
         0
     }
 
+    fn shows_early(&self) -> bool {
+        true
+    }
+
     fn adopts(&self) -> bool {
         true
     }

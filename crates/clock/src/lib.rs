@@ -19,6 +19,6 @@ pub use bound::{Bound, Drift};
 pub use hybrid::Hybrid;
 pub use issuer::{CeilingReached, Issuer};
 pub use meridian_machine::{Health, Interval, Reading};
-pub use policy::{TimestampPolicy, TrueTime};
+pub use policy::{LocalClock, TimestampPolicy, TrueTime};
 pub use status::{ClockStatus, EVICTED_FOR_NS};
 pub use timestamp::Timestamp;

@@ -25,6 +25,8 @@ pub trait TimestampPolicy: Debug + Send + Sync + 'static {
     /// Returns the time until it may become visible, in nanoseconds, if clocks run at their nominal
     /// rate.
     fn wait_ns(&self, now: Reading, at: Timestamp) -> u64;
+    /// True if versions may become visible before their timestamps have surely passed.
+    fn shows_early(&self) -> bool;
     /// True if a timestamp in a message moves the receiver's time forward, so that later events
     /// there have greater timestamps (HybridTime's `Update`).
     fn adopts(&self) -> bool;
@@ -43,6 +45,33 @@ impl TimestampPolicy for TrueTime {
 
     fn wait_ns(&self, now: Reading, at: Timestamp) -> u64 {
         at.nanos.saturating_sub(now.interval.earliest)
+    }
+
+    fn shows_early(&self) -> bool {
+        false
+    }
+
+    fn adopts(&self) -> bool {
+        false
+    }
+}
+
+/// Clock-SI's policy: a commit is visible once it is agreed, and no message moves a clock: a
+/// shard that is asked for a snapshot above its clock waits (Algorithm 1, line 22).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LocalClock;
+
+impl TimestampPolicy for LocalClock {
+    fn is_visible(&self, _: Reading, _: Timestamp) -> bool {
+        true
+    }
+
+    fn wait_ns(&self, _: Reading, _: Timestamp) -> u64 {
+        0
+    }
+
+    fn shows_early(&self) -> bool {
+        true
     }
 
     fn adopts(&self) -> bool {

@@ -8,7 +8,8 @@
 //! transaction that only read; it may be missing. A key that was never written reads `null` as a
 //! register and `[]` as a list. `follows`, which may be missing, names earlier transactions by
 //! client and start: the transaction was given their causal tokens. `external` is true for one that
-//! asked for external consistency.
+//! asked for external consistency. `snapshot` is what a transaction that wrote has read, under
+//! snapshot isolation.
 
 use serde::de::Error as _;
 use serde::ser::SerializeSeq;
@@ -110,6 +111,10 @@ pub struct Transaction {
     /// after its end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub external: bool,
+    /// The snapshot that it read, under snapshot isolation, if the database returned one. A
+    /// transaction that only read has it in `at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<Stamp>,
 }
 
 impl Transaction {

@@ -9,6 +9,7 @@
 //! | judge | what it needs | what it finds |
 //! |---|---|---|
 //! | [`timestamps::judge`] | commit timestamps | exact: replays everything in that order |
+//! | [`snapshots::judge`] | commit timestamps and snapshots | exact: snapshot isolation in that order |
 //! | [`cycles::judge`] | values that name their writer | infers an order; refutes by a cycle |
 //! | [`search::judge`] | few transactions, or a visible order | exact: searches for an order |
 //! | [`invariants`] | a workload | the promises of each workload: totals, sets, counters |
@@ -27,6 +28,7 @@ mod format;
 pub mod invariants;
 pub mod registers;
 pub mod search;
+pub mod snapshots;
 pub mod timestamps;
 mod verdict;
 

@@ -92,7 +92,7 @@ pub fn causal(history: &[Transaction]) -> Result<(), Violation> {
     Ok(())
 }
 
-type State = BTreeMap<String, Value>;
+pub(crate) type State = BTreeMap<String, Value>;
 
 /// Checks that a history is strictly serializable in the order of its timestamps. An `info` with a
 /// timestamp happened then; one without did not happen.
@@ -135,7 +135,7 @@ pub fn replay(history: &[Transaction]) -> Result<(), Violation> {
 }
 
 /// Applies a transaction to the state; its reads must match the state.
-fn step(state: &mut State, transaction: &Transaction) -> Result<(), Violation> {
+pub(crate) fn step(state: &mut State, transaction: &Transaction) -> Result<(), Violation> {
     let known = transaction.status == Status::Ok;
     let compare = |key: &String, expected: &Value, found: &Value| {
         if !known || expected.same(found) {

@@ -136,6 +136,7 @@ fn made(plans: &[Plan], named: bool, blind: bool, lies: &[(usize, usize)]) -> Ve
             ops,
             follows: Vec::new(),
             external: false,
+            snapshot: None,
         });
     }
     let written =

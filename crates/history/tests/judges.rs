@@ -316,6 +316,7 @@ fn run(engine: Engine, seed: u64, transactions: usize) -> Vec<Transaction> {
             ops,
             follows: Vec::new(),
             external: false,
+            snapshot: None,
         });
     }
     history

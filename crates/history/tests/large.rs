@@ -76,6 +76,7 @@ fn registers(mix: Mix, seed: u64) -> Vec<Transaction> {
             ops,
             follows: Vec::new(),
             external: false,
+            snapshot: None,
         });
     }
     history

@@ -14,7 +14,17 @@ fn transaction(
     at: Option<Stamp>,
     ops: Vec<Op>,
 ) -> Transaction {
-    Transaction { client: start, start, end, status, at, ops, follows: Vec::new(), external: false }
+    Transaction {
+        client: start,
+        start,
+        end,
+        status,
+        at,
+        ops,
+        follows: Vec::new(),
+        external: false,
+        snapshot: None,
+    }
 }
 
 fn write(start: u64, end: u64, nanos: u64, number: i64) -> Transaction {

@@ -219,7 +219,10 @@ impl Directory {
         if lives {
             return Ok(());
         }
-        let settled = self.catalog().map_or(Ok(()), |catalog| catalog.shard_store().settle());
+        // Once for each database: `look` meets the rows of all that were ever dropped.
+        let has_log = self.handle(id).is_some() || !self.context.records.machines(id).is_empty();
+        let catalog = self.catalog().filter(|_| has_log);
+        let settled = catalog.map_or(Ok(()), |catalog| catalog.shard_store().settle());
         settled.and_then(|()| self.end(id)).map_err(|error| self.context.of_store(error))
     }
 

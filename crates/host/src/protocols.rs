@@ -30,9 +30,10 @@ pub struct HostedProtocol {
 }
 
 /// The protocols of this version.
-pub const ALL: [HostedProtocol; 5] = [
+pub const ALL: [HostedProtocol; 6] = [
     spanner::HOSTED,
     spanner::HOSTED_HYBRID_TIME,
+    spanner::HOSTED_CLOCK_SI,
     tapir::HOSTED_STRICTLY_SERIALIZABLE,
     tapir::HOSTED_SERIALIZABLE,
     qwstore::HOSTED,

@@ -305,6 +305,7 @@ fn messages_of_locking_shards() {
         Conflict::SchemaChanged { table: 104 },
         Conflict::Overwritten,
         Conflict::Contended,
+        Conflict::WrittenSince { key: key("b") },
     ]
     .into_iter()
     .enumerate()

@@ -10,6 +10,6 @@ use meridian_systems::Protocol;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_file_passes_over_the_wire_whichever_protocol_runs() {
     for protocol in Protocol::with_transactions() {
-        slt::run("slt", || common::start_by(protocol)).await;
+        slt::run("slt", protocol.name, || common::start_by(protocol)).await;
     }
 }

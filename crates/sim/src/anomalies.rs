@@ -196,6 +196,7 @@ mod tests {
             ops,
             follows: Vec::new(),
             external: false,
+            snapshot: None,
         }
     }
 

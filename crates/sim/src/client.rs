@@ -27,6 +27,8 @@ pub struct Seen {
     pub gave_way: bool,
     /// The timestamp of a read of the present whose scope was declared.
     pub narrow: Option<Timestamp>,
+    /// The snapshot that a transaction which writes has read.
+    pub snapshot: Option<Timestamp>,
     /// The causal token of a client that has seen its end.
     pub token: Timestamp,
     /// The time for which it waited until a timestamp had surely passed, in nanoseconds.
@@ -86,7 +88,10 @@ pub async fn attempt<D: RequestRouter>(
             let another = |why: &Conflict| {
                 matches!(
                     why,
-                    Conflict::Wounded { .. } | Conflict::Overwritten | Conflict::Contended
+                    Conflict::Wounded { .. }
+                        | Conflict::Overwritten
+                        | Conflict::Contended
+                        | Conflict::WrittenSince { .. }
                 )
             };
             seen.gave_way = matches!(&why, Failure::Aborted(why) if another(why));
@@ -118,6 +123,7 @@ pub async fn attempt<D: RequestRouter>(
     {
         let mut seen = seen.lock();
         (seen.committing, seen.token) = (true, transaction.token());
+        seen.snapshot = transaction.read_at().filter(|_| plan.mode == Mode::ReadWrite);
     }
     let outcome = transaction.commit().await;
     if let Some(times) = timings.map(|timings| timings.times()) {

@@ -152,6 +152,7 @@ impl Options {
     /// Returns the model that histories must satisfy.
     pub fn model(&self) -> Model {
         match self.protocol.row.consistency {
+            _ if self.protocol.row.certifies() => Model::SnapshotIsolation,
             _ if self.is_strict() => Model::StrictSerializable,
             // Lying clocks cost the order in real time, not that of tokens.
             modes if modes.len() > 1 => Model::Causal,

@@ -6,7 +6,7 @@ use meridian_systems::Protocol;
 use std::fmt;
 
 pub use crate::qwstore::SIMULATED as QWSTORE;
-pub use crate::spanner::{HYBRID_TIME, SIMULATED as SPANNER};
+pub use crate::spanner::{CLOCK_SI, HYBRID_TIME, SIMULATED as SPANNER};
 pub use crate::tapir::{SERIALIZABLE as TAPIR_SERIALIZABLE, STRICTLY_SERIALIZABLE as TAPIR};
 
 /// A protocol in the simulator.
@@ -32,8 +32,8 @@ pub struct SimulatedProtocol {
 }
 
 /// The protocols of this version.
-pub const ALL: [&SimulatedProtocol; 5] =
-    [&SPANNER, &HYBRID_TIME, &TAPIR, &TAPIR_SERIALIZABLE, &QWSTORE];
+pub const ALL: [&SimulatedProtocol; 6] =
+    [&SPANNER, &HYBRID_TIME, &CLOCK_SI, &TAPIR, &TAPIR_SERIALIZABLE, &QWSTORE];
 
 /// The protocol of runs that name none.
 pub const DEFAULT: &SimulatedProtocol = &SPANNER;

@@ -3,7 +3,7 @@
 use crate::client::{MARK, numbers, value};
 use meridian_clock::Timestamp;
 use meridian_history::cycles::{self, Model};
-use meridian_history::{Op, Stamp, Status, Transaction, Value, timestamps};
+use meridian_history::{Op, Stamp, Status, Transaction, Value, snapshots, timestamps};
 use meridian_mvcc::Write;
 use std::collections::BTreeMap;
 
@@ -129,12 +129,17 @@ impl Evidence<'_> {
     pub fn judge(&self, history: &mut [Transaction]) -> Result<(), String> {
         date(history, self.marks, self.sql, self.installed)?;
         if !self.sql {
-            let judge = match self.model {
-                Model::StrictSerializable => timestamps::judge,
-                Model::Causal => timestamps::causal,
-                _ => timestamps::replay,
+            let found = match self.model {
+                Model::StrictSerializable => {
+                    timestamps::judge(history).map_err(|why| why.to_string())
+                }
+                Model::Causal => timestamps::causal(history).map_err(|why| why.to_string()),
+                Model::SnapshotIsolation => {
+                    snapshots::judge(history).map_err(|why| why.to_string())
+                }
+                _ => timestamps::replay(history).map_err(|why| why.to_string()),
             };
-            judge(history).map_err(|why| format!("by timestamps: {why}"))?;
+            found.map_err(|why| format!("by timestamps: {why}"))?;
         }
         if self.true_time {
             let all = self.model == Model::StrictSerializable;
@@ -162,9 +167,13 @@ impl Evidence<'_> {
     }
 }
 
-/// Checks that reads of a history that have no place in its order found what was committed, whole.
+/// Checks that reads that have no place in a history's order found what was committed, whole. Each
+/// read of a transaction stands for itself.
 pub fn committed_reads(history: &[Transaction], reads: &[Transaction]) -> Result<(), String> {
-    let all: Vec<Transaction> = history.iter().chain(reads).cloned().collect();
+    let alone =
+        |reader: &Transaction, op: &Op| Transaction { ops: vec![op.clone()], ..reader.clone() };
+    let reads = reads.iter().flat_map(|reader| reader.ops.iter().map(|op| alone(reader, op)));
+    let all: Vec<Transaction> = history.iter().cloned().chain(reads).collect();
     cycles::judge(&all, Model::ReadCommitted).map_err(|why| format!("by cycles: {why}"))
 }
 
@@ -239,6 +248,7 @@ mod tests {
             ops: vec![Op::Write(format!("r{client}"), Value::Number(client as i64))],
             follows: Vec::new(),
             external,
+            snapshot: None,
         }
     }
 

@@ -82,6 +82,33 @@ fn sql_sessions_keep_what_keys_keep() {
     assert!(all as u64 > 50 * seeds, "{all}");
 }
 
+/// In mode `none`, an index and the row that it names are read at two moments. That the row is gone
+/// was once reported as damage.
+#[test]
+fn an_index_of_another_moment_is_no_damage() {
+    let options = Options::new(38_000_030);
+    let sql = Options { protocol: HYBRID_TIME, workload: Workload::Mixed, sql: true, ..options };
+    assert_eq!(run(sql).verdict, Ok(()));
+}
+
+/// Two nodes that had no replica of a split-off shard took each other for its leader, and sent each
+/// request there and back for as long as it lasted.
+#[test]
+fn nodes_without_a_replica_name_no_leader() {
+    let options = Options { transactions: 43, strikes: Some((0, 957)), ..Options::new(38_000_801) };
+    let sql = Options { protocol: HYBRID_TIME, workload: Workload::Mixed, sql: true, ..options };
+    assert_eq!(run(sql).verdict, Ok(()));
+}
+
+/// In mode `none`, the rows that an index names were asked for one after the other: a scan of 300
+/// rows took 300 round trips.
+#[test]
+fn rows_that_an_index_names_are_asked_for_together() {
+    let options = Options { transactions: 300, strikes: Some((2, 71)), ..Options::new(38_001_184) };
+    let sql = Options { protocol: HYBRID_TIME, workload: Workload::Mixed, sql: true, ..options };
+    assert_eq!(run(sql).verdict, Ok(()));
+}
+
 /// Tokens order transactions whatever clocks say.
 #[test]
 fn tokens_hold_with_every_time_source() {

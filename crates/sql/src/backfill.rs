@@ -24,6 +24,7 @@ use crate::response::Response;
 use crate::run::MOST_REPLAYS;
 use crate::scan::Cursor;
 use crate::session::Session;
+use meridian_clock::Timestamp;
 use meridian_mvcc::KeyRange;
 use meridian_txn::{Age, Begin, Lock, Mode, Outcome, ReadAt, SchemaVersion, Transaction};
 use sqlparser::ast;
@@ -110,7 +111,7 @@ async fn fill_index(engine: &Engine, building: &Building) -> Result<Building, Sq
                 format!("index \"{}\" was dropped while it was being built", building.name);
             return Err(SqlError::new(state::UNDEFINED_OBJECT, message));
         };
-        match fill_rows(engine, &table, building).await {
+        match fill_rows(engine, &table, building, look.token()).await {
             Err(error) if error.changed_schema().is_some() => {}
             filled => {
                 return filled.map(|()| Building { version: table.version, ..building.clone() });
@@ -124,11 +125,16 @@ async fn fill_rows(
     engine: &Engine,
     table: &Arc<Table>,
     building: &Building,
+    token: Timestamp,
 ) -> Result<(), SqlError> {
     let mut rest = Some(kv::prefix_range(&kv::storage_prefix(table.storage)));
     while let Some(range) = rest {
         // Without locks: afterwards only the existing rows are locked, and not the keys after them.
-        let mut look = engine.database().begin(Begin::new(Mode::ReadOnly(ReadAt::Now))).await?;
+        // The snapshot has the declaration whatever this node's clock says.
+        let how = Begin { token, ..Begin::new(Mode::ReadOnly(ReadAt::Now)) };
+        let mut look = engine.database().begin(how).await?;
+        // A snapshot from before the declaration would miss rows that have no entry.
+        look.planned_for(SchemaVersion { table: table.id, version: table.version });
         let found = look.scan(&range, Lock::Shared, false, ROWS).await?;
         drop(look);
         rest = found.rest;
@@ -140,6 +146,7 @@ async fn fill_rows(
                 table,
                 building,
                 KeyRange { start: first.clone(), end: Some(last.successor()) },
+                token,
             )
             .await?;
         }
@@ -153,10 +160,12 @@ async fn fill_range(
     table: &Arc<Table>,
     building: &Building,
     range: KeyRange,
+    token: Timestamp,
 ) -> Result<(), SqlError> {
     let mut age: Option<Age> = None;
     for _ in 0..MOST_REPLAYS {
-        let mut txn = engine.database().begin(Begin::new(Mode::ReadWrite).aged(age)).await?;
+        let how = Begin { token, ..Begin::new(Mode::ReadWrite).aged(age) };
+        let mut txn = engine.database().begin(how).await?;
         age = Some(txn.age());
         txn.planned_for(SchemaVersion { table: table.id, version: table.version });
         let entered = match enter(txn.as_mut(), table, building, range.clone()).await {

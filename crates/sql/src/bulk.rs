@@ -22,7 +22,8 @@ use crate::catalog;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::kv;
-use meridian_mvcc::Key;
+use meridian_clock::Timestamp;
+use meridian_mvcc::{Key, KeyRange};
 use meridian_txn::{Begin, Conflict, Database, Lock, Mode, Outcome, Transaction};
 use std::sync::Arc;
 
@@ -57,8 +58,10 @@ impl Ids<'_> {
                 Some(kv::to_value(own.began().latest.to_be_bytes().to_vec())),
             )?;
             match own.commit().await {
-                Outcome::Committed { .. } => {
+                Outcome::Committed { at } => {
                     self.own.push(id);
+                    txn.adopt(at);
+                    txn.own(kv::prefix_range(&kv::storage_prefix(id)));
                     let note = kv::pending_key(id);
                     txn.get(&note, Lock::Exclusive).await?;
                     txn.put(note, None)?;
@@ -81,13 +84,15 @@ pub(crate) struct Bulk {
     open: Option<Box<dyn Transaction>>,
     bytes: usize,
     rows: usize,
+    /// The commits of the chunks.
+    commits: Vec<Timestamp>,
     /// The highest key of the storage so far.
     pub(crate) highest: Option<Key>,
 }
 
 impl Bulk {
     pub(crate) fn new(database: Arc<dyn Database>) -> Self {
-        Bulk { database, open: None, bytes: 0, rows: 0, highest: None }
+        Bulk { database, open: None, bytes: 0, rows: 0, commits: Vec::new(), highest: None }
     }
 
     /// Returns the transaction of the current chunk, and the highest key so far.
@@ -95,7 +100,9 @@ impl Bulk {
         &mut self,
     ) -> Result<(&mut dyn Transaction, &mut Option<Key>), SqlError> {
         if self.open.is_none() {
-            self.open = Some(self.database.begin(READ_WRITE).await?);
+            let mut open = self.database.begin(READ_WRITE).await?;
+            open.writes_alone(KeyRange::all());
+            self.open = Some(open);
         }
         let open = self.open.as_mut().expect("invariant: just filled");
         Ok((open.as_mut(), &mut self.highest))
@@ -112,18 +119,27 @@ impl Bulk {
         self.bytes += row.iter().map(size).sum::<usize>();
         self.rows += 1;
         if self.bytes >= CHUNK_BYTES || self.rows >= CHUNK_ROWS {
-            self.finish().await
+            self.commit().await
         } else {
             Ok(())
         }
     }
 
-    /// Commits the open chunk.
-    pub(crate) async fn finish(&mut self) -> Result<(), SqlError> {
+    /// Commits the open chunk, for a transaction that then has all of them.
+    pub(crate) async fn finish(&mut self, txn: &mut dyn Transaction) -> Result<(), SqlError> {
+        self.commit().await?;
+        self.commits.drain(..).for_each(|at| txn.adopt(at));
+        Ok(())
+    }
+
+    async fn commit(&mut self) -> Result<(), SqlError> {
         (self.bytes, self.rows) = (0, 0);
         let Some(open) = self.open.take() else { return Ok(()) };
         match open.commit().await {
-            Outcome::Committed { .. } => Ok(()),
+            Outcome::Committed { at } => {
+                self.commits.push(at);
+                Ok(())
+            }
             Outcome::Aborted { why } => Err(meridian_txn::Failure::Aborted(why).into()),
             // The chunk stays invisible either way: the statement fails for certain.
             Outcome::Unknown => Err(meridian_txn::Failure::Aborted(Conflict::LeaderChanged).into()),

@@ -261,6 +261,11 @@ impl Cache {
         self.tables().get(&id).filter(held).map(|known| known.table.version)
     }
 
+    /// Returns a table whose newest known version began after a snapshot.
+    pub(crate) fn changed_since(&self, id: u32, at: Timestamp) -> Option<Arc<Table>> {
+        self.tables().get(&id).filter(|known| known.since > at).map(|known| known.table.clone())
+    }
+
     /// Forgets a table that has changed.
     pub(crate) fn forget(&self, id: u32) {
         self.tables().remove(&id);

@@ -268,6 +268,9 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
         Set::SetNames { charset_name, .. } => {
             session.set_in_transaction("client_encoding", &charset_name.value, false)
         }
+        Set::SetTransaction { snapshot: Some(_), .. } => {
+            Err(SqlError::unsupported("SET TRANSACTION SNAPSHOT"))
+        }
         Set::SetTransaction { modes, session: whole, .. } => {
             accept_isolation(session, modes)?;
             if *whole {

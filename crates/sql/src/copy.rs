@@ -12,7 +12,7 @@ use crate::response::Response;
 use crate::session::Session;
 use crate::work::Work;
 use crate::{bind, compile, write};
-use meridian_mvcc::Key;
+use meridian_mvcc::{Key, KeyRange};
 use meridian_txn::{Begin, Lock, Mode, ReadAt};
 use sqlparser::ast::{CopyOption, CopySource, CopyTarget, Statement};
 use std::sync::Arc;
@@ -73,6 +73,7 @@ impl Session {
             if work.is_current(&engine.cache, &[(table.id, table.version)]).await? {
                 break table;
             }
+            work.fits_snapshot(&engine.cache, &[(table.id, table.version)])?;
         };
         // The rows of COPY are not kept, so that the transaction cannot be replayed.
         work.settled = true;
@@ -160,23 +161,30 @@ impl Session {
             ));
         }
         self.finish_implicit().await?;
+        // What is left of the storage that is being erased: before it there are only tombstones.
+        let mut left: Option<(Key, KeyRange)> = None;
         while let Some(note) = self.garbage().await? {
             let Some(id) = note.last_chunk().map(|id| u32::from_be_bytes(*id)) else {
                 return Err(SqlError::corrupted("a note of dropped storage"));
             };
             let mut work = Work::begin(&self.engine, Begin::new(Mode::ReadWrite), false).await?;
             let txn = work.txn.as_mut();
-            if txn.get(&note, Lock::Exclusive).await?.is_none() {
+            let Some(noted) = txn.get(&note, Lock::Exclusive).await? else {
                 continue; // Another VACUUM erased it.
-            }
-            let range = kv::prefix_range(&kv::storage_prefix(id));
+            };
+            // The note's owner may be about to keep the storage.
+            txn.keep(&note, &noted)?;
+            let storage = kv::prefix_range(&kv::storage_prefix(id));
+            txn.writes_alone(storage.clone());
+            let range = left.take_if(|(other, _)| *other == note).map_or(storage, |(_, left)| left);
             let chunk = txn.scan(&range, Lock::Exclusive, false, VACUUM_KEYS).await?;
             for (key, _) in chunk.rows {
                 txn.put(key, None)?;
             }
             if chunk.rest.is_none() {
-                txn.put(note, None)?;
+                txn.put(note.clone(), None)?;
             }
+            left = chunk.rest.map(|rest| (note, rest));
             work.settled = true;
             self.work = Some(work);
             match self.commit().await {
@@ -243,7 +251,7 @@ impl Copying {
             self.line(work, &line).await?;
         }
         match &mut self.bulk {
-            Some(bulk) => bulk.finish().await,
+            Some(bulk) => bulk.finish(&mut *work.txn).await,
             None => Ok(()),
         }
     }

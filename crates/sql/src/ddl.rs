@@ -358,12 +358,12 @@ async fn add_index(
 async fn fill(txn: &mut dyn Transaction, engine: &Engine, table: &Table) -> Result<(), SqlError> {
     let Some(index) = table.indexes.last() else { return Ok(()) };
     let mut bulk = Bulk::new(engine.database().clone());
-    let mut cursor = all_rows(table);
+    let mut cursor = all_rows(txn, table);
     let wanted = vec![true; table.columns.len()];
     loop {
         let found = cursor.next(txn, table, &wanted, Lock::Shared, 4000).await?;
         if found.is_empty() {
-            return bulk.finish().await;
+            return bulk.finish(txn).await;
         }
         for found in found {
             let suffix = &found.key[kv::PREFIX..];
@@ -385,7 +385,7 @@ async fn refuse_nulls(
     table: &Table,
     column: usize,
 ) -> Result<(), SqlError> {
-    let mut cursor = all_rows(table);
+    let mut cursor = all_rows(txn, table);
     let mut wanted = vec![false; table.columns.len()];
     wanted[column] = true;
     loop {
@@ -409,12 +409,11 @@ pub(crate) fn not_unique(table: &Table, index: &Index, row: &[crate::datum::Datu
     error
 }
 
-fn all_rows(table: &Table) -> Cursor {
-    Cursor::new(
-        None,
-        vec![Target::Range(kv::prefix_range(&kv::storage_prefix(table.storage)))],
-        false,
-    )
+/// Reads all rows of a table, which stay as they are until the transaction has committed.
+fn all_rows(txn: &mut dyn Transaction, table: &Table) -> Cursor {
+    let rows = kv::prefix_range(&kv::storage_prefix(table.storage));
+    txn.keep_range(rows.clone());
+    Cursor::new(None, vec![Target::Range(rows)], false)
 }
 
 /// An index that is being built.
@@ -636,12 +635,12 @@ async fn move_rows(
     let now_us = crate::datetime::from_unix_ns(txn.began().earliest);
     let scope = crate::expr::Scope { params: &[], now_us, session: &facts };
     let defaults = dml::defaults(&mut Binder::new(&[]), new)?;
-    let mut cursor = all_rows(old);
+    let mut cursor = all_rows(txn, old);
     let wanted = vec![true; old.columns.len()];
     loop {
         let found = cursor.next(txn, old, &wanted, Lock::Shared, 4000).await?;
         if found.is_empty() {
-            return bulk.finish().await;
+            return bulk.finish(txn).await;
         }
         for found in found {
             let mut row = found.row;

@@ -550,7 +550,7 @@ impl Change {
             }
         }
         let mut changed = Changed::default();
-        for Found { key, row } in matched {
+        for Found { key, row, .. } in matched {
             match &self.assignments {
                 Some(assignments) => {
                     let mut new = row.clone();

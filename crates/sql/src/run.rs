@@ -16,7 +16,7 @@ use crate::types::Type;
 use crate::work::{self, Step, Work};
 use crate::{control, ddl};
 use meridian_txn::{
-    Age, Begin, Conflict, Consistency, Locking, Mode, Outcome, ReadAt, Times, Timings,
+    Age, Begin, Conflict, Consistency, Failure, Locking, Mode, Outcome, ReadAt, Times, Timings,
 };
 use sqlparser::ast::Statement;
 use std::sync::Arc;
@@ -368,7 +368,8 @@ impl Session {
             let old = self.work.replace(fresh).expect("invariant: it was there above");
             let journal = old.journal;
             drop(old.txn);
-            match self.replay_steps(&journal).await {
+            let replayed = self.replay_steps(&journal).await;
+            match self.stands(replayed).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => {
                     let why = restart("a replay of the transaction would have shown other results");
@@ -444,9 +445,16 @@ impl Session {
                 false => Consistency::CommitWait,
             };
             work.txn.set_consistency(consistency);
-            self.committing = true;
-            let outcome = work.txn.commit().await;
-            self.committing = false;
+            let outcome = match work.txn.before_commit().await {
+                Ok(()) => {
+                    self.committing = true;
+                    let outcome = work.txn.commit().await;
+                    self.committing = false;
+                    outcome
+                }
+                Err(Failure::Aborted(why)) => Outcome::Aborted { why },
+                Err(other) => return Err(other.into()),
+            };
             match outcome {
                 Outcome::Committed { at } => {
                     if !clean {
@@ -534,6 +542,9 @@ async fn attempt(
             // Other reads of the catalog are over by then: only the statement's own reads are left.
             planned = narrow(facts, work, portal, &compiled)?;
             continue;
+        }
+        if looks > 0 {
+            work.fits_snapshot(&engine.cache, &compiled.tables)?;
         }
         looks += 1;
         if looks > MOST_REPLAYS {

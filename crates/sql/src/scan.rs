@@ -17,6 +17,8 @@ use std::collections::VecDeque;
 /// A row and its key.
 pub(crate) struct Found {
     pub(crate) key: Key,
+    /// The row as it is stored, if the cursor keeps it.
+    pub(crate) value: Option<Value>,
     pub(crate) row: Vec<Datum>,
 }
 
@@ -29,6 +31,8 @@ pub(crate) struct Cursor {
     /// For a system table: the source of its rows, then the rows that are left.
     facts: Option<Facts>,
     made: VecDeque<Vec<Datum>>,
+    /// True if it returns rows as they are stored, too.
+    keeps: bool,
 }
 
 impl Cursor {
@@ -36,7 +40,14 @@ impl Cursor {
         if reverse {
             targets.reverse();
         }
-        Cursor { index, targets: targets.into(), reverse, facts: None, made: VecDeque::new() }
+        Cursor {
+            index,
+            targets: targets.into(),
+            reverse,
+            facts: None,
+            made: VecDeque::new(),
+            keeps: false,
+        }
     }
 
     /// Creates a scan of a system table.
@@ -47,7 +58,13 @@ impl Cursor {
             reverse: false,
             facts: Some(facts),
             made: VecDeque::new(),
+            keeps: false,
         }
+    }
+
+    /// Returns a scan that also returns rows as they are stored, if `keeps` is true.
+    pub(crate) fn keeping(self, keeps: bool) -> Self {
+        Cursor { keeps, ..self }
     }
 
     /// Returns the next rows, at most `limit_rows` (about a megabyte); none only at the end.
@@ -64,7 +81,7 @@ impl Cursor {
         }
         if !self.made.is_empty() {
             let count = limit_rows.min(self.made.len());
-            let found = |row| Found { key: kv::to_key(Vec::new()), row };
+            let found = |row| Found { key: kv::to_key(Vec::new()), value: None, row };
             return Ok(self.made.drain(..count).map(found).collect());
         }
         let shows = shows_versions(table, wanted);
@@ -110,7 +127,7 @@ impl Cursor {
                 if shows {
                     row.push(at.map_or(Datum::Null, datetime::committed));
                 }
-                found.push(Found { key, row });
+                found.push(Found { key, value: self.keeps.then_some(value), row });
             }
         }
         Ok(found)
@@ -135,14 +152,16 @@ async fn rows_of(
     };
     let keys: Vec<Key> = entries.iter().map(key).collect();
     let found = get_many(txn, &keys, lock, shows).await?;
+    let may_lack = txn.reads_apart(); // The index may be of another moment.
     let row = |(key, there): (Key, Option<_>)| match there {
-        Some((value, at)) => Ok((key, value, at)),
+        Some((value, at)) => Ok(Some((key, value, at))),
+        None if may_lack => Ok(None),
         None => Err(SqlError::corrupted(format!(
             "an index of \"{}\" names a row that is not there",
             table.name
         ))),
     };
-    keys.into_iter().zip(found).map(row).collect()
+    keys.into_iter().zip(found).map(row).filter_map(Result::transpose).collect()
 }
 
 /// True if the rows' commit timestamps are requested.

@@ -36,6 +36,8 @@ pub(crate) struct Select {
     pub(crate) lock: Lock,
     /// The action of FOR UPDATE and FOR SHARE at locked rows.
     on_locked: OnLocked,
+    /// True with FOR UPDATE or FOR SHARE.
+    keeps: bool,
     groups: Option<(Vec<Expr>, Vec<Aggregate>)>,
     having: Option<Expr>,
     outputs: Vec<Expr>,
@@ -266,6 +268,7 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
         wanted,
         lock: if exclusive { Lock::Exclusive } else { Lock::Shared },
         on_locked,
+        keeps: !query.locks.is_empty(),
         groups,
         having,
         outputs,
@@ -411,11 +414,10 @@ impl Select {
     pub(crate) fn start(&self, scope: &Scope<'_>) -> Result<Running, SqlError> {
         let cursor = match &self.table {
             Some(table) if system::is_system(table.id) => Some(Cursor::made(scope.session.clone())),
-            Some(table) => Some(Cursor::new(
-                self.access.index,
-                self.access.targets(table, scope)?,
-                self.reverse,
-            )),
+            Some(table) => {
+                let targets = self.access.targets(table, scope)?;
+                Some(Cursor::new(self.access.index, targets, self.reverse).keeping(self.keeps))
+            }
             None => None,
         };
         Ok(Running {
@@ -454,6 +456,14 @@ impl Select {
         self.filter.as_ref().map_or(Ok(true), |filter| filter.holds(row, scope))
     }
 
+    /// Keeps a row as it is until the transaction has committed, if the query asks for that.
+    fn keep(&self, txn: &mut dyn Transaction, found: &Found) -> Result<(), SqlError> {
+        match &found.value {
+            Some(value) if self.keeps => Ok(txn.keep(&found.key, value)?),
+            _ => Ok(()),
+        }
+    }
+
     fn output(&self, row: &[Datum], scope: &Scope<'_>) -> Result<Vec<Datum>, SqlError> {
         self.outputs.iter().map(|expr| expr.eval(row, scope)).collect()
     }
@@ -488,7 +498,10 @@ impl Select {
                 Some(row) => Some(row),
                 None => match running.found.pop_front() {
                     Some(found) if !self.accepts(&found.row, scope)? => continue,
-                    Some(found) => Some(self.output(&found.row, scope)?),
+                    Some(found) => {
+                        self.keep(txn, &found)?;
+                        Some(self.output(&found.row, scope)?)
+                    }
                     None => None,
                 },
             };
@@ -552,10 +565,9 @@ impl Select {
             self.groups.as_ref().map(|(keys, aggregates)| Groups::new(keys, aggregates));
         let held = running.held.insert(Box::new(Held::none(&scope.session.memory)));
         let mut sorting = Sorting::new(self, running.skip.saturating_add(running.left));
-        let mut take = |row: Vec<Datum>| match &mut groups {
-            _ if !self.accepts(&row, scope)? => Ok(()),
-            Some(groups) => groups.add(&row, scope, held),
-            None => sorting.add(&row, scope, held),
+        let mut take = |row: &[Datum]| match &mut groups {
+            Some(groups) => groups.add(row, scope, held),
+            None => sorting.add(row, scope, held),
         };
         match (&mut running.cursor, &self.table) {
             (Some(cursor), Some(table)) => loop {
@@ -564,10 +576,14 @@ impl Select {
                     break;
                 }
                 for found in found {
-                    take(found.row)?;
+                    if self.accepts(&found.row, scope)? {
+                        self.keep(txn, &found)?;
+                        take(&found.row)?;
+                    }
                 }
             },
-            _ => take(Vec::new())?,
+            _ if self.accepts(&[], scope)? => take(&[])?,
+            _ => {}
         }
         if let Some(groups) = groups {
             for row in groups.finish()? {

@@ -10,7 +10,7 @@ use crate::compile::Compiled;
 use crate::datetime;
 use crate::datum::Datum;
 use crate::engine::Engine;
-use crate::error::SqlError;
+use crate::error::{SqlError, restart};
 use crate::key;
 use crate::system;
 use meridian_txn::{Begin, Lock, Mode, Savepoint, SchemaVersion, Transaction};
@@ -129,6 +129,27 @@ impl Work {
             });
         }
         Ok(true)
+    }
+
+    /// Fails if a table, whose newest version the cache has, has changed since the fixed snapshot
+    /// of this transaction, if that writes: statements can be planned neither for the old version,
+    /// which the shards reject, nor for the new one.
+    pub(crate) fn fits_snapshot(
+        &self,
+        cache: &Cache,
+        tables: &[(u32, u64)],
+    ) -> Result<(), SqlError> {
+        if self.reads_only() || self.sees_catalog() {
+            return Ok(());
+        }
+        let changed = |at| tables.iter().find_map(|(id, _)| cache.changed_since(*id, at));
+        match self.txn.read_at().and_then(changed) {
+            Some(table) => Err(restart(&format!(
+                "table \"{}\" has changed since this transaction's snapshot",
+                table.name
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Returns the version of a table as the transaction sees it; reads it once.

@@ -6,6 +6,7 @@
 //! every protocol. [`shard`] and [`locking`] are parts that several protocols share.
 
 pub mod baselines;
+pub mod clock_si;
 mod distances;
 pub mod envelope;
 pub mod hybrid_time;

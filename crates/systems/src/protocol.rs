@@ -6,7 +6,7 @@
 use crate::baselines::qwstore;
 use crate::envelope::Kind;
 use crate::setting::{CONSISTENCY, Setting, VERSION_RETENTION_PERIOD};
-use crate::{hybrid_time, spanner, tapir};
+use crate::{clock_si, hybrid_time, spanner, tapir};
 use meridian_clock::TimestampPolicy;
 use meridian_txn::{Consistency, IsolationLevel};
 
@@ -30,9 +30,10 @@ pub struct Protocol {
 
 impl Protocol {
     /// The protocols of this version.
-    pub const ALL: [&'static Protocol; 5] = [
+    pub const ALL: [&'static Protocol; 6] = [
         &spanner::PROTOCOL,
         &hybrid_time::PROTOCOL,
+        &clock_si::PROTOCOL,
         &tapir::STRICTLY_SERIALIZABLE,
         &tapir::SERIALIZABLE,
         &qwstore::PROTOCOL,
@@ -55,6 +56,11 @@ impl Protocol {
     /// serial order, in the default mode.
     pub fn has_real_time_order(&self) -> bool {
         self.consistency.first() == Some(&Consistency::CommitWait)
+    }
+
+    /// True if its transactions read a snapshot, and are certified against it as they commit.
+    pub fn certifies(&self) -> bool {
+        self.isolation == Some(IsolationLevel::RepeatableRead) && self.has_leaders()
     }
 
     /// True if its shards have leaders.

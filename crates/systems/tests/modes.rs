@@ -1,5 +1,5 @@
-//! Golden transcripts of HybridTime end to end: sessions in each consistency mode, the messages
-//! between their coordinators and the leaders, and the results that sessions receive.
+//! Golden transcripts of HybridTime and Clock-SI end to end: sessions in each consistency mode, the
+//! messages between their coordinators and the leaders, and the results that sessions receive.
 //!
 //! There are two shards, of the keys before `n` and of the rest, with one member each: shard `s1`
 //! on node `n1`, `s2` on `n2`. Clocks are off as the script says, within five milliseconds.
@@ -14,20 +14,21 @@ mod wording;
 
 use futures::future::BoxFuture;
 use meridian_clock::rules as clock_rules;
-use meridian_clock::{Hybrid, Interval, Reading, Timestamp};
+use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::plant;
 use meridian_machine::{
     Address, DatabaseId, Effect as Do, Machine, NodeId, Outbox, Position, Role, ShardId,
 };
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Config, Record, Restored};
-use meridian_systems::hybrid_time::PROTOCOL;
 use meridian_systems::locking::rules as participant_rules;
-use meridian_systems::locking::{Effect, Message, Recovered, Replica};
+use meridian_systems::locking::{self, Effect, Message, Recovered, Replica};
 use meridian_systems::shard::rules as shard_rules;
 use meridian_systems::shard::{self, Timer};
+use meridian_systems::{Protocol, clock_si, hybrid_time};
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::locking::{ReplicaId, Response, TxnClient};
+use meridian_txn::locking::{ReplicaId, Response};
+use meridian_txn::snapshot::rules as snapshot_rules;
 use meridian_txn::{Begin, Consistency, Database, Lock, Mode, Outcome, ReadAt};
 use nodes::{Node, RouterEffect, SHARDS, Store, bounds, home};
 use parking_lot::Mutex;
@@ -71,12 +72,15 @@ struct Work {
     writes: Vec<Write>,
     /// Declares the keys that it reads, and whether shards negotiate.
     declares: Option<bool>,
+    /// Keeps the keys that it reads as they are, absent ones too.
+    keeps: bool,
 }
 
 struct World {
+    protocol: &'static Protocol,
     now: u64,
     skews: [i64; NODES],
-    nodes: Vec<(Arc<Node>, Arc<TxnClient<Node>>)>,
+    nodes: Vec<(Arc<Node>, Arc<dyn Database>)>,
     groups: Vec<Group>,
     stores: Arc<Mutex<[Store; SHARDS]>>,
     sessions: BTreeMap<String, Session>,
@@ -91,15 +95,16 @@ struct World {
 }
 
 impl World {
-    fn new() -> World {
+    fn new(protocol: &'static Protocol) -> World {
         let nodes: Vec<NodeId> = (0..NODES).map(nodes::name).collect();
         let stores: Arc<Mutex<[Store; SHARDS]>> = Arc::default();
         let node = |at| {
             let node = Arc::new(Node::new(at, nodes.clone(), Arc::clone(&stores)));
-            let client = TxnClient::new(Arc::clone(&node), PROTOCOL.consistency);
-            (node, Arc::new(client))
+            let client = locking::database(protocol, Arc::clone(&node));
+            (node, client)
         };
         let mut world = World {
+            protocol,
             now: BEGINNING - BEFORE,
             skews: [0; NODES],
             nodes: (0..NODES).map(node).collect(),
@@ -132,7 +137,8 @@ impl World {
         let mut config = Config::new(me, vec![me], DatabaseId(1), id);
         config.nodes = (0..NODES).map(nodes::name).collect();
         let mut config = shard::Config::from(config);
-        config.policy = &Hybrid;
+        config.policy = self.protocol.policy.expect("its shards have leaders");
+        config.certifies = self.protocol.certifies();
         let restored = Restored { records: disk.clone(), ..Restored::default() };
         let recovered = Recovered::new(id.0, bounds(shard), Vec::new(), &[], Timestamp::ZERO)
             .expect("it has no rows");
@@ -324,7 +330,7 @@ impl World {
     fn begin(&mut self, name: &str, work: Work) -> Result<(), String> {
         let Session { node, mode, token } =
             self.sessions.get(name).cloned().ok_or("there is no such session")?;
-        let client = Arc::clone(&self.nodes[node].1);
+        let (client, certifies) = (Arc::clone(&self.nodes[node].1), self.protocol.certifies());
         let (names, told, name) =
             (Arc::clone(&self.names), Arc::clone(&self.told), name.to_owned());
         self.tasks.push(Box::pin(async move {
@@ -336,7 +342,12 @@ impl World {
                 Ok(transaction) => transaction,
                 Err(why) => return say(format!("is refused: {why}")),
             };
-            names.lock().call(node, transaction.age().number, &name);
+            let number = transaction.age().number;
+            names.lock().call(node, number, &name);
+            if certifies {
+                // It reads as the transaction that began just before.
+                names.lock().call(node, number - 1, &name);
+            }
             if let Some(negotiates) = work.declares {
                 let first = work.reads.first().cloned().expect("it reads");
                 let last = KeyRange::point(work.reads.last().cloned().expect("it reads"));
@@ -344,6 +355,9 @@ impl World {
                 transaction.reads_only_in(&scope, negotiates);
             }
             for key in work.reads {
+                if work.keeps {
+                    transaction.keep_range(KeyRange::point(key.clone()));
+                }
                 match transaction.get(&key, Lock::Shared).await {
                     Ok(value) => say(format!("reads {}", wording::write(&Write { key, value }))),
                     Err(why) => return say(format!("cannot read: {why}")),
@@ -378,7 +392,7 @@ impl World {
         };
         let mode = |word: &str| Consistency::named(word).ok_or("there is no such mode");
         let keys = |keys: &[&str]| keys.iter().map(|key| Key::from(*key)).collect::<Vec<_>>();
-        let read = |reads, declares| Work { reads, writes: Vec::new(), declares };
+        let read = |reads, declares| Work { reads, writes: Vec::new(), declares, keeps: false };
         match words.as_slice() {
             // Milliseconds by which a node's clock is ahead.
             ["skew", node, by] => self.skews[number(node)?] = millis(by)?,
@@ -405,7 +419,18 @@ impl World {
                     Ok::<_, String>(Write { key: Key::from(key), value: Some(Value::from(value)) })
                 };
                 let writes = pairs.iter().map(pair).collect::<Result<_, _>>()?;
-                self.begin(name, Work { reads: Vec::new(), writes, declares: None })?;
+                self.begin(name, Work { writes, ..read(Vec::new(), None) })?;
+            }
+            [name, "reads", all @ .., "then", "writes", pair] => {
+                let (key, value) = pair.split_once('=').ok_or("a key and a value")?;
+                let write = Write { key: Key::from(key), value: Some(Value::from(value)) };
+                self.begin(name, Work { writes: vec![write], ..read(keys(all), None) })?;
+            }
+            [name, "keeps", all @ .., "then", "writes", pair] => {
+                let (key, value) = pair.split_once('=').ok_or("a key and a value")?;
+                let write = Write { key: Key::from(key), value: Some(Value::from(value)) };
+                let work = read(keys(all), None);
+                self.begin(name, Work { writes: vec![write], keeps: true, ..work })?;
             }
             [name, "reads", "only", all @ ..] => self.begin(name, read(keys(all), Some(false)))?,
             [name, "negotiates", all @ ..] => self.begin(name, read(keys(all), Some(true)))?,
@@ -433,10 +458,19 @@ impl World {
     }
 }
 
+fn check(folder: &str, protocol: &'static Protocol) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modes").join(folder);
+    script::check(&folder, || World::new(protocol), World::command);
+}
+
 #[test]
 fn transcripts() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modes/scripts");
-    script::check(&folder, World::new, World::command);
+    check("scripts", &hybrid_time::PROTOCOL);
+}
+
+#[test]
+fn transcripts_of_clock_si() {
+    check("clock_si", &clock_si::PROTOCOL);
 }
 
 #[test]
@@ -457,11 +491,20 @@ fn what_is_planted_is_noticed() {
         participant_rules::SAFE_TIME_PREPARED,
         participant_rules::COMMIT_BELOW_PREPARE,
     ];
-    for rule in rules {
+    let of_clock_si = [
+        snapshot_rules::NOT_CERTIFIED,
+        snapshot_rules::RECENT_WITHOUT_FLOOR,
+        snapshot_rules::COMMIT_BELOW_SNAPSHOT,
+        snapshot_rules::RANGE_NOT_KEPT,
+        participant_rules::SAFE_TIME_PREPARED,
+    ];
+    let noticed = |rule, transcripts: fn()| {
         let broken = std::thread::spawn(move || {
             plant(Some(rule), true);
             transcripts();
         });
         assert!(broken.join().is_err(), "{rule:?}");
-    }
+    };
+    rules.into_iter().for_each(|rule| noticed(rule, transcripts));
+    of_clock_si.into_iter().for_each(|rule| noticed(rule, transcripts_of_clock_si));
 }

@@ -1,7 +1,7 @@
 //! The protocol's promises one by one, on a member whose clock and disk the test moves by hand. It
 //! is alone in its group, or has a second member of which only the messages exist.
 
-use meridian_clock::{Hybrid, Interval, Reading, Timestamp};
+use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::planted::{Rule, plant};
 use meridian_machine::{
     Address, DatabaseId, Effect as Do, Health, Incarnation, Machine, NodeId, Outbox, Position,
@@ -13,6 +13,7 @@ use meridian_systems::locking::{Effect, Message, Recovered, Replica};
 use meridian_systems::locking::{Serve, rules as participant_rules};
 use meridian_systems::shard::rules as shard_rules;
 use meridian_systems::shard::{self, Timer};
+use meridian_systems::{Protocol, clock_si, hybrid_time};
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{LockEpoch, Request, RequestBody, Response, Spent, TransactionId};
 use meridian_txn::{Age, Conflict, Lock};
@@ -41,8 +42,8 @@ struct Node {
     fenced: bool,
     /// A second member of the group, simulated by its messages; `None` if the member is alone.
     voter: Option<Voter>,
-    /// HybridTime's policy instead of Spanner's.
-    hybrid: bool,
+    /// A protocol other than Spanner.
+    protocol: Option<&'static Protocol>,
     /// The causal token of requests.
     token: Option<Timestamp>,
 }
@@ -91,8 +92,9 @@ impl Node {
             if self.voter.is_some() { vec![NodeId(0), NodeId(1)] } else { vec![NodeId(0)] };
         let config = Config::new(NodeId(0), members, DatabaseId(1), ShardId(0));
         let mut config = shard::Config::from(config);
-        if self.hybrid {
-            config.policy = &Hybrid;
+        if let Some(protocol) = self.protocol {
+            config.policy = protocol.policy.expect("its shards have leaders");
+            config.certifies = protocol.certifies();
         }
         let restored =
             Restored { records: self.disk.clone(), applied: applied.0, applied_term: applied.1 };
@@ -223,6 +225,8 @@ impl Node {
             planned: Vec::new(),
             one_shot: None,
             token: self.token,
+            snapshot: None,
+            private: None,
         };
         self.said.clear();
         self.step(|replica, now, out| {
@@ -666,7 +670,11 @@ fn that_a_fenced_leader_goes_on_or_a_slot_is_withdrawn_late_is_noticed() {
 
 /// Serves a shard under HybridTime's policy.
 fn hybrid(now: u64) -> Node {
-    let mut node = Node { hybrid: true, ..Node::default() };
+    of_protocol(&hybrid_time::PROTOCOL, now)
+}
+
+fn of_protocol(protocol: &'static Protocol, now: u64) -> Node {
+    let mut node = Node { protocol: Some(protocol), ..Node::default() };
     node.boot(now, Default::default());
     node.pass(10 * MS);
     assert!(node.replica.as_ref().is_some_and(Replica::is_serving));
@@ -727,4 +735,22 @@ fn a_token_that_cannot_be_true_is_refused_and_moves_no_clock() {
     node.token = None;
     let next = node.commits(3);
     assert!(next.nanos < latest + 100 * MS, "{next} is of the present (Trap A.4-3)");
+}
+
+/// A commit of Clock-SI would wait with its locks until its token is of the present.
+#[test]
+fn a_leader_that_certifies_refuses_a_far_token_and_ends_what_has_one() {
+    let mut node = of_protocol(&clock_si::PROTOCOL, 1_000_000 * MS);
+    let lock_epoch = node.read(1, "a");
+    let nanos = node.reading().interval.latest + 10_000 * MS;
+    node.token = Some(Timestamp { nanos, ..Timestamp::ZERO });
+    let said = node.ask(1, 2, Some(lock_epoch), write("a"));
+    assert!(
+        matches!(&said[..], [Response::Refused { why, .. }] if why.contains("future")),
+        "{said:?}"
+    );
+    // Its end is not refused: another transaction gets the lock.
+    assert_eq!(node.ask(1, 3, Some(lock_epoch), RequestBody::Abort), Vec::new());
+    node.token = None;
+    node.commits(2);
 }

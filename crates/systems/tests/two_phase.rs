@@ -258,6 +258,8 @@ impl World {
             planned: self.planned.clone(),
             one_shot: self.one_shot,
             token: None,
+            snapshot: None,
+            private: None,
         };
         let (node, incarnation, role) = (NodeId(9), Incarnation(1), Role::Coordinator(number));
         let from =

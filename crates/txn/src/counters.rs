@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The causes for which an attempt of a transaction ends without effect, by name.
-const CAUSES: [&str; 10] = [
+const CAUSES: [&str; 11] = [
     "wounded",
     "leader_changed",
     "rolled_back",
@@ -17,6 +17,7 @@ const CAUSES: [&str; 10] = [
     "schema_changed",
     "overwritten",
     "contended",
+    "written_since",
     "lock_timeout",
 ];
 
@@ -32,11 +33,12 @@ fn place(why: &Conflict) -> usize {
         Conflict::SchemaChanged { .. } => 6,
         Conflict::Overwritten => 7,
         Conflict::Contended => 8,
+        Conflict::WrittenSince { .. } => 9,
     }
 }
 
 /// The place of a lock timeout in [`CAUSES`].
-const LOCK_TIMEOUT: usize = 9;
+const LOCK_TIMEOUT: usize = 10;
 
 #[derive(Debug, Default)]
 struct WaitCounter {

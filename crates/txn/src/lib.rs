@@ -12,6 +12,7 @@ mod isolation;
 pub mod locking;
 mod node;
 mod schema;
+pub mod snapshot;
 mod stamps;
 pub mod tapir;
 mod timings;

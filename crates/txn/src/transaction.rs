@@ -170,6 +170,14 @@ pub enum Conflict {
     /// protocols).
     #[n(9)]
     Contended,
+    /// A row that the transaction writes has a version above its snapshot, or may have one
+    /// (snapshot isolation: the first of two committers wins).
+    #[n(10)]
+    WrittenSince {
+        /// The row's key.
+        #[n(0)]
+        key: Key,
+    },
 }
 
 /// The outcome of a commit as its session knows it. `Aborted` is definite, `Unknown` is not.
@@ -249,6 +257,9 @@ impl fmt::Display for Conflict {
             Conflict::Contended => {
                 f.write_str("too many concurrent transactions conflict with this one")
             }
+            Conflict::WrittenSince { .. } => f.write_str(
+                "another transaction has written a row that this one writes, after its snapshot",
+            ),
             Conflict::Late => f.write_str(
                 "the shards of this transaction took too long to agree on its timestamp",
             ),
@@ -312,6 +323,11 @@ pub trait Transaction: Send {
     fn began(&self) -> Interval;
     /// Returns the snapshot of a read-only transaction once it is chosen.
     fn read_at(&self) -> Option<Timestamp>;
+    /// True if its reads need not be of one moment, and it is not refused for that (HybridTime's
+    /// mode `none`).
+    fn reads_apart(&self) -> bool {
+        false
+    }
     /// Returns the causal token of a client that has seen this transaction's reads: nothing that it
     /// has read is newer. Zero for protocols without tokens.
     fn token(&self) -> Timestamp {
@@ -350,6 +366,42 @@ pub trait Transaction: Send {
         reverse: bool,
         limit_rows: usize,
     ) -> Future<'a, Result<Rows, Failure>>;
+    /// Declares that no other transaction may write a row, of which this one has read the value,
+    /// until this one has committed (FOR UPDATE, FOR SHARE). Fails with `TooLarge` like
+    /// [`Transaction::put`]. Protocols need nothing more whose reads take locks or are validated.
+    fn keep(&mut self, key: &Key, value: &Value) -> Result<(), Failure> {
+        let _ = (key, value);
+        Ok(())
+    }
+    /// Declares that no row of a range may change, appear or go away between what this transaction
+    /// reads of it and its commit (schema changes that read a table). Like [`Transaction::keep`],
+    /// it is for protocols whose reads neither lock nor are validated.
+    fn keep_range(&mut self, range: KeyRange) {
+        let _ = range;
+    }
+    /// Declares that a range is new: until this transaction has committed, only commits that it
+    /// [adopts](Transaction::adopt) write there. It reads what they have written, whatever its
+    /// snapshot.
+    fn own(&mut self, range: KeyRange) {
+        let _ = range;
+    }
+    /// Declares that no other transaction meets the writes of this one in a range: storage that no
+    /// descriptor names yet, or none names any more. A transaction that is planned for a
+    /// descriptor from above this commit reads above it, and one that is planned for an older one
+    /// is refused as the schema changes. So leaders need not remember these writes for
+    /// certification. Of several ranges the last counts. Like [`Transaction::keep`], it is for
+    /// protocols whose reads neither lock nor are validated.
+    fn writes_alone(&mut self, range: KeyRange) {
+        let _ = range;
+    }
+    /// Adopts a commit that another transaction made for this one: a row that it wrote may be
+    /// written by this one, whatever its snapshot. No third transaction may have written the row
+    /// before it. A leader that has begun since, or that remembers the commit by hash only, may
+    /// refuse the row nevertheless. Like [`Transaction::keep`], it is for protocols whose reads
+    /// neither lock nor are validated.
+    fn adopt(&mut self, commit: Timestamp) {
+        let _ = commit;
+    }
     /// Buffers a write; `None` deletes the key.
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure>;
     /// Sets the time that a read waits for a lock; `None` is unlimited. Protocols that do not lock
@@ -400,6 +452,11 @@ pub trait Transaction: Send {
     /// that follows from these reads. Reads under locks or of one snapshot always are. A protocol
     /// that validates at commit fails here as it would then.
     fn validate(&mut self) -> Future<'_, Result<(), Failure>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+    /// Does what its commit needs and what may fail for another reason than a conflict. A session
+    /// calls it before the commit, which otherwise does the same and can only tell of a conflict.
+    fn before_commit(&mut self) -> Future<'_, Result<(), Failure>> {
         Box::pin(std::future::ready(Ok(())))
     }
     /// Returns a point to roll back to.

@@ -16,10 +16,10 @@ use meridian_mvcc::Key;
 use meridian_placement::DatabaseRow;
 use meridian_systems::Protocol;
 use meridian_systems::envelope::Frame;
-use meridian_systems::hybrid_time;
 use meridian_systems::locking::KIND;
 use meridian_systems::locking::{Message, Replica};
 use meridian_systems::spanner;
+use meridian_systems::{clock_si, hybrid_time, locking};
 use meridian_txn::locking::{MemberRoles, ReplicaId, Request, Waits};
 use meridian_txn::{Database, Failure, Future, Node, TxnStats};
 use std::sync::{Arc, mpsc};
@@ -36,7 +36,9 @@ const WAITS_PATIENCE: Duration = Duration::from_millis(200);
 
 struct Handle {
     protocol: &'static Protocol,
-    txn_client: Arc<TxnClient>,
+    database: Arc<dyn Database>,
+    /// For administration.
+    txn_client: TxnClient,
     context: Arc<NodeContext>,
     /// Ends with the handle: requests of its replicas after that are dropped.
     lifecycle: Arc<Lifecycle>,
@@ -46,6 +48,13 @@ struct Handle {
 pub const HOSTED: HostedProtocol = HostedProtocol {
     protocol: &spanner::PROTOCOL,
     open: |row, context| open(row, context, &spanner::PROTOCOL),
+    choose_replicas,
+};
+
+/// Clock-SI, as a node runs it.
+pub const HOSTED_CLOCK_SI: HostedProtocol = HostedProtocol {
+    protocol: &clock_si::PROTOCOL,
+    open: |row, context| open(row, context, &clock_si::PROTOCOL),
     choose_replicas,
 };
 
@@ -63,8 +72,9 @@ fn open(
     protocol: &'static Protocol,
 ) -> Result<Arc<dyn DatabaseHandle>, OpenError> {
     let lifecycle = Lifecycle::new(row, context, protocol);
-    let txn_client = Arc::new(TxnClient::new(Arc::clone(lifecycle.router()), protocol.consistency));
-    Ok(Arc::new(Handle { protocol, txn_client, context: Arc::clone(context), lifecycle }))
+    let database = locking::database(protocol, Arc::clone(lifecycle.router()));
+    let txn_client = TxnClient::new(Arc::clone(lifecycle.router()), protocol.consistency);
+    Ok(Arc::new(Handle { protocol, database, txn_client, context: Arc::clone(context), lifecycle }))
 }
 
 /// Chooses the nodes of a new database: always all.
@@ -167,7 +177,7 @@ impl DatabaseHandle for Handle {
     }
 
     fn database(&self) -> Arc<dyn Database> {
-        Arc::clone(&self.txn_client) as Arc<dyn Database>
+        Arc::clone(&self.database)
     }
 
     fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError> {

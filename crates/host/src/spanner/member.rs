@@ -195,7 +195,9 @@ pub fn restore(
     let initial_members_of = members_of(&recovered.rows.split_origins);
     let (min_next_ns, quiesce_ns) = (nanoseconds(timeouts.min_next), nanoseconds(timeouts.quiesce));
     let policy = protocol.policy.expect("invariant: a protocol with leaders has a policy");
-    let config = shard::Config { min_next_ns, quiesce_ns, policy, ..shard::Config::from(config) };
+    let certifies = protocol.certifies();
+    let config =
+        shard::Config { min_next_ns, quiesce_ns, policy, certifies, ..shard::Config::from(config) };
     let replica = Replica::new(config, seed, restored, recovered, resources.clock.now(), &mut out);
     let members = replica.members().clone();
     let io = ReplicaIo::new(

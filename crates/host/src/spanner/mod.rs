@@ -19,5 +19,5 @@ mod request_router;
 mod shards;
 pub mod slot;
 
-pub use handle::{HOSTED, HOSTED_HYBRID_TIME};
+pub use handle::{HOSTED, HOSTED_CLOCK_SI, HOSTED_HYBRID_TIME};
 pub use member::{MemberShard, Timeouts};

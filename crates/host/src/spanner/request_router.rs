@@ -194,8 +194,7 @@ impl RequestRouter {
     /// Redirects a request for a shard that has no replica here.
     pub fn send_not_here(&self, from: Address, to: Address, id: u64) {
         if let Some(peers) = self.node.peers() {
-            let leader = self.map.remote_leader(to.shard).map(|leader| leader.0);
-            let answer = Message::Response(Response::NotLeader { id, leader });
+            let answer = Message::Response(Response::NotLeader { id, leader: None });
             let here = Address { incarnation: self.node.here().1, ..to };
             peers.post(from.node, None, envelope::write_frame(KIND, here, from, &answer));
             peers.flush(from.node);
@@ -229,10 +228,9 @@ impl RequestRouter {
         let from = Address { node: me, incarnation, database, shard, role };
         let message = Message::Request(request);
         if node == me {
-            let leader = || self.map.remote_leader(shard).map(|leader| leader.0);
             match self.member(shard) {
                 Some(member) => member.post(Input::Message(from, message)),
-                None => self.on_response(number, Response::NotLeader { id, leader: leader() }),
+                None => self.on_response(number, Response::NotLeader { id, leader: None }),
             }
         } else if let Some(peers) = self.node.peers() {
             peers.post(

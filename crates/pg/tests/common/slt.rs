@@ -82,14 +82,20 @@ fn files(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Runs the files of a folder, each against a server of its own.
-pub async fn run<F: Future<Output = crate::common::Running>>(folder: &str, start: impl Fn() -> F) {
+/// Runs the files of a folder, each against a server of its own. The files name what is different
+/// with a protocol (`onlyif NAME`, `skipif NAME`).
+pub async fn run<F: Future<Output = crate::common::Running>>(
+    folder: &str,
+    protocol: &str,
+    start: impl Fn() -> F,
+) {
     let files = files(folder);
     assert!(!files.is_empty(), "there are files to run");
     let mut failures = Vec::new();
     for file in files {
         let server = start().await;
         let mut runner = Runner::new(|| async { Ok(Connection(server.client().await)) });
+        runner.add_label(protocol);
         if let Err(error) = runner.run_file_async(&file).await {
             failures.push(format!("{error}"));
         }

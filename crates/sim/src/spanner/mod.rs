@@ -8,7 +8,7 @@ pub mod rules;
 mod unconfirmed_splits;
 
 pub use protocol::{
-    HYBRID_TIME, SIMULATED, STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause,
+    CLOCK_SI, HYBRID_TIME, SIMULATED, STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause,
     reads_in_the_next_life,
 };
 

@@ -19,12 +19,10 @@ use meridian_store::courier::{Courier, Pace, Received};
 use meridian_store::{OrphanedChild, ShardStore};
 use meridian_systems::Protocol;
 use meridian_systems::envelope;
-use meridian_systems::locking::{KIND, Recovered, Replica, Rows, TransactionRows};
+use meridian_systems::locking::{self, KIND, Recovered, Replica, Rows, TransactionRows};
 use meridian_systems::shard::lifecycle::{self, Ending, Endings, MemberHost, OrphanedSplit};
 use meridian_systems::shard::{self, Damaged, Invitations, Origin};
 use meridian_systems::shard::{CopyDecision, CopyError, ReceivedCopy};
-use meridian_txn::Database;
-use meridian_txn::locking::TxnClient;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -127,8 +125,7 @@ impl NodeProcess {
             nodes.to_vec(),
             seed,
         ));
-        let txn_client = Arc::new(TxnClient::new(Arc::clone(&router), protocol.consistency))
-            as Arc<dyn Database>;
+        let txn_client = locking::database(protocol, Arc::clone(&router));
         let (nodes, clock) = (nodes.to_vec(), Arc::clone(clock));
         let start = StartConfig { me, nodes, seed, timing, retention, defect, clock, protocol };
         let courier = Courier::new(PACE, u64::from(incarnation.0) << 32);
@@ -409,7 +406,18 @@ impl MemberHost for NodeProcess {
         let (min_next_ns, quiesce_ns) = (start.timing.min_next_ns, start.timing.quiesce_ns);
         let outcomes = start.retention.outcomes;
         let policy = start.protocol.policy.expect("invariant: its shards have leaders");
-        let config = shard::Config { group: config, min_next_ns, quiesce_ns, outcomes, policy };
+        let certifies = start.protocol.certifies();
+        // In half of the worlds so few that most rows are certified by the hash of their key.
+        let recent_writes = if start.seed.is_multiple_of(2) { 16 } else { 65_536 };
+        let config = shard::Config {
+            group: config,
+            min_next_ns,
+            quiesce_ns,
+            outcomes,
+            policy,
+            certifies,
+            recent_writes,
+        };
         let replica =
             Replica::new(config, seed, restored, recovered, start.clock.reading(), &mut out);
         let member = Some(Member::new(replica, out, shard_store));

@@ -6,7 +6,7 @@ use crate::Defect;
 use crate::protocols::SimulatedProtocol;
 use crate::world::World;
 use meridian_machine::planted::Rule;
-use meridian_systems::{hybrid_time, spanner};
+use meridian_systems::{clock_si, hybrid_time, spanner};
 
 /// The entry of Spanner.
 pub static SIMULATED: SimulatedProtocol = SPANNER;
@@ -43,6 +43,24 @@ pub static HYBRID_TIME: SimulatedProtocol = SimulatedProtocol {
     delays: World::<Spanner>::delays_of_modes,
     ..SPANNER
 };
+
+/// The entry of Clock-SI. Its worlds are HybridTime's, judged by snapshot isolation.
+pub static CLOCK_SI: SimulatedProtocol = SimulatedProtocol {
+    row: &clock_si::PROTOCOL,
+    should_meet: SHOULD_MEET_OF_CLOCK_SI,
+    rules: || rules::NOTICED_OF_CLOCK_SI.into(),
+    ..SPANNER
+};
+
+/// The states that campaigns of Clock-SI should reach.
+const SHOULD_MEET_OF_CLOCK_SI: &[&str] = &[
+    "a commit is refused because a row was written after its snapshot",
+    "a commit waits until the leader's clock has reached its snapshot",
+    "a row may have been written since a snapshot, by the hash of its key",
+    "a snapshot waits for its time",
+    "a snapshot waits for a prepared transaction",
+    "a transaction commits in two phases",
+];
 
 /// The states that campaigns of HybridTime should reach besides.
 const SHOULD_MEET_OF_HYBRID_TIME: &[&str] = &[

@@ -12,6 +12,7 @@ use meridian_store::rules as store;
 use meridian_systems::locking::rules as participant;
 use meridian_systems::shard::rules as shard;
 use meridian_txn::locking::rules as locking;
+use meridian_txn::snapshot::rules as snapshot;
 use meridian_txn::two_phase::rules as two_phase;
 
 /// All rules whose breach shows in clients' histories or on disks. Of Spanner's,
@@ -87,6 +88,16 @@ pub const NOTICED_OF_HYBRID_TIME: [Rule; 16] = [
     participant::SAFE_TIME_IN_FLIGHT,
     participant::SAFE_TIME_PREPARED,
     participant::COMMIT_BELOW_PREPARE,
+];
+
+/// The rules of Clock-SI's own, and some of those that it shares with Spanner, whose breach its
+/// judges must detect.
+pub const NOTICED_OF_CLOCK_SI: [Rule; 5] = [
+    snapshot::NOT_CERTIFIED,
+    snapshot::RECENT_WITHOUT_FLOOR,
+    snapshot::COMMIT_BELOW_SNAPSHOT,
+    clock::DUPLICATE_TIMESTAMP,
+    participant::SAFE_TIME_PREPARED,
 ];
 
 /// Returns the faults under which the breach of a rule shows soonest.

@@ -83,13 +83,15 @@ impl<R: SimProtocol> World<R> {
         if modes.len() < 2 {
             return modes.to_vec();
         }
-        match rng.random_range(0..9) {
+        let mut drawn = match rng.random_range(0..9) {
             0 | 1 => vec![Consistency::CommitWait],
             2..=4 => vec![Consistency::Hybrid],
             5 | 6 => vec![Consistency::Hybrid, Consistency::CommitWait],
-            7 => vec![Consistency::None],
+            7 if modes.contains(&Consistency::None) => vec![Consistency::None],
             _ => Consistency::ALL.to_vec(),
-        }
+        };
+        drawn.retain(|mode| modes.contains(mode));
+        drawn
     }
 
     /// Draws the order that a client's next transaction asks for.

@@ -227,6 +227,7 @@ impl World<QwStore> {
             ops,
             follows: Vec::new(),
             external: false,
+            snapshot: None,
         })
     }
 }

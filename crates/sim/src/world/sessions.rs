@@ -217,6 +217,10 @@ impl<R: SimProtocol> World<R> {
         if seen.too_old && mode == Mode::ReadOnly(ReadAt::Now) && soon && keeps {
             self.fail(format!("client {client} cannot read at the present time: {:?}", seen.why));
         }
+        // An index entry and its row are written together.
+        if let Some(why) = seen.why.as_ref().filter(|why| why.contains("row that is not there")) {
+            self.fail(format!("client {client}: {why}"));
+        }
         let there = &mut self.clients[client];
         if let Some(why) = seen.why {
             *self.failures.entry(why).or_default() += 1;
@@ -296,7 +300,18 @@ impl<R: SimProtocol> World<R> {
                 }
                 let (client, end, ops) = (client as u64, self.now(), seen.ops);
                 let Asked { follows, external, .. } = asked;
-                let it = Transaction { client, start, end, status, at, ops, follows, external };
+                let snapshot = seen.snapshot.map(client::stamp);
+                let it = Transaction {
+                    client,
+                    start,
+                    end,
+                    status,
+                    at,
+                    ops,
+                    follows,
+                    external,
+                    snapshot,
+                };
                 if apart {
                     self.reads_apart.push(it);
                 } else {

@@ -31,6 +31,11 @@ impl Member {
                 self.wake_in(left);
                 continue;
             }
+            if let Some(left) = self.behind_snapshot(now, &pending.request) {
+                self.participant.ready.push_back(pending);
+                self.wake_in(left);
+                continue;
+            }
             pending.drawn_ns = now.boot_ns;
             let ahead = pending.change().map_or(0, |change| change.from.nanos);
             if let Some(votes) =
@@ -111,6 +116,7 @@ impl Member {
                 voted_in,
             } => {
                 self.advance(at);
+                self.remember_writes(transaction, &writes, at);
                 writes.extend(self.add_unresolved(transaction, at, (participants, voted_in)));
                 writes.extend(self.on_schemas_agreed(at, &schemas));
                 self.install(entry, at, writes, false, out);
@@ -221,7 +227,7 @@ impl Member {
             self.visible = self.visible.max(at);
             if let Some((from, id)) = asked {
                 step!("leader: answers");
-                always!(policy.adopts() || now.interval.after(at.nanos), "I3: commit wait");
+                always!(policy.shows_early() || now.interval.after(at.nanos), "I3: commit wait");
                 let spent = Spent {
                     replication_ns: agreed_ns.saturating_sub(drawn_ns),
                     commit_wait_ns: now.boot_ns.saturating_sub(agreed_ns),

@@ -50,6 +50,7 @@
 //! repetition of it is recognised only as long as its outcome is remembered.
 
 mod by_transaction;
+mod certification;
 mod commits;
 mod participant;
 mod records;
@@ -59,10 +60,13 @@ mod schemas;
 mod snapshots;
 mod two_phase;
 
+use crate::Protocol;
 use crate::envelope::Kind;
 use crate::shard::{self, Shard};
-use meridian_txn::locking::{Request, Response};
+use meridian_txn::locking::{Request, Response, Shards, TxnClient};
 use meridian_txn::two_phase::ParticipantMessage;
+use meridian_txn::{Database, snapshot};
+use std::sync::Arc;
 
 /// The first byte of the frames and records of protocols that use it.
 pub const KIND: Kind = Kind(1);
@@ -82,6 +86,14 @@ pub type Rows = shard::Rows<TransactionRows>;
 
 pub use participant::{Locking, Serve};
 pub use records::{Prepared, TransactionCommand, TransactionRows};
+
+/// Returns a database of a protocol with these shards.
+pub fn database<S: Shards>(protocol: &Protocol, shards: Arc<S>) -> Arc<dyn Database> {
+    if protocol.certifies() {
+        return Arc::new(snapshot::TxnClient::new(shards, protocol.consistency));
+    }
+    Arc::new(TxnClient::new(shards, protocol.consistency))
+}
 
 /// Returns the newest timestamp in a member's records, agreed or not.
 pub fn newest(records: &[meridian_replication::group::Record]) -> meridian_clock::Timestamp {

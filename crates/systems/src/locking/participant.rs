@@ -16,6 +16,7 @@ use meridian_replication::group::{Entry, Index, Term};
 use meridian_txn::locking::{
     LockEpoch, LockTable, Request, RequestBody, Response, Spent, Ticket, TransactionId, Verdict,
 };
+use meridian_txn::snapshot::RecentWrites;
 use meridian_txn::two_phase::{Collected, EarlyVotes, ParticipantMessage, RESOLVE_NS, TwoPhase};
 use meridian_txn::{Age, Conflict};
 use std::collections::{BTreeMap, VecDeque};
@@ -56,6 +57,8 @@ pub(super) struct ActiveTxn {
     pub(super) newest: u64,
     /// The address that is told when the attempt is wounded.
     pub(super) coordinator: Address,
+    /// The range in which no other transaction meets its writes.
+    pub(super) private: Option<KeyRange>,
     /// Votes that arrived before the commit which this shard is to coordinate.
     pub(super) votes: EarlyVotes,
 }
@@ -136,6 +139,8 @@ pub struct Locking {
     /// Commits that are installed and lie above commits that are not visible yet.
     pub(super) late: Vec<OutOfOrderCommit>,
     pub(super) locks: LockTable,
+    /// When rows were written last, where snapshots are certified.
+    pub(super) recent: Option<RecentWrites>,
     /// True if the timer for idle transactions is armed.
     pub(super) watching: bool,
     pub(super) active: BTreeMap<TransactionId, ActiveTxn>,
@@ -196,6 +201,7 @@ impl Participant for Locking {
             schemas: Schemas::default(),
             late: Vec::new(),
             locks: LockTable::new(),
+            recent: config.certifies.then(|| RecentWrites::new(config.recent_writes)),
             watching: false,
             active: BTreeMap::new(),
             admissions: 0,
@@ -286,6 +292,7 @@ impl Participant for Locking {
 
     fn lead(shard: &mut Member, now: Reading) {
         shard.participant.late.clear();
+        shard.begin_to_certify();
         shard.take_up_prepared(now);
     }
 

@@ -45,7 +45,7 @@ impl Member {
             return out.send(from, Message::Response(Response::NotLeader { id, leader }));
         }
         let transaction = request.transaction;
-        if !self.adopts_times_of(now, &request) {
+        if self.is_far_ahead(now, &request) || !self.adopts_times_of(now, &request) {
             let why =
                 "the causal token, or the snapshot, lies too far in the future: a clock is wrong";
             return out.send(from, Message::Response(Response::Refused { id, why: why.into() }));
@@ -349,6 +349,7 @@ impl Member {
                     aborted: None,
                     newest,
                     coordinator: from,
+                    private: request.private.clone(),
                     votes,
                 };
                 self.participant.active.insert(request.transaction, active);
@@ -405,6 +406,9 @@ impl Member {
             }
             pending.locked += 1;
         }
+        if let Some(why) = self.uncertified(&pending.request) {
+            return self.refuse_drawn(now, pending, why, out);
+        }
         match &pending.request.body {
             _ if pending.change().is_some() && !pending.registered => {
                 return self.register(now, pending, out);
@@ -453,10 +457,10 @@ impl Member {
     }
 
     /// Returns the timestamp at which a range is read whose locks are held: nothing is in flight
-    /// there, so that any timestamp from the newest visible commit on will do. Where timestamps are
-    /// adopted it becomes a part of the session's token.
+    /// there, so that any timestamp from the newest visible commit on will do. Where commits show
+    /// early it becomes a part of the session's token.
     fn read_under_locks_at(&self) -> Timestamp {
-        if !self.policy.adopts() {
+        if !self.policy.shows_early() {
             return Timestamp::MAX;
         }
         self.participant.late.iter().map(|late| late.at).fold(self.newest(), Timestamp::max)

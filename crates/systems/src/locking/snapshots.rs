@@ -52,7 +52,7 @@ impl Member {
             let newest =
                 if alone { self.last_ts(now, single_shard_range) } else { self.shown_present(now) };
             // Promised, so that no later leader issues below the token either.
-            newest.max(request.token.filter(|_| self.policy.adopts()).unwrap_or_default())
+            newest.max(request.token.filter(|_| self.policy.shows_early()).unwrap_or_default())
         });
         let fenced = now.health != Health::Good && !broken(locking_rules::FENCED_SERVES);
         if (at.nanos > self.present(now).nanos + FUTURE_NS || fenced) && at > self.visible {

@@ -34,6 +34,10 @@ pub struct Config {
     pub outcomes: usize,
     /// The relation of the shard's timestamps to time.
     pub policy: &'static dyn TimestampPolicy,
+    /// True if transactions commit that are certified against a snapshot.
+    pub certifies: bool,
+    /// How many writes the leader then remembers by key.
+    pub recent_writes: usize,
 }
 
 impl From<group::Config> for Config {
@@ -44,6 +48,8 @@ impl From<group::Config> for Config {
             quiesce_ns: 20_000_000_000,
             outcomes: 10_000,
             policy: &TrueTime,
+            certifies: false,
+            recent_writes: 65_536,
         }
     }
 }

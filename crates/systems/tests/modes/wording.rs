@@ -111,7 +111,11 @@ impl Names {
         let what = match message {
             Message::Request(asked) => {
                 let token = asked.token.map(|token| format!("; token {}", moment(token)));
-                request(&asked.body)? + &token.unwrap_or_default()
+                let snapshot = asked
+                    .snapshot
+                    .as_ref()
+                    .map(|snapshot| format!("; snapshot {}", moment(snapshot.at)));
+                request(&asked.body)? + &token.unwrap_or_default() + &snapshot.unwrap_or_default()
             }
             Message::Response(answer) => response(answer),
             Message::Participant(ParticipantMessage::Vote { transaction, vote, .. }) => {

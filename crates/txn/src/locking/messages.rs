@@ -50,6 +50,25 @@ pub struct Request {
     /// below it (HybridTime §3.2, `Update`).
     #[n(7)]
     pub token: Option<Timestamp>,
+    /// The snapshot of a transaction that has read without locks: its commit is refused where a
+    /// row that it writes has a newer version (Clock-SI §III-B).
+    #[n(8)]
+    pub snapshot: Option<ReadSnapshot>,
+    /// The range in which no other transaction meets this one's writes: commits are not certified
+    /// against them ([`Transaction::writes_alone`](crate::Transaction::writes_alone)).
+    #[n(9)]
+    pub private: Option<KeyRange>,
+}
+
+/// The state that a transaction has read, for the certification of its writes.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct ReadSnapshot {
+    /// The timestamp of the snapshot.
+    #[n(0)]
+    pub at: Timestamp,
+    /// Commits that other transactions made for this one. What they wrote is no conflict.
+    #[n(1)]
+    pub adopted: Vec<Timestamp>,
 }
 
 impl Request {
@@ -64,6 +83,8 @@ impl Request {
             planned: Vec::new(),
             one_shot: None,
             token: None,
+            snapshot: None,
+            private: None,
         }
     }
 }
@@ -296,7 +317,8 @@ pub enum Response {
         #[n(0)]
         id: u64,
     },
-    /// This replica does not lead; `leader` may.
+    /// This replica does not lead; `leader` may. A node without a replica of the shard names none:
+    /// what it has cached may be wrong, and two such nodes would name each other for ever.
     #[n(4)]
     NotLeader {
         /// The request id.

@@ -15,10 +15,13 @@ mod shard_map;
 mod shards;
 
 pub use crate::TransactionId;
+pub(crate) use coordinator::Coordinator;
 pub use coordinator::{MOST_TOKEN_AHEAD_NS, ONE_TRY_NS, TIMEOUT_NS, TxnClient};
 pub use held_locks::HeldLocks;
 pub use lock_table::{LockTable, Ticket, Verdict, Waits};
-pub use messages::{LockEpoch, MemberRoles, ReplicaId, Request, RequestBody, Response, Spent};
+pub use messages::{
+    LockEpoch, MemberRoles, ReadSnapshot, ReplicaId, Request, RequestBody, Response, Spent,
+};
 pub use pending_requests::{PendingRequests, RequestKey, Woken};
 pub use shard_map::ShardMap;
 pub use shards::{ReadLease, RequestOutcome, Shards};

@@ -134,11 +134,6 @@ impl ShardMap {
         }
     }
 
-    /// The leader of a shard, if that is another node.
-    pub fn remote_leader(&self, shard: ShardId) -> Option<NodeId> {
-        Some(self.leader(shard)).filter(|leader| *leader != self.me)
-    }
-
     /// From now on this node is asked for a shard.
     pub fn set_leader(&self, shard: ShardId, leader: NodeId) {
         match shard {
@@ -225,7 +220,7 @@ mod tests {
         map.redirect(asked, Some(NodeId(3)));
         assert_eq!(map.leader(FIRST_SHARD), NodeId(3));
         map.redirect(ReplicaId { shard: FIRST_SHARD, node: NodeId(3) }, None);
-        assert_eq!(map.remote_leader(FIRST_SHARD), None);
+        assert_eq!(map.leader(FIRST_SHARD), NodeId(1));
     }
 
     #[test]

@@ -263,7 +263,9 @@ impl Worker {
         if !ops.is_empty() {
             let Asked { follows, external, .. } = asked.clone();
             let client = self.number as u64;
-            let done = Transaction { client, start, end, status, at: None, ops, follows, external };
+            let (at, snapshot) = (None, None);
+            let done =
+                Transaction { client, start, end, status, at, ops, follows, external, snapshot };
             board.history.lock().unwrap_or_else(PoisonError::into_inner).push(done);
         }
         if status != Status::Ok {

@@ -147,16 +147,10 @@ impl SimProtocol for Spanner {
 
     fn miss(world: &mut World<Self>, node: usize, from: Address, shard: ShardId, message: Message) {
         let Message::Request(Request { id, .. }) = message else { return };
-        let Some(process) = &world.nodes[node].process else { return };
-        let leader = process.router.map().remote_leader(shard).map(|node| node.0);
-        world.send(
-            node,
-            shard,
-            0,
-            None,
-            from,
-            Message::Response(Response::NotLeader { id, leader }),
-        );
+        if world.nodes[node].process.is_some() {
+            let answer = Message::Response(Response::NotLeader { id, leader: None });
+            world.send(node, shard, 0, None, from, answer);
+        }
     }
 
     fn on_event(world: &mut World<Self>, node: usize, event: ProtocolEvent) {

@@ -195,6 +195,9 @@ impl Member {
             Vec::new()
         };
         let mut writes = if at.is_some() { record.writes } else { Vec::new() };
+        if let Some(at) = at {
+            self.remember_writes(txn, &writes, at);
+        }
         if let (Some(at), Some((_, versions))) = (at, &record.changes) {
             writes.extend(self.on_schemas_agreed(at, versions));
         }

@@ -32,7 +32,9 @@ mod reading;
 pub use order::MOST_TOKEN_AHEAD_NS;
 use order::{CausalOrder, check_token};
 
-use super::{LockEpoch, MemberRoles, ReplicaId, Request, RequestBody, Shards, TransactionId};
+use super::{
+    LockEpoch, MemberRoles, ReadSnapshot, ReplicaId, Request, RequestBody, Shards, TransactionId,
+};
 use crate::locking::rules;
 use crate::two_phase::OneShot;
 use crate::{
@@ -79,7 +81,7 @@ impl<S: Shards> TxnClient<S> {
         &self.shards
     }
 
-    fn coordinator(
+    pub(crate) fn coordinator(
         &self,
         Begin { mode, age, consistency, token }: Begin,
         began: Interval,
@@ -115,6 +117,8 @@ impl<S: Shards> TxnClient<S> {
             versions: false,
             timings: None,
             order,
+            snapshot: None,
+            private: None,
         }
     }
 
@@ -137,8 +141,16 @@ impl<S: Shards> TxnClient<S> {
 }
 
 impl<S: Shards> TxnClient<S> {
+    /// Begins a transaction, as soon as the node knows the time if that is required.
+    pub(crate) async fn begin_here(&self, how: Begin) -> Result<Box<Coordinator<S>>, Failure> {
+        match self.try_to_begin(how.clone()) {
+            Some(begun) => begun,
+            None => self.begin_when_known(how).await,
+        }
+    }
+
     /// Begins a transaction; `None` if that requires the time and the node does not know it.
-    fn try_to_begin(&self, how: Begin) -> Option<Result<Box<dyn Transaction>, Failure>> {
+    fn try_to_begin(&self, how: Begin) -> Option<Result<Box<Coordinator<S>>, Failure>> {
         // This is read before the slot: then a split that is not counted here is later than the
         // beginning of this transaction.
         let one = self.shards.map().has_one_shard();
@@ -181,11 +193,11 @@ impl<S: Shards> TxnClient<S> {
         if one && let Some(at) = read_at {
             coordinator.look_here(ShardId(0), at);
         }
-        Some(Ok(Box::new(coordinator) as Box<dyn Transaction>))
+        Some(Ok(Box::new(coordinator)))
     }
 
     /// Begins a transaction as soon as the node knows the time.
-    async fn begin_when_known(&self, how: Begin) -> Result<Box<dyn Transaction>, Failure> {
+    async fn begin_when_known(&self, how: Begin) -> Result<Box<Coordinator<S>>, Failure> {
         sometimes!("a transaction waits until its node knows the time");
         let shards = &*self.shards;
         while knows_time(shards.node()).await {
@@ -209,9 +221,10 @@ impl<S: Shards> Database for TxnClient<S> {
     }
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
+        let boxed = |begun: Box<Coordinator<S>>| begun as Box<dyn Transaction>;
         match self.try_to_begin(how.clone()) {
-            Some(begun) => Box::pin(std::future::ready(begun)),
-            None => Box::pin(self.begin_when_known(how)),
+            Some(begun) => Box::pin(std::future::ready(begun.map(boxed))),
+            None => Box::pin(async move { self.begin_when_known(how).await.map(boxed) }),
         }
     }
 }
@@ -234,7 +247,7 @@ pub(super) struct Part {
     pub(super) one_shot: Option<OneShot>,
 }
 
-pub(super) struct Coordinator<S: Shards> {
+pub(crate) struct Coordinator<S: Shards> {
     pub(super) shards: Arc<S>,
     mode: Mode,
     pub(super) transaction: TransactionId,
@@ -255,7 +268,7 @@ pub(super) struct Coordinator<S: Shards> {
     questions: AtomicU64,
     /// The shards where it has locks, or is about to request some.
     pub(super) parts: BTreeMap<ShardId, Part>,
-    pub(super) writes: Buffer,
+    pub(crate) writes: Buffer,
     /// The tables and schema versions that its statements were planned for.
     planned: BTreeMap<u32, u64>,
     /// True if it may commit in one shot where it has no locks.
@@ -272,9 +285,13 @@ pub(super) struct Coordinator<S: Shards> {
     /// True if the commit timestamps of rows are to be returned.
     versions: bool,
     /// Set if the time that the transaction takes is to be measured.
-    pub(super) timings: Option<Arc<Timings>>,
+    pub(crate) timings: Option<Arc<Timings>>,
     /// Its causal token, and what its answers wait for.
-    pub(super) order: CausalOrder,
+    pub(crate) order: CausalOrder,
+    /// The snapshot against which its writes are certified. None if locks protect what it has read.
+    pub(crate) snapshot: Option<ReadSnapshot>,
+    /// The range in which no other transaction meets its writes.
+    pub(crate) private: Option<KeyRange>,
 }
 
 impl<S: Shards> Coordinator<S> {
@@ -290,6 +307,8 @@ impl<S: Shards> Coordinator<S> {
             planned,
             one_shot: None,
             token: self.order.carried(),
+            snapshot: self.snapshot.clone(),
+            private: self.private.clone(),
         }
     }
 
@@ -316,7 +335,7 @@ impl<S: Shards> Coordinator<S> {
     }
 
     /// Ends the attempt as aborted: it sends no further requests (invariant 1).
-    pub(super) fn end(&mut self, why: Conflict) -> Failure {
+    pub(crate) fn end(&mut self, why: Conflict) -> Failure {
         self.count(|counters| counters.aborted(&why));
         self.aborted = Some(why.clone());
         Failure::Aborted(why)
@@ -346,7 +365,7 @@ impl<S: Shards> Coordinator<S> {
                     self.shards.map().learn_term(ReplicaId { shard, node }, lock_epoch.term);
                 }
             }
-            // The next shard is read at its own newest state.
+            // The next read finds what is newest then.
             Mode::ReadOnly(_) if self.order.reads_shards_apart() => {}
             Mode::ReadOnly(_) => self.read_at = Some(at),
         }
@@ -384,6 +403,11 @@ impl<S: Shards> Transaction for Coordinator<S> {
 
     fn read_at(&self) -> Option<Timestamp> {
         self.read_at
+    }
+
+    fn reads_apart(&self) -> bool {
+        let reads = self.mode != Mode::ReadWrite && self.read_at.is_none();
+        reads && self.order.reads_shards_apart()
     }
 
     fn token(&self) -> Timestamp {
@@ -430,7 +454,8 @@ impl<S: Shards> Transaction for Coordinator<S> {
             let mut found = Vec::with_capacity(keys.len());
             while found.len() < keys.len() {
                 // The first read of a snapshot chooses its timestamp.
-                let most = if self.read_at.is_none() { 1 } else { ASKED_TOGETHER };
+                let chooses = self.read_at.is_none() && !self.reads_apart();
+                let most = if chooses { 1 } else { ASKED_TOGETHER };
                 let keys = &keys[found.len()..keys.len().min(found.len() + most)];
                 for (key, known) in keys.iter().zip(self.read_ahead(keys).await) {
                     found.push(match known {

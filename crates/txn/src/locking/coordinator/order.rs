@@ -23,7 +23,7 @@ pub const MOST_TOKEN_AHEAD_NS: u64 = 1_000_000_000;
 
 /// The order of a transaction.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::locking) struct CausalOrder {
+pub(crate) struct CausalOrder {
     /// The modes of the database.
     modes: &'static [Consistency],
     consistency: Consistency,
@@ -67,12 +67,12 @@ impl CausalOrder {
     }
 
     /// Returns the transaction's mode.
-    pub(in crate::locking) fn consistency(&self) -> Consistency {
+    pub(crate) fn consistency(&self) -> Consistency {
         self.consistency
     }
 
     /// Returns the timestamp that the transaction comes after. Zero if it comes after none.
-    pub(in crate::locking) fn token(&self) -> Timestamp {
+    pub(crate) fn token(&self) -> Timestamp {
         let drops = !self.is_causal() || broken(rules::TOKEN_DROPPED);
         if drops { Timestamp::ZERO } else { self.token }
     }
@@ -84,7 +84,7 @@ impl CausalOrder {
 
     /// Learns a timestamp that the transaction has seen. In mode `none` too: a later transaction of
     /// the session may need it.
-    pub(in crate::locking) fn learn(&mut self, at: Timestamp) {
+    pub(crate) fn learn(&mut self, at: Timestamp) {
         if self.early {
             self.token = self.token.max(at);
         }
@@ -97,7 +97,7 @@ impl CausalOrder {
         if drops { Timestamp::ZERO } else { self.token }
     }
 
-    /// True if each shard is read at its own newest state.
+    /// True if each read finds what is newest in its shard.
     pub(in crate::locking) fn reads_shards_apart(&self) -> bool {
         self.early && self.consistency == Consistency::None
     }

@@ -262,14 +262,14 @@ impl<S: Shards> Coordinator<S> {
         self.order.token().max(Timestamp { nanos: latest, ..Timestamp::ZERO })
     }
 
-    /// Requests keys of a snapshot with a known timestamp, all in parallel. Returns `None` for a
-    /// key without an answer: it is in this node's store, or its shard moved, or its leader did not
-    /// answer.
+    /// Requests keys that are read without locks, all in parallel: of a snapshot with a known
+    /// timestamp, or each as of whatever is newest in its shard. Returns `None` for a key without
+    /// an answer: it is in this node's store, or its shard moved, or its leader did not answer.
     pub(super) async fn read_ahead(&mut self, keys: &[Key]) -> Vec<Option<Option<Value>>> {
-        let Some(at) = self.read_at.filter(|_| self.mode != Mode::ReadWrite && keys.len() > 1)
-        else {
+        let reads = self.mode != Mode::ReadWrite && keys.len() > 1;
+        if !reads || (self.read_at.is_none() && !self.order.reads_shards_apart()) {
             return vec![None; keys.len()];
-        };
+        }
         let shards = Arc::clone(&self.shards);
         let (now, began_ns) =
             (self.boot_ns(), self.timings.as_ref().map(|timings| timings.elapsed_ns()));
@@ -277,22 +277,10 @@ impl<S: Shards> Coordinator<S> {
         for key in keys {
             let shard = shards.map().route(key).0;
             let replica = ReplicaId { shard, node: shards.map().leader(shard) };
-            let here = self.look_here(shard, at)
+            let here = self.read_at.is_some_and(|at| self.look_here(shard, at))
                 || self.single_shard.is_some_and(|single_shard| single_shard != shard);
             questions.push((!here && shards.node().reaches(replica.node)).then(|| {
-                let (range, single_shard_range) = (
-                    KeyRange::point(key.clone()),
-                    self.single_shard.map(|_| self.single_shard_range.clone()),
-                );
-                let (at, versions) = (Some(at), false);
-                let body = RequestBody::Snapshot {
-                    at,
-                    range,
-                    reverse: false,
-                    limit_rows: 1,
-                    versions,
-                    single_shard_range,
-                };
+                let body = self.snapshot_question(KeyRange::point(key.clone()), false, 1, false);
                 (replica, self.request(None, body))
             }));
         }
@@ -302,14 +290,15 @@ impl<S: Shards> Coordinator<S> {
                 let (replica, request) = question?;
                 let RequestBody::Snapshot { range, .. } = request.body.clone() else { return None };
                 match shards.request(replica, request, now + ONE_TRY_NS).await? {
-                    RequestOutcome::Response(Response::Rows { rows, .. }) => {
-                        Some(rows.into_iter().next().map(|(_, value)| value))
+                    RequestOutcome::Response(Response::Rows { rows, at, .. }) => {
+                        Some((rows.into_iter().next().map(|(_, value)| value), at))
                     }
                     RequestOutcome::Read { at, deadline, .. } => {
                         let chunk = shards.scan(replica.shard, &range, at, false, 1).ok()?;
                         let leads = deadline
                             .is_none_or(|deadline| shards.node().now().interval.latest < deadline);
-                        leads.then(|| chunk.rows.into_iter().next().map(|(_, value)| value))
+                        let value = chunk.rows.into_iter().next().map(|(_, value)| value);
+                        leads.then_some((value, at))
                     }
                     _ => None,
                 }
@@ -327,7 +316,11 @@ impl<S: Shards> Coordinator<S> {
                 times.reading_ns += timings.elapsed_ns() - began_ns;
             });
         }
-        found
+        let mut learn = |(value, at)| {
+            self.order.learn(at);
+            value
+        };
+        found.into_iter().map(|answer| answer.map(&mut learn)).collect()
     }
 
     /// Reads a chunk at the leader, under a lock or at a snapshot.
@@ -365,7 +358,6 @@ impl<S: Shards> Coordinator<S> {
             if now >= *until || shards.node().is_closed() {
                 return Err(self.unavailable(shard));
             }
-            let versions = self.versions;
             let body = match self.mode {
                 Mode::ReadWrite => self.lock_question(
                     range.clone(),
@@ -375,17 +367,7 @@ impl<S: Shards> Coordinator<S> {
                     part.lock_epoch.is_none(),
                 ),
                 Mode::ReadOnly(_) => {
-                    let alone = self.single_shard.map(|_| self.single_shard_range.clone());
-                    let apart = self.order.reads_shards_apart().then(|| range.clone());
-                    let (at, single_shard_range) = (self.read_at, alone.or(apart));
-                    RequestBody::Snapshot {
-                        at,
-                        range: range.clone(),
-                        reverse,
-                        limit_rows,
-                        versions,
-                        single_shard_range,
-                    }
+                    self.snapshot_question(range.clone(), reverse, limit_rows, self.versions)
                 }
             };
             let request = self.request(part.lock_epoch, body);
@@ -492,6 +474,21 @@ impl<S: Shards> Coordinator<S> {
             versions: self.versions,
             nowait,
         }
+    }
+
+    /// Returns the request that reads a range without locks: at the snapshot's timestamp, or as of
+    /// what is newest in its shard.
+    fn snapshot_question(
+        &self,
+        range: KeyRange,
+        reverse: bool,
+        limit_rows: u32,
+        versions: bool,
+    ) -> RequestBody {
+        let alone = self.single_shard.map(|_| self.single_shard_range.clone());
+        let apart = self.order.reads_shards_apart().then(|| range.clone());
+        let (at, single_shard_range) = (self.read_at, alone.or(apart));
+        RequestBody::Snapshot { at, range, reverse, limit_rows, versions, single_shard_range }
     }
 
     /// Returns a chunk that was read here as rows.

@@ -1,0 +1,82 @@
+//! Tests of Clock-SI under every fault, judged by snapshot isolation; and tests of the judges, with
+//! planted defects and with a stronger model.
+
+mod campaigns;
+
+use campaigns::{committed, from_environment, reached, run_all, unnoticed};
+use meridian_history::cycles::{self, Model};
+use meridian_sim::{
+    Defect, Faults, Options, SimulatedProtocol, Timebase, Workload, campaign, protocols, run,
+};
+
+const CLOCK_SI: &SimulatedProtocol = &protocols::CLOCK_SI;
+
+fn world(seed: u64) -> Options {
+    Options { protocol: CLOCK_SI, transactions: 150, ..campaign(seed) }
+}
+
+/// The serializable judge finds write skew, which snapshot isolation allows.
+#[test]
+fn every_history_is_of_snapshot_isolation_and_some_are_not_serializable() {
+    let (first, seeds) = (from_environment("FIRST", 0), from_environment("SEEDS", 40));
+    let judged = |seed| {
+        let options = world(seed);
+        let report = run(options);
+        if let Err(why) = &report.verdict {
+            panic!("seed {seed}, {}: {why}", options.workload);
+        }
+        report
+    };
+    let reports = run_all(first..first + seeds, judged);
+    let met = reached(&reports);
+    let skewed = |report: &&meridian_sim::Report| {
+        matches!(
+            cycles::judge(&report.history, Model::Serializable),
+            Err(cycles::Violation::Cycle(_))
+        )
+    };
+    let skewed = reports.iter().filter(skewed).count();
+    let all: usize = reports.iter().map(committed).sum();
+    println!("{all} committed, {skewed} histories with write skew\n{met:#?}");
+    assert!(all as u64 > 100 * seeds, "{all}");
+    assert!(skewed > 0, "no write skew: is it serializable?");
+    let missed: Vec<&&str> =
+        CLOCK_SI.should_meet.iter().filter(|what| !met.contains_key(**what)).collect();
+    assert!(missed.is_empty(), "never met: {missed:?}");
+}
+
+#[test]
+fn sql_sessions_keep_what_keys_keep() {
+    let mut all = 0;
+    for seed in 0..10 {
+        let workload = Workload::ALL[seed as usize % Workload::ALL.len()];
+        let report = run(Options { workload, sql: true, transactions: 80, ..world(seed) });
+        assert_eq!(report.verdict, Ok(()), "seed {seed}, {workload}");
+        all += committed(&report);
+    }
+    assert!(all > 500, "{all}");
+}
+
+/// Snapshots are consistent whatever clocks say (§III-D).
+#[test]
+fn any_skew_costs_time_only() {
+    let lies = Faults { lies: true, ..Faults::ALL };
+    for seed in 0..6 {
+        let deceived = Options { faults: lies, ..world(seed) };
+        let unknown = Options { timebase: Timebase::Cluster, ..world(seed) };
+        for options in [deceived, unknown] {
+            let report = run(options);
+            assert_eq!(report.verdict, Ok(()), "seed {seed}, {:?}", options.timebase);
+        }
+    }
+}
+
+#[test]
+fn every_broken_rule_is_noticed() {
+    let defects: Vec<Defect> = (CLOCK_SI.rules)().into_iter().map(Defect::Rule).collect();
+    let missed = unnoticed(&defects, 60, |defect, seed| Options {
+        splits: Some(3),
+        ..defect.world(CLOCK_SI, seed)
+    });
+    assert!(missed.is_empty(), "not noticed by 60 seeds each: {missed:?}");
+}

@@ -1,0 +1,12 @@
+//! Rules of snapshot isolation that the simulator breaks on purpose. Each says what breaks.
+
+meridian_machine::rules! {
+    /// Commits are not certified: updates are lost (Clock-SI, Algorithm 2, line 6).
+    NOT_CERTIFIED;
+    /// A new leader takes rows that it has not seen written for unwritten (Trap A.3-8).
+    RECENT_WITHOUT_FLOOR;
+    /// A commit does not wait until the leader's clock has reached its snapshot (Trap A.3-7).
+    COMMIT_BELOW_SNAPSHOT;
+    /// A schema change does not see rows that were written while it read the table.
+    RANGE_NOT_KEPT;
+}
