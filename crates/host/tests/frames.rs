@@ -5,7 +5,7 @@
 //! to the same bytes, so that nodes of both builds read each other's frames and data folders.
 //!
 //! A new message or field gets a new number and is sent only on connections of a version that has
-//! it; a test of that version lists it in a file of its own. `fixtures/frames-7.txt` has the fields
+//! it; a test of that version lists it in a file of its own. `fixtures/frames-7.txt` has the field
 //! that version 7 added, which a node of version 6 skips.
 
 use meridian_clock::Timestamp;
@@ -445,7 +445,7 @@ fn messages_and_records_of_shards_without_leaders() {
     let (transaction, upon) = (transaction(), Some(View { epoch: 2, number: 4 }));
     let ended = InconsistentOp::Ended(End::Commit(proposal()));
     let consensus = |question| Op::<InconsistentOp, ConsensusOp>::Consensus(question);
-    let prepare = consensus(ConsensusOp::Prepare { proposal: proposal(), took_turn: false });
+    let prepare = consensus(ConsensusOp::Prepare(proposal()));
     let resolve = consensus(ConsensusOp::Resolve { transaction, through: at(9) });
     let vote = |vote| Some(ConsensusResult::Vote(vote));
     let entry = |op: &Op<InconsistentOp, ConsensusOp>, state| inconsistent::Entry {
@@ -555,19 +555,16 @@ fn messages_and_records_of_shards_without_leaders() {
     fixture.close();
 }
 
-/// Version 7 added the ranges of a turn, and that a transaction has taken one. The fields come
-/// last, so that a node of version 6 reads the rest of the message.
+/// Version 7 added the ranges of a turn. The field comes last, so that a node of version 6 reads
+/// the rest of the message.
 #[test]
 fn messages_of_tapir_with_fields_of_version_7() {
     let mut fixture = Fixture::of(include_str!("fixtures/frames-7.txt"));
-    let (id, key, newest) = (op(), key("b"), View { epoch: 3, number: 9 });
+    let (id, key) = (op(), key("b"));
     let request = OpId { number: 5, ..id };
     let (holds_ns, waits, ranges) = (20_000_000, true, vec![range()]);
     let take = tapir::Message::TakeTurn { id, request, key, holds_ns, waits, ranges };
     fixture.message(TAPIR, "+take turn", &take);
-    let prepare = ConsensusOp::Prepare { proposal: proposal(), took_turn: true };
-    let propose = inconsistent::Message::Propose { id, op: Op::Consensus(prepare), newest };
-    fixture.message(TAPIR, "+propose", &tapir::Message::Operation(propose));
     fixture.close();
 }
 

@@ -146,7 +146,7 @@ fn proposal(transaction: usize) -> Proposal {
 fn question(op: usize) -> ConsensusOp {
     let (transaction, through) = (who(0), Timestamp::end_of(SLOW));
     if op < 2 {
-        ConsensusOp::Prepare { proposal: proposal(op), took_turn: false }
+        ConsensusOp::Prepare(proposal(op))
     } else {
         ConsensusOp::Resolve { transaction, through }
     }

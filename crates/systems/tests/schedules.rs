@@ -71,10 +71,6 @@ fn id(number: u64) -> OpId {
     OpId { node: 9, incarnation: 1, number }
 }
 
-fn prepares(proposal: Proposal) -> Op<InconsistentOp, ConsensusOp> {
-    Op::Consensus(ConsensusOp::Prepare { proposal, took_turn: false })
-}
-
 fn writes(number: u64, nanos: u64, key: &str) -> Proposal {
     let footprint = Arc::new(Footprint {
         reads: Vec::new(),
@@ -227,7 +223,7 @@ impl Group {
     }
 
     fn proposes(&mut self, to: usize, number: u64, proposal: &Proposal) {
-        let op = prepares(proposal.clone());
+        let op = Op::Consensus(ConsensusOp::Prepare(proposal.clone()));
         self.tells(
             to,
             Message::Operation(Said::Propose { id: id(number), op, newest: View::of(0) }),
@@ -578,8 +574,8 @@ fn messages_that_no_correct_peer_sends_are_dropped() {
         tell(InconsistentOp::Over(Past { closed: at(10), settled: at(10) })),
         propose(Op::Inconsistent(InconsistentOp::Ended(End::Abort { transaction, at: at(10) }))),
         propose(Op::Consensus(ConsensusOp::Resolve { transaction, through: at(far) })),
-        propose(prepares(writes(1, far, "k"))),
-        propose(prepares(name)),
+        propose(Op::Consensus(ConsensusOp::Prepare(writes(1, far, "k")))),
+        propose(Op::Consensus(ConsensusOp::Prepare(name))),
     ] {
         group.tells(0, Message::Operation(said));
         assert!(group.replicas[0].0.operations().record().is_empty());

@@ -163,7 +163,7 @@ pub enum Conflict {
         table: u32,
     },
     /// A version that the transaction has read was overwritten by another transaction, or may have
-    /// been; or another one has its turn where this one writes (optimistic protocols).
+    /// been (optimistic protocols).
     #[n(8)]
     Overwritten,
     /// No timestamp was found at which the transaction is valid, in any of its attempts (optimistic
@@ -252,7 +252,7 @@ impl fmt::Display for Conflict {
             Conflict::Moved => f.write_str("keys of this transaction moved to another shard"),
             Conflict::SchemaChanged { .. } => f.write_str("the schema of a table changed"),
             Conflict::Overwritten => {
-                f.write_str("another transaction has written what this one had read, or goes first")
+                f.write_str("another transaction has written what this one had read")
             }
             Conflict::Contended => {
                 f.write_str("too many concurrent transactions conflict with this one")

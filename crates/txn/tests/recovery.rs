@@ -202,7 +202,7 @@ impl Shards for TestNode {
         let now = self.now();
         let participant = &mut self.shards.lock().unwrap().participants[shard.0 as usize];
         let answer = match question {
-            ConsensusOp::Prepare { proposal, .. } => {
+            ConsensusOp::Prepare(proposal) => {
                 ConsensusResult::Vote(participant.prepare(now, &proposal))
             }
             ConsensusOp::Resolve { transaction, .. } => {

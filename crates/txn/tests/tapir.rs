@@ -75,50 +75,6 @@ fn another_timestamp_of_a_prepared_transaction_is_checked_again() {
     assert_eq!(replica.prepare(now(), &first), Vote::Abstain, "only the newest attempt counts");
 }
 
-/// A transaction yields to another one that has its turn: its earlier attempt stays prepared.
-#[test]
-fn a_transaction_that_yields_is_refused_instead_of_validated() {
-    let mut replica = replica(Guarantee::StrictlySerializable);
-    let first = proposal(1, 10, Vec::new(), &["k"]);
-    assert_eq!(replica.prepare(now(), &first), Vote::Ok);
-    assert_eq!(replica.prepare_unless(true, now(), &again(&first, 20)), Vote::Abort);
-    let prepared: Vec<Timestamp> = replica.prepared().map(|proposal| proposal.at).collect();
-    assert_eq!(prepared, [at(10)], "a recovery may still decide on that attempt");
-    assert_eq!(replica.newest(txn(1)), Some((1, Vote::Abort)), "the newest attempt is reported");
-    let other = proposal(2, 30, Vec::new(), &["k"]);
-    assert_eq!(replica.prepare_unless(true, now(), &other), Vote::Abort);
-    assert_eq!(
-        replica.prepare_unless(false, now(), &other),
-        Vote::Ok,
-        "it does not yield any more"
-    );
-}
-
-/// A replica answers with what it knows of a transaction, whether that yields or not: it may have
-/// committed.
-#[test]
-fn what_has_ended_or_is_recovered_does_not_yield() {
-    let mut replica = replica(Guarantee::StrictlySerializable);
-    let known = [1, 2, 3, 4].map(|number| proposal(number, 10 * number, Vec::new(), &["k"]));
-    let [settled, committed, aborted, fenced] = &known;
-    commits(&mut replica, settled);
-    replica.settle(over(10));
-    commits(&mut replica, committed);
-    replica.end(&End::Abort { transaction: aborted.transaction, at: aborted.at });
-    replica.resolve(fenced.transaction);
-    let votes = known.each_ref().map(|proposal| replica.prepare_unless(true, now(), proposal));
-    assert_eq!(votes, [Vote::Late, Vote::Ok, Vote::Abort, Vote::Abort]);
-    assert!(
-        known.iter().all(|known| replica.newest(known.transaction).is_none()),
-        "none is voted on"
-    );
-    let newer = again(&proposal(5, 50, Vec::new(), &["k"]), 60);
-    replica.prepare(now(), &newer);
-    let older = proposal(5, 50, Vec::new(), &["k"]);
-    assert_eq!(replica.prepare_unless(true, now(), &older), Vote::Abstain);
-    assert_eq!(replica.newest(txn(5)), Some((1, Vote::Ok)));
-}
-
 /// A proposal is repeated at the same timestamp where a view has begun without the operation.
 #[test]
 fn a_repeated_prepare_at_the_same_timestamp_is_checked_again() {

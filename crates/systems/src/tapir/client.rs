@@ -37,7 +37,7 @@ pub fn common(
         return known.clone();
     }
     match question {
-        ConsensusOp::Prepare { .. } => {
+        ConsensusOp::Prepare(_) => {
             let vote = |answer: &&ConsensusResult| {
                 if let ConsensusResult::Vote(vote) = answer { Some(*vote) } else { None }
             };
@@ -688,7 +688,7 @@ mod tests {
             Footprint { reads: Vec::new(), writes: Vec::new(), participants: vec![ShardId(0)] };
         let proposal =
             Proposal { transaction, attempt: 0, at: at(10), footprint: Arc::new(footprint) };
-        let question = ConsensusOp::Prepare { proposal, took_turn: false };
+        let question = ConsensusOp::Prepare(proposal);
         let invoked = invoke(&wire, ShardId(0), &question, 50 * PAUSE_NS);
         assert!(invoked.now_or_never().flatten().is_none(), "nothing is confirmed");
         wire.told.into_inner().expect("one thread")

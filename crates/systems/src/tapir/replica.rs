@@ -22,7 +22,7 @@
 //! because another shard may have to learn of it.
 
 use super::copying::{Copied, Copying};
-use super::turns::{QueuePosition, TurnRequest};
+use super::turns::{QueuePosition, TurnRequest, Turns};
 use super::waits::{Proposed, Waits};
 use super::{LogRecord, Message, Page, Shard};
 use crate::tapir::rules;
@@ -200,6 +200,7 @@ pub struct Replica {
     /// How long prepares are delayed, in nanoseconds.
     wait_ns: u64,
     waits: Waits,
+    turns: Turns,
 }
 
 fn own_id((node, incarnation): (NodeId, Incarnation), number: u64) -> OpId {
@@ -261,6 +262,7 @@ impl Replica {
             durable,
             wait_ns: 0,
             waits: Waits::default(),
+            turns: Turns::default(),
         };
         replica.copy(now, out);
         Some(replica)
@@ -433,7 +435,7 @@ impl Replica {
             Said::Tell { op: InconsistentOp::Ended(End::Abort { at, .. }), .. } => near(*at),
             Said::Tell { op: InconsistentOp::Served(_) | InconsistentOp::Over(_), .. }
             | Said::Propose { op: Op::Inconsistent(_), .. } => false,
-            Said::Propose { op: Op::Consensus(ConsensusOp::Prepare { proposal, .. }), .. } => {
+            Said::Propose { op: Op::Consensus(ConsensusOp::Prepare(proposal)), .. } => {
                 near(proposal.at) && !proposal.is_name()
             }
             Said::Propose { op: Op::Consensus(ConsensusOp::Resolve { through, .. }), .. } => {
@@ -442,7 +444,7 @@ impl Replica {
             Said::Finalize { id, result, .. } => {
                 let known = self.operations.record().get(id).map(|entry| &entry.op);
                 match (known, result) {
-                    (Some(Op::Consensus(ConsensusOp::Prepare { .. })), Some(answer)) => {
+                    (Some(Op::Consensus(ConsensusOp::Prepare(_))), Some(answer)) => {
                         matches!(answer, ConsensusResult::Vote(_))
                     }
                     (Some(Op::Consensus(ConsensusOp::Resolve { .. })), Some(answer)) => {
@@ -514,9 +516,7 @@ impl Replica {
         let (
             _,
             Said::Propose {
-                id,
-                op: Op::Consensus(ConsensusOp::Prepare { proposal: Proposal { at, .. }, .. }),
-                ..
+                id, op: Op::Consensus(ConsensusOp::Prepare(Proposal { at, .. })), ..
             },
         ) = &proposed
         else {
@@ -545,9 +545,16 @@ impl Replica {
         self.wake(None, out);
     }
 
+    /// Tells sessions that they have their turns.
+    fn give(&self, turns: impl IntoIterator<Item = TurnRequest>, out: &mut Outbox<Self>) {
+        turns.into_iter().for_each(|TurnRequest { from, question: id, .. }| {
+            out.send(from, Message::HasTurn { id })
+        });
+    }
+
     /// Arms the timer for the first turn that ends, if it was not armed for that before.
     fn watch_turns(&self, before: Option<u64>, out: &mut Outbox<Self>) {
-        match self.operations.application().turns().next() {
+        match self.turns.next() {
             Some(next) if Some(next) != before => out.arm(Timer::Turn, next),
             None if before.is_some() => out.disarm(Timer::Turn),
             _ => {}
@@ -555,25 +562,23 @@ impl Replica {
     }
 
     fn on_turn(&mut self, now: Reading, from: Address, message: Message, out: &mut Outbox<Self>) {
-        let turns = self.operations.application_mut().turns_mut();
-        let (before, now) = (turns.next(), now.boot_ns);
+        let (before, now) = (self.turns.next(), now.boot_ns);
         match message {
             Message::TakeTurn { id, request, key, holds_ns, waits, mut ranges } => {
                 if ranges.is_empty() {
                     ranges.push(KeyRange::point(key));
                 }
                 let asked = TurnRequest { from, request, question: id, holds_ns, ranges };
-                match turns.ask(now, asked) {
+                match self.turns.ask(now, asked) {
                     QueuePosition::Turn => out.send(from, Message::HasTurn { id }),
                     QueuePosition::Queued if !waits => out.send(from, Message::Queued { id }),
                     QueuePosition::Queued => {}
                 }
             }
-            Message::KeepTurn { request, holds_ns, .. } => turns.keep(now, request, holds_ns),
+            Message::KeepTurn { request, holds_ns, .. } => self.turns.keep(now, request, holds_ns),
             Message::Leave { request, .. } => {
-                for next in turns.leave(now, request) {
-                    out.send(next.from, Message::HasTurn { id: next.question });
-                }
+                let next = self.turns.leave(now, request);
+                self.give(next, out);
             }
             _ => {}
         }
@@ -581,9 +586,8 @@ impl Replica {
     }
 
     fn end_turns(&mut self, now: Reading, out: &mut Outbox<Self>) {
-        for next in self.operations.application_mut().turns_mut().expire(now.boot_ns) {
-            out.send(next.from, Message::HasTurn { id: next.question });
-        }
+        let next = self.turns.expire(now.boot_ns);
+        self.give(next, out);
         self.watch_turns(None, out);
     }
 
@@ -591,7 +595,7 @@ impl Replica {
         self.looks = false;
         let (past, closes) = (self.past(), self.closes(now));
         let over = self.operations.record().iter().filter_map(|(_, entry)| match &entry.op {
-            Op::Consensus(ConsensusOp::Prepare { proposal: Proposal { at, .. }, .. })
+            Op::Consensus(ConsensusOp::Prepare(Proposal { at, .. }))
             | Op::Inconsistent(InconsistentOp::Ended(
                 End::Commit(Proposal { at, .. }) | End::Abort { at, .. },
             ))

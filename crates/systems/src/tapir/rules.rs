@@ -26,20 +26,13 @@ meridian_machine::rules! {
     SETTLES_UNCLOSED;
     /// Settles timestamps above a transaction that is prepared and may commit (Trap A.2-17).
     SETTLES_PREPARED;
-    /// Lets a transaction that has taken no turn write where a session of another node has its
-    /// turn.
-    TURNS_OVERTAKEN;
-    /// Refuses what is written where a session of another node has its turn, although the
-    /// transaction has taken a turn.
-    TURNS_REFUSED;
 }
 
 /// Rules about proposed transactions that random worlds of them break (`systems/tests/tapir.rs`).
 /// Others are tested elsewhere: `ENDED_PREPARES`, `CLOSED_SAYS_YES`, `CLOCKS_UNCAPPED`,
 /// `SETTLES_UNCLOSED` and `OLD_DECISIONS_COUNT` by schedules (`txn/tests/tapir.rs`,
 /// `systems/tests/schedules.rs`), `VIEWS_MIXED` and `DECIDES_TWICE` by unit tests of the session
-/// (`systems/src/tapir/client.rs`), `TURNS_OVERTAKEN` and `TURNS_REFUSED` by one of the shard
-/// (`systems/src/tapir/shard.rs`), `TURNS_NOT_TAKEN` in a world over continents
+/// (`systems/src/tapir/client.rs`), `TURNS_NOT_TAKEN` in a world over continents
 /// (`sim/tests/tapir.rs`).
 pub const OF_PROPOSALS: [Rule; 15] = [
     meridian_txn::tapir::rules::PREPARED_UNCHECKED,

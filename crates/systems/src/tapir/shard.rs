@@ -1,11 +1,10 @@
 //! Execution of operations on a shard: puts questions to the participant, and applies facts.
 
 use super::Effect;
-use super::turns::Turns;
 use crate::tapir::rules;
 use meridian_clock::Timestamp;
 use meridian_machine::planted::broken;
-use meridian_machine::{NodeId, Reading, ShardId, sometimes};
+use meridian_machine::{Reading, ShardId, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_replication::inconsistent::{
     Application, ChangesOf, Entry, Op, OpId, RecordOf, State, View,
@@ -21,23 +20,21 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How many bytes an entry of the record counts for besides its keys and values.
 const ENTRY_BYTES: usize = 1 << 10;
 
-/// The application of inconsistent replication: a shard's participant, and the turns of sessions.
+/// The application of inconsistent replication: a shard's participant.
 #[derive(Clone, Debug)]
 pub struct Shard {
     participant: Participant,
-    turns: Turns,
 }
 
 impl Shard {
     /// Makes an empty shard with these keys.
     pub fn new(guarantee: Guarantee, shard: ShardId, bounds: KeyRange) -> Shard {
-        let participant = Participant::new(guarantee, shard, bounds);
-        Shard { participant, turns: Turns::default() }
+        Shard { participant: Participant::new(guarantee, shard, bounds) }
     }
 
     /// Returns a shard without the state that was settled before its first view.
     pub(super) fn taking_over(self) -> Shard {
-        Shard { participant: self.participant.taking_over(), ..self }
+        Shard { participant: self.participant.taking_over() }
     }
 
     /// The state of its transactions.
@@ -47,14 +44,6 @@ impl Shard {
 
     pub(super) fn participant_mut(&mut self) -> &mut Participant {
         &mut self.participant
-    }
-
-    pub(super) fn turns(&self) -> &Turns {
-        &self.turns
-    }
-
-    pub(super) fn turns_mut(&mut self) -> &mut Turns {
-        &mut self.turns
     }
 }
 
@@ -68,16 +57,14 @@ type Answered = (OpId, ConsensusOp, ConsensusResult);
 /// Returns the proposals, with the votes on them.
 fn votes(answered: &[Answered]) -> Vec<(&Proposal, Vote)> {
     let voted = answered.iter().filter_map(|(_, question, answer)| match (question, answer) {
-        (ConsensusOp::Prepare { proposal, .. }, ConsensusResult::Vote(vote)) => {
-            Some((proposal, *vote))
-        }
+        (ConsensusOp::Prepare(proposal), ConsensusResult::Vote(vote)) => Some((proposal, *vote)),
         _ => None,
     });
     voted.collect()
 }
 
 fn prepares(question: &ConsensusOp) -> Option<&Proposal> {
-    if let ConsensusOp::Prepare { proposal, .. } = question { Some(proposal) } else { None }
+    if let ConsensusOp::Prepare(proposal) = question { Some(proposal) } else { None }
 }
 
 fn resolves(question: &ConsensusOp) -> Option<TransactionId> {
@@ -102,16 +89,13 @@ impl Application for Shard {
     fn answer(
         &mut self,
         now: Reading,
-        id: OpId,
+        _: OpId,
         question: &ConsensusOp,
         _: &mut Vec<Effect>,
     ) -> ConsensusResult {
         match question {
-            ConsensusOp::Prepare { proposal, took_turn } => {
-                let yields = (!took_turn || broken(rules::TURNS_REFUSED))
-                    && self.turns.refuses(NodeId(id.node), proposal)
-                    && !broken(rules::TURNS_OVERTAKEN);
-                ConsensusResult::Vote(self.participant.prepare_unless(yields, now, proposal))
+            ConsensusOp::Prepare(proposal) => {
+                ConsensusResult::Vote(self.participant.prepare(now, proposal))
             }
             ConsensusOp::Resolve { transaction, .. } => {
                 ConsensusResult::Stands(self.participant.resolve(*transaction))
@@ -140,7 +124,7 @@ impl Application for Shard {
         for Entry { op, state, merged } in record.values() {
             match (op, state) {
                 (
-                    Op::Consensus(ConsensusOp::Prepare { proposal, .. }),
+                    Op::Consensus(ConsensusOp::Prepare(proposal)),
                     State::Finalized(Some(ConsensusResult::Vote(vote))),
                 ) => {
                     let counts = merged.is_some() || !asked.contains(&proposal.transaction);
@@ -176,7 +160,7 @@ impl Application for Shard {
         // A question about a transaction stays open in this view. The next question is asked in a
         // view that began with this one.
         let answers = open.iter().map(|(_, question)| match question {
-            ConsensusOp::Prepare { .. } => {
+            ConsensusOp::Prepare(_) => {
                 ConsensusResult::Vote(decided.next().unwrap_or(Vote::Abstain))
             }
             ConsensusOp::Resolve { .. } => ConsensusResult::Stands(TxnStatus::Open),
@@ -186,7 +170,7 @@ impl Application for Shard {
 
     fn bytes(entry: &OperationEntry) -> usize {
         let of_op = match &entry.op {
-            Op::Consensus(ConsensusOp::Prepare { proposal, .. })
+            Op::Consensus(ConsensusOp::Prepare(proposal))
             | Op::Inconsistent(InconsistentOp::Ended(End::Commit(proposal))) => proposal.bytes(),
             Op::Consensus(ConsensusOp::Resolve { .. }) | Op::Inconsistent(_) => 0,
         };
@@ -256,7 +240,7 @@ impl Application for Shard {
                     false
                 }
                 Op::Inconsistent(InconsistentOp::Over(_)) => true,
-                Op::Consensus(ConsensusOp::Prepare { proposal, .. }) => proposal.at <= settled,
+                Op::Consensus(ConsensusOp::Prepare(proposal)) => proposal.at <= settled,
                 Op::Consensus(ConsensusOp::Resolve { through, .. }) => *through <= settled,
                 Op::Inconsistent(InconsistentOp::Ended(End::Abort { at, .. })) => *at <= settled,
                 // The largest in the record stays: this replica's own value may be from a view that
@@ -318,10 +302,7 @@ fn settled(record: &RecordOf<Shard>, last: View) -> Timestamp {
             )) => {
                 ended.insert(*transaction);
             }
-            Op::Consensus(ConsensusOp::Prepare {
-                proposal: Proposal { transaction, attempt, at, .. },
-                ..
-            }) => {
+            Op::Consensus(ConsensusOp::Prepare(Proposal { transaction, attempt, at, .. })) => {
                 let attempt =
                     (*attempt, *at, entry.state.result() == Some(&ConsensusResult::Vote(Vote::Ok)));
                 let known = newest.entry(*transaction).or_insert(attempt);
@@ -340,67 +321,5 @@ fn settled(record: &RecordOf<Shard>, last: View) -> Timestamp {
             Timestamp::end_of(open.nanos.saturating_sub(1)).max(past.settled)
         }
         _ => closed.max(past.settled),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::turns::TurnRequest;
-    use super::*;
-    use meridian_clock::{Interval, Reading};
-    use meridian_machine::planted::{Rule, plant};
-    use meridian_machine::{Address, DatabaseId};
-    use meridian_mvcc::{Key, Write};
-    use meridian_txn::tapir::Footprint;
-    use std::sync::Arc;
-
-    /// A session of node 1 has its turn at "a". Returns the votes on what node 2 writes there
-    /// without and with a turn, at another key, and what node 1 writes there without one.
-    fn votes_while_a_session_has_its_turn() -> [Vote; 4] {
-        let mut shard = Shard::new(Guarantee::Serializable, ShardId(0), KeyRange::all());
-        let request = OpId { node: 1, incarnation: 1, number: 1 };
-        let from = Address::replica(NodeId(1), DatabaseId(1), ShardId(0));
-        let ranges = vec![KeyRange::point(Key::from("a"))];
-        let asked = TurnRequest { from, request, question: request, holds_ns: 9, ranges };
-        shard.turns_mut().ask(0, asked);
-        let now = Reading::at(1, Interval::around(1_000, 1));
-        let votes = [(2, "a", false), (2, "a", true), (2, "b", false), (1, "a", false)];
-        std::array::from_fn(|number| {
-            let (node, key, took_turn) = votes[number];
-            let id = OpId { node, incarnation: 1, number: 10 + number as u64 };
-            let writes = vec![Write { key: Key::from(key), value: None }];
-            let participants = vec![ShardId(0)];
-            let footprint = Arc::new(Footprint { reads: Vec::new(), writes, participants });
-            let transaction = TransactionId { node, incarnation: 1, number: id.number };
-            let at = Timestamp { nanos: id.number, ..Timestamp::ZERO };
-            let proposal = Proposal { transaction, attempt: 0, at, footprint };
-            let question = ConsensusOp::Prepare { proposal, took_turn };
-            match shard.answer(now, id, &question, &mut Vec::new()) {
-                ConsensusResult::Vote(vote) => vote,
-                stands => panic!("{stands:?}"),
-            }
-        })
-    }
-
-    #[test]
-    fn a_transaction_that_took_no_turn_is_refused_where_another_one_has_its_turn() {
-        assert_eq!(
-            votes_while_a_session_has_its_turn(),
-            [Vote::Abort, Vote::Ok, Vote::Ok, Vote::Ok]
-        );
-    }
-
-    #[test]
-    fn that_others_are_refused_or_none_is_noticed() {
-        let with = |rule: Rule| {
-            let planted = std::thread::spawn(move || {
-                plant(Some(rule), true);
-                votes_while_a_session_has_its_turn()
-            });
-            planted.join().expect("it votes")
-        };
-        let refused = [Vote::Abort, Vote::Abort, Vote::Ok, Vote::Ok];
-        assert_eq!(with(rules::TURNS_REFUSED), refused);
-        assert_eq!(with(rules::TURNS_OVERTAKEN), [Vote::Ok; 4]);
     }
 }

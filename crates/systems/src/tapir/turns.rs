@@ -9,11 +9,6 @@
 //! of their arrival. One has its turn when it overlaps no earlier one that is still there, so that
 //! nodes meet whatever they remember, and requests over other ranges do not wait.
 //!
-//! As long as a session has its turn, the replica votes to abort what other nodes write into the
-//! session's ranges without having taken a turn: a node that was never refused takes none, and is
-//! told that way. A transaction that has taken a turn is only validated, whether its bound has
-//! passed, and whichever replica gave it: what is long, or what took its turn elsewhere, gets on.
-//!
 //! Correctness does not depend on turns: no transaction commits that replicas have not validated.
 //! So a list may be lost, be kept by two replicas, or be skipped.
 //!
@@ -27,10 +22,10 @@
 //!    at most [`TURN_BYTES`] together. A request beyond that gets its turn at once, as if there
 //!    were no other one.
 
-use meridian_machine::{Address, NodeId};
+use meridian_machine::Address;
 use meridian_mvcc::KeyRange;
 use meridian_replication::inconsistent::OpId;
-use meridian_txn::tapir::{Proposal, TURN_BYTES, TURN_HANDED_ON, TURN_RANGES};
+use meridian_txn::tapir::{TURN_BYTES, TURN_HANDED_ON, TURN_RANGES};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of requests that are kept, holders included.
@@ -62,11 +57,6 @@ impl TurnRequest {
             |range: &KeyRange| range.start.len() + range.end.as_ref().map_or(0, |end| end.len());
         self.ranges.len() <= TURN_RANGES
             && self.ranges.iter().map(bytes).sum::<usize>() <= TURN_BYTES
-    }
-
-    /// True if a proposal writes into its ranges.
-    fn is_hit_by(&self, proposal: &Proposal) -> bool {
-        self.ranges.iter().any(|range| proposal.writes_in(range))
     }
 }
 
@@ -166,14 +156,6 @@ impl Turns {
         QueuePosition::Turn
     }
 
-    /// True if a proposal of a node writes into the ranges of a session of another node that has
-    /// its turn.
-    pub fn refuses(&self, node: NodeId, proposal: &Proposal) -> bool {
-        let holders = self.due.iter().filter_map(|(_, place)| self.kept.get(place));
-        let mut asked = holders.map(|kept| &kept.asked);
-        asked.any(|asked| asked.request.node != node.0 && asked.is_hit_by(proposal))
-    }
-
     /// Extends a turn for another session of the holder's node.
     pub fn keep(&mut self, now: u64, request: OpId, holds_ns: u64) {
         let Some(place) = self.place_of.get(&request).copied() else { return };
@@ -242,13 +224,9 @@ fn give(now: u64, (place, kept): (u64, &mut Kept), due: &mut BTreeSet<(u64, u64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use meridian_clock::Timestamp;
-    use meridian_machine::{DatabaseId, ShardId};
-    use meridian_mvcc::{Key, Write};
-    use meridian_txn::TransactionId;
-    use meridian_txn::tapir::Footprint;
+    use meridian_machine::{DatabaseId, NodeId, ShardId};
+    use meridian_mvcc::Key;
     use proptest::prelude::*;
-    use std::sync::Arc;
 
     const HOLDS_NS: u64 = 1_000;
 
@@ -366,34 +344,6 @@ mod tests {
         assert!(overlap(&[range("a", "b"), range("x", "y")], &[range("c", "d"), open("e")]));
         assert!(!overlap(&[range("a", "b"), range("e", "f")], &[range("b", "e"), open("f")]));
         assert!(!overlap(&[], &[open("")]));
-    }
-
-    #[test]
-    fn what_other_nodes_write_into_the_ranges_of_a_session_with_a_turn_is_refused() {
-        let mut turns = Turns::default();
-        turns.ask(0, asked("a", 1));
-        turns.ask(0, over(vec![KeyRange::prefix(b"b")], 2));
-        turns.ask(0, over(vec![KeyRange::prefix(b"a")], 3));
-        let writes = |keys: &[&str]| {
-            let write = |key: &&str| Write { key: Key::from(*key), value: None };
-            let writes = keys.iter().map(write).collect();
-            let participants = vec![ShardId(0)];
-            let footprint = Footprint { reads: Vec::new(), writes, participants };
-            let transaction = TransactionId { node: 8, incarnation: 1, number: 1 };
-            let at = Timestamp::ZERO;
-            Proposal { transaction, attempt: 0, at, footprint: Arc::new(footprint) }
-        };
-        let refuses =
-            |turns: &Turns, node, keys: &[&str]| turns.refuses(NodeId(node), &writes(keys));
-        assert!(refuses(&turns, 8, &["a", "z"]));
-        assert!(refuses(&turns, 8, &["b7"]), "another turn");
-        assert!(!refuses(&turns, 9, &["a", "b7"]), "a session of the same node");
-        assert!(!refuses(&turns, 8, &["a7"]), "a session that waits has no turn yet");
-        assert!(!refuses(&turns, 8, &[]), "it only reads");
-        turns.leave(1, request(1));
-        assert!(refuses(&turns, 8, &["a7"]));
-        turns.leave(2, request(3));
-        assert!(!refuses(&turns, 8, &["a", "a7"]), "no session has the turn");
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Names {
 
     fn question(&self, question: &ConsensusOp) -> String {
         match question {
-            ConsensusOp::Prepare { proposal, .. } => self.attempt(proposal),
+            ConsensusOp::Prepare(proposal) => self.attempt(proposal),
             ConsensusOp::Resolve { transaction, .. } => {
                 format!("what became of {}", self.of(*transaction))
             }
@@ -164,7 +164,7 @@ impl Names {
         let about =
             |id: &OpId| self.operations.get(id).map_or("an unknown operation", String::as_str);
         match said {
-            Said::Propose { op: Op::Consensus(ConsensusOp::Prepare { proposal, .. }), .. } => {
+            Said::Propose { op: Op::Consensus(ConsensusOp::Prepare(proposal)), .. } => {
                 format!("Propose {}", self.proposal(proposal))
             }
             Said::Propose { id, .. } => format!("Propose {}", about(id)),

@@ -843,7 +843,7 @@ impl World {
             }
             for entry in replica.operations().record().iter().map(|(_, entry)| entry) {
                 let is_over = match &entry.op {
-                    Op::Consensus(ConsensusOp::Prepare { proposal, .. }) => proposal.at <= settled,
+                    Op::Consensus(ConsensusOp::Prepare(proposal)) => proposal.at <= settled,
                     Op::Inconsistent(InconsistentOp::Ended(End::Commit(proposal))) => {
                         !proposal.is_name()
                     }

@@ -44,9 +44,6 @@ struct Entry {
 
 /// Returns the ranges over which a refused transaction probably met another one: what it writes.
 /// One that only reads, or was refused although it took a turn, may have met another one anywhere.
-///
-/// A replica that refuses a transaction for the sake of another one's turn has seen only its
-/// writes. So a scan does not become contested for that.
 pub(super) fn likely(footprint: &Footprint, took_turn: bool) -> Vec<KeyRange> {
     let Footprint { reads, writes, .. } = footprint;
     let anywhere = took_turn || writes.is_empty();

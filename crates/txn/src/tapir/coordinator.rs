@@ -189,8 +189,7 @@ struct Coordinator<S: Shards> {
     /// The turn, taken before the first contested key is read or, if none was read, before one is
     /// written.
     turn: Option<Held<S>>,
-    /// True if it has taken a turn, or waited for one in vain. It does not do so again, and no
-    /// replica refuses it for the sake of another turn.
+    /// True if it has taken a turn, or waited for one in vain. It does not do so again.
     took_turn: bool,
     /// The contested range for which the transaction had to wait until it had its turn.
     waited_for: Option<KeyRange>,
@@ -508,8 +507,7 @@ impl<S: Shards> Coordinator<S> {
                 .for_each(|proposal| (proposal.attempt, proposal.at) = (attempt, at));
             let until = self.boot_ns() + TIMEOUT_NS;
             let asked = participants.iter().zip(&proposals).map(|(shard, proposal)| {
-                let (proposal, took_turn) = (proposal.clone(), self.took_turn);
-                self.shards.ask(*shard, ConsensusOp::Prepare { proposal, took_turn }, until)
+                self.shards.ask(*shard, ConsensusOp::Prepare(proposal.clone()), until)
             });
             let answers: Vec<Option<Common>> = join_all(asked).await;
             let votes: Vec<Option<Vote>> = answers.iter().map(vote).collect();

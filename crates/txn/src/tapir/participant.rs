@@ -152,13 +152,6 @@ impl Participant {
     /// Validates a proposal (TAPIR-OCC-CHECK) and prepares it if the vote is `Ok`. Returns the
     /// vote.
     pub fn prepare(&mut self, now: Reading, proposal: &Proposal) -> Vote {
-        self.prepare_unless(false, now, proposal)
-    }
-
-    /// Votes on a proposal as [`prepare`](Self::prepare) does, but votes to abort it instead of
-    /// validating it if it `yields` to another transaction. A vote to abort is always safe where a
-    /// proposal would be validated.
-    pub fn prepare_unless(&mut self, yields: bool, now: Reading, proposal: &Proposal) -> Vote {
         let ended =
             self.ended.get(&proposal.transaction).filter(|_| !broken(rules::ENDED_PREPARES));
         if ended.is_some_and(|(at, committed)| committed.is_some() && *at == proposal.at) {
@@ -195,12 +188,7 @@ impl Participant {
         // former vote did not count, and other transactions may have been prepared since.
         let before =
             self.prepared.take(txn).filter(|held| held.proposal.attempt < proposal.attempt);
-        let vote = if yields {
-            sometimes!("a transaction without a turn is refused");
-            Vote::Abort
-        } else {
-            self.check(now, proposal)
-        };
+        let vote = self.check(now, proposal);
         match vote {
             Vote::Ok => self.prepared.put(Held { proposal: proposal.clone(), sure: false }),
             _ => before.into_iter().for_each(|held| self.prepared.put(held)),

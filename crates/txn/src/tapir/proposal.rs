@@ -77,14 +77,6 @@ pub struct Footprint {
     pub participants: Vec<ShardId>,
 }
 
-impl Footprint {
-    /// True if a key of this range is written.
-    pub fn writes_in(&self, range: &KeyRange) -> bool {
-        let first = self.writes.partition_point(|write| write.key < range.start);
-        self.writes.get(first).is_some_and(|write| range.contains(write.key.as_ref()))
-    }
-}
-
 /// Encodes a footprint behind its shared pointer.
 mod shared {
     use super::Footprint;
@@ -148,25 +140,12 @@ impl Proposal {
     }
 }
 
-fn is_false(what: &bool) -> bool {
-    !what
-}
-
 /// A consensus operation on the replicas of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum ConsensusOp {
     /// Validates a proposal and prepares it.
     #[n(0)]
-    Prepare {
-        /// The proposal.
-        #[n(0)]
-        proposal: Proposal,
-        /// True if the transaction has taken a turn: then no replica refuses it for the sake of
-        /// another one's turn.
-        #[n(1)]
-        #[cbor(skip_if = "is_false")]
-        took_turn: bool,
-    },
+    Prepare(#[n(0)] Proposal),
     /// Asks for the group's state of a transaction, in recovery.
     #[n(1)]
     Resolve {
@@ -223,8 +202,7 @@ pub enum Vote {
     /// The proposal cannot commit at this timestamp. A timestamp above the given one may do.
     #[n(2)]
     Retry(#[n(0)] Timestamp),
-    /// The transaction can never commit: a version that it has read was overwritten, it has ended
-    /// or is being recovered, or it has taken no turn and writes where another one has its turn.
+    /// The transaction can never commit: a version that it has read was overwritten.
     #[n(3)]
     Abort,
     /// The timestamp is settled and its transactions are forgotten. The transaction may have

@@ -35,8 +35,8 @@ pub struct Common {
 }
 
 /// A turn that a replica has granted to a transaction of this node. Other transactions that request
-/// ranges which overlap wait there for its end, or until its bound has passed. Meanwhile the
-/// replica refuses what transactions of other nodes that have taken no turn write there.
+/// ranges which overlap wait there for its end, or until its bound has passed. It keeps no
+/// transaction from committing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The key that names the turn at this node, and its shard.
