@@ -150,7 +150,7 @@ fn over_continents_every_client_gets_on() {
 }
 
 /// Where every transaction reads a key and writes it, sessions on three continents abort one
-/// another again and again. Taking turns saves attempts.
+/// another again and again. Taking turns saves more than half of the refused attempts.
 #[test]
 fn over_continents_contested_keys_are_taken_in_turns() {
     let (regions, workload) = (Regions::Tapir, Workload::Counter);
@@ -166,15 +166,14 @@ fn over_continents_contested_keys_are_taken_in_turns() {
     };
     let (with, without) = (refused(&report), refused(&without));
     println!("refused for each that committed: {with:.2}, without turns {without:.2}");
-    assert!(with < 0.7 * without, "{with} {without}");
+    assert!(with < 0.5 * without, "{with} {without}");
 }
 
 /// One of three replicas is lost, so that every commit takes 0.6 s: there is room for all clients
-/// only as long as transactions do not refuse one another, and views begin soon. Scans and
+/// only as long as transactions seldom refuse one another, and views begin soon. Scans and
 /// transfers over the same accounts once had turns of different names (the first two), and two
-/// queues held transactions over the same range (31800687, 27000105). A node that was never refused
-/// took no turns, and refused the holder (34000113). In 34000315, timeouts of views counted pauses
-/// as distances.
+/// queues held transactions over the same range (31800687, 27000105). In 34000315, timeouts of
+/// views counted pauses as distances. In 34000113, a node that was never refused takes no turns.
 #[test]
 fn over_continents_every_client_gets_on_without_a_replica() {
     for (seed, workload) in [
@@ -210,7 +209,7 @@ fn without_a_node_recoveries_end() {
 /// back without them.
 #[test]
 fn a_node_that_lost_truncated_data_does_not_rejoin() {
-    for seed in [475, 880] {
+    for seed in [143, 880] {
         let report = run(world(seed));
         assert_eq!(report.verdict, Ok(()), "seed {seed}");
         assert!(report.faults.contains_key("lost file"), "seed {seed}: {:?}", report.faults);
