@@ -24,7 +24,7 @@ const FORGET: u64 = 64;
 pub enum SnapshotAge {
     /// This much. Zero for the present.
     Fixed(Duration),
-    /// What the node's measurements suggest ([`AgeParts::age`]).
+    /// The age that the node's measurements suggest ([`AgeParts::age`]).
     Auto,
 }
 
