@@ -325,7 +325,8 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
 }
 
 /// Sets a setting of a database. Of the settings of sessions, for all of which a database of
-/// PostgreSQL can have its own defaults, it takes the consistency mode and the age of snapshots only.
+/// PostgreSQL can have its own defaults, it takes only the consistency mode and the
+/// age of snapshots.
 async fn set(
     server_info: &dyn ServerInfo,
     database: &str,
