@@ -203,7 +203,8 @@ pub(crate) fn costs(facts: &Facts) -> Vec<Vec<Datum>> {
 }
 
 /// Returns the row of `SHOW meridian.snapshot_age_auto`: the age of a snapshot that `auto` stands
-/// for now on this node, and its parts, in milliseconds. None in a database without older snapshots.
+/// for now on this node, and its parts, in milliseconds. None in a database without older
+/// snapshots.
 pub(crate) fn auto_age(engine: &Engine) -> Vec<Vec<Datum>> {
     let shown = |time: Duration| {
         let us = time.as_micros();
