@@ -169,13 +169,23 @@ fn over_continents_contested_keys_are_taken_in_turns() {
     assert!(with < 0.5 * without, "{with} {without}");
 }
 
-/// One of three replicas is lost, so that every commit takes 0.6 s: there is room for all clients
-/// only as long as transactions seldom refuse one another, and views begin soon. Scans and
-/// transfers over the same accounts once had turns of different names (the first two), and two
-/// queues held transactions over the same range (31800687, 27000105). In 34000315, timeouts of
-/// views counted pauses as distances. In 34000113, a node that was never refused takes no turns.
+/// Transfers of one client are refused again and again, unless transactions take turns.
 #[test]
-fn over_continents_every_client_gets_on_without_a_replica() {
+fn over_continents_a_client_gets_on_that_does_not_without_turns() {
+    let (regions, workload) = (Regions::Tapir, Workload::Bank);
+    let world = Options { protocol: STRICT, workload, regions, ..Options::new(34_000_193) };
+    assert_eq!(run(world).verdict, Ok(()));
+    let without =
+        run(Options { defect: Some(Defect::Rule(tapir_rules::TURNS_NOT_TAKEN)), ..world });
+    let stuck = without.verdict.as_ref().is_err_and(|why| why.contains("did not make progress"));
+    assert!(stuck, "{:?}", without.verdict);
+}
+
+/// Worlds that did not get on in 30 s with earlier builds; in four of them one of three replicas is
+/// lost, so that every commit takes two round trips. They hold that no client is stuck, and not
+/// that turns help: without turns every client of these worlds gets on, too.
+#[test]
+fn over_continents_no_client_is_stuck() {
     for (seed, workload) in [
         (31_800_043, Workload::Bank),
         (31_800_183, Workload::Bank),
