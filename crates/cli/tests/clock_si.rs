@@ -117,6 +117,63 @@ async fn the_level_is_repeatable_read_and_lost_updates_are_refused() {
     assert_eq!(code, "0A000", "{why}");
 }
 
+/// A session sees its own commits, whatever the age of its snapshots, and those of others when they
+/// are older.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_snapshot_lacks_what_others_have_just_committed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let (a, b) = database(&server).await;
+    run(&a, "CREATE TABLE t (id int PRIMARY KEY, n int)").await;
+    run(&a, "INSERT INTO t VALUES (1, 0), (2, 0)").await;
+    run(&b, "UPDATE t SET n = n + 1 WHERE id = 1").await; // It has seen the table.
+    let sum = "SELECT sum(n) FROM t";
+    run(&b, "SET meridian.snapshot_age = '9min'").await;
+    run(&a, "UPDATE t SET n = 10 WHERE id = 2").await;
+    assert_eq!((text(&a, sum).await, text(&b, sum).await), ("11".into(), "1".into()));
+    // A transaction chooses for itself, before its first query.
+    run(&b, "BEGIN; SET LOCAL meridian.snapshot_age = '0'").await;
+    assert_eq!(text(&b, sum).await, "11");
+    let (code, why) = refused(&b, "SET LOCAL meridian.snapshot_age = '1ms'").await;
+    assert!(code == "25001" && why.contains("before any query"), "{code} {why}");
+    run(&b, "ROLLBACK").await;
+    // A write of a row that has changed meanwhile is refused once. The repetition comes after the
+    // change, and so does what the session reads from then on.
+    run(&a, "UPDATE t SET n = 20 WHERE id = 2").await;
+    run(&b, "UPDATE t SET n = n + 1 WHERE id = 2").await;
+    assert_eq!(text(&b, sum).await, "22");
+    for (value, message) in [("-5ms", "invalid value"), ("soon", "invalid value"), ("1h", "older")]
+    {
+        let (code, why) = refused(&b, &format!("SET meridian.snapshot_age = '{value}'")).await;
+        assert!(code == "22023" && why.contains(message), "{value}: {code} {why}");
+    }
+    run(&b, "RESET meridian.snapshot_age").await;
+    assert_eq!(text(&b, "SHOW meridian.snapshot_age").await, "0");
+    // What `auto` stands for: this node has committed, and has not asked another one.
+    let auto = b.simple_query("SHOW meridian.snapshot_age_auto").await.expect("it is shown");
+    let row = auto.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    let part = |name| -> f64 {
+        row.expect("a row").get(name).expect("a part").parse().expect("milliseconds")
+    };
+    let (delay, round_trip, skew) =
+        (part("commit_delay_ms"), part("round_trip_ms"), part("skew_ms"));
+    assert!(delay > 0.0 && round_trip == 0.0, "{delay} {round_trip} {skew}");
+    assert!((part("age_ms") - delay.max(skew).min(1_000.0)).abs() < 0.002, "{delay} {skew}");
+    // The database's age is that of sessions that begin afterwards; other protocols have none.
+    run(&a, "ALTER DATABASE shop SET meridian.snapshot_age = 'auto'").await;
+    let later = client(&server, "shop").await;
+    assert_eq!(text(&later, "SHOW meridian.snapshot_age").await, "auto");
+    let spanner = client(&server, "meridian").await;
+    let (code, why) = refused(&spanner, "SET meridian.snapshot_age = 'auto'").await;
+    assert_eq!(code, "0A000", "{why}");
+    let (_, why) =
+        refused(&spanner, "ALTER DATABASE meridian SET meridian.snapshot_age = '5ms'").await;
+    assert!(why.contains("snapshot_age"), "{why}");
+}
+
 /// No row is missed by a schema change that reads a table, and none is written for an old schema.
 #[tokio::test(flavor = "multi_thread")]
 async fn schema_changes_miss_no_row() {

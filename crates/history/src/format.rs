@@ -9,7 +9,7 @@
 //! register and `[]` as a list. `follows`, which may be missing, names earlier transactions by
 //! client and start: the transaction was given their causal tokens. `external` is true for one that
 //! asked for external consistency. `snapshot` is what a transaction that wrote has read, under
-//! snapshot isolation.
+//! snapshot isolation, and `snapshot_age_ns` how old it may be.
 
 use serde::de::Error as _;
 use serde::ser::SerializeSeq;
@@ -115,6 +115,14 @@ pub struct Transaction {
     /// transaction that only read has it in `at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<Stamp>,
+    /// How much older than its beginning its snapshot may be, because it asked for that, in
+    /// nanoseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub snapshot_age_ns: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Transaction {

@@ -165,7 +165,8 @@ fn known(history: &[Transaction]) -> Result<(), Violation> {
             continue;
         };
         let given = after.follows.iter().filter_map(|name| named.get(name)).copied();
-        let ended = waited.iter().copied().filter(|before| before.end < after.start);
+        let least = after.start.saturating_sub(after.snapshot_age_ns);
+        let ended = waited.iter().copied().filter(|before| before.end < least);
         if let Some(before) = given.chain(ended).find(|before| before.at > Some(snapshot)) {
             let (before, after) = (Box::new(before.clone()), Box::new(after.clone()));
             return Err(Violation::Missed { before, after, snapshot });
@@ -193,6 +194,7 @@ mod tests {
             follows: Vec::new(),
             external: false,
             snapshot: stamp(snapshot),
+            snapshot_age_ns: 0,
         }
     }
 
@@ -281,7 +283,16 @@ mod tests {
         assert!(matches!(found, Err(Violation::Missed { .. })), "{found:?}");
         second.follows.clear();
         let waited = Transaction { external: true, ..first };
-        let found = judge(&[waited, second]);
+        let found = judge(&[waited.clone(), second.clone()]);
         assert!(matches!(found, Err(Violation::Missed { .. })), "{found:?}");
+        // The first one ended 15 before the second one began.
+        second.snapshot_age_ns = 10;
+        let found = judge(&[waited.clone(), second.clone()]);
+        assert!(matches!(found, Err(Violation::Missed { .. })), "{found:?}");
+        second.snapshot_age_ns = 20;
+        assert_eq!(judge(&[waited.clone(), second.clone()]), Ok(()), "it asked for less");
+        second.follows = vec![(waited.client, waited.start)];
+        let found = judge(&[waited, second]);
+        assert!(matches!(found, Err(Violation::Missed { .. })), "its token counts: {found:?}");
     }
 }

@@ -137,6 +137,7 @@ fn made(plans: &[Plan], named: bool, blind: bool, lies: &[(usize, usize)]) -> Ve
             follows: Vec::new(),
             external: false,
             snapshot: None,
+            snapshot_age_ns: 0,
         });
     }
     let written =

@@ -317,6 +317,7 @@ fn run(engine: Engine, seed: u64, transactions: usize) -> Vec<Transaction> {
             follows: Vec::new(),
             external: false,
             snapshot: None,
+            snapshot_age_ns: 0,
         });
     }
     history

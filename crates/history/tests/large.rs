@@ -77,6 +77,7 @@ fn registers(mix: Mix, seed: u64) -> Vec<Transaction> {
             follows: Vec::new(),
             external: false,
             snapshot: None,
+            snapshot_age_ns: 0,
         });
     }
     history

@@ -24,6 +24,7 @@ fn transaction(
         follows: Vec::new(),
         external: false,
         snapshot: None,
+        snapshot_age_ns: 0,
     }
 }
 

@@ -5,7 +5,8 @@
 //! to the same bytes, so that nodes of both builds read each other's frames and data folders.
 //!
 //! A new message or field gets a new number and is sent only on connections of a version that has
-//! it; a test of that version lists it in a file of its own.
+//! it; a test of that version lists it in a file of its own. `fixtures/frames-7.txt` has the field
+//! that version 7 added, which a node of version 6 skips.
 
 use meridian_clock::{Timestamp, TimestampRange};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
@@ -46,11 +47,15 @@ struct Fixture(BTreeMap<&'static str, &'static str>);
 
 impl Fixture {
     fn open() -> Fixture {
-        let lines = include_str!("fixtures/frames-6.txt").lines();
+        Fixture::of(include_str!("fixtures/frames-6.txt"))
+    }
+
+    fn of(lines: &'static str) -> Fixture {
+        let lines = lines.lines();
         Fixture(lines.map(|line| line.rsplit_once(' ').expect("a name and bytes")).collect())
     }
 
-    /// The bytes of version 6, after a check that this build writes the same.
+    /// The bytes of the fixture's version, after a check that this build writes the same.
     fn same(&mut self, name: &str, written: &[u8]) -> Vec<u8> {
         let digits: String = written.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(self.0.remove(name), Some(&*digits), "{name}");
@@ -307,7 +312,7 @@ fn messages_of_locking_shards() {
         Conflict::SchemaChanged { table: 104 },
         Conflict::Overwritten,
         Conflict::Contended,
-        Conflict::WrittenSince { key: key("b") },
+        Conflict::WrittenSince { key: key("b"), at: None },
     ]
     .into_iter()
     .enumerate()
@@ -517,7 +522,17 @@ fn messages_and_records_of_shards_without_leaders() {
         ("found", tapir::Message::Found { id, page, through: at(3) }),
         ("copy", tapir::Message::Copy { id, at: at(3), range: range(), limit_rows }),
         ("too old", tapir::Message::TooOld { id, oldest: at(1) }),
-        ("take turn", tapir::Message::TakeTurn { id, request, key: key("b"), holds_ns, waits }),
+        (
+            "take turn",
+            tapir::Message::TakeTurn {
+                id,
+                request,
+                key: key("b"),
+                holds_ns,
+                waits,
+                ranges: Vec::new(),
+            },
+        ),
         ("queued", tapir::Message::Queued { id }),
         ("has turn", tapir::Message::HasTurn { id }),
         ("leave", tapir::Message::Leave { request, key: key("b") }),
@@ -544,6 +559,19 @@ fn messages_and_records_of_shards_without_leaders() {
         fixture.record(&format!("+record {name}"), &kept);
     }
     fixture.0.retain(|name, _| name.starts_with('+'));
+    fixture.close();
+}
+
+/// Version 7 added the ranges of a turn. The field comes last, so that a node of version 6 reads
+/// the rest of the message.
+#[test]
+fn messages_of_tapir_with_fields_of_version_7() {
+    let mut fixture = Fixture::of(include_str!("fixtures/frames-7.txt"));
+    let (id, key) = (op(), key("b"));
+    let request = OpId { number: 5, ..id };
+    let (holds_ns, waits, ranges) = (20_000_000, true, vec![range()]);
+    let take = tapir::Message::TakeTurn { id, request, key, holds_ns, waits, ranges };
+    fixture.message(TAPIR, "+take turn", &take);
     fixture.close();
 }
 

@@ -561,3 +561,21 @@ fn a_node_from_a_later_epoch_waits_for_its_row() {
     let replica = born(&after).expect("the node has a replica in this epoch");
     assert_eq!((replica.view(), replica.is_between_views()), (view(4), true));
 }
+
+/// A replica skips views whose leaders may be down, and begins the first view that it leads: it has
+/// waited for none of them.
+#[test]
+fn a_view_that_was_skipped_has_not_failed() {
+    let mut world = World::default();
+    let timeout = |world: &World, at: usize| world.homes[at].timers[&Timer::View] - world.now;
+    for command in ["replicas 3", "cut n3"] {
+        world.command(command).expect("it is a command");
+    }
+    world.step(2, |replica, now, out| replica.lead_view(now, out)).expect("it runs");
+    let view = |world: &World| world.homes[2].replica.as_ref().expect("it runs").view().number;
+    assert_eq!((view(&world), timeout(&world, 2)), (2, 200 * MS));
+    for doubled in 1..3 {
+        world.command("fire n3 view").expect("it waits");
+        assert_eq!((view(&world), timeout(&world, 2)), (2 + doubled, (200 * MS) << doubled));
+    }
+}

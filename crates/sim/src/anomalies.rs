@@ -197,6 +197,7 @@ mod tests {
             follows: Vec::new(),
             external: false,
             snapshot: None,
+            snapshot_age_ns: 0,
         }
     }
 

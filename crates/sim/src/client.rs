@@ -100,8 +100,8 @@ pub async fn attempt<D: RequestRouter>(
         }
         end(Status::Fail, None);
     };
-    let Asked { consistency, token, .. } = asked;
-    let how = Begin { consistency, token, ..Begin::new(plan.mode) };
+    let Asked { consistency, token, snapshot_age, .. } = asked;
+    let how = Begin { consistency, token, snapshot_age, ..Begin::new(plan.mode) };
     let mut transaction = match database.begin(how).await {
         Ok(transaction) => transaction,
         Err(why) => return fail(why),

@@ -35,7 +35,12 @@ pub async fn attempt<D: RequestRouter>(
     seen: Arc<Mutex<Seen>>,
 ) {
     let has_modes = engine.database().consistency().len() > 1;
+    let has_ages = engine.database().snapshot_age().is_some();
     let mut session = Session::new(engine, "lab");
+    if has_ages {
+        let age = asked.snapshot_age.to_string();
+        session.set("meridian.snapshot_age", &age).expect("it has ages");
+    }
     if has_modes {
         session.set("meridian.consistency", asked.consistency.name()).expect("it has the mode");
         session.learn(asked.token);
@@ -124,15 +129,21 @@ impl Client<'_> {
     }
 
     async fn run(&mut self, sql: &str) -> Result<Rows, SqlError> {
-        let mut found = Vec::new();
+        self.run_with_tag(sql).await.map(|(rows, _)| rows)
+    }
+
+    /// Runs a statement, and returns its rows and its tag.
+    async fn run_with_tag(&mut self, sql: &str) -> Result<(Rows, String), SqlError> {
+        let (mut found, mut last) = (Vec::new(), String::new());
         for response in self.session.simple(sql).await {
             match response {
                 Response::Rows { rows, .. } => found.extend(rows),
+                Response::Complete(tag) => last = tag,
                 Response::Failed(error) => return Err(error),
                 _ => {}
             }
         }
-        Ok(found)
+        Ok((found, last))
     }
 
     async fn run_prepared(&mut self, statement: &str, param: &str) -> Result<Rows, SqlError> {
@@ -162,14 +173,19 @@ impl Client<'_> {
 
     async fn write(&mut self, key: &str, number: Option<i64>) -> Result<(), SqlError> {
         self.note(Op::Write(key.to_owned(), number.map_or(Value::Nothing, Value::Number)));
-        let statement = match number {
-            None => format!("DELETE FROM lab WHERE k = '{key}'"),
-            Some(number) => {
-                format!(
-                    "INSERT INTO lab VALUES ('{key}', '{number}') ON CONFLICT (k) DO UPDATE SET v = excluded.v"
-                )
+        let Some(number) = number else {
+            let (_, tag) = self.run_with_tag(&format!("DELETE FROM lab WHERE k = '{key}'")).await?;
+            if tag == "DELETE 0" {
+                // It has found nothing, and writes nothing.
+                let mut seen = self.seen.lock();
+                seen.ops.pop();
+                seen.ops.push(Op::Read(key.to_owned(), Value::Nothing));
             }
+            return Ok(());
         };
+        let statement = format!(
+            "INSERT INTO lab VALUES ('{key}', '{number}') ON CONFLICT (k) DO UPDATE SET v = excluded.v"
+        );
         self.run(&statement).await.map(drop)
     }
 

@@ -249,6 +249,7 @@ mod tests {
             follows: Vec::new(),
             external,
             snapshot: None,
+            snapshot_age_ns: 0,
         }
     }
 

@@ -149,9 +149,8 @@ fn over_continents_every_client_gets_on() {
     }
 }
 
-/// Where every transaction reads a key and writes it, sessions on three continents used to abort
-/// one another again and again, so that a client might commit fewer than eight times in 30 s.
-/// Taking turns helps in some of these worlds.
+/// Where every transaction reads a key and writes it, sessions on three continents abort one
+/// another again and again. Taking turns saves more than half of the refused attempts.
 #[test]
 fn over_continents_contested_keys_are_taken_in_turns() {
     let (regions, workload) = (Regions::Tapir, Workload::Counter);
@@ -161,11 +160,48 @@ fn over_continents_contested_keys_are_taken_in_turns() {
     assert!(report.reached.contains_key("a transaction waits for its turn"));
     let without =
         run(Options { defect: Some(Defect::Rule(tapir_rules::TURNS_NOT_TAKEN)), ..world });
-    assert!(
-        without.verdict.as_ref().is_err_and(|why| why.contains("did not make progress")),
-        "{:?}",
-        without.verdict
-    );
+    let refused = |report: &Report| {
+        let failed = report.history.iter().filter(|one| one.status == Status::Fail).count();
+        failed as f64 / committed(report) as f64
+    };
+    let (with, without) = (refused(&report), refused(&without));
+    println!("refused for each that committed: {with:.2}, without turns {without:.2}");
+    assert!(with < 0.5 * without, "{with} {without}");
+}
+
+/// Transfers of one client are refused again and again, unless transactions take turns.
+#[test]
+fn over_continents_a_client_gets_on_that_does_not_without_turns() {
+    let (regions, workload) = (Regions::Tapir, Workload::Bank);
+    let world = Options { protocol: STRICT, workload, regions, ..Options::new(34_000_193) };
+    assert_eq!(run(world).verdict, Ok(()));
+    let without =
+        run(Options { defect: Some(Defect::Rule(tapir_rules::TURNS_NOT_TAKEN)), ..world });
+    let stuck = without.verdict.as_ref().is_err_and(|why| why.contains("did not make progress"));
+    assert!(stuck, "{:?}", without.verdict);
+}
+
+/// Worlds that did not get on in 30 s with earlier builds; in four of them one of three replicas is
+/// lost, so that every commit takes two round trips. They hold that no client is stuck, and not
+/// that turns help: without turns every client of these worlds gets on, too.
+#[test]
+fn over_continents_no_client_is_stuck() {
+    for (seed, workload) in [
+        (31_800_043, Workload::Bank),
+        (31_800_183, Workload::Bank),
+        (34_000_315, Workload::Counter),
+        (31_800_687, Workload::Monotonic),
+        (27_000_105, Workload::Counter),
+        (34_000_113, Workload::Bank),
+    ] {
+        let report = run(Options {
+            protocol: STRICT,
+            workload,
+            regions: Regions::Tapir,
+            ..Options::new(seed)
+        });
+        assert_eq!(report.verdict, Ok(()), "seed {seed}");
+    }
 }
 
 /// A node is lost for good, so that records keep what is settled, an earlier attempt of a
@@ -183,7 +219,7 @@ fn without_a_node_recoveries_end() {
 /// back without them.
 #[test]
 fn a_node_that_lost_truncated_data_does_not_rejoin() {
-    for seed in [586, 609] {
+    for seed in [143, 880] {
         let report = run(world(seed));
         assert_eq!(report.verdict, Ok(()), "seed {seed}");
         assert!(report.faults.contains_key("lost file"), "seed {seed}: {:?}", report.faults);

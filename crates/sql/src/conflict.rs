@@ -18,7 +18,7 @@ pub(crate) fn explain(mut error: SqlError, cache: &Cache, age: Option<Age>) -> S
                 "Nothing of the transaction happened: the definition of a table{name} that it used changed before it could commit."
             ));
         }
-        Conflict::WrittenSince { key } => {
+        Conflict::WrittenSince { key, .. } => {
             let Some(place) = place(cache, &key) else { return error };
             return error.detail(format!(
                 "Nothing of the transaction happened: another transaction has written {place} after this one's snapshot."

@@ -12,13 +12,17 @@ use crate::datum::Datum;
 use crate::engine::Engine;
 use crate::error::{SqlError, state};
 use crate::expr::Facts;
-use crate::settings::CONSISTENCY;
-use meridian_clock::Timestamp;
+use crate::settings::{CONSISTENCY, SNAPSHOT_AGE};
+use meridian_clock::{Timestamp, duration};
 use meridian_txn::locking::MOST_TOKEN_AHEAD_NS;
-use meridian_txn::{Consistency, Failure, IsolationLevel};
+use meridian_txn::{AgeParts, Consistency, Failure, IsolationLevel, SnapshotAge};
+use std::time::Duration;
 
 /// The name under which a session's token is set and shown.
 pub(crate) const CAUSAL_TOKEN: &str = "meridian.causal_token";
+
+/// The setting that says how long superseded versions are kept.
+const RETENTION: &str = "version_retention_period";
 
 /// The guarantees that a database gives to transactions.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +33,29 @@ pub(crate) struct Guarantees {
     pub(crate) modes: &'static [Consistency],
     /// The mode that was chosen for the database (ALTER DATABASE … SET).
     pub(crate) chosen: Option<Consistency>,
+    /// The ages of snapshots that its transactions can choose. None where they cannot.
+    pub(crate) snapshot_ages: Option<SnapshotAges>,
+}
+
+/// The ages of snapshots of a database (Clock-SI §III-C).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SnapshotAges {
+    /// The age that was chosen for the database.
+    pub(crate) chosen: SnapshotAge,
+    /// How long superseded versions are kept, if known: no snapshot can be older.
+    pub(crate) longest: Option<Duration>,
 }
 
 /// Guarantees of no database, for constant expressions.
 impl Default for Guarantees {
     fn default() -> Self {
         let modes = &[Consistency::CommitWait];
-        Guarantees { isolation: IsolationLevel::default(), modes, chosen: None }
+        Guarantees {
+            isolation: IsolationLevel::default(),
+            modes,
+            chosen: None,
+            snapshot_ages: None,
+        }
     }
 }
 
@@ -44,10 +64,43 @@ impl Guarantees {
     pub(crate) fn of(engine: &Engine) -> Guarantees {
         let database = engine.database();
         let modes = database.consistency();
-        let setting = || engine.server_info()?.setting(engine.name(), CONSISTENCY)?;
-        let chosen = setting().and_then(|value| Consistency::named(&value));
+        let setting = |name: &str| engine.server_info()?.setting(engine.name(), name)?;
+        let chosen = setting(CONSISTENCY).and_then(|value| Consistency::named(&value));
         let chosen = chosen.filter(|mode| modes.contains(mode));
-        Guarantees { isolation: database.isolation(), modes, chosen }
+        let snapshot_ages = database.snapshot_age().map(|_| SnapshotAges {
+            chosen: setting(SNAPSHOT_AGE)
+                .and_then(|value| SnapshotAge::parse(&value))
+                .unwrap_or_default(),
+            longest: setting(RETENTION).and_then(|value| duration::parse(&value)),
+        });
+        Guarantees { isolation: database.isolation(), modes, chosen, snapshot_ages }
+    }
+
+    /// The age of a snapshot that a transaction of the database reads if it asks for none.
+    pub(crate) fn default_snapshot_age(self) -> SnapshotAge {
+        self.snapshot_ages.map_or(SnapshotAge::PRESENT, |ages| ages.chosen)
+    }
+
+    /// Checks that transactions can have snapshots of this age.
+    pub(crate) fn accept_snapshot_age(self, asked: SnapshotAge) -> Result<(), SqlError> {
+        let Some(ages) = self.snapshot_ages else {
+            if asked == SnapshotAge::PRESENT {
+                return Ok(());
+            }
+            return Err(SqlError::unsupported("older snapshots in this database").hint(
+                "Its protocol reads the present: databases of protocol clock_si have older snapshots, and AS OF SYSTEM TIME reads the past in every database.",
+            ));
+        };
+        let (SnapshotAge::Fixed(age), Some(longest)) = (asked, ages.longest) else { return Ok(()) };
+        if age < longest {
+            return Ok(());
+        }
+        let (age, longest) = (duration::show(age), duration::show(longest));
+        Err(SqlError::new(
+            state::INVALID_PARAMETER,
+            format!("a snapshot that is {age} old would be older than the versions that are kept"),
+        )
+        .hint(format!("Superseded versions are kept for {longest}: ALTER DATABASE … SET {RETENTION} changes that.")))
     }
 
     /// The mode of a transaction that asks for none.
@@ -147,6 +200,20 @@ pub(crate) fn costs(facts: &Facts) -> Vec<Vec<Datum>> {
     let mut modes = facts.guarantees.modes.to_vec();
     modes.sort_unstable();
     modes.iter().map(row).collect()
+}
+
+/// Returns the row of `SHOW meridian.snapshot_age_auto`: the age of a snapshot that `auto` stands
+/// for now on this node, and its parts, in milliseconds. None in a database without older
+/// snapshots.
+pub(crate) fn auto_age(engine: &Engine) -> Vec<Vec<Datum>> {
+    let shown = |time: Duration| {
+        let us = time.as_micros();
+        Datum::text(format!("{}.{:03}", us / 1_000, us % 1_000))
+    };
+    let row = |parts: AgeParts| {
+        [parts.age(), parts.commit_delay, parts.round_trip, parts.skew].map(shown).to_vec()
+    };
+    engine.database().snapshot_age().map(row).into_iter().collect()
 }
 
 #[cfg(test)]

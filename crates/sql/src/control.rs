@@ -224,6 +224,29 @@ fn accept_isolation(session: &Session, modes: &[TransactionMode]) -> Result<(), 
     })
 }
 
+/// Begins an open transaction block again, so that its snapshot has the age that was set. Fails if
+/// it has run a query.
+async fn choose_snapshot_again(session: &mut Session) -> Result<(), SqlError> {
+    let block = session.work.as_ref().filter(|work| work.explicit);
+    let Some((mode, untouched)) = block.map(|work| (work.txn.mode(), work.journal.is_empty()))
+    else {
+        return Ok(());
+    };
+    if !untouched {
+        let message = format!("{} must be set before any query", settings::SNAPSHOT_AGE);
+        return Err(SqlError::new(state::ACTIVE_TRANSACTION, message));
+    }
+    begin_again(session, mode).await
+}
+
+/// Begins an open transaction block again, which has run nothing.
+async fn begin_again(session: &mut Session, mode: Mode) -> Result<(), SqlError> {
+    let work = session.begin_work(mode, None, true).await?;
+    session.slot.begins(work.txn.age());
+    session.work = Some(work);
+    Ok(())
+}
+
 fn block<'a>(session: &'a mut Session, what: &str) -> Result<&'a mut Work, SqlError> {
     session.work.as_mut().filter(|work| work.explicit).ok_or_else(|| {
         SqlError::new(
@@ -247,6 +270,9 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
             let name = variable.to_string();
             let local = *scope == Some(ast::ContextModifier::Local);
             session.set_in_transaction(&name, &value, local)?;
+            if settings::canonical(&name) == settings::SNAPSHOT_AGE {
+                choose_snapshot_again(session).await?;
+            }
             if local && session.status() == Status::Idle && session.is_alone() {
                 let message = "SET LOCAL can only be used in transaction blocks";
                 session.notices.push_back(warning(state::NO_TRANSACTION, message));
@@ -290,7 +316,7 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
                     return Err(SqlError::new(state::ACTIVE_TRANSACTION, message));
                 }
                 let mode = if now { session.reading(None).await? } else { Mode::ReadWrite };
-                session.work = Some(session.begin_work(mode, None, true).await?);
+                begin_again(session, mode).await?;
             }
             Ok(())
         }
@@ -299,7 +325,8 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
 }
 
 /// Sets a setting of a database. Of the settings of sessions, for all of which a database of
-/// PostgreSQL can have its own defaults, it takes the consistency mode only.
+/// PostgreSQL can have its own defaults, it takes only the consistency mode and the
+/// age of snapshots.
 async fn set(
     server_info: &dyn ServerInfo,
     database: &str,
@@ -307,7 +334,8 @@ async fn set(
     value: Option<&str>,
 ) -> Result<(), SqlError> {
     let name = &settings::canonical(name);
-    if settings::is_of_sessions(name) && name != settings::CONSISTENCY {
+    let of_databases = [settings::CONSISTENCY, settings::SNAPSHOT_AGE];
+    if settings::is_of_sessions(name) && !of_databases.contains(&name.as_str()) {
         return Err(SqlError::unsupported(format!("ALTER DATABASE … SET {name}"))
             .hint(format!("It is a setting of sessions: SET {name} in each of them.")));
     }
@@ -328,6 +356,9 @@ const COMMIT_TIMESTAMP: &str = "meridian.commit_timestamp";
 
 /// The setting that shows what each consistency mode would cost now.
 const CONSISTENCY_COST: &str = "meridian.consistency_cost";
+
+/// The setting that shows the age of a snapshot that `auto` stands for now.
+const SNAPSHOT_AGE_AUTO: &str = "meridian.snapshot_age_auto";
 
 /// Renders a commit's timestamp as text.
 fn shown(at: Timestamp) -> Datum {
@@ -360,6 +391,10 @@ pub(crate) fn columns_of_show(variable: &[ast::Ident]) -> Arc<[Column]> {
         CONSISTENCY_COST => {
             Arc::from([Column::new("mode", Type::Text), Column::new("wait_ms", Type::Text)])
         }
+        SNAPSHOT_AGE_AUTO => {
+            let parts = ["age_ms", "commit_delay_ms", "round_trip_ms", "skew_ms"];
+            parts.iter().map(|part| Column::new(*part, Type::Text)).collect()
+        }
         name => Arc::from([Column::new(name, Type::Text)]),
     }
 }
@@ -383,6 +418,9 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
     }
     if name == CONSISTENCY_COST {
         return rows(consistency::costs(&session.facts));
+    }
+    if name == SNAPSHOT_AGE_AUTO {
+        return rows(consistency::auto_age(&session.engine));
     }
     if name == COMMIT_TIMESTAMP {
         return rows(vec![vec![session.committed_at.map_or(Datum::Null, shown)]]);

@@ -297,6 +297,14 @@ impl Session {
         }
     }
 
+    /// Learns from a conflict what the next attempt has to come after, so that it does not meet the
+    /// same conflict again.
+    pub(crate) fn learn_from_conflict(&mut self, why: &Conflict) {
+        if let Conflict::WrittenSince { at: Some(at), .. } = why {
+            self.learn(*at);
+        }
+    }
+
     /// Validates the transaction's reads before an error is reported: without that, the error may
     /// come from a combination of reads that was never committed together.
     async fn stands<T>(&mut self, result: Result<T, SqlError>) -> Result<T, SqlError> {
@@ -316,7 +324,8 @@ impl Session {
         explicit: bool,
     ) -> Result<Work, SqlError> {
         let (consistency, token) = (self.facts.settings.consistency(), self.facts.token);
-        let how = Begin { consistency, token, ..Begin::new(mode).aged(age) };
+        let snapshot_age = self.facts.settings.snapshot_age();
+        let how = Begin { consistency, token, snapshot_age, ..Begin::new(mode).aged(age) };
         let mut work = Work::begin(&self.engine, how, explicit).await?;
         work.txn.set_application(self.facts.settings.get("application_name").unwrap_or_default());
         Ok(work)
@@ -469,6 +478,7 @@ impl Session {
                     return Err(unknown().detail(why));
                 }
                 Outcome::Aborted { why } => {
+                    self.learn_from_conflict(&why);
                     let error = aborted(why);
                     if settled {
                         return Err(conflict::explain(error, &self.engine.cache, Some(age)));

@@ -5,7 +5,7 @@ use crate::error::{SqlError, state};
 use crate::parse::AsOf;
 use crate::setting_values::SettingValues;
 use meridian_clock::duration;
-use meridian_txn::{Consistency, IsolationLevel};
+use meridian_txn::{Consistency, IsolationLevel, SnapshotAge};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -171,13 +171,16 @@ fn switch(folded: &str) -> Option<bool> {
 /// The setting that chooses the consistency mode of the session's transactions.
 pub(crate) const CONSISTENCY: &str = "meridian.consistency";
 
+/// The setting that chooses how much older than the present the session's snapshots are.
+pub(crate) const SNAPSHOT_AGE: &str = "meridian.snapshot_age";
+
 /// Returns the settings of a session and their values without any choice of the database or the
 /// client, on a protocol with these guarantees.
 fn defaults(guarantees: Guarantees) -> impl Iterator<Item = (&'static str, &'static str)> {
     DEFAULTS
         .into_iter()
         .chain(OF_ISOLATION.map(|name| (name, guarantees.isolation.name())))
-        .chain([(CONSISTENCY, guarantees.of_protocol().name())])
+        .chain([(CONSISTENCY, guarantees.of_protocol().name()), (SNAPSHOT_AGE, "0")])
 }
 
 /// Returns the name of a setting in lower case, without synonyms.
@@ -200,7 +203,7 @@ pub(crate) fn is_of_sessions(name: &str) -> bool {
         .iter()
         .map(|(name, _)| *name)
         .chain(OF_ISOLATION)
-        .chain([CONSISTENCY])
+        .chain([CONSISTENCY, SNAPSHOT_AGE])
         .any(|of_sessions| of_sessions == name)
 }
 
@@ -222,6 +225,7 @@ impl Settings {
         let mut initial: BTreeMap<String, String> =
             defaults(guarantees).map(|(name, value)| (name.into(), value.into())).collect();
         initial.insert(CONSISTENCY.into(), guarantees.default_mode().name().into());
+        initial.insert(SNAPSHOT_AGE.into(), guarantees.default_snapshot_age().to_string());
         Settings { values: SettingValues::new(initial.clone()), initial, guarantees }
     }
 
@@ -250,6 +254,11 @@ impl Settings {
     pub(crate) fn consistency(&self) -> Consistency {
         let set = self.get(CONSISTENCY).and_then(Consistency::named);
         set.unwrap_or_else(|| self.guarantees.default_mode())
+    }
+
+    /// Returns how much older than the present the session's snapshots are.
+    pub(crate) fn snapshot_age(&self) -> SnapshotAge {
+        self.get(SNAPSHOT_AGE).and_then(SnapshotAge::parse).unwrap_or_default()
     }
 
     /// True if a boolean setting is on.
@@ -316,6 +325,13 @@ impl Settings {
                 };
                 return Ok(Some(self.guarantees.given(asked)?.name().into()));
             }
+            SNAPSHOT_AGE if folded != "default" => {
+                let Some(asked) = SnapshotAge::parse(value) else {
+                    return refused("It is a duration such as '5ms', or 'auto'.");
+                };
+                self.guarantees.accept_snapshot_age(asked)?;
+                return Ok(Some(asked.to_string()));
+            }
             "transaction_isolation" | "default_transaction_isolation" if folded == "default" => {
                 return Ok(None);
             }
@@ -338,7 +354,7 @@ impl Settings {
         }
         if name.starts_with(OWN) && self.values.get(name).is_none() {
             let own = DEFAULTS.iter().map(|(name, _)| *name).filter(|name| name.starts_with(OWN));
-            let own = own.chain([CONSISTENCY, super::consistency::CAUSAL_TOKEN]);
+            let own = own.chain([CONSISTENCY, SNAPSHOT_AGE, super::consistency::CAUSAL_TOKEN]);
             return Err(SqlError::new(
                 "42602",
                 format!("invalid configuration parameter name \"{name}\""),
@@ -416,8 +432,11 @@ impl Settings {
         defaults(self.guarantees).map(move |(name, by_default)| {
             let value = self.values.get(name).unwrap_or(by_default);
             let initial = self.initial.get(name).map_or(by_default, String::as_str);
-            let of_database =
-                name == CONSISTENCY && initial == self.guarantees.default_mode().name();
+            let of_database = match name {
+                CONSISTENCY => initial == self.guarantees.default_mode().name(),
+                SNAPSHOT_AGE => initial == self.guarantees.default_snapshot_age().to_string(),
+                _ => false,
+            };
             let source = match () {
                 () if value != initial => "session",
                 () if value == by_default => "default",
@@ -432,9 +451,15 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::consistency::SnapshotAges;
 
     fn guarantees(isolation: IsolationLevel) -> Guarantees {
-        Guarantees { isolation, modes: &[Consistency::Hybrid, Consistency::None], chosen: None }
+        Guarantees {
+            isolation,
+            modes: &[Consistency::Hybrid, Consistency::None],
+            chosen: None,
+            snapshot_ages: None,
+        }
     }
 
     #[test]
@@ -456,6 +481,28 @@ mod tests {
         let mut settings = Settings::of(spanner);
         settings.set(CONSISTENCY, "hybrid", false).expect("a weaker one is given more");
         assert_eq!(settings.get(CONSISTENCY), Some("commit_wait"));
+    }
+
+    #[test]
+    fn an_age_of_snapshots_is_below_what_is_kept_and_of_a_database_that_has_them() {
+        let (serializable, longest) =
+            (guarantees(IsolationLevel::Serializable), Some(Duration::from_secs(3_600)));
+        let ages = SnapshotAges { chosen: SnapshotAge::Auto, longest };
+        let mut settings = Settings::of(Guarantees { snapshot_ages: Some(ages), ..serializable });
+        assert_eq!(settings.get(SNAPSHOT_AGE), Some("auto"), "the database's");
+        settings.set(SNAPSHOT_AGE, "5000us", false).expect("a duration");
+        assert_eq!(settings.snapshot_age(), SnapshotAge::Fixed(Duration::from_millis(5)));
+        for (value, why) in [("-5ms", "invalid value"), ("1h", "older than the versions")] {
+            let refused = settings.set(SNAPSHOT_AGE, value, false).expect_err(value);
+            assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
+            assert!(refused.message.contains(why), "{}", refused.message);
+        }
+        settings.reset(Some(SNAPSHOT_AGE));
+        assert_eq!(settings.snapshot_age(), SnapshotAge::Auto);
+        let mut without = Settings::of(serializable);
+        without.set(SNAPSHOT_AGE, "0", false).expect("it reads the present");
+        let refused = without.set(SNAPSHOT_AGE, "auto", false).expect_err("it reads the present");
+        assert_eq!(refused.sqlstate, state::FEATURE_NOT_SUPPORTED);
     }
 
     #[test]

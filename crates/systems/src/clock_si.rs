@@ -28,6 +28,7 @@
 
 use crate::Protocol;
 use crate::locking::KIND;
+use crate::setting::SNAPSHOT_AGE;
 use meridian_clock::LocalClock;
 use meridian_txn::{Consistency, IsolationLevel};
 
@@ -38,5 +39,5 @@ pub static PROTOCOL: Protocol = Protocol {
     isolation: Some(IsolationLevel::RepeatableRead),
     consistency: &[Consistency::Hybrid, Consistency::CommitWait],
     policy: Some(&LocalClock),
-    own_settings: &[],
+    own_settings: &[&SNAPSHOT_AGE],
 };

@@ -7,8 +7,15 @@
 use meridian_machine::NodeId;
 use std::collections::BTreeMap;
 
-/// The weight of a new measurement is one part in this many: one late answer changes no order.
+/// The weight of a later answer than the known distance is one part in this many: one late answer
+/// changes no order.
 const SMOOTH: u64 = 8;
+/// The weight of an earlier answer, one part in this many: the replica is at most that far away.
+const SMOOTH_EARLIER: u64 = 2;
+/// A later answer counts as at most this many times the known distance. The time that this node or
+/// the replica was paused, or that a lost request took, is no distance; a distance that has grown
+/// is known after some answers.
+const MOST_TIMES: u64 = 2;
 /// The shortest time after which a request is repeated, in nanoseconds. A replica without a
 /// measurement is taken to answer within half of it.
 const SHORTEST_NS: u64 = 200_000_000;
@@ -41,7 +48,13 @@ impl Distances {
             return;
         };
         let known = self.known.entry(replica).or_insert(Distance { took_ns, answers: true });
-        known.took_ns = (known.took_ns * (SMOOTH - 1) + took_ns) / SMOOTH;
+        known.took_ns = if took_ns < known.took_ns {
+            (known.took_ns * (SMOOTH_EARLIER - 1) + took_ns) / SMOOTH_EARLIER
+        } else {
+            // A distance of some nanoseconds grows, too.
+            let most_ns = (MOST_TIMES * known.took_ns).max(known.took_ns + SMOOTH);
+            (known.took_ns * (SMOOTH - 1) + took_ns.min(most_ns)) / SMOOTH
+        };
         known.answers = true;
     }
 
@@ -122,8 +135,22 @@ mod tests {
         let mut distances = from_asia();
         distances.measured(NodeId(3), Some(500 * MS));
         assert_eq!(distances.order(NodeId(9), nodes(&[1, 2, 3]), false)[0], NodeId(3));
-        (0..8).for_each(|_| distances.measured(NodeId(3), Some(500 * MS)));
+        (0..30).for_each(|_| distances.measured(NodeId(3), Some(500 * MS)));
         assert_eq!(distances.order(NodeId(9), nodes(&[1, 2, 3]), false)[0], NodeId(1));
+    }
+
+    #[test]
+    fn a_pause_is_no_distance() {
+        let mut distances = from_asia();
+        (1..=3).for_each(|node| distances.measured(NodeId(node), Some(5_000 * MS)));
+        assert_eq!(distances.round_trip_ns(&nodes(&[1, 2, 3])) / MS, 263 * 9 / 8);
+        distances.measured(NodeId(5), Some(0));
+        (0..200).for_each(|_| distances.measured(NodeId(5), Some(100 * MS)));
+        assert!(distances.round_trip_ns(&nodes(&[5])) > 90 * MS, "it was no distance");
+        // The first answer of all came after a pause.
+        distances.measured(NodeId(4), Some(1_800 * MS));
+        (0..5).for_each(|_| distances.measured(NodeId(4), Some(100 * MS)));
+        assert!(distances.round_trip_ns(&nodes(&[4])) < 160 * MS);
     }
 
     #[test]

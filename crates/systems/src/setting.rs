@@ -6,7 +6,7 @@
 use crate::Protocol;
 use meridian_clock::duration;
 use meridian_placement::DatabaseRow;
-use meridian_txn::Consistency;
+use meridian_txn::{Consistency, SnapshotAge};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub enum Values {
     },
     /// The consistency modes of the database's protocol, whose first is the default.
     Consistency,
+    /// Ages of snapshots. The default is the present.
+    SnapshotAge,
 }
 
 /// The reason why a value is refused.
@@ -63,6 +65,14 @@ pub static CONSISTENCY: Setting = Setting {
     hint: "It is 'none', 'hybrid' or 'commit_wait': ALTER DATABASE lab SET meridian.consistency = 'hybrid'.",
 };
 
+/// How much older than the present the snapshots of sessions are that begin later. Each session can
+/// choose another age.
+pub static SNAPSHOT_AGE: Setting = Setting {
+    name: "meridian.snapshot_age",
+    values: Values::SnapshotAge,
+    hint: "It is 'auto' or a duration: ALTER DATABASE lab SET meridian.snapshot_age = '5ms'.",
+};
+
 impl Setting {
     /// Validates a value for a database of a protocol, and returns it in the form in which it is
     /// stored.
@@ -73,6 +83,10 @@ impl Setting {
                 None => refused("is no duration".into()),
                 Some(time) if possible.contains(&time) => Ok(duration::show(time)),
                 Some(_) => refused("is out of range".into()),
+            },
+            Values::SnapshotAge => match SnapshotAge::parse(value) {
+                None => refused("is neither a duration nor 'auto'".into()),
+                Some(age) => Ok(age.to_string()),
             },
             Values::Consistency => match Consistency::named(value) {
                 None => refused("is no consistency mode".into()),
@@ -101,6 +115,10 @@ impl Setting {
     pub fn text(&self, protocol: &Protocol, row: &DatabaseRow) -> Option<String> {
         match &self.values {
             Values::Durations { .. } => self.duration(row).map(duration::show),
+            Values::SnapshotAge => {
+                let said = row.settings.get(self.name).and_then(|value| SnapshotAge::parse(value));
+                Some(said.unwrap_or_default().to_string())
+            }
             Values::Consistency => {
                 let said = row.settings.get(self.name).and_then(|value| Consistency::named(value));
                 let said = said.filter(|mode| protocol.consistency.contains(mode));
@@ -114,7 +132,7 @@ impl Setting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{hybrid_time, spanner};
+    use crate::{clock_si, hybrid_time, spanner};
     use meridian_machine::DatabaseId;
 
     #[test]
@@ -133,6 +151,21 @@ mod tests {
         row.settings.insert(retention.name.into(), "1h".into());
         assert_eq!(retention.duration(&row), Some(Duration::from_secs(3600)));
         assert_eq!(retention.text(&spanner::PROTOCOL, &row).as_deref(), Some("1h"));
+    }
+
+    #[test]
+    fn an_age_of_snapshots_is_a_duration_or_auto() {
+        let validate = |value| SNAPSHOT_AGE.validate(&clock_si::PROTOCOL, value);
+        assert_eq!(validate("AUTO").as_deref(), Ok("auto"));
+        assert_eq!(validate("5000us").as_deref(), Ok("5ms"));
+        for value in ["-5ms", "old"] {
+            assert!(matches!(validate(value), Err(Refused::Value(_))), "{value}");
+        }
+        let mut row = DatabaseRow::new(DatabaseId(7), "lab");
+        assert_eq!(SNAPSHOT_AGE.text(&clock_si::PROTOCOL, &row).as_deref(), Some("0"));
+        row.settings.insert(SNAPSHOT_AGE.name.into(), "auto".into());
+        assert_eq!(SNAPSHOT_AGE.text(&clock_si::PROTOCOL, &row).as_deref(), Some("auto"));
+        assert!(spanner::PROTOCOL.setting(SNAPSHOT_AGE.name).is_none());
     }
 
     #[test]

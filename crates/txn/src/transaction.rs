@@ -1,6 +1,6 @@
 //! The interface of a transaction to its session, the same for every protocol.
 
-use crate::{Consistency, IsolationLevel, SchemaVersion, Timings};
+use crate::{AgeParts, Consistency, IsolationLevel, SchemaVersion, SnapshotAge, Timings};
 use meridian_clock::{Interval, Timestamp};
 use meridian_mvcc::{Key, KeyRange, Value};
 use std::fmt;
@@ -108,12 +108,21 @@ pub struct Begin {
     /// none. Protocols whose commits wait until their timestamps have passed need none, and ignore
     /// it.
     pub token: Timestamp,
+    /// How much older than the present a snapshot is to be, and not below the token. Only for
+    /// databases that choose older snapshots ([`Database::snapshot_age`]); others ignore it.
+    pub snapshot_age: SnapshotAge,
 }
 
 impl Begin {
     /// Returns the options of a first attempt with the strongest order.
     pub const fn new(mode: Mode) -> Begin {
-        Begin { mode, age: None, consistency: Consistency::CommitWait, token: Timestamp::ZERO }
+        Begin {
+            mode,
+            age: None,
+            consistency: Consistency::CommitWait,
+            token: Timestamp::ZERO,
+            snapshot_age: SnapshotAge::PRESENT,
+        }
     }
 
     /// Returns the options with the age of the attempt that this one retries, if it is a retry.
@@ -177,6 +186,10 @@ pub enum Conflict {
         /// The row's key.
         #[n(0)]
         key: Key,
+        /// The newest version that the row has or may have: a transaction that comes after it is
+        /// not refused for it again. None in the answer of an earlier version.
+        #[n(1)]
+        at: Option<Timestamp>,
     },
 }
 
@@ -476,6 +489,11 @@ pub trait Database: Send + Sync {
     /// Returns the consistency modes that a transaction can choose, the default first.
     fn consistency(&self) -> &'static [Consistency] {
         &[Consistency::CommitWait]
+    }
+    /// Returns what the age of a snapshot would be made of now, on this node. `None` in a database
+    /// that chooses no older snapshots.
+    fn snapshot_age(&self) -> Option<AgeParts> {
+        None
     }
     /// Begins a transaction. Fails with `Unavailable` or `BelowHorizon`.
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>>;

@@ -144,8 +144,15 @@ impl Shards for TestNode {
         self.shards.lock().unwrap().round_trip_ns
     }
 
-    async fn take_turn(&self, key: (ShardId, Key), _: u64, _: u64) -> Option<Turn> {
-        Some(Turn { key, at: NodeId(1), number: self.new_number(), waited: false })
+    async fn take_turn(
+        &self,
+        key: (ShardId, Key),
+        ranges: Vec<KeyRange>,
+        _: u64,
+        _: u64,
+    ) -> Option<Turn> {
+        let (at, number) = (NodeId(1), self.new_number());
+        Some(Turn { key, ranges, at, number, waited: false })
     }
 
     async fn read(

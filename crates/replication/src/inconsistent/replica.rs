@@ -57,6 +57,9 @@ pub struct Replica<A: Application> {
     pub(super) view: View,
     /// The newest view that has begun here; equal to `view` except between two views.
     pub(super) began: View,
+    /// The number of views in a row for which this replica left and that have not begun before it
+    /// left for another one.
+    pub(super) not_begun: u32,
     /// The newest view of which the host has durably stored everything that it began with.
     pub(super) stored: View,
     /// The value of `stored` that was written last, and the position of the host's store. It counts
@@ -124,6 +127,7 @@ impl<A: Application> Replica<A> {
             ledger: Ledger::default(),
             view: View::default(),
             began: View::default(),
+            not_begun: 0,
             stored: View::default(),
             noted: (View::default(), 0),
             whole_since: View::default(),

@@ -19,7 +19,7 @@ use meridian_machine::{Address, NodeId, Outbox, Reading, always, sometimes, step
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The exponent of the longest view timeout: at most two to this power times the first one.
-const LONGEST_BACK_OFF: u64 = 6;
+const LONGEST_BACK_OFF: u32 = 6;
 
 /// The records of the replicas that have left for the view that is to begin.
 pub(super) type Gathered<A> = BTreeMap<NodeId, LeftView<A>>;
@@ -73,6 +73,7 @@ impl<A: Application> Replica<A> {
 
     pub(super) fn leave_for(&mut self, now: Reading, view: View, out: &mut Outbox<Self>) {
         step!("replica: leaves a view");
+        self.not_begun = if self.is_between_views() { self.not_begun + 1 } else { 0 };
         self.view = view;
         self.gathered.clear();
         self.arriving.clear();
@@ -87,10 +88,10 @@ impl<A: Application> Replica<A> {
 
     pub(super) fn wait_for_view(&self, now: Reading, out: &mut Outbox<Self>) {
         // Records may be large: the timeout doubles with each view in a row that does not begin.
-        let before = if self.view.epoch == self.began.epoch { self.began.number + 1 } else { 0 };
-        let failed = self.view.number.saturating_sub(before).min(LONGEST_BACK_OFF);
+        // Numbers that were skipped, so that a live replica leads, do not count.
+        let times = self.not_begun.min(LONGEST_BACK_OFF);
         if !self.is_former() {
-            out.arm(super::Timer::View, now.boot_ns + (self.view_timeout_ns() << failed));
+            out.arm(super::Timer::View, now.boot_ns + (self.view_timeout_ns() << times));
         }
         out.arm(super::Timer::Repeat, now.boot_ns + self.repeat_ns());
     }

@@ -82,6 +82,7 @@ const SHOULD_MEET_OF_CLOCK_SI: &[&str] = &[
     "a snapshot waits for its time",
     "a snapshot waits for a prepared transaction",
     "a transaction commits in two phases",
+    "a transaction reads an older snapshot",
 ];
 
 /// The states that campaigns of HybridTime should reach besides.

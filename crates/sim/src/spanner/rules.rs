@@ -92,7 +92,8 @@ pub const NOTICED_OF_HYBRID_TIME: [Rule; 16] = [
 
 /// The rules of Clock-SI's own, and some of those that it shares with Spanner, whose breach its
 /// judges must detect.
-pub const NOTICED_OF_CLOCK_SI: [Rule; 5] = [
+pub const NOTICED_OF_CLOCK_SI: [Rule; 6] = [
+    snapshot::AGE_BEFORE_TOKEN,
     snapshot::NOT_CERTIFIED,
     snapshot::RECENT_WITHOUT_FLOOR,
     snapshot::COMMIT_BELOW_SNAPSHOT,

@@ -9,12 +9,18 @@ use crate::{anomalies, verdict};
 use meridian_clock::{Health, Timestamp};
 use meridian_history::cycles::Model;
 use meridian_machine::{Machine, sometimes};
-use meridian_txn::{Consistency, Mode, ReadAt};
+use meridian_systems::setting::SNAPSHOT_AGE;
+use meridian_txn::{Consistency, Mode, ReadAt, SnapshotAge};
 use rand::Rng;
 use rand::seq::IndexedRandom;
+use std::time::Duration;
 
 /// The probability that a client is given another client's token before a transaction.
 const HANDED_OVER: f64 = 0.1;
+/// The probability that a transaction asks for an older snapshot, where it can.
+const OLDER: f64 = 0.3;
+/// The longest age of a snapshot that is drawn, in nanoseconds.
+const OLDEST_NS: u64 = 2 * S;
 /// The probability that a client uses a token that it made itself.
 const FORGED: f64 = 0.02;
 /// How far ahead a token is that no clock can have shown, in nanoseconds.
@@ -64,6 +70,8 @@ pub struct Asked {
     pub follows: Vec<Name>,
     /// True if it must come before every transaction that begins after its end.
     pub external: bool,
+    /// The age of its snapshot.
+    pub snapshot_age: SnapshotAge,
 }
 
 impl Default for Asked {
@@ -73,6 +81,7 @@ impl Default for Asked {
             token: Timestamp::ZERO,
             follows: Vec::new(),
             external: false,
+            snapshot_age: SnapshotAge::PRESENT,
         }
     }
 }
@@ -122,7 +131,23 @@ impl<R: SimProtocol> World<R> {
         let token = chain.token;
         let forged = self.forged_token(node, consistency);
         let token = forged.map_or(token, |forged| token.max(forged));
-        Asked { consistency, token, follows, external }
+        Asked { consistency, token, follows, external, snapshot_age: self.draw_snapshot_age() }
+    }
+
+    /// Draws the age of a snapshot, in databases whose transactions choose it.
+    fn draw_snapshot_age(&mut self) -> SnapshotAge {
+        let has_ages = self.options.protocol.row.setting(SNAPSHOT_AGE.name).is_some();
+        if !has_ages || !self.rng.random_bool(OLDER) {
+            return SnapshotAge::PRESENT;
+        }
+        match self.rng.random_bool(0.5) {
+            true => SnapshotAge::Auto,
+            // As often a short one as a long one.
+            false => {
+                let longest_ns = OLDEST_NS >> self.rng.random_range(0..16);
+                SnapshotAge::Fixed(Duration::from_nanos(self.rng.random_range(1..=longest_ns)))
+            }
+        }
     }
 
     /// Makes a token that no session was told, now and then: from the far future, which is refused,

@@ -228,6 +228,7 @@ impl World<QwStore> {
             follows: Vec::new(),
             external: false,
             snapshot: None,
+            snapshot_age_ns: 0,
         })
     }
 }

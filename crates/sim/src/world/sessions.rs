@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Status, Transaction};
 use meridian_machine::{Machine, Role};
-use meridian_txn::{Consistency, Mode, ReadAt};
+use meridian_txn::{Consistency, Mode, ReadAt, SnapshotAge};
 use parking_lot::Mutex;
 use rand::Rng;
 use std::sync::Arc;
@@ -299,7 +299,7 @@ impl<R: SimProtocol> World<R> {
                     self.clients[client].chain.add((client as u64, start), consistency);
                 }
                 let (client, end, ops) = (client as u64, self.now(), seen.ops);
-                let Asked { follows, external, .. } = asked;
+                let Asked { follows, external, snapshot_age, .. } = asked;
                 let snapshot = seen.snapshot.map(client::stamp);
                 let it = Transaction {
                     client,
@@ -311,6 +311,12 @@ impl<R: SimProtocol> World<R> {
                     follows,
                     external,
                     snapshot,
+                    // The most that it can be.
+                    snapshot_age_ns: match snapshot_age {
+                        SnapshotAge::Fixed(age) => age,
+                        SnapshotAge::Auto => SnapshotAge::LONGEST_AUTO,
+                    }
+                    .as_nanos() as u64,
                 };
                 if apart {
                     self.reads_apart.push(it);

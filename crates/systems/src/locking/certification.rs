@@ -48,10 +48,13 @@ impl Member {
         else {
             return None;
         };
-        let written = |write: &&Write| !recent.is_unwritten_since(&write.key, snapshot);
-        let key = writes.iter().find(written)?.key.clone();
+        let mut written = writes.iter().filter_map(|write| {
+            let at = recent.written_since(&write.key, snapshot)?;
+            Some((write.key.clone(), at))
+        });
+        let (key, at) = written.next()?;
         sometimes!("a commit is refused because a row was written after its snapshot");
-        Some(Conflict::WrittenSince { key })
+        Some(Conflict::WrittenSince { key, at: Some(at) })
     }
 
     /// True if the snapshot that a request reads or is certified against, or its token, is too far

@@ -303,12 +303,13 @@ pub async fn read<W: Wire<Message = Message>>(
     }
 }
 
-/// Waits for the turn of a contested key at the first of a shard's replicas that answers, in the
+/// Waits for the turn of contested ranges at the first of a shard's replicas that answers, in the
 /// order of node ids, so that sessions of all nodes queue at the same replica. Returns `None` if no
 /// replica has given the turn when the boot clock reaches `until`.
 pub async fn take_turn<W: Wire<Message = Message>>(
     wire: &W,
     (shard, key): (ShardId, Key),
+    ranges: Vec<KeyRange>,
     holds_ns: u64,
     until: u64,
 ) -> Option<Turn> {
@@ -317,10 +318,12 @@ pub async fn take_turn<W: Wire<Message = Message>>(
     // answer.
     let take = |node: NodeId, waits: bool, until: u64| {
         let id = wire.new_id();
-        let message = Message::TakeTurn { id, request, key: key.clone(), holds_ns, waits };
+        let (key, ranges) = (key.clone(), ranges.clone());
+        let message = Message::TakeTurn { id, request, key, holds_ns, waits, ranges };
         wire.ask((shard, node), id, message, until)
     };
     for node in wire.members(shard).replicas {
+        let mut place = Place { wire, at: (shard, node), request, key: &key, leaves: true };
         let mut waited = false;
         while !wire.node().is_closed() && wire.node().boot_ns() < until {
             let times_out_at = until.min(wire.node().boot_ns() + wire.timeout_ns(&[node], 0));
@@ -332,12 +335,33 @@ pub async fn take_turn<W: Wire<Message = Message>>(
                 break;
             }
             if let Some(Message::HasTurn { .. }) = said {
-                return Some(Turn { key: (shard, key), at: node, number: request.number, waited });
+                place.leaves = false;
+                drop(place);
+                let (key, number) = ((shard, key), request.number);
+                return Some(Turn { key, ranges, at: node, number, waited });
             }
         }
-        wire.send((shard, node), Message::Leave { request, key: key.clone() });
     }
     None
+}
+
+/// A request's place at a replica, left when this is dropped: also by a session that is gone.
+struct Place<'a, W: Wire<Message = Message>> {
+    wire: &'a W,
+    at: (ShardId, NodeId),
+    request: OpId,
+    key: &'a Key,
+    /// False once the session has its turn.
+    leaves: bool,
+}
+
+impl<W: Wire<Message = Message>> Drop for Place<'_, W> {
+    fn drop(&mut self) {
+        if self.leaves {
+            let leave = Message::Leave { request: self.request, key: self.key.clone() };
+            self.wire.send(self.at, leave);
+        }
+    }
 }
 
 /// Passes a turn on to another session of this node.

@@ -111,7 +111,7 @@ pub enum Message {
         #[n(1)]
         oldest: Timestamp,
     },
-    /// A session requests its turn at a contested key.
+    /// A session requests its turn at contested ranges.
     #[n(7)]
     TakeTurn {
         /// The number of this message; no operation has it.
@@ -120,7 +120,7 @@ pub enum Message {
         /// The request for the turn, which the session repeats.
         #[n(4)]
         request: OpId,
-        /// The key of the queue. A key of more than 1 KiB has no queue.
+        /// The key that names the turn at the session's node.
         #[n(1)]
         key: Key,
         /// How long the turn may be held, in nanoseconds: at most 5 s count.
@@ -130,6 +130,11 @@ pub enum Message {
         /// turn.
         #[n(3)]
         waits: bool,
+        /// The contested ranges; without any, the key. More than 64 of them, or more than 16 KiB of
+        /// keys, are given their turn at once.
+        #[n(5)]
+        #[cbor(skip_if = "Vec::is_empty")]
+        ranges: Vec<KeyRange>,
     },
     /// Other sessions come first.
     #[n(8)]
@@ -151,7 +156,7 @@ pub enum Message {
         /// The request for the turn.
         #[n(0)]
         request: OpId,
-        /// The key of the queue.
+        /// The key that names the turn at the session's node.
         #[n(1)]
         key: Key,
     },
@@ -161,7 +166,7 @@ pub enum Message {
         /// The request that has the turn.
         #[n(0)]
         request: OpId,
-        /// The key of the queue.
+        /// The key that names the turn at the session's node.
         #[n(1)]
         key: Key,
         /// How long the turn may be held from now on, in nanoseconds: at most 5 s count.

@@ -562,24 +562,22 @@ impl Replica {
     }
 
     fn on_turn(&mut self, now: Reading, from: Address, message: Message, out: &mut Outbox<Self>) {
-        let before = self.turns.next();
+        let (before, now) = (self.turns.next(), now.boot_ns);
         match message {
-            Message::TakeTurn { id, request, key, holds_ns, waits } => {
-                match self.turns.ask(
-                    now.boot_ns,
-                    key,
-                    TurnRequest { from, request, question: id, holds_ns },
-                ) {
+            Message::TakeTurn { id, request, key, holds_ns, waits, mut ranges } => {
+                if ranges.is_empty() {
+                    ranges.push(KeyRange::point(key));
+                }
+                let asked = TurnRequest { from, request, question: id, holds_ns, ranges };
+                match self.turns.ask(now, asked) {
                     QueuePosition::Turn => out.send(from, Message::HasTurn { id }),
                     QueuePosition::Queued if !waits => out.send(from, Message::Queued { id }),
                     QueuePosition::Queued => {}
                 }
             }
-            Message::KeepTurn { request, key, holds_ns } => {
-                self.turns.keep(now.boot_ns, &key, request, holds_ns)
-            }
-            Message::Leave { request, key } => {
-                let next = self.turns.leave(now.boot_ns, &key, request);
+            Message::KeepTurn { request, holds_ns, .. } => self.turns.keep(now, request, holds_ns),
+            Message::Leave { request, .. } => {
+                let next = self.turns.leave(now, request);
                 self.give(next, out);
             }
             _ => {}

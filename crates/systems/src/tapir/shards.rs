@@ -132,8 +132,14 @@ impl<W: Wire<Message = Message> + Local> tapir::Shards for Shards<W> {
         client::send_end(&*self.0, shard, &end);
     }
 
-    async fn take_turn(&self, key: (ShardId, Key), holds_ns: u64, until: u64) -> Option<Turn> {
-        client::take_turn(&*self.0, key, holds_ns, until).await
+    async fn take_turn(
+        &self,
+        key: (ShardId, Key),
+        ranges: Vec<KeyRange>,
+        holds_ns: u64,
+        until: u64,
+    ) -> Option<Turn> {
+        client::take_turn(&*self.0, key, ranges, holds_ns, until).await
     }
 
     fn keep_turn(&self, turn: &Turn, holds_ns: u64) {

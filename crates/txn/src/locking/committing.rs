@@ -74,6 +74,9 @@ impl<S: Shards> Coordinator<S> {
             self.count(|counters| counters.aborted(why));
         }
         if let Outcome::Committed { at } = outcome {
+            if let Some(age_meter) = self.age_meter.as_ref().filter(|_| spent.replication_ns > 0) {
+                age_meter.committed(spent.replication_ns);
+            }
             match self.commit_passes(at).await {
                 Some(waited_ns) => spent.commit_wait_ns += waited_ns,
                 // No outcome is reported before the timestamp has passed.

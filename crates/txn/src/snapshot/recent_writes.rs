@@ -72,9 +72,9 @@ impl RecentWrites {
         }
     }
 
-    /// True if a row has surely no version above a snapshot but those of commits
-    /// that the transaction has adopted.
-    pub fn is_unwritten_since(&self, key: &Key, read: &ReadSnapshot) -> bool {
+    /// Returns the newest version that a row has or may have above a snapshot, other than those of
+    /// commits that the transaction has adopted.
+    pub fn written_since(&self, key: &Key, read: &ReadSnapshot) -> Option<Timestamp> {
         let newest = self.newest.get(key).filter(|newest| !read.adopted.contains(newest));
         let newest = newest.copied().unwrap_or_default();
         let older = if self.older.is_empty() { 0 } else { self.older[self.place(key)] };
@@ -83,7 +83,8 @@ impl RecentWrites {
         if older > read.at && older > newest.max(self.floor) {
             sometimes!("a row may have been written since a snapshot, by the hash of its key");
         }
-        newest.max(older).max(self.floor) <= read.at || broken(rules::NOT_CERTIFIED)
+        let newest = newest.max(older).max(self.floor);
+        (newest > read.at && !broken(rules::NOT_CERTIFIED)).then_some(newest)
     }
 
     /// Returns the place of a key among the older writes.
@@ -105,7 +106,7 @@ mod tests {
     }
 
     fn since(recent: &RecentWrites, key: &Key, nanos: u64) -> bool {
-        recent.is_unwritten_since(key, &ReadSnapshot { at: at(nanos), adopted: Vec::new() })
+        recent.written_since(key, &ReadSnapshot { at: at(nanos), adopted: Vec::new() }).is_none()
     }
 
     #[test]
@@ -116,10 +117,10 @@ mod tests {
             at: at(10),
             adopted: adopted.iter().copied().map(at).collect(),
         };
-        assert!(recent.is_unwritten_since(&row, &read(&[20])));
-        assert!(!recent.is_unwritten_since(&row, &read(&[19])));
+        assert_eq!(recent.written_since(&row, &read(&[20])), None);
+        assert!(recent.written_since(&row, &read(&[19])).is_some());
         recent.add(&row, at(30));
-        assert!(!recent.is_unwritten_since(&row, &read(&[20])));
+        assert_eq!(recent.written_since(&row, &read(&[20])), Some(at(30)));
     }
 
     #[test]
@@ -164,15 +165,15 @@ mod tests {
         let (mut recent, row) = (RecentWrites::new(2), Key::from("note"));
         let adopted = ReadSnapshot { at: at(10), adopted: vec![at(20)] };
         recent.add(&row, at(20));
-        assert!(recent.is_unwritten_since(&row, &adopted));
+        assert_eq!(recent.written_since(&row, &adopted), None);
         recent.add(&Key::from("a"), at(21));
         recent.add(&Key::from("b"), at(22));
-        assert!(!recent.is_unwritten_since(&row, &adopted));
+        assert!(recent.written_since(&row, &adopted).is_some());
         let later = ReadSnapshot { at: at(21), adopted: Vec::new() };
-        assert!(recent.is_unwritten_since(&row, &later));
+        assert_eq!(recent.written_since(&row, &later), None);
         // A new leader remembers nothing from before.
         recent.begin(at(22));
-        assert!(!recent.is_unwritten_since(&row, &adopted));
-        assert!(!recent.is_unwritten_since(&Key::from("never"), &later));
+        assert!(recent.written_since(&row, &adopted).is_some());
+        assert!(recent.written_since(&Key::from("never"), &later).is_some());
     }
 }

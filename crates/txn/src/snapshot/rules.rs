@@ -9,6 +9,9 @@ meridian_machine::rules! {
     COMMIT_BELOW_SNAPSHOT;
     /// A transaction begins at its node's clock instead of the authority's timestamp.
     AUTHORITY_NOT_ASKED;
+    /// An older snapshot lacks what its session has seen: the age counts, and the token does not
+    /// (Trap A.3-10).
+    AGE_BEFORE_TOKEN;
     /// A schema change does not see rows that were written while it read the table.
     RANGE_NOT_KEPT;
 }

@@ -3,8 +3,8 @@
 use crate::locking::{self, Coordinator, ReadSnapshot, Shards};
 use crate::snapshot::rules;
 use crate::{
-    Age, Begin, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock, Locking,
-    Mode, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction,
+    Age, AgeParts, Begin, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock,
+    Locking, Mode, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction,
 };
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
@@ -25,7 +25,7 @@ impl<S: Shards> TxnClient<S> {
     /// Returns a client of a database whose transactions have these consistency modes, the default
     /// first.
     pub fn new(shards: Arc<S>, modes: &'static [Consistency]) -> Self {
-        TxnClient { locking: Arc::new(locking::TxnClient::new(shards, modes)) }
+        TxnClient { locking: Arc::new(locking::TxnClient::new(shards, modes).with_snapshot_ages()) }
     }
 
     /// Returns a client of such a database whose snapshots are at timestamps of an authority.
@@ -41,6 +41,10 @@ impl<S: Shards> Database for TxnClient<S> {
 
     fn consistency(&self) -> &'static [Consistency] {
         self.locking.consistency()
+    }
+
+    fn snapshot_age(&self) -> Option<AgeParts> {
+        self.locking.snapshot_age()
     }
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
@@ -111,7 +115,9 @@ impl<S: Shards> SnapshotTransaction<S> {
                 }
                 if then != now.rows && !broken(rules::RANGE_NOT_KEPT) {
                     sometimes!("a range that a transaction keeps has changed since its snapshot");
-                    return Err(self.writes.end(Conflict::WrittenSince { key: part.start }));
+                    let why =
+                        Conflict::WrittenSince { key: part.start, at: Some(self.writes.token()) };
+                    return Err(self.writes.end(why));
                 }
                 rest = now.rest;
             }

@@ -20,7 +20,7 @@
 //! 4. No timestamp is proposed twice: its nanoseconds grow within each incarnation of a node, and
 //!    it names node and incarnation.
 
-use super::contested::Contested;
+use super::contested::{Contested, likely};
 use super::schemas::{self, Planned};
 use super::sharing::{Held, Turns};
 use super::snapshot::Snapshot;
@@ -41,6 +41,7 @@ use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Chunk, Key, KeyRange, Value, Write, local};
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -161,6 +162,8 @@ impl<S: Shards> Database for TxnClient<S> {
                 contested: Arc::clone(&self.contested),
                 turns: Arc::clone(&self.turns),
                 turn: None,
+                took_turn: false,
+                waited_for: None,
                 transaction: TransactionId { node: node.0, incarnation: incarnation.0, number },
                 age,
                 fresh: how.age.is_some(),
@@ -186,6 +189,10 @@ struct Coordinator<S: Shards> {
     /// The turn, taken before the first contested key is read or, if none was read, before one is
     /// written.
     turn: Option<Held<S>>,
+    /// True if it has taken a turn, or waited for one in vain. It does not do so again.
+    took_turn: bool,
+    /// The contested range for which the transaction had to wait until it had its turn.
+    waited_for: Option<KeyRange>,
     transaction: TransactionId,
     age: Age,
     /// True if an attempt has failed: its reads may have been stale.
@@ -289,31 +296,48 @@ impl<S: Shards> Coordinator<S> {
         self.contested.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks ranges as contested for a while.
+    /// Marks ranges as contested for a while, in the turn that the transaction has, if any.
     fn contest(&self, ranges: impl IntoIterator<Item = KeyRange>) {
         let (now, round_trip_ns) = (self.boot_ns(), self.shards.round_trip_ns());
         let until = now + CONTESTED_NS.max(CONTESTED_ROUND_TRIPS * round_trip_ns);
-        self.contested().note(now, until, ranges);
+        self.contested().note(now, until, ranges, self.turn.as_ref().map(Held::key));
     }
 
-    /// Waits for the turn of the first of these keys that is contested, unless the transaction has
-    /// a turn. If no replica grants one the transaction proceeds: a turn is not a lock.
-    async fn take_turn<'a>(&mut self, keys: impl IntoIterator<Item = &'a Key>) {
-        if self.turn.is_some() || broken(rules::TURNS_NOT_TAKEN) {
+    /// Waits for the turn of the first of these ranges that is contested, in its shard, unless the
+    /// transaction took a turn before. If no replica grants one the transaction proceeds: a turn is
+    /// not a lock.
+    async fn take_turn(&mut self, ranges: impl IntoIterator<Item = impl Borrow<KeyRange>>) {
+        if self.took_turn || broken(rules::TURNS_NOT_TAKEN) {
             return;
         }
         let now = self.boot_ns();
-        let first = {
+        let (shard, key, ranges) = {
             let contested = self.contested();
-            keys.into_iter().find_map(|key| Some((key.clone(), contested.turn_of(now, key)?)))
+            if contested.is_empty() {
+                return;
+            }
+            let mut all = ranges.into_iter();
+            let first = all.find_map(|range| contested.turn_of(now, range.borrow()));
+            let Some((wanted, key)) = first else { return };
+            let (shard, bounds) = self.shards.route(&wanted.start);
+            let wanted = wanted.common(&bounds);
+            (shard, key.clone(), contested.sharing(now, &wanted, &key, &bounds))
         };
-        let Some((wanted, key)) = first else { return };
         sometimes!("a transaction waits for its turn");
         let holds_ns = TURN_NS + TURN_ROUND_TRIPS * self.shards.round_trip_ns();
-        let shard = self.shards.route(&key).0;
-        self.turn = self.turns.take(shard, key, holds_ns, now + TIMEOUT_NS).await;
-        if self.turn.as_ref().is_some_and(|turn| turn.waited) {
-            self.contest([KeyRange::point(wanted)]);
+        let wanted = ranges.first().cloned();
+        self.took_turn = true;
+        self.turn = self.turns.take((shard, key), ranges, holds_ns, now + TIMEOUT_NS).await;
+        self.waited_for = wanted.filter(|_| self.turn.as_ref().is_some_and(|turn| turn.waited));
+    }
+
+    /// Keeps the range for which the transaction has waited contested, if it is among those over
+    /// which the transaction would probably have been refused without its turn.
+    fn contest_again(&self, proposals: &[Proposal]) {
+        let Some(wanted) = &self.waited_for else { return };
+        let mut met = proposals.iter().flat_map(|proposal| likely(proposal, false));
+        if met.any(|range| range.overlaps(wanted)) {
+            self.contest([wanted.clone()]);
         }
     }
 
@@ -325,7 +349,7 @@ impl<S: Shards> Coordinator<S> {
         how: (bool, usize),
     ) -> Result<Chunk, Failure> {
         let (reverse, limit) = how;
-        self.take_turn([&part.start]).await;
+        self.take_turn([part]).await;
         let began_ns = self.boot_ns();
         let until = began_ns + TIMEOUT_NS;
         let found = self.shards.read(shard, part, (reverse, limit.max(1)), self.fresh, until).await;
@@ -358,7 +382,7 @@ impl<S: Shards> Coordinator<S> {
         let checked = self.check_schemas(shard).await;
         checked.inspect_err(|failure| count_failure(&*self.shards, failure))?;
         let points: Vec<KeyRange> = keys.iter().cloned().map(KeyRange::point).collect();
-        self.take_turn(keys).await;
+        self.take_turn(&points).await;
         let began_ns = self.boot_ns();
         let until = began_ns + TIMEOUT_NS;
         let asked = points
@@ -431,7 +455,8 @@ impl<S: Shards> Coordinator<S> {
     /// Proposes timestamps until all shards vote `Ok` on one, or one refuses.
     async fn propose(&mut self) -> Outcome {
         let mut writes = self.take_writes();
-        self.take_turn(writes.values().flatten().map(|write| &write.key)).await;
+        let written = writes.values().flatten().map(|write| KeyRange::point(write.key.clone()));
+        self.take_turn(written).await;
         let touched: BTreeSet<ShardId> = self.seen.keys().chain(writes.keys()).copied().collect();
         for shard in touched {
             match self.check_schemas(shard).await {
@@ -489,14 +514,10 @@ impl<S: Shards> Coordinator<S> {
             let said = |vote: Vote| votes.contains(&Some(vote));
             let met = |vote: &Option<Vote>| matches!(vote, Some(Vote::Abort | Vote::Abstain));
             for (proposal, _) in proposals.iter().zip(&votes).filter(|(_, vote)| met(vote)) {
-                let read = proposal.reads.iter().map(|seen| seen.range.clone());
-                self.contest(
-                    read.chain(
-                        proposal.writes.iter().map(|write| KeyRange::point(write.key.clone())),
-                    ),
-                );
+                self.contest(likely(proposal, self.took_turn));
             }
             if votes.iter().all(|vote| *vote == Some(Vote::Ok)) {
+                self.contest_again(&proposals);
                 let by_all = answers
                     .iter()
                     .map(|answer| answer.as_ref().is_some_and(|common| common.by_all));
@@ -687,14 +708,15 @@ impl<S: Shards> Transaction for Coordinator<S> {
             TransactionId { number: self.shards.node().new_number(), ..self.transaction };
         let (shards, proposed) = (Arc::clone(&self.shards), self.proposed.clone());
         let (seen, writes, planned) = (self.seen.clone(), Buffer::default(), Planned::default());
-        let (contested, turns, turn) = (Arc::clone(&self.contested), Arc::clone(&self.turns), None);
+        let (contested, turns) = (Arc::clone(&self.contested), Arc::clone(&self.turns));
         let timings = None;
         let mut same = Coordinator {
             shards,
             proposed,
             contested,
             turns,
-            turn,
+            turn: None,
+            waited_for: None,
             transaction,
             seen,
             writes,

@@ -63,6 +63,7 @@ mod sharing;
 mod slots;
 mod snapshot;
 
+pub use contested::{MOST_BYTES as TURN_BYTES, MOST_OF_ONE as TURN_RANGES};
 pub use coordinator::TxnClient;
 pub use participant::{Installed, Participant};
 pub use proposal::{

@@ -35,13 +35,15 @@ pub struct Common {
 }
 
 /// A turn that a replica has granted to a transaction of this node. Other transactions that request
-/// the same key there wait for its end, or until its bound has passed. It keeps no transaction from
-/// committing.
+/// ranges which overlap wait there for its end, or until its bound has passed. It keeps no
+/// transaction from committing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
-    /// The key that names the queue, and its shard.
+    /// The key that names the turn at this node, and its shard.
     pub key: (ShardId, Key),
-    /// The replica that keeps the queue.
+    /// The contested ranges for which it was requested.
+    pub ranges: Vec<KeyRange>,
+    /// The replica that has granted it.
     pub at: NodeId,
     /// The request's number.
     pub number: u64,
@@ -113,16 +115,17 @@ pub trait Shards: Send + Sync + 'static {
     /// [name](super::Proposal::name), if each of them has prepared it. A replica that does not
     /// receive it recovers the outcome.
     fn send(&self, shard: ShardId, end: End);
-    /// Waits for the turn of a contested key, to be held for up to `holds_ns` nanoseconds. `None`
+    /// Waits for the turn of contested ranges, to be held for up to `holds_ns` nanoseconds. `None`
     /// if no replica grants it before the boot clock reaches `until`: the transaction proceeds
     /// without it.
     fn take_turn(
         &self,
         key: (ShardId, Key),
+        ranges: Vec<KeyRange>,
         holds_ns: u64,
         until: u64,
     ) -> impl Future<Output = Option<Turn>> + Send {
-        let _ = (key, holds_ns, until);
+        let _ = (key, ranges, holds_ns, until);
         std::future::ready(None)
     }
     /// Records that another transaction of this node holds a turn for up to `holds_ns` nanoseconds

@@ -7,12 +7,13 @@
 //!                        … MOST times; then it is returned, and the next session here requests it
 //! ```
 //!
-//! A transaction that is handed its turn saves the round trip to the replica. A turn is advisory:
-//! correctness depends neither on it nor on this.
+//! A transaction that is handed its turn saves the round trip to the replica. It requests one
+//! itself if it wants a range that the turn lacks. Correctness depends neither on turns nor on
+//! this.
 //!
 //! Invariants:
 //! 1. At most one session here requests a turn, or holds it, until its bound has passed; then a
-//!    waiting session requests it by itself.
+//!    waiting session requests it by itself. Turns of different shards are different ones.
 //! 2. A turn is handed on at most [`MOST`] times, so that sessions of other nodes get it too.
 //! 3. Waiting sessions get the turn in the order in which they came; a session that is gone is
 //!    skipped.
@@ -22,7 +23,7 @@ use crate::Node;
 use futures::channel::oneshot::{self, Sender};
 use futures::future::{Either, select};
 use meridian_machine::{ShardId, sometimes};
-use meridian_mvcc::Key;
+use meridian_mvcc::{Key, KeyRange};
 use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +39,8 @@ struct Queue<W> {
     /// The end of the holding session's bound, by the boot clock.
     until: u64,
     handed_on: u32,
-    waiting: VecDeque<W>,
+    /// The waiting sessions, each with the time until which it waits.
+    waiting: VecDeque<(W, u64)>,
 }
 
 /// The session that has a turn next.
@@ -53,12 +55,12 @@ enum Next<W> {
 }
 
 #[derive(Debug)]
-struct Queues<W>(BTreeMap<Key, Queue<W>>);
+struct Queues<W>(BTreeMap<(ShardId, Key), Queue<W>>);
 
 impl<W> Queues<W> {
     /// True if a session is to request the turn from a replica: no other session here requests or
     /// holds it within its bound.
-    fn asks(&mut self, now: u64, key: &Key, until: u64) -> bool {
+    fn asks(&mut self, now: u64, key: &(ShardId, Key), until: u64) -> bool {
         let Some(queue) = self.0.get_mut(key) else {
             let queue = Queue { turn: None, until, handed_on: 0, waiting: VecDeque::new() };
             self.0.insert(key.clone(), queue);
@@ -71,27 +73,39 @@ impl<W> Queues<W> {
         is_over
     }
 
-    /// Adds a waiting session behind the one that requests or holds the turn. Returns the end of
-    /// that one's bound.
-    fn waits(&mut self, key: &Key, waiter: Option<W>) -> u64 {
+    /// Adds a session, which waits until a time, behind the one that requests or holds the turn.
+    /// Returns the end of that one's bound.
+    fn waits(&mut self, key: &(ShardId, Key), waiter: Option<(W, u64)>) -> u64 {
         let Some(queue) = self.0.get_mut(key) else { return 0 };
         queue.waiting.extend(waiter);
         queue.until
     }
 
+    /// Records that a session requests the turn from a replica instead of the one it was handed.
+    fn requests(&mut self, key: &(ShardId, Key), until: u64) {
+        if let Some(queue) = self.0.get_mut(key) {
+            (queue.turn, queue.until, queue.handed_on) = (None, until, 0);
+        }
+    }
+
     /// Records that a session holds its turn.
-    fn has(&mut self, key: &Key, turn: u64, until: u64) {
+    fn has(&mut self, key: &(ShardId, Key), turn: u64, until: u64) {
         if let Some(queue) = self.0.get_mut(key) {
             (queue.turn, queue.until) = (Some(turn), until);
         }
     }
 
     /// Ends a session's turn, or its request without one. Returns the session that is next.
-    fn ends(&mut self, key: &Key, turn: Option<u64>, waits: impl Fn(&W) -> bool) -> Next<W> {
+    fn ends(
+        &mut self,
+        key: &(ShardId, Key),
+        turn: Option<u64>,
+        waits: impl Fn(&W) -> bool,
+    ) -> Next<W> {
         let Some(queue) = self.0.get_mut(key).filter(|queue| queue.turn == turn) else {
             return Next::Empty;
         };
-        while let Some(next) = queue.waiting.pop_front() {
+        while let Some((next, until)) = queue.waiting.pop_front() {
             if !waits(&next) {
                 continue;
             }
@@ -99,7 +113,7 @@ impl<W> Queues<W> {
                 queue.handed_on += 1;
                 return Next::Has(next);
             }
-            (queue.turn, queue.handed_on) = (None, 0);
+            (queue.turn, queue.until, queue.handed_on) = (None, until, 0);
             return Next::Asks(next);
         }
         self.0.remove(key);
@@ -116,10 +130,17 @@ pub(super) struct Turns<S: Shards> {
 /// A turn, or the right to request it. Dropping it passes it to the next session.
 pub(super) struct Held<S: Shards> {
     turns: Arc<Turns<S>>,
-    key: Key,
+    key: (ShardId, Key),
     turn: Option<Turn>,
     /// True if other transactions came first.
     pub waited: bool,
+}
+
+impl<S: Shards> Held<S> {
+    /// The key that names the turn.
+    pub fn key(&self) -> &Key {
+        &self.key.1
+    }
 }
 
 impl<S: Shards> Drop for Held<S> {
@@ -141,23 +162,35 @@ impl<S: Shards> Turns<S> {
         self.shards.node().now().boot_ns
     }
 
-    /// Waits for a turn, to be held for up to `holds_ns` nanoseconds. `None` if there is none when
-    /// the boot clock reaches `until`.
+    /// Waits for the turn of contested ranges, to be held for up to `holds_ns` nanoseconds; the
+    /// first of them is the one that is wanted. `None` if there is no turn when the boot clock
+    /// reaches `until`.
     pub async fn take(
         self: &Arc<Self>,
-        shard: ShardId,
-        key: Key,
+        key: (ShardId, Key),
+        ranges: Vec<KeyRange>,
         holds_ns: u64,
         until: u64,
     ) -> Option<Held<S>> {
         let mut held = self.wait(&key, until).await?;
+        let has = |turn: &Turn| {
+            let wanted = ranges.first();
+            wanted.is_none_or(|wanted| turn.ranges.iter().any(|one| one.contains_range(wanted)))
+        };
         let turn = match held.turn.take() {
-            Some(turn) => {
+            Some(turn) if has(&turn) => {
                 sometimes!("a turn is handed on within a node");
                 self.shards.keep_turn(&turn, holds_ns);
                 turn
             }
-            None => self.shards.take_turn((shard, key), holds_ns, until).await?,
+            other => {
+                if let Some(other) = other {
+                    sometimes!("a turn that is handed on lacks what is wanted");
+                    self.shards.leave(&other);
+                    self.queues().requests(&key, until);
+                }
+                self.shards.take_turn(key, ranges, holds_ns, until).await?
+            }
         };
         self.queues().has(&held.key, turn.number, self.boot_ns() + holds_ns);
         held.waited |= turn.waited;
@@ -166,7 +199,7 @@ impl<S: Shards> Turns<S> {
     }
 
     /// Waits until the session is handed the turn, or is to request it.
-    async fn wait(self: &Arc<Self>, key: &Key, until: u64) -> Option<Held<S>> {
+    async fn wait(self: &Arc<Self>, key: &(ShardId, Key), until: u64) -> Option<Held<S>> {
         let asks = |waited| Held { turns: Arc::clone(self), key: key.clone(), turn: None, waited };
         let (mut given, mut bound) = {
             let mut queues = self.queues();
@@ -174,7 +207,7 @@ impl<S: Shards> Turns<S> {
                 return Some(asks(false));
             }
             let (sender, given) = oneshot::channel();
-            (given, queues.waits(key, Some(sender)))
+            (given, queues.waits(key, Some((sender, until))))
         };
         loop {
             match select(&mut given, pin!(self.shards.node().sleep_until(bound.min(until)))).await {
@@ -192,7 +225,7 @@ impl<S: Shards> Turns<S> {
         }
     }
 
-    fn pass_on(self: &Arc<Self>, key: &Key, turn: Option<Turn>) {
+    fn pass_on(self: &Arc<Self>, key: &(ShardId, Key), turn: Option<Turn>) {
         let number = turn.as_ref().map(|turn| turn.number);
         let next = self.queues().ends(key, number, |waiter| !waiter.is_canceled());
         let held = |turn| Held { turns: Arc::clone(self), key: key.clone(), turn, waited: true };
@@ -212,15 +245,15 @@ impl<S: Shards> Turns<S> {
 mod tests {
     use super::*;
 
-    fn key() -> Key {
-        Key::from("a")
+    fn key() -> (ShardId, Key) {
+        (ShardId(0), Key::from("a"))
     }
 
     #[test]
     fn a_turn_is_handed_on_a_few_times_and_then_requested_again() {
         let mut queues = Queues(BTreeMap::new());
         assert!(queues.asks(0, &key(), 100));
-        (1..=7).for_each(|waiter| assert_eq!(queues.waits(&key(), Some(waiter)), 100));
+        (1..=7).for_each(|waiter| assert_eq!(queues.waits(&key(), Some((waiter, 200))), 100));
         queues.has(&key(), 9, 50);
         assert!(!queues.asks(49, &key(), 150));
         let ends =
@@ -233,6 +266,7 @@ mod tests {
             );
         }
         assert_eq!(ends(&mut queues, Some(9)), Next::Asks(6));
+        assert!(!queues.asks(100, &key(), 300), "it waits for the turn until 200");
         assert_eq!(
             ends(&mut queues, Some(9)),
             Next::Empty,
@@ -253,9 +287,11 @@ mod tests {
         let mut queues = Queues(BTreeMap::new());
         assert!(queues.asks(0, &key(), 100));
         queues.has(&key(), 9, 50);
-        assert_eq!(queues.waits(&key(), Some(1)), 50);
+        assert_eq!(queues.waits(&key(), Some((1, 150))), 50);
         assert!(queues.asks(50, &key(), 150));
         assert!(!queues.asks(50, &key(), 150), "no third session requests the turn");
+        let elsewhere = (ShardId(1), Key::from("a"));
+        assert!(queues.asks(50, &elsewhere, 150), "a turn of that name in another shard");
         assert_eq!(
             queues.ends(&key(), Some(9), |_| true),
             Next::Empty,

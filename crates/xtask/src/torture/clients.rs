@@ -264,8 +264,18 @@ impl Worker {
             let Asked { follows, external, .. } = asked.clone();
             let client = self.number as u64;
             let (at, snapshot) = (None, None);
-            let done =
-                Transaction { client, start, end, status, at, ops, follows, external, snapshot };
+            let done = Transaction {
+                client,
+                start,
+                end,
+                status,
+                at,
+                ops,
+                follows,
+                external,
+                snapshot,
+                snapshot_age_ns: 0,
+            };
             board.history.lock().unwrap_or_else(PoisonError::into_inner).push(done);
         }
         if status != Status::Ok {

@@ -37,11 +37,12 @@ use super::{
     LockEpoch, MemberRoles, ReadSnapshot, ReplicaId, Request, RequestBody, Shards, TransactionId,
 };
 use crate::locking::rules;
+use crate::snapshot;
 use crate::two_phase::OneShot;
 use crate::{
-    Age, Begin, Buffer, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock,
-    Locking, Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction,
-    TxnCounters, knows_time,
+    Age, AgeMeter, AgeParts, Begin, Buffer, Conflict, Consistency, Database, Failure, Future,
+    IsolationLevel, Lock, Locking, Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion,
+    Timings, Transaction, TxnCounters, knows_time,
 };
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
@@ -70,18 +71,25 @@ pub struct TxnClient<S> {
     modes: &'static [Consistency],
     /// True if snapshots are at timestamps of the database's authority.
     authority: bool,
+    /// Set if transactions choose the age of their snapshots.
+    age_meter: Option<Arc<AgeMeter>>,
 }
 
 impl<S: Shards> TxnClient<S> {
     /// Returns a client of a database whose transactions have these consistency modes, the default
     /// first.
     pub fn new(shards: Arc<S>, modes: &'static [Consistency]) -> Self {
-        TxnClient { shards, modes, authority: false }
+        TxnClient { shards, modes, authority: false, age_meter: None }
     }
 
     /// Returns a client of a database whose leader of the first shard is the timestamp authority.
     pub fn with_authority(shards: Arc<S>, modes: &'static [Consistency]) -> Self {
         TxnClient { authority: true, ..TxnClient::new(shards, modes) }
+    }
+
+    /// Lets transactions choose the age of their snapshots.
+    pub(crate) fn with_snapshot_ages(self) -> Self {
+        TxnClient { age_meter: Some(Arc::default()), ..self }
     }
 
     /// Returns the node that the client runs on.
@@ -91,7 +99,7 @@ impl<S: Shards> TxnClient<S> {
 
     pub(crate) fn coordinator(
         &self,
-        Begin { mode, age, consistency, token }: Begin,
+        Begin { mode, age, consistency, token, .. }: Begin,
         began: Interval,
         read_at: Option<Timestamp>,
     ) -> Coordinator<S> {
@@ -128,6 +136,8 @@ impl<S: Shards> TxnClient<S> {
             order,
             snapshot: None,
             private: None,
+            age_meter: self.age_meter.clone(),
+            older: false,
         }
     }
 
@@ -175,8 +185,15 @@ impl<S: Shards> TxnClient<S> {
         if known && let Err(far) = check_token(order.token(), now.interval) {
             return Some(Err(far));
         }
-        let present = Timestamp { nanos: now.interval.latest, ..Timestamp::ZERO };
-        let present = known.then_some(present.max(order.token()));
+        let age_ns = self
+            .age_meter
+            .as_ref()
+            .map_or(0, |age_meter| age_meter.age_ns(how.snapshot_age, now.interval));
+        let nanos = now.interval.latest.saturating_sub(age_ns);
+        let present = Timestamp { nanos, ..Timestamp::ZERO };
+        let forgets = age_ns > 0 && broken(snapshot::rules::AGE_BEFORE_TOKEN);
+        let token = if forgets { Timestamp::ZERO } else { order.token() };
+        let present = known.then_some(present.max(token));
         let read_at = match how.mode {
             Mode::ReadWrite => None,
             Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at))
@@ -186,6 +203,7 @@ impl<S: Shards> TxnClient<S> {
             }
             Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
             Mode::ReadOnly(ReadAt::Now) if !one && order.reads_shards_apart() => None,
+            Mode::ReadOnly(ReadAt::Now) if age_ns > 0 => Some(present?),
             Mode::ReadOnly(ReadAt::Now) if !one => Some(present?),
             Mode::ReadOnly(ReadAt::Now) => {
                 Some(slot.through).filter(|at| leads && *at >= order.token())
@@ -201,7 +219,12 @@ impl<S: Shards> TxnClient<S> {
                 _ => Some(present?.max(at)),
             },
         };
+        let older = age_ns > 0 && how.mode == Mode::ReadOnly(ReadAt::Now);
         let mut coordinator = self.coordinator(how, now.interval, read_at);
+        coordinator.older = older;
+        if older {
+            sometimes!("a transaction reads an older snapshot");
+        }
         if one && let Some(at) = read_at {
             coordinator.look_here(ShardId(0), at);
         }
@@ -230,6 +253,10 @@ impl<S: Shards> Database for TxnClient<S> {
 
     fn consistency(&self) -> &'static [Consistency] {
         self.modes
+    }
+
+    fn snapshot_age(&self) -> Option<AgeParts> {
+        Some(self.age_meter.as_ref()?.parts(self.shards.node().now().interval))
     }
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
@@ -309,6 +336,10 @@ pub(crate) struct Coordinator<S: Shards> {
     pub(crate) snapshot: Option<ReadSnapshot>,
     /// The range in which no other transaction meets its writes.
     pub(crate) private: Option<KeyRange>,
+    /// Measures what the age of snapshots is made of, where transactions choose it.
+    pub(super) age_meter: Option<Arc<AgeMeter>>,
+    /// True if its snapshot is older than the present because it asked for that.
+    older: bool,
 }
 
 impl<S: Shards> Coordinator<S> {
@@ -513,7 +544,7 @@ impl<S: Shards> Transaction for Coordinator<S> {
     }
 
     fn reads_only_in(&mut self, scope: &KeyRange, negotiates: bool) -> bool {
-        let unread = !self.answered && self.questions.load(Ordering::Relaxed) == 0;
+        let unread = !self.answered && !self.older && self.questions.load(Ordering::Relaxed) == 0;
         if self.from_authority
             || self.mode != Mode::ReadOnly(ReadAt::Now)
             || !unread

@@ -380,6 +380,7 @@ impl<S: Shards> Coordinator<S> {
             // Its id comes after that of this request, and before the next one's.
             let withdraw = locks.then(|| self.request(part.lock_epoch, RequestBody::Withdraw));
             let waiting = Waiting { shards: &*shards, replica, withdraw };
+            let is_remote = node != shards.node().here().0;
             // Skips unreachable nodes, unless they hold locks of this transaction.
             let patient = part.lock_epoch.is_some() || shards.node().reaches(node);
             let heard = if patient {
@@ -399,6 +400,9 @@ impl<S: Shards> Coordinator<S> {
                     rest,
                     ..
                 })) => {
+                    if let Some(age_meter) = self.age_meter.as_ref().filter(|_| is_remote) {
+                        age_meter.answered(self.boot_ns() - now);
+                    }
                     self.note(shard, lock_epoch, at);
                     let at = committed_at.into_iter().map(Some).collect();
                     return Ok(Chunk::Rows(Rows { rows, at, rest }));
