@@ -13,7 +13,7 @@ use meridian_host::sources::Reference;
 use meridian_host::spanner::Timeouts;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, KeyRange, Value};
-use meridian_systems::spanner;
+use meridian_systems::{conventional_si, spanner};
 use meridian_txn::{Begin, Database, Lock, Mode, Outcome, ReadAt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -124,6 +124,56 @@ fn committed(database: &Arc<dyn Database>, key: &str, value: &str) -> Timestamp 
             other => Err(format!("{other:?}")),
         }
     })
+}
+
+/// A timestamp authority serves the sessions of all nodes and the leaders of both shards: also a
+/// new one, after its node has gone.
+#[test]
+fn a_snapshot_of_an_authority_has_what_another_node_has_committed() {
+    let folder = tempfile::tempdir().unwrap();
+    let members = members();
+    let mut nodes: Vec<Option<Arc<Node>>> =
+        (1..=3).map(|node| Some(open(node, &members, folder.path()))).collect();
+    let first = nodes[0].as_ref().unwrap();
+    block_on(first.create_database("si", &conventional_si::PROTOCOL, Vec::new())).unwrap();
+    insist(|| block_on(first.split("si", vec![Key::from("m")])).map_err(|why| why.to_string()));
+    let database = |node: &Option<Arc<Node>>| {
+        let node = node.as_ref().unwrap();
+        block_on(node.find_database("si")).unwrap().expect("it is everywhere")
+    };
+    let write_and_read = |writer: &Arc<dyn Database>, reader: &Arc<dyn Database>, value: &str| {
+        insist(|| {
+            let begin = Begin::new(Mode::ReadWrite);
+            let begun = block_on(writer.begin(begin)).map_err(|why| why.to_string());
+            let mut transaction = begun?;
+            for key in ["a", "z"] {
+                let put = transaction.put(Key::from(key), Some(Value::from(value)));
+                put.map_err(|why| why.to_string())?;
+            }
+            match block_on(transaction.commit()) {
+                Outcome::Committed { .. } => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        });
+        for key in ["a", "z"] {
+            assert_eq!(get_in(reader, key).as_deref(), Some(value), "by another node");
+        }
+    };
+    for round in 0..12 {
+        let (writer, reader) = (database(&nodes[round % 3]), database(&nodes[(round + 1) % 3]));
+        write_and_read(&writer, &reader, &format!("round {round}"));
+    }
+    let leads = |node: &Option<Arc<Node>>| {
+        let shards = node.as_ref().map_or(Vec::new(), |node| node.status().shards);
+        shards.iter().any(|shard| shard.database == "si" && shard.shard.0 == 0 && shard.leads)
+    };
+    let authority = nodes.iter().position(leads).expect("a node leads the first shard");
+    nodes[authority] = None;
+    let (one, other) = ((authority + 1) % 3, (authority + 2) % 3);
+    for (writer, reader) in [(one, other), (other, one)] {
+        let (from, to) = (database(&nodes[writer]), database(&nodes[reader]));
+        write_and_read(&from, &to, &format!("from {writer}"));
+    }
 }
 
 /// More is written than the leader keeps of the log while a node is away: the node is sent a copy
