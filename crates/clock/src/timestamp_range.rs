@@ -3,8 +3,8 @@
 //!
 //! The order of transactions is that of the answers, so that it does not depend on a correct clock.
 //! The authority follows a clock so that a timestamp tells the time. Invariants: no timestamp is
-//! issued twice or after a greater one, in all incarnations together; every timestamp that is handed
-//! out is at or below a ceiling that was durable before.
+//! issued twice or after a greater one, in all incarnations together; every timestamp that is
+//! handed out is at or below a ceiling that was durable before.
 
 use crate::{CeilingReached, Issuer, Timestamp};
 use minicbor::{Decode, Encode};

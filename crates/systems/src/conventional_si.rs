@@ -18,9 +18,9 @@
 //!
 //! It is Clock-SI but for where timestamps come from: the policy is [`FromAuthority`], and
 //! `shard/authority.rs` says how leaders and sessions get them. No clock is waited for, and every
-//! node begins and commits at the speed of one other node. A snapshot contains every commit that was
-//! acknowledged before the transaction began: strong snapshot isolation, in the one mode that it
-//! has.
+//! node begins and commits at the speed of one other node. A snapshot contains every commit that
+//! was acknowledged before the transaction began: strong snapshot isolation, in the one mode that
+//! it has.
 
 use crate::Protocol;
 use crate::locking::KIND;

@@ -18,12 +18,12 @@
 //! 3. A leader commits only at a timestamp above everything that it has drawn, adopted or promised.
 //!    It passes over others, so that a late, repeated or reordered answer does no harm.
 //! 4. A leader draws the timestamps of everything else itself, just above those: prepare records,
-//!    splits and ceilings order its log, and no snapshot shows them. A commit in two phases is above
-//!    all of its prepare timestamps.
+//!    splits and ceilings order its log, and no snapshot shows them. A commit in two phases is
+//!    above all of its prepare timestamps.
 //!
-//! A snapshot above every commit still lies below a ceiling of the shard that serves it. With leases
-//! that never overlap it could do without: a later leader asks for its timestamps after the snapshot
-//! was handed out. Leases rest on clocks, and this order rests on none.
+//! A snapshot above every commit still lies below a ceiling of the shard that serves it. With
+//! leases that never overlap it could do without: a later leader asks for its timestamps after the
+//! snapshot was handed out. Leases rest on clocks, and this order rests on none.
 
 use super::{Message, Participant, Shard, ShardResponse, Timer};
 use crate::shard::{LEASE_SOON_NS, rules};
@@ -36,8 +36,8 @@ use std::collections::VecDeque;
 
 /// The time after which a leader asks the authority again, in nanoseconds.
 const AGAIN_NS: u64 = 250_000_000;
-/// How far the authority's ceiling reaches beyond the present, in nanoseconds; it is raised at half
-/// of that. A later authority has to wait for it.
+/// How far the authority's ceiling reaches beyond the present, in nanoseconds, or as far as its
+/// lease if that is less; it is raised at half of that. A later authority has to wait for it.
 const AHEAD_NS: u64 = 1_000_000_000;
 
 /// A request to the authority.
@@ -242,12 +242,14 @@ impl<P: Participant> Shard<P> {
             }
         }
         let newest = latest.max(self.issuer.last().nanos);
-        if self.ceiling.nanos < newest.saturating_add(AHEAD_NS / 2) {
-            self.want_ceiling(newest.saturating_add(AHEAD_NS).min(end.saturating_sub(1)));
+        let ahead_ns = end.saturating_sub(1).saturating_sub(newest).min(AHEAD_NS);
+        if ahead_ns > 0 && self.ceiling.nanos < newest + ahead_ns / 2 {
+            self.want_ceiling(newest + ahead_ns);
         }
     }
 
-    /// Drops what only a leader has: a session looks for the new authority, and a leader asks again.
+    /// Drops what only a leader has: a session looks for the new authority, and a leader asks
+    /// again.
     pub(super) fn dismiss_authority(&mut self, out: &mut Outbox<Shard<P>>) {
         let AuthorityState { queue, authority, armed, .. } = std::mem::take(&mut self.authority);
         self.authority = AuthorityState { authority, armed, ..AuthorityState::default() };

@@ -1,5 +1,5 @@
-//! Counts the sequential message delays of transactions of snapshot isolation: with snapshots of the
-//! nodes' clocks (Clock-SI), and with those of an authority.
+//! Counts the sequential message delays of transactions of snapshot isolation: with snapshots of
+//! the nodes' clocks (Clock-SI), and with those of an authority.
 
 use super::super::one_by_one::ONE;
 use super::super::order::Asked;
