@@ -16,7 +16,8 @@ use crate::types::Type;
 use crate::work::{self, Step, Work};
 use crate::{control, ddl};
 use meridian_txn::{
-    Age, Begin, Conflict, Consistency, Failure, Locking, Mode, Outcome, ReadAt, Times, Timings,
+    Age, Begin, Conflict, Consistency, Failure, Locking, Mode, Outcome, ReadAt, SnapshotAge, Times,
+    Timings,
 };
 use sqlparser::ast::Statement;
 use std::sync::Arc;
@@ -178,6 +179,7 @@ impl Session {
                         .compiled
                         .as_ref()
                         .expect("invariant: a portal that ran has a statement");
+                    work.ran = true;
                     if chunk.done && !goes_on {
                         let sum = checksum_of(compiled, &chunk);
                         work.record(compiled, &portal.params, sum);
@@ -324,7 +326,9 @@ impl Session {
         explicit: bool,
     ) -> Result<Work, SqlError> {
         let (consistency, token) = (self.facts.settings.consistency(), self.facts.token);
-        let snapshot_age = self.facts.settings.snapshot_age();
+        // A repetition at an older snapshot would meet the same conflict, or an older schema.
+        let asked = self.facts.settings.snapshot_age();
+        let snapshot_age = if age.is_some() { SnapshotAge::PRESENT } else { asked };
         let how = Begin { consistency, token, snapshot_age, ..Begin::new(mode).aged(age) };
         let mut work = Work::begin(&self.engine, how, explicit).await?;
         work.txn.set_application(self.facts.settings.get("application_name").unwrap_or_default());
