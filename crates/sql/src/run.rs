@@ -358,7 +358,7 @@ impl Session {
         let fresh = self.begin_work(mode, None, explicit).await?;
         let old = self.work.replace(fresh).expect("invariant: it was there above");
         if let Some(work) = &mut self.work {
-            (work.exact, work.settled) = (exact, old.settled);
+            (work.exact, work.settled, work.ran) = (exact, old.settled, old.ran);
             (work.savepoints, work.touched) = (old.savepoints, old.touched);
             work.scope = if narrow { work::Scope::Wanted } else { work::Scope::Open };
         }
@@ -458,17 +458,7 @@ impl Session {
                 false => Consistency::CommitWait,
             };
             work.txn.set_consistency(consistency);
-            let outcome = match work.txn.before_commit().await {
-                Ok(()) => {
-                    self.committing = true;
-                    let outcome = work.txn.commit().await;
-                    self.committing = false;
-                    outcome
-                }
-                Err(Failure::Aborted(why)) => Outcome::Aborted { why },
-                Err(other) => return Err(other.into()),
-            };
-            match outcome {
+            match self.decide(work).await? {
                 Outcome::Committed { at } => {
                     if !clean {
                         self.engine.cache.clear();
@@ -499,6 +489,20 @@ impl Session {
         }
         self.work = None;
         Err(restart("the transaction lost too many conflicts"))
+    }
+
+    /// Decides a transaction that may write. It is gone when this returns, with every lock that it
+    /// still held: its replay may have to wait for transactions that wait for these locks.
+    async fn decide(&mut self, mut work: Work) -> Result<Outcome, SqlError> {
+        match work.txn.before_commit().await {
+            Ok(()) => {}
+            Err(Failure::Aborted(why)) => return Ok(Outcome::Aborted { why }),
+            Err(other) => return Err(other.into()),
+        }
+        self.committing = true;
+        let outcome = work.txn.commit().await;
+        self.committing = false;
+        Ok(outcome)
     }
 }
 
