@@ -7,6 +7,7 @@ mod predict;
 pub use check::Check;
 
 use clap::{Args, ValueEnum};
+use meridian_history::cycles::Model;
 use meridian_history::{Status, write};
 use meridian_sim::{
     Faults, Options, Regions, Report, SimulatedProtocol, Timebase, Workload, protocols, run, shrink,
@@ -377,10 +378,10 @@ impl Simulation {
             println!("trace hash    {:016x}", report.trace_hash);
             match &report.verdict {
                 Ok(()) => {
-                    let order = if self.options(self.seed).is_strict() {
-                        "strictly serializable"
-                    } else {
-                        "serializable"
+                    let order = match self.options(self.seed).model() {
+                        Model::StrictSerializable => "strictly serializable",
+                        Model::SnapshotIsolation => "snapshot isolation",
+                        _ => "serializable",
                     };
                     println!(
                         "verdict       {order}, all clients made progress, nothing is left, all copies are equal"

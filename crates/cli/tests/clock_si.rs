@@ -137,6 +137,20 @@ async fn an_older_snapshot_lacks_what_others_have_just_committed() {
     let (code, why) = refused(&b, "SET LOCAL meridian.snapshot_age = '1ms'").await;
     assert!(code == "25001" && why.contains("before any query"), "{code} {why}");
     run(&b, "ROLLBACK").await;
+    // Nor does a block that only reads change its snapshot, nor is what a block has copied lost.
+    run(&b, "BEGIN READ ONLY; SELECT sum(n) FROM t").await;
+    let (code, why) = refused(&b, "SET LOCAL meridian.snapshot_age = '0'").await;
+    assert!(code == "25001" && why.contains("before any query"), "{code} {why}");
+    run(&b, "ROLLBACK; BEGIN").await;
+    copy(&b, "t", "3\t0\n").await;
+    for set in ["SET LOCAL meridian.snapshot_age = '0'", "SET TRANSACTION READ ONLY"] {
+        run(&b, "SAVEPOINT s").await;
+        let (code, why) = refused(&b, set).await;
+        assert!(code == "25001" && why.contains("before any query"), "{code} {why}");
+        run(&b, "ROLLBACK TO s").await;
+    }
+    run(&b, "COMMIT").await;
+    assert_eq!(text(&a, "SELECT count(*) FROM t").await, "3");
     // A write of a row that has changed meanwhile is refused once. The repetition comes after the
     // change, and so does what the session reads from then on.
     run(&a, "UPDATE t SET n = 20 WHERE id = 2").await;
@@ -172,6 +186,33 @@ async fn an_older_snapshot_lacks_what_others_have_just_committed() {
     let (_, why) =
         refused(&spanner, "ALTER DATABASE meridian SET meridian.snapshot_age = '5ms'").await;
     assert!(why.contains("snapshot_age"), "{why}");
+    let (code, why) = refused(&spanner, "SHOW meridian.snapshot_age_auto").await;
+    assert_eq!(code, "0A000", "{why}");
+    let (code, why) =
+        refused(&spanner, "ALTER DATABASE shop SET meridian.snapshot_age = '1d'").await;
+    assert!(code == "22023" && why.contains("older"), "{code} {why}");
+}
+
+/// A reader of an older snapshot finds tables as they were. A writer is repeated at the present.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_snapshot_finds_tables_as_they_were() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let (a, b) = database(&server).await;
+    run(&a, "CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t VALUES (1, 1)").await;
+    run(&b, "UPDATE t SET n = 2; SET meridian.snapshot_age = '9min'").await;
+    run(&a, "CREATE TABLE u (id int PRIMARY KEY)").await;
+    run(&a, "ALTER TABLE t ADD COLUMN d int NOT NULL DEFAULT 7").await;
+    let (code, why) = refused(&b, "SELECT * FROM u").await;
+    assert_eq!(code, "42P01", "{why}");
+    let (code, why) = refused(&b, "SELECT d FROM t").await;
+    assert_eq!(code, "42703", "{why}");
+    assert_eq!(text(&b, "SELECT n FROM t").await, "2");
+    run(&b, "INSERT INTO u VALUES (1)").await;
+    assert_eq!(text(&b, "SELECT count(*) FROM u").await, "1");
+    run(&a, "ALTER TABLE t ADD COLUMN e int NOT NULL DEFAULT 8").await;
+    run(&b, "BEGIN; UPDATE t SET n = n + e; COMMIT").await;
+    assert_eq!(text(&b, "SELECT n + d FROM t").await, "17");
 }
 
 /// No row is missed by a schema change that reads a table, and none is written for an old schema.

@@ -126,6 +126,22 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl Transaction {
+    /// Creates a transaction of which only its client's observation is known.
+    pub fn new(client: u64, (start, end): (u64, u64), status: Status, ops: Vec<Op>) -> Self {
+        Transaction {
+            client,
+            start,
+            end,
+            status,
+            at: None,
+            ops,
+            follows: Vec::new(),
+            external: false,
+            snapshot: None,
+            snapshot_age_ns: 0,
+        }
+    }
+
     /// True if it wrote.
     pub fn writes(&self) -> bool {
         self.ops.iter().any(|op| matches!(op, Op::Write(..) | Op::Append(..)))

@@ -165,8 +165,8 @@ fn known(history: &[Transaction]) -> Result<(), Violation> {
             continue;
         };
         let given = after.follows.iter().filter_map(|name| named.get(name)).copied();
-        let least = after.start.saturating_sub(after.snapshot_age_ns);
-        let ended = waited.iter().copied().filter(|before| before.end < least);
+        let seen_from = after.start.saturating_sub(after.snapshot_age_ns);
+        let ended = waited.iter().copied().filter(|before| before.end < seen_from);
         if let Some(before) = given.chain(ended).find(|before| before.at > Some(snapshot)) {
             let (before, after) = (Box::new(before.clone()), Box::new(after.clone()));
             return Err(Violation::Missed { before, after, snapshot });
@@ -184,18 +184,8 @@ mod tests {
     /// A transaction at a snapshot and a commit timestamp.
     fn ran(snapshot: u64, at: u64, ops: Vec<Op>) -> Transaction {
         let stamp = |nanos: u64| (nanos > 0).then_some((nanos, 0, 1));
-        Transaction {
-            client: at,
-            start: 10 * at,
-            end: 10 * at + 5,
-            status: Status::Ok,
-            at: stamp(at),
-            ops,
-            follows: Vec::new(),
-            external: false,
-            snapshot: stamp(snapshot),
-            snapshot_age_ns: 0,
-        }
+        let observed = Transaction::new(at, (10 * at, 10 * at + 5), Status::Ok, ops);
+        Transaction { at: stamp(at), snapshot: stamp(snapshot), ..observed }
     }
 
     fn read(key: &str, value: i64) -> Op {

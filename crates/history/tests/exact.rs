@@ -127,18 +127,8 @@ fn made(plans: &[Plan], named: bool, blind: bool, lies: &[(usize, usize)]) -> Ve
             state = mine;
         }
         let moment = 10 + 4 * place as u64;
-        history.push(Transaction {
-            client: place as u64,
-            start: moment - plan.before,
-            end: moment + plan.after,
-            status,
-            at: None,
-            ops,
-            follows: Vec::new(),
-            external: false,
-            snapshot: None,
-            snapshot_age_ns: 0,
-        });
+        let period = (moment - plan.before, moment + plan.after);
+        history.push(Transaction::new(place as u64, period, status, ops));
     }
     let written =
         history.iter().flat_map(|transaction| &transaction.ops).filter_map(|op| match op {

@@ -307,18 +307,8 @@ fn run(engine: Engine, seed: u64, transactions: usize) -> Vec<Transaction> {
         }
         let status = if wins { Status::Ok } else { Status::Fail };
         let stamp = (engine == Engine::Serial).then_some((client as u64 + 1, 0, 1));
-        history.push(Transaction {
-            client: client as u64,
-            start: begin,
-            end: end + 9,
-            status,
-            at: stamp,
-            ops,
-            follows: Vec::new(),
-            external: false,
-            snapshot: None,
-            snapshot_age_ns: 0,
-        });
+        let observed = Transaction::new(client as u64, (begin, end + 9), status, ops);
+        history.push(Transaction { at: stamp, ..observed });
     }
     history
 }

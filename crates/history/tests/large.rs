@@ -67,18 +67,7 @@ fn registers(mix: Mix, seed: u64) -> Vec<Transaction> {
         if happens {
             state = mine;
         }
-        history.push(Transaction {
-            client,
-            start,
-            end,
-            status,
-            at: None,
-            ops,
-            follows: Vec::new(),
-            external: false,
-            snapshot: None,
-            snapshot_age_ns: 0,
-        });
+        history.push(Transaction::new(client, (start, end), status, ops));
     }
     history
 }

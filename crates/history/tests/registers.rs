@@ -14,18 +14,7 @@ fn transaction(
     at: Option<Stamp>,
     ops: Vec<Op>,
 ) -> Transaction {
-    Transaction {
-        client: start,
-        start,
-        end,
-        status,
-        at,
-        ops,
-        follows: Vec::new(),
-        external: false,
-        snapshot: None,
-        snapshot_age_ns: 0,
-    }
+    Transaction { at, ..Transaction::new(start, (start, end), status, ops) }
 }
 
 fn write(start: u64, end: u64, nanos: u64, number: i64) -> Transaction {

@@ -186,19 +186,9 @@ mod tests {
         keys.iter().map(write).collect()
     }
 
-    fn transaction(client: u64, (start, end): (u64, u64), nanos: u64, ops: Vec<Op>) -> Transaction {
-        Transaction {
-            client,
-            start,
-            end,
-            status: Status::Ok,
-            at: Some((nanos, 0, 0)),
-            ops,
-            follows: Vec::new(),
-            external: false,
-            snapshot: None,
-            snapshot_age_ns: 0,
-        }
+    fn transaction(client: u64, period: (u64, u64), nanos: u64, ops: Vec<Op>) -> Transaction {
+        let at = Some((nanos, 0, 0));
+        Transaction { at, ..Transaction::new(client, period, Status::Ok, ops) }
     }
 
     fn wrote(key: &str, number: i64) -> Op {

@@ -238,19 +238,10 @@ fn exactly(at: Timestamp, ops: &[Op], installed: &Installed) -> Result<(), Strin
 mod tests {
     use super::*;
 
-    fn wrote(client: u64, (start, end): (u64, u64), nanos: u64, external: bool) -> Transaction {
-        Transaction {
-            client,
-            start,
-            end,
-            status: Status::Ok,
-            at: Some((nanos, 0, 0)),
-            ops: vec![Op::Write(format!("r{client}"), Value::Number(client as i64))],
-            follows: Vec::new(),
-            external,
-            snapshot: None,
-            snapshot_age_ns: 0,
-        }
+    fn wrote(client: u64, period: (u64, u64), nanos: u64, external: bool) -> Transaction {
+        let ops = vec![Op::Write(format!("r{client}"), Value::Number(client as i64))];
+        let at = Some((nanos, 0, 0));
+        Transaction { at, external, ..Transaction::new(client, period, Status::Ok, ops) }
     }
 
     fn judged(history: &mut [Transaction], apart_ns: Option<u64>) -> Result<(), String> {

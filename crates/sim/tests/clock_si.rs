@@ -68,6 +68,16 @@ fn a_delete_that_finds_nothing_is_a_read() {
     assert_eq!(run(sql).verdict, Ok(()));
 }
 
+/// The replay of a session's transaction once waited for a writer, and the writer for the locks
+/// of the attempt that was replayed (CREATE INDEX in a block, after a conflict).
+#[test]
+fn a_replay_does_not_wait_for_its_former_attempt() {
+    let options =
+        Options { transactions: 205, strikes: Some((0, 103)), ..Options::new(38_311_034) };
+    let sql = Options { protocol: CLOCK_SI, workload: Workload::Mixed, sql: true, ..options };
+    assert_eq!(run(sql).verdict, Ok(()));
+}
+
 /// Snapshots are consistent whatever clocks say (§III-D).
 #[test]
 fn any_skew_costs_time_only() {

@@ -22,7 +22,7 @@ use std::time::Duration;
 pub(crate) const CAUSAL_TOKEN: &str = "meridian.causal_token";
 
 /// The setting that says how long superseded versions are kept.
-const RETENTION: &str = "version_retention_period";
+pub(crate) const RETENTION: &str = "version_retention_period";
 
 /// The guarantees that a database gives to transactions.
 #[derive(Clone, Copy, Debug)]
@@ -87,20 +87,9 @@ impl Guarantees {
             if asked == SnapshotAge::PRESENT {
                 return Ok(());
             }
-            return Err(SqlError::unsupported("older snapshots in this database").hint(
-                "Its protocol reads the present: databases of protocol clock_si have older snapshots, and AS OF SYSTEM TIME reads the past in every database.",
-            ));
+            return Err(no_snapshot_ages());
         };
-        let (SnapshotAge::Fixed(age), Some(longest)) = (asked, ages.longest) else { return Ok(()) };
-        if age < longest {
-            return Ok(());
-        }
-        let (age, longest) = (duration::show(age), duration::show(longest));
-        Err(SqlError::new(
-            state::INVALID_PARAMETER,
-            format!("a snapshot that is {age} old would be older than the versions that are kept"),
-        )
-        .hint(format!("Superseded versions are kept for {longest}: ALTER DATABASE … SET {RETENTION} changes that.")))
+        check_age_is_kept(asked, ages.longest)
     }
 
     /// The mode of a transaction that asks for none.
@@ -202,10 +191,33 @@ pub(crate) fn costs(facts: &Facts) -> Vec<Vec<Datum>> {
     modes.iter().map(row).collect()
 }
 
+/// The error of a database whose transactions choose no ages of snapshots.
+fn no_snapshot_ages() -> SqlError {
+    SqlError::unsupported("older snapshots in this database").hint(
+        "Its protocol reads the present: databases of protocol clock_si have older snapshots, and AS OF SYSTEM TIME reads the past in every database.",
+    )
+}
+
+/// Refuses an age of snapshots at which superseded versions are kept no more, if that is known.
+pub(crate) fn check_age_is_kept(
+    asked: SnapshotAge,
+    kept: Option<Duration>,
+) -> Result<(), SqlError> {
+    let (SnapshotAge::Fixed(age), Some(kept)) = (asked, kept) else { return Ok(()) };
+    if age < kept {
+        return Ok(());
+    }
+    let (age, kept) = (duration::show(age), duration::show(kept));
+    let why =
+        format!("a snapshot that is {age} old would be older than the versions that are kept");
+    Err(SqlError::new(state::INVALID_PARAMETER, why).hint(format!(
+        "Superseded versions are kept for {kept}: ALTER DATABASE … SET {RETENTION} changes that."
+    )))
+}
+
 /// Returns the row of `SHOW meridian.snapshot_age_auto`: the age of a snapshot that `auto` stands
-/// for now on this node, and its parts, in milliseconds. None in a database without older
-/// snapshots.
-pub(crate) fn auto_age(engine: &Engine) -> Vec<Vec<Datum>> {
+/// for now on this node, and its parts, in milliseconds.
+pub(crate) fn auto_age(engine: &Engine) -> Result<Vec<Vec<Datum>>, SqlError> {
     let shown = |time: Duration| {
         let us = time.as_micros();
         Datum::text(format!("{}.{:03}", us / 1_000, us % 1_000))
@@ -213,7 +225,8 @@ pub(crate) fn auto_age(engine: &Engine) -> Vec<Vec<Datum>> {
     let row = |parts: AgeParts| {
         [parts.age(), parts.commit_delay, parts.round_trip, parts.skew].map(shown).to_vec()
     };
-    engine.database().snapshot_age().map(row).into_iter().collect()
+    let parts = engine.database().snapshot_age().ok_or_else(no_snapshot_ages)?;
+    Ok(vec![row(parts)])
 }
 
 #[cfg(test)]

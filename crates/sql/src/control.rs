@@ -14,8 +14,8 @@ use crate::split;
 use crate::system::ServerInfo;
 use crate::types::Type;
 use crate::work::Work;
-use meridian_clock::Timestamp;
-use meridian_txn::{IsolationLevel, Mode};
+use meridian_clock::{Timestamp, duration};
+use meridian_txn::{IsolationLevel, Mode, SnapshotAge};
 use sqlparser::ast::{
     self, ObjectType, Reset, Set, Statement, TransactionAccessMode, TransactionMode,
 };
@@ -228,8 +228,7 @@ fn accept_isolation(session: &Session, modes: &[TransactionMode]) -> Result<(), 
 /// it has run a query.
 async fn choose_snapshot_again(session: &mut Session) -> Result<(), SqlError> {
     let block = session.work.as_ref().filter(|work| work.explicit);
-    let Some((mode, untouched)) = block.map(|work| (work.txn.mode(), work.journal.is_empty()))
-    else {
+    let Some((mode, untouched)) = block.map(|work| (work.txn.mode(), work.is_untouched())) else {
         return Ok(());
     };
     if !untouched {
@@ -307,7 +306,7 @@ async fn apply(session: &mut Session, set: &Set) -> Result<(), SqlError> {
             let known = session
                 .work
                 .as_ref()
-                .map(|work| (work.explicit, work.reads_only(), work.journal.is_empty()));
+                .map(|work| (work.explicit, work.reads_only(), work.is_untouched()));
             let Some((explicit, before, untouched)) = known else { return Ok(()) };
             let now = reads_only(modes, before);
             if now != before && explicit {
@@ -338,6 +337,12 @@ async fn set(
     if settings::is_of_sessions(name) && !of_databases.contains(&name.as_str()) {
         return Err(SqlError::unsupported(format!("ALTER DATABASE … SET {name}"))
             .hint(format!("It is a setting of sessions: SET {name} in each of them.")));
+    }
+    if let Some(asked) =
+        value.filter(|_| name == settings::SNAPSHOT_AGE).and_then(SnapshotAge::parse)
+    {
+        let kept = server_info.setting(database, consistency::RETENTION).flatten();
+        consistency::check_age_is_kept(asked, kept.and_then(|kept| duration::parse(&kept)))?;
     }
     server_info.set(database, name, value).await
 }
@@ -420,7 +425,7 @@ fn show(session: &Session, variable: &[ast::Ident]) -> Result<Response, SqlError
         return rows(consistency::costs(&session.facts));
     }
     if name == SNAPSHOT_AGE_AUTO {
-        return rows(consistency::auto_age(&session.engine));
+        return rows(consistency::auto_age(&session.engine)?);
     }
     if name == COMMIT_TIMESTAMP {
         return rows(vec![vec![session.committed_at.map_or(Datum::Null, shown)]]);

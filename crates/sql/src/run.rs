@@ -16,7 +16,8 @@ use crate::types::Type;
 use crate::work::{self, Step, Work};
 use crate::{control, ddl};
 use meridian_txn::{
-    Age, Begin, Conflict, Consistency, Failure, Locking, Mode, Outcome, ReadAt, Times, Timings,
+    Age, Begin, Conflict, Consistency, Failure, Locking, Mode, Outcome, ReadAt, SnapshotAge, Times,
+    Timings,
 };
 use sqlparser::ast::Statement;
 use std::sync::Arc;
@@ -178,6 +179,7 @@ impl Session {
                         .compiled
                         .as_ref()
                         .expect("invariant: a portal that ran has a statement");
+                    work.ran = true;
                     if chunk.done && !goes_on {
                         let sum = checksum_of(compiled, &chunk);
                         work.record(compiled, &portal.params, sum);
@@ -324,7 +326,9 @@ impl Session {
         explicit: bool,
     ) -> Result<Work, SqlError> {
         let (consistency, token) = (self.facts.settings.consistency(), self.facts.token);
-        let snapshot_age = self.facts.settings.snapshot_age();
+        // A repetition at an older snapshot would meet the same conflict, or an older schema.
+        let asked = self.facts.settings.snapshot_age();
+        let snapshot_age = if age.is_some() { SnapshotAge::PRESENT } else { asked };
         let how = Begin { consistency, token, snapshot_age, ..Begin::new(mode).aged(age) };
         let mut work = Work::begin(&self.engine, how, explicit).await?;
         work.txn.set_application(self.facts.settings.get("application_name").unwrap_or_default());
@@ -354,7 +358,7 @@ impl Session {
         let fresh = self.begin_work(mode, None, explicit).await?;
         let old = self.work.replace(fresh).expect("invariant: it was there above");
         if let Some(work) = &mut self.work {
-            (work.exact, work.settled) = (exact, old.settled);
+            (work.exact, work.settled, work.ran) = (exact, old.settled, old.ran);
             (work.savepoints, work.touched) = (old.savepoints, old.touched);
             work.scope = if narrow { work::Scope::Wanted } else { work::Scope::Open };
         }
@@ -454,17 +458,7 @@ impl Session {
                 false => Consistency::CommitWait,
             };
             work.txn.set_consistency(consistency);
-            let outcome = match work.txn.before_commit().await {
-                Ok(()) => {
-                    self.committing = true;
-                    let outcome = work.txn.commit().await;
-                    self.committing = false;
-                    outcome
-                }
-                Err(Failure::Aborted(why)) => Outcome::Aborted { why },
-                Err(other) => return Err(other.into()),
-            };
-            match outcome {
+            match self.decide(work).await? {
                 Outcome::Committed { at } => {
                     if !clean {
                         self.engine.cache.clear();
@@ -495,6 +489,20 @@ impl Session {
         }
         self.work = None;
         Err(restart("the transaction lost too many conflicts"))
+    }
+
+    /// Decides a transaction that may write. It is gone when this returns, with every lock that it
+    /// still held: its replay may have to wait for transactions that wait for these locks.
+    async fn decide(&mut self, mut work: Work) -> Result<Outcome, SqlError> {
+        match work.txn.before_commit().await {
+            Ok(()) => {}
+            Err(Failure::Aborted(why)) => return Ok(Outcome::Aborted { why }),
+            Err(other) => return Err(other.into()),
+        }
+        self.committing = true;
+        let outcome = work.txn.commit().await;
+        self.committing = false;
+        Ok(outcome)
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct Work {
     pub(crate) exact: bool,
     /// True if a result has reached the client that a replay could not reproduce.
     pub(crate) settled: bool,
+    /// True once a query has run in it.
+    pub(crate) ran: bool,
     /// The declared reads of a transaction with a single statement.
     pub(crate) scope: Scope,
     /// True if the shards of declared reads negotiate the timestamp first.
@@ -79,6 +81,7 @@ impl Work {
             clean: true,
             exact: false,
             settled: false,
+            ran: false,
             scope: Scope::Open,
             negotiates: false,
             sequence: 0,
@@ -204,6 +207,11 @@ impl Work {
     }
 
     /// Records a statement for a replay.
+    /// True if nothing has run in it, so that another one can take its place.
+    pub(crate) fn is_untouched(&self) -> bool {
+        !self.ran && !self.settled && self.journal.is_empty()
+    }
+
     pub(crate) fn record(
         &mut self,
         compiled: &Arc<Compiled>,

@@ -13,7 +13,6 @@ pub mod locking;
 mod node;
 mod schema;
 pub mod snapshot;
-mod snapshot_age;
 mod stamps;
 pub mod tapir;
 mod timings;
@@ -26,7 +25,7 @@ pub use counters::{TxnCounters, TxnStats};
 pub use isolation::IsolationLevel;
 pub use node::{Node, knows_time, passes};
 pub use schema::{SchemaChange, SchemaHistory, SchemaVersion};
-pub use snapshot_age::{AgeMeter, AgeParts, SnapshotAge};
+pub use snapshot::{AgeParts, SnapshotAge};
 pub use stamps::Stamps;
 pub use timings::{Times, Timings};
 pub use transaction::{

@@ -142,7 +142,7 @@ impl<R: SimProtocol> World<R> {
         }
         match self.rng.random_bool(0.5) {
             true => SnapshotAge::Auto,
-            // As often a short one as a long one.
+            // Each power of two is drawn equally often.
             false => {
                 let longest_ns = OLDEST_NS >> self.rng.random_range(0..16);
                 SnapshotAge::Fixed(Duration::from_nanos(self.rng.random_range(1..=longest_ns)))

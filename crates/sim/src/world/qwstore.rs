@@ -218,17 +218,6 @@ impl World<QwStore> {
         let (low, high) = (String::new(), char::MAX.to_string());
         let (client, now) = ((self.clients.len() + node) as u64, self.now());
         let ops = vec![Op::Scan(low, high, rows.collect())];
-        Ok(Transaction {
-            client,
-            start: now,
-            end: now,
-            status: Status::Ok,
-            at: None,
-            ops,
-            follows: Vec::new(),
-            external: false,
-            snapshot: None,
-            snapshot_age_ns: 0,
-        })
+        Ok(Transaction::new(client, (now, now), Status::Ok, ops))
     }
 }

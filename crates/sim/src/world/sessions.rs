@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use meridian_clock::Timestamp;
 use meridian_history::{Op, Status, Transaction};
 use meridian_machine::{Machine, Role};
-use meridian_txn::{Consistency, Mode, ReadAt, SnapshotAge};
+use meridian_txn::{Consistency, Mode, ReadAt};
 use parking_lot::Mutex;
 use rand::Rng;
 use std::sync::Arc;
@@ -298,25 +298,15 @@ impl<R: SimProtocol> World<R> {
                 if status == Status::Ok && !apart {
                     self.clients[client].chain.add((client as u64, start), consistency);
                 }
-                let (client, end, ops) = (client as u64, self.now(), seen.ops);
+                let period = (start, self.now());
                 let Asked { follows, external, snapshot_age, .. } = asked;
-                let snapshot = seen.snapshot.map(client::stamp);
                 let it = Transaction {
-                    client,
-                    start,
-                    end,
-                    status,
                     at,
-                    ops,
                     follows,
                     external,
-                    snapshot,
-                    // The most that it can be.
-                    snapshot_age_ns: match snapshot_age {
-                        SnapshotAge::Fixed(age) => age,
-                        SnapshotAge::Auto => SnapshotAge::LONGEST_AUTO,
-                    }
-                    .as_nanos() as u64,
+                    snapshot: seen.snapshot.map(client::stamp),
+                    snapshot_age_ns: snapshot_age.longest().as_nanos() as u64,
+                    ..Transaction::new(client as u64, period, status, seen.ops)
                 };
                 if apart {
                     self.reads_apart.push(it);

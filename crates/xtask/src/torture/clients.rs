@@ -262,20 +262,8 @@ impl Worker {
         let name = (self.number as u64, start);
         if !ops.is_empty() {
             let Asked { follows, external, .. } = asked.clone();
-            let client = self.number as u64;
-            let (at, snapshot) = (None, None);
-            let done = Transaction {
-                client,
-                start,
-                end,
-                status,
-                at,
-                ops,
-                follows,
-                external,
-                snapshot,
-                snapshot_age_ns: 0,
-            };
+            let observed = Transaction::new(self.number as u64, (start, end), status, ops);
+            let done = Transaction { follows, external, ..observed };
             board.history.lock().unwrap_or_else(PoisonError::into_inner).push(done);
         }
         if status != Status::Ok {

@@ -37,12 +37,12 @@ use super::{
     LockEpoch, MemberRoles, ReadSnapshot, ReplicaId, Request, RequestBody, Shards, TransactionId,
 };
 use crate::locking::rules;
-use crate::snapshot;
+use crate::snapshot::{self, AgeMeter};
 use crate::two_phase::OneShot;
 use crate::{
-    Age, AgeMeter, AgeParts, Begin, Buffer, Conflict, Consistency, Database, Failure, Future,
-    IsolationLevel, Lock, Locking, Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion,
-    Timings, Transaction, TxnCounters, knows_time,
+    Age, AgeParts, Begin, Buffer, Conflict, Consistency, Database, Failure, Future, IsolationLevel,
+    Lock, Locking, Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings,
+    Transaction, TxnCounters, knows_time,
 };
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
@@ -185,10 +185,10 @@ impl<S: Shards> TxnClient<S> {
         if known && let Err(far) = check_token(order.token(), now.interval) {
             return Some(Err(far));
         }
-        let age_ns = self
-            .age_meter
-            .as_ref()
-            .map_or(0, |age_meter| age_meter.age_ns(how.snapshot_age, now.interval));
+        let reads_now = how.mode == Mode::ReadOnly(ReadAt::Now);
+        let age_meter = self.age_meter.as_ref().filter(|_| reads_now);
+        let age_ns =
+            age_meter.map_or(0, |age_meter| age_meter.age_ns(how.snapshot_age, now.interval));
         let nanos = now.interval.latest.saturating_sub(age_ns);
         let present = Timestamp { nanos, ..Timestamp::ZERO };
         let forgets = age_ns > 0 && broken(snapshot::rules::AGE_BEFORE_TOKEN);
@@ -203,8 +203,7 @@ impl<S: Shards> TxnClient<S> {
             }
             Mode::ReadOnly(ReadAt::Exact(at)) => Some(at),
             Mode::ReadOnly(ReadAt::Now) if !one && order.reads_shards_apart() => None,
-            Mode::ReadOnly(ReadAt::Now) if age_ns > 0 => Some(present?),
-            Mode::ReadOnly(ReadAt::Now) if !one => Some(present?),
+            Mode::ReadOnly(ReadAt::Now) if !one || age_ns > 0 => Some(present?),
             Mode::ReadOnly(ReadAt::Now) => {
                 Some(slot.through).filter(|at| leads && *at >= order.token())
             }
@@ -219,10 +218,9 @@ impl<S: Shards> TxnClient<S> {
                 _ => Some(present?.max(at)),
             },
         };
-        let older = age_ns > 0 && how.mode == Mode::ReadOnly(ReadAt::Now);
         let mut coordinator = self.coordinator(how, now.interval, read_at);
-        coordinator.older = older;
-        if older {
+        coordinator.older = age_ns > 0;
+        if coordinator.older {
             sometimes!("a transaction reads an older snapshot");
         }
         if one && let Some(at) = read_at {

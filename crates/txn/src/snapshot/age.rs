@@ -34,6 +34,14 @@ impl SnapshotAge {
     /// The most that [`SnapshotAge::Auto`] comes to: no clock is waited for longer.
     pub const LONGEST_AUTO: Duration = Duration::from_secs(1);
 
+    /// Returns the most that it comes to.
+    pub fn longest(self) -> Duration {
+        match self {
+            SnapshotAge::Fixed(age) => age,
+            SnapshotAge::Auto => SnapshotAge::LONGEST_AUTO,
+        }
+    }
+
     /// Parses `auto`, or a duration in the units of PostgreSQL's settings; `None` if the text is
     /// neither.
     pub fn parse(text: &str) -> Option<SnapshotAge> {
@@ -81,7 +89,7 @@ impl AgeParts {
 
 /// The measurements of one node in one database.
 #[derive(Debug, Default)]
-pub struct AgeMeter {
+pub(crate) struct AgeMeter {
     commit_delay_ns: AtomicU64,
     round_trip_ns: AtomicU64,
 }
