@@ -107,7 +107,7 @@ fn main() -> ExitCode {
         Some(Command::Workload(command)) => runtime.block_on(workload::run(command)),
         Some(Command::Sim(simulation)) => simulation.run(),
         Some(Command::Figure(options)) => figure::run(&runtime, &options),
-        Some(Command::Model(command)) => model::run(&command),
+        Some(Command::Model(command)) => runtime.block_on(model::run(&command)),
         Some(Command::Check(check)) => check.run(),
         Some(Command::Version) => {
             println!("meridian {}", env!("CARGO_PKG_VERSION"));

@@ -1,10 +1,13 @@
-//! `meridian model`: what a protocol's analytical model predicts, before anything is measured.
+//! `meridian model`: what a protocol's analytical model predicts, of inputs that are given or that a
+//! node has measured.
 
+use crate::workload::connect;
 use clap::{Args, Subcommand};
 use meridian_clock::duration;
 use meridian_figures::clock_si_model::{Delay, Model};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// The largest skew that an age of snapshots is suggested for, in standard deviations.
 const DEVIATIONS: f64 = 3.0;
@@ -17,46 +20,125 @@ const RARE: f64 = 1e-6;
 pub enum Command {
     /// Clock-SI (§IV of the paper): how often and how long transactions are delayed, how often
     /// updates abort, and which age of snapshots avoids delays. The defaults are the paper's
-    /// example.
+    /// example; with --url, what the node has measured.
     ClockSi(ClockSi),
 }
 
 /// The inputs of Clock-SI's model.
 #[derive(Clone, Debug, Args)]
 pub struct ClockSi {
+    /// A node of a running cluster, and a database with `PROTOCOL = clock_si`: S, RRD, δ and TPS_u
+    /// are what it has measured, unless given
+    #[arg(long)]
+    url: Option<String>,
+    /// How long the node's commits are counted
+    #[arg(long, default_value = "2s", value_parser = time, requires = "url")]
+    interval: Duration,
     /// The number of items, which are accessed uniformly (DBSize)
     #[arg(long, default_value = "10000000", value_parser = positive)]
     dbsize: f64,
-    /// Update transactions in a second (TPS_u)
-    #[arg(long, default_value = "10000", value_parser = number)]
-    tps: f64,
+    /// Update transactions in a second (TPS_u) [default: 10000]
+    #[arg(long, value_parser = number)]
+    tps: Option<f64>,
     /// The items that a read transaction reads (R)
     #[arg(long, default_value = "10", value_parser = number)]
     reads: f64,
     /// The items that an update transaction writes (W)
     #[arg(long, default_value = "10", value_parser = number)]
     writes: f64,
-    /// How long a read transaction lasts (L_r)
-    #[arg(long, default_value = "4ms", value_parser = time)]
-    read_time: Duration,
-    /// How long an update transaction lasts (L_u)
-    #[arg(long, default_value = "32ms", value_parser = time)]
-    update_time: Duration,
-    /// How long it takes to make a commit durable (S)
-    #[arg(long, default_value = "8ms", value_parser = time)]
-    sync: Duration,
-    /// The round trip between two partitions (RRD)
-    #[arg(long, default_value = "200us", value_parser = time)]
-    round_trip: Duration,
-    /// The standard deviation of the skew between two clocks (δ)
-    #[arg(long, default_value = "0ms", value_parser = time)]
-    skew: Duration,
+    /// How long a read transaction lasts (L_r) [default: 4ms; with --url, RRD]
+    #[arg(long, value_parser = time)]
+    read_time: Option<Duration>,
+    /// How long an update transaction lasts (L_u) [default: 32ms; with --url, S + RRD]
+    #[arg(long, value_parser = time)]
+    update_time: Option<Duration>,
+    /// How long it takes to make a commit durable (S) [default: 8ms]
+    #[arg(long, value_parser = time)]
+    sync: Option<Duration>,
+    /// The round trip between two partitions (RRD) [default: 200us]
+    #[arg(long, value_parser = time)]
+    round_trip: Option<Duration>,
+    /// The standard deviation of the skew between two clocks (δ) [default: 0ms; with --url, a third
+    /// of the uncertainty of the node's clock]
+    #[arg(long, value_parser = time)]
+    skew: Option<Duration>,
     /// The mean of the skew (μ)
     #[arg(long, default_value = "0ms", value_parser = time)]
     skew_mean: Duration,
     /// The age of snapshots (Δ); several with commas
     #[arg(long, default_value = "0ms", value_delimiter = ',', value_parser = time)]
     age: Vec<Duration>,
+}
+
+/// The inputs that are neither given nor have one default.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Base {
+    tps: f64,
+    read_s: f64,
+    update_s: f64,
+    sync_s: f64,
+    round_trip_s: f64,
+    skew_s: f64,
+}
+
+impl Base {
+    /// The paper's example.
+    const EXAMPLE: Base = Base {
+        tps: Model::EXAMPLE.updates_per_s,
+        read_s: Model::EXAMPLE.read_s,
+        update_s: Model::EXAMPLE.update_s,
+        sync_s: Model::EXAMPLE.sync_s,
+        round_trip_s: Model::EXAMPLE.round_trip_s,
+        skew_s: Model::EXAMPLE.skew_deviation_s,
+    };
+
+    /// Returns what a node has measured, and counts its commits for a while.
+    async fn measured(url: &str, interval: Duration) -> Result<Base, String> {
+        let client = connect::open(url).await?;
+        let began = Instant::now();
+        let before = Measured::ask(&client).await?;
+        tokio::time::sleep(interval).await;
+        let now = Measured::ask(&client).await?;
+        let (sync_s, round_trip_s) = (now.sync_ms / 1e3, now.round_trip_ms / 1e3);
+        Ok(Base {
+            tps: (now.commits - before.commits) / began.elapsed().as_secs_f64(),
+            read_s: round_trip_s,
+            update_s: sync_s + round_trip_s,
+            sync_s,
+            round_trip_s,
+            skew_s: now.skew_ms / 1e3 / DEVIATIONS,
+        })
+    }
+}
+
+/// A node's measurements, as SHOW gives them.
+struct Measured {
+    sync_ms: f64,
+    round_trip_ms: f64,
+    skew_ms: f64,
+    commits: f64,
+}
+
+impl Measured {
+    async fn ask(client: &Client) -> Result<Measured, String> {
+        const SHOW: &str = "SHOW meridian.snapshot_age_auto";
+        let answers = client.simple_query(SHOW).await.map_err(|error| connect::explain(&error))?;
+        let row = answers.iter().find_map(|answer| match answer {
+            SimpleQueryMessage::Row(row) => Some(row),
+            _ => None,
+        });
+        let part = |name: &str| {
+            let text = row.and_then(|row| row.try_get(name).ok().flatten());
+            let found = text.and_then(|text| text.parse().ok());
+            found.ok_or_else(|| format!("the server does not know {name} of {SHOW}: is it older?"))
+        };
+        Ok(Measured {
+            sync_ms: part("commit_delay_ms")?,
+            round_trip_ms: part("round_trip_ms")?,
+            skew_ms: part("skew_ms")?,
+            commits: part("commits")?,
+        })
+    }
 }
 
 fn number(text: &str) -> Result<f64, String> {
@@ -73,31 +155,47 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 /// Runs the command.
-pub fn run(command: &Command) -> ExitCode {
+pub async fn run(command: &Command) -> ExitCode {
     let Command::ClockSi(inputs) = command;
-    print!("{}", inputs.told());
-    ExitCode::SUCCESS
+    let base = match &inputs.url {
+        Some(url) => Base::measured(url, inputs.interval).await,
+        None => Ok(Base::EXAMPLE),
+    };
+    match base {
+        Ok(base) => {
+            print!("{}", inputs.told(&base));
+            ExitCode::SUCCESS
+        }
+        Err(message) => {
+            eprintln!("meridian: {message}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 impl ClockSi {
-    fn model(&self) -> Model {
+    fn model(&self, base: &Base) -> Model {
+        let seconds =
+            |given: Option<Duration>, base_s: f64| given.map_or(base_s, |time| time.as_secs_f64());
+        let sync_s = seconds(self.sync, base.sync_s);
+        let round_trip_s = seconds(self.round_trip, base.round_trip_s);
         Model {
             items: self.dbsize,
-            updates_per_s: self.tps,
+            updates_per_s: self.tps.unwrap_or(base.tps),
             reads: self.reads,
             writes: self.writes,
-            read_s: self.read_time.as_secs_f64(),
-            update_s: self.update_time.as_secs_f64(),
-            sync_s: self.sync.as_secs_f64(),
-            round_trip_s: self.round_trip.as_secs_f64(),
+            read_s: seconds(self.read_time, base.read_s),
+            update_s: seconds(self.update_time, base.update_s),
+            sync_s,
+            round_trip_s,
             skew_mean_s: self.skew_mean.as_secs_f64(),
-            skew_deviation_s: self.skew.as_secs_f64(),
+            skew_deviation_s: seconds(self.skew, base.skew_s),
             age_s: 0.0,
         }
     }
 
-    fn told(&self) -> String {
-        let model = self.model();
+    fn told(&self, base: &Base) -> String {
+        let model = self.model(base);
         let largest_s = model.skew_mean_s + DEVIATIONS * model.skew_deviation_s;
         let suggested = duration_of(model.suggested_age_s(largest_s));
         let mut ages = self.age.clone();
@@ -116,8 +214,19 @@ impl ClockSi {
             let aborts = percent(aged.aborts());
             format!("| {}{note} | {by_commits} | {by_skew} | {aborts} |", span(age.as_secs_f64()))
         }));
+        let Model { updates_per_s, sync_s, round_trip_s, skew_deviation_s, .. } = model;
+        let inputs = match &self.url {
+            None => String::new(),
+            Some(_) => format!(
+                "S {}, RRD {}, δ {}, {} updates in a second.\n\n",
+                span(sync_s),
+                span(round_trip_s),
+                span(skew_deviation_s),
+                significant(updates_per_s)
+            ),
+        };
         format!(
-            "{}\n\nCommitting window {}. The suggested age is the larger of the window, and of a \
+            "{inputs}{}\n\nCommitting window {}. The suggested age is the larger of the window, and of a \
              skew of\n{} ({DEVIATIONS} deviations) less half a round trip. Delays by skew are those \
              of reads at another\npartition.\n",
             lines.join("\n"),
@@ -187,18 +296,33 @@ mod tests {
         let line = ["model", "clock-si"].into_iter().chain(flags.iter().copied());
         let line = Line::try_parse_from(line).map_err(|error| error.to_string())?;
         let Command::ClockSi(inputs) = line.command;
-        Ok(inputs.told())
+        Ok(inputs.told(&Base::EXAMPLE))
     }
 
     #[test]
     fn the_defaults_are_the_papers_example() {
         let line = Line::try_parse_from(["model", "clock-si"]).unwrap();
         let Command::ClockSi(inputs) = line.command;
-        assert_eq!(inputs.model(), Model::EXAMPLE);
+        assert_eq!(inputs.model(&Base::EXAMPLE), Model::EXAMPLE);
         let told = told(&[]).unwrap();
         let fresh = "| 0 ms | 0.082 % for 4.1 ms, 3.36 µs on average | none | 0.32 % |";
         let old = "| 8.2 ms, suggested | none | none | 0.402 % |";
         assert!(told.contains(fresh) && told.contains(old), "{told}");
+    }
+
+    #[test]
+    fn what_a_node_has_measured_counts_unless_it_is_given() {
+        let line = ["model", "clock-si", "--url", "postgresql://h/d", "--sync", "9ms"];
+        let Command::ClockSi(inputs) = Line::try_parse_from(line).unwrap().command;
+        let base =
+            Base { tps: 5.0, sync_s: 1.0, round_trip_s: 2e-3, skew_s: 3e-3, ..Base::EXAMPLE };
+        let text = inputs.told(&base);
+        assert!(
+            text.starts_with("S 9 ms, RRD 2 ms, δ 3 ms, 5 updates in a second.\n\n|"),
+            "{text}"
+        );
+        let why = told(&["--interval", "1s"]).unwrap_err();
+        assert!(why.contains("--url"), "{why}");
     }
 
     #[test]

@@ -61,6 +61,16 @@ async fn the_examples_of_the_page_run() {
     for block in page.split("```").skip(1).step_by(2) {
         match block.split_once('\n') {
             Some(("sql", statements)) => run(&a, statements).await,
+            Some(("sh", lines)) => {
+                // The database is there already.
+                for line in lines.lines().filter(|line| line.starts_with("meridian model")) {
+                    let line = line.replace("127.0.0.1:5544", &server.sql);
+                    let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+                    let output = tokio::task::block_in_place(|| common::run(&words));
+                    assert!(output.status.success(), "{line}: {}", common::stderr(&output));
+                    ran += 1;
+                }
+            }
             Some(("session", lines)) => {
                 for line in lines.lines() {
                     let (name, statement) = line.split_once("> ").expect("a session's name");
@@ -176,6 +186,19 @@ async fn an_older_snapshot_lacks_what_others_have_just_committed() {
         (part("commit_delay_ms"), part("round_trip_ms"), part("skew_ms"));
     assert!(delay > 0.0 && round_trip == 0.0, "{delay} {round_trip} {skew}");
     assert!((part("age_ms") - delay.max(skew).min(1_000.0)).abs() < 0.002, "{delay} {skew}");
+    // The model takes what was measured.
+    let model = |database: &str| {
+        let url = format!("postgresql://root@{}/{database}", server.sql);
+        let words = ["model", "clock-si", "--interval", "1ms", "--url", &url];
+        tokio::task::block_in_place(|| common::run(&words))
+    };
+    let told = common::stdout(&model("shop"));
+    assert!(
+        told.starts_with("S ") && told.contains("RRD 0 ms") && told.contains(", suggested |"),
+        "{told}"
+    );
+    let other = model("meridian");
+    assert!(!other.status.success() && common::stderr(&other).contains("0A000"), "{other:?}");
     // The database's age is that of sessions that begin afterwards; other protocols have none.
     run(&a, "ALTER DATABASE shop SET meridian.snapshot_age = 'auto'").await;
     let later = client(&server, "shop").await;

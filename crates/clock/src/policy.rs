@@ -86,7 +86,8 @@ impl TimestampPolicy for LocalClock {
 
 /// The policy of conventional snapshot isolation: the timestamps of snapshots and of commits are
 /// those of one authority, and no leader's clock counts. A leader adopts the timestamps of
-/// messages, all of which are the authority's, so that no read waits.
+/// messages, so that no read waits: nearly all are the authority's, and the others (a client's
+/// token, a past that it reads) lie below what the authority hands out or are told to it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FromAuthority;
 

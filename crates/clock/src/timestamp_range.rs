@@ -1,5 +1,5 @@
-//! Ranges of timerange that a timestamp authority hands out: one process that issues all
-//! timerange, as in conventional snapshot isolation (Clock-SI §II, the baseline of the comparison).
+//! Ranges of timestamps that an authority hands out: one issuer of all timestamps, as in
+//! conventional snapshot isolation (Clock-SI §II, the baseline of the comparison).
 //!
 //! The order of transactions is that of the answers, so that it does not depend on a correct clock.
 //! The authority follows a clock so that a timestamp tells the time. Invariants: no timestamp is
@@ -9,16 +9,16 @@
 use crate::{CeilingReached, Issuer, Timestamp};
 use minicbor::{Decode, Encode};
 
-/// The maximum number of timerange that are handed out at once.
+/// The maximum number of timestamps that are handed out at once.
 pub const LONGEST_RANGE: u32 = 1 << 16;
 
-/// Consecutive timerange of one issuer.
+/// Consecutive timestamps of one issuer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct TimestampRange {
     /// The first one.
     #[n(0)]
     pub first: Timestamp,
-    /// The number of timerange.
+    /// The number of timestamps.
     #[n(1)]
     pub count: u32,
 }
@@ -35,7 +35,7 @@ impl Iterator for TimestampRange {
 }
 
 impl Issuer {
-    /// Issues `count` timerange, above all former ones and not below `at_least` nanoseconds. The
+    /// Issues `count` timestamps, above all former ones and not below `at_least` nanoseconds. The
     /// last one is at or below `durable`, too; otherwise none is issued, and a higher ceiling must
     /// be made durable first.
     pub fn hand_out(

@@ -20,7 +20,20 @@
 //! absolute milliseconds compare to little. The comparison is of the protocol's behaviour: which
 //! quantities grow with which, and where the limits are.
 
+mod clock_si;
+pub mod clock_si_figure10;
+pub mod clock_si_figure11;
+pub mod clock_si_figure12;
+pub mod clock_si_figure13;
+pub mod clock_si_figure3;
+pub mod clock_si_figure4;
+pub mod clock_si_figure5;
+pub mod clock_si_figure6;
+pub mod clock_si_figure7;
+pub mod clock_si_figure8;
+pub mod clock_si_figure9;
 pub mod clock_si_model;
+mod clock_si_verified;
 pub mod hybridtime;
 pub mod hybridtime_figure2;
 pub mod hybridtime_figure3;
@@ -83,7 +96,7 @@ pub struct Figure {
 
 type Draw = fn(Effort, &mut dyn FnMut(&str)) -> Figure;
 
-const FIGURES: [(&str, &str, Draw); 9] = [
+const FIGURES: [(&str, &str, Draw); 20] = [
     (spanner_table3::NAME, spanner_table3::TITLE, spanner_table3::draw),
     (spanner_table4::NAME, spanner_table4::TITLE, spanner_table4::draw),
     (spanner_figure5::NAME, spanner_figure5::TITLE, spanner_figure5::draw),
@@ -93,6 +106,17 @@ const FIGURES: [(&str, &str, Draw); 9] = [
     (hybridtime_figure3::NAME, hybridtime_figure3::TITLE, hybridtime_figure3::draw),
     (hybridtime_figure4::NAME, hybridtime_figure4::TITLE, hybridtime_figure4::draw),
     (hybridtime_figure5::NAME, hybridtime_figure5::TITLE, hybridtime_figure5::draw),
+    (clock_si_figure3::NAME, clock_si_figure3::TITLE, clock_si_figure3::draw),
+    (clock_si_figure4::NAME, clock_si_figure4::TITLE, clock_si_figure4::draw),
+    (clock_si_figure5::NAME, clock_si_figure5::TITLE, clock_si_figure5::draw),
+    (clock_si_figure6::NAME, clock_si_figure6::TITLE, clock_si_figure6::draw),
+    (clock_si_figure7::NAME, clock_si_figure7::TITLE, clock_si_figure7::draw),
+    (clock_si_figure8::NAME, clock_si_figure8::TITLE, clock_si_figure8::draw),
+    (clock_si_figure9::NAME, clock_si_figure9::TITLE, clock_si_figure9::draw),
+    (clock_si_figure10::NAME, clock_si_figure10::TITLE, clock_si_figure10::draw),
+    (clock_si_figure11::NAME, clock_si_figure11::TITLE, clock_si_figure11::draw),
+    (clock_si_figure12::NAME, clock_si_figure12::TITLE, clock_si_figure12::draw),
+    (clock_si_figure13::NAME, clock_si_figure13::TITLE, clock_si_figure13::draw),
 ];
 
 /// Returns the names and titles of all figures.

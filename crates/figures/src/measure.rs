@@ -3,7 +3,7 @@
 use meridian_sim::profile::{Costs, DiskWait, Profile};
 use meridian_sim::scenario::{ErrorBound, Scenario, Work};
 use meridian_sim::{Options, Regions, SimulatedProtocol, protocols, run};
-use meridian_txn::Consistency;
+use meridian_txn::{Consistency, SnapshotAge};
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000 * MS;
@@ -60,6 +60,8 @@ pub fn scenario(
         lease_ns: LEASE,
         clocks: ErrorBound::of(HALF_WIDTH),
         modes: &[Consistency::CommitWait],
+        age: SnapshotAge::PRESENT,
+        authority_ns: None,
         masters: 0,
         window_ns: S,
         steady: false,

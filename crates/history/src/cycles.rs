@@ -45,7 +45,9 @@ use std::ops::Bound;
 pub enum Model {
     /// No cycle of ww and wr (Adya's PL-2).
     ReadCommitted,
-    /// No cycle without two successive rw (Cerone and Gotsman, 2018).
+    /// No cycle without two successive rw (Cerone and Gotsman, 2018). Causal tokens and external
+    /// consistency count as in [`Model::Causal`], where transactions asked for them: a snapshot has
+    /// what comes before it.
     SnapshotIsolation,
     /// No cycle of ww, wr and rw (PL-3).
     Serializable,
@@ -285,8 +287,8 @@ pub(crate) fn infer<'a>(
     registers.iter().for_each(|register| register.relate(&happened, &mut graph));
     match model {
         Model::StrictSerializable => graph.real_time(),
-        Model::Causal => graph.tokens(),
-        Model::ReadCommitted | Model::SnapshotIsolation | Model::Serializable => {}
+        Model::Causal | Model::SnapshotIsolation => graph.tokens(),
+        Model::ReadCommitted | Model::Serializable => {}
     }
     if let Some(cycle) = graph.cycle() {
         return Err(Violation::Cycle(cycle));

@@ -426,17 +426,28 @@ fn a_transaction_comes_after_those_whose_tokens_it_was_given() {
     let limit = Limit::default;
     let judged = |lines: &[&str], model| meridian_history::judge(&of(lines), model, limit());
     for wrong in [&[wrote, missed][..], &[wrote, between, through]] {
-        let verdict = judged(wrong, Model::Causal);
-        assert!(
-            matches!(&verdict, meridian_history::Verdict::Wrong { why, .. } if why.contains("token")),
-            "{wrong:?}: {verdict:?}"
-        );
+        for model in [Model::Causal, Model::SnapshotIsolation] {
+            let verdict = judged(wrong, model);
+            assert!(
+                matches!(&verdict, meridian_history::Verdict::Wrong { why, .. } if why.contains("token")),
+                "{wrong:?}: {verdict:?}"
+            );
+        }
         let weaker = judged(wrong, Model::Serializable);
         assert!(matches!(weaker, meridian_history::Verdict::Right(_)), "{wrong:?}: {weaker:?}");
     }
     let external = wrote.replace("\"ops\"", "\"external\":true,\"ops\"");
-    let verdict = judged(&[&external, &missed.replace("[[1,1]]", "[]")], Model::Causal);
-    assert!(matches!(verdict, meridian_history::Verdict::Wrong { .. }), "{verdict:?}");
+    let missed = missed.replace("[[1,1]]", "[]");
+    for model in [Model::Causal, Model::SnapshotIsolation] {
+        let verdict = judged(&[&external, &missed], model);
+        assert!(matches!(verdict, meridian_history::Verdict::Wrong { .. }), "{verdict:?}");
+    }
+    let is_older =
+        |age_ns: u32| missed.replace("\"ops\"", &format!("\"snapshot_age_ns\":{age_ns},\"ops\""));
+    for (age_ns, is_right) in [(2, false), (3, true)] {
+        let cycle = cycles::judge(&of(&[&external, &is_older(age_ns)]), Model::SnapshotIsolation);
+        assert_eq!(cycle.is_ok(), is_right, "{age_ns}: {cycle:?}");
+    }
     // Real time alone obliges no transaction that was given no token.
     for right in [&[wrote, found][..], &[wrote, stranger]] {
         let verdict = judged(right, Model::Causal);

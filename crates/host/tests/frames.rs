@@ -5,8 +5,9 @@
 //! to the same bytes, so that nodes of both builds read each other's frames and data folders.
 //!
 //! A new message or field gets a new number and is sent only on connections of a version that has
-//! it; a test of that version lists it in a file of its own. `fixtures/frames-7.txt` has the field
-//! that version 7 added, which a node of version 6 skips.
+//! it; a test of that version lists it in a file of its own. `fixtures/frames-7.txt` has a field
+//! that version 7 added, which a node of version 6 skips, and the messages of databases with a
+//! timestamp authority, which only nodes of version 7 have.
 
 use meridian_clock::{Timestamp, TimestampRange};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
@@ -208,11 +209,6 @@ fn messages_of_locking_shards() {
     }
     fixture.message(SPANNER, "visible", &Message::LeaderVisible(at(9)));
     fixture.message(SPANNER, "leads", &Message::Leads(term));
-    let ask = Message::AskTimestamps { count: 5, term, above: at(5) };
-    fixture.message(SPANNER, "ask timestamps", &ask);
-    let timestamps = TimestampRange { first: at(5), count: 2 };
-    let handed_out = Message::Timestamps { range: timestamps, term };
-    fixture.message(SPANNER, "timestamps", &handed_out);
 
     let lock_epoch = LockEpoch { term: 3, admission: 4 };
     let one_shot = Some(OneShot { term: 3, by: 4 });
@@ -271,7 +267,6 @@ fn messages_of_locking_shards() {
         ("split", RequestBody::Split { at: key("g"), shard: ShardId(9) }),
         ("members", RequestBody::Members(members)),
         ("last timestamp", RequestBody::LastTs { range: range() }),
-        ("snapshot timestamp", RequestBody::SnapshotTimestamp),
     ] {
         let plain = Request::plain(transaction(), age(), 11, ask);
         let planned = vec![schema()];
@@ -285,7 +280,10 @@ fn messages_of_locking_shards() {
     let rest = Some(KeyRange { start: key("c"), end: None });
     let committed_at = vec![at(2)];
     for (name, reply) in [
-        ("rows", Response::Rows { id, lock_epoch, at: at(5), rows, rest, committed_at }),
+        (
+            "rows",
+            Response::Rows { id, lock_epoch, at: at(5), rows, rest, committed_at, waited_ns: None },
+        ),
         ("committed", Response::Committed { id, at: at(5), spent }),
         ("aborted", Response::Aborted { id, why: wounded() }),
         ("unknown", Response::Unknown { id }),
@@ -299,7 +297,6 @@ fn messages_of_locking_shards() {
         ("last timestamp", Response::LastTs { id, at: at(5) }),
         ("too late", Response::TooLate { id }),
         ("locked", Response::Locked { id, lock_epoch }),
-        ("snapshot timestamp", Response::SnapshotTimestamp { id, at: at(5) }),
         ("moved", Response::Moved { id, to: Some((key("g"), ShardId(9))) }),
     ] {
         fixture.message(SPANNER, &format!("reply {name}"), &Message::Response(reply));
@@ -562,16 +559,29 @@ fn messages_and_records_of_shards_without_leaders() {
     fixture.close();
 }
 
-/// Version 7 added the ranges of a turn. The field comes last, so that a node of version 6 reads
-/// the rest of the message.
+/// Version 7 added the ranges of a turn, in a field that comes last, so that a node of version 6
+/// reads the rest of the message; and timestamp authorities.
 #[test]
-fn messages_of_tapir_with_fields_of_version_7() {
+fn what_version_7_added() {
+    use meridian_systems::locking::Message;
     let mut fixture = Fixture::of(include_str!("fixtures/frames-7.txt"));
     let (id, key) = (op(), key("b"));
     let request = OpId { number: 5, ..id };
     let (holds_ns, waits, ranges) = (20_000_000, true, vec![range()]);
     let take = tapir::Message::TakeTurn { id, request, key, holds_ns, waits, ranges };
     fixture.message(TAPIR, "+take turn", &take);
+    let (id, term) = (11, Term(3));
+    let ask = Message::AskTimestamps { count: 5, term, above: at(5) };
+    fixture.message(SPANNER, "ask timestamps", &ask);
+    let range = TimestampRange { first: at(5), count: 2 };
+    fixture.message(SPANNER, "timestamps", &Message::Timestamps { range, term });
+    let plain = Request::plain(transaction(), age(), id, RequestBody::SnapshotTimestamp);
+    let (lock_epoch, planned) = (Some(LockEpoch { term: 3, admission: 4 }), vec![schema()]);
+    let one_shot = Some(OneShot { term: 3, by: 4 });
+    let request = Request { lock_epoch, planned, one_shot, ..plain };
+    fixture.message(SPANNER, "request snapshot timestamp", &Message::Request(request));
+    let response = Response::SnapshotTimestamp { id, at: at(5) };
+    fixture.message(SPANNER, "reply snapshot timestamp", &Message::Response(response));
     fixture.close();
 }
 

@@ -50,6 +50,13 @@ pub enum DiskWait {
     },
 }
 
+/// Draws from the standard normal distribution.
+pub fn normal(rng: &mut ChaCha8Rng) -> f64 {
+    // Two evenly drawn numbers make a normally distributed one (Box and Muller).
+    let (one, other): (f64, f64) = (rng.random_range(0.0..1.0), rng.random_range(0.0..1.0));
+    (-2.0 * (1.0 - one).ln()).sqrt() * (TAU * other).cos()
+}
+
 impl DiskWait {
     /// No wait: the log is written, and not synced.
     pub const NONE: DiskWait = DiskWait::UpTo(0);
@@ -61,11 +68,7 @@ impl DiskWait {
             DiskWait::LogNormal { least_ns, most_ns, mean_ns, deviation_ns } => {
                 let mean = mean_ns.saturating_sub(least_ns) as f64;
                 let variance = (deviation_ns as f64 / mean).powi(2).ln_1p();
-                // Two evenly drawn numbers make a normally distributed one (Box and Muller).
-                let (one, other): (f64, f64) =
-                    (rng.random_range(0.0..1.0), rng.random_range(0.0..1.0));
-                let normal = (-2.0 * (1.0 - one).ln()).sqrt() * (TAU * other).cos();
-                let above_ns = mean * (variance.sqrt() * normal - variance / 2.0).exp();
+                let above_ns = mean * (variance.sqrt() * normal(rng) - variance / 2.0).exp();
                 least_ns.saturating_add(above_ns as u64).min(most_ns)
             }
         }

@@ -11,11 +11,18 @@ pub struct Retention {
     pub outcomes: usize,
     /// The bytes of the log, of entries that its store has, that it keeps for slow members.
     pub log_bytes: usize,
+    /// The number of writes that every other leader remembers by key for certification. The others
+    /// remember all of them.
+    pub recent_writes: usize,
 }
+
+/// The writes of a run.
+pub const ALL_WRITES: usize = 65_536;
 
 impl Retention {
     /// Remembers every commit of a run.
-    pub const LONG: Retention = Retention { outcomes: 10_000, log_bytes: 2 << 10 };
+    pub const LONG: Retention =
+        Retention { outcomes: 10_000, log_bytes: 2 << 10, recent_writes: ALL_WRITES };
 
     /// Draws a retention: in half of the seeds few or no outcomes; in half a short log.
     pub fn draw(keepers: &mut ChaCha8Rng) -> Retention {
@@ -24,6 +31,8 @@ impl Retention {
         Retention {
             outcomes: few.unwrap_or(Self::LONG.outcomes),
             log_bytes: short.unwrap_or(Self::LONG.log_bytes),
+            // So few that most rows are certified by the hash of their key.
+            recent_writes: 16,
         }
     }
 }

@@ -11,7 +11,7 @@
 //! leaderless protocol has two shards, with a replica on each server.
 
 use crate::{Faults, Options, Regions, Timebase, profile::Costs};
-use meridian_txn::Consistency;
+use meridian_txn::{Consistency, SnapshotAge};
 
 const S: u64 = 1_000_000_000;
 
@@ -24,8 +24,8 @@ pub struct Scenario {
     pub servers: usize,
     /// The number of nodes without members, for sessions. With none, sessions are on the servers.
     pub gateways: usize,
-    /// The zone whose gateway has all sessions, where each zone has a gateway; if `None`, sessions
-    /// are spread over all gateways.
+    /// The zone whose gateway has all sessions, where each zone has a gateway, or whose first server
+    /// has them, where there are no gateways; if `None`, sessions are spread over all.
     pub clients_in: Option<usize>,
     /// The number of groups.
     pub groups: u32,
@@ -44,6 +44,11 @@ pub struct Scenario {
     pub clocks: ErrorBound,
     /// The consistency modes of the sessions, in turn.
     pub modes: &'static [Consistency],
+    /// The age of snapshots, for protocols that have older ones.
+    pub age: SnapshotAge,
+    /// If set, the first group has no keys, and its server is a machine that sends and receives at
+    /// this cost, in nanoseconds for a request and its response: a timestamp authority.
+    pub authority_ns: Option<u64>,
     /// The number of time masters, the first nodes; zero if nodes do not poll for the time.
     pub masters: usize,
     /// The duration of the measurement, in nanoseconds.
@@ -100,6 +105,36 @@ pub enum Work {
     },
     /// As [`Follow`](Self::Follow), with keys drawn by Zipf's law, in whichever groups they are.
     FollowByZipf,
+    /// Reads [`RUN`] adjacent keys in each of this many groups, one group after the other, the
+    /// nearest first (Clock-SI §V-B).
+    ReadRuns(u32),
+    /// Reads [`RUN`] adjacent keys of one group and writes them (Clock-SI §V-B).
+    UpdateRun,
+    /// Nine of ten transactions read the newest tweets of a user, and one posts a tweet to the
+    /// feeds of the user's followers (Clock-SI §V-C, [`FEED`]).
+    Feed,
+    /// Every other session updates ten keys of its own; the others read ten keys, which with this
+    /// percentage are those of an updating session (Clock-SI §V-D).
+    HotSpots(u32),
+    /// Reads [`ITEMS`] keys of the first group and writes as many others, all drawn evenly from
+    /// this many (Clock-SI §V-E).
+    Items(u32),
+}
+
+/// The number of keys of a run (Clock-SI §V-B).
+pub const RUN: u32 = 8;
+/// The number of keys that a transaction reads, and that it writes (Clock-SI §V-D, §V-E).
+pub const ITEMS: u32 = 10;
+/// The social network of Clock-SI §V-C: its users, the followers of each, the groups that have
+/// these, and the tweets that are read at once.
+pub(crate) const FEED: Network = Network { users: 800_000, followers: 20, groups: 3, tweets: 20 };
+
+/// A social network.
+pub(crate) struct Network {
+    pub users: u32,
+    pub followers: u32,
+    pub groups: u32,
+    pub tweets: u32,
 }
 
 /// The number of keys and the exponent of Zipf's law (TAPIR §7.4).
@@ -137,6 +172,11 @@ impl Scenario {
         self.zones * self.servers + self.gateways
     }
 
+    /// Returns the first group that has keys.
+    pub(crate) fn first_group(&self) -> u32 {
+        u32::from(self.authority_ns.is_some())
+    }
+
     /// Returns the servers with a group's members; the first is the intended leader.
     pub(crate) fn members(&self, group: u32) -> Vec<usize> {
         let group = group as usize;
@@ -157,7 +197,8 @@ impl Scenario {
     pub(crate) fn seat(&self, session: usize) -> usize {
         let servers = self.zones * self.servers;
         match self.clients_in {
-            _ if self.gateways == 0 => session % servers,
+            Some(zone) if self.gateways == 0 => zone,
+            None if self.gateways == 0 => session % servers,
             Some(zone) => servers + zone,
             None => servers + session % self.gateways,
         }

@@ -216,14 +216,16 @@ pub(crate) fn check_age_is_kept(
 }
 
 /// Returns the row of `SHOW meridian.snapshot_age_auto`: the age of a snapshot that `auto` stands
-/// for now on this node, and its parts, in milliseconds.
+/// for now on this node, its parts in milliseconds, and the number of commits that were measured.
 pub(crate) fn auto_age(engine: &Engine) -> Result<Vec<Vec<Datum>>, SqlError> {
     let shown = |time: Duration| {
         let us = time.as_micros();
         Datum::text(format!("{}.{:03}", us / 1_000, us % 1_000))
     };
     let row = |parts: AgeParts| {
-        [parts.age(), parts.commit_delay, parts.round_trip, parts.skew].map(shown).to_vec()
+        let times = [parts.age(), parts.commit_delay, parts.round_trip, parts.skew].map(shown);
+        let commits = Datum::text(parts.commits.to_string());
+        times.into_iter().chain([commits]).collect()
     };
     let parts = engine.database().snapshot_age().ok_or_else(no_snapshot_ages)?;
     Ok(vec![row(parts)])

@@ -397,7 +397,7 @@ pub(crate) fn columns_of_show(variable: &[ast::Ident]) -> Arc<[Column]> {
             Arc::from([Column::new("mode", Type::Text), Column::new("wait_ms", Type::Text)])
         }
         SNAPSHOT_AGE_AUTO => {
-            let parts = ["age_ms", "commit_delay_ms", "round_trip_ms", "skew_ms"];
+            let parts = ["age_ms", "commit_delay_ms", "round_trip_ms", "skew_ms", "commits"];
             parts.iter().map(|part| Column::new(*part, Type::Text)).collect()
         }
         name => Arc::from([Column::new(name, Type::Text)]),

@@ -212,7 +212,9 @@ impl World {
                         limit,
                     );
                     let (rows, rest, committed_at) = (chunk.rows, chunk.rest, Vec::new());
-                    let rows = Response::Rows { id, lock_epoch, at, rows, rest, committed_at };
+                    let waited_ns = serve.waited_ns;
+                    let rows =
+                        Response::Rows { id, lock_epoch, at, rows, rest, committed_at, waited_ns };
                     self.send(from, serve.reply_to, Message::Response(rows));
                 }
                 Do::Do(Effect::ReadLease(lease)) => {

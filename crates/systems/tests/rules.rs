@@ -168,6 +168,7 @@ impl Node {
                             rows: Vec::new(),
                             rest: None,
                             committed_at: Vec::new(),
+                            waited_ns: None,
                         });
                     }
                     _ => {}

@@ -10,8 +10,9 @@ pub struct Times {
     pub reads: u64,
     /// The time that these took.
     pub reading_ns: u64,
-    /// The time that reads waited until what they had read had surely passed (mode `commit_wait` of
-    /// HybridTime, and snapshots of TAPIR).
+    /// The time that reads waited: until what they had read had surely passed (mode `commit_wait`
+    /// of HybridTime, and snapshots of TAPIR), and at leaders for the snapshot's clock and for
+    /// commits before it (Clock-SI §III-B).
     pub read_wait_ns: u64,
     /// The time from COMMIT to its response.
     pub commit_ns: u64,

@@ -26,6 +26,7 @@ use meridian_history::cycles::{self, Model};
 use meridian_history::{Status, Transaction, write};
 use meridian_sim::SimulatedProtocol;
 use meridian_sim::protocols;
+use meridian_systems::Protocol;
 use meridian_txn::Consistency;
 use order::Order;
 use std::collections::BTreeMap;
@@ -104,9 +105,10 @@ impl Options {
     }
 }
 
-/// Returns the model that a history must satisfy if its transactions used these modes.
-fn model(modes: &[Consistency], clocks_hold: bool) -> Model {
+/// Returns the model that a protocol's history must satisfy if its transactions used these modes.
+fn model(protocol: &Protocol, modes: &[Consistency], clocks_hold: bool) -> Model {
     match modes {
+        _ if protocol.certifies() => Model::SnapshotIsolation,
         [Consistency::CommitWait] if clocks_hold => Model::StrictSerializable,
         // Wrong clocks cost the order in real time, not that of tokens.
         [_, _, ..] | [Consistency::Hybrid] => Model::Causal,
@@ -174,14 +176,14 @@ async fn create(board: &Board, options: &Options) -> Result<(), String> {
 
 fn tortured(options: &Options, binary: &Path, folder: &Path) -> Result<(), String> {
     let modes = options.modes()?;
-    let model = model(&modes, options.clocks_hold());
+    let model = model(options.protocol.row, &modes, options.clocks_hold());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let mut cluster = Cluster::start(binary, folder, options)?;
     let board = Arc::new(Board {
         addresses: Arc::clone(&cluster.addresses),
-        order: Order::new(modes, options.protocol.row.consistency.len() > 1, options.clocks_hold()),
+        order: Order::new(options.protocol.row, modes, options.clocks_hold()),
         began: Instant::now(),
         history: Default::default(),
         committed: (0..options.clients).map(|_| Default::default()).collect(),
@@ -259,6 +261,9 @@ fn name(model: Model) -> &'static str {
     match model {
         Model::StrictSerializable => "strictly serializable",
         Model::Causal => "serializable, in the order of causal tokens and of external consistency",
+        Model::SnapshotIsolation => {
+            "snapshot isolation, in the order of causal tokens and of external consistency"
+        }
         _ => "serializable",
     }
 }
@@ -329,7 +334,7 @@ mod tests {
         let words = std::iter::once("torture").chain(line.split_whitespace());
         let options = Line::try_parse_from(words).map_err(|error| error.to_string())?.options;
         let modes = options.modes()?;
-        let model = model(&modes, options.clocks_hold());
+        let model = model(options.protocol.row, &modes, options.clocks_hold());
         Ok((modes, model))
     }
 
@@ -349,6 +354,11 @@ mod tests {
         );
         let none = (vec![Consistency::None], Model::Serializable);
         assert_eq!(of("--protocol tapir-serializable"), Ok(none));
+        let snapshots = Ok((vec![Hybrid, CommitWait], Model::SnapshotIsolation));
+        assert_eq!(of("--protocol clock_si"), snapshots);
+        assert_eq!(of("--protocol clock_si --lies"), snapshots);
+        let one = Ok((vec![Hybrid], Model::SnapshotIsolation));
+        assert_eq!(of("--protocol conventional_si"), one);
         for (wrong, reason) in [
             ("--protocol qwstore", "no transactions"),
             ("--protocol spanner --modes hybrid", "no mode hybrid"),

@@ -176,7 +176,9 @@ impl<'a> Graph<'a> {
         let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * self.history.len());
         for (at, transaction) in self.history.iter().enumerate() {
             if transaction.status != Status::Fail {
-                events.push((transaction.start, false, at));
+                // An older snapshot is one of a transaction that began earlier.
+                let start = transaction.start.saturating_sub(transaction.snapshot_age_ns);
+                events.push((start, false, at));
             }
             if transaction.status == Status::Ok && ends(transaction) {
                 events.push((transaction.end, true, at));
@@ -188,7 +190,10 @@ impl<'a> Graph<'a> {
             let node = NodeIndex::new(at);
             if ends {
                 let next = self.graph.add_node(());
-                self.graph.add_edge(node, next, (Why::RealTime, None, None));
+                let (_, after_rw) = self.copies(at);
+                for from in BTreeSet::from([node, NodeIndex::new(after_rw)]) {
+                    self.graph.add_edge(from, next, (Why::RealTime, None, None));
+                }
                 if let Some(moment) = moment.replace(next) {
                     self.graph.add_edge(moment, next, (Why::RealTime, None, None));
                 }

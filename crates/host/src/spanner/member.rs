@@ -370,6 +370,7 @@ impl MemberRuntime {
                     rows: chunk.rows,
                     rest: chunk.rest,
                     committed_at,
+                    waited_ns: what.waited_ns,
                 }
             }
             Err(error) => {
@@ -468,8 +469,9 @@ impl ReplicaRuntime<Replica> for MemberRuntime {
             }
             Effect::Serve(what) => match what.reply_to.role {
                 Role::Coordinator(number) if what.reply_to.node == self.io.me() => {
-                    let Serve { id, lock_epoch, at, deadline, .. } = what;
-                    self.router.wake(number, id, RequestOutcome::Read { lock_epoch, at, deadline });
+                    let Serve { id, lock_epoch, at, deadline, waited_ns, .. } = what;
+                    let read = RequestOutcome::Read { lock_epoch, at, deadline, waited_ns };
+                    self.router.wake(number, id, read);
                 }
                 _ => {
                     if let Some(this) = self.this.upgrade() {

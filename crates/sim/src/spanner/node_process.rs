@@ -7,7 +7,7 @@ use crate::Defect;
 use crate::clock::NodeClock;
 use crate::journal::{DATABASE, Journal, Records};
 use crate::node_process::{self, FLUSH_BYTES, NodeFailure, full};
-use crate::retention::Retention;
+use crate::retention::{ALL_WRITES, Retention};
 use meridian_clock::Timestamp;
 use meridian_log::MemoryDisk;
 use meridian_machine::{DatabaseId, Incarnation, NodeId, Outbox, ShardId};
@@ -407,8 +407,8 @@ impl MemberHost for NodeProcess {
         let outcomes = start.retention.outcomes;
         let policy = start.protocol.policy.expect("invariant: its shards have leaders");
         let certifies = start.protocol.certifies();
-        // In half of the worlds so few that most rows are certified by the hash of their key.
-        let recent_writes = if start.seed.is_multiple_of(2) { 16 } else { 65_536 };
+        let few = start.seed.is_multiple_of(2);
+        let recent_writes = if few { start.retention.recent_writes } else { ALL_WRITES };
         let config = shard::Config {
             group: config,
             min_next_ns,

@@ -94,6 +94,7 @@ impl<R: SimProtocol> World<R> {
             (node, mode, None, began, Arc::clone(&seen));
         there.attempt = Some(Box::pin(client::attempt(txn_client, router, plan, asked, seen)));
         self.poll(0);
+        self.poll_ready();
         let ended = self.until(10 * S, |world| world.clients[0].attempt.is_none());
         assert!(
             ended,

@@ -8,6 +8,8 @@ use crate::sim_protocol::SimProtocol;
 const WARM: u64 = 2 * S;
 /// The clock uncertainty in a data centre, in nanoseconds.
 const HALF_WIDTH: u64 = MS / 10;
+/// The server of the first group, which may be an authority.
+const AUTHORITY: usize = 0;
 
 impl<R: SimProtocol> World<R> {
     /// Enqueues an event if its node is busy; returns it otherwise.
@@ -43,6 +45,16 @@ impl<R: SimProtocol> World<R> {
         }
     }
 
+    /// Returns the costs of a node, if they are modelled.
+    fn costs(&self, node: usize) -> Option<Costs> {
+        let (costs, _) = self.options.profile?;
+        let authority_ns = self.options.scenario.and_then(|scenario| scenario.authority_ns);
+        match authority_ns.filter(|_| node == AUTHORITY) {
+            Some(ns) => Some(Costs { receive_ns: ns / 2, send_ns: ns - ns / 2, ..costs }),
+            None => Some(costs),
+        }
+    }
+
     /// Charges a node's processor for an event.
     pub(super) fn work(&mut self, node: usize, event: &Event<R>) {
         let (now, there) = (self.now(), &mut self.nodes[node]);
@@ -50,7 +62,7 @@ impl<R: SimProtocol> World<R> {
         if now < until {
             there.busy_until = now + step_ns;
         }
-        if let Some((costs, _)) = self.options.profile {
+        if let Some(costs) = self.costs(node) {
             self.spend(
                 node,
                 match event {
@@ -73,7 +85,7 @@ impl<R: SimProtocol> World<R> {
 
     /// Charges a node for a frame that it sends, or for a session's local request.
     pub(super) fn pay(&mut self, node: usize, what: Price) {
-        let Some((costs, _)) = self.options.profile else { return };
+        let Some(costs) = self.costs(node) else { return };
         match what {
             Price::Send => {
                 self.measured.frames += 1;

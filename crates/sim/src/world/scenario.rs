@@ -5,7 +5,7 @@ use super::{Event, MS, S, World};
 use crate::Report;
 use crate::faults::Fault;
 use crate::profile::{Commit, Costs};
-use crate::scenario::{Incident, Scenario, Work};
+use crate::scenario::{FEED, ITEMS, Incident, RUN, Scenario, Work};
 use crate::sim_protocol::SimProtocol;
 use crate::workload::{Plan, Scope, Step};
 use crate::world::order::Asked;
@@ -15,11 +15,15 @@ use meridian_history::Status;
 use meridian_mvcc::Key;
 use meridian_txn::{Lock, Mode, ReadAt};
 use rand::Rng;
+use std::collections::BTreeSet;
 
 /// The duration of the priming writes to every group, and of the silence after them.
 const PRIMED: u64 = S / 2;
 /// The time limit for transactions that began before the measurement.
 const LAST: u64 = 20 * S;
+
+/// The number of runs of a group: two million keys.
+const RUNS: u32 = 250_000;
 
 /// Returns the first key of a group.
 pub(super) fn start_of(group: u32) -> Key {
@@ -30,6 +34,21 @@ pub(super) fn start_of(group: u32) -> Key {
 fn follow(keys: [String; 2]) -> Vec<Step> {
     let reads = keys.clone().map(|key| Step::Read(key, Lock::Exclusive));
     reads.into_iter().chain(keys.map(|key| Step::Write(key, Some(1)))).collect()
+}
+
+/// Returns the name of a key of a group.
+fn name_of(group: u32, key: u32) -> String {
+    format!("r{group:05}{key:08}")
+}
+
+/// Returns the step that reads a run of adjacent keys in one request.
+fn read_run(group: u32, first: u32, keys: u32) -> Step {
+    Step::Scan(name_of(group, first), name_of(group, first + keys), false)
+}
+
+/// Returns the steps that write a run of adjacent keys.
+fn write_run(group: u32, first: u32, keys: u32) -> impl Iterator<Item = Step> {
+    (first..first + keys).map(move |key| Step::Write(name_of(group, key), Some(1)))
 }
 
 impl<R: SimProtocol> World<R> {
@@ -119,11 +138,11 @@ impl<R: SimProtocol> World<R> {
         self.begun += 1;
         let (work, first) = match self.measured_since {
             0 => (Work::Write(1), number % scenario.groups),
-            _ => (scenario.work, self.rng.random_range(0..scenario.groups)),
+            _ => (scenario.work, self.rng.random_range(scenario.first_group()..scenario.groups)),
         };
         let keys = self.keys;
-        let mut name = |group: u32| format!("r{group:05}{:07}", self.rng.random_range(0..keys));
-        let mut scope = Scope::Open;
+        let mut name = |group: u32| name_of(group, self.rng.random_range(0..keys));
+        let (mut scope, mut rows) = (Scope::Open, 1);
         let before = Timestamp::end_of(self.primed_since);
         let (mode, steps) = match work {
             Work::Write(groups) => {
@@ -168,8 +187,58 @@ impl<R: SimProtocol> World<R> {
                 while other == one {
                     other = zipf.draw(&mut self.rng);
                 }
-                let name = |rank: u32| format!("r{:05}{rank:07}", rank % scenario.groups);
+                let name = |rank: u32| name_of(rank % scenario.groups, rank);
                 (Mode::ReadWrite, follow([name(one), name(other)]))
+            }
+            Work::ReadRuns(groups) => {
+                rows = RUN as usize;
+                let near = scenario.clients_in.map_or(first, |zone| zone as u32);
+                let (least, all) =
+                    (scenario.first_group(), scenario.groups - scenario.first_group());
+                let group = |more: u32| least + (near - least + more) % all;
+                let steps =
+                    (0..groups.min(all)).map(|more| read_run(group(more), self.run_of(RUN), RUN));
+                (Mode::ReadOnly(ReadAt::Now), steps.collect())
+            }
+            Work::UpdateRun => {
+                rows = RUN as usize;
+                let run = self.run_of(RUN);
+                let steps =
+                    [read_run(first, run, RUN)].into_iter().chain(write_run(first, run, RUN));
+                (Mode::ReadWrite, steps.collect())
+            }
+            Work::Feed => {
+                rows = FEED.tweets as usize;
+                self.tweet(scenario)
+            }
+            Work::HotSpots(percent) => {
+                rows = ITEMS as usize;
+                let updating = self.clients.len().div_ceil(2) as u32;
+                let hot = |session: u32| session * ITEMS;
+                if client % 2 == 0 {
+                    let own = hot(client as u32 / 2);
+                    let steps =
+                        [read_run(0, own, ITEMS)].into_iter().chain(write_run(0, own, ITEMS));
+                    (Mode::ReadWrite, steps.collect())
+                } else {
+                    let is_hot = self.rng.random_range(0..100) < percent;
+                    let some = hot(self.rng.random_range(0..updating));
+                    let beyond = if is_hot { 0 } else { hot(updating) };
+                    (Mode::ReadOnly(ReadAt::Now), vec![read_run(0, beyond + some, ITEMS)])
+                }
+            }
+            Work::Items(items) => {
+                let mut drawn: Vec<u32> = Vec::with_capacity(2 * ITEMS as usize);
+                while drawn.len() < 2 * ITEMS as usize {
+                    let item = self.rng.random_range(0..items);
+                    if !drawn.contains(&item) {
+                        drawn.push(item);
+                    }
+                }
+                let (reads, writes) = drawn.split_at(ITEMS as usize);
+                let reads = reads.iter().map(|item| Step::Read(name_of(0, *item), Lock::Shared));
+                let writes = writes.iter().map(|item| Step::Write(name_of(0, *item), Some(1)));
+                (Mode::ReadWrite, reads.chain(writes).collect())
             }
         };
         self.clients[client].asked = self.asked_in(scenario, client);
@@ -180,7 +249,7 @@ impl<R: SimProtocol> World<R> {
                 mode,
                 steps,
                 mark: None,
-                rows: 1,
+                rows,
                 scope,
                 alone: false,
                 schema: None,
@@ -196,7 +265,43 @@ impl<R: SimProtocol> World<R> {
             return Asked::default();
         }
         let token = self.clients[client].chain.token();
-        Asked { consistency: scenario.mode(client), token, ..Asked::default() }
+        let (consistency, snapshot_age) = (scenario.mode(client), scenario.age);
+        Asked { consistency, token, snapshot_age, ..Asked::default() }
+    }
+
+    /// Draws the first key of a run.
+    fn run_of(&mut self, keys: u32) -> u32 {
+        self.rng.random_range(0..RUNS) * keys
+    }
+
+    /// Returns a transaction of a social network: reads the newest tweets of a user's feed, or adds
+    /// to the number of a user's tweets and posts one to the feeds of the followers.
+    fn tweet(&mut self, scenario: Scenario) -> (Mode, Vec<Step>) {
+        let all = scenario.groups - scenario.first_group();
+        let group = |user: u32| scenario.first_group() + user % all;
+        // The key of a user's friends, that of the number of tweets, and the feed.
+        let first = |user: u32| user / all * (FEED.tweets + 2);
+        let user = self.rng.random_range(0..FEED.users);
+        if self.rng.random_range(0..10) > 0 {
+            let newest = read_run(group(user), first(user) + 2, FEED.tweets);
+            return (Mode::ReadOnly(ReadAt::Now), vec![newest]);
+        }
+        let number = name_of(group(user), first(user) + 1);
+        let mut steps = vec![
+            Step::Read(name_of(group(user), first(user)), Lock::Shared),
+            Step::Read(number.clone(), Lock::Exclusive),
+            Step::Write(number, Some(1)),
+        ];
+        let mut feeds = BTreeSet::new();
+        while feeds.len() < FEED.followers as usize {
+            let nth = feeds.len() as u32 % FEED.groups.min(all);
+            let some = self.rng.random_range(0..FEED.users / all) * all;
+            let follower = some + (user + nth) % all;
+            let newest = self.rng.random_range(0..FEED.tweets);
+            feeds.insert(name_of(group(follower), first(follower) + 2 + newest));
+        }
+        steps.extend(feeds.into_iter().map(|feed| Step::Write(feed, Some(1))));
+        (Mode::ReadWrite, steps)
     }
 
     /// Counts the outcome of a transaction, and schedules the session's next one.

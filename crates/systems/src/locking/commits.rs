@@ -15,6 +15,9 @@ use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::locking::{LockTable, RequestBody, Response, Spent};
 use meridian_txn::two_phase::{Collected, OneShots};
 
+/// How long a commit waits for a timestamp of the authority, in nanoseconds. It holds its locks.
+const WITHOUT_AUTHORITY_NS: u64 = 10_000_000_000;
+
 impl Member {
     /// Draws timestamps for commits and prepares that hold their locks, and proposes them.
     pub(super) fn draw(&mut self, now: Reading, out: &mut Outbox<Member>) {
@@ -54,7 +57,13 @@ impl Member {
                 self.issuer.observe(change.from);
             }
             if commits && !self.has_commit_timestamp() {
-                self.participant.ready.push_back(pending);
+                let since_ns = *pending.asked_ns.get_or_insert(now.boot_ns);
+                if now.boot_ns - since_ns < WITHOUT_AUTHORITY_NS {
+                    self.participant.ready.push_back(pending);
+                } else {
+                    sometimes!("a commit is given up because the authority does not answer");
+                    self.refuse_drawn(now, pending, Conflict::Late, out);
+                }
                 continue;
             }
             let drawn = if commits { self.draw_commit(now) } else { self.draw_one(now) };

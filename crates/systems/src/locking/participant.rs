@@ -42,6 +42,8 @@ pub struct Serve {
     pub versions: bool,
     /// The answer is true only if it leaves while `now.latest` is below this.
     pub deadline: Option<u64>,
+    /// The time that a snapshot waited before it could be served, in nanoseconds.
+    pub waited_ns: Option<u64>,
 }
 
 /// An attempt that this leader term has admitted.
@@ -71,6 +73,8 @@ pub(super) struct Pending {
     /// The timestamp of a commit or a prepare, and when it was drawn, by the boot clock.
     pub(super) at: Timestamp,
     pub(super) drawn_ns: u64,
+    /// Since when it waits for a timestamp of the authority, by the boot clock.
+    pub(super) asked_ns: Option<u64>,
     /// The votes, for a commit that coordinates.
     pub(super) votes: Option<Collected>,
     /// True for a schema change after which every transaction commits above it, or votes with a
@@ -79,6 +83,16 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// True if what it writes, or prepares to write, lies in a range.
+    pub(super) fn may_write_into(&self, range: &KeyRange) -> bool {
+        let (RequestBody::Commit { writes, .. } | RequestBody::Prepare { writes, .. }) =
+            &self.request.body
+        else {
+            return true;
+        };
+        self.change().is_some() || any_within(writes, |write| &write.key, range)
+    }
+
     /// True if it commits writes into a range.
     pub(super) fn writes_into(&self, range: &KeyRange) -> bool {
         let RequestBody::Commit { writes, .. } = &self.request.body else { return false };
@@ -92,6 +106,7 @@ impl Pending {
             locked: 0,
             at: Timestamp::ZERO,
             drawn_ns: 0,
+            asked_ns: None,
             votes: None,
             registered: false,
         }
@@ -116,6 +131,11 @@ pub(super) struct CommitWait {
 }
 
 impl CommitWait {
+    /// True if its writes, as far as they are known, may lie in a range.
+    pub(super) fn may_write_into(&self, range: &KeyRange) -> bool {
+        self.writes.is_empty() || self.writes_into(range)
+    }
+
     pub(super) fn writes_into(&self, range: &KeyRange) -> bool {
         self.schema || any_within(&self.writes, |write| &write.key, range)
     }

@@ -578,7 +578,7 @@ impl Member {
                             pending.from,
                             &pending.request,
                             self.read_under_locks_at(),
-                            None,
+                            (None, None),
                             out,
                         ),
                         _ => {

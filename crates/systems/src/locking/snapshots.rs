@@ -1,7 +1,7 @@
 //! Reads without locks: which timestamps may be read, and when (§4.1.3, §4.1.4, §4.2.4).
 //! [`shard`](crate::shard) describes how a shard promises timestamps.
 
-use super::participant::Serve;
+use super::participant::{Locking, Serve};
 use super::records::{Prepared, any_within};
 use super::{Member, Message};
 use crate::locking::rules;
@@ -21,6 +21,8 @@ pub(super) struct Snapshot {
     at: Timestamp,
     from: Address,
     request: Request,
+    /// When it was asked for, by the boot clock.
+    asked_ns: u64,
 }
 
 impl Member {
@@ -59,7 +61,7 @@ impl Member {
             // A promise for the future would delay every commit until then.
             return out.send(from, Message::Response(Response::Unknown { id: request.id }));
         }
-        self.participant.snapshots.push(Snapshot { at, from, request });
+        self.participant.snapshots.push(Snapshot { at, from, request, asked_ns: now.boot_ns });
     }
 
     /// Returns a timestamp at or above everything that was acknowledged anywhere.
@@ -147,6 +149,18 @@ impl Member {
             && prepared.any(|record| record.at <= at && record.writes_into(range))
     }
 
+    /// True if a commit that is not visible yet, or a prepare that is not agreed yet, writes into a
+    /// range at or below a timestamp. What other keys get by then is no part of the snapshot
+    /// (§4.2.4).
+    fn is_being_written(&self, range: &KeyRange, at: Timestamp) -> bool {
+        let Locking { commit_waits, agreeing, .. } = &self.participant;
+        self.participant.oldest_in_flight().is_some_and(|oldest| oldest <= at)
+            && (commit_waits.values().any(|wait| wait.at <= at && wait.may_write_into(range))
+                || agreeing
+                    .values()
+                    .any(|pending| pending.at <= at && pending.may_write_into(range)))
+    }
+
     /// Answers the snapshots that can be served now.
     pub(super) fn show_snapshots(&mut self, now: Reading, out: &mut Outbox<Member>) {
         let until = self.leased_until(now);
@@ -156,7 +170,7 @@ impl Member {
         let early = broken(rules::SAFE_TIME_IN_FLIGHT);
         let (mut waits, mut soonest) = (Vec::new(), u64::MAX);
         for snapshot in std::mem::take(&mut self.participant.snapshots) {
-            let Snapshot { at, from, request } = &snapshot;
+            let Snapshot { at, from, request, asked_ns } = &snapshot;
             let RequestBody::Snapshot { range, .. } = &request.body else {
                 unreachable!("only snapshots wait so")
             };
@@ -165,8 +179,7 @@ impl Member {
                 continue;
             }
             let promised = self.promise(now, *at);
-            let in_flight = *at > self.visible
-                && self.participant.oldest_in_flight().is_some_and(|oldest| oldest <= *at);
+            let in_flight = *at > self.visible && self.is_being_written(range, *at);
             let doubtful = self.is_in_doubt(range, *at) || self.meets_change(request, *at);
             if promised && (early || !in_flight) && !doubtful {
                 match self.participant.schemas.outdated(&request.planned, *at) {
@@ -174,7 +187,8 @@ impl Member {
                         .send(*from, Message::Response(Response::Aborted { id: request.id, why })),
                     None => {
                         self.group.use_timestamp(at.nanos);
-                        self.serve(*from, request, *at, Some(until), out);
+                        let waited_ns = Some(now.boot_ns - asked_ns).filter(|ns| *ns > 0);
+                        self.serve(*from, request, *at, (Some(until), waited_ns), out);
                     }
                 }
                 continue;
@@ -211,7 +225,7 @@ impl Member {
         to: Address,
         request: &Request,
         at: Timestamp,
-        deadline: Option<u64>,
+        (deadline, waited_ns): (Option<u64>, Option<u64>),
         out: &mut Outbox<Member>,
     ) {
         let (RequestBody::Read { range, reverse, limit_rows, versions, .. }
@@ -231,6 +245,7 @@ impl Member {
             limit_rows: *limit_rows,
             versions: *versions,
             deadline,
+            waited_ns,
         }));
     }
 }

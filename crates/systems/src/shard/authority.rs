@@ -38,7 +38,7 @@ use std::collections::VecDeque;
 const AGAIN_NS: u64 = 250_000_000;
 /// How far the authority's ceiling reaches beyond the present, in nanoseconds, or as far as its
 /// lease if that is less; it is raised at half of that. A later authority has to wait for it.
-const AHEAD_NS: u64 = 1_000_000_000;
+const AHEAD_NS: u64 = 500_000_000;
 
 /// A request to the authority.
 enum Asked {
@@ -200,6 +200,15 @@ impl<P: Participant> Shard<P> {
     ) {
         let leads = self.serving && self.group.is_leader() && self.is_of_authority();
         if leads && from.database == self.database {
+            // A leader repeats what waits here. If it asks for more, it does so again.
+            for asked in &mut self.authority.queue {
+                if let Asked::Leader { from: other, count: most, term: of, above: least } = asked
+                    && (*other, *of) == (from, term)
+                {
+                    (*most, *least) = ((*most).max(count), (*least).max(above));
+                    return;
+                }
+            }
             self.authority.queue.push_back(Asked::Leader { from, count, term, above });
         }
     }
@@ -210,6 +219,9 @@ impl<P: Participant> Shard<P> {
             return;
         }
         let (latest, end) = (now.interval.latest, self.leased_until(now));
+        if latest >= end {
+            return self.wake_in(LEASE_SOON_NS);
+        }
         self.issuer.raise_ceiling(end.saturating_sub(1));
         for asked in std::mem::take(&mut self.authority.queue) {
             let (count, above) = match &asked {

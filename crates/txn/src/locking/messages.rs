@@ -289,6 +289,10 @@ pub enum Response {
         #[n(5)]
         #[cbor(default)]
         committed_at: Vec<Timestamp>,
+        /// The time that the snapshot waited for its clock and for commits before it, in
+        /// nanoseconds; none if it did not have to.
+        #[n(6)]
+        waited_ns: Option<u64>,
     },
     /// The transaction is committed, and its timestamp has surely passed.
     #[n(1)]

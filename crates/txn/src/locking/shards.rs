@@ -53,6 +53,9 @@ pub enum RequestOutcome {
         at: Timestamp,
         /// The end of the lease.
         deadline: Option<u64>,
+        /// The time that the snapshot waited for its clock and for commits before it, in
+        /// nanoseconds; none if it did not have to.
+        waited_ns: Option<u64>,
     },
 }
 

@@ -76,6 +76,8 @@ pub struct AgeParts {
     pub round_trip: Duration,
     /// The most by which this node's clock may be ahead of another one: the width of its interval.
     pub skew: Duration,
+    /// The number of commits that the delay was measured of.
+    pub commits: u64,
 }
 
 impl AgeParts {
@@ -90,6 +92,7 @@ impl AgeParts {
 /// The measurements of one node in one database.
 #[derive(Debug, Default)]
 pub(crate) struct AgeMeter {
+    commits: AtomicU64,
     commit_delay_ns: AtomicU64,
     round_trip_ns: AtomicU64,
 }
@@ -101,6 +104,7 @@ impl AgeMeter {
             0 => took_ns,
             known => known - known / SMOOTH + took_ns / SMOOTH,
         };
+        self.commits.fetch_add(1, Relaxed);
         let _ = self.commit_delay_ns.fetch_update(Relaxed, Relaxed, |known| Some(smoothed(known)));
     }
 
@@ -120,6 +124,7 @@ impl AgeMeter {
             commit_delay: Duration::from_nanos(self.commit_delay_ns.load(Relaxed)),
             round_trip: Duration::from_nanos(self.round_trip_ns.load(Relaxed)),
             skew: Duration::from_nanos(now.latest.saturating_sub(now.earliest)),
+            commits: self.commits.load(Relaxed),
         }
     }
 
@@ -144,8 +149,12 @@ mod tests {
     /// The example of §IV-E: S = 8 ms and RRD = 0.2 ms give 8.2 ms.
     #[test]
     fn the_age_covers_a_commit_or_the_skew() {
-        let parts =
-            AgeParts { commit_delay: ms(8), round_trip: Duration::from_micros(200), skew: ms(2) };
+        let parts = AgeParts {
+            commit_delay: ms(8),
+            round_trip: Duration::from_micros(200),
+            skew: ms(2),
+            commits: 1,
+        };
         assert_eq!(parts.age(), Duration::from_micros(8_200));
         let skewed = AgeParts { round_trip: ms(4), skew: ms(30), ..parts };
         assert_eq!(skewed.age(), ms(28));
@@ -172,6 +181,7 @@ mod tests {
         (0..1_000).for_each(|_| meter.committed(80_000));
         let settled = meter.parts(now).commit_delay;
         assert!(settled > Duration::from_nanos(79_900), "{settled:?}");
+        assert_eq!(meter.parts(now).commits, 1_002);
         assert_eq!(meter.age_ns(SnapshotAge::Fixed(ms(5)), now), 5_000_000);
         assert!(meter.age_ns(SnapshotAge::Auto, now) > 80_000);
     }

@@ -261,9 +261,9 @@ impl Worker {
         };
         let name = (self.number as u64, start);
         if !ops.is_empty() {
-            let Asked { follows, external, .. } = asked.clone();
+            let Asked { follows, external, snapshot_age_ns, .. } = asked.clone();
             let observed = Transaction::new(self.number as u64, (start, end), status, ops);
-            let done = Transaction { follows, external, ..observed };
+            let done = Transaction { follows, external, snapshot_age_ns, ..observed };
             board.history.lock().unwrap_or_else(PoisonError::into_inner).push(done);
         }
         if status != Status::Ok {

@@ -62,13 +62,13 @@ impl World<Spanner> {
                 }
                 match serve.reply_to.role {
                     Role::Coordinator(number) if serve.reply_to.node == self.members[node] => {
-                        let Serve { id, lock_epoch, at, deadline, .. } = serve;
+                        let Serve { id, lock_epoch, at, deadline, waited_ns, .. } = serve;
                         self.push(
                             0,
                             target,
                             Event::Of(ProtocolEvent::Hear(
                                 (number, id),
-                                RequestOutcome::Read { lock_epoch, at, deadline },
+                                RequestOutcome::Read { lock_epoch, at, deadline, waited_ns },
                             )),
                         );
                     }
@@ -112,8 +112,18 @@ impl World<Spanner> {
 
     pub(super) fn serve(&mut self, node: usize, shard: ShardId, serve: Serve) {
         let Some(member) = self.member(node, shard) else { return };
-        let Serve { reply_to, id, lock_epoch, at, range, reverse, limit_rows, versions, deadline } =
-            serve;
+        let Serve {
+            reply_to,
+            id,
+            lock_epoch,
+            at,
+            range,
+            reverse,
+            limit_rows,
+            versions,
+            deadline,
+            waited_ns,
+        } = serve;
         let found = member.shard_store.scan(&range, at, reverse, limit_rows as usize, 1 << 16);
         if found.is_ok() {
             self.watch_read(shard, range, at);
@@ -128,6 +138,7 @@ impl World<Spanner> {
                     rows: chunk.rows,
                     rest: chunk.rest,
                     committed_at,
+                    waited_ns,
                 }
             }
             Err(error) if matches!(error, StoreError::Damaged { .. }) => {

@@ -57,8 +57,15 @@ impl World<Spanner> {
         let stored = shard_store.get(b"ra", Timestamp::MAX).ok()??;
         let (at, rows) = (stored.at, vec![("ra".into(), stored.value?)]);
         let lock_epoch = LockEpoch { term: 1, admission: 0 };
-        let answer =
-            Response::Rows { id: 1, lock_epoch, at, rows, rest: None, committed_at: Vec::new() };
+        let answer = Response::Rows {
+            id: 1,
+            lock_epoch,
+            at,
+            rows,
+            rest: None,
+            committed_at: Vec::new(),
+            waited_ns: None,
+        };
         let (from, home) =
             (address(world.members[leader], shard), address(world.members[node], shard));
         let to = Address { incarnation: before, role: Role::Coordinator(number), ..home };

@@ -15,7 +15,7 @@ use std::sync::Arc;
 const OF_AUTHORITY: ShardId = ShardId(0);
 
 impl<S: Shards> TxnClient<S> {
-    /// True if a transaction begins at a timestamp of the authority: one that reads the present,
+    /// True if the authority chooses a transaction's snapshot: that of one that reads the present,
     /// or, where this node has nothing as new, a past that may be newer.
     pub(super) fn asks_authority(&self, how: &Begin) -> bool {
         self.authority
@@ -29,11 +29,8 @@ impl<S: Shards> TxnClient<S> {
             }
     }
 
-    /// Begins a transaction that reads a snapshot, at a timestamp of the authority.
-    pub(super) async fn begin_at_authority(
-        &self,
-        how: Begin,
-    ) -> Result<Box<Coordinator<S>>, Failure> {
+    /// Begins a transaction whose snapshot the authority chooses, once it reads.
+    pub(super) fn begin_at_authority(&self, how: Begin) -> Result<Box<Coordinator<S>>, Failure> {
         let now = self.shards.node().now();
         let least = match how.mode {
             Mode::ReadOnly(ReadAt::AtLeast(at)) => at,
@@ -47,15 +44,22 @@ impl<S: Shards> TxnClient<S> {
         if least.nanos > now.interval.latest.max(token.nanos) {
             return Err(Failure::InFuture { now: now.interval });
         }
-        let at = coordinator.ask_authority().await?;
         // The authority adopts the token, which is another one's if it was not the authority's.
-        coordinator.read_at = Some(at.max(token).max(least));
-        coordinator.from_authority = true;
+        coordinator.authority = Some(token.max(least));
         Ok(coordinator)
     }
 }
 
 impl<S: Shards> Coordinator<S> {
+    /// Asks the authority for the snapshot's timestamp, before the first read. A transaction that
+    /// reads nothing does not ask.
+    pub(super) async fn choose_snapshot(&mut self) -> Result<(), Failure> {
+        if let Some(least) = self.authority.filter(|_| self.read_at.is_none()) {
+            self.read_at = Some(self.ask_authority().await?.max(least));
+        }
+        Ok(())
+    }
+
     /// Asks the authority for a timestamp.
     async fn ask_authority(&mut self) -> Result<Timestamp, Failure> {
         let shards = Arc::clone(&self.shards);

@@ -116,7 +116,7 @@ impl<S: Shards> TxnClient<S> {
             single_shard: None,
             single_shard_range: KeyRange::default(),
             negotiating: None,
-            from_authority: false,
+            authority: None,
             answered: false,
             read_at,
             questions: AtomicU64::new(0),
@@ -162,9 +162,6 @@ impl<S: Shards> TxnClient<S> {
 impl<S: Shards> TxnClient<S> {
     /// Begins a transaction, as soon as the node knows the time if that is required.
     pub(crate) async fn begin_here(&self, how: Begin) -> Result<Box<Coordinator<S>>, Failure> {
-        if self.asks_authority(&how) {
-            return self.begin_at_authority(how).await;
-        }
         match self.try_to_begin(how.clone()) {
             Some(begun) => begun,
             None => self.begin_when_known(how).await,
@@ -173,6 +170,9 @@ impl<S: Shards> TxnClient<S> {
 
     /// Begins a transaction; `None` if that requires the time and the node does not know it.
     fn try_to_begin(&self, how: Begin) -> Option<Result<Box<Coordinator<S>>, Failure>> {
+        if self.asks_authority(&how) {
+            return Some(self.begin_at_authority(how));
+        }
         // This is read before the slot: then a split that is not counted here is later than the
         // beginning of this transaction.
         let one = self.shards.map().has_one_shard();
@@ -259,9 +259,6 @@ impl<S: Shards> Database for TxnClient<S> {
 
     fn begin(&self, how: Begin) -> Future<'_, Result<Box<dyn Transaction>, Failure>> {
         let boxed = |begun: Box<Coordinator<S>>| begun as Box<dyn Transaction>;
-        if self.asks_authority(&how) {
-            return Box::pin(async move { self.begin_at_authority(how).await.map(boxed) });
-        }
         match self.try_to_begin(how.clone()) {
             Some(begun) => Box::pin(std::future::ready(begun.map(boxed))),
             None => Box::pin(async move { self.begin_when_known(how).await.map(boxed) }),
@@ -303,8 +300,8 @@ pub(crate) struct Coordinator<S: Shards> {
     single_shard_range: KeyRange,
     /// The declared range of reads in several shards, which negotiate the timestamp.
     negotiating: Option<KeyRange>,
-    /// True if the database's authority chose its snapshot.
-    from_authority: bool,
+    /// If the database's authority chooses its snapshot: what that must not be below.
+    authority: Option<Timestamp>,
     /// True if it has read something.
     answered: bool,
     questions: AtomicU64,
@@ -470,6 +467,7 @@ impl<S: Shards> Transaction for Coordinator<S> {
         lock: Lock,
     ) -> Future<'a, Result<Option<Value>, Failure>> {
         Box::pin(async move {
+            self.choose_snapshot().await?;
             if let (Some(at), Some(shard)) = (self.read_at, self.local)
                 && (self.shards.map().has_one_shard() || self.shards.map().route(key).0 == shard)
             {
@@ -497,6 +495,7 @@ impl<S: Shards> Transaction for Coordinator<S> {
         lock: Lock,
     ) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
         Box::pin(async move {
+            self.choose_snapshot().await?;
             let mut found = Vec::with_capacity(keys.len());
             while found.len() < keys.len() {
                 // The first read of a snapshot chooses its timestamp.
@@ -523,6 +522,7 @@ impl<S: Shards> Transaction for Coordinator<S> {
         limit_rows: usize,
     ) -> Future<'a, Result<Rows, Failure>> {
         Box::pin(async move {
+            self.choose_snapshot().await?;
             let found = self.read(range, lock, reverse, limit_rows).await?;
             Ok(self.writes.over(range, found, reverse, limit_rows.max(1)))
         })
@@ -543,7 +543,7 @@ impl<S: Shards> Transaction for Coordinator<S> {
 
     fn reads_only_in(&mut self, scope: &KeyRange, negotiates: bool) -> bool {
         let unread = !self.answered && !self.older && self.questions.load(Ordering::Relaxed) == 0;
-        if self.from_authority
+        if self.authority.is_some()
             || self.mode != Mode::ReadOnly(ReadAt::Now)
             || !unread
             || self.shards.map().has_one_shard()

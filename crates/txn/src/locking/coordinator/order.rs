@@ -148,7 +148,8 @@ impl<S: Shards> Coordinator<S> {
         Ok(())
     }
 
-    /// Records the time that a read waited until what it had read had surely passed.
+    /// Records the time that a read waited: until what it had read had surely passed, or at a
+    /// leader.
     pub(super) fn note_read_wait(&self, waited_ns: u64) {
         self.count(|counters| counters.read_waited(waited_ns));
         if let Some(timings) = &self.timings {

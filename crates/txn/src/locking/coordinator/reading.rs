@@ -290,15 +290,15 @@ impl<S: Shards> Coordinator<S> {
                 let (replica, request) = question?;
                 let RequestBody::Snapshot { range, .. } = request.body.clone() else { return None };
                 match shards.request(replica, request, now + ONE_TRY_NS).await? {
-                    RequestOutcome::Response(Response::Rows { rows, at, .. }) => {
-                        Some((rows.into_iter().next().map(|(_, value)| value), at))
+                    RequestOutcome::Response(Response::Rows { rows, at, waited_ns, .. }) => {
+                        Some((rows.into_iter().next().map(|(_, value)| value), at, waited_ns))
                     }
-                    RequestOutcome::Read { at, deadline, .. } => {
+                    RequestOutcome::Read { at, deadline, waited_ns, .. } => {
                         let chunk = shards.scan(replica.shard, &range, at, false, 1).ok()?;
                         let leads = deadline
                             .is_none_or(|deadline| shards.node().now().interval.latest < deadline);
                         let value = chunk.rows.into_iter().next().map(|(_, value)| value);
-                        leads.then_some((value, at))
+                        leads.then_some((value, at, waited_ns))
                     }
                     _ => None,
                 }
@@ -316,7 +316,10 @@ impl<S: Shards> Coordinator<S> {
                 times.reading_ns += timings.elapsed_ns() - began_ns;
             });
         }
-        let mut learn = |(value, at)| {
+        // They waited at the same time.
+        let waited_ns = found.iter().flatten().filter_map(|(.., waited_ns)| *waited_ns).max();
+        self.note_read_wait(waited_ns.unwrap_or(0));
+        let mut learn = |(value, at, _)| {
             self.order.learn(at);
             value
         };
@@ -398,8 +401,10 @@ impl<S: Shards> Coordinator<S> {
                     rows,
                     committed_at,
                     rest,
+                    waited_ns,
                     ..
                 })) => {
+                    self.note_read_wait(waited_ns.unwrap_or(0));
                     if let Some(age_meter) = self.age_meter.as_ref().filter(|_| is_remote) {
                         age_meter.answered(self.boot_ns() - now);
                     }
@@ -407,7 +412,8 @@ impl<S: Shards> Coordinator<S> {
                     let at = committed_at.into_iter().map(Some).collect();
                     return Ok(Chunk::Rows(Rows { rows, at, rest }));
                 }
-                Some(RequestOutcome::Read { lock_epoch, at, deadline }) => {
+                Some(RequestOutcome::Read { lock_epoch, at, deadline, waited_ns }) => {
+                    self.note_read_wait(waited_ns.unwrap_or(0));
                     match shards.scan(shard, range, at, reverse, limit) {
                         Ok(chunk) => {
                             let latest = shards.node().now().interval.latest;
