@@ -160,8 +160,9 @@ pub(crate) fn figure(
             mean(&|one| one.model.updates_per_s),
             mean(&|one| 1e3 * one.model.update_s),
         ),
-        "The paper's figure is a drawing, whose text says that measurement and model follow the same pattern. The model's delays assume that a commit's duration is known and always the same; here a \
-         commit waits for a sync under way, too, so that some take twice as long as others."
+        "The paper's figure is a drawing, whose text says that measurement and model follow the same \
+         pattern. The model is an upper bound of aborts: it counts a transaction's whole duration, \
+         whereas here a commit's timestamp is drawn as it is proposed, and a later snapshot has it."
             .to_owned(),
         model(),
     ];

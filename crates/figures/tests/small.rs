@@ -220,6 +220,87 @@ fn over_an_ocean_the_way_back_is_longer_than_the_commit_wait() {
     assert!(hybrid_p75 > 111.0 && waits_p75 < 1.1 * hybrid_p75, "{hybrid_p75} {waits_p75}");
 }
 
+/// Returns the numbers of a table's columns of one name.
+fn columns(figure: &Figure, name: &str) -> Vec<Vec<f64>> {
+    let heads = figure.table.head.iter().enumerate().filter(|(_, head)| *head == name);
+    let number = |cell: &String| cell.split(' ').next().and_then(|text| text.parse().ok());
+    heads
+        .map(|(at, _)| {
+            figure.table.rows.iter().map(|row| number(&row[at]).expect("a number")).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn an_authority_costs_a_read_one_round_trip() {
+    let saved = column(&small("clock_si_figure3"), "saved ms");
+    assert!(saved.iter().all(|ms| (0.14..0.22).contains(ms)), "a trip of 0.14 ms: {saved:?}");
+    let part = column(&small("clock_si_figure3"), "saved");
+    assert!((40.0..55.0).contains(&part[0]) && part.is_sorted_by(|a, b| a > b), "{part:?}");
+    let figure = small("clock_si_figure4");
+    let saved = column(&figure, "saved ms");
+    let [europe, us_east, us_west] = [0..3, 3..6, 6..9].map(|rows| saved[rows].to_vec());
+    // A ceiling that has expired may cost a write to the disk more, or less.
+    let about = |all: &[f64], trip: f64| all.iter().all(|ms| (ms - trip).abs() < 10.0);
+    assert!(about(&europe, 160.0) && about(&us_east, 170.0), "{saved:?}");
+    assert!(about(&us_west, 0.0) && us_west[0] < 1.0, "{saved:?}");
+}
+
+#[test]
+fn an_authority_limits_the_throughput_and_clocks_do_not() {
+    let figure = small("clock_si_figure5");
+    // One partition, and four: reads, then updates.
+    let [[reads, reads_4], [updates, updates_4]] = [0, 1].map(|panel| {
+        let all = points(&figure, panel, "clock_si, here");
+        [all[0], all[1]]
+    });
+    assert!(reads_4 > 3.6 * reads && updates_4 > 3.6 * updates, "{figure:?}");
+    let [limited, _] = [0, 1].map(|panel| points(&figure, panel, "conventional_si, here")[1]);
+    assert!((50.0..=64.0).contains(&limited), "64 k timestamps in a second: {limited}");
+    let feed = small("clock_si_figure6");
+    let ratios = column(&feed, "ratio");
+    assert!(ratios.iter().all(|ratio| (1.0..2.0).contains(ratio)), "{ratios:?}");
+}
+
+#[test]
+fn snapshots_that_are_older_than_a_commit_takes_are_not_delayed() {
+    let figure = small("clock_si_figure7");
+    let delayed = column(&figure, "delayed");
+    // For each age, reads of no hot spots, and of nothing else.
+    let hot: Vec<f64> = delayed.iter().skip(1).step_by(2).copied().collect();
+    // The first read waits for a ceiling.
+    let none = |parts: &[f64]| parts.iter().all(|part| *part < 0.3);
+    assert!(none(&delayed.iter().step_by(2).copied().collect::<Vec<_>>()), "{delayed:?}");
+    assert!(hot[0] > 20.0 && hot[1] > 1.0 && hot[1] < hot[0], "{hot:?}");
+    assert!(none(&hot[2..]), "14 and 21 ms: {hot:?}");
+    let latency = points(&small("clock_si_figure8"), 0, "0 ms, here");
+    assert!(latency[1] > 5.0 * latency[0], "{latency:?}");
+}
+
+#[test]
+fn measurements_behave_as_the_analytical_model() {
+    let figure = small("clock_si_figure9");
+    let measured = points(&figure, 0, "measured, here");
+    for (measured, modelled) in measured.iter().zip(points(&figure, 0, "the model")) {
+        assert!((0.6..1.5).contains(&(measured / modelled)), "{measured} {modelled}");
+    }
+    assert!(measured.is_sorted_by(|a, b| a > b), "more items, fewer delays: {measured:?}");
+    for (name, falls) in
+        [("clock_si_figure10", true), ("clock_si_figure11", true), ("clock_si_figure12", false)]
+    {
+        let figure = small(name);
+        let measured = points(&figure, 0, "measured, here");
+        // Delays that are rarer than these are too few to have a mean.
+        let (first, older) = (measured[0], measured[1]);
+        assert!(if falls { first > 1.5 * older } else { older > first }, "{name}: {measured:?}");
+        // Aborts are fewer than the model's upper bound.
+        let bound = points(&figure, 0, "the model");
+        assert!(falls || measured.iter().zip(bound).all(|(ours, most)| *ours <= most), "{name}");
+    }
+    let drawn = columns(&small("clock_si_figure13"), "model");
+    assert!(drawn[0].is_sorted() && drawn[0][2] > 20.0, "{drawn:?}");
+}
+
 #[test]
 fn an_unknown_figure_lists_the_known_ones() {
     let why =

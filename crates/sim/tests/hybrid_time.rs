@@ -129,10 +129,14 @@ fn every_broken_rule_is_noticed() {
     let defects: Vec<Defect> = (HYBRID_TIME.rules)().into_iter().map(Defect::Rule).collect();
     // Tokens order transactions of different shards, whose leaders' clocks differ.
     let faults = Faults { clock: true, network: true, ..Faults::NONE };
-    let missed = unnoticed(&defects, 300, |defect, seed| Options {
-        faults,
-        splits: Some(3),
-        ..defect.world(HYBRID_TIME, seed)
+    // What a leader has promised matters to the next one.
+    let of_leaders = ["CeilingNotAgreed", "IssuerBelowLog"];
+    let missed = unnoticed(&defects, 300, |defect, seed| {
+        let world = Options { splits: Some(3), ..defect.world(HYBRID_TIME, seed) };
+        match of_leaders.contains(&defect.name().to_string().as_str()) {
+            true => world,
+            false => Options { faults, ..world },
+        }
     });
     assert!(missed.is_empty(), "not noticed by 300 seeds each: {missed:?}");
 }
