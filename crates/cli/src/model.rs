@@ -1,5 +1,5 @@
-//! `meridian model`: what a protocol's analytical model predicts, of inputs that are given or that a
-//! node has measured.
+//! `meridian model`: what a protocol's analytical model predicts, of inputs that are given or that
+//! a node has measured.
 
 use crate::workload::connect;
 use clap::{Args, Subcommand};

@@ -2,9 +2,9 @@
 //!
 //! **The paper** compares Clock-SI with conventional snapshot isolation, whose timestamps are those
 //! of an authority on a server of its own. It had eight partitions of a million keys, each on one
-//! server that is not replicated, clients on other machines of the same switch (round trip 0.14 ms),
-//! NTP, and disks of which a synchronous write takes 6.7 ms on average. Its figures are drawings,
-//! of which the text gives some numbers.
+//! server that is not replicated, clients on other machines of the same switch (round trip 0.14
+//! ms), NTP, and disks of which a synchronous write takes 6.7 ms on average. Its figures are
+//! drawings, of which the text gives some numbers.
 //!
 //! **These measurements** have groups of one replica, each on a server, and sessions on nodes of
 //! their own. A session's node has one core, so there are several for each partition where

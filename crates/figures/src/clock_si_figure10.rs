@@ -1,5 +1,5 @@
-//! Clock-SI, Figure 10: the part of the transactions that is delayed, with older and older snapshots of 50,000
-//! items (§V-E): «The older a snapshot, the lower the delay probability.»
+//! Clock-SI, Figure 10: the part of the transactions that is delayed, with older and older
+//! snapshots of 50,000 items (§V-E): «The older a snapshot, the lower the delay probability.»
 //!
 //! `clock_si_verified.rs` describes the measurement.
 

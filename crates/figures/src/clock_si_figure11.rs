@@ -1,5 +1,5 @@
-//! Clock-SI, Figure 11: the duration of a delay, with older and older snapshots of 50,000 items (§V-E): «The older a
-//! snapshot, [...] the shorter the delay duration.»
+//! Clock-SI, Figure 11: the duration of a delay, with older and older snapshots of 50,000 items
+//! (§V-E): «The older a snapshot, [...] the shorter the delay duration.»
 //!
 //! `clock_si_verified.rs` describes the measurement.
 

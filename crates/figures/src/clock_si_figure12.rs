@@ -1,5 +1,6 @@
-//! Clock-SI, Figure 12: the part of the transactions that aborts, with older and older snapshots of 50,000 items
-//! (§V-E): «The transaction abort rate increases as the age of the snapshot increases.»
+//! Clock-SI, Figure 12: the part of the transactions that aborts, with older and older snapshots of
+//! 50,000 items (§V-E): «The transaction abort rate increases as the age of the snapshot
+//! increases.»
 //!
 //! `clock_si_verified.rs` describes the measurement.
 

@@ -1,8 +1,8 @@
 //! Clock-SI, Figure 13: the skew between two clocks plus the latency of a message (§V, «NTP
 //! Precision»).
 //!
-//! **The paper** measured it every 30 seconds in six weeks, at two servers with NTP. The figure is a
-//! drawing; its text says that «the delay probability due to clock skew is very low and the delay
+//! **The paper** measured it every 30 seconds in six weeks, at two servers with NTP. The figure is
+//! a drawing; its text says that «the delay probability due to clock skew is very low and the delay
 //! duration is very short».
 //!
 //! **Here the skew is drawn**, and nothing is measured: as often as in the paper, from normal

@@ -1,9 +1,9 @@
 //! Clock-SI, Figure 6: the throughput of a social network (§V-C).
 //!
 //! **The paper** has 800,000 users, each of which follows 20 others. A transaction reads the 20
-//! latest tweets of the followees, at one partition, or (one of ten) pushes a tweet to the followers
-//! at three partitions. «With eight partitions Clock-SI supports more than 38k transactions/second,
-//! while conventional SI supports 33k.»
+//! latest tweets of the followees, at one partition, or (one of ten) pushes a tweet to the
+//! followers at three partitions. «With eight partitions Clock-SI supports more than 38k
+//! transactions/second, while conventional SI supports 33k.»
 //!
 //! `clock_si.rs` describes the measurement.
 

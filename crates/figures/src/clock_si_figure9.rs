@@ -1,5 +1,5 @@
-//! Clock-SI, Figure 9: the part of the transactions that is delayed, with fresh snapshots and more and more items
-//! (§V-E): «The delay probability decreases with the size of the data set.»
+//! Clock-SI, Figure 9: the part of the transactions that is delayed, with fresh snapshots and more
+//! and more items (§V-E): «The delay probability decreases with the size of the data set.»
 //!
 //! `clock_si_verified.rs` describes the measurement.
 

@@ -2,8 +2,9 @@
 //!
 //! Each transaction reads ten items and writes ten others of one partition, drawn evenly, on the
 //! partition's own server: no message, and so no round trip, is part of it. A second partition is
-//! idle (`clock_si_figure7.rs` says why it is there). Sessions begin transactions at a fixed rate. The model is given what the run measured: the rate of commits and
-//! their mean duration, which is nearly all of the committing window, because the reads take little.
+//! idle (`clock_si_figure7.rs` says why it is there). Sessions begin transactions at a fixed rate.
+//! The model is given what the run measured: the rate of commits and their mean duration, which is
+//! nearly all of the committing window, because the reads take little.
 
 use crate::clock_si::{measure, model, partitions};
 use crate::clock_si_model::Model;

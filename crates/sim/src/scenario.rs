@@ -24,8 +24,8 @@ pub struct Scenario {
     pub servers: usize,
     /// The number of nodes without members, for sessions. With none, sessions are on the servers.
     pub gateways: usize,
-    /// The zone whose gateway has all sessions, where each zone has a gateway, or whose first server
-    /// has them, where there are no gateways; if `None`, sessions are spread over all.
+    /// The zone whose gateway has all sessions, where each zone has a gateway, or whose first
+    /// server has them, where there are no gateways; if `None`, sessions are spread over all.
     pub clients_in: Option<usize>,
     /// The number of groups.
     pub groups: u32,

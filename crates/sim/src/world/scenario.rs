@@ -215,7 +215,7 @@ impl<R: SimProtocol> World<R> {
                 rows = ITEMS as usize;
                 let updating = self.clients.len().div_ceil(2) as u32;
                 let hot = |session: u32| session * ITEMS;
-                if client % 2 == 0 {
+                if client.is_multiple_of(2) {
                     let own = hot(client as u32 / 2);
                     let steps =
                         [read_run(0, own, ITEMS)].into_iter().chain(write_run(0, own, ITEMS));
