@@ -30,7 +30,10 @@ use tokio_postgres::Client;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Transfers between accounts; their total never changes.
-    Bank,
+    Bank {
+        /// True if balances are read without FOR UPDATE.
+        plain_reads: bool,
+    },
     /// pgbench's TPC-B on pgbench's tables.
     Tpcb,
 }
@@ -38,7 +41,7 @@ pub enum Kind {
 impl Kind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Bank => "bank",
+            Kind::Bank { .. } => "bank",
             Kind::Tpcb => "tpcb",
         }
     }
@@ -84,6 +87,9 @@ pub enum Verb {
         /// The duration of the run, in seconds.
         #[arg(long, short, default_value_t = 10.0)]
         duration: f64,
+        /// Read balances without FOR UPDATE (bank).
+        #[arg(long)]
+        plain_reads: bool,
     },
     /// Check that the sums hold.
     Check {
@@ -95,7 +101,7 @@ pub enum Verb {
 /// Runs the command.
 pub async fn run(command: Command) -> ExitCode {
     let done = match command {
-        Command::Bank(verb) => run_verb(Kind::Bank, verb).await,
+        Command::Bank(verb) => run_verb(Kind::Bank { plain_reads: false }, verb).await,
         Command::Tpcb(verb) => run_verb(Kind::Tpcb, verb).await,
         Command::Micro(options) => keys::run(keys::Mix::Micro, &options).await,
         Command::Retwis(options) => keys::run(keys::Mix::Retwis, &options).await,
@@ -113,7 +119,13 @@ pub async fn run(command: Command) -> ExitCode {
 async fn run_verb(kind: Kind, verb: Verb) -> Result<(), String> {
     match verb {
         Verb::Init { url, scale } => init(kind, &url, scale).await,
-        Verb::Run { url, clients, duration } if duration.is_finite() && duration > 0.0 => {
+        Verb::Run { plain_reads: true, .. } if kind == Kind::Tpcb => {
+            Err("--plain-reads is for the workload bank".to_owned())
+        }
+        Verb::Run { url, clients, duration, plain_reads }
+            if duration.is_finite() && duration > 0.0 =>
+        {
+            let kind = if plain_reads { Kind::Bank { plain_reads } } else { kind };
             drive::run(kind, &url, clients, duration).await
         }
         Verb::Run { .. } => Err("--duration must be a positive number of seconds".to_owned()),
@@ -124,7 +136,7 @@ async fn run_verb(kind: Kind, verb: Verb) -> Result<(), String> {
 async fn init(kind: Kind, url: &str, scale: u32) -> Result<(), String> {
     let client = connect::open(url).await?;
     match kind {
-        Kind::Bank => bank::init(&client, scale).await,
+        Kind::Bank { .. } => bank::init(&client, scale).await,
         Kind::Tpcb => tpcb::init(&client, scale).await,
     }
     .map_err(|error| format!("workload {} init: {}", kind.name(), connect::explain(&error)))
@@ -133,7 +145,7 @@ async fn init(kind: Kind, url: &str, scale: u32) -> Result<(), String> {
 async fn check(kind: Kind, url: &str) -> Result<(), String> {
     let client = connect::open(url).await?;
     match kind {
-        Kind::Bank => bank::check(&client).await,
+        Kind::Bank { .. } => bank::check(&client).await,
         Kind::Tpcb => tpcb::check(&client).await,
     }
 }

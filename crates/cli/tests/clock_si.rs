@@ -354,3 +354,26 @@ async fn a_large_copy_commits_with_its_table() {
     run(&b, "UPDATE small SET n = 3; COMMIT").await;
     assert_eq!(text(&b, "SELECT n FROM small").await, "3");
 }
+
+/// A transfer writes each row that it reads: without FOR UPDATE, too, the total is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn transfers_keep_the_total_with_locks_and_without() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Started::on(folder.path());
+    let _sessions = database(&server).await;
+    let url = format!("postgresql://root@{}/shop", server.sql);
+    let workload = |words: &[&str]| {
+        let output = tokio::task::block_in_place(|| common::run(&[&["workload"], words].concat()));
+        assert!(output.status.success(), "{words:?}: {}", common::stderr(&output));
+        common::stdout(&output)
+    };
+    workload(&["bank", "init", &url]);
+    for reads in [&[][..], &["--plain-reads"]] {
+        let run = ["bank", "run", &url, "--clients", "4", "--duration", "1.5"];
+        workload(&[&run[..], reads].concat());
+        assert!(workload(&["bank", "check", &url]).contains("check ok"));
+    }
+    let words = ["workload", "tpcb", "run", &url, "--plain-reads"];
+    let other = tokio::task::block_in_place(|| common::run(&words));
+    assert!(!other.status.success() && common::stderr(&other).contains("bank"), "{other:?}");
+}

@@ -127,13 +127,18 @@ pub const RUN: u32 = 8;
 pub const ITEMS: u32 = 10;
 /// The social network of Clock-SI §V-C: its users, the followers of each, the groups that have
 /// these, and the tweets that are read at once.
-pub(crate) const FEED: Network = Network { users: 800_000, followers: 20, groups: 3, tweets: 20 };
+pub const FEED: Network = Network { users: 800_000, followers: 20, groups: 3, tweets: 20 };
 
 /// A social network.
-pub(crate) struct Network {
+#[derive(Clone, Copy, Debug)]
+pub struct Network {
+    /// The number of users.
     pub users: u32,
+    /// The followers of each.
     pub followers: u32,
+    /// The groups that have the followers of a user.
     pub groups: u32,
+    /// The tweets of a feed, all of which are read at once.
     pub tweets: u32,
 }
 

@@ -48,8 +48,10 @@ pub struct Bank {
 }
 
 impl Bank {
-    /// Prepares the statements on a new connection.
-    pub async fn prepare(client: &Client) -> Result<Bank, String> {
+    /// Prepares the statements on a new connection. Plain reads lock nothing: the total is kept
+    /// all the same, because a transfer adds to each row that it reads.
+    pub async fn prepare(client: &Client, plain_reads: bool) -> Result<Bank, String> {
+        let locks = if plain_reads { "" } else { " FOR UPDATE" };
         let explain = |error: Error| {
             format!("{}; run `meridian workload bank init` first?", connect::explain(&error))
         };
@@ -62,7 +64,7 @@ impl Bank {
         Ok(Bank {
             accounts: i64::try_from(accounts).map_err(|_| "too many accounts".to_owned())?,
             lock: client
-                .prepare("SELECT balance FROM bank_accounts WHERE id = $1 FOR UPDATE")
+                .prepare(&format!("SELECT balance FROM bank_accounts WHERE id = $1{locks}"))
                 .await
                 .map_err(explain)?,
             add: client

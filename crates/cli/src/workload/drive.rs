@@ -67,7 +67,7 @@ enum Prepared {
 impl Prepared {
     async fn on(kind: Kind, client: &Client) -> Result<Prepared, String> {
         Ok(match kind {
-            Kind::Bank => Prepared::Bank(Bank::prepare(client).await?),
+            Kind::Bank { plain_reads } => Prepared::Bank(Bank::prepare(client, plain_reads).await?),
             Kind::Tpcb => Prepared::Tpcb(Box::new(Tpcb::prepare(client).await?)),
         })
     }
