@@ -9,7 +9,7 @@
 //! | when does a commit show | once agreed, to snapshots above it |
 //!
 //! ```text
-//!   begin at a node      snapshot ◀─ the authority                    (a round trip)
+//!   before it reads      snapshot ◀─ the authority                    (a round trip)
 //!   read at a leader     waits: a prepared transaction wrote the row below
 //!   commit               certify ─▶ timestamp ◀─ the authority        (a round trip)
 //!                                ─▶ agree at it ─▶ answer

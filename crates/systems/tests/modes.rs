@@ -526,8 +526,11 @@ fn what_is_planted_is_noticed() {
         snapshot_rules::RANGE_NOT_KEPT,
         participant_rules::SAFE_TIME_PREPARED,
     ];
-    let of_conventional_si =
-        [shard_rules::AUTHORITY_BELOW_CEILING, shard_rules::TIMESTAMP_BELOW_SNAPSHOT];
+    let of_conventional_si = [
+        shard_rules::AUTHORITY_BELOW_CEILING,
+        shard_rules::TIMESTAMP_BELOW_SNAPSHOT,
+        snapshot_rules::OVERWRITE_UNBOUNDED,
+    ];
     let noticed = |rule, transcripts: fn()| {
         let broken = std::thread::spawn(move || {
             plant(Some(rule), true);

@@ -27,7 +27,7 @@ use meridian_history::{Status, Transaction, write};
 use meridian_sim::SimulatedProtocol;
 use meridian_sim::protocols;
 use meridian_systems::Protocol;
-use meridian_txn::Consistency;
+use meridian_txn::{Consistency, SnapshotAge};
 use order::Order;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -193,6 +193,9 @@ fn tortured(options: &Options, binary: &Path, folder: &Path) -> Result<(), Strin
         closed: Default::default(),
     });
     runtime.block_on(create(&board, options))?;
+    if board.order.has_ages {
+        std::thread::sleep(SnapshotAge::LONGEST_AUTO); // Older snapshots have the tables.
+    }
     let workers: Vec<_> = (0..options.clients)
         .map(|number| runtime.spawn(clients::work(Arc::clone(&board), number, options.seed)))
         .collect();

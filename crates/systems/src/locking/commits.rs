@@ -148,10 +148,10 @@ impl Member {
                 let votes = pending.as_ref().and_then(|pending| pending.votes.clone());
                 let asked = pending.as_ref().map(|pending| (pending.from, pending.request.id));
                 let schema = pending.as_ref().is_some_and(|pending| pending.change().is_some());
-                let writes = match pending.map(|pending| pending.request.body) {
-                    Some(RequestBody::Commit { writes, .. }) => writes,
-                    _ => Vec::new(),
-                };
+                let writes = pending.and_then(|pending| match pending.request.body {
+                    RequestBody::Commit { writes, .. } => Some(writes),
+                    _ => None,
+                });
                 let agreed_ns = now.boot_ns;
                 self.participant.commit_waits.insert(
                     at,

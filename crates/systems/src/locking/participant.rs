@@ -124,8 +124,8 @@ pub(super) struct CommitWait {
     pub(super) agreed_ns: u64,
     /// The participants to be told the outcome.
     pub(super) votes: Option<Collected>,
-    /// The writes, sorted by key. Empty unless this leader drew the timestamp.
-    pub(super) writes: Vec<Write>,
+    /// The writes, sorted by key. None unless this leader drew the timestamp.
+    pub(super) writes: Option<Vec<Write>>,
     /// True if it changed a schema.
     pub(super) schema: bool,
 }
@@ -133,11 +133,12 @@ pub(super) struct CommitWait {
 impl CommitWait {
     /// True if its writes, as far as they are known, may lie in a range.
     pub(super) fn may_write_into(&self, range: &KeyRange) -> bool {
-        self.writes.is_empty() || self.writes_into(range)
+        self.writes.is_none() || self.writes_into(range)
     }
 
     pub(super) fn writes_into(&self, range: &KeyRange) -> bool {
-        self.schema || any_within(&self.writes, |write| &write.key, range)
+        let writes = self.writes.as_deref().unwrap_or_default();
+        self.schema || any_within(writes, |write| &write.key, range)
     }
 }
 
@@ -426,7 +427,7 @@ impl Participant for Locking {
         asked: (Address, u64),
     ) {
         let (drawn_ns, agreed_ns) = (now.boot_ns, now.boot_ns);
-        let (asked, votes, writes, schema) = (Some(asked), None, Vec::new(), false);
+        let (asked, votes, writes, schema) = (Some(asked), None, Some(Vec::new()), false);
         self.commit_waits.insert(
             at,
             CommitWait { at, transaction, asked, drawn_ns, agreed_ns, votes, writes, schema },

@@ -5,7 +5,7 @@ use super::participant::{Locking, Serve};
 use super::records::{Prepared, any_within};
 use super::{Member, Message};
 use crate::locking::rules;
-use crate::shard::{Effect, Participant};
+use crate::shard::Effect;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes};
@@ -154,11 +154,10 @@ impl Member {
     /// (§4.2.4).
     fn is_being_written(&self, range: &KeyRange, at: Timestamp) -> bool {
         let Locking { commit_waits, agreeing, .. } = &self.participant;
-        self.participant.oldest_in_flight().is_some_and(|oldest| oldest <= at)
-            && (commit_waits.values().any(|wait| wait.at <= at && wait.may_write_into(range))
-                || agreeing
-                    .values()
-                    .any(|pending| pending.at <= at && pending.may_write_into(range)))
+        let mut waits = commit_waits.values().take_while(|wait| wait.at <= at);
+        let mut agreeing = agreeing.values().take_while(|pending| pending.at <= at);
+        waits.any(|wait| wait.may_write_into(range))
+            || agreeing.any(|pending| pending.may_write_into(range))
     }
 
     /// Answers the snapshots that can be served now.
@@ -179,7 +178,7 @@ impl Member {
                 continue;
             }
             let promised = self.promise(now, *at);
-            let in_flight = *at > self.visible && self.is_being_written(range, *at);
+            let in_flight = promised && *at > self.visible && self.is_being_written(range, *at);
             let doubtful = self.is_in_doubt(range, *at) || self.meets_change(request, *at);
             if promised && (early || !in_flight) && !doubtful {
                 match self.participant.schemas.outdated(&request.planned, *at) {

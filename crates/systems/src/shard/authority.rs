@@ -200,12 +200,13 @@ impl<P: Participant> Shard<P> {
     ) {
         let leads = self.serving && self.group.is_leader() && self.is_of_authority();
         if leads && from.database == self.database {
-            // A leader repeats what waits here. If it asks for more, it does so again.
+            // More than a leader needs does no harm.
             for asked in &mut self.authority.queue {
                 if let Asked::Leader { from: other, count: most, term: of, above: least } = asked
                     && (*other, *of) == (from, term)
                 {
-                    (*most, *least) = ((*most).max(count), (*least).max(above));
+                    *most = most.saturating_add(count).min(LONGEST_RANGE);
+                    *least = (*least).max(above);
                     return;
                 }
             }

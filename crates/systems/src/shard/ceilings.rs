@@ -25,8 +25,8 @@ pub(crate) const LEASE_SOON_NS: u64 = 10_000_000;
 /// The shortest interval at which the leader sends
 /// [`Message::LeaderVisible`](super::Message::LeaderVisible), in nanoseconds.
 pub(super) const CLOSE_EVERY_NS: u64 = 200_000_000;
-/// How far a new ceiling reaches beyond the present, or beyond what is requested if that is later,
-/// in nanoseconds. A later leader has to wait for it.
+/// How far a new ceiling reaches beyond the present, unless a higher one is requested, in
+/// nanoseconds. A later leader has to wait for it.
 const AHEAD_NS: u64 = 100_000_000;
 
 /// How far a timestamp of a message may be ahead of `now.latest` to be adopted, in nanoseconds: as
@@ -136,16 +136,17 @@ impl<P: Participant> Shard<P> {
             return false;
         }
         if !broken(rules::CEILING_NOT_AGREED) {
-            if at > self.ceiling {
+            // The next snapshots are not to wait for one.
+            let soon = (at.nanos + AHEAD_NS / 2).min(self.leased_until(now).saturating_sub(1));
+            if at <= self.ceiling {
+                self.want_ceiling(soon);
+            } else {
                 // A command in flight above it serves as a ceiling.
                 if self.participant.newest_proposed().is_none_or(|last| last < at) {
-                    self.want_ceiling(at.nanos);
+                    self.want_ceiling(soon.max(at.nanos));
                 }
                 return false;
             }
-            // The next snapshots are not to wait for one.
-            let soon = at.nanos + AHEAD_NS / 2;
-            self.want_ceiling(soon.min(self.leased_until(now).saturating_sub(1)));
         }
         sometimes!("a snapshot above every commit is promised");
         self.read_floor = at;
@@ -173,7 +174,7 @@ impl<P: Participant> Shard<P> {
             self.wanted_ceiling = Some(wanted);
             return self.wake_in(LEASE_SOON_NS);
         }
-        let nanos = wanted.max((now.interval.latest.max(wanted) + AHEAD_NS).min(end));
+        let nanos = wanted.max((now.interval.latest + AHEAD_NS).min(end));
         if let Some(at) = self.draw_one(now) {
             step!("leader: proposes a ceiling");
             let through = Some(Timestamp::end_of(nanos));

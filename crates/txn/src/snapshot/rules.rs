@@ -14,4 +14,6 @@ meridian_machine::rules! {
     AGE_BEFORE_TOKEN;
     /// A schema change does not see rows that were written while it read the table.
     RANGE_NOT_KEPT;
+    /// A transaction that has read nothing commits at any timestamp of the authority.
+    OVERWRITE_UNBOUNDED;
 }

@@ -294,10 +294,18 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
                 };
                 return Outcome::Aborted { why };
             }
-            let SnapshotTransaction { snapshot, mut writes, adopted, .. } = *this;
+            let SnapshotTransaction { mut snapshot, mut writes, adopted, .. } = *this;
             writes.order.learn(snapshot.token());
             // Without a snapshot it has read nothing, and overwrites.
             writes.snapshot = snapshot.read_at().map(|at| ReadSnapshot { at, adopted });
+            // It comes after what was acknowledged before it, all the same: a leader may have a
+            // timestamp that the authority has handed out for another commit, long ago.
+            if writes.snapshot.is_none() && !broken(rules::OVERWRITE_UNBOUNDED) {
+                if snapshot.choose_snapshot().await.is_err() {
+                    return Outcome::Aborted { why: Conflict::Late };
+                }
+                writes.order.learn(snapshot.read_at().unwrap_or_default());
+            }
             Box::new(writes).commit().await
         })
     }

@@ -270,7 +270,7 @@ impl Worker {
             return false;
         }
         board.committed[self.number].fetch_add(1, Relaxed);
-        match session.add(client, &board.order, &asked, name, &mut self.rng).await {
+        match session.add(client, &board.order, &asked, (name, writes), &mut self.rng).await {
             Ok(token) => self.token = token.or(self.token.take()),
             Err(_) => return false,
         }

@@ -195,13 +195,16 @@ impl Session {
         client: &Client,
         order: &Order,
         asked: &Asked,
-        name: Name,
+        (name, wrote): (Name, bool),
         rng: &mut ChaCha8Rng,
     ) -> Result<Option<Token>, Option<Error>> {
         if asked.mode.is_none_or(|mode| mode == Consistency::None) {
             return Ok(None);
         }
-        self.covers = vec![name];
+        // The token of a transaction that only read may lie below its beginning. That of the session
+        // only grows.
+        self.covers = if wrote { Vec::new() } else { asked.follows.clone() };
+        self.covers.push(name);
         if !rng.random_bool(HANDED_ON) {
             return Ok(None);
         }

@@ -53,7 +53,7 @@ impl<S: Shards> TxnClient<S> {
 impl<S: Shards> Coordinator<S> {
     /// Asks the authority for the snapshot's timestamp, before the first read. A transaction that
     /// reads nothing does not ask.
-    pub(super) async fn choose_snapshot(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn choose_snapshot(&mut self) -> Result<(), Failure> {
         if let Some(least) = self.authority.filter(|_| self.read_at.is_none()) {
             self.read_at = Some(self.ask_authority().await?.max(least));
         }
