@@ -201,8 +201,8 @@ impl Session {
         if asked.mode.is_none_or(|mode| mode == Consistency::None) {
             return Ok(None);
         }
-        // The token of a transaction that only read may lie below its beginning. That of the session
-        // only grows.
+        // The token of a transaction that only read may lie below its beginning. That of the
+        // session only grows.
         self.covers = if wrote { Vec::new() } else { asked.follows.clone() };
         self.covers.push(name);
         if !rng.random_bool(HANDED_ON) {
