@@ -318,24 +318,23 @@ fn without_faults_no_outcome_is_unknown() {
 /// needs its locks, and the session makes the coordinator abort it.
 #[test]
 fn why_a_participant_refused_is_why_the_transaction_is_aborted() {
-    let workload = Workload::Monotonic;
-    let world = Options {
-        faults: Faults::NONE,
-        workload,
-        nodes: 5,
-        clients: 10,
-        moves: Some(0),
-        ..Options::new(2)
-    };
-    let report = run(world);
-    assert_eq!(report.verdict, Ok(()));
-    assert!(
-        report.reached.contains_key("a session asks a coordinator to abort"),
-        "{:?}",
-        report.reached
-    );
-    let rolled_back = report.failures.keys().any(|why| why.contains("rolled back"));
-    assert!(!rolled_back && !report.failures.is_empty(), "{:?}", report.failures);
+    let mut asked = 0;
+    for seed in 0..12 {
+        let report = run(Options {
+            faults: Faults::NONE,
+            workload: Workload::Monotonic,
+            nodes: 5,
+            clients: 10,
+            moves: Some(0),
+            ..Options::new(seed)
+        });
+        assert_eq!(report.verdict, Ok(()));
+        let rolled_back = report.failures.keys().any(|why| why.contains("rolled back"));
+        assert!(!rolled_back && !report.failures.is_empty(), "{:?}", report.failures);
+        asked += u32::from(report.reached.contains_key("a session asks a coordinator to abort"));
+    }
+    assert!(asked > 0, "no session asked a coordinator to abort");
+    println!("{asked} of 12 worlds");
 }
 
 #[test]
