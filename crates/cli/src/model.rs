@@ -177,8 +177,6 @@ impl ClockSi {
     fn model(&self, base: &Base) -> Model {
         let seconds =
             |given: Option<Duration>, base_s: f64| given.map_or(base_s, |time| time.as_secs_f64());
-        let sync_s = seconds(self.sync, base.sync_s);
-        let round_trip_s = seconds(self.round_trip, base.round_trip_s);
         Model {
             items: self.dbsize,
             updates_per_s: self.tps.unwrap_or(base.tps),
@@ -186,8 +184,8 @@ impl ClockSi {
             writes: self.writes,
             read_s: seconds(self.read_time, base.read_s),
             update_s: seconds(self.update_time, base.update_s),
-            sync_s,
-            round_trip_s,
+            sync_s: seconds(self.sync, base.sync_s),
+            round_trip_s: seconds(self.round_trip, base.round_trip_s),
             skew_mean_s: self.skew_mean.as_secs_f64(),
             skew_deviation_s: seconds(self.skew, base.skew_s),
             age_s: 0.0,

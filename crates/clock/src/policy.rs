@@ -86,8 +86,9 @@ impl TimestampPolicy for LocalClock {
 
 /// The policy of conventional snapshot isolation: the timestamps of snapshots and of commits are
 /// those of one authority, and no leader's clock counts. A leader adopts the timestamps of
-/// messages, so that no read waits: nearly all are the authority's, and the others (a client's
-/// token, a past that it reads) lie below what the authority hands out or are told to it.
+/// messages, so that no read waits. Nearly all of these are the authority's; a client's token and a
+/// schema change may be another's, and then the leader names them in its next request to the
+/// authority, which hands out timestamps above them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FromAuthority;
 

@@ -9,6 +9,7 @@ use meridian_sim::{
     ANOMALIES, Defect, Faults, Options, Regions, SimulatedProtocol, Timebase, Workload, campaign,
     protocols, run,
 };
+use meridian_systems::shard::rules;
 use std::collections::BTreeSet;
 
 const HYBRID_TIME: &SimulatedProtocol = &protocols::HYBRID_TIME;
@@ -130,10 +131,10 @@ fn every_broken_rule_is_noticed() {
     // Tokens order transactions of different shards, whose leaders' clocks differ.
     let faults = Faults { clock: true, network: true, ..Faults::NONE };
     // What a leader has promised matters to the next one.
-    let of_leaders = ["CeilingNotAgreed", "IssuerBelowLog"];
+    let of_leaders = [rules::CEILING_NOT_AGREED, rules::ISSUER_BELOW_LOG].map(Defect::Rule);
     let missed = unnoticed(&defects, 300, |defect, seed| {
         let world = Options { splits: Some(3), ..defect.world(HYBRID_TIME, seed) };
-        match of_leaders.contains(&defect.name().to_string().as_str()) {
+        match of_leaders.contains(&defect) {
             true => world,
             false => Options { faults, ..world },
         }

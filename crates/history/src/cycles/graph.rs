@@ -160,20 +160,12 @@ impl<'a> Graph<'a> {
             if transaction.status == Status::Fail {
                 continue;
             }
-            // The token of a transaction that only read may be older than its beginning: what had
-            // ended by then need not be in an older snapshot that follows.
-            let covers = |before: &&usize| {
-                transaction.snapshot_age_ns == 0 || self.history[**before].writes()
-            };
-            let follows: Vec<usize> = transaction
-                .follows
-                .iter()
-                .filter_map(|name| named.get(name))
-                .filter(covers)
-                .copied()
-                .collect();
-            for before in &follows {
-                self.add(*before, at, (Why::Token, None, None));
+            for before in transaction.follows.iter().filter_map(|name| named.get(name)) {
+                // The token of a transaction that only read may be older than its beginning: what
+                // had ended by then need not be in an older snapshot that follows.
+                if transaction.snapshot_age_ns == 0 || self.history[*before].writes() {
+                    self.add(*before, at, (Why::Token, None, None));
+                }
             }
         }
     }

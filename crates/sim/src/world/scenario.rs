@@ -192,10 +192,10 @@ impl<R: SimProtocol> World<R> {
             }
             Work::ReadRuns(groups) => {
                 rows = RUN as usize;
-                let near = scenario.clients_in.map_or(first, |zone| zone as u32);
                 let (least, all) =
                     (scenario.first_group(), scenario.groups - scenario.first_group());
-                let group = |more: u32| least + (near - least + more) % all;
+                let near = scenario.clients_in.map_or(first - least, |zone| zone as u32);
+                let group = |more: u32| least + (near + more) % all;
                 let steps =
                     (0..groups.min(all)).map(|more| read_run(group(more), self.run_of(RUN), RUN));
                 (Mode::ReadOnly(ReadAt::Now), steps.collect())

@@ -7,7 +7,7 @@ meridian_machine::rules! {
     RECENT_WITHOUT_FLOOR;
     /// A commit does not wait until the leader's clock has reached its snapshot (Trap A.3-7).
     COMMIT_BELOW_SNAPSHOT;
-    /// A transaction begins at its node's clock instead of the authority's timestamp.
+    /// A snapshot is at the clock of its transaction's node instead of the authority's timestamp.
     AUTHORITY_NOT_ASKED;
     /// An older snapshot lacks what its session has seen: the age counts, and the token does not
     /// (Trap A.3-10).

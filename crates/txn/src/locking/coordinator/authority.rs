@@ -51,8 +51,9 @@ impl<S: Shards> TxnClient<S> {
 }
 
 impl<S: Shards> Coordinator<S> {
-    /// Asks the authority for the snapshot's timestamp, before the first read. A transaction that
-    /// reads nothing does not ask.
+    /// Asks the authority for the snapshot's timestamp, before the first read; one that writes and
+    /// has read nothing, at its commit. Does nothing if the timestamp is chosen, or is not the
+    /// authority's to choose.
     pub(crate) async fn choose_snapshot(&mut self) -> Result<(), Failure> {
         if let Some(least) = self.authority.filter(|_| self.read_at.is_none()) {
             self.read_at = Some(self.ask_authority().await?.max(least));
