@@ -4,8 +4,7 @@
 
 mod campaigns;
 
-use campaigns::{committed, from_environment, reached, run_all, unnoticed};
-use meridian_history::cycles::{self, Model};
+use campaigns::{are_of_snapshot_isolation, committed, from_environment, unnoticed};
 use meridian_sim::{
     Defect, Faults, Options, SimulatedProtocol, Timebase, Workload, campaign, protocols, run,
 };
@@ -16,34 +15,9 @@ fn world(seed: u64) -> Options {
     Options { protocol: CONVENTIONAL_SI, transactions: 150, ..campaign(seed) }
 }
 
-/// The serializable judge finds write skew, which snapshot isolation allows.
 #[test]
 fn every_history_is_of_snapshot_isolation_and_some_are_not_serializable() {
-    let (first, seeds) = (from_environment("FIRST", 0), from_environment("SEEDS", 40));
-    let judged = |seed| {
-        let options = world(seed);
-        let report = run(options);
-        if let Err(why) = &report.verdict {
-            panic!("seed {seed}, {}: {why}", options.workload);
-        }
-        report
-    };
-    let reports = run_all(first..first + seeds, judged);
-    let met = reached(&reports);
-    let skewed = |report: &&meridian_sim::Report| {
-        matches!(
-            cycles::judge(&report.history, Model::Serializable),
-            Err(cycles::Violation::Cycle(_))
-        )
-    };
-    let skewed = reports.iter().filter(skewed).count();
-    let all: usize = reports.iter().map(committed).sum();
-    println!("{all} committed, {skewed} histories with write skew\n{met:#?}");
-    assert!(all as u64 > 100 * seeds, "{all}");
-    assert!(skewed > 0, "no write skew: is it serializable?");
-    let missed: Vec<&&str> =
-        CONVENTIONAL_SI.should_meet.iter().filter(|what| !met.contains_key(**what)).collect();
-    assert!(missed.is_empty(), "never met: {missed:?}");
+    are_of_snapshot_isolation(world);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test program uses a part of it.
 
 use meridian_history::Status;
+use meridian_history::cycles::{self, Model};
 use meridian_sim::{Defect, Options, Report, run};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -74,4 +75,34 @@ pub fn unnoticed(
     };
     std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(look))));
     missed.into_inner().unwrap()
+}
+
+/// Checks that every history of some worlds is of snapshot isolation, and that the serializable
+/// judge finds write skew in some, which snapshot isolation allows.
+pub fn are_of_snapshot_isolation(world: impl Fn(u64) -> Options + Sync) {
+    let (first, seeds) = (from_environment("FIRST", 0), from_environment("SEEDS", 40));
+    let judged = |seed| {
+        let options = world(seed);
+        let report = run(options);
+        if let Err(why) = &report.verdict {
+            panic!("seed {seed}, {}: {why}", options.workload);
+        }
+        report
+    };
+    let reports = run_all(first..first + seeds, judged);
+    let met = reached(&reports);
+    let skewed = |report: &&Report| {
+        matches!(
+            cycles::judge(&report.history, Model::Serializable),
+            Err(cycles::Violation::Cycle(_))
+        )
+    };
+    let skewed = reports.iter().filter(skewed).count();
+    let all: usize = reports.iter().map(committed).sum();
+    println!("{all} committed, {skewed} histories with write skew\n{met:#?}");
+    assert!(all as u64 > 100 * seeds, "{all}");
+    assert!(skewed > 0, "no write skew: is it serializable?");
+    let should_meet = world(first).protocol.should_meet;
+    let missed: Vec<&&str> = should_meet.iter().filter(|what| !met.contains_key(**what)).collect();
+    assert!(missed.is_empty(), "never met: {missed:?}");
 }
