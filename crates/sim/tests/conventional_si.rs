@@ -25,10 +25,7 @@ fn sql_sessions_keep_what_keys_keep() {
     let mut all = 0;
     for seed in 0..10 {
         let workload = Workload::ALL[seed as usize % Workload::ALL.len()];
-        // Not more clients: of ten that write five rows over slow links, one that builds an index
-        // in a transaction is repeated for longer than the lab waits.
-        let options = Options { nodes: 3, clients: 6, ..world(seed) };
-        let report = run(Options { workload, sql: true, transactions: 80, ..options });
+        let report = run(Options { workload, sql: true, transactions: 80, ..world(seed) });
         assert_eq!(report.verdict, Ok(()), "seed {seed}, {workload}");
         all += committed(&report);
     }

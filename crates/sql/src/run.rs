@@ -379,8 +379,11 @@ impl Session {
             let fresh = self.begin_work(Mode::ReadWrite, Some(age), explicit).await?;
             // Drops the old transaction first, with the locks that it still held.
             let old = self.work.replace(fresh).expect("invariant: it was there above");
-            let journal = old.journal;
+            let (journal, kept) = (old.journal, old.txn.kept_ranges());
             drop(old.txn);
+            if let Some(work) = &mut self.work {
+                work.txn.lock_first(kept).await?;
+            }
             let replayed = self.replay_steps(&journal).await;
             match self.stands(replayed).await {
                 Ok(true) => return Ok(()),
@@ -451,7 +454,7 @@ impl Session {
             let age = work.txn.age();
             let (journal, explicit, settled) =
                 (std::mem::take(&mut work.journal), work.explicit, work.settled);
-            let clean = work.clean;
+            let (clean, kept) = (work.clean, work.txn.kept_ranges());
             let consistency = match clean {
                 true => self.facts.settings.consistency(),
                 // Every later transaction is to find the catalog as it is now.
@@ -478,6 +481,7 @@ impl Session {
                         return Err(conflict::explain(error, &self.engine.cache, Some(age)));
                     }
                     let mut fresh = self.begin_work(Mode::ReadWrite, Some(age), explicit).await?;
+                    kept.into_iter().for_each(|range| fresh.txn.keep_range(range));
                     fresh.journal = journal;
                     self.work = Some(fresh);
                     if let Err(error) = self.replay(error).await {

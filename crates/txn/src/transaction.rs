@@ -392,6 +392,17 @@ pub trait Transaction: Send {
     fn keep_range(&mut self, range: KeyRange) {
         let _ = range;
     }
+    /// Returns the ranges that are [kept](Transaction::keep_range).
+    fn kept_ranges(&self) -> Vec<KeyRange> {
+        Vec::new()
+    }
+    /// Keeps ranges that a former attempt has kept, and locks them before the first read: nothing
+    /// changes in them until this attempt has ended, so that steady writers cannot have it refused
+    /// again and again.
+    fn lock_first(&mut self, ranges: Vec<KeyRange>) -> Future<'_, Result<(), Failure>> {
+        let _ = ranges;
+        Box::pin(std::future::ready(Ok(())))
+    }
     /// Declares that a range is new: until this transaction has committed, only commits that it
     /// [adopts](Transaction::adopt) write there. It reads what they have written, whatever its
     /// snapshot.

@@ -93,9 +93,13 @@ impl<S: Shards> SnapshotTransaction<S> {
             return Ok(None);
         }
         let token = self.adopted.iter().max().copied().unwrap_or(Timestamp::ZERO);
+        self.present_above(token).await.map(Some)
+    }
+
+    /// Returns a snapshot of the present that is not below a timestamp.
+    async fn present_above(&self, token: Timestamp) -> Result<Box<Coordinator<S>>, Failure> {
         let (mode, consistency) = (Mode::ReadOnly(ReadAt::Now), Consistency::Hybrid);
-        let begin = Begin { consistency, token, ..Begin::new(mode) };
-        self.locking.begin_here(begin).await.map(Some)
+        self.locking.begin_here(Begin { consistency, token, ..Begin::new(mode) }).await
     }
 
     /// Locks the ranges that are kept, until the commit ends, and checks that what is there now is
@@ -212,7 +216,37 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
     }
 
     fn keep_range(&mut self, range: KeyRange) {
-        self.kept_ranges.push(range);
+        if !self.kept_ranges.contains(&range) {
+            self.kept_ranges.push(range);
+        }
+    }
+
+    fn kept_ranges(&self) -> Vec<KeyRange> {
+        self.kept_ranges.clone()
+    }
+
+    fn lock_first(&mut self, ranges: Vec<KeyRange>) -> Future<'_, Result<(), Failure>> {
+        Box::pin(async move {
+            if ranges.is_empty() {
+                return Ok(());
+            }
+            sometimes!("a repetition locks what it keeps before it reads");
+            for range in ranges {
+                self.keep_range(range.clone());
+                let mut rest = Some(range);
+                while let Some(part) = rest {
+                    match self.writes.scan(&part, Lock::Shared, false, KEPT_ROWS).await {
+                        Ok(locked) => rest = locked.rest,
+                        // The commit says so.
+                        Err(Failure::Aborted(_)) => return Ok(()),
+                        Err(other) => return Err(other),
+                    }
+                }
+            }
+            // What was committed before the locks is in the snapshot, and nothing comes after.
+            self.snapshot = self.present_above(self.writes.token()).await?;
+            Ok(())
+        })
     }
 
     fn own(&mut self, range: KeyRange) {
