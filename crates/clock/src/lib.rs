@@ -19,7 +19,7 @@ pub use bound::{Bound, Drift};
 pub use hybrid::Hybrid;
 pub use issuer::{CeilingReached, Issuer};
 pub use meridian_machine::{Health, Interval, Reading};
-pub use policy::{FromAuthority, LocalClock, TimestampPolicy, TrueTime};
+pub use policy::{AtStart, FromAuthority, LocalClock, TimestampPolicy, TrueTime};
 pub use status::{ClockStatus, EVICTED_FOR_NS};
 pub use timestamp::Timestamp;
 pub use timestamp_range::{LONGEST_RANGE, TimestampRange};

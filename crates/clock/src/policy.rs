@@ -35,6 +35,11 @@ pub trait TimestampPolicy: Debug + Send + Sync + 'static {
     fn asks_authority(&self) -> bool {
         false
     }
+    /// True if coordinators choose the timestamps of transactions, when these begin. A leader's own
+    /// timestamps are then only those of commands about its shard.
+    fn is_of_start(&self) -> bool {
+        false
+    }
 }
 
 /// Spanner's policy: a timestamp is not below the time at which it is drawn, and becomes visible
@@ -58,6 +63,34 @@ impl TimestampPolicy for TrueTime {
 
     fn adopts(&self) -> bool {
         false
+    }
+}
+
+/// K2's policy: coordinators draw the timestamps of transactions, and wait until they have surely
+/// passed before a commit is decided (K2 §4). A leader draws those of its shard's commands as under
+/// [`TrueTime`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AtStart;
+
+impl TimestampPolicy for AtStart {
+    fn is_visible(&self, now: Reading, at: Timestamp) -> bool {
+        TrueTime.is_visible(now, at)
+    }
+
+    fn wait_ns(&self, now: Reading, at: Timestamp) -> u64 {
+        TrueTime.wait_ns(now, at)
+    }
+
+    fn shows_early(&self) -> bool {
+        false
+    }
+
+    fn adopts(&self) -> bool {
+        false
+    }
+
+    fn is_of_start(&self) -> bool {
+        true
     }
 }
 

@@ -5,7 +5,7 @@ use crate::identity::OpenError;
 use crate::node_resources::NodeResources;
 use crate::peers::Peers;
 use crate::protocols::HostedProtocol;
-use crate::spanner::Timeouts;
+use crate::shard::Timeouts;
 use crate::transfer::Transfers;
 use bytes::Bytes;
 use meridian_log::MachineKey;

@@ -31,7 +31,7 @@ use meridian_store::ShardStore;
 use meridian_systems::Protocol;
 use meridian_systems::setting::{Refused, Setting};
 use meridian_systems::shard::MOST_SHARDS;
-use meridian_txn::locking::MemberRoles;
+use meridian_txn::shards::MemberRoles;
 use meridian_txn::{Begin, Failure, Future, Lock, Mode, Outcome, ReadAt, Transaction};
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A thread that posts to an idle state machine steps it ([`mailbox`], [`actor`]). Local
-//! sessions read without a step, by the state that the last step published ([`spanner::slot`]).
+//! sessions read without a step, by the state that the last step published ([`shard::slot`]).
 //! One thread wakes machines when their timers are due ([`timers`]). Nodes exchange frames
 //! ([`peers`]) and authenticate each other by certificates ([`trust`]). [`node::Node`] assembles
 //! the parts.
@@ -38,8 +38,8 @@ pub mod qwstore;
 pub mod readers;
 pub mod replica_io;
 pub mod request_router;
+pub mod shard;
 pub mod sources;
-pub mod spanner;
 pub mod sync;
 pub mod tapir;
 pub mod timers;

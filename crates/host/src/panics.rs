@@ -299,11 +299,12 @@ mod tests {
     use crate::actor::Input;
     use crate::clock::boot_ns;
     use crate::node::{Node, Options};
-    use crate::spanner::MemberShard;
+    use crate::shard::MemberShard;
     use crate::timers::Wake;
     use futures::executor::block_on;
     use meridian_machine::ShardId;
     use meridian_mvcc::{Key, Value};
+    use meridian_systems::locking::Locking;
     use meridian_txn::{Begin, Database, Failure, Lock, Mode, Outcome};
     use std::any::Any;
     use std::os::unix::fs::PermissionsExt;
@@ -338,8 +339,9 @@ mod tests {
             .expect("a node has databases, \"system\" first");
         let member: Arc<dyn Any + Send + Sync> =
             system.copied(ShardId(0)).expect("its first shard has a member here");
-        let member =
-            member.downcast::<MemberShard>().expect("the member is of a group with a leader");
+        let member = member
+            .downcast::<MemberShard<Locking>>()
+            .expect("the member is of a group with a leader");
         member.post(Input::Call(Box::new(|_: &mut _, _, _: &mut _| {
             panic!("invariant: broken on purpose")
         })));

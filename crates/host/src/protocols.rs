@@ -3,7 +3,7 @@
 use crate::context::NodeContext;
 use crate::database::{DatabaseError, DatabaseHandle};
 use crate::identity::OpenError;
-use crate::{qwstore, spanner, tapir};
+use crate::{qwstore, shard, tapir};
 use meridian_machine::NodeId;
 use meridian_placement::DatabaseRow;
 use meridian_systems::Protocol;
@@ -30,11 +30,12 @@ pub struct HostedProtocol {
 }
 
 /// The protocols of this version.
-pub const ALL: [HostedProtocol; 7] = [
-    spanner::HOSTED,
-    spanner::HOSTED_HYBRID_TIME,
-    spanner::HOSTED_CLOCK_SI,
-    spanner::HOSTED_CONVENTIONAL_SI,
+pub const ALL: [HostedProtocol; 8] = [
+    shard::HOSTED,
+    shard::HOSTED_HYBRID_TIME,
+    shard::HOSTED_CLOCK_SI,
+    shard::HOSTED_CONVENTIONAL_SI,
+    shard::HOSTED_K2,
     tapir::HOSTED_STRICTLY_SERIALIZABLE,
     tapir::HOSTED_SERIALIZABLE,
     qwstore::HOSTED,

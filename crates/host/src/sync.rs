@@ -1,4 +1,4 @@
-//! The locks and atomics of [`crate::mailbox`], [`crate::actor`] and [`crate::spanner::slot`].
+//! The locks and atomics of [`crate::mailbox`], [`crate::actor`] and [`crate::shard::slot`].
 //!
 //! Those three modules name no other ones, so that `tests/interleavings.rs` can compile the same
 //! files with instrumented locks that try one thread schedule after the other.

@@ -23,7 +23,7 @@ use meridian_systems::envelope::{Encoded, Kind, read, read_frame, write, write_f
 use meridian_systems::locking::{Prepared, TransactionCommand};
 use meridian_systems::shard::{Command, SplitOrigin};
 use meridian_systems::tapir::{self, Page};
-use meridian_txn::locking::{
+use meridian_txn::shards::{
     LockEpoch, MemberRoles, ReplicaId, Request, RequestBody, Response, Spent,
 };
 use meridian_txn::tapir::{

@@ -8,7 +8,7 @@ use meridian_clock::{Interval, Timestamp};
 use meridian_machine::{
     Address, DatabaseId, Incarnation, Machine, NodeId, Outbox, Position, Reading, Role, ShardId,
 };
-use meridian_txn::locking::ReadLease;
+use meridian_txn::shards::ReadLease;
 use panics::{MachineName, PanicGuard};
 use shuttle::sync::atomic::{AtomicU64, AtomicUsize};
 use shuttle::sync::mpsc::{Receiver, Sender, channel};
@@ -30,7 +30,7 @@ mod panics {
 #[path = "../src/actor.rs"]
 mod actor;
 #[allow(dead_code)]
-#[path = "../src/spanner/slot.rs"]
+#[path = "../src/shard/slot.rs"]
 mod slot;
 mod timers {
     pub use meridian_host::timers::Wake;

@@ -12,7 +12,7 @@ use meridian_mvcc::{Key, KeyRange};
 use meridian_placement::FIRST_SHARD;
 use meridian_store::{RedbStore, ShardStore};
 use meridian_txn::Failure;
-use meridian_txn::locking::MemberRoles;
+use meridian_txn::shards::MemberRoles;
 use std::sync::Arc;
 
 fn to_be(voters: &[u32], learners: &[u32], witnesses: &[u32]) -> MemberRoles {

@@ -12,7 +12,7 @@ use meridian_mvcc::{Key, KeyRange, Value};
 use meridian_placement::Member;
 use meridian_systems::Protocol;
 use meridian_systems::tapir;
-use meridian_txn::locking::MemberRoles;
+use meridian_txn::shards::MemberRoles;
 use meridian_txn::{Begin, Conflict, Database, Failure, Lock, Mode, Outcome, ReadAt, Transaction};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -92,6 +92,7 @@ pub async fn attempt<D: RequestRouter>(
                         | Conflict::Overwritten
                         | Conflict::Contended
                         | Conflict::WrittenSince { .. }
+                        | Conflict::ReadLater { .. }
                 )
             };
             seen.gave_way = matches!(&why, Failure::Aborted(why) if another(why));

@@ -22,7 +22,7 @@
 //!
 //! | folder | replicas and events of its protocol |
 //! |---|---|
-//! | `spanner`, `world/spanner` | replication groups with leaders, on any number of shards, which split and move |
+//! | `shard`, `world/shard` | replication groups with leaders, on any number of shards, which split and move |
 //! | `tapir`, `world/tapir` | leaderless replicas of two shards, which move to other nodes |
 //! | `qwstore`, `world/qwstore` | replicas without agreement; a history is judged as registers, not as transactions |
 //!
@@ -48,9 +48,9 @@ mod qwstore;
 mod regions;
 mod retention;
 pub mod scenario;
+mod shard;
 mod shrink;
 pub mod sim_protocol;
-mod spanner;
 mod sql;
 mod tapir;
 mod verdict;
@@ -64,10 +64,8 @@ pub use faults::Faults;
 pub use node_process::{Member, NodeFailure, NodeProcess};
 pub use protocols::SimulatedProtocol;
 pub use regions::Regions;
+pub use shard::{STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life};
 pub use shrink::{is_wrong, shrink};
-pub use spanner::{
-    STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life,
-};
 pub use workload::Workload;
 pub use world::World;
 

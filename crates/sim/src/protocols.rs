@@ -6,7 +6,7 @@ use meridian_systems::Protocol;
 use std::fmt;
 
 pub use crate::qwstore::SIMULATED as QWSTORE;
-pub use crate::spanner::{CLOCK_SI, CONVENTIONAL_SI, HYBRID_TIME, SIMULATED as SPANNER};
+pub use crate::shard::{CLOCK_SI, CONVENTIONAL_SI, HYBRID_TIME, K2, SIMULATED as SPANNER};
 pub use crate::tapir::{SERIALIZABLE as TAPIR_SERIALIZABLE, STRICTLY_SERIALIZABLE as TAPIR};
 
 /// A protocol in the simulator.
@@ -32,8 +32,16 @@ pub struct SimulatedProtocol {
 }
 
 /// The protocols of this version.
-pub const ALL: [&SimulatedProtocol; 7] =
-    [&SPANNER, &HYBRID_TIME, &CLOCK_SI, &CONVENTIONAL_SI, &TAPIR, &TAPIR_SERIALIZABLE, &QWSTORE];
+pub const ALL: [&SimulatedProtocol; 8] = [
+    &SPANNER,
+    &HYBRID_TIME,
+    &CLOCK_SI,
+    &CONVENTIONAL_SI,
+    &K2,
+    &TAPIR,
+    &TAPIR_SERIALIZABLE,
+    &QWSTORE,
+];
 
 /// The protocol of runs that name none.
 pub const DEFAULT: &SimulatedProtocol = &SPANNER;

@@ -1,6 +1,7 @@
 //! Compares the message delays of transactions with the delays that the papers' protocols need:
-//! `delays.txt`, `delays-hybrid.txt` and `delays-tapir.txt`. Their third column was written by
-//! hand. `delays-snapshots.txt` compares snapshot isolation by clocks with that by an authority.
+//! `delays.txt`, `delays-hybrid.txt`, `delays-k2.txt` and `delays-tapir.txt`. Their third column
+//! was written by hand. `delays-snapshots.txt` compares snapshot isolation by clocks with that by
+//! an authority.
 
 use meridian_sim::protocols;
 
@@ -18,6 +19,11 @@ fn told(found: Vec<(&'static str, u64)>) -> Vec<(&'static str, u64)> {
         println!("{name} | {delays}");
     }
     found
+}
+
+#[test]
+fn k2_needs_one_round_trip_per_read_and_two_per_commit() {
+    assert_eq!(told((protocols::K2.delays)()), golden(include_str!("delays-k2.txt")));
 }
 
 #[test]

@@ -24,6 +24,12 @@ pub(crate) fn explain(mut error: SqlError, cache: &Cache, age: Option<Age>) -> S
                 "Nothing of the transaction happened: another transaction has written {place} after this one's snapshot."
             ));
         }
+        Conflict::ReadLater { key } => {
+            let Some(place) = place(cache, &key) else { return error };
+            return error.detail(format!(
+                "Nothing of the transaction happened: a transaction that began later has read {place}, which this one writes."
+            ));
+        }
         _ => return error,
     };
     let over = place(cache, &key).map_or(String::new(), |place| format!(" over {place}"));

@@ -3,7 +3,8 @@
 //! A protocol takes its concurrency control from `txn` and its replication from `replication`, and
 //! decides nothing that either of them could decide. A database chooses its protocol when it is
 //! created ([`Protocol`]). SQL uses the same [`Transaction`](meridian_txn::Transaction) trait with
-//! every protocol. [`shard`] and [`locking`] are parts that several protocols share.
+//! every protocol. [`shard`], [`locking`] and [`mvto`] are parts of protocols: the shard, and its
+//! concurrency control.
 
 pub mod baselines;
 pub mod clock_si;
@@ -11,7 +12,9 @@ pub mod conventional_si;
 mod distances;
 pub mod envelope;
 pub mod hybrid_time;
+pub mod k2;
 pub mod locking;
+pub mod mvto;
 mod protocol;
 pub mod replica_rows;
 pub mod setting;

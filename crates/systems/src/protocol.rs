@@ -6,7 +6,7 @@
 use crate::baselines::qwstore;
 use crate::envelope::Kind;
 use crate::setting::{CONSISTENCY, Setting, VERSION_RETENTION_PERIOD};
-use crate::{clock_si, conventional_si, hybrid_time, spanner, tapir};
+use crate::{clock_si, conventional_si, hybrid_time, k2, spanner, tapir};
 use meridian_clock::TimestampPolicy;
 use meridian_txn::{Consistency, IsolationLevel};
 
@@ -30,11 +30,12 @@ pub struct Protocol {
 
 impl Protocol {
     /// The protocols of this version.
-    pub const ALL: [&'static Protocol; 7] = [
+    pub const ALL: [&'static Protocol; 8] = [
         &spanner::PROTOCOL,
         &hybrid_time::PROTOCOL,
         &clock_si::PROTOCOL,
         &conventional_si::PROTOCOL,
+        &k2::PROTOCOL,
         &tapir::STRICTLY_SERIALIZABLE,
         &tapir::SERIALIZABLE,
         &qwstore::PROTOCOL,
@@ -72,6 +73,11 @@ impl Protocol {
     /// True if sessions have causal tokens: commits show before their timestamps have passed.
     pub fn has_tokens(&self) -> bool {
         self.consistency.contains(&Consistency::Hybrid)
+    }
+
+    /// True if a transaction has its timestamp from the start, and reads at it.
+    pub fn orders_by_start(&self) -> bool {
+        self.policy.is_some_and(|policy| policy.is_of_start())
     }
 
     /// True if its shards have leaders.

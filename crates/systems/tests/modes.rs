@@ -23,12 +23,13 @@ use meridian_machine::{
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Config, Record, Restored};
 use meridian_systems::locking::rules as participant_rules;
-use meridian_systems::locking::{self, Effect, Message, Recovered, Replica};
+use meridian_systems::locking::{Effect, Locking, Message, Recovered, Replica};
+use meridian_systems::shard::Participant;
 use meridian_systems::shard::rules as shard_rules;
 use meridian_systems::shard::{self, Timer};
 use meridian_systems::{Protocol, clock_si, conventional_si, hybrid_time};
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::locking::{ReplicaId, Response};
+use meridian_txn::shards::{ReplicaId, Response};
 use meridian_txn::snapshot::rules as snapshot_rules;
 use meridian_txn::{Begin, Consistency, Database, Lock, Mode, Outcome, ReadAt};
 use nodes::{Node, RouterEffect, SHARDS, Store, bounds, home};
@@ -104,7 +105,7 @@ impl World {
         let stores: Arc<Mutex<[Store; SHARDS]>> = Arc::default();
         let node = |at| {
             let node = Arc::new(Node::new(at, nodes.clone(), Arc::clone(&stores)));
-            let client = locking::database(protocol, Arc::clone(&node));
+            let client = Locking::database(protocol, Arc::clone(&node));
             (node, client)
         };
         let mut world = World {

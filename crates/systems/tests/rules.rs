@@ -14,8 +14,9 @@ use meridian_systems::locking::{Serve, rules as participant_rules};
 use meridian_systems::shard::rules as shard_rules;
 use meridian_systems::shard::{self, Timer};
 use meridian_systems::{Protocol, clock_si, hybrid_time};
+use meridian_txn::locking::TransactionId;
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::locking::{LockEpoch, Request, RequestBody, Response, Spent, TransactionId};
+use meridian_txn::shards::{LockEpoch, Request, RequestBody, Response, Spent};
 use meridian_txn::{Age, Conflict, Lock};
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The causes for which an attempt of a transaction ends without effect, by name.
-const CAUSES: [&str; 11] = [
+const CAUSES: [&str; 12] = [
     "wounded",
     "leader_changed",
     "rolled_back",
@@ -18,6 +18,7 @@ const CAUSES: [&str; 11] = [
     "overwritten",
     "contended",
     "written_since",
+    "read_later",
     "lock_timeout",
 ];
 
@@ -34,11 +35,12 @@ fn place(why: &Conflict) -> usize {
         Conflict::Overwritten => 7,
         Conflict::Contended => 8,
         Conflict::WrittenSince { .. } => 9,
+        Conflict::ReadLater { .. } => 10,
     }
 }
 
 /// The place of a lock timeout in [`CAUSES`].
-const LOCK_TIMEOUT: usize = 10;
+const LOCK_TIMEOUT: usize = 11;
 
 #[derive(Debug, Default)]
 struct WaitCounter {

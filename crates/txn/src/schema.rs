@@ -45,6 +45,11 @@ impl SchemaHistory {
         }
     }
 
+    /// True if a version holds from exactly this timestamp on.
+    pub fn has(&self, at: Timestamp) -> bool {
+        self.versions.iter().any(|(since, _)| *since == at)
+    }
+
     /// True if a later version than this one holds at a timestamp, or if that is forgotten.
     pub fn outdates(&self, version: u64, at: Timestamp) -> bool {
         let held = self.versions.iter().rev().find(|(since, _)| *since <= at);

@@ -191,6 +191,14 @@ pub enum Conflict {
         #[n(1)]
         at: Option<Timestamp>,
     },
+    /// A later transaction has read a row that this one writes, or a range that the row lies in
+    /// (timestamp ordering: the write would change what was read).
+    #[n(11)]
+    ReadLater {
+        /// The row's key.
+        #[n(0)]
+        key: Key,
+    },
 }
 
 /// The outcome of a commit as its session knows it. `Aborted` is definite, `Unknown` is not.
@@ -273,6 +281,9 @@ impl fmt::Display for Conflict {
             Conflict::WrittenSince { .. } => f.write_str(
                 "another transaction has written a row that this one writes, after its snapshot",
             ),
+            Conflict::ReadLater { .. } => {
+                f.write_str("a later transaction has read a row that this one writes")
+            }
             Conflict::Late => f.write_str(
                 "the shards of this transaction took too long to agree on its timestamp",
             ),

@@ -7,7 +7,7 @@ use crate::flusher::FlushOptions;
 use crate::journal::JournalCounters;
 use crate::panics::OnPanic;
 use crate::protocols::{self, HostedProtocol};
-use crate::spanner::Timeouts;
+use crate::shard::Timeouts;
 use crate::trust::Trust;
 use meridian_clock::{ClockStatus, Drift, Reading};
 use meridian_machine::NodeId;

@@ -18,7 +18,7 @@ use meridian_systems::envelope::Frame;
 use meridian_systems::replica_rows as rows;
 use meridian_systems::tapir::lifecycle::{self, Begins, RowAction};
 use meridian_systems::tapir::{self, KIND, have_taken_over};
-use meridian_txn::locking::MemberRoles;
+use meridian_txn::shards::MemberRoles;
 use meridian_txn::{Database, Failure, Future, TxnStats};
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use futures::executor::block_on;
 use meridian_host::clock::ClockBound;
 use meridian_host::flusher::FlushOptions;
 use meridian_host::node::{Node, Options};
-use meridian_host::spanner::Timeouts;
+use meridian_host::shard::Timeouts;
 use meridian_machine::NodeId;
 use meridian_mvcc::{Key, Value};
 use meridian_placement::Member;

@@ -527,6 +527,12 @@ impl Group {
         self.commit
     }
 
+    /// Returns the last entry that is agreed, as far as this member knows, and its term. `None` if
+    /// the log does not reach so far.
+    pub fn agreed_entry(&self) -> Option<(Index, Term)> {
+        Some((self.commit, self.log.term(self.commit)?))
+    }
+
     /// Returns the newest entry's index.
     pub fn last_index(&self) -> Index {
         self.log.last().0

@@ -11,7 +11,8 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::sometimes;
 use meridian_mvcc::Write;
-use meridian_txn::locking::{MOST_TOKEN_AHEAD_NS, Request, RequestBody};
+use meridian_txn::locking::MOST_TOKEN_AHEAD_NS;
+use meridian_txn::shards::{Request, RequestBody};
 use meridian_txn::snapshot::rules;
 use meridian_txn::{Conflict, TransactionId};
 

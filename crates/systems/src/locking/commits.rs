@@ -11,8 +11,9 @@ use meridian_machine::planted::broken;
 use meridian_machine::{Health, Outbox, always, sometimes, step};
 use meridian_replication::group::Entry;
 use meridian_txn::Conflict;
+use meridian_txn::locking::LockTable;
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::locking::{LockTable, RequestBody, Response, Spent};
+use meridian_txn::shards::{RequestBody, Response, Spent};
 use meridian_txn::two_phase::{Collected, OneShots};
 
 /// How long a commit waits for a timestamp of the authority, in nanoseconds. It holds its locks.

@@ -60,13 +60,9 @@ mod schemas;
 mod snapshots;
 mod two_phase;
 
-use crate::Protocol;
 use crate::envelope::Kind;
 use crate::shard::{self, Shard};
-use meridian_txn::locking::{Request, Response, Shards, TxnClient};
 use meridian_txn::two_phase::ParticipantMessage;
-use meridian_txn::{Database, snapshot};
-use std::sync::Arc;
 
 /// The first byte of the frames and records of protocols that use it.
 pub const KIND: Kind = Kind(1);
@@ -76,27 +72,18 @@ type Member = Shard<Locking>;
 /// A member of a shard's group.
 pub type Replica = Shard<Locking>;
 /// The messages between members and coordinators.
-pub type Message = shard::Message<Request, Response, ParticipantMessage>;
+pub type Message = shard::Message<ParticipantMessage>;
 /// The effects that a member asks of its runtime.
-pub type Effect = shard::Effect<Serve>;
+pub type Effect = shard::Effect;
 /// The state that a member recovers from the store.
 pub type Recovered = shard::Recovered<TransactionRows>;
 /// The rows that a shard keeps about itself.
 pub type Rows = shard::Rows<TransactionRows>;
 
-pub use participant::{Locking, Serve};
+pub use crate::shard::Serve;
+pub use participant::Locking;
 pub use records::{Prepared, TransactionCommand, TransactionRows};
-
-/// Returns a database of a protocol with these shards.
-pub fn database<S: Shards>(protocol: &Protocol, shards: Arc<S>) -> Arc<dyn Database> {
-    if protocol.has_authority() {
-        return Arc::new(snapshot::TxnClient::with_authority(shards, protocol.consistency));
-    }
-    if protocol.certifies() {
-        return Arc::new(snapshot::TxnClient::new(shards, protocol.consistency));
-    }
-    Arc::new(TxnClient::new(shards, protocol.consistency))
-}
+pub(crate) use records::{name_of, row_of_schema, transaction_of};
 
 /// Returns the newest timestamp in a member's records, agreed or not.
 pub fn newest(records: &[meridian_replication::group::Record]) -> meridian_clock::Timestamp {

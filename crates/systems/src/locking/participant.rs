@@ -5,46 +5,23 @@ use super::by_transaction::ByTransaction;
 use super::records::{Prepared, TransactionCommand, TransactionRows, any_within};
 use super::schemas::{Registered, Schemas};
 use super::snapshots::Snapshot;
-use super::{Member, Message};
+use super::{KIND, Member, Message};
+use crate::Protocol;
+use crate::envelope::Kind;
 use crate::locking::rules;
-use crate::shard::{self, Config, Participant, ShardResponse};
+use crate::shard::{self, Config, Participant};
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, Write};
 use meridian_replication::group::{Entry, Index, Term};
-use meridian_txn::locking::{
-    LockEpoch, LockTable, Request, RequestBody, Response, Spent, Ticket, TransactionId, Verdict,
-};
-use meridian_txn::snapshot::RecentWrites;
+use meridian_txn::locking::{LockTable, Ticket, TransactionId, TxnClient, Verdict, Waits};
+use meridian_txn::shards::{Request, RequestBody, Response, Shards};
+use meridian_txn::snapshot::{self, RecentWrites};
 use meridian_txn::two_phase::{Collected, EarlyVotes, ParticipantMessage, RESOLVE_NS, TwoPhase};
-use meridian_txn::{Age, Conflict};
+use meridian_txn::{Age, Conflict, Database};
 use std::collections::{BTreeMap, VecDeque};
-
-/// A read to be answered with [`Response::Rows`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Serve {
-    /// The address of the session that asked.
-    pub reply_to: Address,
-    /// The number of the request.
-    pub id: u64,
-    /// The leader term and admission under which the attempt's locks were taken.
-    pub lock_epoch: LockEpoch,
-    /// The snapshot's timestamp.
-    pub at: Timestamp,
-    /// The range to read.
-    pub range: KeyRange,
-    /// Reads from the end of the range backwards.
-    pub reverse: bool,
-    /// The most rows to return.
-    pub limit_rows: u32,
-    /// Also returns the commit timestamp of each row.
-    pub versions: bool,
-    /// The answer is true only if it leaves while `now.latest` is below this.
-    pub deadline: Option<u64>,
-    /// The time that a snapshot waited before it could be served, in nanoseconds.
-    pub waited_ns: Option<u64>,
-}
+use std::sync::Arc;
 
 /// An attempt that this leader term has admitted.
 pub(super) struct ActiveTxn {
@@ -188,35 +165,21 @@ pub struct Locking {
     pub(super) resolving: bool,
 }
 
-impl From<ShardResponse> for Response {
-    fn from(response: ShardResponse) -> Response {
-        match response {
-            ShardResponse::Done { id, at } => {
-                Response::Committed { id, at, spent: Spent::default() }
-            }
-            ShardResponse::Waiting { id } => Response::Waiting { id },
-            ShardResponse::NotLeader { id, leader } => Response::NotLeader { id, leader },
-            ShardResponse::Moved { id, to } => Response::Moved { id, to },
-            ShardResponse::Refused { id, why } => Response::Refused { id, why },
-            ShardResponse::Unknown { id } => Response::Unknown { id },
-            ShardResponse::SnapshotTimestamp { id, at } => Response::SnapshotTimestamp { id, at },
-        }
-    }
-}
-
-impl shard::Request for Request {
-    fn id(&self) -> u64 {
-        self.id
-    }
-}
-
 impl Participant for Locking {
-    type Request = Request;
-    type Response = Response;
+    const KIND: Kind = KIND;
     type Peer = ParticipantMessage;
     type Command = TransactionCommand;
     type Rows = TransactionRows;
-    type Read = Serve;
+
+    fn database<S: Shards>(protocol: &Protocol, shards: Arc<S>) -> Arc<dyn Database> {
+        if protocol.has_authority() {
+            return Arc::new(snapshot::TxnClient::with_authority(shards, protocol.consistency));
+        }
+        if protocol.certifies() {
+            return Arc::new(snapshot::TxnClient::new(shards, protocol.consistency));
+        }
+        Arc::new(TxnClient::new(shards, protocol.consistency))
+    }
 
     fn new(config: &Config) -> Self {
         Locking {
@@ -434,8 +397,20 @@ impl Participant for Locking {
         );
     }
 
-    fn rows_of_child(&self, child: ShardId) -> Vec<Write> {
-        self.schemas.rows_of_child(child)
+    fn rows_of_child(shard: &Member, child: ShardId) -> Vec<Write> {
+        shard.participant.schemas.rows_of_child(child)
+    }
+
+    fn waits(&self) -> Vec<Waits> {
+        self.locks.waits()
+    }
+
+    fn holders(&self) -> usize {
+        self.locks.owners().count()
+    }
+
+    fn unresolved(&self) -> usize {
+        self.two_phase.prepared.len() + self.two_phase.decisions.len()
     }
 }
 
@@ -443,12 +418,5 @@ impl Member {
     /// The lock table, for inspection.
     pub fn locks(&self) -> &LockTable {
         &self.participant.locks
-    }
-
-    /// Returns the number of transactions that are prepared here, or were decided here and not
-    /// logged by every participant.
-    pub fn unresolved(&self) -> usize {
-        let two_phase = &self.participant.two_phase;
-        two_phase.prepared.len() + two_phase.decisions.len()
     }
 }

@@ -108,22 +108,6 @@ pub enum TransactionCommand {
     },
 }
 
-impl TransactionCommand {
-    /// Returns the timestamp that the leader drew for the command. `None` for an outcome, which
-    /// another shard has decided.
-    pub fn drawn(&self) -> Option<Timestamp> {
-        match self {
-            TransactionCommand::Commit { at, .. }
-            | TransactionCommand::Ceiling { at, .. }
-            | TransactionCommand::Forget { at, .. }
-            | TransactionCommand::Split { at, .. }
-            | TransactionCommand::Members { at } => Some(*at),
-            TransactionCommand::Prepare { prepared, .. } => Some(prepared.at),
-            TransactionCommand::Outcome { .. } => None,
-        }
-    }
-}
-
 /// The prepare record of a transaction: the state that a later leader needs.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Prepared {
@@ -227,6 +211,14 @@ impl Command for TransactionCommand {
         }
     }
 
+    fn drawn(&self) -> Option<Timestamp> {
+        match self {
+            TransactionCommand::Outcome { .. } => None,
+            TransactionCommand::Ceiling { at, .. } => Some(*at),
+            drawn => Some(drawn.newest()),
+        }
+    }
+
     fn about_shard(command: ShardCommand) -> TransactionCommand {
         match command {
             ShardCommand::Ceiling { at, through } => TransactionCommand::Ceiling { at, through },
@@ -266,8 +258,15 @@ const PREPARED: u8 = b'p';
 const DECISION: u8 = b'd';
 
 /// Encodes a transaction id as the name of a row.
-fn name_of(TransactionId { node, incarnation, number }: TransactionId) -> Vec<u8> {
+pub(crate) fn name_of(TransactionId { node, incarnation, number }: TransactionId) -> Vec<u8> {
     [&node.to_be_bytes()[..], &incarnation.to_be_bytes(), &number.to_be_bytes()].concat()
+}
+
+/// Decodes a transaction id: the inverse of [`name_of`].
+pub(crate) fn transaction_of(name: &[u8]) -> Option<TransactionId> {
+    let part = |from: usize| name.get(from..from + 4)?.try_into().ok().map(u32::from_be_bytes);
+    let number = u64::from_be_bytes(name.get(8..16)?.try_into().ok()?);
+    Some(TransactionId { node: part(0)?, incarnation: part(4)?, number })
 }
 
 /// The write of a prepare record's row, or its deletion.
@@ -289,18 +288,13 @@ pub(super) fn row_of_decision(
 }
 
 /// The write of the row with the versions of a table's schema.
-pub(super) fn row_of_schema(shard: ShardId, table: u32, history: &SchemaHistory) -> Write {
+pub(crate) fn row_of_schema(shard: ShardId, table: u32, history: &SchemaHistory) -> Write {
     Write { key: local::schema(shard.0, table), value: bytes(history).map(Value::from) }
 }
 
 impl OwnRows for TransactionRows {
     fn take(&mut self, kind: u8, name: &[u8], value: &[u8]) -> Option<()> {
-        let transaction = || {
-            let part =
-                |from: usize| name.get(from..from + 4)?.try_into().ok().map(u32::from_be_bytes);
-            let number = u64::from_be_bytes(name.get(8..16)?.try_into().ok()?);
-            Some(TransactionId { node: part(0)?, incarnation: part(4)?, number })
-        };
+        let transaction = || transaction_of(name);
         match kind {
             PREPARED => drop(self.prepared.insert(transaction()?, minicbor::decode(value).ok()?)),
             DECISION => drop(self.decisions.insert(transaction()?, minicbor::decode(value).ok()?)),

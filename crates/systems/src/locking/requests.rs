@@ -9,9 +9,8 @@ use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::locking::{
-    LockEpoch, Request, RequestBody, Response, Spent, Ticket, TransactionId, Verdict,
-};
+use meridian_txn::locking::{Ticket, TransactionId, Verdict};
+use meridian_txn::shards::{LockEpoch, Request, RequestBody, Response, Spent};
 use meridian_txn::two_phase::{Ballot, Inquiry, OneShot, OneShotAdmission, Vote};
 use meridian_txn::{Conflict, Lock};
 
@@ -93,6 +92,11 @@ impl Member {
                 self.on_split(now, (from, id), transaction, (at.clone(), *shard), out)
             }
             RequestBody::SnapshotTimestamp => self.on_snapshot_timestamp(from, id, out),
+            RequestBody::Ordered { .. } => {
+                let why = "this database orders transactions by locks, and takes no requests of other protocols";
+                let why = why.to_owned();
+                out.send(from, Message::Response(Response::Refused { id, why }));
+            }
             RequestBody::Members(members) => self.on_members(now, (from, id), members, out),
             RequestBody::KeepAlive => self.participant.locks.touch(now.boot_ns, transaction),
             RequestBody::Withdraw => {

@@ -26,7 +26,8 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Write;
-use meridian_txn::locking::{Request, RequestBody, Response, TransactionId};
+use meridian_txn::locking::TransactionId;
+use meridian_txn::shards::{Request, RequestBody, Response};
 use meridian_txn::{Conflict, SchemaChange, SchemaHistory, SchemaVersion};
 use std::collections::{BTreeMap, BTreeSet};
 

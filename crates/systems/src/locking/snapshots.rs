@@ -1,17 +1,17 @@
 //! Reads without locks: which timestamps may be read, and when (§4.1.3, §4.1.4, §4.2.4).
 //! [`shard`](crate::shard) describes how a shard promises timestamps.
 
-use super::participant::{Locking, Serve};
+use super::participant::Locking;
 use super::records::{Prepared, any_within};
 use super::{Member, Message};
 use crate::locking::rules;
-use crate::shard::Effect;
+use crate::shard::{Effect, Serve};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::locking::{LockEpoch, Request, RequestBody, Response};
+use meridian_txn::shards::{LockEpoch, Request, RequestBody, Response};
 
 /// How far ahead a snapshot may lie to wait for its time, in nanoseconds: clocks differ.
 const FUTURE_NS: u64 = 1_000_000_000;

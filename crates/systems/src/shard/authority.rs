@@ -25,13 +25,14 @@
 //! leases that never overlap it could do without: a later leader asks for its timestamps after the
 //! snapshot was handed out. Leases rest on clocks, and this order rests on none.
 
-use super::{Message, Participant, Shard, ShardResponse, Timer};
+use super::{Message, Participant, Shard, Timer};
 use crate::shard::{LEASE_SOON_NS, rules};
 use meridian_clock::{LONGEST_RANGE, Reading, Timestamp, TimestampRange};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, NodeId, Outbox, sometimes, step};
 use meridian_placement::FIRST_SHARD;
 use meridian_replication::group::Term;
+use meridian_txn::shards::Response;
 use std::collections::VecDeque;
 
 /// The time after which a leader asks the authority again, in nanoseconds.
@@ -185,7 +186,7 @@ impl<P: Participant> Shard<P> {
     ) {
         if !self.is_of_authority() {
             let why = "this shard is not the timestamp authority of its database".to_owned();
-            return self.answer(from, ShardResponse::Refused { id, why }, out);
+            return self.answer(from, Response::Refused { id, why }, out);
         }
         self.authority.queue.push_back(Asked::Session { from, id });
     }
@@ -246,8 +247,8 @@ impl<P: Participant> Shard<P> {
             self.group.use_timestamp(self.issuer.last().nanos);
             match asked {
                 Asked::Session { from, id } => {
-                    let response = ShardResponse::SnapshotTimestamp { id, at: range.first };
-                    out.send_before(end, from, Message::Response(response.into()));
+                    let response = Response::SnapshotTimestamp { id, at: range.first };
+                    out.send_before(end, from, Message::Response(response));
                 }
                 Asked::Leader { from, term, .. } => {
                     out.send_before(end, from, Message::Timestamps { range, term });

@@ -36,7 +36,8 @@ pub struct Config {
     pub policy: &'static dyn TimestampPolicy,
     /// True if transactions commit that are certified against a snapshot.
     pub certifies: bool,
-    /// How many writes the leader then remembers by key.
+    /// How many writes the leader then remembers by key; and how many reads, where transactions are
+    /// ordered by timestamps.
     pub recent_writes: usize,
 }
 

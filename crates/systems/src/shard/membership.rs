@@ -9,7 +9,7 @@
 //! ([`Group::next_members`](meridian_replication::group::Group::next_members)); this module draws
 //! its timestamp. A later leader continues from the log, even without a request.
 
-use super::{Command, Damaged, Participant, Recovered, Shard, ShardCommand, ShardResponse};
+use super::{Command, Damaged, Participant, Recovered, Shard, ShardCommand};
 use crate::shard::rules;
 use meridian_clock::Reading;
 use meridian_machine::planted::broken;
@@ -17,7 +17,7 @@ use meridian_machine::{Address, NodeId, Outbox, ShardId, sometimes};
 use meridian_replication::group::{
     ChangeError, Config, Index, Membership, MembershipEpoch, Restored, Roster,
 };
-use meridian_txn::locking::MemberRoles;
+use meridian_txn::shards::{MemberRoles, Response, Spent};
 use std::collections::BTreeMap;
 
 /// The first entry of a shard that was split off: the split itself, which brings the rows with
@@ -181,29 +181,29 @@ impl<P: Participant> Shard<P> {
             Roster { voters: set(voters), learners: set(learners), witnesses: set(witnesses) };
         if let Some(stranger) = wanted.nodes().into_iter().find(|node| !self.nodes.contains(node)) {
             let why = format!("there is no node {}", stranger.0);
-            return self.answer(from, ShardResponse::Refused { id, why }, out);
+            return self.answer(from, Response::Refused { id, why }, out);
         }
         if self.splitting.is_some() {
-            return self.answer(from, ShardResponse::Waiting { id }, out);
+            return self.answer(from, Response::Waiting { id }, out);
         }
         match self.group.change_members(wanted.clone()) {
             Err(ChangeError::NotLeader) => {
-                return self.answer(from, ShardResponse::NotLeader { id, leader: None }, out);
+                return self.answer(from, Response::NotLeader { id, leader: None }, out);
             }
             Err(why) => {
-                return self.answer(from, ShardResponse::Refused { id, why: why.to_string() }, out);
+                return self.answer(from, Response::Refused { id, why: why.to_string() }, out);
             }
             Ok(Some(step)) => {
                 if !self.take_step(now, step, out) {
                     // The lease does not reach far enough yet. The client repeats the request.
-                    return self.answer(from, ShardResponse::Waiting { id }, out);
+                    return self.answer(from, Response::Waiting { id }, out);
                 }
             }
             Ok(None) => {}
         }
         self.changing = Some(Changing { wanted, asked });
         if !self.group.is_settled() {
-            self.answer(from, ShardResponse::Waiting { id }, out);
+            self.answer(from, Response::Waiting { id }, out);
         }
     }
 
@@ -229,7 +229,11 @@ impl<P: Participant> Shard<P> {
             self.group.is_settled() && self.group.membership().roster() == changing.wanted
         };
         if let Some(Changing { asked: (to, id), .. }) = self.changing.take_if(done) {
-            self.answer(to, ShardResponse::Done { id, at: self.visible }, out);
+            self.answer(
+                to,
+                Response::Committed { id, at: self.visible, spent: Spent::default() },
+                out,
+            );
         }
     }
 

@@ -1,25 +1,26 @@
 //! Messages, timers and effects of a shard's members.
 
 use meridian_clock::{Timestamp, TimestampRange};
-use meridian_machine::{NodeId, ShardId};
-use meridian_mvcc::{Key, Write};
+use meridian_machine::{Address, NodeId, ShardId};
+use meridian_mvcc::{Key, KeyRange, Write};
 use meridian_replication::group::{self, Index, Membership, Term};
-use meridian_txn::locking::ReadLease;
+use meridian_txn::shards::{LockEpoch, ReadLease, Request, Response};
 use minicbor::{Decode, Encode};
 
-/// A message between members and coordinators: requests `Q`, responses `A`, and messages `B`
-/// between leaders of different shards about one transaction.
+/// A message between members and coordinators, or of type `B` between leaders of different shards
+/// about one transaction.
+#[expect(clippy::large_enum_variant, reason = "most messages are requests, or entries on the heap")]
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub enum Message<Q, A, B> {
+pub enum Message<B> {
     /// Between members.
     #[n(0)]
     Group(#[n(0)] group::Message),
     /// From a coordinator.
     #[n(1)]
-    Request(#[n(0)] Q),
+    Request(#[n(0)] Request),
     /// To a coordinator.
     #[n(2)]
-    Response(#[n(0)] A),
+    Response(#[n(0)] Response),
     /// Between members: everything at or below this timestamp was visible at a leader. It holds for
     /// ever, whichever member sends it.
     #[n(3)]
@@ -81,9 +82,34 @@ pub enum Timer {
     Authority,
 }
 
+/// A read to be answered with [`Response::Rows`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Serve {
+    /// The address of the session that asked.
+    pub reply_to: Address,
+    /// The number of the request.
+    pub id: u64,
+    /// The leader term and admission under which the attempt's locks were taken.
+    pub lock_epoch: LockEpoch,
+    /// The snapshot's timestamp.
+    pub at: Timestamp,
+    /// The range to read.
+    pub range: KeyRange,
+    /// Reads from the end of the range backwards.
+    pub reverse: bool,
+    /// The most rows to return.
+    pub limit_rows: u32,
+    /// Also returns the commit timestamp of each row.
+    pub versions: bool,
+    /// The answer is true only if it leaves while `now.latest` is below this.
+    pub deadline: Option<u64>,
+    /// The time that a snapshot waited before it could be served, in nanoseconds.
+    pub waited_ns: Option<u64>,
+}
+
 /// An effect that a member asks of its runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect<R> {
+pub enum Effect {
     /// Put agreed versions into memory, before any later effect of the outbox.
     Install {
         /// The commit timestamp.
@@ -117,8 +143,8 @@ pub enum Effect<R> {
         /// Its term.
         term: Term,
     },
-    /// Serve and answer a read, as the participant describes it.
-    Serve(R),
+    /// Serve and answer a read.
+    Serve(Serve),
     /// Publish what sessions of this node may read without asking the leader.
     ReadLease(ReadLease),
     /// Publish the leader that this member knows, for requests of this node.

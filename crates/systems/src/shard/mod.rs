@@ -47,8 +47,8 @@ mod take_over;
 
 pub use idleness::Config;
 pub use membership::{Invitations, Origin};
-pub use messages::{Effect, Message, Timer};
-pub use participant::{Participant, Request, ShardResponse};
+pub use messages::{Effect, Message, Serve, Timer};
+pub use participant::Participant;
 pub use records::{
     Command, Damaged, OwnRows, Recovered, Rows, ShardCommand, SplitOrigin, initial_members, newest,
     split_rows,
@@ -56,7 +56,7 @@ pub use records::{
 pub use take_over::{CopyDecision, CopyError, ReceivedCopy};
 
 pub(crate) use ceilings::LEASE_SOON_NS;
-pub(crate) use records::{bytes, row};
+pub(crate) use records::{bytes, row, row_of_ceiling};
 
 use authority::AuthorityState;
 use idleness::Idleness;
@@ -66,7 +66,8 @@ use meridian_clock::{Issuer, Reading, Timestamp, TimestampPolicy};
 use meridian_machine::{Address, DatabaseId, NodeId, Outbox, ShardId};
 use meridian_mvcc::{Key, KeyRange};
 use meridian_replication::group::{Entry, Group, Index, Membership, Restored, Term};
-use meridian_txn::locking::ReadLease;
+use meridian_txn::locking::Waits;
+use meridian_txn::shards::{ReadLease, Response};
 use splits::Splitting;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -85,8 +86,7 @@ fn issuer(node: NodeId, shard: ShardId, read_floor: Timestamp) -> Issuer {
 }
 
 /// The messages of a shard with this participant.
-pub type MessageOf<P> =
-    Message<<P as Participant>::Request, <P as Participant>::Response, <P as Participant>::Peer>;
+pub type MessageOf<P> = Message<<P as Participant>::Peer>;
 
 /// A member of a shard's group.
 pub struct Shard<P: Participant> {
@@ -142,7 +142,7 @@ pub struct Shard<P: Participant> {
     /// The time until [`Timer::CommitWait`] must fire, in nanoseconds, as far as is known.
     wake_ns: Option<u64>,
     /// A pending split.
-    pub(crate) splitting: Option<Splitting<P::Request>>,
+    pub(crate) splitting: Option<Splitting>,
 }
 
 impl<P: Participant> Shard<P> {
@@ -266,19 +266,35 @@ impl<P: Participant> Shard<P> {
     }
 
     /// Answers a request about the shard.
-    pub(crate) fn answer(&self, to: Address, response: ShardResponse, out: &mut Outbox<Shard<P>>) {
-        out.send(to, Message::Response(response.into()));
+    pub(crate) fn answer(&self, to: Address, response: Response, out: &mut Outbox<Shard<P>>) {
+        out.send(to, Message::Response(response));
     }
 
     /// Answers that another member leads, with its node if it is known.
     pub(crate) fn answer_not_leader(&self, to: Address, id: u64, out: &mut Outbox<Shard<P>>) {
         let leader = self.group.leader().map(|node| node.0);
-        self.answer(to, ShardResponse::NotLeader { id, leader }, out);
+        self.answer(to, Response::NotLeader { id, leader }, out);
     }
 
     /// The group, for inspection.
     pub fn group(&self) -> &Group {
         &self.group
+    }
+
+    /// The requests that wait for other transactions.
+    pub fn waits(&self) -> Vec<Waits> {
+        self.participant.waits()
+    }
+
+    /// The number of transactions that hold locks or intents here.
+    pub fn holders(&self) -> usize {
+        self.participant.holders()
+    }
+
+    /// The number of transactions whose outcome is not known here, or not in every log that needs
+    /// it.
+    pub fn unresolved(&self) -> usize {
+        self.participant.unresolved()
     }
 
     /// The shard's keys.

@@ -3,69 +3,19 @@
 use super::Shard;
 use super::idleness::Config;
 use super::records::{Command, OwnRows};
+use crate::Protocol;
+use crate::envelope::Kind;
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::{Address, Outbox, ShardId};
-use meridian_mvcc::{Key, Write};
+use meridian_mvcc::Write;
 use meridian_replication::group::{Entry, Term};
-use meridian_txn::locking::TransactionId;
+use meridian_txn::Database;
+use meridian_txn::TransactionId;
+use meridian_txn::locking::Waits;
+use meridian_txn::shards::{Request, Shards};
 use minicbor::{Decode, Encode};
 use std::fmt::Debug;
-
-/// A request of a coordinator.
-pub trait Request: Clone + Debug + PartialEq + Encode<()> + for<'b> Decode<'b, ()> {
-    /// Its number, which the response repeats.
-    fn id(&self) -> u64;
-}
-
-/// A shard's response, independent of the protocol.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ShardResponse {
-    /// Done; the timestamp has surely passed.
-    Done {
-        /// The request.
-        id: u64,
-        /// The timestamp of the command.
-        at: Timestamp,
-    },
-    /// The request was received before, and its response is still to come.
-    Waiting {
-        /// The request.
-        id: u64,
-    },
-    /// Another member leads, or this one does not serve yet.
-    NotLeader {
-        /// The request.
-        id: u64,
-        /// The leader's node, if it is known.
-        leader: Option<u32>,
-    },
-    /// The keys belong to another shard.
-    Moved {
-        /// The request.
-        id: u64,
-        /// That shard and its first key, if they are known.
-        to: Option<(Key, ShardId)>,
-    },
-    /// The request is refused, and had no effect.
-    Refused {
-        /// The request.
-        id: u64,
-        /// The reason, and what to do.
-        why: String,
-    },
-    /// The outcome is not known here.
-    Unknown {
-        /// The request.
-        id: u64,
-    },
-    /// The authority's timestamp of a snapshot.
-    SnapshotTimestamp {
-        /// The request.
-        id: u64,
-        /// The timestamp.
-        at: Timestamp,
-    },
-}
+use std::sync::Arc;
 
 /// A concurrency control, as the members of a shard run it.
 ///
@@ -73,24 +23,18 @@ pub enum ShardResponse {
 /// function gets its shard, through which it proposes commands, draws timestamps and answers. A
 /// function is called within a step of the machine, and every step ends in the same order
 /// (`step.rs`).
-pub trait Participant: Sized {
-    /// A coordinator's request.
-    type Request: Request;
-    /// Its response.
-    type Response: Clone
-        + Debug
-        + PartialEq
-        + Encode<()>
-        + for<'b> Decode<'b, ()>
-        + From<ShardResponse>;
+pub trait Participant: Sized + Send + 'static {
+    /// The first byte of the frames and records of the protocols that use it.
+    const KIND: Kind;
     /// A message between leaders of different shards about one transaction.
-    type Peer: Clone + Debug + PartialEq + Encode<()> + for<'b> Decode<'b, ()>;
+    type Peer: Clone + Debug + PartialEq + Encode<()> + for<'b> Decode<'b, ()> + Send;
     /// A command that the group agrees on.
-    type Command: Command;
+    type Command: Command + Send;
     /// The participant's rows among the shard's own.
-    type Rows: OwnRows;
-    /// A read that the runtime is to serve.
-    type Read;
+    type Rows: OwnRows + Send;
+
+    /// Returns a database of a protocol with these shards.
+    fn database<S: Shards>(protocol: &Protocol, shards: Arc<S>) -> Arc<dyn Database>;
 
     // ------------------------------------------------------------------------
     // recovery
@@ -111,12 +55,12 @@ pub trait Participant: Sized {
     /// `count`), refuses it where this member does not lead or the keys are not the shard's, holds
     /// a new transaction back while the shard is to be split (`parks`) or leadership is being
     /// transferred, and passes requests for splits and members to the shard (`on_split`,
-    /// `on_members`).
+    /// `on_members`). A request that belongs to another concurrency control is refused.
     fn on_request(
         shard: &mut Shard<Self>,
         now: Reading,
         from: Address,
-        request: Self::Request,
+        request: Request,
         out: &mut Outbox<Shard<Self>>,
     );
     /// Receives a message of another shard's leader.
@@ -190,7 +134,7 @@ pub trait Participant: Sized {
     /// True if no lock or pending transaction may cover keys on both sides of a split.
     fn may_split(&self) -> bool;
     /// True if a request begins a transaction here.
-    fn begins(&self, request: &Self::Request) -> bool;
+    fn begins(&self, request: &Request) -> bool;
     /// Aborts the open transactions that a split waits for.
     fn end_for_split(shard: &mut Shard<Self>, now: Reading, out: &mut Outbox<Shard<Self>>);
     /// Answers a request about the shard once the timestamp of its command has surely passed.
@@ -201,6 +145,17 @@ pub trait Participant: Sized {
         transaction: TransactionId,
         asked: (Address, u64),
     );
-    /// Returns the participant's rows with which a shard begins that is split off.
-    fn rows_of_child(&self, child: ShardId) -> Vec<Write>;
+    /// Returns the rows with which a shard begins that is split off, besides those of its members.
+    fn rows_of_child(shard: &Shard<Self>, child: ShardId) -> Vec<Write>;
+
+    // ------------------------------------------------------------------------
+    // for inspection
+
+    /// Returns the requests that wait for other transactions.
+    fn waits(&self) -> Vec<Waits>;
+    /// Returns the number of transactions that hold something here: locks, or intents.
+    fn holders(&self) -> usize;
+    /// Returns the number of transactions whose outcome is not known here, or not in every log that
+    /// needs it.
+    fn unresolved(&self) -> usize;
 }

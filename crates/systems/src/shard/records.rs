@@ -45,6 +45,8 @@ pub trait Command: Sized {
     fn decode(payload: &Payload) -> Result<Option<Self>, Damaged>;
     /// The command's timestamp, or the ceiling that it sets: no later leader issues at or below it.
     fn newest(&self) -> Timestamp;
+    /// The timestamp that the leader drew for the command. `None` if it was chosen elsewhere.
+    fn drawn(&self) -> Option<Timestamp>;
     /// Makes a command about the shard itself.
     fn about_shard(command: ShardCommand) -> Self;
     /// Returns the command about the shard itself, or `Err` with a participant's command.

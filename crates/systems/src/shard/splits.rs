@@ -13,9 +13,7 @@
 //! 3. A decision that participants must still be told stays with the shard that made it, whichever
 //!    keys it was about.
 
-use super::{
-    Command, MOST_SHARDS, Participant, Request, Rows, Shard, ShardCommand, ShardResponse, Timer,
-};
+use super::{Command, MOST_SHARDS, Participant, Rows, Shard, ShardCommand, Timer};
 use crate::shard::rules as shard_rules;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
@@ -24,7 +22,8 @@ use meridian_mvcc::Key;
 use meridian_placement::FIRST_SHARD;
 use meridian_replication::group::Entry;
 use meridian_replication::rules;
-use meridian_txn::locking::TransactionId;
+use meridian_txn::TransactionId;
+use meridian_txn::shards::{Request, Response};
 
 /// How long transactions under way may take to end, in nanoseconds.
 const DRAIN_NS: u64 = 1_000_000_000;
@@ -33,7 +32,7 @@ const DRAIN_NS: u64 = 1_000_000_000;
 const GIVE_UP_NS: u64 = 1_000_000_000;
 
 /// A split that waits until nothing is under way.
-pub(crate) struct Splitting<Q> {
+pub(crate) struct Splitting {
     key: Key,
     shard: ShardId,
     /// The transaction that requested the split.
@@ -43,7 +42,7 @@ pub(crate) struct Splitting<Q> {
     /// The split's timestamp, once it is proposed.
     proposed: Option<Timestamp>,
     /// Requests of transactions that began meanwhile.
-    parked: Vec<(Address, Q)>,
+    parked: Vec<(Address, Request)>,
 }
 
 impl<P: Participant> Shard<P> {
@@ -60,7 +59,7 @@ impl<P: Participant> Shard<P> {
             return self.answer_moved(from, id, &at, out);
         }
         if at == self.bounds.start || shard.0 >= MOST_SHARDS {
-            return self.answer(from, ShardResponse::Unknown { id }, out);
+            return self.answer(from, Response::Unknown { id }, out);
         }
         if self.splitting.is_none() && !self.group.is_settled() {
             // The other shard's first members must not be in doubt, and requests that wait for a
@@ -68,14 +67,14 @@ impl<P: Participant> Shard<P> {
             let why =
                 "the members of the shard's group are changing: try again when that has ended"
                     .to_owned();
-            return self.answer(from, ShardResponse::Refused { id, why }, out);
+            return self.answer(from, Response::Refused { id, why }, out);
         }
         match &mut self.splitting {
             Some(splitting) if splitting.key == at && splitting.shard == shard => {
                 splitting.asked = (from, id);
-                self.answer(from, ShardResponse::Waiting { id }, out);
+                self.answer(from, Response::Waiting { id }, out);
             }
-            Some(_) => self.answer(from, ShardResponse::Unknown { id }, out), // One at a time.
+            Some(_) => self.answer(from, Response::Unknown { id }, out), // One at a time.
             None => {
                 let until = now.boot_ns + DRAIN_NS;
                 let (asked, proposed, parked) = ((from, id), None, Vec::new());
@@ -87,7 +86,7 @@ impl<P: Participant> Shard<P> {
     }
 
     /// True if a request begins a transaction while a split is pending. The request is then queued.
-    pub(crate) fn parks(&mut self, from: Address, request: &P::Request) -> bool {
+    pub(crate) fn parks(&mut self, from: Address, request: &Request) -> bool {
         let new = self.splitting.is_some() && self.participant.begins(request);
         let Some(splitting) = self.splitting.as_mut().filter(|_| new) else { return false };
         sometimes!("an attempt waits for a split");
@@ -138,7 +137,7 @@ impl<P: Participant> Shard<P> {
         };
         sometimes!("a split is given up because of what is prepared");
         let why = "transactions that are prepared in this shard have not ended within two seconds: try again when the other shards that they wrote into can be reached".to_owned();
-        self.answer(from, ShardResponse::Refused { id, why }, out);
+        self.answer(from, Response::Refused { id, why }, out);
         for (from, request) in parked {
             P::on_request(self, now, from, request, out);
         }
@@ -202,7 +201,7 @@ impl<P: Participant> Shard<P> {
     /// leadership is lost.
     pub(super) fn dismiss_split(&mut self, out: &mut Outbox<Shard<P>>) {
         let Some(Splitting { asked, parked, .. }) = self.splitting.take() else { return };
-        let waiting = parked.into_iter().map(|(from, request)| (from, request.id())).chain([asked]);
+        let waiting = parked.into_iter().map(|(from, request)| (from, request.id)).chain([asked]);
         for (from, id) in waiting {
             self.answer_not_leader(from, id, out);
         }
@@ -227,6 +226,6 @@ impl<P: Participant> Shard<P> {
         let to = to.or_else(|| {
             end.map(|end| (end.clone(), FIRST_SHARD)).filter(|_| self.shard != FIRST_SHARD)
         });
-        self.answer(from, ShardResponse::Moved { id, to }, out);
+        self.answer(from, Response::Moved { id, to }, out);
     }
 }

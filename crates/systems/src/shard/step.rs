@@ -13,7 +13,7 @@ use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Machine, Outbox, Position, always, sometimes, step};
 use meridian_mvcc::{Write, local};
 use meridian_replication::group::{Entry, Event, Group, Record};
-use meridian_txn::locking::ReadLease;
+use meridian_txn::shards::ReadLease;
 use std::collections::VecDeque;
 
 pub(super) fn embed<P: Participant>(
@@ -40,7 +40,7 @@ impl<P: Participant> Machine for Shard<P> {
     type Message = MessageOf<P>;
     type Timer = Timer;
     type Record = Record;
-    type Effect = Effect<P::Read>;
+    type Effect = Effect;
 
     fn on_message(
         &mut self,
@@ -201,7 +201,7 @@ impl<P: Participant> Shard<P> {
                 let split_origins = split_origin
                     .iter()
                     .flat_map(|split_origin| split_rows(self.shard, shard, split_origin));
-                let rows = split_origins.chain(self.participant.rows_of_child(shard)).collect();
+                let rows = split_origins.chain(P::rows_of_child(self, shard)).collect();
                 self.split_off.extend(split_origin.map(|split_origin| (shard, split_origin)));
                 self.group.pin_entry(entry.index, entry.term);
                 let (index, term) = (entry.index, entry.term);

@@ -5,7 +5,7 @@ use meridian_clock::{Interval, Reading, Timestamp};
 use meridian_machine::{Address, DatabaseId, Incarnation, NodeId, Role, ShardId};
 use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Value, Version};
 use meridian_txn::Node as TxnNode;
-use meridian_txn::locking::{
+use meridian_txn::shards::{
     HeldLocks, PendingRequests, ReadLease, ReplicaId, Request, RequestOutcome, Response, ShardMap,
     Shards,
 };

@@ -8,7 +8,7 @@ use meridian_machine::{Address, Role};
 use meridian_mvcc::{Key, KeyRange, Write};
 use meridian_systems::locking::Message;
 use meridian_txn::TransactionId;
-use meridian_txn::locking::{RequestBody, Response};
+use meridian_txn::shards::{RequestBody, Response};
 use meridian_txn::two_phase::{ParticipantMessage, Vote};
 use std::collections::BTreeMap;
 

@@ -14,11 +14,8 @@
 //! 3. The coordinating shard is one that is written to, if possible one whose leader is on this
 //!    node: then the votes and the response travel the least.
 
-use super::coordinator::{Coordinator, PAUSE_NS, Part, TRIES};
-use super::{
-    LockEpoch, ONE_TRY_NS, ReplicaId, Request, RequestBody, RequestOutcome, Response, Shards,
-    Spent, TIMEOUT_NS,
-};
+use super::coordinator::{Coordinator, ONE_TRY_NS, PAUSE_NS, Part, TIMEOUT_NS, TRIES};
+use super::{LockEpoch, ReplicaId, Request, RequestBody, RequestOutcome, Response, Shards, Spent};
 use crate::two_phase::OneShot;
 use crate::{Conflict, Failure, Lock, Locking, Node, Outcome, SchemaChange, SchemaVersion};
 use futures::future::{Either, join_all, select};

@@ -6,22 +6,14 @@
 
 mod committing;
 mod coordinator;
-mod held_locks;
 mod lock_table;
-mod messages;
-mod pending_requests;
 pub mod rules;
-mod shard_map;
-mod shards;
 
 pub use crate::TransactionId;
-pub(crate) use coordinator::Coordinator;
-pub use coordinator::{MOST_TOKEN_AHEAD_NS, ONE_TRY_NS, TIMEOUT_NS, TxnClient};
-pub use held_locks::HeldLocks;
-pub use lock_table::{LockTable, Ticket, Verdict, Waits};
-pub use messages::{
-    LockEpoch, MemberRoles, ReadSnapshot, ReplicaId, Request, RequestBody, Response, Spent,
+use crate::shards::{
+    LockEpoch, ReadSnapshot, ReplicaId, Request, RequestBody, RequestOutcome, Response, Shards,
+    Spent,
 };
-pub use pending_requests::{PendingRequests, RequestKey, Woken};
-pub use shard_map::ShardMap;
-pub use shards::{ReadLease, RequestOutcome, Shards};
+pub(crate) use coordinator::Coordinator;
+pub use coordinator::{MOST_TOKEN_AHEAD_NS, TxnClient};
+pub use lock_table::{LockTable, Ticket, Verdict, Waits};

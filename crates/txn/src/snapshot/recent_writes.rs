@@ -1,6 +1,6 @@
 //! The memory that a leader has of when rows were written last.
 
-use crate::locking::ReadSnapshot;
+use crate::shards::ReadSnapshot;
 use crate::snapshot::rules;
 use meridian_clock::Timestamp;
 use meridian_machine::planted::broken;

@@ -1,6 +1,7 @@
 //! A transaction of snapshot isolation, at its coordinator.
 
-use crate::locking::{self, Coordinator, ReadSnapshot, Shards};
+use crate::locking::{self, Coordinator};
+use crate::shards::{ReadSnapshot, Shards};
 use crate::snapshot::rules;
 use crate::{
     Age, AgeParts, Begin, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock,

@@ -8,7 +8,7 @@ use meridian_machine::NodeId;
 use meridian_placement::Member;
 use meridian_systems::Protocol;
 use meridian_txn::Database;
-use meridian_txn::locking::MemberRoles;
+use meridian_txn::shards::MemberRoles;
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::PathBuf;

@@ -7,7 +7,8 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Write;
 use meridian_txn::Conflict;
-use meridian_txn::locking::{RequestBody, Response, TransactionId};
+use meridian_txn::locking::TransactionId;
+use meridian_txn::shards::{RequestBody, Response};
 use meridian_txn::two_phase::{
     Ballot, Collected, Counted, Decision, Inquiry, ParticipantMessage, Vote,
 };

@@ -7,7 +7,8 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, ShardId, sometimes, step};
 use meridian_txn::Conflict;
-use meridian_txn::locking::{RequestBody, TransactionId, Verdict};
+use meridian_txn::locking::{TransactionId, Verdict};
+use meridian_txn::shards::RequestBody;
 use meridian_txn::two_phase::{
     Answer, Ballot, Inquiry, OneShot, ParticipantMessage, Receipt, ToLeader, Vote,
 };

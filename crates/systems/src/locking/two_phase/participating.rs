@@ -9,7 +9,8 @@ use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, sometimes, step};
 use meridian_mvcc::{KeyRange, Write};
-use meridian_txn::locking::{RequestBody, Response, TransactionId};
+use meridian_txn::locking::TransactionId;
+use meridian_txn::shards::{RequestBody, Response};
 use meridian_txn::two_phase::{Decider, EndedTxn, ParticipantMessage, PrepareRecord, Vote};
 use meridian_txn::{Conflict, Lock};
 

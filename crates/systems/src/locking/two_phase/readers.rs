@@ -8,7 +8,8 @@ use crate::locking::{Member, Message};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Outbox, sometimes, step};
-use meridian_txn::locking::{Response, TransactionId};
+use meridian_txn::locking::TransactionId;
+use meridian_txn::shards::Response;
 use meridian_txn::two_phase::{ReadVote, Vote};
 
 impl Member {

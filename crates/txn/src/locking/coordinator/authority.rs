@@ -3,7 +3,8 @@
 
 use super::order::check_token;
 use super::{Coordinator, ONE_TRY_NS, PAUSE_NS, TIMEOUT_NS, TRIES, TxnClient};
-use crate::locking::{ReplicaId, RequestBody, RequestOutcome, Response, Shards, shards};
+use crate::shards;
+use crate::shards::{ReplicaId, RequestBody, RequestOutcome, Response, Shards};
 use crate::snapshot::rules;
 use crate::{Begin, Failure, Mode, Node, ReadAt};
 use meridian_clock::Timestamp;

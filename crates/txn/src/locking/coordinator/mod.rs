@@ -18,14 +18,14 @@
 //!    term that this node knows ([`OneShot`]), or locks a key to learn the term. So
 //!    a commit may be resent to the next leader: it is answered from the log, or aborted for good,
 //!    and never executed twice.
-//! 3. The outcome is `Unknown` only if no leader could tell it for [`TIMEOUT_NS`].
+//! 3. The outcome is `Unknown` only if no leader could tell it for
+//!    [`TIMEOUT_NS`](crate::shards::TIMEOUT_NS).
 //! 4. A read-only transaction that may read more than one shard reads at `now.latest`, or at the
 //!    latest of the timestamps that all shards negotiate: the newest commit of one shard says
 //!    nothing about another shard (§4.1.4, §4.2.2).
-//! 5. A request is resent every [`ONE_TRY_NS`]. A leader where it waits says so, and a lock is
-//!    waited for as long as it takes.
+//! 5. A request is resent every [`ONE_TRY_NS`](crate::shards::ONE_TRY_NS). A leader where it waits
+//!    says so, and a lock is waited for as long as it takes.
 
-mod administration;
 mod authority;
 mod order;
 mod reading;
@@ -33,10 +33,10 @@ mod reading;
 pub use order::MOST_TOKEN_AHEAD_NS;
 use order::{CausalOrder, check_token};
 
-use super::{
-    LockEpoch, MemberRoles, ReadSnapshot, ReplicaId, Request, RequestBody, Shards, TransactionId,
-};
+use super::{LockEpoch, ReadSnapshot, ReplicaId, Request, RequestBody, Shards, TransactionId};
 use crate::locking::rules;
+use crate::shards::asking::unanswered;
+pub(super) use crate::shards::asking::{ONE_TRY_NS, PAUSE_NS, TIMEOUT_NS, TRIES};
 use crate::snapshot::{self, AgeMeter};
 use crate::two_phase::OneShot;
 use crate::{
@@ -53,13 +53,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// The time that a coordinator looks for a leader that answers, in nanoseconds.
-pub const TIMEOUT_NS: u64 = 10_000_000_000;
-/// The time after which a request is resent because it or its response may be lost, in nanoseconds.
-pub const ONE_TRY_NS: u64 = 1_000_000_000;
-/// The number of unanswered requests after which a connected node is taken not to lead.
-pub(super) const TRIES: u32 = 3;
-pub(super) const PAUSE_NS: u64 = 20_000_000;
 /// The number of keys of a snapshot that are requested in parallel.
 const ASKED_TOGETHER: usize = 64;
 /// The maximum length of `application_name` in characters, as in PostgreSQL.
@@ -140,23 +133,6 @@ impl<S: Shards> TxnClient<S> {
             older: false,
         }
     }
-
-    /// Splits a shard: the keys from `at` on become the shard `shard`'s, whose id is new. A
-    /// repeated call succeeds if the split is done.
-    pub fn split(&self, at: Key, shard: ShardId) -> Future<'static, Result<(), Failure>> {
-        let now = self.shards.node().now();
-        let coordinator = self.coordinator(Begin::new(Mode::ReadWrite), now.interval, None);
-        Box::pin(async move { coordinator.split(at, shard).await })
-    }
-
-    /// Changes the members of each shard's group, one shard after the other. Returns when all of
-    /// them have these members. A repeated call succeeds if the change is done.
-    pub fn change_members(&self, members: MemberRoles) -> Future<'static, Result<(), Failure>> {
-        let now = self.shards.node().now();
-        let coordinator =
-            self.coordinator(Begin::new(Mode::ReadOnly(ReadAt::Now)), now.interval, None);
-        Box::pin(async move { coordinator.change_members(members).await })
-    }
 }
 
 impl<S: Shards> TxnClient<S> {
@@ -213,7 +189,7 @@ impl<S: Shards> TxnClient<S> {
                 Some(slot.through)
             }
             // If no such snapshot is available on this node: the present, at the leader.
-            Mode::ReadOnly(ReadAt::AtLeast(at)) => match super::shards::closed(&*self.shards) {
+            Mode::ReadOnly(ReadAt::AtLeast(at)) => match crate::shards::closed(&*self.shards) {
                 closed if closed >= at.max(order.token()) => Some(closed),
                 _ => Some(present?.max(at)),
             },
@@ -366,15 +342,7 @@ impl<S: Shards> Coordinator<S> {
     }
 
     fn unavailable(&self, shard: ShardId) -> Failure {
-        if self.shards.node().is_closed() {
-            return Failure::Unavailable(
-                "this node is shutting down: retry once it is back".into(),
-            );
-        }
-        let group = self.shards.describe(shard);
-        Failure::Unavailable(format!(
-            "no leader of {group} answers: check that a majority of its nodes are up"
-        ))
+        unanswered(&*self.shards, shard)
     }
 
     /// Ends the attempt as aborted: it sends no further requests (invariant 1).

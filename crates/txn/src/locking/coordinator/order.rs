@@ -11,7 +11,8 @@
 //! | `commit_wait` | yes | everything that it has written and read has surely passed |
 
 use super::Coordinator;
-use crate::locking::{Shards, rules};
+use crate::locking::rules;
+use crate::shards::Shards;
 use crate::{Consistency, Failure, Mode, passes};
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;

@@ -3,7 +3,7 @@
 use super::{Coordinator, ONE_TRY_NS, PAUSE_NS, TIMEOUT_NS, TRIES, TxnClient, of_store};
 use crate::buffer::rest_of;
 use crate::locking::rules;
-use crate::locking::{ReplicaId, Request, RequestBody, RequestOutcome, Response, Shards};
+use crate::shards::{ReplicaId, Request, RequestBody, RequestOutcome, Response, Shards};
 use crate::{
     Begin, Conflict, Database, Failure, Lock, Locking, Mode, Node, ReadAt, Rows, SchemaHistory,
     SchemaVersion, TxnCounters,

@@ -1,0 +1,96 @@
+//! Tests of K2 under every fault, judged as strictly serializable; and tests of the judges, with
+//! planted defects.
+
+mod campaigns;
+
+use campaigns::{committed, from_environment, reached, run_all, unnoticed};
+use meridian_sim::{
+    Defect, Faults, Options, SimulatedProtocol, Timebase, Workload, campaign, protocols, run,
+};
+
+const K2: &SimulatedProtocol = &protocols::K2;
+
+fn world(seed: u64) -> Options {
+    Options { protocol: K2, transactions: 150, ..campaign(seed) }
+}
+
+#[test]
+fn every_history_is_strictly_serializable() {
+    let (first, seeds) = (from_environment("FIRST", 0), from_environment("SEEDS", 60));
+    let judged = |seed: u64| {
+        let workload = Workload::ALL[seed as usize % Workload::ALL.len()];
+        let report = run(Options { workload, ..world(seed) });
+        assert_eq!(report.verdict, Ok(()), "seed {seed}, {workload}");
+        report
+    };
+    let reports = run_all(first..first + seeds, judged);
+    let all: usize = reports.iter().map(committed).sum();
+    assert!(all as u64 > 40 * seeds, "{all}");
+    let met = reached(&reports);
+    let missing: Vec<_> = K2.should_meet.iter().filter(|state| !met.contains_key(*state)).collect();
+    assert!(missing.is_empty() || seeds < 60, "not reached: {missing:?}");
+}
+
+#[test]
+fn sql_sessions_keep_what_keys_keep() {
+    let (first, seeds) = (from_environment("FIRST", 0), from_environment("SEEDS", 10));
+    let judged = |seed: u64| {
+        let workload = Workload::ALL[seed as usize % Workload::ALL.len()];
+        let report = run(Options { workload, sql: true, transactions: 80, ..world(seed) });
+        assert_eq!(report.verdict, Ok(()), "seed {seed}, {workload}");
+        report
+    };
+    run_all(first..first + seeds, judged);
+}
+
+/// A late copy of an intent, of a transaction that had committed, once stayed for ever where the
+/// record was (a counter, with few remembered outcomes).
+#[test]
+fn a_late_copy_of_an_intent_goes_away() {
+    let strikes = Some((1, 14));
+    let few = Options { transactions: 146, strikes, ..Options::new(1135) };
+    let counter = Options { protocol: K2, workload: Workload::Counter, ..few };
+    assert_eq!(run(counter).verdict, Ok(()));
+}
+
+/// A transaction once wrote into storage that a schema change had replaced: the shard had been told
+/// the change's outcome, and did not know its version yet.
+#[test]
+fn a_change_of_the_schema_holds_as_soon_as_its_outcome_is_heard() {
+    let sql = Options { protocol: K2, workload: Workload::Set, sql: true, ..campaign(2004) };
+    assert_eq!(run(Options { transactions: 300, ..sql }).verdict, Ok(()));
+}
+
+/// Clients that all read and write one key once refused each other for ever: each later reader
+/// forbids the earlier ones their writes.
+#[test]
+fn clients_of_one_key_get_on() {
+    for (seed, workload) in [(2006, Workload::LongFork), (2005, Workload::Counter)] {
+        let sql = Options { protocol: K2, workload, sql: true, ..campaign(seed) };
+        assert_eq!(run(Options { transactions: 200, ..sql }).verdict, Ok(()), "seed {seed}");
+    }
+}
+
+/// Serializability does not depend on clocks (I7).
+#[test]
+fn wrong_clocks_cost_real_time_order_only() {
+    let lies = Faults { lies: true, ..Faults::ALL };
+    for seed in 0..6 {
+        let deceived = Options { faults: lies, ..world(seed) };
+        let unknown = Options { timebase: Timebase::Cluster, ..world(seed) };
+        for options in [deceived, unknown] {
+            let report = run(options);
+            assert_eq!(report.verdict, Ok(()), "seed {seed}, {:?}", options.timebase);
+        }
+    }
+}
+
+#[test]
+fn every_broken_rule_is_noticed() {
+    let defects: Vec<Defect> = (K2.rules)().into_iter().map(Defect::Rule).collect();
+    let missed = unnoticed(&defects, 60, |defect, seed| Options {
+        splits: Some(3),
+        ..defect.world(K2, seed)
+    });
+    assert!(missed.is_empty(), "not noticed by 60 seeds each: {missed:?}");
+}

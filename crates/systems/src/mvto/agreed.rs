@@ -1,0 +1,272 @@
+//! Agreed commands: what each member does with them, and what the leader answers.
+
+use super::Member;
+use super::participant::{CommitWait, Proposed};
+use super::records::{OrderedCommand, row_of_closed, row_of_intent, row_of_record};
+use crate::locking::row_of_schema;
+use crate::shard::Effect;
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::planted::broken;
+use meridian_machine::{Address, Outbox, step};
+use meridian_mvcc::Write;
+use meridian_replication::group::{Entry, Index, Term};
+use meridian_txn::mvto::rules;
+use meridian_txn::mvto::{Intent, Peer, Place, State};
+use meridian_txn::shards::{Response, Spent};
+use meridian_txn::{SchemaVersion, TransactionId};
+
+/// Where a transaction's rows are kept until its outcome is known: just below its timestamp, so
+/// that the outcome replaces them.
+fn before(at: Timestamp) -> Timestamp {
+    Timestamp::end_of(at.nanos - 1)
+}
+
+impl Member {
+    pub(super) fn on_agreed(
+        &mut self,
+        now: Reading,
+        entry: &Entry,
+        command: OrderedCommand,
+        out: &mut Outbox<Member>,
+    ) {
+        let proposed = self.participant.proposed.remove(&entry.index);
+        let asked = proposed.as_ref().and_then(|Proposed { asked, .. }| *asked);
+        match command {
+            OrderedCommand::Alone { transaction, at, writes, schemas } => {
+                self.learn_of(at);
+                let aborted = self.participant.recorder.state(transaction) == Some(State::Aborted);
+                let mut rows = Vec::new();
+                if !aborted {
+                    rows = writes;
+                    rows.extend(self.begin_schemas(at, &schemas));
+                    self.participant.outcomes.remember(transaction, at, Some(at));
+                }
+                match proposed.is_some() {
+                    true => step!("leader: its commit is agreed"),
+                    false => step!("member: another's commit is agreed"),
+                }
+                self.install(entry, at, rows, true, out);
+                if aborted || proposed.is_none() {
+                    self.participant.intents.remove(self.shard, transaction);
+                    asked.iter().for_each(|asked| self.answer_outcome(*asked, None, out));
+                } else {
+                    // Later readers see it once its timestamp has surely passed.
+                    let wait = CommitWait { transaction, asked, agreed_ns: now.boot_ns };
+                    self.participant.commit_waits.insert(at, wait);
+                }
+            }
+            OrderedCommand::Intend { transaction, intent } => {
+                self.on_intent_agreed(now, entry, transaction, intent, asked, out);
+            }
+            OrderedCommand::Decide { transaction, at, commits, places } => {
+                let decided = (commits, places);
+                let committed =
+                    self.on_decision_agreed(now, entry, (transaction, at), decided, out);
+                if let Some(asked) = asked {
+                    self.answer_outcome(asked, committed.then_some(at), out);
+                }
+            }
+            OrderedCommand::Finalize { transaction, at } => {
+                self.on_outcome_agreed(entry, transaction, at, out);
+            }
+            OrderedCommand::Close { at, through } => {
+                self.advance(at);
+                let this = &mut self.participant;
+                this.closed = this.closed.max(through);
+                this.closing = false;
+                if self.serving {
+                    this.tracker.raise_floor(through);
+                }
+                let closed = this.closed;
+                self.install(entry, at, vec![row_of_closed(self.shard, closed)], false, out);
+            }
+            OrderedCommand::Forget { at, transactions } => {
+                self.advance(at);
+                self.participant.recorder.forget(&transactions);
+                let row = |txn: &TransactionId| row_of_record(self.shard, *txn, None);
+                let rows = transactions.iter().map(row).collect();
+                self.install(entry, at, rows, false, out);
+            }
+            OrderedCommand::Ceiling { .. }
+            | OrderedCommand::Split { .. }
+            | OrderedCommand::Members { .. } => {
+                unreachable!("commands about the shard are the shard's")
+            }
+        }
+    }
+
+    /// Ends the commit wait of commits in one shard whose timestamps have surely passed: readers
+    /// need not wait for them any longer.
+    pub(super) fn release_waited_commits(&mut self, now: Reading, out: &mut Outbox<Member>) {
+        while let Some(first) = self.participant.commit_waits.first_entry() {
+            if !self.policy.is_visible(now, *first.key()) {
+                break;
+            }
+            let (at, CommitWait { transaction, asked, agreed_ns }) = first.remove_entry();
+            step!("leader: answers");
+            self.participant.intents.remove(self.shard, transaction);
+            let commit_wait_ns = now.boot_ns - agreed_ns;
+            if let Some((to, id)) = asked {
+                let spent = Spent { commit_wait_ns, ..Spent::default() };
+                self.answer(to, Response::Committed { id, at, spent }, out);
+            }
+        }
+    }
+
+    /// Learns of a coordinator's timestamp: commands about the shard are drawn above it.
+    fn learn_of(&mut self, at: Timestamp) {
+        self.agreed = self.agreed.max(at);
+        self.issuer.observe(at);
+        self.participant.newest = self.participant.newest.max(at);
+    }
+
+    fn on_intent_agreed(
+        &mut self,
+        now: Reading,
+        entry: &Entry,
+        txn: TransactionId,
+        intent: Intent,
+        asked: Option<(Address, u64)>,
+        out: &mut Outbox<Member>,
+    ) {
+        let at = intent.at;
+        self.learn_of(at);
+        let begins = intent.recorder.shard == self.shard;
+        let this = &mut self.participant;
+        let state = match begins {
+            true => this.recorder.begin(txn, at, now.boot_ns),
+            false => State::Pending,
+        };
+        if state != State::Pending {
+            // It is decided already: aborted before it began, or this is a late copy.
+            this.intents.remove(self.shard, txn);
+            self.install(entry, before(at), Vec::new(), true, out);
+            if let Some((to, id)) = asked {
+                self.answer_outcome((to, id), (state == State::Committed).then_some(at), out);
+            }
+            return;
+        }
+        let mut rows = vec![row_of_intent(self.shard, txn, Some(&intent))];
+        rows.extend(begins.then(|| row_of_record(self.shard, txn, this.recorder.get(txn))));
+        match this.intents.get(txn).is_some() {
+            true => {
+                step!("leader: its intent is agreed");
+                this.intents.agree(txn);
+            }
+            false => {
+                step!("member: another's intent is agreed");
+                this.intents.insert(self.shard, txn, intent, true, now.boot_ns);
+            }
+        }
+        self.install(entry, before(at), rows, true, out);
+        if let Some((to, id)) = asked {
+            let term = self.group.term().0;
+            self.answer(to, Response::Written { id, term }, out);
+        }
+    }
+
+    /// Takes in a decision. Returns true if the transaction is committed, by this one or by an
+    /// earlier one.
+    fn on_decision_agreed(
+        &mut self,
+        now: Reading,
+        entry: &Entry,
+        (txn, at): (TransactionId, Timestamp),
+        (commits, places): (bool, Vec<Place>),
+        out: &mut Outbox<Member>,
+    ) -> bool {
+        self.learn_of(at);
+        let this = &mut self.participant;
+        let decided = this.recorder.state(txn).is_some_and(|state| state != State::Pending);
+        let state = match commits {
+            true => this.recorder.commit(txn, at, places, now.boot_ns),
+            false => this.recorder.abort(txn, at, places, now.boot_ns),
+        };
+        let committed = state == State::Committed;
+        if decided && !broken(rules::DECIDED_TWICE) {
+            // The first decision counts.
+            self.install(entry, at, Vec::new(), true, out);
+            return committed;
+        }
+        step!("recorder: its decision is agreed");
+        this.outcomes.remember(txn, at, committed.then_some(at));
+        let mut rows = Vec::new();
+        if let Some(Intent { writes, schemas, .. }) = this.intents.remove(self.shard, txn) {
+            rows.push(row_of_intent(self.shard, txn, None));
+            if committed {
+                rows.extend(writes);
+                rows.extend(self.begin_schemas(at, &schemas));
+            }
+        }
+        rows.push(row_of_record(self.shard, txn, self.participant.recorder.get(txn)));
+        self.install(entry, at, rows, true, out);
+        if self.serving {
+            self.tell_decision(txn, out);
+        }
+        committed
+    }
+
+    fn on_outcome_agreed(
+        &mut self,
+        entry: &Entry,
+        txn: TransactionId,
+        at: Option<Timestamp>,
+        out: &mut Outbox<Member>,
+    ) {
+        // An outcome that two leaders proposed counts once.
+        if let Some(intent) = self.participant.intents.remove(self.shard, txn) {
+            step!("shard: the outcome is agreed");
+            let mut rows = Vec::new();
+            if at.is_some() {
+                rows = intent.writes;
+                rows.extend(self.begin_schemas(intent.at, &intent.schemas));
+            }
+            rows.push(row_of_intent(self.shard, txn, None));
+            self.participant.outcomes.remember(txn, intent.at, at);
+            self.install(entry, intent.at, rows, true, out);
+        }
+        if let Some(to) = self.participant.told_by.remove(&txn) {
+            let told = Peer::Finalized { transaction: txn, shard: self.shard };
+            out.send(to, super::Message::Participant(told));
+        }
+    }
+
+    /// Has schema versions hold from a timestamp on. Returns the rows that say so.
+    pub(super) fn begin_schemas(
+        &mut self,
+        at: Timestamp,
+        versions: &[SchemaVersion],
+    ) -> Vec<Write> {
+        if !versions.is_empty() {
+            step!("member: a change of the schema is agreed");
+        }
+        let mut rows = Vec::new();
+        for SchemaVersion { table, version } in versions {
+            let history = self.participant.schemas.entry(*table).or_default();
+            if !history.has(at) {
+                history.begin(at, *version);
+            }
+            rows.push(row_of_schema(self.shard, *table, history));
+        }
+        rows
+    }
+
+    /// Installs versions of a transaction whose outcome another shard's log has, before it is in
+    /// this one.
+    pub(super) fn install_early(
+        &mut self,
+        at: Timestamp,
+        writes: Vec<Write>,
+        (index, term): (Index, Term),
+        out: &mut Outbox<Member>,
+    ) {
+        if !self.is_witness() {
+            out.act(Effect::Install { at, writes, index, term, decided_elsewhere: true });
+        }
+    }
+
+    /// The answer to a request about the shard, for a command whose timestamp has passed.
+    pub(super) fn done(id: u64, at: Timestamp) -> Response {
+        Response::Committed { id, at, spent: Spent::default() }
+    }
+}

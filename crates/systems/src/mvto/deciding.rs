@@ -1,0 +1,339 @@
+//! Decisions: who decides a transaction, who waits for it, and who is told.
+
+use super::participant::{Proposed, Pushed};
+use super::records::OrderedCommand;
+use super::{Member, Message};
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::{Address, Health, NodeId, Outbox, always, sometimes, step};
+use meridian_txn::TransactionId;
+use meridian_txn::mvto::{Held, Intent, Peer, Place, State, Verdict};
+use meridian_txn::shards::{Request, RequestBody};
+
+/// The time after which a transaction is aborted of which its recorder hears nothing, in
+/// nanoseconds: its coordinator has died, or does not get through.
+const EXPIRES_NS: u64 = 3_000_000_000;
+/// The time after which a push to a missing record aborts its transaction, in nanoseconds: a first
+/// write may be on its way.
+const GRACE_NS: u64 = 1_000_000_000;
+/// The time after which a shard asks for the outcome of a transaction although no reader waits, in
+/// nanoseconds.
+const ORPHANED_NS: u64 = 2_000_000_000;
+/// The time after which a push is repeated, in nanoseconds.
+const PUSH_AGAIN_NS: u64 = 1_000_000_000;
+/// The distance of the closed timestamp from the present, in nanoseconds: a transaction whose
+/// timestamp is older cannot write any more, and moves to a new one.
+const CLOSED_AFTER_NS: u64 = 10_000_000_000;
+
+impl Member {
+    // ------------------------------------------------------------------------
+    // the recorder
+
+    /// Commits a transaction whose intents are in all logs.
+    pub(super) fn on_commit(
+        &mut self,
+        asked: (Address, u64),
+        txn: TransactionId,
+        at: Timestamp,
+        places: Vec<Place>,
+        out: &mut Outbox<Member>,
+    ) {
+        if let Some(outcome) = self.participant.outcomes.get(txn) {
+            sometimes!("a commit is asked for again after it was agreed");
+            return self.answer_outcome(asked, outcome, out);
+        }
+        if self.proposed_of(txn, true).is_some() {
+            if let Some(proposed) = self.proposed_of(txn, true) {
+                proposed.asked = Some(asked);
+            }
+            return;
+        }
+        match self.participant.recorder.state(txn) {
+            Some(State::Committed) => self.answer_outcome(asked, Some(at), out),
+            Some(State::Aborted) => self.answer_outcome(asked, None, out),
+            Some(State::Pending) => {
+                step!("recorder: proposes its decision");
+                self.propose_decision(txn, at, true, places, Some(asked));
+            }
+            None => self.settle(asked, txn, at, places, out),
+        }
+    }
+
+    /// Aborts a transaction whose coordinator has given up.
+    pub(super) fn on_abort(&mut self, txn: TransactionId, at: Timestamp, places: Vec<Place>) {
+        let state = self.participant.recorder.state(txn);
+        let open = state.is_none_or(|state| state == State::Pending);
+        if open && at > self.participant.closed && self.proposed_of(txn, true).is_none() {
+            self.propose_decision(txn, at, false, places, None);
+        }
+    }
+
+    pub(super) fn propose_decision(
+        &mut self,
+        txn: TransactionId,
+        at: Timestamp,
+        commits: bool,
+        places: Vec<Place>,
+        asked: Option<(Address, u64)>,
+    ) {
+        self.issuer.observe(at);
+        let decide = OrderedCommand::Decide { transaction: txn, at, commits, places };
+        if let Some(index) = self.propose(&decide) {
+            let proposed = Proposed { transaction: txn, asked, decides: true };
+            self.participant.proposed.insert(index, proposed);
+        }
+    }
+
+    /// Tells a decision to the shards that have intents, and to those that have asked.
+    pub(super) fn tell_decision(&mut self, txn: TransactionId, out: &mut Outbox<Member>) {
+        let verdicts = self.participant.recorder.verdicts_of(txn);
+        if !verdicts.is_empty() {
+            step!("recorder: tells its decision");
+        }
+        verdicts.into_iter().for_each(|verdict| self.tell(verdict, out));
+        let Some(state) = self.participant.recorder.state(txn) else { return };
+        if let Some(Pushed { at, by, .. }) = self.participant.pushed.remove(&txn) {
+            let at = (state == State::Committed).then_some(at);
+            by.into_iter().for_each(|to| self.say_decided(to, txn, at, None, out));
+        }
+    }
+
+    fn tell(&self, Verdict { place, transaction, at }: Verdict, out: &mut Outbox<Member>) {
+        for node in &self.nodes {
+            let to = self.replica_address(*node, place.shard);
+            let term = at.map(|_| place.term);
+            out.send(to, Message::Participant(Peer::Decided { transaction, at, term }));
+        }
+    }
+
+    fn say_decided(
+        &self,
+        to: Address,
+        transaction: TransactionId,
+        at: Option<Timestamp>,
+        term: Option<u64>,
+        out: &mut Outbox<Member>,
+    ) {
+        out.send(to, Message::Participant(Peer::Decided { transaction, at, term }));
+    }
+
+    // ------------------------------------------------------------------------
+    // messages of other leaders
+
+    pub(super) fn on_peer_message(
+        &mut self,
+        now: Reading,
+        from: Address,
+        message: Peer,
+        out: &mut Outbox<Member>,
+    ) {
+        match message {
+            Peer::Push { transaction, at, reader } => {
+                always!(
+                    reader.is_none_or(|reader| reader > at),
+                    "waits go from later to earlier transactions"
+                );
+                self.on_push(now, from, transaction, at, out);
+            }
+            Peer::Decided { transaction, at, term } => {
+                self.on_decided(from, transaction, at, term, out);
+            }
+            Peer::Finalized { transaction, shard } => {
+                self.participant.recorder.acknowledge(transaction, shard);
+            }
+        }
+    }
+
+    /// Answers what became of a transaction, or remembers to.
+    fn on_push(
+        &mut self,
+        now: Reading,
+        from: Address,
+        txn: TransactionId,
+        at: Timestamp,
+        out: &mut Outbox<Member>,
+    ) {
+        match self.participant.recorder.state(txn) {
+            Some(State::Committed) => self.say_decided(from, txn, Some(at), None, out),
+            Some(State::Aborted) => self.say_decided(from, txn, None, None, out),
+            None if at <= self.participant.closed => {
+                // Its record can never be made any more. If there was one, every shard that had to
+                // know has the commit: the asker has a late copy of an intent.
+                sometimes!("a transaction without a record below the closed timestamp is aborted");
+                self.say_decided(from, txn, None, None, out);
+            }
+            Some(State::Pending) | None => {
+                let (by, since_ns) = (Vec::new(), now.boot_ns);
+                let pushed = self.participant.pushed.entry(txn);
+                let pushed = pushed.or_insert(Pushed { at, by, since_ns });
+                if !pushed.by.contains(&from) {
+                    pushed.by.push(from);
+                }
+            }
+        }
+    }
+
+    /// Learns what became of a transaction that has an intent here.
+    fn on_decided(
+        &mut self,
+        from: Address,
+        txn: TransactionId,
+        at: Option<Timestamp>,
+        term: Option<u64>,
+        out: &mut Outbox<Member>,
+    ) {
+        let Some(is_decided) = self.participant.intents.get(txn).map(|held| held.decided.is_some())
+        else {
+            // A leader of this term or of a later one has had the intent in its log: without it,
+            // the outcome is there as well.
+            if let Some(term) = term.filter(|term| self.group.term().0 >= *term) {
+                always!(term > 0, "a commit names the terms in which its intents were agreed");
+                let (transaction, shard) = (txn, self.shard);
+                let told = Peer::Finalized { transaction, shard };
+                out.send(from, Message::Participant(told));
+            }
+            return;
+        };
+        if term.is_some() {
+            self.participant.told_by.insert(txn, from);
+        }
+        if is_decided {
+            return; // It is being agreed on.
+        }
+        step!("shard: hears the outcome");
+        if self.propose(&OrderedCommand::Finalize { transaction: txn, at }).is_none() {
+            return;
+        }
+        let Some(intent) = self.participant.intents.decide(self.shard, txn, at) else { return };
+        let Intent { writes, schemas, .. } = intent.clone();
+        if let (Some(at), Some(newest)) = (at, self.group.agreed_entry()) {
+            // The outcome is in the recorder's log: nothing need wait until it is in this one.
+            self.begin_schemas(at, &schemas);
+            self.install_early(at, writes, newest, out);
+        }
+    }
+
+    // ------------------------------------------------------------------------
+    // what does not end by itself
+
+    /// Asks the recorders of transactions for which a request waits, unless that was done just now.
+    pub(super) fn push_all(
+        &mut self,
+        now: Reading,
+        request: &Request,
+        blockers: &[TransactionId],
+        out: &mut Outbox<Member>,
+    ) {
+        let RequestBody::Ordered { at, .. } = &request.body else { return };
+        for txn in blockers {
+            let known = self.participant.pushes.get(txn).copied();
+            if known.is_some_and(|ns| now.boot_ns < ns + PUSH_AGAIN_NS) {
+                continue;
+            }
+            let first = known.is_none();
+            self.push(now, *txn, Some(*at), first, out);
+        }
+    }
+
+    /// Asks the recorder of a transaction for its outcome: the node that led it, at first, and
+    /// later every node.
+    fn push(
+        &mut self,
+        now: Reading,
+        txn: TransactionId,
+        reader: Option<Timestamp>,
+        first: bool,
+        out: &mut Outbox<Member>,
+    ) {
+        let Some(held) = self.participant.intents.get(txn) else { return };
+        let (at, recorder) = (held.intent.at, held.intent.recorder);
+        if recorder.shard == self.shard {
+            return; // Its record is here.
+        }
+        sometimes!("a shard asks a recorder what became of a transaction");
+        step!("shard: pushes");
+        self.participant.pushes.insert(txn, now.boot_ns);
+        let asked: &[NodeId] = if first { &[recorder.node] } else { &self.nodes };
+        for node in asked {
+            let to = self.replica_address(*node, recorder.shard);
+            out.send(to, Message::Participant(Peer::Push { transaction: txn, at, reader }));
+        }
+    }
+
+    /// Ends what does not end by itself: aborts transactions that are silent, asks for outcomes,
+    /// repeats what is not acknowledged, closes timestamps, and forgets.
+    pub(super) fn resolve_pending(&mut self, now: Reading, out: &mut Outbox<Member>) {
+        if !self.serving || !self.group.is_leader() {
+            return;
+        }
+        let silent = self.participant.recorder.silent_since(now.boot_ns.saturating_sub(EXPIRES_NS));
+        for (txn, at) in silent {
+            if self.proposed_of(txn, true).is_none() {
+                sometimes!("a recorder aborts a transaction of which it hears nothing");
+                self.propose_decision(txn, at, false, Vec::new(), None);
+            }
+        }
+        let missing = |(txn, pushed): (&TransactionId, &Pushed)| {
+            let waited = now.boot_ns >= pushed.since_ns + GRACE_NS;
+            let none = self.participant.recorder.state(*txn).is_none();
+            (waited && none).then_some((*txn, pushed.at))
+        };
+        let missing: Vec<_> = self.participant.pushed.iter().filter_map(missing).collect();
+        for (txn, at) in missing {
+            if self.proposed_of(txn, true).is_none() && self.participant.intents.get(txn).is_none()
+            {
+                sometimes!("a push to a missing record aborts its transaction");
+                self.propose_decision(txn, at, false, Vec::new(), None);
+            }
+        }
+        let orphaned = |held: &Held| {
+            held.agreed && held.decided.is_none() && now.boot_ns >= held.since_ns + ORPHANED_NS
+        };
+        let orphans = self.participant.intents.iter().filter(|(_, held)| orphaned(held));
+        for txn in orphans.map(|(txn, _)| txn).collect::<Vec<_>>() {
+            self.push(now, txn, None, false, out);
+        }
+        for verdict in self.participant.recorder.untold() {
+            sometimes!("a recorder repeats a decision");
+            self.tell(verdict, out);
+        }
+        let intents = &self.participant.intents;
+        let held = |txn: &TransactionId| intents.get(*txn).is_some();
+        let pushes = std::mem::take(&mut self.participant.pushes);
+        self.participant.pushes = pushes.into_iter().filter(|(txn, _)| held(txn)).collect();
+        self.participant.reservations.expire(now.boot_ns);
+        self.close_timestamps(now);
+        self.forget_records(now);
+    }
+
+    /// Closes timestamps that are long past and below everything that is undecided.
+    fn close_timestamps(&mut self, now: Reading) {
+        let this = &self.participant;
+        if this.closing || this.closed >= this.newest || now.health != Health::Good {
+            return;
+        }
+        let past = now.interval.earliest.saturating_sub(CLOSED_AFTER_NS);
+        let pending = this.intents.oldest().map_or(u64::MAX, |oldest| oldest.nanos - 1);
+        let through = Timestamp::end_of(past.min(pending));
+        if through <= this.closed {
+            return;
+        }
+        if let Some(at) = self.draw_one(now) {
+            step!("leader: closes timestamps");
+            let proposed = self.propose(&OrderedCommand::Close { at, through }).is_some();
+            self.participant.closing = proposed;
+            // From here on, not only once it is agreed: the log has the order.
+            self.participant.tracker.raise_floor(through);
+        }
+    }
+
+    fn forget_records(&mut self, now: Reading) {
+        let transactions = self.participant.recorder.forgettable(self.participant.closed);
+        if transactions.is_empty() {
+            return;
+        }
+        if let Some(at) = self.draw_one(now) {
+            step!("recorder: forgets");
+            self.propose(&OrderedCommand::Forget { at, transactions });
+        }
+    }
+}

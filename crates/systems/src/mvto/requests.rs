@@ -1,0 +1,469 @@
+//! Requests of coordinators to a leader: which are served, which are refused, and which wait.
+
+use super::participant::{Proposed, Waiting};
+use super::records::OrderedCommand;
+use super::{Member, Message};
+use crate::shard::rules as shard_rules;
+use crate::shard::{Effect, LEASE_SOON_NS, Serve};
+use meridian_clock::{Reading, Timestamp};
+use meridian_machine::planted::broken;
+use meridian_machine::{Address, Health, Outbox, sometimes, step};
+use meridian_mvcc::{Key, KeyRange, Write, local};
+use meridian_txn::mvto::{Intent, Operation, Place, State, rules};
+use meridian_txn::shards::{LockEpoch, ReplicaId, Request, RequestBody, Response, Spent};
+use meridian_txn::{Conflict, SchemaVersion, TransactionId};
+
+/// How far ahead of the present a transaction's timestamp may lie, in nanoseconds: clocks differ,
+/// and schema changes draw ahead.
+const MOST_AHEAD_NS: u64 = 2_000_000_000;
+/// How far ahead of a read the next ceiling reaches, in nanoseconds: the next reads are not to wait
+/// for one.
+const CEILING_AHEAD_NS: u64 = 50_000_000;
+
+/// The needs of a request from this leader.
+enum Need {
+    /// It is answered, or its command is proposed.
+    Nothing,
+    /// The outcomes of these transactions, or a ceiling if there are none.
+    Outcomes(Vec<TransactionId>),
+}
+
+impl Member {
+    pub(super) fn on_ordered_request(
+        &mut self,
+        now: Reading,
+        from: Address,
+        request: Request,
+        out: &mut Outbox<Member>,
+    ) {
+        let id = request.id;
+        self.is_wanted(now, out);
+        if !self.serving || !self.group.is_leader() {
+            return self.answer_not_leader(from, id, out);
+        }
+        match &request.body {
+            RequestBody::Split { at, shard } => {
+                self.on_split(now, (from, id), request.transaction, (at.clone(), *shard), out);
+            }
+            RequestBody::Members(members) => self.on_members(now, (from, id), members, out),
+            RequestBody::LastTs { range } if self.bounds.contains_range(range) => {
+                let at = self.present(now);
+                self.answer(from, Response::LastTs { id, at }, out);
+            }
+            RequestBody::LastTs { range } => self.answer_moved(from, id, &range.start, out),
+            RequestBody::Ordered { .. } if now.health != Health::Good => {
+                // It is sent again. Without a clock this leader cannot tell whether the timestamp
+                // lies too far ahead.
+            }
+            RequestBody::Ordered { at, .. } if at.nanos > now.interval.latest + MOST_AHEAD_NS => {
+                sometimes!("a transaction with a timestamp far ahead is refused");
+                let why =
+                    "the transaction's timestamp lies too far in the future: a clock is wrong";
+                self.answer(from, Response::Refused { id, why: why.into() }, out);
+            }
+            RequestBody::Ordered { operation: Operation::Commit { places }, at } => {
+                self.count(now, from.node, 1, out);
+                let (at, places) = (*at, places.clone());
+                self.on_commit((from, id), request.transaction, at, places, out);
+            }
+            RequestBody::Ordered { operation: Operation::Abort { places }, at } => {
+                let (at, places) = (*at, places.clone());
+                self.on_abort(request.transaction, at, places);
+            }
+            RequestBody::Ordered { .. } => {
+                self.count(now, from.node, 1, out);
+                if !self.parks(from, &request) {
+                    self.admit(now, from, request, out);
+                }
+            }
+            RequestBody::Abort => {
+                // It has given up before it wrote anything.
+                let txn = request.transaction;
+                self.participant.waiting.retain(|waiting| waiting.request.transaction != txn);
+                self.participant.reservations.release(txn);
+            }
+            RequestBody::KeepAlive | RequestBody::Withdraw => {}
+            RequestBody::Read { .. }
+            | RequestBody::Commit { .. }
+            | RequestBody::Snapshot { .. }
+            | RequestBody::Prepare { .. }
+            | RequestBody::SnapshotTimestamp => {
+                let why = "this database orders transactions by their timestamps, and takes no requests of other protocols".to_owned();
+                self.answer(from, Response::Refused { id, why }, out);
+            }
+        }
+    }
+
+    /// Queues a request to be served in this step, unless an earlier copy of it waits.
+    fn admit(&mut self, now: Reading, from: Address, request: Request, out: &mut Outbox<Member>) {
+        let id = request.id;
+        let same = |waiting: &&mut Waiting| {
+            waiting.request.transaction == request.transaction
+                && waiting.request.body == request.body
+        };
+        if let Some(waiting) = self.participant.waiting.iter_mut().find(same) {
+            sometimes!("a question is asked again while it waits");
+            (waiting.from, waiting.request.id) = (from, id);
+            return out.send(from, Message::Response(Response::Waiting { id }));
+        }
+        let (asked_ns, blockers) = (now.boot_ns, Vec::new());
+        self.participant.waiting.push(Waiting { from, request, asked_ns, blockers });
+    }
+
+    /// Serves the requests that need not wait any longer.
+    pub(super) fn serve_waiting(&mut self, now: Reading, out: &mut Outbox<Member>) {
+        let mut left = Vec::new();
+        for mut waiting in std::mem::take(&mut self.participant.waiting) {
+            if let Need::Outcomes(blockers) = self.serve_one(now, &waiting, out) {
+                self.push_all(now, &waiting.request, &blockers, out);
+                waiting.blockers = blockers;
+                left.push(waiting);
+            }
+        }
+        self.participant.waiting = left;
+    }
+
+    fn serve_one(&mut self, now: Reading, waiting: &Waiting, out: &mut Outbox<Member>) -> Need {
+        let Waiting { from, request, asked_ns, .. } = waiting;
+        let (txn, id) = (request.transaction, request.id);
+        let RequestBody::Ordered { at, operation } = &request.body else {
+            unreachable!("only operations of transactions wait")
+        };
+        let at = *at;
+        match operation {
+            Operation::Read { range, reserves, .. } => {
+                if !self.bounds.contains_range(range) {
+                    let key = match &self.bounds.end {
+                        Some(end) if self.bounds.contains(&range.start) => end.clone(),
+                        _ => range.start.clone(),
+                    };
+                    self.answer_moved(*from, id, &key, out);
+                    return Need::Nothing;
+                }
+                if !self.is_below_ceiling(now, at) {
+                    return Need::Outcomes(Vec::new());
+                }
+                if let Some(need) = self.use_schemas((*from, id), txn, at, &request.planned, out) {
+                    return need;
+                }
+                // A read that is noted forbids earlier writes: not before those who go first.
+                let reserved = self.participant.reservations.blockers(range, at, txn, now.boot_ns);
+                if let Some(until_ns) = reserved.iter().map(|(_, until_ns)| *until_ns).min() {
+                    sometimes!("a reader waits for a reservation");
+                    self.wake_in(until_ns - now.boot_ns);
+                    return Need::Outcomes(reserved.into_iter().map(|(by, _)| by).collect());
+                }
+                // Noted before it is looked what there is, in the same step.
+                let this = &mut self.participant;
+                this.tracker.note(range, at, txn);
+                let blockers = this.intents.blockers(range, at, txn);
+                if !blockers.is_empty() {
+                    sometimes!("a reader waits for an older transaction");
+                    return Need::Outcomes(blockers);
+                }
+                if let Some(key) = range.as_point().filter(|_| *reserves) {
+                    sometimes!("a transaction that has lost reserves what it writes");
+                    this.reservations.reserve(key, at, txn, now.boot_ns);
+                }
+                self.serve_read(now, *from, request, at, *asked_ns, out);
+                Need::Nothing
+            }
+            Operation::Write { writes, schemas, recorder } => {
+                if let Some(held) = self.participant.intents.get(txn) {
+                    let (agreed, term) = (held.agreed, self.group.term().0);
+                    match agreed {
+                        true => self.answer(*from, Response::Written { id, term }, out),
+                        false => self.asks_again(txn, (*from, id), out),
+                    }
+                    return Need::Nothing;
+                }
+                if let Some(outcome) = self.participant.outcomes.get(txn) {
+                    sometimes!("a first question comes after its transaction has ended");
+                    let (term, why) = (self.group.term().0, Conflict::Expired);
+                    let said = match outcome {
+                        Some(_) => Response::Written { id, term },
+                        None => Response::Aborted { id, why },
+                    };
+                    self.answer(*from, said, out);
+                    return Need::Nothing;
+                }
+                self.intend(waiting, at, (writes, schemas), *recorder, false, out)
+            }
+            Operation::CommitAlone { writes, schemas, again } => {
+                if self.participant.intents.get(txn).is_some()
+                    || self.proposed_of(txn, true).is_some()
+                {
+                    self.asks_again(txn, (*from, id), out);
+                    return Need::Nothing;
+                }
+                if let Some(outcome) = self.participant.outcomes.get(txn) {
+                    sometimes!("a commit is asked for again after it was agreed");
+                    self.answer_outcome((*from, id), outcome, out);
+                    return Need::Nothing;
+                }
+                if *again {
+                    // What became of an earlier copy is known by now, or nothing ever will.
+                    self.settle((*from, id), txn, at, Vec::new(), out);
+                    return Need::Nothing;
+                }
+                let recorder = ReplicaId { shard: self.shard, node: self.me };
+                self.intend(waiting, at, (writes, schemas), recorder, true, out)
+            }
+            Operation::Commit { .. } | Operation::Abort { .. } => {
+                unreachable!("decisions do not wait")
+            }
+        }
+    }
+
+    /// True if reads at a timestamp may be served: the log has a ceiling above it, so that no later
+    /// leader accepts a write below (invariant 1).
+    fn is_below_ceiling(&mut self, now: Reading, at: Timestamp) -> bool {
+        // Not above the lease's end, where no ceiling can be set yet: others wait for this one,
+        // too.
+        let end = self.leased_until(now).saturating_sub(1);
+        self.want_ceiling((at.nanos + CEILING_AHEAD_NS).min(end));
+        let below = at <= self.ceiling || broken(shard_rules::CEILING_NOT_AGREED);
+        if !below {
+            sometimes!("a read waits for a ceiling");
+            self.wake_in(LEASE_SOON_NS);
+        }
+        below
+    }
+
+    /// Notes that a transaction uses tables at these versions. Returns what it needs first, if it
+    /// may not go on at once. A change of a table's schema is ordered like a write of one more key.
+    fn use_schemas(
+        &mut self,
+        asked: (Address, u64),
+        txn: TransactionId,
+        at: Timestamp,
+        planned: &[SchemaVersion],
+        out: &mut Outbox<Member>,
+    ) -> Option<Need> {
+        for SchemaVersion { table, version } in planned {
+            let range = KeyRange::point(local::schema(self.shard.0, *table));
+            let this = &mut self.participant;
+            this.tracker.note(&range, at, txn);
+            let blockers = this.intents.blockers(&range, at, txn);
+            if !blockers.is_empty() {
+                sometimes!("a transaction waits for a change of the schema");
+                return Some(Need::Outcomes(blockers));
+            }
+            let history = this.schemas.get(table).filter(|_| !broken(rules::SCHEMA_UNCHECKED));
+            if history.is_some_and(|history| history.outdates(*version, at)) {
+                sometimes!("a statement was planned for a schema that holds no more");
+                let why = Conflict::SchemaChanged { table: *table };
+                self.answer(asked.0, Response::Aborted { id: asked.1, why }, out);
+                return Some(Need::Nothing);
+            }
+        }
+        None
+    }
+
+    /// Accepts a transaction's writes, or refuses them.
+    fn intend(
+        &mut self,
+        waiting: &Waiting,
+        at: Timestamp,
+        (writes, schemas): (&[Write], &[(SchemaVersion, KeyRange)]),
+        recorder: ReplicaId,
+        alone: bool,
+        out: &mut Outbox<Member>,
+    ) -> Need {
+        let Waiting { from, request, .. } = waiting;
+        let (txn, id) = (request.transaction, request.id);
+        // Its intent holds later readers off, or it has lost again.
+        self.participant.reservations.release(txn);
+        if self.participant.recorder.state(txn) == Some(State::Aborted) {
+            sometimes!("a first write finds its transaction aborted");
+            let why = Conflict::Expired;
+            self.answer(*from, Response::Aborted { id, why }, out);
+            return Need::Nothing;
+        }
+        if self.participant.outcomes.may_have_forgotten(at) {
+            sometimes!("the outcome of a transaction may have been forgotten");
+            let key = writes.first().map_or_else(Key::default, |write| write.key.clone());
+            let said = match alone {
+                true => Response::Unknown { id },
+                // A commit comes after all intents are acknowledged: nothing is committed yet, or
+                // this is a late copy, whose answer is not waited for.
+                false => Response::Aborted { id, why: Conflict::ReadLater { key } },
+            };
+            self.answer(*from, said, out);
+            return Need::Nothing;
+        }
+        if let Some(key) = self.strange_key(writes, schemas) {
+            self.answer_moved(*from, id, &key, out);
+            return Need::Nothing;
+        }
+        if let Some(need) = self.use_schemas((*from, id), txn, at, &request.planned, out) {
+            return need;
+        }
+        let changed = schemas.iter().map(|(schema, _)| local::schema(self.shard.0, schema.table));
+        let keys = writes.iter().map(|write| write.key.clone()).chain(changed);
+        let tracker = &self.participant.tracker;
+        let read_later = |key: &Key| tracker.forbids(key, at, txn);
+        if let Some(key) = keys.into_iter().find(read_later) {
+            sometimes!("a write is refused because of a later reader");
+            let why = Conflict::ReadLater { key };
+            self.answer(*from, Response::Aborted { id, why }, out);
+            return Need::Nothing;
+        }
+        let versions: Vec<SchemaVersion> = schemas.iter().map(|(schema, _)| *schema).collect();
+        let intent = Intent { at, recorder, writes: writes.to_vec(), schemas: versions };
+        let command = match alone {
+            true => {
+                step!("leader: proposes a commit");
+                let Intent { writes, schemas, .. } = intent.clone();
+                OrderedCommand::Alone { transaction: txn, at, writes, schemas }
+            }
+            false => {
+                step!("leader: proposes an intent");
+                OrderedCommand::Intend { transaction: txn, intent: intent.clone() }
+            }
+        };
+        self.issuer.observe(at);
+        let Some(index) = self.propose(&command) else {
+            self.answer_not_leader(*from, id, out);
+            return Need::Nothing;
+        };
+        let this = &mut self.participant;
+        this.newest = this.newest.max(at);
+        this.intents.insert(self.shard, txn, intent, false, waiting.asked_ns);
+        let asked = Some((*from, id));
+        this.proposed.insert(index, Proposed { transaction: txn, asked, decides: false });
+        Need::Nothing
+    }
+
+    /// The first key that this shard does not have.
+    fn strange_key(&self, writes: &[Write], schemas: &[(SchemaVersion, KeyRange)]) -> Option<Key> {
+        let written = writes.iter().map(|write| &write.key);
+        let strange = written.filter(|key| !self.bounds.contains(key)).min().cloned();
+        strange.or_else(|| {
+            let beyond = schemas.iter().map(|(_, range)| range);
+            let beyond = beyond.filter(|range| !self.bounds.contains_range(range));
+            let first = |range: &KeyRange| match &self.bounds.end {
+                Some(end) if self.bounds.contains(&range.start) => end.clone(),
+                _ => range.start.clone(),
+            };
+            beyond.map(first).min()
+        })
+    }
+
+    /// Has the answer to a proposed command go to a later copy of its request.
+    pub(super) fn asks_again(
+        &mut self,
+        txn: TransactionId,
+        asked: (Address, u64),
+        out: &mut Outbox<Member>,
+    ) {
+        let this = &mut self.participant;
+        let mut proposed = this.proposed.values_mut().filter(|it| it.transaction == txn);
+        let mut waits = this.commit_waits.values_mut().filter(|it| it.transaction == txn);
+        let known = match proposed.next() {
+            Some(proposed) => Some(&mut proposed.asked),
+            None => waits.next().map(|wait| &mut wait.asked),
+        };
+        if let Some(known) = known {
+            sometimes!("a question is asked again while it waits");
+            *known = Some(asked);
+            self.answer(asked.0, Response::Waiting { id: asked.1 }, out);
+        }
+    }
+
+    /// The proposed command of a transaction: an intent, or a decision.
+    pub(super) fn proposed_of(
+        &mut self,
+        txn: TransactionId,
+        decides: bool,
+    ) -> Option<&mut Proposed> {
+        let mut proposed = self.participant.proposed.values_mut();
+        proposed.find(|it| it.transaction == txn && it.decides == decides)
+    }
+
+    /// Answers with the outcome of a transaction.
+    pub(super) fn answer_outcome(
+        &self,
+        (to, id): (Address, u64),
+        outcome: Option<Timestamp>,
+        out: &mut Outbox<Member>,
+    ) {
+        let said = match outcome {
+            Some(at) => Response::Committed { id, at, spent: Spent::default() },
+            None => Response::Aborted { id, why: Conflict::Expired },
+        };
+        self.answer(to, said, out);
+    }
+
+    /// Serves a read: nothing changes any more at or below its timestamp in its range.
+    fn serve_read(
+        &self,
+        now: Reading,
+        to: Address,
+        request: &Request,
+        at: Timestamp,
+        asked_ns: u64,
+        out: &mut Outbox<Member>,
+    ) {
+        let RequestBody::Ordered {
+            operation: Operation::Read { range, reverse, limit_rows, versions, .. },
+            ..
+        } = &request.body
+        else {
+            unreachable!("only reads are served")
+        };
+        out.act(Effect::Serve(Serve {
+            reply_to: to,
+            id: request.id,
+            lock_epoch: LockEpoch { term: self.group.term().0, admission: 0 },
+            at,
+            range: range.clone(),
+            reverse: *reverse,
+            limit_rows: *limit_rows,
+            versions: *versions,
+            deadline: None,
+            waited_ns: Some(now.boot_ns - asked_ns).filter(|ns| *ns > 0),
+        }));
+    }
+
+    /// Answers everything that waits, because this member lost leadership.
+    pub(super) fn dismiss_ordered(&mut self, out: &mut Outbox<Member>) {
+        for Waiting { from, request, .. } in std::mem::take(&mut self.participant.waiting) {
+            self.answer_not_leader(from, request.id, out);
+        }
+        let proposed = std::mem::take(&mut self.participant.proposed);
+        if !proposed.is_empty() {
+            sometimes!("leadership is lost while a command is being agreed on");
+        }
+        let waits = std::mem::take(&mut self.participant.commit_waits);
+        let waits = waits.into_values().filter_map(|wait| wait.asked);
+        for (to, id) in proposed.into_values().filter_map(|proposed| proposed.asked).chain(waits) {
+            self.answer(to, Response::Unknown { id }, out);
+        }
+        let this = &mut self.participant;
+        this.reservations.clear();
+        this.intents.forget_proposed(self.shard);
+        this.pushed.clear();
+        this.pushes.clear();
+        this.told_by.clear();
+        this.closing = false;
+    }
+
+    /// Decides a transaction of which this shard has no record: it is aborted, unless its outcome
+    /// may have been forgotten.
+    pub(super) fn settle(
+        &mut self,
+        asked: (Address, u64),
+        txn: TransactionId,
+        at: Timestamp,
+        places: Vec<Place>,
+        out: &mut Outbox<Member>,
+    ) {
+        let unknown = self.participant.outcomes.may_have_forgotten(at);
+        if unknown && self.participant.recorder.state(txn).is_none() {
+            sometimes!("the outcome of a transaction may have been forgotten");
+            return self.answer(asked.0, Response::Unknown { id: asked.1 }, out);
+        }
+        self.propose_decision(txn, at, false, places, Some(asked));
+    }
+}

@@ -1,0 +1,125 @@
+//! Messages of coordinators, leaders and recorders.
+
+use super::recorder::Place;
+use crate::shards::ReplicaId;
+use crate::{SchemaVersion, TransactionId};
+use meridian_clock::Timestamp;
+use meridian_machine::ShardId;
+use meridian_mvcc::{KeyRange, Write};
+use minicbor::{Decode, Encode};
+
+/// A coordinator's request to a shard, for a transaction with a timestamp.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Operation {
+    /// Reads a range at the transaction's timestamp. It waits for the outcome of older transactions
+    /// that write there.
+    #[n(0)]
+    Read {
+        /// The range to read.
+        #[n(0)]
+        range: KeyRange,
+        /// Reads from the end of the range backwards.
+        #[n(1)]
+        reverse: bool,
+        /// The maximum number of rows.
+        #[n(2)]
+        limit_rows: u32,
+        /// Returns the commit timestamp of each row too.
+        #[n(3)]
+        versions: bool,
+        /// Reserves the key, if the range is one: the transaction writes it next, and has lost to
+        /// later readers before.
+        #[n(4)]
+        #[cbor(default)]
+        reserves: bool,
+    },
+    /// Writes intents, and creates the transaction's record if this shard is its recorder. Answered
+    /// with [`Written`](crate::shards::Response::Written) once the log has them. A repeated request
+    /// is answered alike.
+    #[n(1)]
+    Write {
+        /// The writes; each key occurs once.
+        #[n(0)]
+        writes: Vec<Write>,
+        /// The schemas that change in this shard, and the keys of their tables.
+        #[n(1)]
+        schemas: Vec<(SchemaVersion, KeyRange)>,
+        /// The recorder's shard, and the node that leads it as far as the coordinator knows.
+        #[n(2)]
+        recorder: ReplicaId,
+    },
+    /// Commits a transaction that writes in this shard only: its writes are its record. The commit
+    /// wait is the leader's, and overlaps agreement.
+    #[n(2)]
+    CommitAlone {
+        /// The writes; each key occurs once.
+        #[n(0)]
+        writes: Vec<Write>,
+        /// The schemas that change, and the keys of their tables.
+        #[n(1)]
+        schemas: Vec<(SchemaVersion, KeyRange)>,
+        /// True if an earlier copy of the request may have been received: it is not executed again,
+        /// but answered with what became of it.
+        #[n(2)]
+        again: bool,
+    },
+    /// Commits a transaction at its recorder. All its intents are in the logs, and its timestamp
+    /// has surely passed.
+    #[n(3)]
+    Commit {
+        /// The other shards with intents.
+        #[n(0)]
+        places: Vec<Place>,
+    },
+    /// Aborts a transaction at its recorder, unless it is committed. Not answered.
+    #[n(4)]
+    Abort {
+        /// The other shards that may have intents.
+        #[n(0)]
+        places: Vec<Place>,
+    },
+}
+
+/// A message between the leaders of shards about one transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Peer {
+    /// To the recorder: the sender has an intent of the transaction and needs its outcome (K2's
+    /// PUSHWS). Answered with `Decided` once it is decided.
+    #[n(0)]
+    Push {
+        /// The transaction.
+        #[n(0)]
+        transaction: TransactionId,
+        /// Its timestamp.
+        #[n(1)]
+        at: Timestamp,
+        /// The timestamp of a reader that waits, if one does. It is later: waits go from later to
+        /// earlier transactions only, so that none waits in a circle (Trap A.1-B9).
+        #[n(2)]
+        reader: Option<Timestamp>,
+    },
+    /// From the recorder: the transaction is decided.
+    #[n(1)]
+    Decided {
+        /// The transaction.
+        #[n(0)]
+        transaction: TransactionId,
+        /// The commit timestamp, or `None` if it is aborted.
+        #[n(1)]
+        at: Option<Timestamp>,
+        /// The term in which the receiver's shard had the intent in its log, if the recorder wants
+        /// to know when the shard has the outcome.
+        #[n(2)]
+        term: Option<u64>,
+    },
+    /// To the recorder: the shard has the outcome in its log.
+    #[n(2)]
+    Finalized {
+        /// The transaction.
+        #[n(0)]
+        transaction: TransactionId,
+        /// The shard.
+        #[n(1)]
+        shard: ShardId,
+    },
+}
