@@ -88,9 +88,9 @@ fn wrong_clocks_cost_real_time_order_only() {
 #[test]
 fn every_broken_rule_is_noticed() {
     let defects: Vec<Defect> = (K2.rules)().into_iter().map(Defect::Rule).collect();
-    let missed = unnoticed(&defects, 60, |defect, seed| Options {
+    let missed = unnoticed(&defects, 100, |defect, seed| Options {
         splits: Some(3),
         ..defect.world(K2, seed)
     });
-    assert!(missed.is_empty(), "not noticed by 60 seeds each: {missed:?}");
+    assert!(missed.is_empty(), "not noticed by 100 seeds each: {missed:?}");
 }

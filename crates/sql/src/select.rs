@@ -483,7 +483,11 @@ impl Select {
                 running.ready = self.lock_free_rows(running, txn, scope).await?.into();
                 running.done = true;
             }
-            txn.set_locking(Locking::NoWait);
+            if !txn.set_locking(Locking::NoWait) {
+                return Err(SqlError::unsupported(
+                    "NOWAIT in a database whose protocol takes no locks and has readers wait",
+                ));
+            }
         }
         let whole =
             self.groups.is_some() || !self.sort.is_empty() || self.distinct || self.table.is_none();

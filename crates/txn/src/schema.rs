@@ -39,7 +39,8 @@ pub struct SchemaHistory {
 impl SchemaHistory {
     /// Adds a version that holds from a timestamp on.
     pub fn begin(&mut self, at: Timestamp, version: u64) {
-        self.versions.push((at, version));
+        let place = self.versions.partition_point(|(since, _)| *since < at);
+        self.versions.insert(place, (at, version));
         if self.versions.len() > KEPT {
             self.versions.remove(0);
         }

@@ -12,9 +12,14 @@ use meridian_machine::{Address, Health, Outbox, sometimes};
 use meridian_mvcc::KeyRange;
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::shards::{LockEpoch, Request, RequestBody, Response};
+use meridian_txn::{Conflict, TransactionId};
 
 /// How far ahead a snapshot may lie to wait for its time, in nanoseconds: clocks differ.
 const FUTURE_NS: u64 = 1_000_000_000;
+
+/// How long a snapshot waits for a prepared transaction that is younger before that is aborted, in
+/// nanoseconds, unless it is decided.
+const WOUNDS_AFTER_NS: u64 = 1_000_000_000;
 
 /// A snapshot that waits.
 pub(super) struct Snapshot {
@@ -147,6 +152,29 @@ impl Member {
         let mut prepared = self.participant.two_phase.prepared.records();
         !broken(rules::SAFE_TIME_PREPARED)
             && prepared.any(|record| record.at <= at && record.writes_into(range))
+    }
+
+    /// Returns the prepared transactions for which a snapshot of an older transaction has waited
+    /// for long, with the conflict that aborts them. Such a transaction may hold locks for which
+    /// they wait (a repetition that locks what it keeps before it reads), so that neither would
+    /// end.
+    pub(super) fn wounded_by_snapshots(&self, now: Reading) -> Vec<(TransactionId, Conflict)> {
+        let long = |snapshot: &&Snapshot| now.boot_ns >= snapshot.asked_ns + WOUNDS_AFTER_NS;
+        let waiting = self.participant.snapshots.iter().filter(long);
+        let wounds = |snapshot: &Snapshot| {
+            let RequestBody::Snapshot { range, .. } = &snapshot.request.body else {
+                unreachable!("only snapshots wait so")
+            };
+            let (at, age, key) = (snapshot.at, snapshot.request.age, range.start.clone());
+            let (range, prepared) = (range.clone(), self.participant.two_phase.prepared.iter());
+            let met = prepared.filter(move |(_, record)| {
+                record.at <= at && age < record.age && record.writes_into(&range)
+            });
+            met.map(move |(txn, _)| {
+                (txn, Conflict::Wounded { by: age, key: key.clone(), application: None })
+            })
+        };
+        waiting.flat_map(wounds).collect()
     }
 
     /// True if a commit that is not visible yet, or a prepare that is not agreed yet, writes into a

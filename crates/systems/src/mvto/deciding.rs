@@ -1,4 +1,4 @@
-//! Decisions: who decides a transaction, who waits for it, and who is told.
+//! Decisions: how a transaction is decided, and which shards wait for that and are told.
 
 use super::participant::{Proposed, Pushed};
 use super::records::OrderedCommand;
@@ -31,6 +31,7 @@ impl Member {
     /// Commits a transaction whose intents are in all logs.
     pub(super) fn on_commit(
         &mut self,
+        now: Reading,
         asked: (Address, u64),
         txn: TransactionId,
         at: Timestamp,
@@ -54,14 +55,23 @@ impl Member {
                 step!("recorder: proposes its decision");
                 self.propose_decision(txn, at, true, places, Some(asked));
             }
-            None => self.settle(asked, txn, at, places, out),
+            None if Member::is_credible(now, at) => self.settle(asked, txn, at, places, out),
+            None => {} // It is asked again.
         }
     }
 
     /// Aborts a transaction whose coordinator has given up.
-    pub(super) fn on_abort(&mut self, txn: TransactionId, at: Timestamp, places: Vec<Place>) {
-        let state = self.participant.recorder.state(txn);
-        let open = state.is_none_or(|state| state == State::Pending);
+    pub(super) fn on_abort(
+        &mut self,
+        now: Reading,
+        txn: TransactionId,
+        at: Timestamp,
+        places: Vec<Place>,
+    ) {
+        let open = match self.participant.recorder.state(txn) {
+            Some(state) => state == State::Pending,
+            None => Member::is_credible(now, at),
+        };
         if open && at > self.participant.closed && self.proposed_of(txn, true).is_none() {
             self.propose_decision(txn, at, false, places, None);
         }
@@ -127,11 +137,7 @@ impl Member {
         out: &mut Outbox<Member>,
     ) {
         match message {
-            Peer::Push { transaction, at, reader } => {
-                always!(
-                    reader.is_none_or(|reader| reader > at),
-                    "waits go from later to earlier transactions"
-                );
+            Peer::Push { transaction, at, reader: _ } => {
                 self.on_push(now, from, transaction, at, out);
             }
             Peer::Decided { transaction, at, term } => {
@@ -161,6 +167,7 @@ impl Member {
                 sometimes!("a transaction without a record below the closed timestamp is aborted");
                 self.say_decided(from, txn, None, None, out);
             }
+            None if !Member::is_credible(now, at) => {}
             Some(State::Pending) | None => {
                 let (by, since_ns) = (Vec::new(), now.boot_ns);
                 let pushed = self.participant.pushed.entry(txn);
@@ -225,6 +232,11 @@ impl Member {
     ) {
         let RequestBody::Ordered { at, .. } = &request.body else { return };
         for txn in blockers {
+            // A reservation may be of a transaction that has moved to a later timestamp since.
+            let intent = self.participant.intents.get(*txn).map(|held| held.intent.at);
+            if intent.is_none_or(|intent| intent >= *at) {
+                continue;
+            }
             let known = self.participant.pushes.get(txn).copied();
             if known.is_some_and(|ns| now.boot_ns < ns + PUSH_AGAIN_NS) {
                 continue;
@@ -249,6 +261,10 @@ impl Member {
         if recorder.shard == self.shard {
             return; // Its record is here.
         }
+        always!(
+            reader.is_none_or(|reader| reader > at),
+            "waits go from later to earlier transactions"
+        );
         sometimes!("a shard asks a recorder what became of a transaction");
         step!("shard: pushes");
         self.participant.pushes.insert(txn, now.boot_ns);

@@ -32,6 +32,8 @@ pub(super) struct Waiting {
     pub(super) request: Request,
     /// When it was received, by the boot clock.
     pub(super) asked_ns: u64,
+    /// True if its read is noted: nothing that it may see is written any more.
+    pub(super) noted: bool,
     /// The transactions for which it waited last.
     pub(super) blockers: Vec<TransactionId>,
 }
@@ -131,6 +133,9 @@ impl Participant for Mvto {
     }
 
     fn restore(shard: &mut Member, rows: OrderedRows) {
+        // What is stored of a transaction lies just below its timestamp.
+        let intents = rows.intents.values().map(|intent| intent.at);
+        shard.agreed = intents.fold(shard.agreed, Timestamp::max);
         let (id, agreed) = (shard.shard, shard.agreed);
         let this = &mut shard.participant;
         this.intents = Intents::default();
@@ -295,8 +300,10 @@ impl Participant for Mvto {
 
     fn begins(&self, request: &Request) -> bool {
         let RequestBody::Ordered { operation, .. } = &request.body else { return false };
-        matches!(operation, Operation::Write { .. } | Operation::CommitAlone { again: false, .. })
-            && self.intents.get(request.transaction).is_none()
+        let txn = request.transaction;
+        matches!(operation, Operation::Write { .. } | Operation::CommitAlone { .. })
+            && self.intents.get(txn).is_none()
+            && self.outcomes.get(txn).is_none()
     }
 
     fn end_for_split(_: &mut Member, _: Reading, _: &mut Outbox<Member>) {}

@@ -28,6 +28,15 @@ enum Need {
     Outcomes(Vec<TransactionId>),
 }
 
+/// True if two operations of one transaction are copies of one another, sent at different times.
+fn are_copies(one: &RequestBody, other: &RequestBody) -> bool {
+    let alone = |body: &RequestBody| {
+        let RequestBody::Ordered { at, operation } = body else { return None };
+        matches!(operation, Operation::CommitAlone { .. }).then_some(*at)
+    };
+    one == other || (alone(one).is_some() && alone(one) == alone(other))
+}
+
 impl Member {
     pub(super) fn on_ordered_request(
         &mut self,
@@ -51,6 +60,15 @@ impl Member {
                 self.answer(from, Response::LastTs { id, at }, out);
             }
             RequestBody::LastTs { range } => self.answer_moved(from, id, &range.start, out),
+            RequestBody::Ordered { operation: Operation::Commit { places }, at } => {
+                self.count(now, from.node, 1, out);
+                let (at, places) = (*at, places.clone());
+                self.on_commit(now, (from, id), request.transaction, at, places, out);
+            }
+            RequestBody::Ordered { operation: Operation::Abort { places }, at } => {
+                let (at, places) = (*at, places.clone());
+                self.on_abort(now, request.transaction, at, places);
+            }
             RequestBody::Ordered { .. } if now.health != Health::Good => {
                 // It is sent again. Without a clock this leader cannot tell whether the timestamp
                 // lies too far ahead.
@@ -60,15 +78,6 @@ impl Member {
                 let why =
                     "the transaction's timestamp lies too far in the future: a clock is wrong";
                 self.answer(from, Response::Refused { id, why: why.into() }, out);
-            }
-            RequestBody::Ordered { operation: Operation::Commit { places }, at } => {
-                self.count(now, from.node, 1, out);
-                let (at, places) = (*at, places.clone());
-                self.on_commit((from, id), request.transaction, at, places, out);
-            }
-            RequestBody::Ordered { operation: Operation::Abort { places }, at } => {
-                let (at, places) = (*at, places.clone());
-                self.on_abort(request.transaction, at, places);
             }
             RequestBody::Ordered { .. } => {
                 self.count(now, from.node, 1, out);
@@ -82,7 +91,10 @@ impl Member {
                 self.participant.waiting.retain(|waiting| waiting.request.transaction != txn);
                 self.participant.reservations.release(txn);
             }
-            RequestBody::KeepAlive | RequestBody::Withdraw => {}
+            RequestBody::KeepAlive => {
+                self.participant.recorder.touch(request.transaction, now.boot_ns);
+            }
+            RequestBody::Withdraw => {}
             RequestBody::Read { .. }
             | RequestBody::Commit { .. }
             | RequestBody::Snapshot { .. }
@@ -99,31 +111,38 @@ impl Member {
         let id = request.id;
         let same = |waiting: &&mut Waiting| {
             waiting.request.transaction == request.transaction
-                && waiting.request.body == request.body
+                && are_copies(&waiting.request.body, &request.body)
         };
         if let Some(waiting) = self.participant.waiting.iter_mut().find(same) {
             sometimes!("a question is asked again while it waits");
             (waiting.from, waiting.request.id) = (from, id);
             return out.send(from, Message::Response(Response::Waiting { id }));
         }
-        let (asked_ns, blockers) = (now.boot_ns, Vec::new());
-        self.participant.waiting.push(Waiting { from, request, asked_ns, blockers });
+        let (asked_ns, noted, blockers) = (now.boot_ns, false, Vec::new());
+        self.participant.waiting.push(Waiting { from, request, asked_ns, noted, blockers });
     }
 
     /// Serves the requests that need not wait any longer.
     pub(super) fn serve_waiting(&mut self, now: Reading, out: &mut Outbox<Member>) {
         let mut left = Vec::new();
         for mut waiting in std::mem::take(&mut self.participant.waiting) {
-            if let Need::Outcomes(blockers) = self.serve_one(now, &waiting, out) {
+            let mut noted = waiting.noted;
+            if let Need::Outcomes(blockers) = self.serve_one(now, &waiting, &mut noted, out) {
                 self.push_all(now, &waiting.request, &blockers, out);
-                waiting.blockers = blockers;
+                (waiting.blockers, waiting.noted) = (blockers, noted);
                 left.push(waiting);
             }
         }
         self.participant.waiting = left;
     }
 
-    fn serve_one(&mut self, now: Reading, waiting: &Waiting, out: &mut Outbox<Member>) -> Need {
+    fn serve_one(
+        &mut self,
+        now: Reading,
+        waiting: &Waiting,
+        noted: &mut bool,
+        out: &mut Outbox<Member>,
+    ) -> Need {
         let Waiting { from, request, asked_ns, .. } = waiting;
         let (txn, id) = (request.transaction, request.id);
         let RequestBody::Ordered { at, operation } = &request.body else {
@@ -146,7 +165,7 @@ impl Member {
                 if let Some(need) = self.use_schemas((*from, id), txn, at, &request.planned, out) {
                     return need;
                 }
-                // A read that is noted forbids earlier writes: not before those who go first.
+                // A read that is noted forbids earlier writes: not before those that go first.
                 let reserved = self.participant.reservations.blockers(range, at, txn, now.boot_ns);
                 if let Some(until_ns) = reserved.iter().map(|(_, until_ns)| *until_ns).min() {
                     sometimes!("a reader waits for a reservation");
@@ -155,7 +174,9 @@ impl Member {
                 }
                 // Noted before it is looked what there is, in the same step.
                 let this = &mut self.participant;
-                this.tracker.note(range, at, txn);
+                if !std::mem::replace(noted, true) {
+                    this.tracker.note(range, at, txn);
+                }
                 let blockers = this.intents.blockers(range, at, txn);
                 if !blockers.is_empty() {
                     sometimes!("a reader waits for an older transaction");
@@ -296,8 +317,21 @@ impl Member {
             self.answer_moved(*from, id, &key, out);
             return Need::Nothing;
         }
+        if self.is_splitting() {
+            // Some of the keys may be another shard's once it is agreed.
+            return Need::Outcomes(Vec::new());
+        }
         if let Some(need) = self.use_schemas((*from, id), txn, at, &request.planned, out) {
             return need;
+        }
+        // Changes of one table come one after the other, in every shard.
+        let key_of = |schema: &SchemaVersion| local::schema(self.shard.0, schema.table);
+        let before = schemas.iter().flat_map(|(schema, _)| {
+            self.participant.intents.blockers(&KeyRange::point(key_of(schema)), at, txn)
+        });
+        let before: Vec<TransactionId> = before.collect();
+        if !before.is_empty() {
+            return Need::Outcomes(before);
         }
         let changed = schemas.iter().map(|(schema, _)| local::schema(self.shard.0, schema.table));
         let keys = writes.iter().map(|write| write.key.clone()).chain(changed);
@@ -379,6 +413,13 @@ impl Member {
     ) -> Option<&mut Proposed> {
         let mut proposed = self.participant.proposed.values_mut();
         proposed.find(|it| it.transaction == txn && it.decides == decides)
+    }
+
+    /// True if a transaction of which this shard has no record may have a timestamp: it does not
+    /// lie too far ahead, as far as is known here. A command with a timestamp far ahead would hold
+    /// up the shard until then.
+    pub(super) fn is_credible(now: Reading, at: Timestamp) -> bool {
+        now.health == Health::Good && at.nanos <= now.interval.latest + MOST_AHEAD_NS
     }
 
     /// Answers with the outcome of a transaction.

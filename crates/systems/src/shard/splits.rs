@@ -124,6 +124,11 @@ impl<P: Participant> Shard<P> {
         }
     }
 
+    /// True while a split is being agreed.
+    pub(crate) fn is_splitting(&self) -> bool {
+        self.splitting.as_ref().is_some_and(|splitting| splitting.proposed.is_some())
+    }
+
     /// True if a timestamp lies above a split that is being agreed.
     pub(super) fn is_above_split(&self, at: Timestamp) -> bool {
         let split = self.splitting.as_ref().and_then(|splitting| splitting.proposed);

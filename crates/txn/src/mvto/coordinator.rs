@@ -16,17 +16,19 @@ use crate::shards::asking::{ONE_TRY_NS, PAUSE_NS, TIMEOUT_NS, ask_leader, unansw
 use crate::shards::{ReplicaId, Request, RequestBody, RequestOutcome, Response, Shards};
 use crate::{
     Age, Begin, Buffer, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock,
-    Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Timings, Transaction,
-    TransactionId, TxnCounters, knows_time, passes,
+    Locking, Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Stamps, Timings,
+    Transaction, TransactionId, TxnCounters, knows_time, passes,
 };
-use futures::future::{join_all, try_join_all};
+use futures::future::{Either, join_all, select, try_join_all};
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, ShardId, sometimes, step};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future as StdFuture;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,10 +44,14 @@ const MOST_MOVES: u32 = 6;
 const MOVED_AHEAD_NS: u64 = 1_000_000;
 /// How far ahead an attempt draws its timestamp at most, after others have lost, in nanoseconds.
 const MOST_TRIED_AHEAD_NS: u64 = 50_000_000;
-/// The bit of a timestamp's logical part that sets coordinators' timestamps apart from leaders'.
+/// The bits of a timestamp's logical part that set coordinators' timestamps apart from leaders',
+/// and those that are drawn ahead from the others.
 const OF_COORDINATOR: u32 = 1 << 31;
+const AHEAD: u32 = 1 << 30;
 /// The number of keys that are requested in parallel.
 const ASKED_TOGETHER: usize = 64;
+/// The most rows that are read at once when a read is made again.
+const REREAD_ROWS: usize = 4000;
 /// How far ahead a schema change draws its timestamp, in nanoseconds: at first, and at most. It
 /// reaches the shards before transactions with later timestamps do.
 const AHEAD_NS: u64 = 20_000_000;
@@ -54,13 +60,33 @@ const MOST_AHEAD_NS: u64 = 1_000_000_000;
 /// The client of a database with timestamp ordering, on one node.
 pub struct TxnClient<S> {
     shards: Arc<S>,
-    stamps: Stamps,
+    stamps: Draws,
+}
+
+/// The timestamps that a node draws for a database. One that is drawn ahead of the present does not
+/// move the others ahead.
+#[derive(Clone, Debug, Default)]
+struct Draws {
+    now: Stamps,
+    ahead: Stamps,
+}
+
+impl Draws {
+    /// Draws a timestamp that no other transaction and no leader draws.
+    fn draw(&self, node: &impl Node, now_ns: u64, least_ns: u64) -> Timestamp {
+        let (stamps, bits) = match least_ns > now_ns {
+            true => (&self.ahead, OF_COORDINATOR | AHEAD),
+            false => (&self.now, OF_COORDINATOR),
+        };
+        let at = stamps.draw(node.here(), least_ns.max(now_ns));
+        Timestamp { logical: at.logical | bits, ..at }
+    }
 }
 
 impl<S: Shards> TxnClient<S> {
     /// Returns a client of these shards.
     pub fn new(shards: Arc<S>) -> Self {
-        TxnClient { shards, stamps: Stamps::default() }
+        TxnClient { shards, stamps: Draws::default() }
     }
 
     async fn begin_now(&self, how: Begin) -> Result<Coordinator<S>, Failure> {
@@ -75,9 +101,10 @@ impl<S: Shards> TxnClient<S> {
         // longer it has tried.
         let tried_ns = how.age.map_or(0, |age| now.interval.latest.saturating_sub(age.began_ns));
         let ahead_ns = (tried_ns / 8).min(MOST_TRIED_AHEAD_NS);
-        let drawn = || match how.mode {
-            Mode::ReadWrite => draw(&self.stamps, node, now.interval.latest + ahead_ns),
-            Mode::ReadOnly(_) => draw(&self.stamps, node, now.interval.latest),
+        let drawn = || {
+            let now_ns = now.interval.latest;
+            let ahead_ns = if how.mode == Mode::ReadWrite { ahead_ns } else { 0 };
+            self.stamps.draw(node, now_ns, now_ns + ahead_ns)
         };
         let at = match how.mode {
             Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at))
@@ -111,12 +138,6 @@ impl<S: Shards> TxnClient<S> {
     }
 }
 
-/// Draws a timestamp that no other transaction and no leader draws.
-fn draw(stamps: &Stamps, node: &impl Node, least_ns: u64) -> Timestamp {
-    let at = stamps.draw(node.here(), least_ns);
-    Timestamp { logical: at.logical | OF_COORDINATOR, ..at }
-}
-
 impl<S: Shards> Database for TxnClient<S> {
     fn isolation(&self) -> IsolationLevel {
         IsolationLevel::Serializable
@@ -133,15 +154,14 @@ impl<S: Shards> Database for TxnClient<S> {
 
 /// A read that was made, to be made again at another timestamp.
 struct Done {
-    digest: u64,
+    /// The range that the read covered, and what it found there.
     range: KeyRange,
-    reverse: bool,
-    limit_rows: usize,
+    digest: u64,
 }
 
 struct Coordinator<S: Shards> {
     shards: Arc<S>,
-    stamps: Stamps,
+    stamps: Draws,
     mode: Mode,
     transaction: TransactionId,
     age: Age,
@@ -173,15 +193,17 @@ struct Share {
 
 type Shares = BTreeMap<ShardId, Share>;
 
-fn digest(rows: &[(Key, Value)], rest: &Option<KeyRange>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    rows.len().hash(&mut hasher);
-    for (key, value) in rows {
-        key[..].hash(&mut hasher);
-        value[..].hash(&mut hasher);
+/// A digest of rows, which are added in the order of their keys.
+#[derive(Default)]
+struct Digest(DefaultHasher);
+
+impl Digest {
+    fn add<'a>(&mut self, rows: impl Iterator<Item = &'a (Key, Value)>) {
+        for (key, value) in rows {
+            key[..].hash(&mut self.0);
+            value[..].hash(&mut self.0);
+        }
     }
-    rest.as_ref().map(|rest| (&rest.start[..], rest.end.as_deref())).hash(&mut hasher);
-    hasher.finish()
 }
 
 impl<S: Shards> Coordinator<S> {
@@ -204,11 +226,21 @@ impl<S: Shards> Coordinator<S> {
     /// Ends what it has reserved, unless a write has replaced it.
     fn release(&self) {
         for shard in std::mem::take(&mut *self.reserved.lock()) {
-            let id = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
-            let request = Request::plain(self.transaction, self.age, id, RequestBody::Abort);
-            let replica = ReplicaId { shard, node: self.shards.map().leader(shard) };
-            self.shards.send(replica, request);
+            self.give_up_in(shard);
         }
+    }
+
+    /// Tells a shard that nothing is waited for or reserved there any more.
+    fn give_up_in(&self, shard: ShardId) {
+        self.tell(shard, RequestBody::Abort);
+    }
+
+    /// Sends a request that has no answer.
+    fn tell(&self, shard: ShardId, body: RequestBody) {
+        let id = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let request = Request::plain(self.transaction, self.age, id, body);
+        let replica = ReplicaId { shard, node: self.shards.map().leader(shard) };
+        self.shards.send(replica, request);
     }
 
     fn end(&mut self, why: Conflict) -> Failure {
@@ -266,9 +298,10 @@ impl<S: Shards> Coordinator<S> {
                     reserves,
                 })
             };
-            let Some((_, heard)) = ask_leader(shards, shard, ask).await else {
-                return Err(unanswered(shards, shard));
-            };
+            let waiting = Waiting { coordinator: self, shard, answered: false };
+            let heard = ask_leader(shards, shard, ask).await;
+            waiting.end();
+            let Some((_, heard)) = heard else { return Err(unanswered(shards, shard)) };
             let whole =
                 |rows, at, rest| Rows { rows, at, rest: rest_of(range, &bounds, rest, reverse) };
             match heard {
@@ -345,7 +378,7 @@ impl<S: Shards> Coordinator<S> {
         }
         match found {
             Ok(found) => {
-                self.note(range.clone(), reverse, limit_rows, &found);
+                self.note(range, reverse, &found);
                 Ok(found)
             }
             Err(Failure::Aborted(why)) => Err(self.end(why)),
@@ -353,17 +386,27 @@ impl<S: Shards> Coordinator<S> {
         }
     }
 
-    fn note(&mut self, range: KeyRange, reverse: bool, limit_rows: usize, found: &Rows) {
-        if self.mode == Mode::ReadWrite {
-            let same = |done: &Done| {
-                (&done.range, done.reverse, done.limit_rows) == (&range, reverse, limit_rows)
-            };
-            if self.reads.iter().rev().take(ASKED_TOGETHER).any(same) {
-                return; // A transaction reads the same each time.
-            }
-            let digest = digest(&found.rows, &found.rest);
-            self.reads.push(Done { digest, range, reverse, limit_rows });
+    fn note(&mut self, range: &KeyRange, reverse: bool, found: &Rows) {
+        if self.mode != Mode::ReadWrite {
+            return;
         }
+        let covered = match &found.rest {
+            None => range.clone(),
+            Some(rest) if reverse => {
+                KeyRange { start: rest.end.clone().unwrap_or_default(), end: range.end.clone() }
+            }
+            Some(rest) => KeyRange { start: range.start.clone(), end: Some(rest.start.clone()) },
+        };
+        let known = self.reads.iter().rev().take(ASKED_TOGETHER);
+        if known.into_iter().any(|done| done.range == covered) {
+            return; // A transaction reads the same each time.
+        }
+        let mut digest = Digest::default();
+        match reverse {
+            true => digest.add(found.rows.iter().rev()),
+            false => digest.add(found.rows.iter()),
+        }
+        self.reads.push(Done { range: covered, digest: digest.0.finish() });
     }
 
     /// Fails if the transaction has ended. Moves its timestamp if it has to.
@@ -378,32 +421,40 @@ impl<S: Shards> Coordinator<S> {
         Ok(())
     }
 
-    /// Draws a new timestamp at or above `least_ns`, and makes all reads again at it: then the
-    /// transaction is one that has begun now. Fails if a read shows something else.
+    /// Draws a new timestamp, at or above `least_ns` if that lies ahead, and makes all reads again
+    /// at it: then the transaction is one that has begun now. Fails if a read shows something else.
     async fn move_to(&mut self, least_ns: u64, writes: &[Write]) -> Result<(), Failure> {
-        let now = self.shards.node().now().interval.latest;
-        self.at = draw(&self.stamps, self.shards.node(), least_ns.max(now));
+        // Unless all reads have been made again, it must not go on.
+        self.aborted = Some(Conflict::Overwritten);
+        let now_ns = self.shards.node().now().interval.latest;
+        self.at = self.stamps.draw(self.shards.node(), now_ns, least_ns);
         let written: BTreeSet<&Key> = writes.iter().map(|write| &write.key).collect();
-        let (reads, written) = (std::mem::take(&mut self.reads), &written);
-        for reads in reads.chunks(ASKED_TOGETHER) {
+        for reads in self.reads.chunks(ASKED_TOGETHER) {
             let again = |done: &Done| {
-                let (this, digest_of) = (&*self, done.digest);
-                let (range, reverse, limit_rows) =
-                    (done.range.clone(), done.reverse, done.limit_rows);
                 // What it writes next.
-                let written = range.as_point().is_some_and(|key| written.contains(key));
-                async move {
-                    let found = this.read(&range, reverse, limit_rows, written).await;
-                    found.is_ok_and(|found| digest(&found.rows, &found.rest) == digest_of)
-                }
+                let reserves = done.range.as_point().is_some_and(|key| written.contains(key));
+                let (this, range) = (&*self, done.range.clone());
+                async move { this.digest_of(range, reserves).await }
             };
-            if join_all(reads.iter().map(again)).await.contains(&false) {
+            let found = try_join_all(reads.iter().map(again)).await?;
+            if found.iter().zip(reads).any(|(digest, done)| *digest != done.digest) {
                 sometimes!("a transaction cannot move: its reads would show something else");
                 return Err(self.end(Conflict::Overwritten));
             }
         }
-        self.reads = reads;
+        self.aborted = None;
         Ok(())
+    }
+
+    /// Reads a whole range, and returns the digest of what is there.
+    async fn digest_of(&self, range: KeyRange, reserves: bool) -> Result<u64, Failure> {
+        let (mut digest, mut rest) = (Digest::default(), Some(range));
+        while let Some(range) = rest {
+            let found = self.read(&range, false, REREAD_ROWS, reserves).await?;
+            digest.add(found.rows.iter());
+            rest = found.rest;
+        }
+        Ok(digest.0.finish())
     }
 
     // ------------------------------------------------------------------------
@@ -507,9 +558,10 @@ impl<S: Shards> Coordinator<S> {
         let recorder = ReplicaId { shard, node: map.leader(shard) };
         step!("session: writes intents");
         let others = shares.keys().copied().filter(|other| *other != shard).collect::<Vec<_>>();
+        let intended = Intended { coordinator: self, recorder: shard, others, asked: false };
         let write = |(shard, share)| self.write(shard, share, recorder);
         let written = match broken(rules::INTENTS_NOT_AWAITED) {
-            false => try_join_all(shares.into_iter().map(write)).await,
+            false => self.alive(shard, try_join_all(shares.into_iter().map(write))).await,
             true => {
                 let mut first = shares.into_iter().map(write);
                 let first = first.by_ref().next().expect("there are several");
@@ -518,17 +570,30 @@ impl<S: Shards> Coordinator<S> {
         };
         let places = match written {
             Ok(places) => places.into_iter().filter(|place| place.shard != shard).collect(),
-            Err(why) => {
-                let places = others.into_iter().map(|shard| Place { shard, term: 0 }).collect();
-                let replica = ReplicaId { shard, node: map.leader(shard) };
-                self.shards.send(replica, self.request(Operation::Abort { places }));
-                return Outcome::Aborted { why };
-            }
+            Err(why) => return Outcome::Aborted { why },
         };
-        let Some(waited) = self.timestamp_passes().await else { return Outcome::Unknown };
+        let passed = self.alive(shard, self.timestamp_passes()).await;
+        let Some(waited) = passed else { return Outcome::Aborted { why: Conflict::Expired } };
         *waited_ns += waited;
+        // From here on the recorder decides.
+        intended.end();
         step!("session: asks the recorder to commit");
         self.commit_at(shard, places).await
+    }
+
+    /// Runs something, and tells the recorder every second that the transaction is alive.
+    async fn alive<T>(&self, recorder: ShardId, work: impl StdFuture<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            let tick = pin!(self.shards.node().sleep_until(self.boot_ns() + ONE_TRY_NS));
+            match select(work, tick).await {
+                Either::Left((done, _)) => return done,
+                Either::Right(((), again)) => {
+                    self.tell(recorder, RequestBody::KeepAlive);
+                    work = again;
+                }
+            }
+        }
     }
 
     /// Waits until the timestamp has surely passed. Returns the time that it waited, or `None` if
@@ -635,9 +700,6 @@ impl<S: Shards> Coordinator<S> {
                     self.learn(to);
                     return Outcome::Aborted { why: Conflict::Moved };
                 }
-                Some(RequestOutcome::Response(Response::Refused { .. })) => {
-                    return Outcome::Aborted { why: Conflict::LeaderChanged };
-                }
                 Some(RequestOutcome::Waits) => {
                     until = self.boot_ns() + TIMEOUT_NS;
                     continue;
@@ -650,6 +712,58 @@ impl<S: Shards> Coordinator<S> {
             }
             self.pause().await;
         }
+    }
+}
+
+/// A read that waits for its answer. If it is dropped before, because the statement was cancelled,
+/// the leader is told: it need not wait for older transactions any longer.
+struct Waiting<'a, S: Shards> {
+    coordinator: &'a Coordinator<S>,
+    shard: ShardId,
+    answered: bool,
+}
+
+impl<S: Shards> Waiting<'_, S> {
+    fn end(mut self) {
+        self.answered = true;
+    }
+}
+
+impl<S: Shards> Drop for Waiting<'_, S> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.coordinator.give_up_in(self.shard);
+        }
+    }
+}
+
+/// Intents whose transaction is not to be committed unless that is asked for. If it is dropped
+/// before, the recorder is told: later readers need not wait until it takes the transaction for
+/// dead.
+struct Intended<'a, S: Shards> {
+    coordinator: &'a Coordinator<S>,
+    recorder: ShardId,
+    others: Vec<ShardId>,
+    /// True once the recorder is asked to commit.
+    asked: bool,
+}
+
+impl<S: Shards> Intended<'_, S> {
+    fn end(mut self) {
+        self.asked = true;
+    }
+}
+
+impl<S: Shards> Drop for Intended<'_, S> {
+    fn drop(&mut self) {
+        if self.asked {
+            return;
+        }
+        let Intended { coordinator, recorder, others, .. } = self;
+        let places = others.iter().map(|shard| Place { shard: *shard, term: 0 }).collect();
+        let node = coordinator.shards.map().leader(*recorder);
+        let replica = ReplicaId { shard: *recorder, node };
+        coordinator.shards.send(replica, coordinator.request(Operation::Abort { places }));
     }
 }
 
@@ -727,7 +841,7 @@ impl<S: Shards> Transaction for Coordinator<S> {
                         Ok((value, read)) => {
                             found.push(value);
                             if let Some((range, rows)) = read {
-                                self.note(range, false, 1, &rows);
+                                self.note(&range, false, &rows);
                             }
                         }
                         Err(Failure::Aborted(why)) => return Err(self.end(why)),
@@ -767,6 +881,10 @@ impl<S: Shards> Transaction for Coordinator<S> {
             return Err(Failure::DiskFull);
         }
         self.writes.put(key, value)
+    }
+
+    fn set_locking(&mut self, how: Locking) -> bool {
+        how == Locking::Wait
     }
 
     fn measure(&mut self) -> Option<Arc<Timings>> {

@@ -8,7 +8,7 @@ use meridian_machine::ShardId;
 use meridian_machine::planted::broken;
 use meridian_mvcc::{Key, KeyRange, Write, local};
 use minicbor::{Decode, Encode};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 /// The writes of a transaction in one shard, until its outcome is known there.
@@ -60,6 +60,8 @@ pub struct Intents {
     held: BTreeMap<TransactionId, Held>,
     /// The undecided intents of each key, by timestamp.
     undecided: BTreeMap<Key, BTreeMap<Timestamp, TransactionId>>,
+    /// The timestamps of all intents.
+    times: BTreeSet<Timestamp>,
 }
 
 impl Intents {
@@ -75,6 +77,7 @@ impl Intents {
         for key in intent.keys(shard) {
             self.undecided.entry(key).or_default().insert(intent.at, txn);
         }
+        self.times.insert(intent.at);
         self.held.insert(txn, Held { intent, agreed, since_ns: now_ns, decided: None });
     }
 
@@ -90,18 +93,22 @@ impl Intents {
         }
     }
 
-    /// Notes the decision of a transaction: readers do not wait for it any more. Returns its intent
-    /// the first time.
+    /// Notes the decision of a transaction, which another shard has told. Readers do not wait for a
+    /// commit any more. They do wait for an abort, until it is agreed on here: a leader that is
+    /// deposed without knowing it may be told so of a transaction that has ended without it.
+    /// Returns the intent the first time.
     pub fn decide(
         &mut self,
         shard: ShardId,
         txn: TransactionId,
-        at: Option<Timestamp>,
+        outcome: Option<Timestamp>,
     ) -> Option<&Intent> {
         let held = self.held.get_mut(&txn).filter(|held| held.decided.is_none())?;
-        held.decided = Some(at);
+        held.decided = Some(outcome);
         let (keys, at) = (held.intent.keys(shard).collect::<Vec<_>>(), held.intent.at);
-        self.pass(&keys, at);
+        if outcome.is_some() {
+            self.pass(&keys, at);
+        }
         self.held.get(&txn).map(|held| &held.intent)
     }
 
@@ -121,6 +128,7 @@ impl Intents {
         let Held { intent, .. } = self.held.remove(&txn)?;
         let keys: Vec<Key> = intent.keys(shard).collect();
         self.pass(&keys, intent.at);
+        self.times.remove(&intent.at);
         Some(intent)
     }
 
@@ -170,7 +178,7 @@ impl Intents {
 
     /// The oldest timestamp of an intent.
     pub fn oldest(&self) -> Option<Timestamp> {
-        self.held.values().map(|held| held.intent.at).min()
+        self.times.first().copied()
     }
 
     /// The number of intents.
@@ -220,9 +228,11 @@ mod tests {
         assert_eq!(blockers(&intents, "a", "b", 15, 9), [by(1)]);
         assert_eq!(blockers(&intents, "a", "z", 25, 2), [by(1), by(1)], "its own is no obstacle");
         assert_eq!(blockers(&intents, "a", "b", 10, 9), []);
-        // The newer one aborts: the older one matters.
+        // The newer one aborts: once that is agreed, the older one matters.
         assert!(intents.decide(SHARD, by(2), None).is_some());
         assert!(intents.decide(SHARD, by(2), None).is_none(), "known already");
+        assert_eq!(blockers(&intents, "a", "b", 25, 9), [by(2)]);
+        intents.remove(SHARD, by(2));
         assert_eq!(blockers(&intents, "a", "b", 25, 9), [by(1)]);
         // What was only proposed goes with leadership; what was decided here is undecided again.
         intents.decide(SHARD, by(1), Some(at(10)));

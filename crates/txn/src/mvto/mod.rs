@@ -18,7 +18,7 @@
 //! | `read_tracker` | when was each key read last? |
 //! | `intents` | what is written and not decided, and for what does a reader wait? |
 //! | `recorder` | what became of a transaction? |
-//! | `reservations` | who goes first where many read and then write one key? |
+//! | `reservations` | which transaction goes first where many read and then write one key? |
 //! | `outcomes` | how is a repeated request answered? |
 //! | `messages` | what do coordinators, leaders and recorders say to each other? |
 //! | `coordinator` | how does a session's transaction run? |

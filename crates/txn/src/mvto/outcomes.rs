@@ -3,6 +3,7 @@
 use crate::TransactionId;
 use meridian_clock::Timestamp;
 use meridian_machine::sometimes;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 
 /// The outcomes of the newest transactions that have ended in a shard.
@@ -22,9 +23,11 @@ impl Outcomes {
         Outcomes { ended: BTreeMap::new(), order: VecDeque::new(), most, forgotten }
     }
 
-    /// Remembers the outcome of a transaction: its commit timestamp, or `None` if it is aborted.
+    /// Remembers the outcome of a transaction, of which the first counts: its commit timestamp, or
+    /// `None` if it is aborted.
     pub fn remember(&mut self, txn: TransactionId, at: Timestamp, outcome: Option<Timestamp>) {
-        if self.ended.insert(txn, outcome).is_none() {
+        if let Entry::Vacant(vacant) = self.ended.entry(txn) {
+            vacant.insert(outcome);
             self.order.push_back((txn, at));
         }
         if self.order.len() > self.most

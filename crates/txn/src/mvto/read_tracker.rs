@@ -35,8 +35,8 @@ impl LastRead {
 /// 2. What the tracker forgets, the floor covers: the floor only rises (Trap A.1-B2).
 #[derive(Clone, Debug)]
 pub struct ReadTracker {
-    /// Every key may have been read at or below this.
-    floor: Timestamp,
+    /// Every key may have been read at or below this; at exactly this, by this reader only.
+    floor: LastRead,
     /// Reads of single keys.
     points: BTreeMap<Key, LastRead>,
     /// Reads of ranges: each entry holds from its key up to the next one.
@@ -49,16 +49,21 @@ impl ReadTracker {
     /// Returns the tracker of a leader whose predecessors may have served reads at or below the
     /// floor (Trap A.1-B1). It keeps at most so many entries.
     pub fn above(floor: Timestamp, most: usize) -> ReadTracker {
+        let floor = LastRead { at: floor, by: None };
         ReadTracker { floor, points: BTreeMap::new(), ranges: BTreeMap::new(), most: most.max(2) }
     }
 
     /// Notes that a transaction reads a range. Called before the leader looks which versions there
     /// are, in the same step.
     pub fn note(&mut self, range: &KeyRange, at: Timestamp, by: TransactionId) {
-        if at <= self.floor || range.is_empty() || broken(rules::READS_NOT_TRACKED) {
+        let read = LastRead { at, by: Some(by) };
+        if range.is_empty() || broken(rules::READS_NOT_TRACKED) {
             return;
         }
-        let read = LastRead { at, by: Some(by) };
+        if at <= self.floor.at {
+            self.floor = self.floor.merge(read);
+            return;
+        }
         if let Some(key) = range.as_point() {
             let known = self.points.entry(key.clone()).or_default();
             *known = known.merge(read);
@@ -88,22 +93,28 @@ impl ReadTracker {
     /// there or later, or may have.
     pub fn forbids(&self, key: &Key, at: Timestamp, by: TransactionId) -> bool {
         let read = self.points.get(key).copied().unwrap_or_default().merge(self.of_ranges(key));
+        let read = read.merge(self.floor);
         let tie = read.at == at && read.by != Some(by) && !broken(rules::TIES_ACCEPTED);
-        at <= self.floor || read.at > at || tie
+        read.at > at || tie
     }
 
     /// The floor.
     pub fn floor(&self) -> Timestamp {
-        self.floor
+        self.floor.at
     }
 
     /// Raises the floor, and forgets what it covers.
     pub fn raise_floor(&mut self, to: Timestamp) {
-        if to <= self.floor {
+        self.raise(LastRead { at: to, by: None });
+    }
+
+    fn raise(&mut self, floor: LastRead) {
+        let to = floor.at;
+        if to < self.floor.at {
             return;
         }
         if !broken(rules::FLOOR_NOT_RAISED) {
-            self.floor = to;
+            self.floor = self.floor.merge(floor);
         }
         self.points.retain(|_, read| read.at > to);
         let mut before = LastRead::default();
@@ -124,7 +135,11 @@ impl ReadTracker {
             self.points.values().chain(self.ranges.values()).map(|read| read.at).collect();
         let middle = all.len() / 2;
         let (_, median, _) = all.select_nth_unstable(middle);
-        self.raise_floor(*median);
+        let at = *median;
+        let of_median = self.points.values().chain(self.ranges.values());
+        let of_median = of_median.filter(|read| read.at == at).copied();
+        // A transaction that reads very much may still write where only it has read.
+        self.raise(of_median.reduce(LastRead::merge).unwrap_or(LastRead { at, by: None }));
     }
 }
 
@@ -158,6 +173,19 @@ mod tests {
         );
         assert!(!tracker.forbids(&key(9), at(11), by(3)), "past the end of the range");
         assert!(tracker.forbids(&key(9), at(10), by(3)), "at the floor");
+    }
+
+    #[test]
+    fn a_transaction_that_has_read_very_much_may_write_there() {
+        let mut tracker = ReadTracker::above(at(10), 4);
+        for number in 0..50 {
+            tracker.note(&KeyRange::point(key(number)), at(20), by(1));
+        }
+        assert_eq!(tracker.floor(), at(20));
+        assert!(!tracker.forbids(&key(3), at(20), by(1)));
+        assert!(tracker.forbids(&key(3), at(20), by(2)) && tracker.forbids(&key(3), at(19), by(1)));
+        tracker.note(&KeyRange::point(key(3)), at(20), by(2));
+        assert!(tracker.forbids(&key(3), at(20), by(1)), "there were two");
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! The recorder: the records of transactions, one of which decides each of them (K2 §5.3).
 //!
 //! ```text
-//!   no record ── first write ──▶ pending ── commit ──▶ committed ── every shard has it ──▶ forgotten
+//!   no record ── first write ──▶ pending ── commit ──▶ committed ── every shard has it, closed ──▶ forgotten
 //!       │                           │
 //!       └────────── abort ──────────┴────────────────▶ aborted ── closed timestamp ──────▶ forgotten
 //! ```
@@ -10,9 +10,10 @@
 //!    abort the first counts, and every member answers alike (Trap A.1-B7).
 //! 2. A record is created only if there is none. An abort creates one too, so that a first write
 //!    that comes later finds the transaction aborted (Trap A.1-B5).
-//! 3. A commit is forgotten once every shard has it in its log (Trap A.1-B6). An abort is forgotten
-//!    once no shard accepts a write at its timestamp any more: a transaction without a record below
-//!    the closed timestamp is aborted, or has ended everywhere.
+//! 3. A record is forgotten once this shard accepts no write at its timestamp any more, and a
+//!    commit only if every shard has it in its log (Trap A.1-B6). So a transaction without a record
+//!    has not begun here, if its timestamp is not closed; and if it is, the transaction is aborted,
+//!    or has ended everywhere.
 
 use super::rules;
 use crate::TransactionId;
@@ -210,12 +211,13 @@ impl Recorder {
         untold.flat_map(|(txn, _)| self.verdicts_of(*txn)).collect()
     }
 
-    /// The records that may be forgotten: commits that every shard has, and aborts at or below the
-    /// closed timestamp.
+    /// The records that may be forgotten: those at or below the closed timestamp, of commits only
+    /// if every shard has them.
     pub fn forgettable(&self, closed: Timestamp) -> Vec<TransactionId> {
         let may = |entry: &Entry| match entry.record.state {
             State::Pending => false,
-            State::Committed => entry.untold.is_empty() || broken(rules::RECORD_FORGOTTEN),
+            State::Committed if broken(rules::RECORD_FORGOTTEN) => true,
+            State::Committed => entry.untold.is_empty() && entry.record.at <= closed,
             State::Aborted => entry.record.at <= closed,
         };
         self.entries.iter().filter(|(_, entry)| may(entry)).map(|(txn, _)| *txn).collect()
@@ -283,7 +285,7 @@ mod tests {
         let before = Timestamp { nanos: 9, ..AT };
         assert_eq!(recorder.forgettable(before), []);
         recorder.acknowledge(by(1), PLACE.shard);
-        assert_eq!(recorder.forgettable(before), [by(1)]);
+        assert_eq!(recorder.forgettable(before), [], "a late push would find no record");
         assert_eq!(recorder.forgettable(AT), [by(1), by(3)]);
         recorder.forget(&[by(1), by(3)]);
         assert_eq!((recorder.len(), recorder.state(by(1))), (1, None));

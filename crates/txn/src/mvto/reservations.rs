@@ -31,6 +31,7 @@ pub struct Reservations {
 impl Reservations {
     /// Reserves a key for a transaction, unless it is reserved for another one.
     pub fn reserve(&mut self, key: &Key, at: Timestamp, by: TransactionId, now_ns: u64) {
+        self.expire(now_ns);
         let taken = |known: &Reservation| known.by != by && known.until_ns > now_ns;
         if !self.held.get(key).is_some_and(taken) {
             let until_ns = now_ns + HOLDS_NS;

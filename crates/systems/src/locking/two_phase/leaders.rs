@@ -242,7 +242,8 @@ impl Member {
             step!("participant: asks for the outcome");
         }
         messages.extend(self.participant.two_phase.decisions.repeat(|txn| !self.is_ending(txn)));
-        for (txn, why) in self.participant.locks.wounded_prepared() {
+        let wounded = self.participant.locks.wounded_prepared().into_iter();
+        for (txn, why) in wounded.chain(self.wounded_by_snapshots(now)) {
             let message = ParticipantMessage::Wound { transaction: txn, why };
             let wound = |shard| ToLeader { shard, node: None, message };
             messages.extend(self.coordinator_of(txn).map(wound));
