@@ -52,16 +52,6 @@ fn a_replay_does_not_wait_for_its_former_attempt() {
     assert_eq!(run(sql).verdict, Ok(()));
 }
 
-/// A repetition that had locked a table's rows once read a snapshot that waited for a prepared
-/// transaction, which waited for these locks in another shard (CREATE INDEX in a block).
-#[test]
-fn a_repetition_does_not_wait_for_a_transaction_that_waits_for_its_locks() {
-    let (strikes, transactions) = (Some((0, 24)), 73);
-    let options = Options { transactions, strikes, ..Options::new(38_320_687) };
-    let sql = Options { protocol: CLOCK_SI, workload: Workload::Monotonic, sql: true, ..options };
-    assert_eq!(run(sql).verdict, Ok(()));
-}
-
 /// Snapshots are consistent whatever clocks say (§III-D).
 #[test]
 fn any_skew_costs_time_only() {

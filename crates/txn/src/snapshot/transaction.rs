@@ -5,7 +5,7 @@ use crate::shards::{ReadSnapshot, Shards};
 use crate::snapshot::rules;
 use crate::{
     Age, AgeParts, Begin, Conflict, Consistency, Database, Failure, Future, IsolationLevel, Lock,
-    Locking, Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction,
+    Locking, Mode, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings, Transaction,
 };
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
@@ -14,8 +14,6 @@ use meridian_mvcc::{Key, KeyRange, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The time that a repetition gives others before it locks, in nanoseconds.
-const OTHERS_FIRST_NS: u64 = 100_000_000;
 /// The number of rows of a kept range that are compared at once.
 const KEPT_ROWS: usize = 1000;
 
@@ -235,10 +233,6 @@ impl<S: Shards> Transaction for SnapshotTransaction<S> {
                 return Ok(());
             }
             sometimes!("a repetition locks what it keeps before it reads");
-            // Transactions that wait for the locks of the former attempt go first: some may be
-            // prepared, and a schema change waits for these.
-            let node = self.locking.shards().node();
-            node.sleep_until(node.boot_ns() + OTHERS_FIRST_NS).await;
             for range in ranges {
                 self.keep_range(range.clone());
                 let mut rest = Some(range);
