@@ -93,7 +93,7 @@ fn what_is_no_history_and_no_range_is_refused() {
     let misfits: [(&[&str], &str); 4] = [
         (
             &["raft"],
-            "there are spanner, hybrid_time, clock_si, conventional_si, tapir, tapir-serializable, qwstore",
+            "there are spanner, hybrid_time, clock_si, conventional_si, k2, tapir, tapir-serializable, qwstore",
         ),
         (
             &["qwstore", "--sql"],

@@ -185,7 +185,7 @@ fn databases_are_created_and_dropped_while_it_runs() {
         ("create database other protocol = qwstore", "no transactions, and SQL cannot do without"),
         (
             "create database other protocol = qwstore",
-            "spanner, hybrid_time, clock_si, conventional_si, tapir, tapir-serializable",
+            "spanner, hybrid_time, clock_si, conventional_si, k2, tapir, tapir-serializable",
         ),
         ("create database other protocol", "PROTOCOL takes one name"),
         ("begin; create database other", "25001"),
