@@ -42,10 +42,11 @@ pub enum Kind {
 /// `meridian sim`
 #[derive(Debug, Args)]
 pub struct Simulation {
-    /// The protocol: spanner; hybrid_time, whose transactions choose how they are ordered; tapir,
-    /// whose transactions are strictly serializable; tapir-serializable, as in its paper; qwstore,
-    /// which has no transactions, and promises only that a read never misses an acknowledged
-    /// write.
+    /// The protocol: spanner; hybrid_time, whose transactions choose how they are ordered;
+    /// clock_si, which gives snapshot isolation; conventional_si, its baseline with a timestamp
+    /// authority; k2, whose transactions are ordered by timestamps from their start; tapir, whose
+    /// transactions are strictly serializable; tapir-serializable, as in its paper; qwstore, which
+    /// has no transactions, and promises only that a read never misses an acknowledged write.
     #[arg(long, default_value = protocols::DEFAULT.row.name, value_parser = protocol)]
     protocol: &'static SimulatedProtocol,
     /// The seed of one run, from which all its choices are drawn.

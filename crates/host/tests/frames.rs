@@ -411,9 +411,13 @@ fn records_of_locking_shards() {
         ),
         ("members", TransactionCommand::Members { at: at(4) }),
     ] {
-        let payload = agreed.encode();
+        let payload = agreed.to_payload();
         let bytes = fixture.same(&format!("/command {name}"), &payload.0);
-        assert_eq!(TransactionCommand::decode(&Payload(bytes.into())), Ok(Some(agreed)), "{name}");
+        assert_eq!(
+            TransactionCommand::from_payload(&Payload(bytes.into())),
+            Ok(Some(agreed)),
+            "{name}"
+        );
     }
     fixture.record("/row prepared", &prepared);
     let decision = Decision { at: at(4), participants, voted_in: vec![3] };

@@ -3,10 +3,11 @@
 
 mod campaigns;
 
-use campaigns::{are_of_snapshot_isolation, committed, from_environment, run_all, unnoticed};
-use meridian_sim::{
-    Defect, Faults, Options, SimulatedProtocol, Timebase, Workload, campaign, protocols, run,
+use campaigns::{
+    are_of_snapshot_isolation, every_broken_rule_is_noticed_by, every_time_source_is_right,
+    sql_sessions_are_right,
 };
+use meridian_sim::{Options, SimulatedProtocol, Workload, campaign, protocols, run};
 
 const CLOCK_SI: &SimulatedProtocol = &protocols::CLOCK_SI;
 
@@ -21,16 +22,7 @@ fn every_history_is_of_snapshot_isolation_and_some_are_not_serializable() {
 
 #[test]
 fn sql_sessions_keep_what_keys_keep() {
-    let (first, seeds) = (from_environment("FIRST", 0), from_environment("SEEDS", 10));
-    let judged = |seed: u64| {
-        let workload = Workload::ALL[seed as usize % Workload::ALL.len()];
-        let report = run(Options { workload, sql: true, transactions: 80, ..world(seed) });
-        assert_eq!(report.verdict, Ok(()), "seed {seed}, {workload}");
-        report
-    };
-    let reports = run_all(first..first + seeds, judged);
-    let all: usize = reports.iter().map(committed).sum();
-    assert!(all as u64 > 50 * seeds, "{all}");
+    sql_sessions_are_right(world, 50);
 }
 
 /// A DELETE that finds no row writes nothing: the judge once took it for a write, which another
@@ -55,23 +47,10 @@ fn a_replay_does_not_wait_for_its_former_attempt() {
 /// Snapshots are consistent whatever clocks say (§III-D).
 #[test]
 fn any_skew_costs_time_only() {
-    let lies = Faults { lies: true, ..Faults::ALL };
-    for seed in 0..6 {
-        let deceived = Options { faults: lies, ..world(seed) };
-        let unknown = Options { timebase: Timebase::Cluster, ..world(seed) };
-        for options in [deceived, unknown] {
-            let report = run(options);
-            assert_eq!(report.verdict, Ok(()), "seed {seed}, {:?}", options.timebase);
-        }
-    }
+    every_time_source_is_right(world);
 }
 
 #[test]
 fn every_broken_rule_is_noticed() {
-    let defects: Vec<Defect> = (CLOCK_SI.rules)().into_iter().map(Defect::Rule).collect();
-    let missed = unnoticed(&defects, 60, |defect, seed| Options {
-        splits: Some(3),
-        ..defect.world(CLOCK_SI, seed)
-    });
-    assert!(missed.is_empty(), "not noticed by 60 seeds each: {missed:?}");
+    every_broken_rule_is_noticed_by(CLOCK_SI, 60);
 }

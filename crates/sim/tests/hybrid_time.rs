@@ -4,10 +4,13 @@
 
 mod campaigns;
 
-use campaigns::{committed, from_environment, reached, run_all, unnoticed};
+use campaigns::{
+    committed, every_time_source_is_right, from_environment, reached, run_all,
+    sql_sessions_are_right, unnoticed,
+};
 use meridian_sim::{
-    ANOMALIES, Defect, Faults, Options, Regions, SimulatedProtocol, Timebase, Workload, campaign,
-    protocols, run,
+    ANOMALIES, Defect, Faults, Options, Regions, SimulatedProtocol, Workload, campaign, protocols,
+    run,
 };
 use meridian_systems::shard::rules;
 use std::collections::BTreeSet;
@@ -71,16 +74,7 @@ fn every_anomaly_that_a_mode_allows_is_met() {
 
 #[test]
 fn sql_sessions_keep_what_keys_keep() {
-    let (first, seeds) = (from_environment("FIRST", 0), from_environment("SEEDS", 10));
-    let judged = |seed: u64| {
-        let workload = Workload::ALL[seed as usize % Workload::ALL.len()];
-        let report = run(Options { workload, sql: true, transactions: 80, ..world(seed) });
-        assert_eq!(report.verdict, Ok(()), "{workload}");
-        report
-    };
-    let reports = run_all(first..first + seeds, judged);
-    let all: usize = reports.iter().map(committed).sum();
-    assert!(all as u64 > 50 * seeds, "{all}");
+    sql_sessions_are_right(world, 50);
 }
 
 /// In mode `none`, an index and the row that it names are read at two moments. That the row is gone
@@ -113,16 +107,7 @@ fn rows_that_an_index_names_are_asked_for_together() {
 /// Tokens order transactions whatever clocks say.
 #[test]
 fn tokens_hold_with_every_time_source() {
-    let lies = Faults { lies: true, ..Faults::ALL };
-    for seed in 0..6 {
-        let deceived = Options { faults: lies, ..world(seed) };
-        let unknown = Options { timebase: Timebase::Cluster, ..world(seed) };
-        let masters = Options { timebase: Timebase::Masters, faults: lies, ..world(seed) };
-        for options in [deceived, unknown, masters] {
-            let report = run(options);
-            assert_eq!(report.verdict, Ok(()), "seed {seed}, {:?}", options.timebase);
-        }
-    }
+    every_time_source_is_right(world);
 }
 
 #[test]

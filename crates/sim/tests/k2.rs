@@ -3,10 +3,11 @@
 
 mod campaigns;
 
-use campaigns::{committed, from_environment, reached, run_all, unnoticed};
-use meridian_sim::{
-    Defect, Faults, Options, SimulatedProtocol, Timebase, Workload, campaign, protocols, run,
+use campaigns::{
+    committed, every_broken_rule_is_noticed_by, every_time_source_is_right, from_environment,
+    reached, run_all, sql_sessions_are_right,
 };
+use meridian_sim::{Options, SimulatedProtocol, Workload, campaign, protocols, run};
 
 const K2: &SimulatedProtocol = &protocols::K2;
 
@@ -33,14 +34,7 @@ fn every_history_is_strictly_serializable() {
 
 #[test]
 fn sql_sessions_keep_what_keys_keep() {
-    let (first, seeds) = (from_environment("FIRST", 0), from_environment("SEEDS", 10));
-    let judged = |seed: u64| {
-        let workload = Workload::ALL[seed as usize % Workload::ALL.len()];
-        let report = run(Options { workload, sql: true, transactions: 80, ..world(seed) });
-        assert_eq!(report.verdict, Ok(()), "seed {seed}, {workload}");
-        report
-    };
-    run_all(first..first + seeds, judged);
+    sql_sessions_are_right(world, 50);
 }
 
 /// A late copy of an intent, of a transaction that had committed, once stayed for ever where the
@@ -53,10 +47,10 @@ fn a_late_copy_of_an_intent_goes_away() {
     assert_eq!(run(counter).verdict, Ok(()));
 }
 
-/// A transaction once wrote into storage that a schema change had replaced: the shard had been told
+/// A transaction once wrote into storage that a schema change had replaced: the shard had received
 /// the change's outcome, and did not know its version yet.
 #[test]
-fn a_change_of_the_schema_holds_as_soon_as_its_outcome_is_heard() {
+fn a_change_of_the_schema_holds_as_soon_as_its_outcome_is_received() {
     let sql = Options { protocol: K2, workload: Workload::Set, sql: true, ..campaign(2004) };
     assert_eq!(run(Options { transactions: 300, ..sql }).verdict, Ok(()));
 }
@@ -74,23 +68,10 @@ fn clients_of_one_key_get_on() {
 /// Serializability does not depend on clocks (I7).
 #[test]
 fn wrong_clocks_cost_real_time_order_only() {
-    let lies = Faults { lies: true, ..Faults::ALL };
-    for seed in 0..6 {
-        let deceived = Options { faults: lies, ..world(seed) };
-        let unknown = Options { timebase: Timebase::Cluster, ..world(seed) };
-        for options in [deceived, unknown] {
-            let report = run(options);
-            assert_eq!(report.verdict, Ok(()), "seed {seed}, {:?}", options.timebase);
-        }
-    }
+    every_time_source_is_right(world);
 }
 
 #[test]
 fn every_broken_rule_is_noticed() {
-    let defects: Vec<Defect> = (K2.rules)().into_iter().map(Defect::Rule).collect();
-    let missed = unnoticed(&defects, 100, |defect, seed| Options {
-        splits: Some(3),
-        ..defect.world(K2, seed)
-    });
-    assert!(missed.is_empty(), "not noticed by 100 seeds each: {missed:?}");
+    every_broken_rule_is_noticed_by(K2, 100);
 }

@@ -26,7 +26,7 @@ pub use consistency::Consistency;
 pub use counters::{TxnCounters, TxnStats};
 pub use isolation::IsolationLevel;
 pub use node::{Node, knows_time, passes};
-pub use schema::{SchemaChange, SchemaHistory, SchemaVersion};
+pub use schema::{PlannedVersions, SchemaChange, SchemaHistory, SchemaVersion};
 pub use snapshot::{AgeParts, SnapshotAge};
 pub use stamps::Stamps;
 pub use timings::{Times, Timings};

@@ -8,6 +8,7 @@
 use meridian_clock::Timestamp;
 use meridian_mvcc::KeyRange;
 use minicbor::{Decode, Encode};
+use std::collections::BTreeMap;
 
 /// A version of a table's schema. Versions of one table grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
@@ -23,6 +24,24 @@ pub struct SchemaVersion {
 impl SchemaVersion {
     /// The version of a dropped table, for which there are no plans.
     pub const GONE: u64 = u64::MAX;
+}
+
+/// The schema versions that the statements of a transaction were planned for: of several versions
+/// of one table the oldest.
+#[derive(Clone, Debug, Default)]
+pub struct PlannedVersions(BTreeMap<u32, u64>);
+
+impl PlannedVersions {
+    /// Adds the version of a table that the following statements are planned for.
+    pub fn plan(&mut self, SchemaVersion { table, version }: SchemaVersion) {
+        let known = self.0.entry(table).or_insert(version);
+        *known = version.min(*known);
+    }
+
+    /// The versions, one of each table.
+    pub fn iter(&self) -> impl Iterator<Item = SchemaVersion> + '_ {
+        self.0.iter().map(|(table, version)| SchemaVersion { table: *table, version: *version })
+    }
 }
 
 /// The number of versions of a table that are remembered.

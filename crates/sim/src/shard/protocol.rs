@@ -92,7 +92,7 @@ pub static K2: SimulatedProtocol = SimulatedProtocol {
 /// The states that campaigns of K2 should reach.
 const SHOULD_MEET_OF_K2: &[&str] = &[
     "a reader waits for an older transaction",
-    "a recorder aborts a transaction of which it hears nothing",
+    "a recorder aborts a transaction that shows no sign of life",
     "a recorder repeats a decision",
     "a shard asks a recorder what became of a transaction",
     "a transaction moves because a later one has read what it writes",

@@ -18,7 +18,7 @@ use meridian_txn::two_phase::rules as two_phase;
 
 /// All rules whose breach shows in clients' histories or on disks. Of Spanner's,
 /// `READ_VOTE_NOT_RENEWED`, `FENCED_SERVES` and `SLOT_WITHDRAWN_LATE` are missing here: scripts
-/// test those (`systems/tests/two_phase.rs`, `rules.rs`). Runs without faults test `WOUNDS_COMMITS`
+/// test those (`systems/tests/two_phase/`, `rules.rs`). Runs without faults test `WOUNDS_COMMITS`
 /// (`sim/tests/spanner.rs`). A transcript of the group tests `LOG_CONTRADICTS_STORE`, and a
 /// scripted test `READS_NEWCOMER` (`sim/tests/spanner.rs`).
 pub const NOTICED: [Rule; 46] = [

@@ -77,7 +77,7 @@ fn log_of_split() -> Vec<Entry> {
     let entry = |(index, agreed): (u64, TransactionCommand)| Entry {
         index: Index(index),
         term: Term(1),
-        payload: agreed.encode(),
+        payload: agreed.to_payload(),
         members: None,
     };
     [(1, row), (2, split)].map(entry).to_vec()

@@ -4,7 +4,7 @@
 
 use meridian_history::Status;
 use meridian_history::cycles::{self, Model};
-use meridian_sim::{Defect, Options, Report, run};
+use meridian_sim::{Defect, Faults, Options, Report, SimulatedProtocol, Timebase, Workload, run};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -75,6 +75,48 @@ pub fn unnoticed(
     };
     std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(look))));
     missed.into_inner().unwrap()
+}
+
+/// Checks that SQL sessions keep what keys keep, and commit at least so many transactions in a
+/// world.
+pub fn sql_sessions_are_right(world: impl Fn(u64) -> Options + Sync, least: u64) {
+    let (first, seeds) = (from_environment("FIRST", 0), from_environment("SEEDS", 10));
+    let judged = |seed: u64| {
+        let workload = Workload::ALL[seed as usize % Workload::ALL.len()];
+        let report = run(Options { workload, sql: true, transactions: 80, ..world(seed) });
+        assert_eq!(report.verdict, Ok(()), "seed {seed}, {workload}");
+        report
+    };
+    let reports = run_all(first..first + seeds, judged);
+    let all: usize = reports.iter().map(committed).sum();
+    println!("{all} committed");
+    assert!(all as u64 > least * seeds, "{all}");
+}
+
+/// Checks that histories are right where clocks lie, on cluster time, and with time masters of
+/// which a minority lies.
+pub fn every_time_source_is_right(world: impl Fn(u64) -> Options + Sync) {
+    let lies = Faults { lies: true, ..Faults::ALL };
+    let judged = |seed| {
+        let deceived = Options { faults: lies, ..world(seed) };
+        let unknown = Options { timebase: Timebase::Cluster, ..world(seed) };
+        let masters = Options { timebase: Timebase::Masters, ..deceived };
+        let [report, ..] = [deceived, unknown, masters].map(|options| {
+            let report = run(options);
+            assert_eq!(report.verdict, Ok(()), "seed {seed}, {:?}", options.timebase);
+            report
+        });
+        report
+    };
+    run_all(0..from_environment("SEEDS", 6), judged);
+}
+
+/// Checks that each broken rule of a protocol is noticed by one of so many seeds.
+pub fn every_broken_rule_is_noticed_by(protocol: &'static SimulatedProtocol, most: u64) {
+    let defects: Vec<Defect> = (protocol.rules)().into_iter().map(Defect::Rule).collect();
+    let world = |defect: Defect, seed| Options { splits: Some(3), ..defect.world(protocol, seed) };
+    let missed = unnoticed(&defects, most, world);
+    assert!(missed.is_empty(), "not noticed by {most} seeds each: {missed:?}");
 }
 
 /// Checks that every history of some worlds is of snapshot isolation, and that the serializable

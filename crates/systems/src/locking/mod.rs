@@ -83,7 +83,6 @@ pub type Rows = shard::Rows<TransactionRows>;
 pub use crate::shard::Serve;
 pub use participant::Locking;
 pub use records::{Prepared, TransactionCommand, TransactionRows};
-pub(crate) use records::{name_of, row_of_schema, transaction_of};
 
 /// Returns the newest timestamp in a member's records, agreed or not.
 pub fn newest(records: &[meridian_replication::group::Record]) -> meridian_clock::Timestamp {

@@ -1,17 +1,17 @@
 //! The commands that a group agrees on, and the rows that a shard keeps of them.
 
-use crate::shard::{Command, Damaged, OwnRows, ShardCommand, bytes, row};
+use crate::shard::{
+    Command, OwnRows, ShardCommand, bytes, name_of, row, take_schema, transaction_of,
+};
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
-use meridian_mvcc::{Key, KeyRange, Value, Write, local};
-use meridian_replication::group::{Membership, Payload};
+use meridian_mvcc::{Key, KeyRange, Write, local};
+use meridian_replication::group::Membership;
 use meridian_txn::locking::TransactionId;
 use meridian_txn::two_phase::{Decision, OneShot, PrepareRecord};
 use meridian_txn::{Age, Lock, SchemaHistory, SchemaVersion};
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
-
-const FORMAT: u8 = 1;
 
 /// A command in the log. Timestamps grow in the order of the log, except those of outcomes, which
 /// another group chose.
@@ -183,22 +183,6 @@ pub(super) fn any_within<T>(sorted: &[T], key: impl Fn(&T) -> &Key, range: &KeyR
 }
 
 impl Command for TransactionCommand {
-    fn encode(&self) -> Payload {
-        let mut bytes = vec![FORMAT];
-        minicbor::encode(self, &mut bytes).expect("invariant: writing to memory cannot fail");
-        Payload(bytes.into())
-    }
-
-    fn decode(payload: &Payload) -> Result<Option<TransactionCommand>, Damaged> {
-        match payload.0.split_first() {
-            None => Ok(None),
-            Some((&FORMAT, rest)) => {
-                minicbor::decode(rest).map(Some).map_err(|error| Damaged(error.to_string()))
-            }
-            Some((format, _)) => Err(Damaged(format!("format {format} is newer than {FORMAT}"))),
-        }
-    }
-
     fn newest(&self) -> Timestamp {
         match self {
             TransactionCommand::Commit { at, .. }
@@ -257,18 +241,6 @@ pub struct TransactionRows {
 const PREPARED: u8 = b'p';
 const DECISION: u8 = b'd';
 
-/// Encodes a transaction id as the name of a row.
-pub(crate) fn name_of(TransactionId { node, incarnation, number }: TransactionId) -> Vec<u8> {
-    [&node.to_be_bytes()[..], &incarnation.to_be_bytes(), &number.to_be_bytes()].concat()
-}
-
-/// Decodes a transaction id: the inverse of [`name_of`].
-pub(crate) fn transaction_of(name: &[u8]) -> Option<TransactionId> {
-    let part = |from: usize| name.get(from..from + 4)?.try_into().ok().map(u32::from_be_bytes);
-    let number = u64::from_be_bytes(name.get(8..16)?.try_into().ok()?);
-    Some(TransactionId { node: part(0)?, incarnation: part(4)?, number })
-}
-
 /// The write of a prepare record's row, or its deletion.
 pub(super) fn row_of_prepared(
     shard: ShardId,
@@ -287,21 +259,13 @@ pub(super) fn row_of_decision(
     row(shard, DECISION, &name_of(transaction), decision.and_then(bytes))
 }
 
-/// The write of the row with the versions of a table's schema.
-pub(crate) fn row_of_schema(shard: ShardId, table: u32, history: &SchemaHistory) -> Write {
-    Write { key: local::schema(shard.0, table), value: bytes(history).map(Value::from) }
-}
-
 impl OwnRows for TransactionRows {
     fn take(&mut self, kind: u8, name: &[u8], value: &[u8]) -> Option<()> {
         let transaction = || transaction_of(name);
         match kind {
             PREPARED => drop(self.prepared.insert(transaction()?, minicbor::decode(value).ok()?)),
             DECISION => drop(self.decisions.insert(transaction()?, minicbor::decode(value).ok()?)),
-            local::SCHEMA => {
-                let table = u32::from_be_bytes(name.try_into().ok()?);
-                drop(self.schemas.insert(table, minicbor::decode(value).ok()?));
-            }
+            local::SCHEMA => take_schema(&mut self.schemas, name, value)?,
             _ => return None,
         }
         Some(())
@@ -315,9 +279,10 @@ mod tests {
     use crate::shard::{
         SplitOrigin,
         records::{row_of_ceiling, row_of_members},
-        split_rows,
+        row_of_schema, split_rows,
     };
     use meridian_machine::NodeId;
+    use meridian_mvcc::Value;
     use meridian_replication::group::{Index, Roster, Term};
 
     #[test]

@@ -19,9 +19,9 @@
 //!    timestamps are not pushed ahead.
 
 use super::participant::Pending;
-use super::records::row_of_schema;
 use super::{Member, Message};
 use crate::locking::rules;
+use crate::shard::row_of_schema;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId, sometimes, step};

@@ -3,15 +3,13 @@
 use super::Member;
 use super::participant::{CommitWait, Proposed};
 use super::records::{OrderedCommand, row_of_closed, row_of_intent, row_of_record};
-use crate::locking::row_of_schema;
-use crate::shard::Effect;
+use crate::shard::{Effect, row_of_schema};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, step};
 use meridian_mvcc::Write;
 use meridian_replication::group::{Entry, Index, Term};
-use meridian_txn::mvto::rules;
-use meridian_txn::mvto::{Intent, Peer, Place, State};
+use meridian_txn::mvto::{Intent, Peer, Place, State, rules};
 use meridian_txn::shards::{Response, Spent};
 use meridian_txn::{SchemaVersion, TransactionId};
 
@@ -201,7 +199,7 @@ impl Member {
         rows.push(row_of_record(self.shard, txn, self.participant.recorder.get(txn)));
         self.install(entry, at, rows, true, out);
         if self.serving {
-            self.tell_decision(txn, out);
+            self.send_decision(txn, out);
         }
         committed
     }
@@ -225,9 +223,9 @@ impl Member {
             self.participant.outcomes.remember(txn, intent.at, at);
             self.install(entry, intent.at, rows, true, out);
         }
-        if let Some(to) = self.participant.told_by.remove(&txn) {
-            let told = Peer::Finalized { transaction: txn, shard: self.shard };
-            out.send(to, super::Message::Participant(told));
+        if let Some(to) = self.participant.acknowledge_to.remove(&txn) {
+            let finalized = Peer::Finalized { transaction: txn, shard: self.shard };
+            out.send(to, super::Message::Participant(finalized));
         }
     }
 
@@ -263,10 +261,5 @@ impl Member {
         if !self.is_witness() {
             out.act(Effect::Install { at, writes, index, term, decided_elsewhere: true });
         }
-    }
-
-    /// The answer to a request about the shard, for a command whose timestamp has passed.
-    pub(super) fn done(id: u64, at: Timestamp) -> Response {
-        Response::Committed { id, at, spent: Spent::default() }
     }
 }

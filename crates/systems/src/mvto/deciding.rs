@@ -1,4 +1,4 @@
-//! Decisions: how a transaction is decided, and which shards wait for that and are told.
+//! Decisions: how a transaction is decided, and how its other shards learn the outcome.
 
 use super::participant::{Proposed, Pushed};
 use super::records::OrderedCommand;
@@ -6,10 +6,10 @@ use super::{Member, Message};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, Health, NodeId, Outbox, always, sometimes, step};
 use meridian_txn::TransactionId;
-use meridian_txn::mvto::{Held, Intent, Peer, Place, State, Verdict};
+use meridian_txn::mvto::{Decision, Held, Intent, Peer, Place, State};
 use meridian_txn::shards::{Request, RequestBody};
 
-/// The time after which a transaction is aborted of which its recorder hears nothing, in
+/// The time after which a recorder aborts a transaction that shows no sign of life, in
 /// nanoseconds: its coordinator has died, or does not get through.
 const EXPIRES_NS: u64 = 3_000_000_000;
 /// The time after which a push to a missing record aborts its transaction, in nanoseconds: a first
@@ -42,11 +42,8 @@ impl Member {
             sometimes!("a commit is asked for again after it was agreed");
             return self.answer_outcome(asked, outcome, out);
         }
-        if self.proposed_of(txn, true).is_some() {
-            if let Some(proposed) = self.proposed_of(txn, true) {
-                proposed.asked = Some(asked);
-            }
-            return;
+        if self.is_deciding(txn) {
+            return self.asks_again(txn, asked, out);
         }
         match self.participant.recorder.state(txn) {
             Some(State::Committed) => self.answer_outcome(asked, Some(at), out),
@@ -72,7 +69,7 @@ impl Member {
             Some(state) => state == State::Pending,
             None => Member::is_credible(now, at),
         };
-        if open && at > self.participant.closed && self.proposed_of(txn, true).is_none() {
+        if open && at > self.participant.closed && !self.is_deciding(txn) {
             self.propose_decision(txn, at, false, places, None);
         }
     }
@@ -93,21 +90,25 @@ impl Member {
         }
     }
 
-    /// Tells a decision to the shards that have intents, and to those that have asked.
-    pub(super) fn tell_decision(&mut self, txn: TransactionId, out: &mut Outbox<Member>) {
-        let verdicts = self.participant.recorder.verdicts_of(txn);
-        if !verdicts.is_empty() {
-            step!("recorder: tells its decision");
+    /// Sends a decision to the shards that have intents, and to those that have pushed.
+    pub(super) fn send_decision(&mut self, txn: TransactionId, out: &mut Outbox<Member>) {
+        let decisions = self.participant.recorder.decisions_of(txn);
+        if !decisions.is_empty() {
+            step!("recorder: sends its decision");
         }
-        verdicts.into_iter().for_each(|verdict| self.tell(verdict, out));
+        decisions.into_iter().for_each(|decision| self.send_to_members(decision, out));
         let Some(state) = self.participant.recorder.state(txn) else { return };
         if let Some(Pushed { at, by, .. }) = self.participant.pushed.remove(&txn) {
             let at = (state == State::Committed).then_some(at);
-            by.into_iter().for_each(|to| self.say_decided(to, txn, at, None, out));
+            by.into_iter().for_each(|to| self.send_decided(to, txn, at, None, out));
         }
     }
 
-    fn tell(&self, Verdict { place, transaction, at }: Verdict, out: &mut Outbox<Member>) {
+    fn send_to_members(
+        &self,
+        Decision { place, transaction, at }: Decision,
+        out: &mut Outbox<Member>,
+    ) {
         for node in &self.nodes {
             let to = self.replica_address(*node, place.shard);
             let term = at.map(|_| place.term);
@@ -115,7 +116,7 @@ impl Member {
         }
     }
 
-    fn say_decided(
+    fn send_decided(
         &self,
         to: Address,
         transaction: TransactionId,
@@ -159,13 +160,13 @@ impl Member {
         out: &mut Outbox<Member>,
     ) {
         match self.participant.recorder.state(txn) {
-            Some(State::Committed) => self.say_decided(from, txn, Some(at), None, out),
-            Some(State::Aborted) => self.say_decided(from, txn, None, None, out),
+            Some(State::Committed) => self.send_decided(from, txn, Some(at), None, out),
+            Some(State::Aborted) => self.send_decided(from, txn, None, None, out),
             None if at <= self.participant.closed => {
                 // Its record can never be made any more. If there was one, every shard that had to
                 // know has the commit: the asker has a late copy of an intent.
                 sometimes!("a transaction without a record below the closed timestamp is aborted");
-                self.say_decided(from, txn, None, None, out);
+                self.send_decided(from, txn, None, None, out);
             }
             None if !Member::is_credible(now, at) => {}
             Some(State::Pending) | None => {
@@ -195,18 +196,18 @@ impl Member {
             if let Some(term) = term.filter(|term| self.group.term().0 >= *term) {
                 always!(term > 0, "a commit names the terms in which its intents were agreed");
                 let (transaction, shard) = (txn, self.shard);
-                let told = Peer::Finalized { transaction, shard };
-                out.send(from, Message::Participant(told));
+                let finalized = Peer::Finalized { transaction, shard };
+                out.send(from, Message::Participant(finalized));
             }
             return;
         };
         if term.is_some() {
-            self.participant.told_by.insert(txn, from);
+            self.participant.acknowledge_to.insert(txn, from);
         }
         if is_decided {
             return; // It is being agreed on.
         }
-        step!("shard: hears the outcome");
+        step!("shard: receives the outcome");
         if self.propose(&OrderedCommand::Finalize { transaction: txn, at }).is_none() {
             return;
         }
@@ -283,8 +284,8 @@ impl Member {
         }
         let silent = self.participant.recorder.silent_since(now.boot_ns.saturating_sub(EXPIRES_NS));
         for (txn, at) in silent {
-            if self.proposed_of(txn, true).is_none() {
-                sometimes!("a recorder aborts a transaction of which it hears nothing");
+            if !self.is_deciding(txn) {
+                sometimes!("a recorder aborts a transaction that shows no sign of life");
                 self.propose_decision(txn, at, false, Vec::new(), None);
             }
         }
@@ -295,8 +296,7 @@ impl Member {
         };
         let missing: Vec<_> = self.participant.pushed.iter().filter_map(missing).collect();
         for (txn, at) in missing {
-            if self.proposed_of(txn, true).is_none() && self.participant.intents.get(txn).is_none()
-            {
+            if !self.is_deciding(txn) && self.participant.intents.get(txn).is_none() {
                 sometimes!("a push to a missing record aborts its transaction");
                 self.propose_decision(txn, at, false, Vec::new(), None);
             }
@@ -308,9 +308,9 @@ impl Member {
         for txn in orphans.map(|(txn, _)| txn).collect::<Vec<_>>() {
             self.push(now, txn, None, false, out);
         }
-        for verdict in self.participant.recorder.untold() {
+        for decision in self.participant.recorder.unacknowledged() {
             sometimes!("a recorder repeats a decision");
-            self.tell(verdict, out);
+            self.send_to_members(decision, out);
         }
         let intents = &self.participant.intents;
         let held = |txn: &TransactionId| intents.get(*txn).is_some();

@@ -3,8 +3,8 @@
 //! ```text
 //!   Read ─▶ tracker notes it ─▶ older intents undecided? ─▶ push their recorders, wait ─▶ serve
 //!   Write ─▶ tracker forbids it? ─▶ intent ─▶ agreed ─▶ acknowledged
-//!   Commit ─▶ record: pending → committed ─▶ agreed ─▶ answered; other shards told until they
-//!             have it in their logs ─▶ record forgotten
+//!   Commit ─▶ record: pending → committed ─▶ agreed ─▶ answered; sent to the other shards until
+//!             they have it in their logs ─▶ record forgotten
 //! ```
 //!
 //! The read tracker, the intents and the recorder are values of [`mvto`](meridian_txn::mvto). These
@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `participant` | what state does timestamp ordering keep for a shard? |
 //! | `requests` | which request is served, refused, or waits? |
-//! | `deciding` | how is a transaction decided, and which shards are told? |
+//! | `deciding` | how is a transaction decided, and how do its other shards learn that?|deciding` | how is a transaction decided, and how do its other shards learn that? |
 //! | `agreed` | what happens when a command is agreed? |
 //! | `records` | what is agreed about transactions, and what is kept of it? |
 //!

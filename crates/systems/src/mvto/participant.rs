@@ -13,9 +13,9 @@ use meridian_mvcc::{KeyRange, Write};
 use meridian_replication::group::{Entry, Index, Term};
 use meridian_txn::locking::Waits;
 use meridian_txn::mvto::{
-    self, Intents, Operation, Outcomes, Peer, ReadTracker, Recorder, Reservations, rules,
+    self, Intents, Operation, Outcomes, Peer, ReadTracker, Recorder, Reservations, State, rules,
 };
-use meridian_txn::shards::{Request, RequestBody, Shards};
+use meridian_txn::shards::{Request, RequestBody, Response, Shards, Spent};
 use meridian_txn::{Database, Lock, SchemaHistory, TransactionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -83,8 +83,8 @@ pub struct Mvto {
     pub(super) pushed: BTreeMap<TransactionId, Pushed>,
     /// When the recorders of transactions were asked last, by the boot clock.
     pub(super) pushes: BTreeMap<TransactionId, u64>,
-    /// The recorders' leaders that are to learn that an outcome is in the log.
-    pub(super) told_by: BTreeMap<TransactionId, Address>,
+    /// The recorders' leaders to which `Finalized` is sent once an outcome is in the log.
+    pub(super) acknowledge_to: BTreeMap<TransactionId, Address>,
     /// The newest timestamp of a transaction that was written here.
     pub(super) newest: Timestamp,
     /// True while a closed timestamp is being agreed on.
@@ -122,7 +122,7 @@ impl Participant for Mvto {
             proposed: BTreeMap::new(),
             pushed: BTreeMap::new(),
             pushes: BTreeMap::new(),
-            told_by: BTreeMap::new(),
+            acknowledge_to: BTreeMap::new(),
             newest: Timestamp::ZERO,
             closing: false,
             reservations: Reservations::default(),
@@ -150,21 +150,8 @@ impl Participant for Mvto {
     }
 
     fn recall(&mut self, command: OrderedCommand, _: Term) {
-        match command {
-            OrderedCommand::Alone { transaction, at, .. }
-                if self.outcomes.get(transaction).is_none() =>
-            {
-                self.outcomes.remember(transaction, at, Some(at));
-            }
-            OrderedCommand::Decide { transaction, at, commits, .. }
-                if self.outcomes.get(transaction).is_none() =>
-            {
-                self.outcomes.remember(transaction, at, commits.then_some(at));
-            }
-            OrderedCommand::Finalize { transaction, at: Some(at) } => {
-                self.outcomes.remember(transaction, at, Some(at));
-            }
-            _ => {}
+        if let Some((txn, at, outcome)) = outcome_in(&self.recorder, &command) {
+            self.outcomes.remember(txn, at, outcome);
         }
     }
 
@@ -237,7 +224,8 @@ impl Participant for Mvto {
                 break;
             }
             let (at, (to, id)) = due.remove_entry();
-            out.send(to, Message::Response(Member::done(id, at)));
+            let done = Response::Committed { id, at, spent: Spent::default() };
+            out.send(to, Message::Response(done));
         }
     }
 
@@ -362,5 +350,53 @@ impl Mvto {
     pub(super) fn has_unresolved(&self) -> bool {
         let pending = !self.intents.is_empty() || !self.recorder.is_empty();
         pending || !self.pushed.is_empty() || self.closing || self.closed < self.newest
+    }
+}
+
+/// The outcome that a command in the log gives a transaction, which the log may have decided
+/// before: then the record has the decision that counts, and the log may have its entry no more.
+fn outcome_in(
+    recorder: &Recorder,
+    command: &OrderedCommand,
+) -> Option<(TransactionId, Timestamp, Option<Timestamp>)> {
+    match command {
+        OrderedCommand::Alone { transaction, at, .. } => {
+            let aborted = recorder.state(*transaction) == Some(State::Aborted);
+            Some((*transaction, *at, (!aborted).then_some(*at)))
+        }
+        OrderedCommand::Decide { transaction, at, .. } => match recorder.state(*transaction)? {
+            State::Committed => Some((*transaction, *at, Some(*at))),
+            State::Aborted => Some((*transaction, *at, None)),
+            State::Pending => None,
+        },
+        OrderedCommand::Finalize { transaction, at: Some(at) } => {
+            Some((*transaction, *at, Some(*at)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meridian_txn::mvto::TransactionRecord;
+
+    #[test]
+    fn a_later_decision_in_the_log_does_not_contradict_the_record() {
+        let at = Timestamp { nanos: 10, logical: 0, issuer: 1 };
+        let by = |number| TransactionId { node: 1, incarnation: 1, number };
+        let record = |state| TransactionRecord { at, state, places: Vec::new() };
+        let records = [(by(1), record(State::Committed)), (by(2), record(State::Aborted))];
+        let recorder = Recorder::restore(records.into());
+        let outcome = |transaction, commits| {
+            let places = Vec::new();
+            outcome_in(&recorder, &OrderedCommand::Decide { transaction, at, commits, places })
+        };
+        assert_eq!(outcome(by(1), false), Some((by(1), at, Some(at))));
+        assert_eq!(outcome(by(2), true), Some((by(2), at, None)));
+        assert_eq!(outcome(by(3), true), None, "its record is forgotten");
+        let (writes, schemas) = (Vec::new(), Vec::new());
+        let alone = OrderedCommand::Alone { transaction: by(2), at, writes, schemas };
+        assert_eq!(outcome_in(&recorder, &alone), Some((by(2), at, None)));
     }
 }

@@ -1,17 +1,16 @@
 //! The commands that a group agrees on, and the rows that a shard keeps of them.
 
-use crate::locking::{name_of, row_of_schema, transaction_of};
-use crate::shard::{Command, Damaged, OwnRows, ShardCommand, bytes, row};
+use crate::shard::{
+    Command, OwnRows, ShardCommand, bytes, name_of, row, row_of_schema, take_schema, transaction_of,
+};
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, Write, local};
-use meridian_replication::group::{Membership, Payload};
+use meridian_replication::group::Membership;
 use meridian_txn::mvto::{Intent, Place, TransactionRecord};
 use meridian_txn::{SchemaHistory, SchemaVersion, TransactionId};
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
-
-const FORMAT: u8 = 1;
 
 /// A command in the log. The timestamps of transactions are their coordinators'; those of the
 /// others grow in the order of the log.
@@ -127,22 +126,6 @@ pub enum OrderedCommand {
 }
 
 impl Command for OrderedCommand {
-    fn encode(&self) -> Payload {
-        let mut bytes = vec![FORMAT];
-        minicbor::encode(self, &mut bytes).expect("invariant: writing to memory cannot fail");
-        Payload(bytes.into())
-    }
-
-    fn decode(payload: &Payload) -> Result<Option<OrderedCommand>, Damaged> {
-        match payload.0.split_first() {
-            None => Ok(None),
-            Some((&FORMAT, rest)) => {
-                minicbor::decode(rest).map(Some).map_err(|error| Damaged(error.to_string()))
-            }
-            Some((format, _)) => Err(Damaged(format!("format {format} is newer than {FORMAT}"))),
-        }
-    }
-
     fn newest(&self) -> Timestamp {
         match self {
             OrderedCommand::Ceiling { at, through } => through.unwrap_or(*at).max(*at),
@@ -251,10 +234,7 @@ impl OwnRows for OrderedRows {
                 drop(self.records.insert(transaction_of(name)?, minicbor::decode(value).ok()?));
             }
             CLOSED => self.closed = Timestamp::from_be_bytes(value.try_into().ok()?),
-            local::SCHEMA => {
-                let table = u32::from_be_bytes(name.try_into().ok()?);
-                drop(self.schemas.insert(table, minicbor::decode(value).ok()?));
-            }
+            local::SCHEMA => take_schema(&mut self.schemas, name, value)?,
             _ => return None,
         }
         Some(())
@@ -267,6 +247,7 @@ mod tests {
     use crate::shard::Rows;
     use meridian_machine::NodeId;
     use meridian_mvcc::Value;
+    use meridian_replication::group::Payload;
     use meridian_txn::mvto::State;
     use meridian_txn::shards::ReplicaId;
 
@@ -312,11 +293,11 @@ mod tests {
             OrderedCommand::Close { at, through: at },
             OrderedCommand::Forget { at, transactions: vec![transaction] },
         ] {
-            let payload = Command::encode(&command);
-            let decode = |payload: &Payload| <OrderedCommand as Command>::decode(payload);
-            assert_eq!(decode(&payload), Ok(Some(command)));
+            let payload = command.to_payload();
+            assert_eq!(OrderedCommand::from_payload(&payload), Ok(Some(command)));
             for end in 1..payload.0.len() {
-                assert!(decode(&Payload(payload.0[..end].to_vec().into())).is_err());
+                let cut = Payload(payload.0[..end].to_vec().into());
+                assert!(OrderedCommand::from_payload(&cut).is_err());
             }
         }
     }

@@ -151,11 +151,7 @@ impl Member {
         let at = *at;
         match operation {
             Operation::Read { range, reserves, .. } => {
-                if !self.bounds.contains_range(range) {
-                    let key = match &self.bounds.end {
-                        Some(end) if self.bounds.contains(&range.start) => end.clone(),
-                        _ => range.start.clone(),
-                    };
+                if let Some(key) = self.first_beyond(range) {
                     self.answer_moved(*from, id, &key, out);
                     return Need::Nothing;
                 }
@@ -211,9 +207,7 @@ impl Member {
                 self.intend(waiting, at, (writes, schemas), *recorder, false, out)
             }
             Operation::CommitAlone { writes, schemas, again } => {
-                if self.participant.intents.get(txn).is_some()
-                    || self.proposed_of(txn, true).is_some()
-                {
+                if self.participant.intents.get(txn).is_some() || self.is_deciding(txn) {
                     self.asks_again(txn, (*from, id), out);
                     return Need::Nothing;
                 }
@@ -333,7 +327,7 @@ impl Member {
         if !before.is_empty() {
             return Need::Outcomes(before);
         }
-        let changed = schemas.iter().map(|(schema, _)| local::schema(self.shard.0, schema.table));
+        let changed = schemas.iter().map(|(schema, _)| key_of(schema));
         let keys = writes.iter().map(|write| write.key.clone()).chain(changed);
         let tracker = &self.participant.tracker;
         let read_later = |key: &Key| tracker.forbids(key, at, txn);
@@ -373,14 +367,15 @@ impl Member {
     fn strange_key(&self, writes: &[Write], schemas: &[(SchemaVersion, KeyRange)]) -> Option<Key> {
         let written = writes.iter().map(|write| &write.key);
         let strange = written.filter(|key| !self.bounds.contains(key)).min().cloned();
-        strange.or_else(|| {
-            let beyond = schemas.iter().map(|(_, range)| range);
-            let beyond = beyond.filter(|range| !self.bounds.contains_range(range));
-            let first = |range: &KeyRange| match &self.bounds.end {
-                Some(end) if self.bounds.contains(&range.start) => end.clone(),
-                _ => range.start.clone(),
-            };
-            beyond.map(first).min()
+        strange.or_else(|| schemas.iter().filter_map(|(_, range)| self.first_beyond(range)).min())
+    }
+
+    /// The first key of a range that this shard does not have.
+    fn first_beyond(&self, range: &KeyRange) -> Option<Key> {
+        let inside = self.bounds.contains_range(range);
+        (!inside).then(|| match &self.bounds.end {
+            Some(end) if self.bounds.contains(&range.start) => end.clone(),
+            _ => range.start.clone(),
         })
     }
 
@@ -405,14 +400,10 @@ impl Member {
         }
     }
 
-    /// The proposed command of a transaction: an intent, or a decision.
-    pub(super) fn proposed_of(
-        &mut self,
-        txn: TransactionId,
-        decides: bool,
-    ) -> Option<&mut Proposed> {
-        let mut proposed = self.participant.proposed.values_mut();
-        proposed.find(|it| it.transaction == txn && it.decides == decides)
+    /// True if a decision of a transaction is proposed.
+    pub(super) fn is_deciding(&self, txn: TransactionId) -> bool {
+        let mut proposed = self.participant.proposed.values();
+        proposed.any(|it| it.transaction == txn && it.decides)
     }
 
     /// True if a transaction of which this shard has no record may have a timestamp: it does not
@@ -486,7 +477,7 @@ impl Member {
         this.intents.forget_proposed(self.shard);
         this.pushed.clear();
         this.pushes.clear();
-        this.told_by.clear();
+        this.acknowledge_to.clear();
         this.closing = false;
     }
 

@@ -36,7 +36,7 @@ const MOST_AHEAD_NS: u64 = 2 * MOST_TOKEN_AHEAD_NS;
 impl<P: Participant> Shard<P> {
     /// Proposes a command. Returns `None` if this member does not lead.
     pub(crate) fn propose(&mut self, command: &P::Command) -> Option<Index> {
-        self.group.propose(command.encode()).ok().map(|(_, index)| index)
+        self.group.propose(command.to_payload()).ok().map(|(_, index)| index)
     }
 
     /// Proposes a command about the shard itself.

@@ -209,7 +209,7 @@ impl<P: Participant> Shard<P> {
 
     fn take_step(&mut self, now: Reading, step: Membership, out: &mut Outbox<Shard<P>>) -> bool {
         let Some(at) = self.draw_one(now) else { return false };
-        let payload = P::Command::about_shard(ShardCommand::Members { at }).encode();
+        let payload = P::Command::about_shard(ShardCommand::Members { at }).to_payload();
         self.with_group(now, out, |group, out| group.propose_members(now, step, payload, out))
             .is_ok()
     }

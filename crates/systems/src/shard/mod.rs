@@ -56,7 +56,9 @@ pub use records::{
 pub use take_over::{CopyDecision, CopyError, ReceivedCopy};
 
 pub(crate) use ceilings::LEASE_SOON_NS;
-pub(crate) use records::{bytes, row, row_of_ceiling};
+pub(crate) use records::{
+    bytes, name_of, row, row_of_ceiling, row_of_schema, take_schema, transaction_of,
+};
 
 use authority::AuthorityState;
 use idleness::Idleness;
@@ -250,7 +252,7 @@ impl<P: Participant> Shard<P> {
             next.0 += 1;
             // The store has the rest. An entry that cannot be read stopped the node when it was
             // agreed.
-            if let Ok(Some(command)) = P::Command::decode(&entry.payload) {
+            if let Ok(Some(command)) = P::Command::from_payload(&entry.payload) {
                 self.participant.recall(command, entry.term);
             }
         }

@@ -4,8 +4,12 @@ use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Entry, Index, Membership, Payload, Record, Term};
+use meridian_txn::{SchemaHistory, TransactionId};
 use minicbor::{Decode, Encode};
 use std::collections::BTreeMap;
+
+/// The format of commands that this program writes.
+const FORMAT: u8 = 1;
 
 /// A command about the shard itself.
 #[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
@@ -38,11 +42,23 @@ pub enum ShardCommand {
 }
 
 /// A command that a participant's group agrees on: its own, or one about the shard itself.
-pub trait Command: Sized {
+pub trait Command: Sized + Encode<()> + for<'b> Decode<'b, ()> {
     /// Encodes a command as the payload of an entry.
-    fn encode(&self) -> Payload;
+    fn to_payload(&self) -> Payload {
+        let mut bytes = vec![FORMAT];
+        minicbor::encode(self, &mut bytes).expect("invariant: writing to memory cannot fail");
+        Payload(bytes.into())
+    }
     /// Decodes a payload. Returns `None` for a leader's first entry, which is empty.
-    fn decode(payload: &Payload) -> Result<Option<Self>, Damaged>;
+    fn from_payload(payload: &Payload) -> Result<Option<Self>, Damaged> {
+        match payload.0.split_first() {
+            None => Ok(None),
+            Some((&FORMAT, rest)) => {
+                minicbor::decode(rest).map(Some).map_err(|error| Damaged(error.to_string()))
+            }
+            Some((format, _)) => Err(Damaged(format!("format {format} is newer than {FORMAT}"))),
+        }
+    }
     /// The command's timestamp, or the ceiling that it sets: no later leader issues at or below it.
     fn newest(&self) -> Timestamp;
     /// The timestamp that the leader drew for the command. `None` if it was chosen elsewhere.
@@ -59,7 +75,7 @@ pub fn newest<C: Command>(records: &[Record]) -> Timestamp {
         Record::Append { entries } => entries.as_slice(),
         Record::HardState { .. } | Record::Base { .. } | Record::MembershipEpoch { .. } => &[],
     });
-    let at = |entry: &Entry| match C::decode(&entry.payload) {
+    let at = |entry: &Entry| match C::from_payload(&entry.payload) {
         Ok(Some(command)) => command.newest(),
         Ok(None) | Err(_) => Timestamp::ZERO,
     };
@@ -115,6 +131,34 @@ pub(crate) fn row(shard: ShardId, kind: u8, name: &[u8], value: Option<Vec<u8>>)
         key: local::protocol(shard.0, &[&[kind], name].concat()),
         value: value.map(Value::from),
     }
+}
+
+/// Encodes a transaction id as the name of a row.
+pub(crate) fn name_of(TransactionId { node, incarnation, number }: TransactionId) -> Vec<u8> {
+    [&node.to_be_bytes()[..], &incarnation.to_be_bytes(), &number.to_be_bytes()].concat()
+}
+
+/// Decodes a transaction id: the inverse of [`name_of`].
+pub(crate) fn transaction_of(name: &[u8]) -> Option<TransactionId> {
+    let part = |from: usize| name.get(from..from + 4)?.try_into().ok().map(u32::from_be_bytes);
+    let number = u64::from_be_bytes(name.get(8..16)?.try_into().ok()?);
+    Some(TransactionId { node: part(0)?, incarnation: part(4)?, number })
+}
+
+/// The write of the row with the versions of a table's schema.
+pub(crate) fn row_of_schema(shard: ShardId, table: u32, history: &SchemaHistory) -> Write {
+    Write { key: local::schema(shard.0, table), value: bytes(history).map(Value::from) }
+}
+
+/// Takes the row of a table's schema.
+pub(crate) fn take_schema(
+    schemas: &mut BTreeMap<u32, SchemaHistory>,
+    name: &[u8],
+    value: &[u8],
+) -> Option<()> {
+    let table = u32::from_be_bytes(name.try_into().ok()?);
+    schemas.insert(table, minicbor::decode(value).ok()?);
+    Some(())
 }
 
 /// Encodes the value of a row.

@@ -196,7 +196,7 @@ impl<P: Participant> Shard<P> {
     pub fn expects(&self, child: ShardId) -> bool {
         let is_its_split = |entry: Entry| {
             let command =
-                P::Command::decode(&entry.payload).ok().flatten().map(P::Command::into_shard);
+                P::Command::from_payload(&entry.payload).ok().flatten().map(P::Command::into_shard);
             matches!(command, Some(Ok(ShardCommand::Split { shard, .. })) if shard == child)
         };
         self.group.uncommitted().into_iter().any(is_its_split)

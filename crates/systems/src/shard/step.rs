@@ -170,7 +170,7 @@ impl<P: Participant> Shard<P> {
     }
 
     fn apply(&mut self, now: Reading, entry: &Entry, out: &mut Outbox<Shard<P>>) {
-        let command = match P::Command::decode(&entry.payload) {
+        let command = match P::Command::from_payload(&entry.payload) {
             Ok(None) => return,
             Ok(Some(command)) => command,
             Err(damaged) => {

@@ -295,12 +295,8 @@ impl<S: Shards> Coordinator<S> {
             .iter()
             .flat_map(|(schema, ranges)| ranges.iter().map(move |range| (schema, range)))
         {
-            let mut rest = Some(range.clone()).filter(|range| !range.is_empty());
-            while let Some(range) = rest {
-                let (shard, bounds) = self.shards.map().route(&range.start);
-                changes.entry(shard).or_default().push((*schema, range.common(&bounds)));
-                let beyond = bounds.end.clone().filter(|_| !bounds.reaches(&range));
-                rest = beyond.map(|start| KeyRange { start, end: range.end.clone() });
+            for (shard, part) in self.shards.map().parts(range) {
+                changes.entry(shard).or_default().push((*schema, part));
             }
         }
         changes

@@ -93,9 +93,9 @@ impl Intents {
         }
     }
 
-    /// Notes the decision of a transaction, which another shard has told. Readers do not wait for a
+    /// Notes the decision of a transaction, which the recorder has sent. Readers do not wait for a
     /// commit any more. They do wait for an abort, until it is agreed on here: a leader that is
-    /// deposed without knowing it may be told so of a transaction that has ended without it.
+    /// deposed without knowing it may receive one of a transaction that has ended without it.
     /// Returns the intent the first time.
     pub fn decide(
         &mut self,

@@ -7,7 +7,7 @@
 //!            transactions that are undecided there
 //!   write    refused if a later transaction has read the key; otherwise an intent
 //!   commit   the intents are in all logs, ts has surely passed ─▶ the recorder decides, in one log
-//!            ─▶ the client is answered ─▶ the shards are told, and the intents become versions
+//!            ─▶ the client is answered ─▶ the shards learn it, and the intents become versions
 //! ```
 //!
 //! Writers never wait, for readers or for each other. Readers wait for older writers of their own
@@ -34,7 +34,7 @@
 //! 3. Every answer about an outcome comes from the recorder's log. No lease and no clock decides.
 //!
 //! **Departures.** A timestamp names its node and the node's incarnation, so that none is drawn
-//! twice (Trap A.1-A4). The recorder's leader tells the other shards the outcome, not the
+//! twice (Trap A.1-A4). The recorder's leader sends the outcome to the other shards, not the
 //! coordinator, so that they learn it whatever becomes of the coordinator. A transaction that
 //! writes in one shard has no record: its commit is one entry of the log. Aborted transactions
 //! begin again with a new timestamp (Trap A.1-B10).
@@ -53,5 +53,5 @@ pub use intents::{Held, Intent, Intents};
 pub use messages::{Operation, Peer};
 pub use outcomes::Outcomes;
 pub use read_tracker::ReadTracker;
-pub use recorder::{Place, Recorder, State, TransactionRecord, Verdict};
+pub use recorder::{Decision, Place, Recorder, State, TransactionRecord};
 pub use reservations::Reservations;

@@ -57,14 +57,14 @@ pub struct TransactionRecord {
     /// Its state.
     #[n(1)]
     pub state: State,
-    /// The other shards that have intents of it, as far as the coordinator has told.
+    /// The other shards that have intents of it, as the coordinator has named them.
     #[n(2)]
     pub places: Vec<Place>,
 }
 
 /// A decision, for a shard with an intent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Decision {
     /// The shard.
     pub place: Place,
     /// The transaction.
@@ -77,18 +77,18 @@ pub struct Verdict {
 struct Entry {
     record: TransactionRecord,
     /// The shards that do not have a commit in their logs, as far as is known.
-    untold: BTreeMap<ShardId, u64>,
-    /// Since when nothing was heard of a pending transaction, by the boot clock.
-    heard_ns: u64,
+    unacknowledged: BTreeMap<ShardId, u64>,
+    /// When a pending transaction last showed a sign of life, by the boot clock.
+    alive_ns: u64,
 }
 
 impl Entry {
     fn of(record: TransactionRecord, now_ns: u64) -> Entry {
-        let untold = match record.state {
+        let unacknowledged = match record.state {
             State::Committed => record.places.iter().map(|it| (it.shard, it.term)).collect(),
             State::Pending | State::Aborted => BTreeMap::new(),
         };
-        Entry { record, untold, heard_ns: now_ns }
+        Entry { record, unacknowledged, alive_ns: now_ns }
     }
 }
 
@@ -162,53 +162,56 @@ impl Recorder {
     /// Notes a sign of life of a pending transaction.
     pub fn touch(&mut self, txn: TransactionId, now_ns: u64) {
         if let Some(entry) = self.entries.get_mut(&txn) {
-            entry.heard_ns = now_ns;
+            entry.alive_ns = now_ns;
         }
     }
 
-    /// Gives every pending transaction time to be heard of, when a leader term begins.
+    /// Gives every pending transaction time for a sign of life, when a leader term begins.
     pub fn touch_all(&mut self, now_ns: u64) {
-        self.entries.values_mut().for_each(|entry| entry.heard_ns = now_ns);
+        self.entries.values_mut().for_each(|entry| entry.alive_ns = now_ns);
     }
 
-    /// The pending transactions of which nothing was heard since a time, with their timestamps.
+    /// The pending transactions without a sign of life since a time, with their timestamps.
     pub fn silent_since(&self, ns: u64) -> Vec<(TransactionId, Timestamp)> {
         let silent = self
             .entries
             .iter()
-            .filter(|(_, entry)| entry.record.state == State::Pending && entry.heard_ns <= ns);
+            .filter(|(_, entry)| entry.record.state == State::Pending && entry.alive_ns <= ns);
         silent.map(|(txn, entry)| (*txn, entry.record.at)).collect()
     }
 
     /// Notes that a shard has a commit in its log.
     pub fn acknowledge(&mut self, txn: TransactionId, shard: ShardId) {
         if let Some(entry) = self.entries.get_mut(&txn) {
-            entry.untold.remove(&shard);
+            entry.unacknowledged.remove(&shard);
         }
     }
 
-    /// The decision of a transaction, for every shard that is to be told.
-    pub fn verdicts_of(&self, txn: TransactionId) -> Vec<Verdict> {
+    /// The decision of a transaction, for every shard that has yet to learn it.
+    pub fn decisions_of(&self, txn: TransactionId) -> Vec<Decision> {
         let Some(entry) = self.entries.get(&txn) else { return Vec::new() };
-        let verdict = |place| Verdict {
+        let decision = |place| Decision {
             place,
             transaction: txn,
             at: (entry.record.state == State::Committed).then_some(entry.record.at),
         };
         match entry.record.state {
             State::Pending => Vec::new(),
-            State::Aborted => entry.record.places.iter().copied().map(verdict).collect(),
+            State::Aborted => entry.record.places.iter().copied().map(decision).collect(),
             State::Committed => {
-                let untold = entry.untold.iter();
-                untold.map(|(shard, term)| verdict(Place { shard: *shard, term: *term })).collect()
+                let unacknowledged = entry.unacknowledged.iter();
+                unacknowledged
+                    .map(|(shard, term)| decision(Place { shard: *shard, term: *term }))
+                    .collect()
             }
         }
     }
 
     /// The commits that some shards do not have in their logs, as far as is known.
-    pub fn untold(&self) -> Vec<Verdict> {
-        let untold = self.entries.iter().filter(|(_, entry)| !entry.untold.is_empty());
-        untold.flat_map(|(txn, _)| self.verdicts_of(*txn)).collect()
+    pub fn unacknowledged(&self) -> Vec<Decision> {
+        let unacknowledged =
+            self.entries.iter().filter(|(_, entry)| !entry.unacknowledged.is_empty());
+        unacknowledged.flat_map(|(txn, _)| self.decisions_of(*txn)).collect()
     }
 
     /// The records that may be forgotten: those at or below the closed timestamp, of commits only
@@ -217,7 +220,7 @@ impl Recorder {
         let may = |entry: &Entry| match entry.record.state {
             State::Pending => false,
             State::Committed if broken(rules::RECORD_FORGOTTEN) => true,
-            State::Committed => entry.untold.is_empty() && entry.record.at <= closed,
+            State::Committed => entry.unacknowledged.is_empty() && entry.record.at <= closed,
             State::Aborted => entry.record.at <= closed,
         };
         self.entries.iter().filter(|(_, entry)| may(entry)).map(|(txn, _)| *txn).collect()
@@ -230,8 +233,9 @@ impl Recorder {
 
     /// The number of transactions that are pending, or committed and not in every log.
     pub fn unresolved(&self) -> usize {
-        let unresolved =
-            |entry: &&Entry| entry.record.state == State::Pending || !entry.untold.is_empty();
+        let unresolved = |entry: &&Entry| {
+            entry.record.state == State::Pending || !entry.unacknowledged.is_empty()
+        };
         self.entries.values().filter(unresolved).count()
     }
 
@@ -280,7 +284,7 @@ mod tests {
         recorder.commit(by(1), AT, vec![PLACE], 0);
         recorder.begin(by(2), AT, 5);
         recorder.abort(by(3), AT, Vec::new(), 0);
-        assert_eq!(recorder.untold().len(), 1);
+        assert_eq!(recorder.unacknowledged().len(), 1);
         assert_eq!(recorder.unresolved(), 2);
         let before = Timestamp { nanos: 9, ..AT };
         assert_eq!(recorder.forgettable(before), []);
@@ -293,10 +297,10 @@ mod tests {
         assert_eq!(recorder.silent_since(5), [(by(2), AT)]);
         recorder.touch(by(2), 6);
         assert_eq!(recorder.silent_since(5), []);
-        // A restored member owes what was not told.
+        // A restored member sends what was not acknowledged.
         let committed = TransactionRecord { at: AT, state: State::Committed, places: vec![PLACE] };
         let restored = Recorder::restore([(by(1), committed)].into());
-        let verdict = Verdict { place: PLACE, transaction: by(1), at: Some(AT) };
-        assert_eq!(restored.untold(), [verdict]);
+        let decision = Decision { place: PLACE, transaction: by(1), at: Some(AT) };
+        assert_eq!(restored.unacknowledged(), [decision]);
     }
 }

@@ -75,6 +75,18 @@ impl ShardMap {
         self.routes.read().below(end)
     }
 
+    /// The parts of a range in each shard, as far as is known.
+    pub fn parts(&self, range: &KeyRange) -> Vec<(ShardId, KeyRange)> {
+        let (mut parts, mut rest) = (Vec::new(), Some(range.clone()));
+        while let Some(range) = rest.filter(|range| !range.is_empty()) {
+            let (shard, bounds) = self.route(&range.start);
+            parts.push((shard, range.common(&bounds)));
+            let beyond = bounds.end.clone().filter(|_| !bounds.reaches(&range));
+            rest = beyond.map(|start| KeyRange { start, end: range.end.clone() });
+        }
+        parts
+    }
+
     /// All known shards, in the order of their keys.
     pub fn shards(&self) -> Vec<ShardId> {
         if self.has_one_shard() {
@@ -207,6 +219,19 @@ mod tests {
         assert!(!map.has_one_shard());
         assert_eq!((map.route(b"n").0, map.leader(SECOND)), (SECOND, NodeId(3)));
         assert_eq!(map.shards(), [FIRST_SHARD, SECOND]);
+    }
+
+    #[test]
+    fn a_range_has_a_part_in_each_shard_that_it_reaches() {
+        let map = map();
+        let range =
+            |start: &str, end: &str| KeyRange { start: start.into(), end: Some(end.into()) };
+        assert_eq!(map.parts(&range("a", "z")), [(FIRST_SHARD, range("a", "z"))]);
+        map.learn_route(b"m", "m".into(), SECOND);
+        let both = [(FIRST_SHARD, range("a", "m")), (SECOND, range("m", "z"))];
+        assert_eq!(map.parts(&range("a", "z")), both);
+        assert_eq!(map.parts(&range("a", "m")), [(FIRST_SHARD, range("a", "m"))]);
+        assert_eq!(map.parts(&range("b", "b")), []);
     }
 
     #[test]

@@ -84,8 +84,9 @@ impl<P: Participant> SimProtocol for Leaders<P> {
 
     fn drawn(record: &Record) -> Vec<Timestamp> {
         let Record::Append { entries } = record else { return Vec::new() };
-        let commands =
-            entries.iter().filter_map(|entry| P::Command::decode(&entry.payload).ok().flatten());
+        let commands = entries
+            .iter()
+            .filter_map(|entry| P::Command::from_payload(&entry.payload).ok().flatten());
         commands.filter_map(|command| command.drawn()).collect()
     }
 

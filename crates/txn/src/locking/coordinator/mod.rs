@@ -41,8 +41,8 @@ use crate::snapshot::{self, AgeMeter};
 use crate::two_phase::OneShot;
 use crate::{
     Age, AgeParts, Begin, Buffer, Conflict, Consistency, Database, Failure, Future, IsolationLevel,
-    Lock, Locking, Mode, Node, Outcome, ReadAt, Rows, Savepoint, SchemaVersion, Timings,
-    Transaction, TxnCounters, knows_time,
+    Lock, Locking, Mode, Node, Outcome, PlannedVersions, ReadAt, Rows, Savepoint, SchemaVersion,
+    Timings, Transaction, TxnCounters, knows_time,
 };
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::planted::broken;
@@ -115,7 +115,7 @@ impl<S: Shards> TxnClient<S> {
             questions: AtomicU64::new(0),
             parts: BTreeMap::new(),
             writes: Buffer::default(),
-            planned: BTreeMap::new(),
+            planned: PlannedVersions::default(),
             // A retried transaction waits where it has to, and so learns the leaders.
             tries_one_shot: age.is_none(),
             fits: None,
@@ -285,7 +285,7 @@ pub(crate) struct Coordinator<S: Shards> {
     pub(super) parts: BTreeMap<ShardId, Part>,
     pub(crate) writes: Buffer,
     /// The tables and schema versions that its statements were planned for.
-    planned: BTreeMap<u32, u64>,
+    planned: PlannedVersions,
     /// True if it may commit in one shot where it has no locks.
     pub(super) tries_one_shot: bool,
     /// The shard of which this node knows that the snapshot has the planned schema versions.
@@ -316,7 +316,7 @@ pub(crate) struct Coordinator<S: Shards> {
 impl<S: Shards> Coordinator<S> {
     pub(super) fn request(&self, lock_epoch: Option<LockEpoch>, body: RequestBody) -> Request {
         let id = self.questions.fetch_add(1, Ordering::Relaxed) + 1;
-        let planned = self.planned().collect();
+        let planned = self.planned.iter().collect();
         Request {
             transaction: self.transaction,
             age: self.age,
@@ -329,12 +329,6 @@ impl<S: Shards> Coordinator<S> {
             snapshot: self.snapshot.clone(),
             private: self.private.clone(),
         }
-    }
-
-    fn planned(&self) -> impl Iterator<Item = SchemaVersion> {
-        self.planned
-            .iter()
-            .map(|(table, version)| SchemaVersion { table: *table, version: *version })
     }
 
     pub(super) fn boot_ns(&self) -> u64 {
@@ -541,9 +535,8 @@ impl<S: Shards> Transaction for Coordinator<S> {
         true
     }
 
-    fn planned_for(&mut self, SchemaVersion { table, version }: SchemaVersion) {
-        let known = self.planned.entry(table).or_insert(version);
-        *known = version.min(*known);
+    fn planned_for(&mut self, schema: SchemaVersion) {
+        self.planned.plan(schema);
         self.fits = None;
     }
 

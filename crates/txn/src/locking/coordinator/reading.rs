@@ -52,7 +52,7 @@ impl<S: Shards> Coordinator<S> {
         if self.fits == Some(shard) {
             return Ok(());
         }
-        for SchemaVersion { table, version } in self.planned() {
+        for SchemaVersion { table, version } in self.planned.iter() {
             let row = match self.shards.get(shard, &local::schema(shard.0, table), Timestamp::MAX) {
                 Ok(row) => row.and_then(|row| row.value),
                 // The rows are there too, and the shard that has them checks the schema.
@@ -188,7 +188,7 @@ impl<S: Shards> Coordinator<S> {
         if self.versions {
             snapshot.show_versions();
         }
-        self.planned().for_each(|schema| snapshot.planned_for(schema));
+        self.planned.iter().for_each(|schema| snapshot.planned_for(schema));
         let rows = snapshot.scan(range, Lock::Shared, reverse, limit).await;
         self.order.learn(snapshot.token());
         self.unlocked = Mutex::new(Some(snapshot));
@@ -200,20 +200,11 @@ impl<S: Shards> Coordinator<S> {
     /// which needs no negotiation.
     async fn negotiate(&mut self, whole: KeyRange) -> Timestamp {
         let shards = Arc::clone(&self.shards);
-        let (mut questions, mut left) = (Vec::new(), Some(whole));
-        while let Some(range) = left {
-            let (shard, bounds) = shards.map().route(&range.start);
+        let question = |(shard, range)| {
             let replica = ReplicaId { shard, node: shards.map().leader(shard) };
-            questions.push((
-                replica,
-                self.request(None, RequestBody::LastTs { range: range.common(&bounds) }),
-            ));
-            left = if bounds.reaches(&range) {
-                None
-            } else {
-                bounds.end.map(|start| KeyRange { start, end: range.end.clone() })
-            };
-        }
+            (replica, self.request(None, RequestBody::LastTs { range }))
+        };
+        let questions: Vec<_> = shards.map().parts(&whole).into_iter().map(question).collect();
         let until = self.boot_ns() + ONE_TRY_NS;
         let body = |(replica, request): (ReplicaId, Request)| {
             let shards = &*shards;

@@ -1,375 +1,20 @@
 //! Two-phase commit between two groups of one member each, message by message: messages can be
 //! inspected, lost and delayed.
 
-use meridian_clock::{Interval, Reading, Timestamp};
+mod groups;
+
+use groups::{BEGINNING, EPSILON, MS, World, member, snapshot, transaction, writes};
+use meridian_clock::Timestamp;
 use meridian_machine::planted::plant;
-use meridian_machine::{
-    Address, DatabaseId, Effect as Do, Incarnation, Machine, NodeId, Outbox, Position, Role,
-    ShardId,
-};
-use meridian_mvcc::{Key, KeyRange, Value, Write, local};
-use meridian_replication::group::{Config, Index, Record, Restored, Term};
+use meridian_machine::{Machine, NodeId, ShardId};
+use meridian_mvcc::{Key, KeyRange};
+use meridian_systems::locking::Message;
 use meridian_systems::locking::rules as participant_rules;
-use meridian_systems::locking::{Effect, Message, Recovered, Replica};
-use meridian_systems::shard::Timer;
 use meridian_systems::shard::rules as shard_rules;
-use meridian_txn::locking::TransactionId;
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::shards::{LockEpoch, ReplicaId, Request, RequestBody, Response};
+use meridian_txn::shards::{ReplicaId, RequestBody, Response};
 use meridian_txn::two_phase::{OneShot, ParticipantMessage, Vote, rules as two_phase_rules};
-use meridian_txn::{Age, Conflict, Lock, SchemaChange, SchemaVersion};
-use std::collections::{BTreeMap, VecDeque};
-
-const MS: u64 = 1_000_000;
-const EPSILON: u64 = 4 * MS;
-const BEGINNING: u64 = 1_000_000 * MS;
-
-/// The group of one shard. Both groups are on one node.
-struct Group {
-    shard: ShardId,
-    replica: Replica,
-    out: Outbox<Replica>,
-    timers: BTreeMap<Timer, u64>,
-    disk: Vec<Record>,
-    rows: BTreeMap<Key, Value>,
-    applied: (Index, Term),
-    newest: Timestamp,
-    /// The installed client writes: timestamps and keys.
-    installed: Vec<(Timestamp, Vec<String>)>,
-    /// True if its disk does not answer. Records are durable when it does.
-    stalled: bool,
-    written: Option<Position>,
-    /// True if a single-shard read may read the newest commit without asking.
-    quiet: bool,
-}
-
-/// The keys below `m` are shard 0's, the others shard 1's.
-fn bounds(shard: ShardId) -> KeyRange {
-    let (low, high) = KeyRange::all().cut(&"m".into());
-    if shard.0 == 0 { low } else { high }
-}
-
-fn member(shard: ShardId) -> Address {
-    Address::replica(NodeId(1), DatabaseId(1), shard)
-}
-
-impl Group {
-    fn born(
-        shard: ShardId,
-        now: Reading,
-        disk: Vec<Record>,
-        rows: BTreeMap<Key, Value>,
-        newest: Timestamp,
-    ) -> Group {
-        let me = NodeId(1);
-        let mut out = Outbox::new();
-        let pairs: Vec<(Key, Value)> = rows.clone().into_iter().collect();
-        let recovered = Recovered::new(shard.0, bounds(shard), Vec::new(), &pairs, newest)
-            .expect("its own rows");
-        let restored = Restored { records: disk.clone(), ..Restored::default() };
-        let config = Config::new(me, vec![me], DatabaseId(1), shard);
-        let replica = Replica::new(config, 7, restored, recovered, now, &mut out);
-        let (timers, applied) = (BTreeMap::new(), (Index(0), Term(0)));
-        let (installed, stalled, written, quiet) = (Vec::new(), false, None, false);
-        Group {
-            shard,
-            replica,
-            out,
-            timers,
-            disk,
-            rows,
-            applied,
-            newest,
-            installed,
-            stalled,
-            written,
-            quiet,
-        }
-    }
-}
-
-/// Two groups, and a client.
-struct World {
-    groups: [Group; 2],
-    now: u64,
-    /// The messages between leaders that are not delivered yet.
-    between: VecDeque<(ShardId, ShardId, ParticipantMessage)>,
-    /// The schema versions that the client's transactions are planned for.
-    planned: Vec<SchemaVersion>,
-    /// The one-shot field of its requests, for shards where it has locked nothing.
-    one_shot: Option<OneShot>,
-    /// The replies that the client received.
-    heard: Vec<(ShardId, Response)>,
-}
-
-impl World {
-    fn new() -> World {
-        let reading = Reading::at(BEGINNING, Interval::around(BEGINNING, EPSILON));
-        let born = |shard| {
-            Group::born(ShardId(shard), reading, Vec::new(), BTreeMap::new(), Timestamp::ZERO)
-        };
-        let (groups, between) = ([born(0), born(1)], VecDeque::new());
-        let mut world = World {
-            groups,
-            now: BEGINNING,
-            between,
-            planned: Vec::new(),
-            one_shot: None,
-            heard: Vec::new(),
-        };
-        (0..2).for_each(|shard| world.step(shard, |_, _, _| {})); // Performs their first effects.
-        world.pass(20 * MS);
-        assert!(world.groups.iter().all(|group| group.replica.is_serving()));
-        world
-    }
-
-    fn reading(&self) -> Reading {
-        Reading::at(self.now, Interval::around(self.now, EPSILON))
-    }
-
-    /// Restarts a shard's leader with what its disk has.
-    fn restart(&mut self, shard: u32) {
-        let (now, group) = (self.reading(), &mut self.groups[shard as usize]);
-        let (disk, rows) = (std::mem::take(&mut group.disk), BTreeMap::new());
-        *group = Group::born(group.shard, now, disk, rows, Timestamp::ZERO);
-        self.step(shard, |_, _, _| {});
-        self.pass(2_000 * MS); // Until what it may have promised has passed.
-        assert!(self.groups[shard as usize].replica.is_serving());
-    }
-
-    fn step(&mut self, shard: u32, step: impl FnOnce(&mut Replica, Reading, &mut Outbox<Replica>)) {
-        let now = self.reading();
-        let group = &mut self.groups[shard as usize];
-        step(&mut group.replica, now, &mut group.out);
-        loop {
-            let mut durable = None;
-            for effect in group.out.drain().collect::<Vec<_>>() {
-                match effect {
-                    Do::Send { to, message } | Do::SendBefore { to, message, .. } => {
-                        match message {
-                            Message::Response(reply) => self.heard.push((group.shard, reply)),
-                            Message::Participant(between) if to.node == member(to.shard).node => {
-                                self.between.push_back((group.shard, to.shard, between));
-                            }
-                            _ => {}
-                        }
-                    }
-                    Do::Arm { timer, at } => drop(group.timers.insert(timer, at)),
-                    Do::Disarm { timer } => drop(group.timers.remove(&timer)),
-                    Do::Persist { position, record } => {
-                        group.disk.push(record);
-                        durable = Some(position);
-                    }
-                    Do::Do(Effect::Install { at, index, term, writes, .. }) => {
-                        (group.applied, group.newest) = ((index, term), group.newest.max(at));
-                        let (rows, writes): (Vec<_>, Vec<_>) =
-                            writes.into_iter().partition(|write| local::is(&write.key));
-                        for row in rows {
-                            match row.value {
-                                Some(value) => drop(group.rows.insert(row.key, value)),
-                                None => drop(group.rows.remove(&row.key)),
-                            }
-                        }
-                        let name = |write: &Write| String::from_utf8_lossy(&write.key).into_owned();
-                        if !writes.is_empty() {
-                            group.installed.push((at, writes.iter().map(name).collect()));
-                        }
-                    }
-                    Do::Do(Effect::Serve(serve)) => {
-                        let (id, lock_epoch, at) = (serve.id, serve.lock_epoch, serve.at);
-                        self.heard.push((
-                            group.shard,
-                            Response::Rows {
-                                id,
-                                lock_epoch,
-                                at,
-                                rows: Vec::new(),
-                                rest: None,
-                                committed_at: Vec::new(),
-                                waited_ns: None,
-                            },
-                        ));
-                    }
-                    Do::Do(Effect::ReadLease(read_lease)) => group.quiet = read_lease.quiet,
-                    Do::Do(_) => {}
-                }
-            }
-            group.written = durable.or(group.written);
-            let Some(through) = group.written.take_if(|_| !group.stalled) else { return };
-            group.replica.on_durable(now, through, &mut group.out);
-        }
-    }
-
-    /// Lets time pass, and fires timers on the way.
-    fn pass(&mut self, nanos: u64) {
-        let end = self.now + nanos;
-        loop {
-            let due = |(shard, group): (usize, &Group)| {
-                group
-                    .timers
-                    .iter()
-                    .map(|(timer, at)| (*at, shard as u32, *timer))
-                    .min_by_key(|(at, _, _)| *at)
-            };
-            let next = self.groups.iter().enumerate().filter_map(due).min_by_key(|(at, _, _)| *at);
-            let Some((at, shard, timer)) = next.filter(|(at, _, _)| *at <= end) else { break };
-            self.now = self.now.max(at);
-            self.groups[shard as usize].timers.remove(&timer);
-            self.step(shard, |replica, now, out| replica.on_timer(now, timer, out));
-        }
-        self.now = end;
-    }
-
-    /// Delivers all messages between leaders, and those that follow from them.
-    fn talk(&mut self) {
-        for _ in 0..20 {
-            while let Some((from, to, between)) = self.between.pop_front() {
-                self.step(to.0, |replica, now, out| {
-                    replica.on_message(now, member(from), Message::Participant(between), out);
-                });
-            }
-            self.pass(3 * EPSILON);
-        }
-    }
-
-    /// Delivers the messages between leaders that are there now.
-    fn hear(&mut self) {
-        for (from, to, between) in std::mem::take(&mut self.between) {
-            self.step(to.0, |replica, now, out| {
-                replica.on_message(now, member(from), Message::Participant(between), out)
-            });
-        }
-    }
-
-    fn ask(
-        &mut self,
-        shard: u32,
-        number: u64,
-        id: u64,
-        lock_epoch: Option<LockEpoch>,
-        body: RequestBody,
-    ) -> Vec<Response> {
-        let transaction = transaction(number);
-        let age = Age { began_ns: number, node: 9, number };
-        let request = Request {
-            transaction,
-            age,
-            id,
-            lock_epoch,
-            body,
-            planned: self.planned.clone(),
-            one_shot: self.one_shot,
-            token: None,
-            snapshot: None,
-            private: None,
-        };
-        let (node, incarnation, role) = (NodeId(9), Incarnation(1), Role::Coordinator(number));
-        let from =
-            Address { node, incarnation, database: DatabaseId(1), shard: ShardId(shard), role };
-        let before = self.heard.len();
-        self.step(shard, |replica, now, out| {
-            replica.on_message(now, from, Message::Request(request), out)
-        });
-        self.heard[before..].iter().map(|(_, reply)| reply.clone()).collect()
-    }
-
-    fn read(&mut self, shard: u32, number: u64, key: &str, lock: Lock) -> Option<LockEpoch> {
-        let range = KeyRange::point(Key::from(key));
-        let said = self.ask(
-            shard,
-            number,
-            1,
-            None,
-            RequestBody::Read {
-                range,
-                lock,
-                reverse: false,
-                limit_rows: 1,
-                application: None,
-                versions: false,
-                nowait: false,
-            },
-        );
-        said.iter().find_map(|reply| {
-            if let Response::Rows { lock_epoch, .. } = reply { Some(*lock_epoch) } else { None }
-        })
-    }
-
-    /// Returns the outcome of a client's transaction, if it received one.
-    fn outcome(&self, number: u64) -> Option<Result<Timestamp, Conflict>> {
-        let _ = number;
-        self.heard.iter().find_map(|(_, reply)| match reply {
-            Response::Committed { at, .. } => Some(Ok(*at)),
-            Response::Aborted { why, .. } => Some(Err(why.clone())),
-            _ => None,
-        })
-    }
-
-    /// Makes later requests one-shot: they name the current terms, and may be admitted for a
-    /// second.
-    fn commits_one_shot(&mut self) {
-        let terms = [0, 1].map(|shard: usize| self.groups[shard].replica.group().term().0);
-        assert_eq!(terms[0], terms[1]);
-        self.one_shot =
-            Some(OneShot { term: terms[0], by: self.reading().interval.latest + 1_000 * MS });
-    }
-
-    /// Sends a commit to one group.
-    fn put(&mut self, number: u64, key: &str) -> Vec<Response> {
-        self.ask(
-            0,
-            number,
-            5,
-            None,
-            RequestBody::Commit { writes: writes(&[key]), participants: Vec::new(), schema: None },
-        )
-    }
-
-    fn prepare(
-        &mut self,
-        number: u64,
-        lock_epoch: Option<LockEpoch>,
-        keys: &[&str],
-    ) -> Vec<Response> {
-        let coordinator = ReplicaId { shard: ShardId(0), node: NodeId(1) };
-        let (writes, one_shot, decides) = (writes(keys), self.one_shot, self.term(0));
-        self.ask(
-            1,
-            number,
-            5,
-            lock_epoch,
-            RequestBody::Prepare { writes, coordinator, schema: None, one_shot, decides },
-        )
-    }
-
-    fn term(&self, shard: usize) -> u64 {
-        self.groups[shard].replica.group().term().0
-    }
-
-    fn commit(
-        &mut self,
-        number: u64,
-        lock_epoch: Option<LockEpoch>,
-        keys: &[&str],
-    ) -> Vec<Response> {
-        let participants = vec![ShardId(1)];
-        self.ask(
-            0,
-            number,
-            5,
-            lock_epoch,
-            RequestBody::Commit { writes: writes(keys), participants, schema: None },
-        )
-    }
-}
-
-fn transaction(number: u64) -> TransactionId {
-    TransactionId { node: 9, incarnation: 1, number }
-}
-
-fn writes(keys: &[&str]) -> Vec<Write> {
-    keys.iter().map(|key| Write { key: Key::from(*key), value: Some(Value::from("1")) }).collect()
-}
+use meridian_txn::{Conflict, Lock, SchemaChange, SchemaVersion};
 
 #[test]
 fn both_groups_install_at_one_timestamp_above_the_vote_and_after_commit_wait() {
@@ -675,32 +320,36 @@ fn a_snapshot_waits_for_what_is_prepared_below_it_and_only_for_that() {
         (world.read(0, 1, "a", Lock::Exclusive), world.read(1, 1, "z", Lock::Exclusive));
     world.prepare(1, there, &["z"]);
     world.pass(20 * MS);
-    let at = Some(Timestamp::end_of(world.now));
-    let snapshot = |key: &str| {
-        let range = KeyRange::point(Key::from(key));
-        RequestBody::Snapshot {
-            at,
-            range,
-            reverse: false,
-            limit_rows: 1,
-            versions: false,
-            single_shard_range: None,
-        }
-    };
-    world.ask(1, 2, 1, None, snapshot("y"));
-    world.ask(1, 3, 1, None, snapshot("z"));
+    let at = Timestamp::end_of(world.now);
+    world.ask(1, 2, 1, None, snapshot("y", at));
+    world.ask(1, 3, 1, None, snapshot("z", at));
     world.pass(20 * MS);
-    let rows = |world: &World| {
-        world
-            .heard
-            .iter()
-            .filter(|(_, reply)| matches!(reply, Response::Rows { at: of, .. } if Some(*of) == at))
-            .count()
-    };
-    assert_eq!(rows(&world), 1, "y is shown, z may be written below");
+    assert_eq!(world.shown_at(at), 1, "y is shown, z may be written below");
     world.commit(1, here, &["a"]);
     world.talk();
-    assert_eq!(rows(&world), 2);
+    assert_eq!(world.shown_at(at), 2);
+}
+
+/// The prepared transaction may wait for locks of the one that takes the snapshot.
+#[test]
+fn a_snapshot_that_waits_long_has_a_younger_prepared_transaction_wounded() {
+    let mut world = World::new();
+    world.read(0, 3, "b", Lock::Shared).expect("it is granted");
+    let (here, there) =
+        (world.read(0, 7, "a", Lock::Exclusive), world.read(1, 7, "z", Lock::Exclusive));
+    world.prepare(7, there, &["z"]);
+    world.commit(7, here, &["b"]);
+    world.hear();
+    world.pass(20 * MS);
+    let at = Timestamp::end_of(world.now);
+    world.ask(1, 3, 2, None, snapshot("z", at));
+    world.pass(700 * MS);
+    world.hear();
+    assert_eq!((world.outcome(7), world.shown_at(at)), (None, 0), "each waits for the other");
+    world.pass(1_100 * MS);
+    world.talk();
+    assert!(matches!(world.outcome(7), Some(Err(Conflict::Wounded { .. }))), "{:?}", world.heard);
+    assert_eq!(world.shown_at(at), 1);
 }
 
 /// §4.2.2, §4.2.4: a prepared transaction holds back a reader of the present only where it writes.
