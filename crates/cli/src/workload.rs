@@ -11,8 +11,8 @@
 //! definitely did not happen. *unknown*: the connection was lost, or the server responded with
 //! 40003, after COMMIT was sent. A lost connection is opened again until the duration is over.
 //!
-//! **micro** and **retwis** are the TAPIR paper's: below SQL, on replicas that they start
-//! themselves, to compare protocols ([`keys`]).
+//! **micro** and **retwis** are the TAPIR paper's, and **ycsb-t** the K2 paper's: below SQL, on
+//! replicas that they start themselves, to compare protocols ([`keys`]).
 
 mod bank;
 pub mod connect;
@@ -61,7 +61,20 @@ pub enum Command {
     Micro(keys::Options),
     /// A small Twitter: on replicas of its own, below SQL.
     Retwis(keys::Options),
-    /// A replica that `micro` or `retwis` starts.
+    /// Three operations per transaction, half of them writes, on keys drawn by Zipf's law: on
+    /// replicas of its own, below SQL.
+    YcsbT {
+        /// The exponent of Zipf's law: 0 draws keys uniformly; at 0.99 a few keys are in most
+        /// transactions.
+        #[arg(long, default_value_t = 0.8, value_parser = zipf)]
+        zipf: f64,
+        /// The share of writes among the operations.
+        #[arg(long, default_value_t = 0.5, value_parser = share)]
+        writes: f64,
+        #[command(flatten)]
+        options: keys::Options,
+    },
+    /// A replica that these start.
     #[command(hide = true)]
     Replica(keys::Replica),
 }
@@ -98,6 +111,19 @@ pub enum Verb {
     },
 }
 
+fn within(text: &str, name: &str, most: f64) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=most).contains(number));
+    number.ok_or_else(|| format!("{name} is a number from 0 to {most}"))
+}
+
+fn zipf(text: &str) -> Result<f64, String> {
+    within(text, "the exponent", 3.0)
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    within(text, "the share", 1.0)
+}
+
 /// Runs the command.
 pub async fn run(command: Command) -> ExitCode {
     let done = match command {
@@ -105,6 +131,9 @@ pub async fn run(command: Command) -> ExitCode {
         Command::Tpcb(verb) => run_verb(Kind::Tpcb, verb).await,
         Command::Micro(options) => keys::run(keys::Mix::Micro, &options).await,
         Command::Retwis(options) => keys::run(keys::Mix::Retwis, &options).await,
+        Command::YcsbT { zipf, writes, options } => {
+            keys::run(keys::Mix::YcsbT { zipf, writes }, &options).await
+        }
         Command::Replica(replica) => replica.run(),
     };
     match done {

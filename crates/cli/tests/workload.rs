@@ -173,4 +173,8 @@ fn protocols_are_compared_with_a_store_without_transactions() {
     assert_eq!(column(3)[0], "0.0%", "{rows:?}");
     let rows = measured(&["retwis", "--protocol", "spanner"]);
     assert_eq!((rows[0][0].as_str(), rows[0][2].as_str()), ("spanner", "–"), "{rows:?}");
+    let rows =
+        measured(&["ycsb-t", "--replicas", "1", "--zipf", "0.99", "--protocol", "k2,clock_si"]);
+    let each_second = rows.iter().map(|row| row[1].parse::<u64>().expect("a number"));
+    assert!(rows.len() == 2 && each_second.min() > Some(0), "{rows:?}");
 }

@@ -1,17 +1,46 @@
-//! The transactions of the TAPIR paper's two workloads (§5.1; TOCS'18, Table 3).
+//! The transactions of the TAPIR paper's two workloads (§5.1; TOCS'18, Table 3), and of the K2
+//! paper's YCSB-T (§7.1).
 
+use super::Session;
 use meridian_mvcc::{Key, Value};
 use meridian_txn::{Age, Begin, Conflict, Database, Failure, Lock, Mode, Outcome};
 use rand::Rng;
 use rand::rngs::StdRng;
 
 /// The workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mix {
     /// Two operations, half of them writes, keys drawn uniformly.
     Micro,
     /// New users, followers, tweets and timelines; keys by Zipf's law with 0.75.
     Retwis,
+    /// Three operations, some of them writes that read nothing; keys by Zipf's law.
+    YcsbT {
+        /// The exponent of Zipf's law; 0 draws keys uniformly.
+        zipf: f64,
+        /// The share of writes among the operations.
+        writes: f64,
+    },
+}
+
+impl Mix {
+    /// Returns the name of its command.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mix::Micro => "micro",
+            Mix::Retwis => "retwis",
+            Mix::YcsbT { .. } => "ycsb-t",
+        }
+    }
+
+    /// Returns the exponent of the law that its keys are drawn by.
+    fn zipf(self) -> f64 {
+        match self {
+            Mix::Micro => 0.0,
+            Mix::Retwis => 0.75,
+            Mix::YcsbT { zipf, .. } => zipf,
+        }
+    }
 }
 
 /// The keys, and their distribution.
@@ -21,7 +50,6 @@ pub struct Keys {
     sums: Vec<f64>,
 }
 
-const ZIPF: f64 = 0.75;
 /// The key length of the paper's artifact.
 const KEY_BYTES: usize = 64;
 
@@ -29,11 +57,11 @@ impl Keys {
     /// Creates this many keys, with a workload's distribution.
     pub fn of(mix: Mix, many: usize) -> Keys {
         let weigh = |sum: &mut f64, rank: usize| {
-            *sum += (rank as f64).powf(-ZIPF);
+            *sum += (rank as f64).powf(-mix.zipf());
             Some(*sum)
         };
-        let sums =
-            if mix == Mix::Retwis { (1..=many).scan(0.0, weigh).collect() } else { Vec::new() };
+        let uniform = mix.zipf() == 0.0;
+        let sums = if uniform { Vec::new() } else { (1..=many).scan(0.0, weigh).collect() };
         Keys { many, sums }
     }
 
@@ -85,13 +113,8 @@ impl Plan {
             Plan { reads: all[..gets].to_vec(), writes: all[..puts].to_vec() }
         };
         match mix {
-            Mix::Micro => {
-                let (mut reads, mut writes) = (Vec::new(), Vec::new());
-                for key in keys.some(2, random) {
-                    if random.random_bool(0.5) { writes.push(key) } else { reads.push(key) }
-                }
-                Plan { reads, writes }
-            }
+            Mix::Micro => Plan::drawn_apart(2, 0.5, keys, random),
+            Mix::YcsbT { writes, .. } => Plan::drawn_apart(3, writes, keys, random),
             Mix::Retwis => match random.random_range(0..100) {
                 0..5 => of(1, 3, random),   // a new user
                 5..20 => of(2, 2, random),  // follows
@@ -104,13 +127,25 @@ impl Plan {
         }
     }
 
-    /// Attempts the transaction once.
+    /// Draws operations on different keys, each of which is a write with this probability.
+    fn drawn_apart(operations: usize, share: f64, keys: &Keys, random: &mut StdRng) -> Plan {
+        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        for key in keys.some(operations, random) {
+            if random.random_bool(share) { writes.push(key) } else { reads.push(key) }
+        }
+        Plan { reads, writes }
+    }
+
+    /// Attempts the transaction once, after all that the session has seen.
     pub async fn attempt(
         &self,
         database: &dyn Database,
+        session: &mut Session,
         age: &mut Option<Age>,
     ) -> Result<Outcome, Failure> {
-        let mut transaction = database.begin(Begin::new(Mode::ReadWrite).aged(*age)).await?;
+        let Session { consistency, token } = *session;
+        let begin = Begin { consistency, token, ..Begin::new(Mode::ReadWrite).aged(*age) };
+        let mut transaction = database.begin(begin).await?;
         *age = Some(transaction.age());
         for key in &self.reads {
             // A key that will be written is locked exclusively at once, where there are locks:
@@ -125,7 +160,12 @@ impl Plan {
         for key in &self.writes {
             transaction.put(key.clone(), Some(Value::from(&key[..])))?;
         }
-        Ok(transaction.commit().await)
+        session.token = session.token.max(transaction.token());
+        let outcome = transaction.commit().await;
+        if let Outcome::Committed { at } = outcome {
+            session.token = session.token.max(at);
+        }
+        Ok(outcome)
     }
 }
 

@@ -1,8 +1,8 @@
-//! The TAPIR paper's workloads, on three replicas that are processes of this program, with the
-//! clients in a fourth process.
+//! The TAPIR paper's workloads, and the K2 paper's YCSB-T, on replicas that are processes of this
+//! program, with the clients in a process of their own.
 //!
 //! ```text
-//!   this process: a node without a replica, closed-loop clients ──▶ loopback ──▶ three processes, a replica each
+//!   this process: a node without a replica, closed-loop clients ──▶ loopback ──▶ processes, a replica each
 //! ```
 //!
 //! This is the paper's artifact at small scale: its clients are coordinators, and so are the
@@ -18,9 +18,10 @@ pub use replica::Replica;
 
 use clap::Args;
 use hdrhistogram::Histogram;
+use meridian_clock::Timestamp;
 use meridian_mvcc::Value;
 use meridian_systems::Protocol;
-use meridian_txn::{Begin, Database, Mode, Outcome};
+use meridian_txn::{Begin, Consistency, Database, Mode, Outcome};
 use mix::{Keys, Plan, again};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -45,6 +46,17 @@ fn protocol(name: &str) -> Result<&'static Protocol, String> {
         .ok_or_else(|| format!("no protocol is called {name}; there are {}", known()))
 }
 
+fn consistency(name: &str) -> Result<Consistency, String> {
+    let known = || Consistency::ALL.map(Consistency::name).join(", ");
+    Consistency::named(name)
+        .ok_or_else(|| format!("no consistency mode is called {name}; there are {}", known()))
+}
+
+fn odd(number: &str) -> Result<u32, String> {
+    let replicas = number.parse().ok().filter(|replicas| [1, 3, 5, 7].contains(replicas));
+    replicas.ok_or_else(|| "the number of replicas is 1, 3, 5 or 7".to_owned())
+}
+
 /// The options of `micro` and `retwis`.
 #[derive(Debug, Args)]
 pub struct Options {
@@ -61,6 +73,13 @@ pub struct Options {
     /// The number of keys.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     keys: u32,
+    /// The number of replicas: 1, 3, 5 or 7.
+    #[arg(long, default_value_t = 3, value_parser = odd)]
+    replicas: u32,
+    /// The consistency mode of every transaction: none, hybrid or commit_wait. A database without
+    /// it gives the next stronger one. By default, the default of each database.
+    #[arg(long, value_parser = consistency)]
+    consistency: Option<Consistency>,
     /// Keep the replicas' logs on disk, in a temporary folder, and sync them.
     #[arg(long)]
     durable: bool,
@@ -85,10 +104,11 @@ pub async fn run(mix: Mix, options: &Options) -> Result<(), String> {
         return Err("--duration must be a positive number of seconds".to_owned());
     }
     let log = if options.durable { "logs on disk" } else { "logs in memory" };
-    let name = if mix == Mix::Micro { "micro" } else { "retwis" };
+    let mode = options.consistency.map_or("each database's default mode", Consistency::name);
+    let name = mix.name();
     println!(
-        "{name}: {} keys, {} clients in one process, three replicas in one each, {log}, {} s",
-        options.keys, options.clients, options.duration
+        "{name}: {} keys, {} clients in one process, replicas in one each ({}), {log}, {mode}, {} s",
+        options.keys, options.clients, options.replicas, options.duration
     );
     println!(
         "{:<20} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8} {:>12} {:>8}",
@@ -148,17 +168,19 @@ fn ratio(each_second: f64, other: Option<f64>) -> String {
 }
 
 async fn measure(mix: Mix, protocol: &Protocol, options: &Options) -> Result<Measured, String> {
-    let cluster = Cluster::start(options.durable).await?;
+    let cluster = Cluster::start(options.replicas, options.durable).await?;
     let database = cluster.database(protocol).await?;
     let keys = Arc::new(Keys::of(mix, options.keys as usize));
     load(&*database, &keys).await?;
+    let consistency = mode_of(&*database, options.consistency);
     let (over, counts) = (Arc::new(AtomicBool::new(false)), Arc::new(Counts::default()));
     let clients: Vec<_> = (0..options.clients)
         .map(|client| {
             let (database, keys) = (Arc::clone(&database), Arc::clone(&keys));
             let (over, counts) = (Arc::clone(&over), Arc::clone(&counts));
             tokio::spawn(async move {
-                work(mix, &*database, &keys, u64::from(client), &over, &counts).await
+                let session = Session { consistency, token: Timestamp::ZERO };
+                work(mix, &*database, &keys, u64::from(client), session, &over, &counts).await
             })
         })
         .collect();
@@ -177,6 +199,25 @@ async fn measure(mix: Mix, protocol: &Protocol, options: &Options) -> Result<Mea
     let cpu_seconds = after.own - before.own;
     let others_seconds = (after.machine - before.machine - cpu_seconds).max(0.0);
     Ok(Measured { committed, aborted, unknown, seconds, latency_us, cpu_seconds, others_seconds })
+}
+
+/// Returns the consistency mode of transactions: what was asked for, as the database has it, or its
+/// default.
+fn mode_of(database: &dyn Database, asked: Option<Consistency>) -> Consistency {
+    let modes = database.consistency();
+    let given = match asked {
+        Some(asked) => asked.given(modes),
+        None => modes.first().copied(),
+    };
+    given.unwrap_or(Consistency::CommitWait)
+}
+
+/// The state that a client keeps from one transaction to the next.
+#[derive(Clone, Copy)]
+struct Session {
+    consistency: Consistency,
+    /// The greatest timestamp that it has seen.
+    token: Timestamp,
 }
 
 fn histogram() -> Histogram<u64> {
@@ -230,6 +271,7 @@ async fn work(
     database: &dyn Database,
     keys: &Keys,
     seed: u64,
+    mut session: Session,
     over: &AtomicBool,
     counts: &Counts,
 ) -> Result<Histogram<u64>, String> {
@@ -237,8 +279,8 @@ async fn work(
     while !over.load(Relaxed) {
         let (plan, began, mut age) = (Plan::draw(mix, keys, &mut random), Instant::now(), None);
         loop {
-            let outcome =
-                plan.attempt(database, &mut age).await.map_err(|failure| failure.to_string())?;
+            let outcome = plan.attempt(database, &mut session, &mut age).await;
+            let outcome = outcome.map_err(|failure| failure.to_string())?;
             if again(&outcome) {
                 counts.aborted.fetch_add(1, Relaxed);
                 if over.load(Relaxed) {

@@ -17,8 +17,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The number of replicas; the node with the next number is the client's.
-const REPLICAS: u32 = 3;
 /// The time limit for any step that is not measured.
 const PATIENCE: Duration = Duration::from_secs(60);
 const DATABASE: &str = "keys";
@@ -90,15 +88,15 @@ fn free_addresses(many: u32) -> Result<Vec<String>, String> {
 }
 
 impl Cluster {
-    /// Starts the replicas and the client's node.
-    pub async fn start(durable: bool) -> Result<Cluster, String> {
+    /// Starts `replicas` processes and the client's node, which has the next number.
+    pub async fn start(replicas: u32, durable: bool) -> Result<Cluster, String> {
         let program =
             std::env::current_exe().map_err(|error| format!("where this program is: {error}"))?;
         let folder = durable.then(|| tempfile::Builder::new().prefix("meridian-keys-").tempdir());
         let folder = folder
             .transpose()
             .map_err(|error| format!("cannot make a temporary folder: {error}"))?;
-        let addresses = free_addresses(REPLICAS + 1)?;
+        let addresses = free_addresses(replicas + 1)?;
         let spawn = |node: u32| {
             let mut command = Command::new(&program);
             command.args([
@@ -115,14 +113,15 @@ impl Cluster {
             let spawned = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
             spawned.map_err(|error| format!("node {node}: {error}"))
         };
-        let replicas = (1..=REPLICAS).map(spawn).collect::<Result<Vec<Child>, String>>()?;
-        let client = open(REPLICAS + 1, &addresses, None)?;
+        let client_node = replicas + 1;
+        let replicas = (1..client_node).map(spawn).collect::<Result<Vec<Child>, String>>()?;
+        let client = open(client_node, &addresses, None)?;
         Ok(Cluster { client, replicas, _folder: folder })
     }
 
     /// Creates a database of a protocol, with replicas on all nodes but the client's.
     pub async fn database(&self, protocol: &Protocol) -> Result<Arc<dyn Database>, String> {
-        let nodes = || (1..=REPLICAS).map(NodeId);
+        let nodes = || (1..).map(NodeId).take(self.replicas.len());
         let began = Instant::now();
         loop {
             // Groups with leaders begin on all nodes, and are moved afterwards.
