@@ -178,3 +178,18 @@ fn protocols_are_compared_with_a_store_without_transactions() {
     let each_second = rows.iter().map(|row| row[1].parse::<u64>().expect("a number"));
     assert!(rows.len() == 2 && each_second.min() > Some(0), "{rows:?}");
 }
+
+#[test]
+fn options_that_cannot_be_are_refused_with_those_that_can() {
+    for (command, option, value, named) in [
+        ("micro", "--replicas", "2", "1, 3, 5 or 7"),
+        ("micro", "--consistency", "eventual", "none, hybrid, commit_wait"),
+        ("ycsb-t", "--zipf", "NaN", "from 0 to 3"),
+        ("ycsb-t", "--zipf", "-1", "from 0 to 3"),
+        ("ycsb-t", "--writes", "1.5", "from 0 to 1"),
+    ] {
+        let output = run(&["workload", command, &format!("{option}={value}")]);
+        let said = stderr(&output);
+        assert!(!output.status.success() && said.contains(named), "{option} {value}: {said}");
+    }
+}

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `participant` | what state does timestamp ordering keep for a shard? |
 //! | `requests` | which request is served, refused, or waits? |
-//! | `deciding` | how is a transaction decided, and how do its other shards learn that?|deciding` | how is a transaction decided, and how do its other shards learn that? |
+//! | `deciding` | how is a transaction decided, and how do its other shards learn that? |
 //! | `agreed` | what happens when a command is agreed? |
 //! | `records` | what is agreed about transactions, and what is kept of it? |
 //!

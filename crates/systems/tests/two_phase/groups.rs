@@ -294,9 +294,8 @@ impl World {
         })
     }
 
-    /// Returns the outcome of a client's transaction, if it received one.
-    pub fn outcome(&self, number: u64) -> Option<Result<Timestamp, Conflict>> {
-        let _ = number;
+    /// Returns the first outcome that a client has received, if there is one.
+    pub fn outcome(&self) -> Option<Result<Timestamp, Conflict>> {
         self.heard.iter().find_map(|(_, reply)| match reply {
             Response::Committed { at, .. } => Some(Ok(*at)),
             Response::Aborted { why, .. } => Some(Err(why.clone())),

@@ -29,7 +29,7 @@ fn both_groups_install_at_one_timestamp_above_the_vote_and_after_commit_wait() {
     };
     assert_eq!(world.commit(1, here, &["a"]), [], "it waits for the vote");
     world.talk();
-    let at = world.outcome(1).expect("told").expect("committed");
+    let at = world.outcome().expect("told").expect("committed");
     assert!(at > prepared && world.reading().interval.after(at.nanos));
     assert_eq!(world.groups[0].installed, [(at, vec!["a".to_owned()])]);
     assert_eq!(world.groups[1].installed, [(at, vec!["z".to_owned()])]);
@@ -60,7 +60,7 @@ fn a_new_leader_takes_up_the_locks_of_what_is_prepared_the_shared_ones_too() {
     );
     world.commit(1, here, &["a"]);
     world.talk();
-    let at = world.outcome(1).expect("told").expect("committed: the new leader votes again");
+    let at = world.outcome().expect("told").expect("committed: the new leader votes again");
     assert_eq!(world.groups[1].installed, [(at, vec!["z".to_owned()])]);
     assert!(
         world
@@ -132,7 +132,7 @@ fn an_older_transaction_has_a_prepared_one_aborted_while_a_vote_is_outstanding()
     world.commit(7, here, &["a"]);
     assert_eq!(world.read(1, 3, "z", Lock::Exclusive), None, "it is prepared: the older one waits");
     world.talk();
-    assert!(matches!(world.outcome(7), Some(Err(Conflict::Wounded { .. }))), "{:?}", world.heard);
+    assert!(matches!(world.outcome(), Some(Err(Conflict::Wounded { .. }))), "{:?}", world.heard);
     assert!(
         world
             .heard
@@ -173,7 +173,7 @@ fn a_shard_that_was_only_read_votes_with_a_bound_and_logs_no_record() {
     assert!(said.is_some(), "its locks are free");
     world.commit(1, here, &["a"]);
     world.talk();
-    assert_eq!(world.outcome(1), Some(Err(Conflict::Late)));
+    assert_eq!(world.outcome(), Some(Err(Conflict::Late)));
     // A later writer there is above the bound, and so is a later leader.
     world.restart(1);
     let lock_epoch = world.read(1, 3, "z", Lock::Exclusive);
@@ -204,11 +204,11 @@ fn a_shard_that_was_only_read_promises_for_as_long_as_its_coordinator_waits() {
         world.ask(0, 1, 2, None, RequestBody::KeepAlive);
         world.ask(0, 2, 6, None, RequestBody::KeepAlive);
     }
-    assert_eq!(world.outcome(2), None, "it waits for b");
+    assert_eq!(world.outcome(), None, "it waits for b");
     assert_eq!(world.read(1, 3, "z", Lock::Exclusive), None, "z is locked still");
     world.ask(0, 1, 7, None, RequestBody::Abort);
     world.talk();
-    assert!(matches!(world.outcome(2), Some(Ok(_))), "{:?}", world.outcome(2));
+    assert!(matches!(world.outcome(), Some(Ok(_))), "{:?}", world.outcome());
     assert!(
         world
             .heard
@@ -230,7 +230,7 @@ fn an_older_transaction_does_not_wait_for_the_promise_of_a_shard_that_was_only_r
     world.commit(7, here, &["a"]);
     assert_eq!(world.read(1, 3, "z", Lock::Exclusive), None, "it has voted: the older one waits");
     world.hear();
-    assert!(matches!(world.outcome(7), Some(Err(Conflict::Wounded { .. }))), "{:?}", world.heard);
+    assert!(matches!(world.outcome(), Some(Err(Conflict::Wounded { .. }))), "{:?}", world.heard);
 }
 
 impl World {
@@ -345,10 +345,10 @@ fn a_snapshot_that_waits_long_has_a_younger_prepared_transaction_wounded() {
     world.ask(1, 3, 2, None, snapshot("z", at));
     world.pass(700 * MS);
     world.hear();
-    assert_eq!((world.outcome(7), world.shown_at(at)), (None, 0), "each waits for the other");
+    assert_eq!((world.outcome(), world.shown_at(at)), (None, 0), "each waits for the other");
     world.pass(1_100 * MS);
     world.talk();
-    assert!(matches!(world.outcome(7), Some(Err(Conflict::Wounded { .. }))), "{:?}", world.heard);
+    assert!(matches!(world.outcome(), Some(Err(Conflict::Wounded { .. }))), "{:?}", world.heard);
     assert_eq!(world.shown_at(at), 1);
 }
 
@@ -727,7 +727,7 @@ fn a_request_for_moved_keys_names_the_shard_that_has_them() {
     let said = world.ask(0, 1, 1, None, RequestBody::Split { at: "g".into(), shard: ShardId(5) });
     assert_eq!(said, []);
     world.pass(100 * MS);
-    assert!(matches!(world.outcome(1), Some(Ok(_))), "{:?}", world.heard);
+    assert!(matches!(world.outcome(), Some(Ok(_))), "{:?}", world.heard);
     let range = KeyRange::point(Key::from("h"));
     let read = RequestBody::Read {
         range,
@@ -798,7 +798,7 @@ fn a_commit_that_was_asked_for_blindly_happens_once() {
     world.commits_one_shot();
     world.put(1, "a");
     world.pass(4 * EPSILON);
-    let at = world.outcome(1).expect("told").expect("committed");
+    let at = world.outcome().expect("told").expect("committed");
     assert!(
         matches!(world.put(1, "a")[..], [Response::Committed { at: again, .. }] if again == at),
         "it is remembered"
@@ -876,7 +876,7 @@ fn a_vote_waits_for_a_commit_that_was_asked_for_blindly_until_none_can_come() {
     assert!(world.between.is_empty(), "the coordinator says nothing: {:?}", world.between);
     world.commit(1, None, &["a"]);
     world.talk(); // It is kept.
-    let at = world.outcome(1).expect("told").expect("committed");
+    let at = world.outcome().expect("told").expect("committed");
     assert_eq!(world.groups[0].installed, [(at, vec!["a".to_owned()])]);
     assert_eq!(world.groups[1].installed, [(at, vec!["z".to_owned()])]);
     world.commits_one_shot();

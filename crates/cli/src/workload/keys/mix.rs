@@ -1,9 +1,9 @@
 //! The transactions of the TAPIR paper's two workloads (§5.1; TOCS'18, Table 3), and of the K2
 //! paper's YCSB-T (§7.1).
 
-use super::Session;
+use meridian_clock::Timestamp;
 use meridian_mvcc::{Key, Value};
-use meridian_txn::{Age, Begin, Conflict, Database, Failure, Lock, Mode, Outcome};
+use meridian_txn::{Age, Begin, Conflict, Consistency, Database, Failure, Lock, Mode, Outcome};
 use rand::Rng;
 use rand::rngs::StdRng;
 
@@ -99,6 +99,14 @@ fn key(number: usize) -> Key {
     Key::from(format!("{scattered:016x}{number:0width$}", width = KEY_BYTES - 16).as_str())
 }
 
+/// The state that a client keeps from one transaction to the next.
+pub struct Session {
+    /// The consistency mode of its transactions.
+    pub consistency: Consistency,
+    /// The greatest timestamp that it has seen: its transactions come after it.
+    pub token: Timestamp,
+}
+
 /// The reads and writes of a transaction.
 pub struct Plan {
     reads: Vec<Key>,
@@ -143,7 +151,7 @@ impl Plan {
         session: &mut Session,
         age: &mut Option<Age>,
     ) -> Result<Outcome, Failure> {
-        let Session { consistency, token } = *session;
+        let &mut Session { consistency, token } = session;
         let begin = Begin { consistency, token, ..Begin::new(Mode::ReadWrite).aged(*age) };
         let mut transaction = database.begin(begin).await?;
         *age = Some(transaction.age());

@@ -5,7 +5,7 @@
 //!   this process: a node without a replica, closed-loop clients ──▶ loopback ──▶ processes, a replica each
 //! ```
 //!
-//! This is the paper's artifact at small scale: its clients are coordinators, and so are the
+//! This is the TAPIR paper's artifact at small scale: its clients are coordinators, and so are the
 //! sessions of a node. Logs are kept in memory, unless `--durable` is given. The output lists
 //! committed transactions, aborted attempts, latencies, and the CPU time of these processes and of
 //! the rest of the machine.
@@ -22,7 +22,7 @@ use meridian_clock::Timestamp;
 use meridian_mvcc::Value;
 use meridian_systems::Protocol;
 use meridian_txn::{Begin, Consistency, Database, Mode, Outcome};
-use mix::{Keys, Plan, again};
+use mix::{Keys, Plan, Session, again};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use replica::Cluster;
@@ -52,12 +52,12 @@ fn consistency(name: &str) -> Result<Consistency, String> {
         .ok_or_else(|| format!("no consistency mode is called {name}; there are {}", known()))
 }
 
-fn odd(number: &str) -> Result<u32, String> {
+fn replicas(number: &str) -> Result<u32, String> {
     let replicas = number.parse().ok().filter(|replicas| [1, 3, 5, 7].contains(replicas));
     replicas.ok_or_else(|| "the number of replicas is 1, 3, 5 or 7".to_owned())
 }
 
-/// The options of `micro` and `retwis`.
+/// The options of `micro`, `retwis` and `ycsb-t`.
 #[derive(Debug, Args)]
 pub struct Options {
     /// The protocols, one after the other; qwstore runs first, if it is among them, as the baseline
@@ -74,7 +74,7 @@ pub struct Options {
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     keys: u32,
     /// The number of replicas: 1, 3, 5 or 7.
-    #[arg(long, default_value_t = 3, value_parser = odd)]
+    #[arg(long, default_value_t = 3, value_parser = replicas)]
     replicas: u32,
     /// The consistency mode of every transaction: none, hybrid or commit_wait. A database without
     /// it gives the next stronger one. By default, the default of each database.
@@ -210,14 +210,6 @@ fn mode_of(database: &dyn Database, asked: Option<Consistency>) -> Consistency {
         None => modes.first().copied(),
     };
     given.unwrap_or(Consistency::CommitWait)
-}
-
-/// The state that a client keeps from one transaction to the next.
-#[derive(Clone, Copy)]
-struct Session {
-    consistency: Consistency,
-    /// The greatest timestamp that it has seen.
-    token: Timestamp,
 }
 
 fn histogram() -> Histogram<u64> {
