@@ -101,7 +101,7 @@ pub async fn attempt<D: RequestRouter>(
         }
         end(Status::Fail, None);
     };
-    let Asked { consistency, token, snapshot_age, .. } = asked;
+    let Asked { consistency, token, snapshot_age, pipelined, .. } = asked;
     let how = Begin { consistency, token, snapshot_age, ..Begin::new(plan.mode) };
     let mut transaction = match database.begin(how).await {
         Ok(transaction) => transaction,
@@ -110,8 +110,13 @@ pub async fn attempt<D: RequestRouter>(
     let timings = transaction.measure();
     let narrow = said(&mut *transaction, &plan);
     for step in plan.steps {
-        if let Err(why) = take(&mut *transaction, &router, step, plan.rows, &seen).await {
+        if let Err(why) =
+            take(&mut *transaction, &router, step, (plan.rows, pipelined), &seen).await
+        {
             return fail(why);
+        }
+        if pipelined {
+            transaction.send_writes().await;
         }
     }
     if let Some(mark) = plan.mark
@@ -221,7 +226,7 @@ async fn take<D: RequestRouter>(
     transaction: &mut dyn Transaction,
     router: &Arc<D>,
     step: Step,
-    limit: usize,
+    (limit, pipelined): (usize, bool),
     seen: &Mutex<Seen>,
 ) -> Result<(), Failure> {
     match step {
@@ -270,6 +275,9 @@ async fn take<D: RequestRouter>(
         Step::Regret(name) => {
             let point = transaction.savepoint();
             transaction.put(key(&name), Some(stored(&[-1])))?;
+            if pipelined {
+                transaction.send_writes().await;
+            }
             transaction.rollback_to(point);
         }
         Step::Think(pause_ns) => router.rest(pause_ns).await,

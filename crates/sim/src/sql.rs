@@ -45,6 +45,8 @@ pub async fn attempt<D: RequestRouter>(
         session.set("meridian.consistency", asked.consistency.name()).expect("it has the mode");
         session.learn(asked.token);
     }
+    let pipelined = if asked.pipelined { "on" } else { "off" };
+    session.set("meridian.pipelined_writes", pipelined).expect("it is a switch");
     let mut client = Client { session, seen: &seen, writes: plan.mode == Mode::ReadWrite };
     let ended = client.transaction(&router, &plan).await;
     seen.lock().token = client.session.token();

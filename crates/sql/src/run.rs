@@ -187,6 +187,11 @@ impl Session {
                         // Results in parts are not kept, so that a replay could not compare them.
                         work.settled = true;
                     }
+                    // The client is about to think, or to send the next statement.
+                    let ahead = work.explicit && chunk.done && Self::is_write(compiled);
+                    if ahead && self.facts.settings.is_on("meridian.pipelined_writes") {
+                        work.txn.send_writes().await;
+                    }
                     let compiled = compiled.clone();
                     if let Some(timings) = portal.timings.take() {
                         chunk.rows.push(vec![Datum::text(

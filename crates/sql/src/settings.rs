@@ -28,7 +28,7 @@ impl Default for Settings {
 
 /// The settings of sessions and their defaults, except the isolation level and the consistency
 /// mode, whose defaults are the database's.
-const DEFAULTS: [(&str, &str); 41] = [
+const DEFAULTS: [(&str, &str); 42] = [
     ("application_name", ""),
     ("array_nulls", "on"),
     ("bytea_output", "hex"),
@@ -53,6 +53,7 @@ const DEFAULTS: [(&str, &str); 41] = [
     ("lock_timeout", "0"),
     ("max_identifier_length", "63"),
     ("meridian.negotiate_timestamps", "off"),
+    ("meridian.pipelined_writes", "on"),
     ("meridian.read_only_staleness", "STRONG"),
     ("quote_all_identifiers", "off"),
     ("row_security", "on"),
@@ -315,7 +316,9 @@ impl Settings {
                     "It is STRONG, MAX_STALENESS 10s, EXACT_STALENESS 10s, MIN_READ_TIMESTAMP or READ_TIMESTAMP and a time.",
                 );
             }
-            "meridian.negotiate_timestamps" if folded != "default" => {
+            "meridian.negotiate_timestamps" | "meridian.pipelined_writes"
+                if folded != "default" =>
+            {
                 let Some(on) = switch(&folded) else { return refused("It is on or off.") };
                 return Ok(Some(if on { "on" } else { "off" }.into()));
             }
@@ -513,6 +516,9 @@ mod tests {
         let refused = settings.set("lock_timeout", "5 parsecs", false).expect_err("no duration");
         assert_eq!(refused.sqlstate, state::INVALID_PARAMETER);
         settings.set("lock_timeout", "default", false).expect("it has one");
+        assert!(settings.is_on("meridian.pipelined_writes"));
+        settings.set("meridian.pipelined_writes", "off", false).expect("a switch");
+        assert!(!settings.is_on("meridian.pipelined_writes"));
         settings.set("meridian.negotiate_timestamps", "TRUE", false).expect("a switch");
         assert!(settings.is_on("meridian.negotiate_timestamps"));
         let refused =

@@ -10,16 +10,16 @@
 //! ```text
 //!   begin                ts ◀─ now.latest
 //!   read at a leader     noted; waits for older undecided writers of the same keys
-//!   commit               intents ─▶ every log ─▶ after(ts) ─▶ the recorder decides ─▶ answer
-//!   in one shard         after(ts) ─▶ one entry of the log ─▶ answer
+//!   a statement writes   intents ─▶ every log, while the transaction goes on
+//!   commit               after all of them, and after(ts) ─▶ the recorder decides ─▶ answer
+//!   alone, in one shard  after(ts) ─▶ one entry of the log ─▶ answer
 //! ```
 //!
 //! The concurrency control is [`mvto`](crate::mvto), the policy [`AtStart`].
 //!
 //! **Not here yet.** Timestamps come from the session's own node (`TT.now().latest`), and not from
 //! batches of a time oracle (§4): the paper's oracles know the time better than other nodes do.
-//! Writes are sent when the transaction commits, and not as statements run (§5.3). Replicas in
-//! other regions do not answer reads (§6).
+//! Replicas in other regions do not answer reads (§6).
 
 use crate::Protocol;
 use crate::mvto::KIND;

@@ -6,7 +6,7 @@
 use crate::baselines::qwstore;
 use crate::envelope::Kind;
 use crate::setting::{CONSISTENCY, Setting, VERSION_RETENTION_PERIOD};
-use crate::{clock_si, conventional_si, hybrid_time, k2, spanner, tapir};
+use crate::{clock_si, conventional_si, hybrid_time, k2, mvto, spanner, tapir};
 use meridian_clock::TimestampPolicy;
 use meridian_txn::{Consistency, IsolationLevel};
 
@@ -58,6 +58,11 @@ impl Protocol {
     /// serial order, in the default mode.
     pub fn has_real_time_order(&self) -> bool {
         self.consistency.first() == Some(&Consistency::CommitWait)
+    }
+
+    /// True if its transactions can send their writes before they commit.
+    pub fn pipelines(&self) -> bool {
+        self.kind == mvto::KIND
     }
 
     /// True if its transactions read a snapshot, and are certified against it as they commit.

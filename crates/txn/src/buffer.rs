@@ -84,21 +84,39 @@ impl Buffer {
         Savepoint(self.undo.len())
     }
 
-    /// Undoes every write since a point.
-    pub fn rollback_to(&mut self, savepoint: Savepoint) {
-        while self.undo.len() > savepoint.0 {
-            match self.undo.pop() {
-                Some(Undo::Write(key, Some(before))) => drop(self.writes.insert(key, before)),
-                Some(Undo::Write(key, None)) => drop(self.writes.remove(&key)),
-                Some(Undo::Schema) => drop(self.schemas.pop()),
-                None => return,
+    /// Undoes every write since a point. Returns the keys that were written since.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Vec<Key> {
+        let mut undone = Vec::new();
+        for undo in self.undo.drain(savepoint.0.min(self.undo.len())..).rev() {
+            let (key, before) = match undo {
+                Undo::Write(key, before) => (key, before),
+                Undo::Schema => {
+                    self.schemas.pop();
+                    continue;
+                }
+            };
+            match before {
+                Some(before) => drop(self.writes.insert(key.clone(), before)),
+                None => drop(self.writes.remove(&key)),
             }
+            undone.push(key);
         }
         self.bytes = self
             .writes
             .iter()
             .map(|(k, v)| (k.len() + v.as_ref().map_or(0, |v| v.len())) as u64)
             .sum();
+        undone
+    }
+
+    /// All writes, in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, &Option<Value>)> {
+        self.writes.iter()
+    }
+
+    /// All schema changes, oldest first.
+    pub fn schemas(&self) -> &[(SchemaVersion, Vec<KeyRange>)] {
+        &self.schemas
     }
 
     /// Removes and returns all writes, each key once.

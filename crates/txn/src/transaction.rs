@@ -439,6 +439,12 @@ pub trait Transaction: Send {
     }
     /// Buffers a write; `None` deletes the key.
     fn put(&mut self, key: Key, value: Option<Value>) -> Result<(), Failure>;
+    /// Sends the writes so far to their shards, so that the commit need not, and does not wait for
+    /// answers: the transaction goes on meanwhile. A refusal shows with a later call. Protocols
+    /// that write when they commit ignore it.
+    fn send_writes(&mut self) -> Future<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
     /// Sets the time that a read waits for a lock; `None` is unlimited. Protocols that do not lock
     /// ignore it.
     fn set_lock_timeout(&mut self, timeout: Option<Duration>) {

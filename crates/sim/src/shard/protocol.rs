@@ -86,7 +86,7 @@ pub static K2: SimulatedProtocol = SimulatedProtocol {
     rules: || rules::NOTICED_OF_K2.into(),
     faults: rules::faults,
     needs_sql: rules::needs_sql,
-    delays: || World::<Leaders<Mvto>>::delays_of_keys(&K2),
+    delays: || World::<Leaders<Mvto>>::delays_of_write_streams(&K2),
 };
 
 /// The states that campaigns of K2 should reach.
@@ -96,6 +96,8 @@ const SHOULD_MEET_OF_K2: &[&str] = &[
     "a recorder repeats a decision",
     "a shard asks a recorder what became of a transaction",
     "a transaction moves because a later one has read what it writes",
+    "a transaction moves because its intents are gone",
+    "a transaction writes before it commits",
     "a transaction writes in several shards",
     "a write is refused because of a later reader",
 ];

@@ -118,7 +118,7 @@ pub const NOTICED_OF_CONVENTIONAL_SI: [Rule; 5] = [
 /// hardly show, and which tests of the values cover: `TIES_ACCEPTED` (only a query of the past
 /// reads at another transaction's timestamp: `txn/src/mvto/read_tracker.rs`), and `DECIDED_TWICE`
 /// (a commit has to meet the abort of a transaction that is taken for dead: `recorder.rs`).
-pub const NOTICED_OF_K2: [Rule; 11] = [
+pub const NOTICED_OF_K2: [Rule; 12] = [
     mvto::READS_NOT_TRACKED,
     mvto::RANGES_NOT_TRACKED,
     mvto::FLOOR_NOT_RAISED,
@@ -128,6 +128,7 @@ pub const NOTICED_OF_K2: [Rule; 11] = [
     mvto::TOMBSTONE_FORGOTTEN,
     mvto::RECORD_FORGOTTEN,
     mvto::COMMIT_WAIT,
+    mvto::WITHDRAWN_KEPT,
     mvto::INTENTS_NOT_AWAITED,
     shard::CEILING_NOT_AGREED,
 ];

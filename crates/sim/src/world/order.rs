@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// The probability that a client is given another client's token before a transaction.
 const HANDED_OVER: f64 = 0.1;
+/// The share of transactions that send their writes before they commit, where they can.
+const PIPELINED: f64 = 0.6;
 /// The probability that a transaction asks for an older snapshot, where it can.
 const OLDER: f64 = 0.3;
 /// The longest age of a snapshot that is drawn, in nanoseconds.
@@ -72,6 +74,8 @@ pub struct Asked {
     pub external: bool,
     /// The age of its snapshot.
     pub snapshot_age: SnapshotAge,
+    /// True if it sends its writes before it commits.
+    pub pipelined: bool,
 }
 
 impl Default for Asked {
@@ -82,6 +86,7 @@ impl Default for Asked {
             follows: Vec::new(),
             external: false,
             snapshot_age: SnapshotAge::PRESENT,
+            pipelined: false,
         }
     }
 }
@@ -107,7 +112,8 @@ impl<R: SimProtocol> World<R> {
     pub(super) fn ask_for_order(&mut self, client: usize, node: usize) -> Asked {
         let protocol = self.options.protocol.row;
         if !protocol.has_tokens() {
-            return Asked::default();
+            let pipelined = protocol.pipelines() && self.rng.random_bool(PIPELINED);
+            return Asked { pipelined, ..Asked::default() };
         }
         let consistency = *self.modes.choose(&mut self.rng).expect("a world has a mode");
         if consistency > Consistency::None && self.rng.random_bool(HANDED_OVER) {
@@ -131,7 +137,8 @@ impl<R: SimProtocol> World<R> {
         let token = chain.token;
         let forged = self.forged_token(node, consistency);
         let token = forged.map_or(token, |forged| token.max(forged));
-        Asked { consistency, token, follows, external, snapshot_age: self.draw_snapshot_age() }
+        let snapshot_age = self.draw_snapshot_age();
+        Asked { consistency, token, follows, external, snapshot_age, pipelined: false }
     }
 
     /// Draws the age of a snapshot, in databases whose transactions choose it.

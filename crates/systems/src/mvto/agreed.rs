@@ -6,10 +6,10 @@ use super::records::{OrderedCommand, row_of_closed, row_of_intent, row_of_record
 use crate::shard::{Effect, row_of_schema};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
-use meridian_machine::{Address, Outbox, step};
+use meridian_machine::{Address, Outbox, ShardId, always, step};
 use meridian_mvcc::Write;
 use meridian_replication::group::{Entry, Index, Term};
-use meridian_txn::mvto::{Intent, Peer, Place, State, rules};
+use meridian_txn::mvto::{Held, Intent, Peer, Place, State, rules};
 use meridian_txn::shards::{Response, Spent};
 use meridian_txn::{SchemaVersion, TransactionId};
 
@@ -17,6 +17,15 @@ use meridian_txn::{SchemaVersion, TransactionId};
 /// that the outcome replaces them.
 fn before(at: Timestamp) -> Timestamp {
     Timestamp::end_of(at.nanos - 1)
+}
+
+/// The deletions of the rows of intents.
+fn rows_of_held(
+    shard: ShardId,
+    txn: TransactionId,
+    held: &Held,
+) -> impl Iterator<Item = Write> + use<> {
+    (0..held.agreed()).map(move |part| row_of_intent(shard, txn, part, None))
 }
 
 impl Member {
@@ -64,8 +73,8 @@ impl Member {
                     self.answer_outcome(asked, committed.then_some(at), out);
                 }
             }
-            OrderedCommand::Finalize { transaction, at } => {
-                self.on_outcome_agreed(entry, transaction, at, out);
+            OrderedCommand::Finalize { transaction, at, parts } => {
+                self.on_outcome_agreed(entry, transaction, (at, parts), out);
             }
             OrderedCommand::Close { at, through } => {
                 self.advance(at);
@@ -131,35 +140,42 @@ impl Member {
         self.learn_of(at);
         let begins = intent.recorder.shard == self.shard;
         let this = &mut self.participant;
-        let state = match begins {
-            true => this.recorder.begin(txn, at, now.boot_ns),
-            false => State::Pending,
+        let state = match (begins, intent.part) {
+            (true, 0) => this.recorder.begin(txn, at, now.boot_ns),
+            (true, _) => {
+                this.recorder.touch(txn, now.boot_ns);
+                this.recorder.state(txn).unwrap_or(State::Aborted)
+            }
+            (false, _) => State::Pending,
         };
-        if state != State::Pending {
+        let (part, pending) = (intent.part, state == State::Pending);
+        let known = this.intents.get(txn).is_some_and(|held| part < held.agreed());
+        let row = row_of_intent(self.shard, txn, part, Some(&intent));
+        let written =
+            pending && (known || this.intents.agree(self.shard, txn, intent, now.boot_ns));
+        let rows: Vec<Write> = if !pending {
             // It is decided already: aborted before it began, or this is a late copy.
-            this.intents.remove(self.shard, txn);
-            self.install(entry, before(at), Vec::new(), true, out);
-            if let Some((to, id)) = asked {
-                self.answer_outcome((to, id), (state == State::Committed).then_some(at), out);
+            let held = this.intents.remove(self.shard, txn);
+            held.iter().flat_map(|held| rows_of_held(self.shard, txn, held)).collect()
+        } else if written && !known {
+            match asked.is_some() {
+                true => step!("leader: its intent is agreed"),
+                false => step!("member: another's intent is agreed"),
             }
-            return;
-        }
-        let mut rows = vec![row_of_intent(self.shard, txn, Some(&intent))];
-        rows.extend(begins.then(|| row_of_record(self.shard, txn, this.recorder.get(txn))));
-        match this.intents.get(txn).is_some() {
-            true => {
-                step!("leader: its intent is agreed");
-                this.intents.agree(txn);
-            }
-            false => {
-                step!("member: another's intent is agreed");
-                this.intents.insert(self.shard, txn, intent, true, now.boot_ns);
-            }
-        }
+            let begins = begins && part == 0;
+            let record = || row_of_record(self.shard, txn, this.recorder.get(txn));
+            [row].into_iter().chain(begins.then(record)).collect()
+        } else {
+            Vec::new()
+        };
         self.install(entry, before(at), rows, true, out);
-        if let Some((to, id)) = asked {
-            let term = self.group.term().0;
-            self.answer(to, Response::Written { id, term }, out);
+        let Some((to, id)) = asked else { return };
+        match written {
+            true => self.answer(to, Response::Written { id, term: self.group.term().0 }, out),
+            false => {
+                let outcome = (state == State::Committed).then_some(at);
+                self.answer_outcome((to, id), outcome, out);
+            }
         }
     }
 
@@ -189,9 +205,10 @@ impl Member {
         step!("recorder: its decision is agreed");
         this.outcomes.remember(txn, at, committed.then_some(at));
         let mut rows = Vec::new();
-        if let Some(Intent { writes, schemas, .. }) = this.intents.remove(self.shard, txn) {
-            rows.push(row_of_intent(self.shard, txn, None));
+        if let Some(held) = this.intents.remove(self.shard, txn) {
+            rows.extend(rows_of_held(self.shard, txn, &held));
             if committed {
+                let (writes, schemas) = held.merged();
                 rows.extend(writes);
                 rows.extend(self.begin_schemas(at, &schemas));
             }
@@ -208,20 +225,25 @@ impl Member {
         &mut self,
         entry: &Entry,
         txn: TransactionId,
-        at: Option<Timestamp>,
+        (at, parts): (Option<Timestamp>, u32),
         out: &mut Outbox<Member>,
     ) {
         // An outcome that two leaders proposed counts once.
-        if let Some(intent) = self.participant.intents.remove(self.shard, txn) {
+        if let Some(held) = self.participant.intents.remove(self.shard, txn) {
             step!("shard: the outcome is agreed");
-            let mut rows = Vec::new();
+            always!(
+                at.is_none() || held.agreed() == parts || broken(rules::INTENTS_NOT_AWAITED),
+                "what is committed has been written in as many parts as its coordinator has sent"
+            );
+            let began = held.at;
+            let mut rows: Vec<Write> = rows_of_held(self.shard, txn, &held).collect();
             if at.is_some() {
-                rows = intent.writes;
-                rows.extend(self.begin_schemas(intent.at, &intent.schemas));
+                let (writes, schemas) = held.merged();
+                rows.extend(writes);
+                rows.extend(self.begin_schemas(began, &schemas));
             }
-            rows.push(row_of_intent(self.shard, txn, None));
-            self.participant.outcomes.remember(txn, intent.at, at);
-            self.install(entry, intent.at, rows, true, out);
+            self.participant.outcomes.remember(txn, began, at);
+            self.install(entry, began, rows, true, out);
         }
         if let Some(to) = self.participant.acknowledge_to.remove(&txn) {
             let finalized = Peer::Finalized { transaction: txn, shard: self.shard };

@@ -6,12 +6,15 @@ use super::{Member, Message};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::{Address, Health, NodeId, Outbox, always, sometimes, step};
 use meridian_txn::TransactionId;
-use meridian_txn::mvto::{Decision, Held, Intent, Peer, Place, State};
+use meridian_txn::mvto::{Decision, Held, Peer, Place, State};
 use meridian_txn::shards::{Request, RequestBody};
 
 /// The time after which a recorder aborts a transaction that shows no sign of life, in
-/// nanoseconds: its coordinator has died, or does not get through.
+/// nanoseconds: its coordinator has died, does not get through, or is idle. One that goes on moves.
 const EXPIRES_NS: u64 = 3_000_000_000;
+/// The time after which a recorder aborts a transaction whatever its coordinator does, in
+/// nanoseconds: later readers wait for it.
+const LIFE_NS: u64 = 60_000_000_000;
 /// The time after which a push to a missing record aborts its transaction, in nanoseconds: a first
 /// write may be on its way.
 const GRACE_NS: u64 = 1_000_000_000;
@@ -100,7 +103,7 @@ impl Member {
         let Some(state) = self.participant.recorder.state(txn) else { return };
         if let Some(Pushed { at, by, .. }) = self.participant.pushed.remove(&txn) {
             let at = (state == State::Committed).then_some(at);
-            by.into_iter().for_each(|to| self.send_decided(to, txn, at, None, out));
+            by.into_iter().for_each(|to| self.answer_push(to, txn, at, out));
         }
     }
 
@@ -109,22 +112,26 @@ impl Member {
         Decision { place, transaction, at }: Decision,
         out: &mut Outbox<Member>,
     ) {
+        let (term, parts) = (at.map(|_| place.term), place.parts);
         for node in &self.nodes {
             let to = self.replica_address(*node, place.shard);
-            let term = at.map(|_| place.term);
-            out.send(to, Message::Participant(Peer::Decided { transaction, at, term }));
+            out.send(to, Message::Participant(Peer::Decided { transaction, at, term, parts }));
         }
     }
 
-    fn send_decided(
+    /// Answers a shard that has pushed a decided transaction.
+    fn answer_push(
         &self,
         to: Address,
         transaction: TransactionId,
         at: Option<Timestamp>,
-        term: Option<u64>,
         out: &mut Outbox<Member>,
     ) {
-        out.send(to, Message::Participant(Peer::Decided { transaction, at, term }));
+        let record = self.participant.recorder.get(transaction);
+        let mut places = record.into_iter().flat_map(|record| &record.places);
+        let place = places.find(|place| place.shard == to.shard);
+        let parts = place.map_or(0, |place| place.parts);
+        out.send(to, Message::Participant(Peer::Decided { transaction, at, term: None, parts }));
     }
 
     // ------------------------------------------------------------------------
@@ -141,8 +148,8 @@ impl Member {
             Peer::Push { transaction, at, reader: _ } => {
                 self.on_push(now, from, transaction, at, out);
             }
-            Peer::Decided { transaction, at, term } => {
-                self.on_decided(from, transaction, at, term, out);
+            Peer::Decided { transaction, at, term, parts } => {
+                self.on_decided(from, transaction, at, (term, parts), out);
             }
             Peer::Finalized { transaction, shard } => {
                 self.participant.recorder.acknowledge(transaction, shard);
@@ -160,13 +167,13 @@ impl Member {
         out: &mut Outbox<Member>,
     ) {
         match self.participant.recorder.state(txn) {
-            Some(State::Committed) => self.send_decided(from, txn, Some(at), None, out),
-            Some(State::Aborted) => self.send_decided(from, txn, None, None, out),
+            Some(State::Committed) => self.answer_push(from, txn, Some(at), out),
+            Some(State::Aborted) => self.answer_push(from, txn, None, out),
             None if at <= self.participant.closed => {
                 // Its record can never be made any more. If there was one, every shard that had to
                 // know has the commit: the asker has a late copy of an intent.
                 sometimes!("a transaction without a record below the closed timestamp is aborted");
-                self.send_decided(from, txn, None, None, out);
+                self.answer_push(from, txn, None, out);
             }
             None if !Member::is_credible(now, at) => {}
             Some(State::Pending) | None => {
@@ -186,11 +193,10 @@ impl Member {
         from: Address,
         txn: TransactionId,
         at: Option<Timestamp>,
-        term: Option<u64>,
+        (term, parts): (Option<u64>, u32),
         out: &mut Outbox<Member>,
     ) {
-        let Some(is_decided) = self.participant.intents.get(txn).map(|held| held.decided.is_some())
-        else {
+        let Some(held) = self.participant.intents.get(txn) else {
             // A leader of this term or of a later one has had the intent in its log: without it,
             // the outcome is there as well.
             if let Some(term) = term.filter(|term| self.group.term().0 >= *term) {
@@ -201,6 +207,11 @@ impl Member {
             }
             return;
         };
+        if at.is_some() && held.agreed() < parts {
+            sometimes!("a deposed leader has not all parts of what is committed");
+            return;
+        }
+        let is_decided = held.decided.is_some();
         if term.is_some() {
             self.participant.acknowledge_to.insert(txn, from);
         }
@@ -208,11 +219,11 @@ impl Member {
             return; // It is being agreed on.
         }
         step!("shard: receives the outcome");
-        if self.propose(&OrderedCommand::Finalize { transaction: txn, at }).is_none() {
+        if self.propose(&OrderedCommand::Finalize { transaction: txn, at, parts }).is_none() {
             return;
         }
-        let Some(intent) = self.participant.intents.decide(self.shard, txn, at) else { return };
-        let Intent { writes, schemas, .. } = intent.clone();
+        let Some(held) = self.participant.intents.decide(self.shard, txn, at) else { return };
+        let (writes, schemas) = held.clone().merged();
         if let (Some(at), Some(newest)) = (at, self.group.agreed_entry()) {
             // The outcome is in the recorder's log: nothing need wait until it is in this one.
             self.begin_schemas(at, &schemas);
@@ -234,7 +245,7 @@ impl Member {
         let RequestBody::Ordered { at, .. } = &request.body else { return };
         for txn in blockers {
             // A reservation may be of a transaction that has moved to a later timestamp since.
-            let intent = self.participant.intents.get(*txn).map(|held| held.intent.at);
+            let intent = self.participant.intents.get(*txn).map(|held| held.at);
             if intent.is_none_or(|intent| intent >= *at) {
                 continue;
             }
@@ -258,7 +269,7 @@ impl Member {
         out: &mut Outbox<Member>,
     ) {
         let Some(held) = self.participant.intents.get(txn) else { return };
-        let (at, recorder) = (held.intent.at, held.intent.recorder);
+        let (at, recorder) = (held.at, held.recorder);
         if recorder.shard == self.shard {
             return; // Its record is here.
         }
@@ -282,8 +293,9 @@ impl Member {
         if !self.serving || !self.group.is_leader() {
             return;
         }
-        let silent = self.participant.recorder.silent_since(now.boot_ns.saturating_sub(EXPIRES_NS));
-        for (txn, at) in silent {
+        let before = |ns| now.boot_ns.saturating_sub(ns);
+        let overdue = self.participant.recorder.overdue(before(EXPIRES_NS), before(LIFE_NS));
+        for (txn, at) in overdue {
             if !self.is_deciding(txn) {
                 sometimes!("a recorder aborts a transaction that shows no sign of life");
                 self.propose_decision(txn, at, false, Vec::new(), None);
@@ -302,7 +314,9 @@ impl Member {
             }
         }
         let orphaned = |held: &Held| {
-            held.agreed && held.decided.is_none() && now.boot_ns >= held.since_ns + ORPHANED_NS
+            held.agreed() > 0
+                && held.decided.is_none()
+                && now.boot_ns >= held.since_ns + ORPHANED_NS
         };
         let orphans = self.participant.intents.iter().filter(|(_, held)| orphaned(held));
         for txn in orphans.map(|(txn, _)| txn).collect::<Vec<_>>() {

@@ -139,8 +139,8 @@ impl Participant for Mvto {
         let (id, agreed) = (shard.shard, shard.agreed);
         let this = &mut shard.participant;
         this.intents = Intents::default();
-        for (txn, intent) in rows.intents {
-            this.intents.insert(id, txn, intent, true, 0);
+        for ((txn, _), intent) in rows.intents {
+            this.intents.agree(id, txn, intent, 0);
         }
         this.recorder = Recorder::restore(rows.records);
         this.schemas = rows.schemas;
@@ -369,7 +369,7 @@ fn outcome_in(
             State::Aborted => Some((*transaction, *at, None)),
             State::Pending => None,
         },
-        OrderedCommand::Finalize { transaction, at: Some(at) } => {
+        OrderedCommand::Finalize { transaction, at: Some(at), .. } => {
             Some((*transaction, *at, Some(*at)))
         }
         _ => None,

@@ -102,6 +102,9 @@ pub enum OrderedCommand {
         /// The commit timestamp, or `None` if it is aborted.
         #[n(1)]
         at: Option<Timestamp>,
+        /// The number of parts in which a committed one has written here.
+        #[n(2)]
+        parts: u32,
     },
     /// Closes timestamps: no write at or below one of them is accepted any more.
     #[n(7)]
@@ -179,8 +182,8 @@ impl Command for OrderedCommand {
 /// The transaction state that a shard must not lose, besides the versions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OrderedRows {
-    /// The intents.
-    pub intents: BTreeMap<TransactionId, Intent>,
+    /// The intents, by their parts.
+    pub intents: BTreeMap<(TransactionId, u32), Intent>,
     /// The records of transactions that this shard decides.
     pub records: BTreeMap<TransactionId, TransactionRecord>,
     /// The schema versions of tables.
@@ -197,9 +200,11 @@ const CLOSED: u8 = b'l';
 pub(super) fn row_of_intent(
     shard: ShardId,
     transaction: TransactionId,
+    part: u32,
     intent: Option<&Intent>,
 ) -> Write {
-    row(shard, INTENT, &name_of(transaction), intent.and_then(bytes))
+    let name = [name_of(transaction), part.to_be_bytes().to_vec()].concat();
+    row(shard, INTENT, &name, intent.and_then(bytes))
 }
 
 /// The write of a record's row, or its deletion.
@@ -228,7 +233,8 @@ impl OwnRows for OrderedRows {
     fn take(&mut self, kind: u8, name: &[u8], value: &[u8]) -> Option<()> {
         match kind {
             INTENT => {
-                drop(self.intents.insert(transaction_of(name)?, minicbor::decode(value).ok()?));
+                let intent: Intent = minicbor::decode(value).ok()?;
+                drop(self.intents.insert((transaction_of(name)?, intent.part), intent));
             }
             RECORD => {
                 drop(self.records.insert(transaction_of(name)?, minicbor::decode(value).ok()?));
@@ -258,14 +264,21 @@ mod tests {
         let (shard, recorder) = (ShardId(9), ReplicaId { shard: ShardId(4), node: NodeId(2) });
         let writes = vec![Write { key: "a".into(), value: Some("b".into()) }];
         let schemas = vec![SchemaVersion { table: 6, version: 2 }];
-        let intent = Intent { at, recorder, writes: writes.clone(), schemas: schemas.clone() };
-        let places = vec![Place { shard: ShardId(5), term: 3 }];
+        let intent = Intent {
+            at,
+            recorder,
+            part: 2,
+            writes: writes.clone(),
+            withdrawn: vec!["c".into()],
+            schemas: schemas.clone(),
+        };
+        let places = vec![Place { shard: ShardId(5), term: 3, parts: 1 }];
         let record = TransactionRecord { at, state: State::Committed, places: places.clone() };
         let mut history = SchemaHistory::default();
         history.begin(at, 2);
         let histories: BTreeMap<u32, SchemaHistory> = [(6, history)].into();
         let rows = [
-            row_of_intent(shard, transaction, Some(&intent)),
+            row_of_intent(shard, transaction, 2, Some(&intent)),
             row_of_record(shard, transaction, Some(&record)),
             row_of_closed(shard, at),
         ];
@@ -275,7 +288,7 @@ mod tests {
             .map(|write| (write.key, write.value.unwrap()))
             .collect();
         let read = Rows::<OrderedRows>::read(shard, &rows).unwrap().own;
-        assert_eq!(read.intents, [(transaction, intent.clone())].into());
+        assert_eq!(read.intents, [((transaction, 2), intent.clone())].into());
         assert_eq!((read.records, read.closed), ([(transaction, record)].into(), at));
         assert_eq!(read.schemas, histories);
         for (key, value) in rows {
@@ -289,7 +302,7 @@ mod tests {
             OrderedCommand::Alone { transaction, at, writes, schemas },
             OrderedCommand::Intend { transaction, intent },
             OrderedCommand::Decide { transaction, at, commits: true, places },
-            OrderedCommand::Finalize { transaction, at: None },
+            OrderedCommand::Finalize { transaction, at: None, parts: 0 },
             OrderedCommand::Close { at, through: at },
             OrderedCommand::Forget { at, transactions: vec![transaction] },
         ] {

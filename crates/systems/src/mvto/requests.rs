@@ -8,7 +8,7 @@ use crate::shard::{Effect, LEASE_SOON_NS, Serve};
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes, step};
-use meridian_mvcc::{Key, KeyRange, Write, local};
+use meridian_mvcc::{Key, KeyRange, local};
 use meridian_txn::mvto::{Intent, Operation, Place, State, rules};
 use meridian_txn::shards::{LockEpoch, ReplicaId, Request, RequestBody, Response, Spent};
 use meridian_txn::{Conflict, SchemaVersion, TransactionId};
@@ -26,6 +26,16 @@ enum Need {
     Nothing,
     /// The outcomes of these transactions, or a ceiling if there are none.
     Outcomes(Vec<TransactionId>),
+}
+
+/// The state of the request to write a part, of which another copy is received.
+enum Copy {
+    /// It is over, with this answer.
+    Answered(Response),
+    /// The part is being agreed on.
+    Proposed,
+    /// This is the first copy.
+    No,
 }
 
 /// True if two operations of one transaction are copies of one another, sent at different times.
@@ -185,26 +195,25 @@ impl Member {
                 self.serve_read(now, *from, request, at, *asked_ns, out);
                 Need::Nothing
             }
-            Operation::Write { writes, schemas, recorder } => {
-                if let Some(held) = self.participant.intents.get(txn) {
-                    let (agreed, term) = (held.agreed, self.group.term().0);
-                    match agreed {
-                        true => self.answer(*from, Response::Written { id, term }, out),
-                        false => self.asks_again(txn, (*from, id), out),
+            Operation::Write { part, writes, withdrawn, schemas, recorder } => {
+                let answer = self.copy_of(txn, *part, id);
+                match answer {
+                    Copy::Answered(response) => self.answer(*from, response, out),
+                    Copy::Proposed => self.asks_again(txn, (*from, id), out),
+                    Copy::No => {
+                        let (part, recorder) = (*part, *recorder);
+                        let intent = Intent {
+                            at,
+                            recorder,
+                            part,
+                            writes: writes.clone(),
+                            withdrawn: withdrawn.clone(),
+                            schemas: schemas.iter().map(|(schema, _)| *schema).collect(),
+                        };
+                        return self.intend(waiting, intent, schemas, false, out);
                     }
-                    return Need::Nothing;
                 }
-                if let Some(outcome) = self.participant.outcomes.get(txn) {
-                    sometimes!("a first question comes after its transaction has ended");
-                    let (term, why) = (self.group.term().0, Conflict::Expired);
-                    let said = match outcome {
-                        Some(_) => Response::Written { id, term },
-                        None => Response::Aborted { id, why },
-                    };
-                    self.answer(*from, said, out);
-                    return Need::Nothing;
-                }
-                self.intend(waiting, at, (writes, schemas), *recorder, false, out)
+                Need::Nothing
             }
             Operation::CommitAlone { writes, schemas, again } => {
                 if self.participant.intents.get(txn).is_some() || self.is_deciding(txn) {
@@ -221,8 +230,15 @@ impl Member {
                     self.settle((*from, id), txn, at, Vec::new(), out);
                     return Need::Nothing;
                 }
-                let recorder = ReplicaId { shard: self.shard, node: self.me };
-                self.intend(waiting, at, (writes, schemas), recorder, true, out)
+                let intent = Intent {
+                    at,
+                    recorder: ReplicaId { shard: self.shard, node: self.me },
+                    part: 0,
+                    writes: writes.clone(),
+                    withdrawn: Vec::new(),
+                    schemas: schemas.iter().map(|(schema, _)| *schema).collect(),
+                };
+                self.intend(waiting, intent, schemas, true, out)
             }
             Operation::Commit { .. } | Operation::Abort { .. } => {
                 unreachable!("decisions do not wait")
@@ -275,18 +291,43 @@ impl Member {
         None
     }
 
+    /// Looks for an earlier copy of a request to write a part.
+    fn copy_of(&self, txn: TransactionId, part: u32, id: u64) -> Copy {
+        let (term, why) = (self.group.term().0, Conflict::Expired);
+        let ended = Copy::Answered(Response::Aborted { id, why });
+        match self.participant.intents.get(txn) {
+            Some(held) if part < held.agreed() => Copy::Answered(Response::Written { id, term }),
+            Some(held) if held.proposed.is_some() => Copy::Proposed,
+            // Its outcome is known, or about to be.
+            Some(held) if held.decided.is_some() || self.is_deciding(txn) => ended,
+            Some(held) if part == held.agreed() => Copy::No,
+            Some(_) => ended,
+            None => match self.participant.outcomes.get(txn) {
+                Some(outcome) => {
+                    sometimes!("a first question comes after its transaction has ended");
+                    match outcome {
+                        Some(_) => Copy::Answered(Response::Written { id, term }),
+                        None => ended,
+                    }
+                }
+                None if part == 0 => Copy::No,
+                // Every leader has the earlier parts in its log: they are gone.
+                None => ended,
+            },
+        }
+    }
+
     /// Accepts a transaction's writes, or refuses them.
     fn intend(
         &mut self,
         waiting: &Waiting,
-        at: Timestamp,
-        (writes, schemas): (&[Write], &[(SchemaVersion, KeyRange)]),
-        recorder: ReplicaId,
+        intent: Intent,
+        schemas: &[(SchemaVersion, KeyRange)],
         alone: bool,
         out: &mut Outbox<Member>,
     ) -> Need {
         let Waiting { from, request, .. } = waiting;
-        let (txn, id) = (request.transaction, request.id);
+        let (txn, id, at) = (request.transaction, request.id, intent.at);
         // Its intent holds later readers off, or it has lost again.
         self.participant.reservations.release(txn);
         if self.participant.recorder.state(txn) == Some(State::Aborted) {
@@ -295,9 +336,10 @@ impl Member {
             self.answer(*from, Response::Aborted { id, why }, out);
             return Need::Nothing;
         }
-        if self.participant.outcomes.may_have_forgotten(at) {
+        let first = self.participant.intents.get(txn).is_none();
+        if first && self.participant.outcomes.may_have_forgotten(at) {
             sometimes!("the outcome of a transaction may have been forgotten");
-            let key = writes.first().map_or_else(Key::default, |write| write.key.clone());
+            let key = intent.writes.first().map_or_else(Key::default, |write| write.key.clone());
             let said = match alone {
                 true => Response::Unknown { id },
                 // A commit comes after all intents are acknowledged: nothing is committed yet, or
@@ -307,12 +349,13 @@ impl Member {
             self.answer(*from, said, out);
             return Need::Nothing;
         }
-        if let Some(key) = self.strange_key(writes, schemas) {
+        if let Some(key) = self.strange_key(&intent, schemas) {
             self.answer_moved(*from, id, &key, out);
             return Need::Nothing;
         }
-        if self.is_splitting() {
-            // Some of the keys may be another shard's once it is agreed.
+        if first && self.is_splitting() {
+            // Some of the keys may be another shard's once it is agreed. A split waits for
+            // transactions that have written before.
             return Need::Outcomes(Vec::new());
         }
         if let Some(need) = self.use_schemas((*from, id), txn, at, &request.planned, out) {
@@ -320,25 +363,25 @@ impl Member {
         }
         // Changes of one table come one after the other, in every shard.
         let key_of = |schema: &SchemaVersion| local::schema(self.shard.0, schema.table);
-        let before = schemas.iter().flat_map(|(schema, _)| {
+        let before = intent.schemas.iter().flat_map(|schema| {
             self.participant.intents.blockers(&KeyRange::point(key_of(schema)), at, txn)
         });
         let before: Vec<TransactionId> = before.collect();
         if !before.is_empty() {
             return Need::Outcomes(before);
         }
-        let changed = schemas.iter().map(|(schema, _)| key_of(schema));
-        let keys = writes.iter().map(|write| write.key.clone()).chain(changed);
-        let tracker = &self.participant.tracker;
-        let read_later = |key: &Key| tracker.forbids(key, at, txn);
+        let changed = intent.schemas.iter().map(key_of);
+        let keys = intent.writes.iter().map(|write| write.key.clone()).chain(changed);
+        let this = &self.participant;
+        // A later reader waits for an intent that is there, and has not passed it.
+        let read_later =
+            |key: &Key| this.tracker.forbids(key, at, txn) && !this.intents.holds(txn, key);
         if let Some(key) = keys.into_iter().find(read_later) {
             sometimes!("a write is refused because of a later reader");
             let why = Conflict::ReadLater { key };
             self.answer(*from, Response::Aborted { id, why }, out);
             return Need::Nothing;
         }
-        let versions: Vec<SchemaVersion> = schemas.iter().map(|(schema, _)| *schema).collect();
-        let intent = Intent { at, recorder, writes: writes.to_vec(), schemas: versions };
         let command = match alone {
             true => {
                 step!("leader: proposes a commit");
@@ -357,15 +400,15 @@ impl Member {
         };
         let this = &mut self.participant;
         this.newest = this.newest.max(at);
-        this.intents.insert(self.shard, txn, intent, false, waiting.asked_ns);
+        this.intents.propose(self.shard, txn, intent, waiting.asked_ns);
         let asked = Some((*from, id));
         this.proposed.insert(index, Proposed { transaction: txn, asked, decides: false });
         Need::Nothing
     }
 
     /// The first key that this shard does not have.
-    fn strange_key(&self, writes: &[Write], schemas: &[(SchemaVersion, KeyRange)]) -> Option<Key> {
-        let written = writes.iter().map(|write| &write.key);
+    fn strange_key(&self, intent: &Intent, schemas: &[(SchemaVersion, KeyRange)]) -> Option<Key> {
+        let written = intent.writes.iter().map(|write| &write.key).chain(&intent.withdrawn);
         let strange = written.filter(|key| !self.bounds.contains(key)).min().cloned();
         strange.or_else(|| schemas.iter().filter_map(|(_, range)| self.first_beyond(range)).min())
     }

@@ -11,7 +11,8 @@ use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-/// The writes of a transaction in one shard, until its outcome is known there.
+/// Writes of a transaction in one shard, until its outcome is known there: a part of what it writes
+/// there, since it may send its writes as its statements run (K2 §5.3).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Intent {
     /// The transaction's timestamp.
@@ -21,12 +22,17 @@ pub struct Intent {
     /// intent was written.
     #[n(1)]
     pub recorder: ReplicaId,
-    /// The writes; each key occurs once.
+    /// The number of earlier parts in this shard.
     #[n(2)]
-    pub writes: Vec<Write>,
-    /// The schema versions that hold in this shard from the timestamp on.
+    pub part: u32,
+    /// The writes; each key occurs once. They replace those of earlier parts.
     #[n(3)]
-    #[cbor(default)]
+    pub writes: Vec<Write>,
+    /// The keys whose writes in earlier parts are taken back (ROLLBACK TO).
+    #[n(4)]
+    pub withdrawn: Vec<Key>,
+    /// The schema versions that hold in this shard from the timestamp on.
+    #[n(5)]
     pub schemas: Vec<SchemaVersion>,
 }
 
@@ -39,17 +45,55 @@ impl Intent {
     }
 }
 
-/// An intent at a member.
+/// A transaction's intents at a member.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// The intent.
-    pub intent: Intent,
-    /// True if it is agreed: the log has it.
-    pub agreed: bool,
-    /// Since when it is held, by the boot clock.
+    /// The transaction's timestamp.
+    pub at: Timestamp,
+    /// The recorder.
+    pub recorder: ReplicaId,
+    /// The parts that are agreed: the log has them.
+    pub parts: Vec<Intent>,
+    /// The next part, which this leader has proposed.
+    pub proposed: Option<Intent>,
+    /// Since when the first one is held, by the boot clock.
     pub since_ns: u64,
     /// The decision, if it is known and not agreed here yet: the commit timestamp, or `None`.
     pub decided: Option<Option<Timestamp>>,
+}
+
+impl Held {
+    fn new(intent: &Intent, since_ns: u64) -> Held {
+        let Intent { at, recorder, .. } = *intent;
+        Held { at, recorder, parts: Vec::new(), proposed: None, since_ns, decided: None }
+    }
+
+    /// The number of agreed parts.
+    pub fn agreed(&self) -> u32 {
+        u32::try_from(self.parts.len()).unwrap_or(u32::MAX)
+    }
+
+    /// True if a part writes the key, and it was not taken back since.
+    fn writes_key(&self, key: &Key) -> bool {
+        let mut parts = self.proposed.iter().chain(self.parts.iter().rev());
+        parts.any(|part| part.writes.iter().any(|write| write.key == *key))
+    }
+
+    /// The writes and schema versions of the agreed parts, each key once.
+    pub fn merged(mut self) -> (Vec<Write>, Vec<SchemaVersion>) {
+        if self.parts.len() <= 1 {
+            let first = self.parts.pop();
+            return first.map(|part| (part.writes, part.schemas)).unwrap_or_default();
+        }
+        let (mut writes, mut schemas) = (BTreeMap::new(), Vec::new());
+        for part in self.parts {
+            let withdrawn = part.withdrawn.iter().filter(|_| !broken(rules::WITHDRAWN_KEPT));
+            withdrawn.for_each(|key| drop(writes.remove(key)));
+            writes.extend(part.writes.into_iter().map(|write| (write.key, write.value)));
+            schemas.extend(part.schemas);
+        }
+        (writes.into_iter().map(|(key, value)| Write { key, value }).collect(), schemas)
+    }
 }
 
 /// The intents of a shard.
@@ -65,51 +109,72 @@ pub struct Intents {
 }
 
 impl Intents {
-    /// Adds an intent, or replaces the transaction's by an equal one.
-    pub fn insert(
+    /// Adds a part that this leader proposes.
+    pub fn propose(&mut self, shard: ShardId, txn: TransactionId, intent: Intent, now_ns: u64) {
+        self.index(shard, txn, &intent);
+        let held = self.held.entry(txn).or_insert_with(|| Held::new(&intent, now_ns));
+        held.proposed = Some(intent);
+    }
+
+    /// Adds a part that is in the log. Returns false if it is not the next one: then its
+    /// transaction has ended here.
+    pub fn agree(
         &mut self,
         shard: ShardId,
         txn: TransactionId,
         intent: Intent,
-        agreed: bool,
         now_ns: u64,
-    ) {
+    ) -> bool {
+        if intent.part != self.held.get(&txn).map_or(0, Held::agreed) {
+            return false;
+        }
+        self.index(shard, txn, &intent);
+        let held = self.held.entry(txn).or_insert_with(|| Held::new(&intent, now_ns));
+        held.proposed.take_if(|proposed| proposed.part == intent.part);
+        let at = held.at;
+        let withdrawn: Vec<Key> = intent.withdrawn.clone();
+        held.parts.push(intent);
+        self.pass(&withdrawn, at);
+        true
+    }
+
+    /// Adds a part's keys to the index, and its timestamp.
+    fn index(&mut self, shard: ShardId, txn: TransactionId, intent: &Intent) {
         for key in intent.keys(shard) {
             self.undecided.entry(key).or_default().insert(intent.at, txn);
         }
         self.times.insert(intent.at);
-        self.held.insert(txn, Held { intent, agreed, since_ns: now_ns, decided: None });
     }
 
-    /// The intent of a transaction.
+    /// The intents of a transaction.
     pub fn get(&self, txn: TransactionId) -> Option<&Held> {
         self.held.get(&txn)
     }
 
-    /// Notes that an intent is in the log.
-    pub fn agree(&mut self, txn: TransactionId) {
-        if let Some(held) = self.held.get_mut(&txn) {
-            held.agreed = true;
-        }
+    /// True if a transaction has an intent of a key that later readers wait for.
+    pub fn holds(&self, txn: TransactionId, key: &Key) -> bool {
+        let held = self.held.get(&txn).filter(|held| held.writes_key(key));
+        let stream = held.and_then(|held| self.undecided.get(key)?.get(&held.at));
+        stream == Some(&txn)
     }
 
     /// Notes the decision of a transaction, which the recorder has sent. Readers do not wait for a
     /// commit any more. They do wait for an abort, until it is agreed on here: a leader that is
     /// deposed without knowing it may receive one of a transaction that has ended without it.
-    /// Returns the intent the first time.
+    /// Returns the intents the first time.
     pub fn decide(
         &mut self,
         shard: ShardId,
         txn: TransactionId,
         outcome: Option<Timestamp>,
-    ) -> Option<&Intent> {
+    ) -> Option<&Held> {
         let held = self.held.get_mut(&txn).filter(|held| held.decided.is_none())?;
         held.decided = Some(outcome);
-        let (keys, at) = (held.intent.keys(shard).collect::<Vec<_>>(), held.intent.at);
+        let (keys, at) = (keys_of(held, shard), held.at);
         if outcome.is_some() {
             self.pass(&keys, at);
         }
-        self.held.get(&txn).map(|held| &held.intent)
+        self.held.get(&txn)
     }
 
     fn pass(&mut self, keys: &[Key], at: Timestamp) {
@@ -123,26 +188,23 @@ impl Intents {
         }
     }
 
-    /// Removes an intent.
-    pub fn remove(&mut self, shard: ShardId, txn: TransactionId) -> Option<Intent> {
-        let Held { intent, .. } = self.held.remove(&txn)?;
-        let keys: Vec<Key> = intent.keys(shard).collect();
-        self.pass(&keys, intent.at);
-        self.times.remove(&intent.at);
-        Some(intent)
+    /// Removes the intents of a transaction.
+    pub fn remove(&mut self, shard: ShardId, txn: TransactionId) -> Option<Held> {
+        let held = self.held.remove(&txn)?;
+        self.pass(&keys_of(&held, shard), held.at);
+        self.times.remove(&held.at);
+        Some(held)
     }
 
-    /// Removes the intents that are not agreed, when leadership is lost, and forgets decisions that
-    /// only this leader knew.
+    /// Removes what is not agreed, when leadership is lost, and forgets decisions that only this
+    /// leader knew.
     pub fn forget_proposed(&mut self, shard: ShardId) {
-        let proposed = self.held.iter().filter(|(_, held)| !held.agreed).map(|(txn, _)| *txn);
-        for txn in proposed.collect::<Vec<_>>() {
-            self.remove(shard, txn);
-        }
-        let decided = self.held.iter().filter(|(_, held)| held.decided.is_some());
-        for txn in decided.map(|(txn, _)| *txn).collect::<Vec<_>>() {
-            if let Some(intent) = self.remove(shard, txn) {
-                self.insert(shard, txn, intent, true, 0);
+        let unsure = |held: &Held| held.proposed.is_some() || held.decided.is_some();
+        let unsure = self.held.iter().filter(|(_, held)| unsure(held)).map(|(txn, _)| *txn);
+        for txn in unsure.collect::<Vec<_>>() {
+            let Some(held) = self.remove(shard, txn) else { continue };
+            for part in held.parts {
+                self.agree(shard, txn, part, 0);
             }
         }
     }
@@ -171,7 +233,7 @@ impl Intents {
         streams.filter_map(newest).collect()
     }
 
-    /// All intents.
+    /// The intents of all transactions.
     pub fn iter(&self) -> impl Iterator<Item = (TransactionId, &Held)> {
         self.held.iter().map(|(txn, held)| (*txn, held))
     }
@@ -181,7 +243,7 @@ impl Intents {
         self.times.first().copied()
     }
 
-    /// The number of intents.
+    /// The number of transactions with intents.
     pub fn len(&self) -> usize {
         self.held.len()
     }
@@ -190,6 +252,11 @@ impl Intents {
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
+}
+
+/// The keys of all parts.
+fn keys_of(held: &Held, shard: ShardId) -> Vec<Key> {
+    held.parts.iter().chain(&held.proposed).flat_map(|part| part.keys(shard)).collect()
 }
 
 #[cfg(test)]
@@ -207,38 +274,72 @@ mod tests {
         TransactionId { node: 1, incarnation: 1, number }
     }
 
-    fn intent(nanos: u64, keys: &[&str]) -> Intent {
+    fn part(nanos: u64, part: u32, keys: &[&str], withdrawn: &[&str]) -> Intent {
         let recorder = ReplicaId { shard: SHARD, node: NodeId(1) };
-        let write = |key: &&str| Write { key: (*key).into(), value: None };
+        let write = |key: &&str| Write { key: (*key).into(), value: Some(vec![part as u8].into()) };
         let writes = keys.iter().map(write).collect();
-        Intent { at: at(nanos), recorder, writes, schemas: Vec::new() }
+        let withdrawn = withdrawn.iter().map(|key| (*key).into()).collect();
+        Intent { at: at(nanos), recorder, part, writes, withdrawn, schemas: Vec::new() }
+    }
+
+    fn blockers(
+        intents: &Intents,
+        (start, end): (&str, &str),
+        nanos: u64,
+        reader: u64,
+    ) -> Vec<TransactionId> {
+        let range = KeyRange { start: start.into(), end: Some(end.into()) };
+        intents.blockers(&range, at(nanos), by(reader))
     }
 
     #[test]
     fn a_reader_waits_for_the_newest_older_intent_of_each_key() {
         let mut intents = Intents::default();
-        intents.insert(SHARD, by(1), intent(10, &["a", "b"]), true, 0);
-        intents.insert(SHARD, by(2), intent(20, &["a"]), false, 0);
-        intents.insert(SHARD, by(3), intent(30, &["c"]), true, 0);
-        let blockers = |intents: &Intents, start: &str, end: &str, nanos, reader| {
-            let range = KeyRange { start: start.into(), end: Some(end.into()) };
-            intents.blockers(&range, at(nanos), by(reader))
-        };
-        assert_eq!(blockers(&intents, "a", "z", 25, 9), [by(2), by(1)]);
-        assert_eq!(blockers(&intents, "a", "b", 15, 9), [by(1)]);
-        assert_eq!(blockers(&intents, "a", "z", 25, 2), [by(1), by(1)], "its own is no obstacle");
-        assert_eq!(blockers(&intents, "a", "b", 10, 9), []);
+        assert!(intents.agree(SHARD, by(1), part(10, 0, &["a", "b"], &[]), 0));
+        intents.propose(SHARD, by(2), part(20, 0, &["a"], &[]), 0);
+        assert!(intents.agree(SHARD, by(3), part(30, 0, &["c"], &[]), 0));
+        assert_eq!(blockers(&intents, ("a", "z"), 25, 9), [by(2), by(1)]);
+        assert_eq!(blockers(&intents, ("a", "b"), 15, 9), [by(1)]);
+        assert_eq!(blockers(&intents, ("a", "z"), 25, 2), [by(1), by(1)], "its own is no obstacle");
+        assert_eq!(blockers(&intents, ("a", "b"), 10, 9), []);
         // The newer one aborts: once that is agreed, the older one matters.
         assert!(intents.decide(SHARD, by(2), None).is_some());
         assert!(intents.decide(SHARD, by(2), None).is_none(), "known already");
-        assert_eq!(blockers(&intents, "a", "b", 25, 9), [by(2)]);
+        assert_eq!(blockers(&intents, ("a", "b"), 25, 9), [by(2)]);
         intents.remove(SHARD, by(2));
-        assert_eq!(blockers(&intents, "a", "b", 25, 9), [by(1)]);
+        assert_eq!(blockers(&intents, ("a", "b"), 25, 9), [by(1)]);
         // What was only proposed goes with leadership; what was decided here is undecided again.
         intents.decide(SHARD, by(1), Some(at(10)));
-        assert_eq!(blockers(&intents, "a", "z", 25, 9), []);
+        assert_eq!(blockers(&intents, ("a", "z"), 25, 9), []);
         intents.forget_proposed(SHARD);
-        assert_eq!(blockers(&intents, "a", "z", 40, 9), [by(1), by(1), by(3)]);
+        assert_eq!(blockers(&intents, ("a", "z"), 40, 9), [by(1), by(1), by(3)]);
         assert_eq!((intents.len(), intents.oldest()), (2, Some(at(10))));
+    }
+
+    #[test]
+    fn parts_replace_and_take_back_what_earlier_ones_wrote() {
+        let mut intents = Intents::default();
+        assert!(!intents.agree(SHARD, by(1), part(10, 1, &["a"], &[]), 0), "the first is missing");
+        assert!(intents.is_empty());
+        assert!(intents.agree(SHARD, by(1), part(10, 0, &["a", "b"], &[]), 0));
+        assert!(!intents.agree(SHARD, by(1), part(10, 0, &["a", "b"], &[]), 0), "a copy");
+        let second = part(10, 1, &["b", "c"], &["a"]);
+        intents.propose(SHARD, by(1), second.clone(), 0);
+        let waits_at = |intents: &Intents| {
+            ["a", "b", "c"].map(|key| blockers(intents, (key, &format!("{key}0")), 20, 9).len())
+        };
+        assert_eq!(waits_at(&intents), [1, 1, 1], "until it is agreed, nothing is taken back");
+        assert!(intents.holds(by(1), &"c".into()));
+        // A leader that is deposed knows what the log has.
+        intents.forget_proposed(SHARD);
+        assert_eq!(waits_at(&intents), [1, 1, 0]);
+        assert!(intents.agree(SHARD, by(1), second, 0));
+        assert_eq!(waits_at(&intents), [0, 1, 1]);
+        assert!(!intents.holds(by(1), &"a".into()) && intents.holds(by(1), &"b".into()));
+        let (writes, schemas) = intents.remove(SHARD, by(1)).expect("it is held").merged();
+        let written = |key: &str| Write { key: key.into(), value: Some(vec![1].into()) };
+        assert_eq!((writes, schemas), (vec![written("b"), written("c")], Vec::new()));
+        assert_eq!(waits_at(&intents), [0, 0, 0]);
+        assert!(intents.is_empty() && intents.oldest().is_none());
     }
 }

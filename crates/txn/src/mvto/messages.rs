@@ -5,7 +5,7 @@ use crate::shards::ReplicaId;
 use crate::{SchemaVersion, TransactionId};
 use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
-use meridian_mvcc::{KeyRange, Write};
+use meridian_mvcc::{Key, KeyRange, Write};
 use minicbor::{Decode, Encode};
 
 /// A coordinator's request to a shard, for a transaction with a timestamp.
@@ -35,17 +35,23 @@ pub enum Operation {
     },
     /// Writes intents, and creates the transaction's record if this shard is its recorder. Answered
     /// with [`Written`](crate::shards::Response::Written) once the log has them. A repeated request
-    /// is answered alike.
+    /// is answered alike. The next part is sent after that.
     #[n(1)]
     Write {
-        /// The writes; each key occurs once.
+        /// The number of earlier parts.
         #[n(0)]
-        writes: Vec<Write>,
-        /// The schemas that change in this shard, and the keys of their tables.
+        part: u32,
+        /// The writes; each key occurs once.
         #[n(1)]
+        writes: Vec<Write>,
+        /// The keys whose writes in earlier parts are taken back.
+        #[n(2)]
+        withdrawn: Vec<Key>,
+        /// The schemas that change in this shard, and the keys of their tables.
+        #[n(3)]
         schemas: Vec<(SchemaVersion, KeyRange)>,
         /// The recorder's shard, and the node that leads it as far as the coordinator knows.
-        #[n(2)]
+        #[n(4)]
         recorder: ReplicaId,
     },
     /// Commits a transaction that writes in this shard only: its writes are its record. The commit
@@ -107,10 +113,14 @@ pub enum Peer {
         /// The commit timestamp, or `None` if it is aborted.
         #[n(1)]
         at: Option<Timestamp>,
-        /// The term in which the receiver's shard had the intent in its log, if the recorder wants
+        /// The term in which the receiver's shard had the intents in its log, if the recorder wants
         /// to know when the shard has the outcome.
         #[n(2)]
         term: Option<u64>,
+        /// The number of parts in which a committed transaction has written there. A leader with
+        /// fewer is deposed, and does not know it.
+        #[n(3)]
+        parts: u32,
     },
     /// To the recorder: the shard has the outcome in its log.
     #[n(2)]

@@ -21,7 +21,7 @@ use meridian_clock::Timestamp;
 use meridian_machine::ShardId;
 use meridian_machine::planted::broken;
 use minicbor::{Decode, Encode};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
@@ -37,7 +37,7 @@ pub enum State {
     Aborted,
 }
 
-/// A shard with an intent, and the term of its leader when the log had the intent.
+/// A shard with intents, the term of its leader when the log had the last one, and their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Place {
     /// The shard.
@@ -46,6 +46,9 @@ pub struct Place {
     /// The term.
     #[n(1)]
     pub term: u64,
+    /// The number of parts in which the intents were written.
+    #[n(2)]
+    pub parts: u32,
 }
 
 /// A transaction's record.
@@ -77,18 +80,19 @@ pub struct Decision {
 struct Entry {
     record: TransactionRecord,
     /// The shards that do not have a commit in their logs, as far as is known.
-    unacknowledged: BTreeMap<ShardId, u64>,
-    /// When a pending transaction last showed a sign of life, by the boot clock.
+    unacknowledged: BTreeSet<ShardId>,
+    /// When a pending transaction began, and when it last showed a sign of life, by the boot clock.
+    began_ns: u64,
     alive_ns: u64,
 }
 
 impl Entry {
     fn of(record: TransactionRecord, now_ns: u64) -> Entry {
         let unacknowledged = match record.state {
-            State::Committed => record.places.iter().map(|it| (it.shard, it.term)).collect(),
-            State::Pending | State::Aborted => BTreeMap::new(),
+            State::Committed => record.places.iter().map(|place| place.shard).collect(),
+            State::Pending | State::Aborted => BTreeSet::new(),
         };
-        Entry { record, unacknowledged, alive_ns: now_ns }
+        Entry { record, unacknowledged, began_ns: now_ns, alive_ns: now_ns }
     }
 }
 
@@ -168,16 +172,19 @@ impl Recorder {
 
     /// Gives every pending transaction time for a sign of life, when a leader term begins.
     pub fn touch_all(&mut self, now_ns: u64) {
-        self.entries.values_mut().for_each(|entry| entry.alive_ns = now_ns);
+        let touch = |entry: &mut Entry| (entry.began_ns, entry.alive_ns) = (now_ns, now_ns);
+        self.entries.values_mut().for_each(touch);
     }
 
-    /// The pending transactions without a sign of life since a time, with their timestamps.
-    pub fn silent_since(&self, ns: u64) -> Vec<(TransactionId, Timestamp)> {
-        let silent = self
+    /// The pending transactions without a sign of life since one time, or that began before
+    /// another, with their timestamps.
+    pub fn overdue(&self, silent_ns: u64, began_ns: u64) -> Vec<(TransactionId, Timestamp)> {
+        let overdue = |entry: &Entry| entry.alive_ns <= silent_ns || entry.began_ns <= began_ns;
+        let overdue = self
             .entries
             .iter()
-            .filter(|(_, entry)| entry.record.state == State::Pending && entry.alive_ns <= ns);
-        silent.map(|(txn, entry)| (*txn, entry.record.at)).collect()
+            .filter(|(_, entry)| entry.record.state == State::Pending && overdue(entry));
+        overdue.map(|(txn, entry)| (*txn, entry.record.at)).collect()
     }
 
     /// Notes that a shard has a commit in its log.
@@ -190,19 +197,19 @@ impl Recorder {
     /// The decision of a transaction, for every shard that has yet to learn it.
     pub fn decisions_of(&self, txn: TransactionId) -> Vec<Decision> {
         let Some(entry) = self.entries.get(&txn) else { return Vec::new() };
-        let decision = |place| Decision {
-            place,
+        let decision = |place: &Place| Decision {
+            place: *place,
             transaction: txn,
             at: (entry.record.state == State::Committed).then_some(entry.record.at),
         };
         match entry.record.state {
             State::Pending => Vec::new(),
-            State::Aborted => entry.record.places.iter().copied().map(decision).collect(),
+            State::Aborted => entry.record.places.iter().map(decision).collect(),
             State::Committed => {
-                let unacknowledged = entry.unacknowledged.iter();
-                unacknowledged
-                    .map(|(shard, term)| decision(Place { shard: *shard, term: *term }))
-                    .collect()
+                let places = entry.record.places.iter();
+                let unacknowledged =
+                    places.filter(|place| entry.unacknowledged.contains(&place.shard));
+                unacknowledged.map(decision).collect()
             }
         }
     }
@@ -255,7 +262,7 @@ mod tests {
     use super::*;
 
     const AT: Timestamp = Timestamp { nanos: 10, logical: 0, issuer: 1 };
-    const PLACE: Place = Place { shard: ShardId(3), term: 7 };
+    const PLACE: Place = Place { shard: ShardId(3), term: 7, parts: 1 };
 
     fn by(number: u64) -> TransactionId {
         TransactionId { node: 1, incarnation: 1, number }
@@ -293,10 +300,11 @@ mod tests {
         assert_eq!(recorder.forgettable(AT), [by(1), by(3)]);
         recorder.forget(&[by(1), by(3)]);
         assert_eq!((recorder.len(), recorder.state(by(1))), (1, None));
-        assert_eq!(recorder.silent_since(4), []);
-        assert_eq!(recorder.silent_since(5), [(by(2), AT)]);
+        assert_eq!(recorder.overdue(4, 4), []);
+        assert_eq!(recorder.overdue(5, 0), [(by(2), AT)]);
         recorder.touch(by(2), 6);
-        assert_eq!(recorder.silent_since(5), []);
+        assert_eq!(recorder.overdue(5, 0), []);
+        assert_eq!(recorder.overdue(5, 5), [(by(2), AT)], "its life is bounded");
         // A restored member sends what was not acknowledged.
         let committed = TransactionRecord { at: AT, state: State::Committed, places: vec![PLACE] };
         let restored = Recorder::restore([(by(1), committed)].into());

@@ -25,6 +25,8 @@ meridian_machine::rules! {
     RECORD_FORGOTTEN;
     /// Decides before the timestamp has surely passed (K2 §4.2, Trap A.1-B3).
     COMMIT_WAIT;
+    /// Commits writes that a savepoint has taken back, and that were sent before (K2 §5.3).
+    WITHDRAWN_KEPT;
     /// Commits writes that are not durable in every shard (Trap A.1-B13).
     INTENTS_NOT_AWAITED;
 }

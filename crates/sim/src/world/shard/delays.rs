@@ -6,6 +6,7 @@ use super::{S, World};
 use crate::protocols::SimulatedProtocol;
 use crate::shard::{Leaders, SIMULATED};
 use crate::workload::{Scope, Step};
+use crate::world::Asked;
 use meridian_clock::Timestamp;
 use meridian_machine::{Machine, ShardId};
 use meridian_sql::Session;
@@ -182,6 +183,31 @@ impl<P: Participant> World<Leaders<P>> {
             "two groups, one led here: write both",
             world.takes(leader, Mode::ReadWrite, both()),
         ));
+        found
+    }
+
+    /// As [`Self::delays_of_keys`], and besides that the delays from COMMIT on where writes were
+    /// sent before.
+    pub fn delays_of_write_streams(
+        protocol: &'static SimulatedProtocol,
+    ) -> Vec<(&'static str, u64)> {
+        const THINKS: u64 = 20;
+        let mut found = Self::delays_of_keys(protocol);
+        let mut world = Self::three(protocol, None);
+        world.split_at("m");
+        let mut commit = |node: usize, keys: &[&str]| {
+            let writes = keys.iter().map(|key| Step::Write((*key).to_owned(), Some(1)));
+            let steps = writes.chain([Step::Think(THINKS * ONE)]).collect();
+            let asked = Asked { pipelined: true, ..Asked::default() };
+            let took = world.takes_in_order(node, Mode::ReadWrite, steps, Scope::Open, asked);
+            world.until(S, |_| false);
+            took - THINKS
+        };
+        let (leader, other) = (0, 1);
+        found.push(("one group led here: COMMIT after writes", commit(leader, &["ra"])));
+        found.push(("one group led elsewhere: COMMIT after writes", commit(other, &["ra"])));
+        found.push(("two groups led here: COMMIT after writes", commit(leader, &["lb", "ra"])));
+        found.push(("two groups led elsewhere: COMMIT after writes", commit(other, &["lb", "ra"])));
         found
     }
 

@@ -590,7 +590,7 @@ impl<S: Shards> Transaction for Coordinator<S> {
     }
 
     fn rollback_to(&mut self, savepoint: Savepoint) {
-        self.writes.rollback_to(savepoint);
+        drop(self.writes.rollback_to(savepoint));
     }
 
     fn commit(self: Box<Self>) -> Future<'static, Outcome> {

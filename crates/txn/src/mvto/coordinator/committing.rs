@@ -3,18 +3,16 @@
 //! A commit that must not write at its timestamp moves to another one.
 
 use super::Coordinator;
+use super::writing::Share;
 use crate::mvto::messages::Operation;
 use crate::mvto::recorder::Place;
 use crate::mvto::rules;
 use crate::shards::asking::{ONE_TRY_NS, TIMEOUT_NS, ask_leader};
-use crate::shards::{ReplicaId, RequestBody, RequestOutcome, Response, Shards};
-use crate::{Conflict, Failure, Node, Outcome, SchemaVersion, passes};
-use futures::future::{Either, select, try_join_all};
+use crate::shards::{ReplicaId, RequestOutcome, Response, Shards};
+use crate::{Conflict, Failure, Node, Outcome, passes};
 use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, ShardId, sometimes, step};
-use meridian_mvcc::{Key, KeyRange, Write};
-use std::collections::BTreeMap;
-use std::pin::pin;
+use meridian_mvcc::Key;
 
 /// The age of a timestamp, in nanoseconds, at which a transaction that commits moves to a new one:
 /// shards accept no write at much older ones.
@@ -31,32 +29,7 @@ const MOVED_AHEAD_NS: u64 = 1_000_000;
 const AHEAD_NS: u64 = 20_000_000;
 const MOST_AHEAD_NS: u64 = 1_000_000_000;
 
-/// The part of a commit in one shard.
-#[derive(Clone, Default)]
-struct Share {
-    writes: Vec<Write>,
-    schemas: Vec<(SchemaVersion, KeyRange)>,
-}
-
-type Shares = BTreeMap<ShardId, Share>;
-
 impl<S: Shards> Coordinator<S> {
-    /// Returns the writes and schema changes of each shard, as far as this node knows the shards.
-    fn shares(&self, schemas: &[(SchemaVersion, Vec<KeyRange>)], writes: &[Write]) -> Shares {
-        let (map, mut shares) = (self.shards.map(), Shares::new());
-        for write in writes {
-            shares.entry(map.route(&write.key).0).or_default().writes.push(write.clone());
-        }
-        for (schema, range) in
-            schemas.iter().flat_map(|(schema, ranges)| ranges.iter().map(move |it| (schema, it)))
-        {
-            for (shard, part) in map.parts(range) {
-                shares.entry(shard).or_default().schemas.push((*schema, part));
-            }
-        }
-        shares
-    }
-
     pub(super) async fn decide(mut self: Box<Self>) -> Outcome {
         let timings = self.timings.clone();
         let began_ns = timings.as_ref().map_or(0, |timings| timings.elapsed_ns());
@@ -90,86 +63,70 @@ impl<S: Shards> Coordinator<S> {
         if let Err(failure) = self.check().await {
             return aborted(failure);
         }
-        let (schemas, writes) = (self.writes.take_schemas(), self.writes.take());
-        let (mut ahead_ns, mut moves) = (if schemas.is_empty() { 0 } else { AHEAD_NS }, 0);
+        if !self.writes.schemas().is_empty() {
+            self.ahead_ns = AHEAD_NS;
+        }
+        let mut moves = self.ahead_ns > 0 || self.is_old();
         loop {
-            let now = self.shards.node().now().interval.latest;
-            let old = now.saturating_sub(self.at.nanos) > OLD_NS;
-            if (old || ahead_ns > 0 || moves > 0)
-                && let Err(failure) = self.move_to(now + ahead_ns, &writes).await
-            {
+            let least_ns = self.shards.node().now().interval.latest + self.ahead_ns;
+            if moves && let Err(failure) = self.move_to(least_ns).await {
                 return aborted(failure);
             }
-            let outcome = self.try_to_commit(self.shares(&schemas, &writes), waited_ns).await;
-            let met = matches!(outcome, Outcome::Aborted { why: Conflict::ReadLater { .. } });
-            if !met || moves == MOST_MOVES {
-                return outcome;
+            match self.try_to_commit(waited_ns).await {
+                Outcome::Aborted { why } if self.moves_after(&why) => moves = true,
+                outcome => return outcome,
             }
-            // A later transaction has read what this one writes. If what this one has read is still
-            // there, it is as good as one that begins now: with another timestamp and another
-            // number (Trap A.1-B10).
-            sometimes!("a transaction moves because a later one has read what it writes");
-            moves += 1;
-            // Ahead of transactions that read there meanwhile.
-            let least_ns = if moves > 1 { MOVED_AHEAD_NS } else { 0 };
-            ahead_ns = (4 * ahead_ns).clamp(least_ns, MOST_AHEAD_NS);
-            self.release();
-            self.transaction.number = self.shards.node().new_number();
         }
     }
 
-    async fn try_to_commit(&self, mut shares: Shares, waited_ns: &mut u64) -> Outcome {
-        if shares.len() == 1 {
-            let (shard, share) = shares.pop_first().expect("there is one");
+    /// True if shards may not accept what it has yet to write any more.
+    fn is_old(&self) -> bool {
+        let now = self.shards.node().now().interval.latest;
+        !self.unsent.is_empty() && now.saturating_sub(self.at.nanos) > OLD_NS
+    }
+
+    /// True if an attempt that was aborted for this reason, and surely has not committed, moves: if
+    /// what it has read is still there, it is as good as one that begins now, with another
+    /// timestamp and another number (Trap A.1-B10).
+    pub(super) fn moves_after(&mut self, why: &Conflict) -> bool {
+        match why {
+            Conflict::ReadLater { .. } => {
+                sometimes!("a transaction moves because a later one has read what it writes");
+            }
+            Conflict::Expired => sometimes!("a transaction moves because its intents are gone"),
+            _ => return false,
+        }
+        if self.moves == MOST_MOVES {
+            return false;
+        }
+        self.moves += 1;
+        // Ahead of transactions that read there meanwhile.
+        let least_ns = if self.moves > 1 { MOVED_AHEAD_NS } else { 0 };
+        self.ahead_ns = (4 * self.ahead_ns).clamp(least_ns, MOST_AHEAD_NS);
+        true
+    }
+
+    async fn try_to_commit(&mut self, waited_ns: &mut u64) -> Outcome {
+        let mut changes = self.changes(true);
+        if self.intended.is_empty() && changes.len() == 1 {
+            let (shard, share) = changes.pop_first().expect("there is one");
             step!("session: asks one shard to commit");
             return self.commit_alone(shard, share, waited_ns).await;
         }
-        sometimes!("a transaction writes in several shards");
-        let map = self.shards.map();
-        let here = self.shards.node().here().0;
-        let led_here = shares.keys().find(|shard| map.leader(**shard) == here);
-        let Some(shard) = led_here.or_else(|| shares.keys().next()).copied() else {
+        if changes.is_empty() && self.intended.is_empty() {
             return Outcome::Committed { at: self.at };
-        };
-        let recorder = ReplicaId { shard, node: map.leader(shard) };
-        step!("session: writes intents");
-        let others = shares.keys().copied().filter(|other| *other != shard).collect::<Vec<_>>();
-        let intended = Intended { coordinator: self, recorder: shard, others, asked: false };
-        let write = |(shard, share)| self.write(shard, share, recorder);
-        let written = match broken(rules::INTENTS_NOT_AWAITED) {
-            false => self.alive(shard, try_join_all(shares.into_iter().map(write))).await,
-            true => {
-                let mut first = shares.into_iter().map(write);
-                let first = first.by_ref().next().expect("there are several");
-                first.await.map(|place| vec![place])
-            }
-        };
-        let places = match written {
-            Ok(places) => places.into_iter().filter(|place| place.shard != shard).collect(),
+        }
+        let (recorder, mut places) = match self.all_written(changes).await {
+            Ok(written) => written,
             Err(why) => return Outcome::Aborted { why },
         };
-        let passed = self.alive(shard, self.timestamp_passes()).await;
+        places.retain(|place| place.shard != recorder);
+        let passed = self.alive(self.timestamp_passes()).await;
         let Some(waited) = passed else { return Outcome::Aborted { why: Conflict::Expired } };
         *waited_ns += waited;
-        // From here on the recorder decides.
-        intended.end();
+        self.is_asked();
         step!("session: asks the recorder to commit");
-        self.commit_at(shard, places).await
-    }
-
-    /// Runs something, and sends the recorder a sign of life every second.
-    async fn alive<T>(&self, recorder: ShardId, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
-        loop {
-            let tick = pin!(self.shards.node().sleep_until(self.boot_ns() + ONE_TRY_NS));
-            match select(work, tick).await {
-                Either::Left((done, _)) => return done,
-                Either::Right(((), again)) => {
-                    self.send(recorder, self.request_of(RequestBody::KeepAlive));
-                    work = again;
-                }
-            }
-        }
+        self.commit_at(recorder, places).await
     }
 
     /// Waits until the timestamp has surely passed. Returns the time that it waited, or `None` if
@@ -180,38 +137,6 @@ impl<S: Shards> Coordinator<S> {
             return Some(0);
         }
         passes(self.shards.node(), self.at).await.then(|| self.boot_ns() - began_ns)
-    }
-
-    /// Writes intents in a shard.
-    async fn write(
-        &self,
-        shard: ShardId,
-        share: Share,
-        recorder: ReplicaId,
-    ) -> Result<Place, Conflict> {
-        let ask = || {
-            let Share { writes, schemas } = share.clone();
-            self.request(Operation::Write { writes, schemas, recorder })
-        };
-        let until = self.boot_ns() + TIMEOUT_NS;
-        loop {
-            let heard = ask_leader(&*self.shards, shard, ask).await;
-            match heard.map(|(_, heard)| heard) {
-                Some(RequestOutcome::Response(Response::Written { term, .. })) => {
-                    return Ok(Place { shard, term });
-                }
-                Some(RequestOutcome::Response(Response::Aborted { why, .. })) => return Err(why),
-                Some(RequestOutcome::Response(Response::Moved { to, .. })) => {
-                    self.learn(to);
-                    return Err(Conflict::Moved);
-                }
-                None | Some(RequestOutcome::Response(Response::Refused { .. })) => {
-                    return Err(Conflict::LeaderChanged);
-                }
-                Some(_) if self.boot_ns() >= until => return Err(Conflict::LeaderChanged),
-                Some(_) => self.pause().await,
-            }
-        }
     }
 
     fn learn(&self, to: Option<(Key, ShardId)>) {
@@ -254,7 +179,7 @@ impl<S: Shards> Coordinator<S> {
                 };
             }
             let replica = ReplicaId { shard, node: shards.map().leader(shard) };
-            let Share { writes, schemas } = share.clone();
+            let Share { writes, schemas, .. } = share.clone();
             let request = self.request(Operation::CommitAlone { writes, schemas, again });
             let heard = match shards.node().reaches(replica.node) {
                 true => {
@@ -288,32 +213,5 @@ impl<S: Shards> Coordinator<S> {
             }
             self.pause().await;
         }
-    }
-}
-
-/// Intents whose transaction is not to be committed unless that is asked for. If it is dropped
-/// before, the recorder aborts at once: later readers do not wait until the transaction expires.
-struct Intended<'a, S: Shards> {
-    coordinator: &'a Coordinator<S>,
-    recorder: ShardId,
-    others: Vec<ShardId>,
-    /// True once the recorder is asked to commit.
-    asked: bool,
-}
-
-impl<S: Shards> Intended<'_, S> {
-    fn end(mut self) {
-        self.asked = true;
-    }
-}
-
-impl<S: Shards> Drop for Intended<'_, S> {
-    fn drop(&mut self) {
-        if self.asked {
-            return;
-        }
-        let Intended { coordinator, recorder, others, .. } = self;
-        let places = others.iter().map(|shard| Place { shard: *shard, term: 0 }).collect();
-        coordinator.send(*recorder, coordinator.request(Operation::Abort { places }));
     }
 }

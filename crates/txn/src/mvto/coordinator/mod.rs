@@ -1,22 +1,26 @@
 //! A transaction that is ordered by its timestamp, at its coordinator: the session's node.
 //!
-//! Writes are buffered until the commit. Then each shard that is written to gets its part at once,
-//! the recorder's creates the record, and after the commit wait the recorder decides: two round
-//! trips. With one shard the commit is one.
+//! Writes are sent as intents, to all shards at once; the recorder's creates the record, and after
+//! the commit wait the recorder decides. They are sent after each statement of a transaction that
+//! goes on ([`Transaction::send_writes`], K2 §5.3), so that the commit is one round trip; or all of
+//! them at the commit, which is then two. What is written in one shard, and not sent before, is
+//! committed there in one.
 //!
-//! A transaction that loses because a later one has read what it writes moves: it draws a new
-//! timestamp, reads everything again, and commits there if it finds the same. Each time it draws
-//! further ahead, and reserves what it writes.
+//! A transaction that loses because a later one has read what it writes, or because its intents are
+//! gone, moves: it draws a new timestamp, reads everything again, and goes on there if it finds the
+//! same. Each time it draws further ahead, and reserves what it writes.
 //!
 //! | file | question |
 //! |---|---|
 //! | `timestamps` | which timestamp does a transaction draw? |
 //! | `reading` | how does it read, and read again at another timestamp? |
+//! | `writing` | which intents are where? |
 //! | `committing` | how does it commit, and move where it must not write? |
 
 mod committing;
 mod reading;
 mod timestamps;
+mod writing;
 
 use super::messages::Operation;
 use crate::shards::asking::PAUSE_NS;
@@ -36,6 +40,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use timestamps::Draws;
+use writing::Intended;
 
 /// The number of keys that are requested in parallel.
 const ASKED_TOGETHER: usize = 64;
@@ -83,9 +88,13 @@ impl<S: Shards> TxnClient<S> {
             reserved: Mutex::default(),
             lost: how.age.is_some(),
             above: Timestamp::ZERO,
-            requests: AtomicU64::new(0),
+            moves: 0,
+            ahead_ns: 0,
+            requests: Arc::default(),
             reads: Vec::new(),
             writes: Buffer::default(),
+            unsent: BTreeSet::new(),
+            intended: Intended::default(),
             planned: PlannedVersions::default(),
             aborted: None,
             versions: false,
@@ -123,10 +132,16 @@ struct Coordinator<S: Shards> {
     lost: bool,
     /// Its timestamp must be above this: commits that other transactions made for it.
     above: Timestamp,
-    requests: AtomicU64,
+    /// How often it has moved because it has lost, and how far ahead of the present it draws next.
+    moves: u32,
+    ahead_ns: u64,
+    requests: Arc<AtomicU64>,
     /// The reads of a transaction that may write.
     reads: Vec<Done>,
     writes: Buffer,
+    /// The keys that have changed in `writes` since they were last sent.
+    unsent: BTreeSet<Key>,
+    intended: Intended,
     planned: PlannedVersions,
     aborted: Option<Conflict>,
     versions: bool,
@@ -150,8 +165,9 @@ impl<S: Shards> Coordinator<S> {
         }
     }
 
-    /// Ends what it has reserved, unless a write has replaced it.
-    fn release(&self) {
+    /// Ends what it has reserved and written in shards.
+    fn release(&mut self) {
+        self.give_up_intents();
         for shard in std::mem::take(&mut *self.reserved.lock()) {
             self.give_up_in(shard);
         }
@@ -159,11 +175,11 @@ impl<S: Shards> Coordinator<S> {
 
     /// Ends what waits or is reserved for the transaction in a shard.
     fn give_up_in(&self, shard: ShardId) {
-        self.send(shard, self.request_of(RequestBody::Abort));
+        self.send_to_leader(shard, self.request_of(RequestBody::Abort));
     }
 
     /// Sends a request that has no answer to the leader of a shard.
-    fn send(&self, shard: ShardId, request: Request) {
+    fn send_to_leader(&self, shard: ShardId, request: Request) {
         let replica = ReplicaId { shard, node: self.shards.map().leader(shard) };
         self.shards.send(replica, request);
     }
@@ -305,7 +321,19 @@ impl<S: Shards> Transaction for Coordinator<S> {
         if self.shards.node().is_full() {
             return Err(Failure::DiskFull);
         }
-        self.writes.put(key, value)
+        self.writes.put(key.clone(), value)?;
+        self.unsent.insert(key);
+        Ok(())
+    }
+
+    fn send_writes(&mut self) -> Future<'_, ()> {
+        Box::pin(async move {
+            // A schema change draws another timestamp when it commits.
+            let sends = self.writes.schemas().is_empty() && !self.unsent.is_empty();
+            if sends && self.aborted.is_none() {
+                self.send_ahead().await;
+            }
+        })
     }
 
     fn set_locking(&mut self, how: Locking) -> bool {
@@ -339,7 +367,7 @@ impl<S: Shards> Transaction for Coordinator<S> {
     }
 
     fn rollback_to(&mut self, savepoint: Savepoint) {
-        self.writes.rollback_to(savepoint);
+        self.unsent.extend(self.writes.rollback_to(savepoint));
     }
 
     fn commit(self: Box<Self>) -> Future<'static, Outcome> {

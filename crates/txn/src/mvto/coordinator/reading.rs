@@ -5,11 +5,10 @@ use crate::buffer::rest_of;
 use crate::mvto::messages::Operation;
 use crate::shards::asking::{TIMEOUT_NS, ask_leader, unanswered};
 use crate::shards::{RequestOutcome, Response, Shards};
-use crate::{Conflict, Failure, Lock, Mode, Rows};
+use crate::{Conflict, Failure, Lock, Mode, Node, Rows};
 use futures::future::try_join_all;
 use meridian_machine::{ShardId, sometimes};
-use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
-use std::collections::BTreeSet;
+use meridian_mvcc::{Key, KeyRange, StoreError, Value};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The most rows that are read at once when a read is made again.
@@ -136,7 +135,7 @@ impl<S: Shards> Coordinator<S> {
         let timings = self.timings.clone();
         let began_ns = timings.as_ref().map_or(0, |timings| timings.elapsed_ns());
         let reserves = self.lost && lock == Lock::Exclusive && self.mode == Mode::ReadWrite;
-        let found = self.read(range, reverse, limit_rows, reserves).await;
+        let found = self.alive(self.read(range, reverse, limit_rows, reserves)).await;
         if let Some(timings) = timings {
             timings.note(|times| {
                 times.reads += 1;
@@ -181,24 +180,36 @@ impl<S: Shards> Coordinator<S> {
         if let Some(why) = &self.aborted {
             return Err(Failure::Aborted(why.clone()));
         }
+        if !self.intended.is_empty() {
+            self.take_answers().await;
+            self.show_life();
+        }
+        if let Some(why) = self.refusal() {
+            if !self.moves_after(&why) {
+                return Err(self.end(why));
+            }
+            let least_ns = self.shards.node().now().interval.latest + self.ahead_ns;
+            self.move_to(least_ns).await?;
+        }
         if self.above >= self.at && self.mode == Mode::ReadWrite {
             sometimes!("a transaction moves above commits that were made for it");
-            self.move_to(self.above.nanos + 1, &[]).await?;
+            self.move_to(self.above.nanos + 1).await?;
         }
         Ok(())
     }
 
     /// Draws a new timestamp, at or above `least_ns` if that lies ahead, and makes all reads again
     /// at it: then the transaction is one that has begun now. Fails if a read shows something else.
-    pub(super) async fn move_to(&mut self, least_ns: u64, writes: &[Write]) -> Result<(), Failure> {
+    pub(super) async fn move_to(&mut self, least_ns: u64) -> Result<(), Failure> {
         // Unless all reads have been made again, it must not go on.
         self.aborted = Some(Conflict::Overwritten);
+        self.begin_again();
         self.at = self.stamps.draw(self.shards.node(), least_ns);
-        let written: BTreeSet<&Key> = writes.iter().map(|write| &write.key).collect();
         for reads in self.reads.chunks(ASKED_TOGETHER) {
             let again = |done: &Done| {
                 // What it writes next.
-                let reserves = done.range.as_point().is_some_and(|key| written.contains(key));
+                let key = done.range.as_point();
+                let reserves = key.is_some_and(|key| self.writes.get(key).is_some());
                 let (this, range) = (&*self, done.range.clone());
                 async move { this.digest_of(range, reserves).await }
             };

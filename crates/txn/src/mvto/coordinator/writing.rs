@@ -1,0 +1,314 @@
+//! The intents of a transaction: what is sent to which shard, in parts, and what is agreed there.
+//!
+//! One part is on its way to a shard at a time; what is written meanwhile goes into the next. A
+//! statement that has written need not wait for any of them (K2 §5.3): an answer is taken in when
+//! the transaction does something else, at the latest when it commits.
+
+use super::Coordinator;
+use crate::mvto::messages::Operation;
+use crate::mvto::recorder::Place;
+use crate::mvto::rules;
+use crate::shards::asking::{ONE_TRY_NS, PAUSE_NS, TIMEOUT_NS, ask_leader};
+use crate::shards::{ReplicaId, Request, RequestBody, RequestOutcome, Response, Shards};
+use crate::{Age, Conflict, Node, SchemaVersion, TransactionId};
+use futures::StreamExt;
+use futures::future::{Either, select};
+use futures::stream::FuturesUnordered;
+use meridian_clock::Timestamp;
+use meridian_machine::planted::broken;
+use meridian_machine::{ShardId, sometimes, step};
+use meridian_mvcc::{Key, KeyRange, Write};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+
+/// The writes of a transaction in one shard, or the changes since they were last sent.
+#[derive(Clone, Default)]
+pub(super) struct Share {
+    pub(super) writes: Vec<Write>,
+    withdrawn: Vec<Key>,
+    pub(super) schemas: Vec<(SchemaVersion, KeyRange)>,
+}
+
+pub(super) type Shares = BTreeMap<ShardId, Share>;
+
+/// The answer of a shard to a part.
+type Answer = (ShardId, Result<u64, Conflict>);
+type Answers = FuturesUnordered<Pin<Box<dyn Future<Output = Answer> + Send>>>;
+
+/// The intents of an attempt: of one timestamp, under one number.
+#[derive(Default)]
+pub(super) struct Intended {
+    /// The recorder, once something is sent.
+    recorder: Option<ReplicaId>,
+    /// The shards to which something is sent, with the parts that are agreed there.
+    places: BTreeMap<ShardId, Place>,
+    /// The parts on their way, and their shards. The lock is never waited for.
+    on_their_way: Mutex<Answers>,
+    busy: BTreeSet<ShardId>,
+    /// The reason why a part is refused: the attempt cannot commit.
+    refused: Option<Conflict>,
+    /// When the recorder last heard of the attempt, by the boot clock.
+    alive_ns: u64,
+    /// True once the recorder is asked to commit: then it decides.
+    asked: bool,
+}
+
+impl Intended {
+    /// True if nothing is sent.
+    pub(super) fn is_empty(&self) -> bool {
+        self.recorder.is_none()
+    }
+}
+
+impl<S: Shards> Coordinator<S> {
+    /// Returns what has changed since it was last sent in each shard, as far as this node knows the
+    /// shards.
+    pub(super) fn changes(&mut self, with_schemas: bool) -> Shares {
+        let (map, mut shares) = (self.shards.map(), Shares::new());
+        let (writes, places) = (&self.writes, &self.intended.places);
+        self.unsent.retain(|key| {
+            let shard = map.route(key).0;
+            match writes.get(key) {
+                Some(value) => {
+                    let write = Write { key: key.clone(), value: value.clone() };
+                    shares.entry(shard).or_default().writes.push(write);
+                    true
+                }
+                None if places.contains_key(&shard) => {
+                    shares.entry(shard).or_default().withdrawn.push(key.clone());
+                    true
+                }
+                None => false, // It was never sent.
+            }
+        });
+        let schemas = writes.schemas().iter().filter(|_| with_schemas);
+        for (schema, range) in
+            schemas.flat_map(|(schema, ranges)| ranges.iter().map(move |range| (schema, range)))
+        {
+            for (shard, part) in map.parts(range) {
+                shares.entry(shard).or_default().schemas.push((*schema, part));
+            }
+        }
+        shares
+    }
+
+    /// Sends what has changed, except to shards where an earlier part is on its way.
+    fn send_changes(&mut self, mut shares: Shares) {
+        shares.retain(|shard, _| !self.intended.busy.contains(shard));
+        let Some(recorder) = self.choose_recorder(&shares) else { return };
+        for (shard, Share { writes, withdrawn, schemas }) in shares {
+            step!("session: writes intents");
+            for key in writes.iter().map(|write| &write.key).chain(&withdrawn) {
+                self.unsent.remove(key);
+            }
+            let none = Place { shard, term: 0, parts: 0 };
+            let part = self.intended.places.entry(shard).or_insert(none).parts;
+            if self.intended.places.len() > 1 {
+                sometimes!("a transaction writes in several shards");
+            }
+            let operation = Operation::Write { part, writes, withdrawn, schemas, recorder };
+            self.intended.busy.insert(shard);
+            let answer = Box::pin(self.asker().write(shard, operation));
+            self.intended.on_their_way.get_mut().push(answer);
+        }
+    }
+
+    /// The recorder: one of the shards that are written to first, led here if there is one.
+    fn choose_recorder(&mut self, shares: &Shares) -> Option<ReplicaId> {
+        if self.intended.recorder.is_none() {
+            let map = self.shards.map();
+            let here = self.shards.node().here().0;
+            let led_here = shares.keys().find(|shard| map.leader(**shard) == here);
+            let shard = *led_here.or_else(|| shares.keys().next())?;
+            self.intended.recorder = Some(ReplicaId { shard, node: map.leader(shard) });
+            self.intended.alive_ns = self.boot_ns();
+        }
+        self.intended.recorder
+    }
+
+    /// Sends the writes so far. The transaction goes on meanwhile.
+    pub(super) async fn send_ahead(&mut self) {
+        sometimes!("a transaction writes before it commits");
+        let changes = self.changes(false);
+        self.send_changes(changes);
+        // A request leaves when its answer is first asked for.
+        self.take_answers().await;
+    }
+
+    /// Takes in the answers that are there, and sends what waited for them.
+    pub(super) async fn take_answers(&mut self) {
+        loop {
+            let answers = self.intended.on_their_way.get_mut();
+            let Poll::Ready(Some(answer)) = futures::poll!(answers.next()) else { return };
+            self.take_answer(answer);
+        }
+    }
+
+    fn take_answer(&mut self, (shard, answer): Answer) {
+        self.intended.busy.remove(&shard);
+        match (answer, self.intended.places.get_mut(&shard)) {
+            (Ok(term), Some(place)) => (place.term, place.parts) = (term, place.parts + 1),
+            (Err(why), _) => drop(self.intended.refused.get_or_insert(why)),
+            (Ok(_), None) => {}
+        }
+        if !self.unsent.is_empty() {
+            let changes = self.changes(false);
+            self.send_changes(changes);
+        }
+    }
+
+    /// The reason why the attempt cannot commit, if a part is refused.
+    pub(super) fn refusal(&self) -> Option<Conflict> {
+        self.intended.refused.clone()
+    }
+
+    /// Sends what is not sent yet, and waits until all of it is in the logs. Returns the recorder,
+    /// and where the intents are.
+    pub(super) async fn all_written(
+        &mut self,
+        changes: Shares,
+    ) -> Result<(ShardId, Vec<Place>), Conflict> {
+        self.send_changes(changes);
+        while !self.intended.busy.is_empty() && self.intended.refused.is_none() {
+            self.show_life();
+            let answer = {
+                let tick_ns = self.intended.alive_ns + ONE_TRY_NS;
+                let tick = pin!(self.shards.node().sleep_until(tick_ns));
+                match select(self.intended.on_their_way.get_mut().next(), tick).await {
+                    Either::Left((answer, _)) => answer,
+                    Either::Right(((), _)) => None,
+                }
+            };
+            if let Some(answer) = answer {
+                self.take_answer(answer);
+            }
+            if broken(rules::INTENTS_NOT_AWAITED) {
+                break;
+            }
+        }
+        match (&self.intended.refused, self.intended.recorder) {
+            (Some(why), _) => Err(why.clone()),
+            (None, None) => Err(Conflict::RolledBack),
+            (None, Some(recorder)) => {
+                let agreed = self.intended.places.values().filter(|place| place.parts > 0);
+                Ok((recorder.shard, agreed.copied().collect()))
+            }
+        }
+    }
+
+    /// The recorder decides from here on: it is asked to commit.
+    pub(super) fn is_asked(&mut self) {
+        self.intended.asked = true;
+    }
+
+    /// Sends the recorder a sign of life, if it had none for a second.
+    pub(super) fn show_life(&mut self) {
+        let now = self.boot_ns();
+        if now >= self.intended.alive_ns + ONE_TRY_NS {
+            self.intended.alive_ns = now;
+            self.keep_alive();
+        }
+    }
+
+    fn keep_alive(&self) {
+        if let Some(recorder) = self.intended.recorder {
+            self.send_to_leader(recorder.shard, self.request_of(RequestBody::KeepAlive));
+        }
+    }
+
+    /// Runs something, and sends the recorder a sign of life every second.
+    pub(super) async fn alive<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            let tick = pin!(self.shards.node().sleep_until(self.boot_ns() + ONE_TRY_NS));
+            match select(work, tick).await {
+                Either::Left((done, _)) => return done,
+                Either::Right(((), again)) => {
+                    self.keep_alive();
+                    work = again;
+                }
+            }
+        }
+    }
+
+    /// Gives up the intents. If the recorder is not asked to commit, it aborts at once: later
+    /// readers do not wait until the attempt expires.
+    pub(super) fn give_up_intents(&mut self) {
+        let Intended { recorder, places, asked, .. } = std::mem::take(&mut self.intended);
+        if let Some(recorder) = recorder.filter(|_| !asked) {
+            let others = places.into_values().filter(|place| place.shard != recorder.shard);
+            let abort = self.request(Operation::Abort { places: others.collect() });
+            self.send_to_leader(recorder.shard, abort);
+        }
+    }
+
+    /// Makes the attempt another transaction to the shards: with another number, under which
+    /// nothing is written or reserved.
+    pub(super) fn begin_again(&mut self) {
+        self.release();
+        self.transaction.number = self.shards.node().new_number();
+        self.unsent = self.writes.iter().map(|(key, _)| key.clone()).collect();
+    }
+
+    fn asker(&self) -> Asker<S> {
+        Asker {
+            shards: Arc::clone(&self.shards),
+            transaction: self.transaction,
+            age: self.age,
+            at: self.at,
+            planned: self.planned.iter().collect(),
+            requests: Arc::clone(&self.requests),
+        }
+    }
+}
+
+/// Asks a shard to write a part, whatever the coordinator does meanwhile.
+struct Asker<S> {
+    shards: Arc<S>,
+    transaction: TransactionId,
+    age: Age,
+    at: Timestamp,
+    planned: Vec<SchemaVersion>,
+    requests: Arc<AtomicU64>,
+}
+
+impl<S: Shards> Asker<S> {
+    fn request(&self, operation: Operation) -> Request {
+        let id = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let body = RequestBody::Ordered { at: self.at, operation };
+        let planned = self.planned.clone();
+        Request { planned, ..Request::plain(self.transaction, self.age, id, body) }
+    }
+
+    async fn write(self, shard: ShardId, operation: Operation) -> Answer {
+        (shard, self.written(shard, operation).await)
+    }
+
+    /// Returns the term of the leader that has the part in its log.
+    async fn written(&self, shard: ShardId, operation: Operation) -> Result<u64, Conflict> {
+        let (shards, node) = (&*self.shards, self.shards.node());
+        let until = node.boot_ns() + TIMEOUT_NS;
+        loop {
+            let heard = ask_leader(shards, shard, || self.request(operation.clone())).await;
+            match heard.map(|(_, heard)| heard) {
+                Some(RequestOutcome::Response(Response::Written { term, .. })) => return Ok(term),
+                Some(RequestOutcome::Response(Response::Aborted { why, .. })) => return Err(why),
+                Some(RequestOutcome::Response(Response::Moved { to, .. })) => {
+                    if let Some((from, other)) = to {
+                        shards.map().learn_route(&from, from.clone(), other);
+                    }
+                    return Err(Conflict::Moved);
+                }
+                None | Some(RequestOutcome::Response(Response::Refused { .. })) => {
+                    return Err(Conflict::LeaderChanged);
+                }
+                Some(_) if node.boot_ns() >= until => return Err(Conflict::LeaderChanged),
+                Some(_) => node.sleep_until(node.boot_ns() + PAUSE_NS).await,
+            }
+        }
+    }
+}
