@@ -188,7 +188,8 @@ impl Session {
                         work.settled = true;
                     }
                     // The client is about to think, or to send the next statement.
-                    let ahead = work.explicit && chunk.done && Self::is_write(compiled);
+                    let ahead =
+                        work.explicit && work.clean && chunk.done && Self::is_write(compiled);
                     if ahead && self.facts.settings.is_on("meridian.pipelined_writes") {
                         work.txn.send_writes().await;
                     }

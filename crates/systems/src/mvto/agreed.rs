@@ -19,6 +19,9 @@ fn before(at: Timestamp) -> Timestamp {
     Timestamp::end_of(at.nanos - 1)
 }
 
+/// The log has every part of what it commits (Trap A.1-B8).
+const ALL: &str = "a commit has all parts of its intents";
+
 /// The deletions of the rows of intents.
 fn rows_of_held(
     shard: ShardId,
@@ -65,8 +68,8 @@ impl Member {
             OrderedCommand::Intend { transaction, intent } => {
                 self.on_intent_agreed(now, entry, transaction, intent, asked, out);
             }
-            OrderedCommand::Decide { transaction, at, commits, places } => {
-                let decided = (commits, places);
+            OrderedCommand::Decide { transaction, at, commits, places, parts } => {
+                let decided = (commits.then_some(parts), places);
                 let committed =
                     self.on_decision_agreed(now, entry, (transaction, at), decided, out);
                 if let Some(asked) = asked {
@@ -186,15 +189,15 @@ impl Member {
         now: Reading,
         entry: &Entry,
         (txn, at): (TransactionId, Timestamp),
-        (commits, places): (bool, Vec<Place>),
+        (commits, places): (Option<u32>, Vec<Place>),
         out: &mut Outbox<Member>,
     ) -> bool {
         self.learn_of(at);
         let this = &mut self.participant;
         let decided = this.recorder.state(txn).is_some_and(|state| state != State::Pending);
         let state = match commits {
-            true => this.recorder.commit(txn, at, places, now.boot_ns),
-            false => this.recorder.abort(txn, at, places, now.boot_ns),
+            Some(_) => this.recorder.commit(txn, at, places, now.boot_ns),
+            None => this.recorder.abort(txn, at, places, now.boot_ns),
         };
         let committed = state == State::Committed;
         if decided && !broken(rules::DECIDED_TWICE) {
@@ -208,6 +211,10 @@ impl Member {
         if let Some(held) = this.intents.remove(self.shard, txn) {
             rows.extend(rows_of_held(self.shard, txn, &held));
             if committed {
+                always!(
+                    commits == Some(held.agreed()) || broken(rules::INTENTS_NOT_AWAITED),
+                    "{ALL}"
+                );
                 let (writes, schemas) = held.merged();
                 rows.extend(writes);
                 rows.extend(self.begin_schemas(at, &schemas));
@@ -233,7 +240,7 @@ impl Member {
             step!("shard: the outcome is agreed");
             always!(
                 at.is_none() || held.agreed() == parts || broken(rules::INTENTS_NOT_AWAITED),
-                "what is committed has been written in as many parts as its coordinator has sent"
+                "{ALL}"
             );
             let began = held.at;
             let mut rows: Vec<Write> = rows_of_held(self.shard, txn, &held).collect();

@@ -4,14 +4,12 @@ use super::participant::{Proposed, Pushed};
 use super::records::OrderedCommand;
 use super::{Member, Message};
 use meridian_clock::{Reading, Timestamp};
+use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, NodeId, Outbox, always, sometimes, step};
 use meridian_txn::TransactionId;
-use meridian_txn::mvto::{Decision, Held, Peer, Place, State};
+use meridian_txn::mvto::{Decision, EXPIRES_NS, Held, Peer, Place, State, rules};
 use meridian_txn::shards::{Request, RequestBody};
 
-/// The time after which a recorder aborts a transaction that shows no sign of life, in
-/// nanoseconds: its coordinator has died, does not get through, or is idle. One that goes on moves.
-const EXPIRES_NS: u64 = 3_000_000_000;
 /// The time after which a recorder aborts a transaction whatever its coordinator does, in
 /// nanoseconds: later readers wait for it.
 const LIFE_NS: u64 = 60_000_000_000;
@@ -38,7 +36,7 @@ impl Member {
         asked: (Address, u64),
         txn: TransactionId,
         at: Timestamp,
-        places: Vec<Place>,
+        (places, parts): (Vec<Place>, u32),
         out: &mut Outbox<Member>,
     ) {
         if let Some(outcome) = self.participant.outcomes.get(txn) {
@@ -46,14 +44,14 @@ impl Member {
             return self.answer_outcome(asked, outcome, out);
         }
         if self.is_deciding(txn) {
-            return self.asks_again(txn, asked, out);
+            return self.asks_again(txn, None, asked, out);
         }
         match self.participant.recorder.state(txn) {
             Some(State::Committed) => self.answer_outcome(asked, Some(at), out),
             Some(State::Aborted) => self.answer_outcome(asked, None, out),
             Some(State::Pending) => {
                 step!("recorder: proposes its decision");
-                self.propose_decision(txn, at, true, places, Some(asked));
+                self.propose_decision((txn, at), Some(parts), places, Some(asked));
             }
             None if Member::is_credible(now, at) => self.settle(asked, txn, at, places, out),
             None => {} // It is asked again.
@@ -73,23 +71,34 @@ impl Member {
             None => Member::is_credible(now, at),
         };
         if open && at > self.participant.closed && !self.is_deciding(txn) {
-            self.propose_decision(txn, at, false, places, None);
+            self.propose_decision((txn, at), None, places, None);
         }
     }
 
+    /// Proposes to commit a transaction that has written in so many parts here, or to abort it.
     pub(super) fn propose_decision(
         &mut self,
-        txn: TransactionId,
-        at: Timestamp,
-        commits: bool,
+        (txn, at): (TransactionId, Timestamp),
+        commits: Option<u32>,
         places: Vec<Place>,
         asked: Option<(Address, u64)>,
     ) {
         self.issuer.observe(at);
-        let decide = OrderedCommand::Decide { transaction: txn, at, commits, places };
+        let (commits, parts) = (commits.is_some(), commits.unwrap_or(0));
+        let decide = OrderedCommand::Decide { transaction: txn, at, commits, places, parts };
         if let Some(index) = self.propose(&decide) {
-            let proposed = Proposed { transaction: txn, asked, decides: true };
+            let proposed = Proposed { transaction: txn, asked, part: None, decides: true };
             self.participant.proposed.insert(index, proposed);
+        }
+    }
+
+    /// Aborts all pending transactions.
+    pub(super) fn abort_pending(&mut self) {
+        for (txn, at) in self.participant.recorder.overdue(u64::MAX, 0) {
+            if !self.is_deciding(txn) {
+                sometimes!("a recorder aborts a transaction for a split");
+                self.propose_decision((txn, at), None, Vec::new(), None);
+            }
         }
     }
 
@@ -130,6 +139,10 @@ impl Member {
         let record = self.participant.recorder.get(transaction);
         let mut places = record.into_iter().flat_map(|record| &record.places);
         let place = places.find(|place| place.shard == to.shard);
+        always!(
+            at.is_none() || place.is_some() || broken(rules::INTENTS_NOT_AWAITED),
+            "a commit names every shard with intents"
+        );
         let parts = place.map_or(0, |place| place.parts);
         out.send(to, Message::Participant(Peer::Decided { transaction, at, term: None, parts }));
     }
@@ -298,7 +311,7 @@ impl Member {
         for (txn, at) in overdue {
             if !self.is_deciding(txn) {
                 sometimes!("a recorder aborts a transaction that shows no sign of life");
-                self.propose_decision(txn, at, false, Vec::new(), None);
+                self.propose_decision((txn, at), None, Vec::new(), None);
             }
         }
         let missing = |(txn, pushed): (&TransactionId, &Pushed)| {
@@ -310,7 +323,7 @@ impl Member {
         for (txn, at) in missing {
             if !self.is_deciding(txn) && self.participant.intents.get(txn).is_none() {
                 sometimes!("a push to a missing record aborts its transaction");
-                self.propose_decision(txn, at, false, Vec::new(), None);
+                self.propose_decision((txn, at), None, Vec::new(), None);
             }
         }
         let orphaned = |held: &Held| {

@@ -42,6 +42,8 @@ pub(super) struct Waiting {
 pub(super) struct Proposed {
     pub(super) transaction: TransactionId,
     pub(super) asked: Option<(Address, u64)>,
+    /// The part of an intent.
+    pub(super) part: Option<u32>,
     /// True for the recorder's decision.
     pub(super) decides: bool,
 }
@@ -294,7 +296,10 @@ impl Participant for Mvto {
             && self.outcomes.get(txn).is_none()
     }
 
-    fn end_for_split(_: &mut Member, _: Reading, _: &mut Outbox<Member>) {}
+    fn end_for_split(shard: &mut Member, _: Reading, _: &mut Outbox<Member>) {
+        // Their coordinators move. Those that others decide end by themselves.
+        shard.abort_pending();
+    }
 
     fn answer_when_passed(
         &mut self,
@@ -390,7 +395,10 @@ mod tests {
         let recorder = Recorder::restore(records.into());
         let outcome = |transaction, commits| {
             let places = Vec::new();
-            outcome_in(&recorder, &OrderedCommand::Decide { transaction, at, commits, places })
+            outcome_in(
+                &recorder,
+                &OrderedCommand::Decide { transaction, at, commits, places, parts: 0 },
+            )
         };
         assert_eq!(outcome(by(1), false), Some((by(1), at, Some(at))));
         assert_eq!(outcome(by(2), true), Some((by(2), at, None)));

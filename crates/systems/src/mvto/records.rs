@@ -92,6 +92,9 @@ pub enum OrderedCommand {
         /// The other shards that have intents, or may have.
         #[n(3)]
         places: Vec<Place>,
+        /// The number of parts in which a transaction that commits has written here.
+        #[n(4)]
+        parts: u32,
     },
     /// The outcome of a transaction whose recorder is another shard.
     #[n(6)]
@@ -301,7 +304,7 @@ mod tests {
             OrderedCommand::Ceiling { at, through: Some(at) },
             OrderedCommand::Alone { transaction, at, writes, schemas },
             OrderedCommand::Intend { transaction, intent },
-            OrderedCommand::Decide { transaction, at, commits: true, places },
+            OrderedCommand::Decide { transaction, at, commits: true, places, parts: 1 },
             OrderedCommand::Finalize { transaction, at: None, parts: 0 },
             OrderedCommand::Close { at, through: at },
             OrderedCommand::Forget { at, transactions: vec![transaction] },

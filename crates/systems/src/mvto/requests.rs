@@ -70,10 +70,10 @@ impl Member {
                 self.answer(from, Response::LastTs { id, at }, out);
             }
             RequestBody::LastTs { range } => self.answer_moved(from, id, &range.start, out),
-            RequestBody::Ordered { operation: Operation::Commit { places }, at } => {
+            RequestBody::Ordered { operation: Operation::Commit { places, parts }, at } => {
                 self.count(now, from.node, 1, out);
-                let (at, places) = (*at, places.clone());
-                self.on_commit(now, (from, id), request.transaction, at, places, out);
+                let (at, intents) = (*at, (places.clone(), *parts));
+                self.on_commit(now, (from, id), request.transaction, at, intents, out);
             }
             RequestBody::Ordered { operation: Operation::Abort { places }, at } => {
                 let (at, places) = (*at, places.clone());
@@ -195,11 +195,11 @@ impl Member {
                 self.serve_read(now, *from, request, at, *asked_ns, out);
                 Need::Nothing
             }
-            Operation::Write { part, writes, withdrawn, schemas, recorder } => {
-                let answer = self.copy_of(txn, *part, id);
+            Operation::Write { part, writes, withdrawn, schemas, recorder, acknowledged } => {
+                let answer = self.copy_of(txn, (*part, *acknowledged), id);
                 match answer {
                     Copy::Answered(response) => self.answer(*from, response, out),
-                    Copy::Proposed => self.asks_again(txn, (*from, id), out),
+                    Copy::Proposed => self.asks_again(txn, Some(*part), (*from, id), out),
                     Copy::No => {
                         let (part, recorder) = (*part, *recorder);
                         let intent = Intent {
@@ -217,7 +217,7 @@ impl Member {
             }
             Operation::CommitAlone { writes, schemas, again } => {
                 if self.participant.intents.get(txn).is_some() || self.is_deciding(txn) {
-                    self.asks_again(txn, (*from, id), out);
+                    self.asks_again(txn, None, (*from, id), out);
                     return Need::Nothing;
                 }
                 if let Some(outcome) = self.participant.outcomes.get(txn) {
@@ -292,16 +292,19 @@ impl Member {
     }
 
     /// Looks for an earlier copy of a request to write a part.
-    fn copy_of(&self, txn: TransactionId, part: u32, id: u64) -> Copy {
+    fn copy_of(&self, txn: TransactionId, (part, acknowledged): (u32, u32), id: u64) -> Copy {
         let (term, why) = (self.group.term().0, Conflict::Expired);
         let ended = Copy::Answered(Response::Aborted { id, why });
         match self.participant.intents.get(txn) {
             Some(held) if part < held.agreed() => Copy::Answered(Response::Written { id, term }),
-            Some(held) if held.proposed.is_some() => Copy::Proposed,
+            Some(held) if part < held.next() => Copy::Proposed,
             // Its outcome is known, or about to be.
             Some(held) if held.decided.is_some() || self.is_deciding(txn) => ended,
-            Some(held) if part == held.agreed() => Copy::No,
-            Some(_) => ended,
+            Some(held) if part == held.next() => Copy::No,
+            Some(_) => {
+                sometimes!("a part of an intent comes before an earlier one");
+                Copy::Answered(Response::Unknown { id })
+            }
             None => match self.participant.outcomes.get(txn) {
                 Some(outcome) => {
                     sometimes!("a first question comes after its transaction has ended");
@@ -311,7 +314,8 @@ impl Member {
                     }
                 }
                 None if part == 0 => Copy::No,
-                // Every leader has the earlier parts in its log: they are gone.
+                None if acknowledged == 0 => Copy::Answered(Response::Unknown { id }),
+                // Every leader has had the earlier parts in its log: they are gone.
                 None => ended,
             },
         }
@@ -329,7 +333,8 @@ impl Member {
         let Waiting { from, request, .. } = waiting;
         let (txn, id, at) = (request.transaction, request.id, intent.at);
         // Its intent holds later readers off, or it has lost again.
-        self.participant.reservations.release(txn);
+        let written = intent.writes.iter().map(|write| &write.key);
+        self.participant.reservations.release_keys(txn, written);
         if self.participant.recorder.state(txn) == Some(State::Aborted) {
             sometimes!("a first write finds its transaction aborted");
             let why = Conflict::Expired;
@@ -378,6 +383,7 @@ impl Member {
             |key: &Key| this.tracker.forbids(key, at, txn) && !this.intents.holds(txn, key);
         if let Some(key) = keys.into_iter().find(read_later) {
             sometimes!("a write is refused because of a later reader");
+            self.participant.reservations.release(txn);
             let why = Conflict::ReadLater { key };
             self.answer(*from, Response::Aborted { id, why }, out);
             return Need::Nothing;
@@ -400,9 +406,11 @@ impl Member {
         };
         let this = &mut self.participant;
         this.newest = this.newest.max(at);
+        let part = intent.part;
         this.intents.propose(self.shard, txn, intent, waiting.asked_ns);
         let asked = Some((*from, id));
-        this.proposed.insert(index, Proposed { transaction: txn, asked, decides: false });
+        let part = (!alone).then_some(part);
+        this.proposed.insert(index, Proposed { transaction: txn, asked, part, decides: false });
         Need::Nothing
     }
 
@@ -426,11 +434,13 @@ impl Member {
     pub(super) fn asks_again(
         &mut self,
         txn: TransactionId,
+        part: Option<u32>,
         asked: (Address, u64),
         out: &mut Outbox<Member>,
     ) {
         let this = &mut self.participant;
-        let mut proposed = this.proposed.values_mut().filter(|it| it.transaction == txn);
+        let is_it = |it: &&mut Proposed| it.transaction == txn && it.part == part;
+        let mut proposed = this.proposed.values_mut().filter(is_it);
         let mut waits = this.commit_waits.values_mut().filter(|it| it.transaction == txn);
         let known = match proposed.next() {
             Some(proposed) => Some(&mut proposed.asked),
@@ -539,6 +549,6 @@ impl Member {
             sometimes!("the outcome of a transaction may have been forgotten");
             return self.answer(asked.0, Response::Unknown { id: asked.1 }, out);
         }
-        self.propose_decision(txn, at, false, places, Some(asked));
+        self.propose_decision((txn, at), None, places, Some(asked));
     }
 }

@@ -141,7 +141,7 @@ impl<P: Participant> Shard<P> {
             return;
         };
         sometimes!("a split is given up because of what is prepared");
-        let why = "transactions that are prepared in this shard have not ended within two seconds: try again when the other shards that they wrote into can be reached".to_owned();
+        let why = "transactions that have written in this shard are not decided within two seconds: try again when they have ended, and the other shards that they wrote into can be reached".to_owned();
         self.answer(from, Response::Refused { id, why }, out);
         for (from, request) in parked {
             P::on_request(self, now, from, request, out);

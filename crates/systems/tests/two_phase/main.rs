@@ -1,20 +1,26 @@
 //! Two-phase commit between two groups of one member each, message by message: messages can be
 //! inspected, lost and delayed.
 
+#[path = "../groups/mod.rs"]
 mod groups;
+mod requests;
 
-use groups::{BEGINNING, EPSILON, MS, World, member, snapshot, transaction, writes};
+use groups::{BEGINNING, EPSILON, MS, member, transaction, writes};
 use meridian_clock::Timestamp;
 use meridian_machine::planted::plant;
 use meridian_machine::{Machine, NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange};
-use meridian_systems::locking::Message;
 use meridian_systems::locking::rules as participant_rules;
+use meridian_systems::locking::{Locking, Message};
 use meridian_systems::shard::rules as shard_rules;
 use meridian_txn::locking::rules as locking_rules;
 use meridian_txn::shards::{ReplicaId, RequestBody, Response};
 use meridian_txn::two_phase::{OneShot, ParticipantMessage, Vote, rules as two_phase_rules};
 use meridian_txn::{Conflict, Lock, SchemaChange, SchemaVersion};
+
+use requests::snapshot;
+
+type World = groups::World<Locking>;
 
 #[test]
 fn both_groups_install_at_one_timestamp_above_the_vote_and_after_commit_wait() {

@@ -54,8 +54,8 @@ pub struct Held {
     pub recorder: ReplicaId,
     /// The parts that are agreed: the log has them.
     pub parts: Vec<Intent>,
-    /// The next part, which this leader has proposed.
-    pub proposed: Option<Intent>,
+    /// The next parts, which this leader has proposed.
+    pub proposed: Vec<Intent>,
     /// Since when the first one is held, by the boot clock.
     pub since_ns: u64,
     /// The decision, if it is known and not agreed here yet: the commit timestamp, or `None`.
@@ -65,7 +65,7 @@ pub struct Held {
 impl Held {
     fn new(intent: &Intent, since_ns: u64) -> Held {
         let Intent { at, recorder, .. } = *intent;
-        Held { at, recorder, parts: Vec::new(), proposed: None, since_ns, decided: None }
+        Held { at, recorder, parts: Vec::new(), proposed: Vec::new(), since_ns, decided: None }
     }
 
     /// The number of agreed parts.
@@ -73,10 +73,9 @@ impl Held {
         u32::try_from(self.parts.len()).unwrap_or(u32::MAX)
     }
 
-    /// True if a part writes the key, and it was not taken back since.
-    fn writes_key(&self, key: &Key) -> bool {
-        let mut parts = self.proposed.iter().chain(self.parts.iter().rev());
-        parts.any(|part| part.writes.iter().any(|write| write.key == *key))
+    /// The number of the first part that is not proposed here.
+    pub fn next(&self) -> u32 {
+        self.proposed.last().map_or(self.agreed(), |part| part.part + 1)
     }
 
     /// The writes and schema versions of the agreed parts, each key once.
@@ -99,7 +98,7 @@ impl Held {
 /// The intents of a shard.
 ///
 /// A leader adds an intent when it proposes it: from then on no later reader passes it over.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Intents {
     held: BTreeMap<TransactionId, Held>,
     /// The undecided intents of each key, by timestamp.
@@ -113,7 +112,7 @@ impl Intents {
     pub fn propose(&mut self, shard: ShardId, txn: TransactionId, intent: Intent, now_ns: u64) {
         self.index(shard, txn, &intent);
         let held = self.held.entry(txn).or_insert_with(|| Held::new(&intent, now_ns));
-        held.proposed = Some(intent);
+        held.proposed.push(intent);
     }
 
     /// Adds a part that is in the log. Returns false if it is not the next one: then its
@@ -130,11 +129,15 @@ impl Intents {
         }
         self.index(shard, txn, &intent);
         let held = self.held.entry(txn).or_insert_with(|| Held::new(&intent, now_ns));
-        held.proposed.take_if(|proposed| proposed.part == intent.part);
+        held.proposed.retain(|proposed| proposed.part > intent.part);
+        let mut withdrawn: BTreeSet<Key> = intent.withdrawn.iter().cloned().collect();
+        if !withdrawn.is_empty() {
+            let again = held.proposed.iter().flat_map(|part| part.writes.iter());
+            again.for_each(|write| drop(withdrawn.take(&write.key)));
+        }
         let at = held.at;
-        let withdrawn: Vec<Key> = intent.withdrawn.clone();
         held.parts.push(intent);
-        self.pass(&withdrawn, at);
+        self.pass(withdrawn.iter(), at);
         true
     }
 
@@ -153,9 +156,8 @@ impl Intents {
 
     /// True if a transaction has an intent of a key that later readers wait for.
     pub fn holds(&self, txn: TransactionId, key: &Key) -> bool {
-        let held = self.held.get(&txn).filter(|held| held.writes_key(key));
-        let stream = held.and_then(|held| self.undecided.get(key)?.get(&held.at));
-        stream == Some(&txn)
+        let at = self.held.get(&txn).map(|held| held.at);
+        at.and_then(|at| self.undecided.get(key)?.get(&at)) == Some(&txn)
     }
 
     /// Notes the decision of a transaction, which the recorder has sent. Readers do not wait for a
@@ -172,12 +174,12 @@ impl Intents {
         held.decided = Some(outcome);
         let (keys, at) = (keys_of(held, shard), held.at);
         if outcome.is_some() {
-            self.pass(&keys, at);
+            self.pass(keys.iter(), at);
         }
         self.held.get(&txn)
     }
 
-    fn pass(&mut self, keys: &[Key], at: Timestamp) {
+    fn pass<'a>(&mut self, keys: impl Iterator<Item = &'a Key>, at: Timestamp) {
         for key in keys {
             if let Some(stream) = self.undecided.get_mut(key) {
                 stream.remove(&at);
@@ -191,7 +193,7 @@ impl Intents {
     /// Removes the intents of a transaction.
     pub fn remove(&mut self, shard: ShardId, txn: TransactionId) -> Option<Held> {
         let held = self.held.remove(&txn)?;
-        self.pass(&keys_of(&held, shard), held.at);
+        self.pass(keys_of(&held, shard).iter(), held.at);
         self.times.remove(&held.at);
         Some(held)
     }
@@ -199,7 +201,7 @@ impl Intents {
     /// Removes what is not agreed, when leadership is lost, and forgets decisions that only this
     /// leader knew.
     pub fn forget_proposed(&mut self, shard: ShardId) {
-        let unsure = |held: &Held| held.proposed.is_some() || held.decided.is_some();
+        let unsure = |held: &Held| !held.proposed.is_empty() || held.decided.is_some();
         let unsure = self.held.iter().filter(|(_, held)| unsure(held)).map(|(txn, _)| *txn);
         for txn in unsure.collect::<Vec<_>>() {
             let Some(held) = self.remove(shard, txn) else { continue };
@@ -330,10 +332,13 @@ mod tests {
         };
         assert_eq!(waits_at(&intents), [1, 1, 1], "until it is agreed, nothing is taken back");
         assert!(intents.holds(by(1), &"c".into()));
+        // A third part writes again what the second takes back.
+        intents.propose(SHARD, by(1), part(10, 2, &["a"], &[]), 0);
+        assert_eq!(intents.get(by(1)).map(|held| (held.agreed(), held.next())), Some((1, 3)));
+        assert!(intents.agree(SHARD, by(1), second.clone(), 0));
+        assert_eq!(waits_at(&intents), [1, 1, 1]);
         // A leader that is deposed knows what the log has.
         intents.forget_proposed(SHARD);
-        assert_eq!(waits_at(&intents), [1, 1, 0]);
-        assert!(intents.agree(SHARD, by(1), second, 0));
         assert_eq!(waits_at(&intents), [0, 1, 1]);
         assert!(!intents.holds(by(1), &"a".into()) && intents.holds(by(1), &"b".into()));
         let (writes, schemas) = intents.remove(SHARD, by(1)).expect("it is held").merged();

@@ -35,7 +35,8 @@ pub enum Operation {
     },
     /// Writes intents, and creates the transaction's record if this shard is its recorder. Answered
     /// with [`Written`](crate::shards::Response::Written) once the log has them. A repeated request
-    /// is answered alike. The next part is sent after that.
+    /// is answered alike. One that comes before an earlier part is answered with
+    /// [`Unknown`](crate::shards::Response::Unknown), and sent again.
     #[n(1)]
     Write {
         /// The number of earlier parts.
@@ -53,6 +54,9 @@ pub enum Operation {
         /// The recorder's shard, and the node that leads it as far as the coordinator knows.
         #[n(4)]
         recorder: ReplicaId,
+        /// The number of parts of which the coordinator knows that they are in the log.
+        #[n(5)]
+        acknowledged: u32,
     },
     /// Commits a transaction that writes in this shard only: its writes are its record. The commit
     /// wait is the leader's, and overlaps agreement.
@@ -76,6 +80,9 @@ pub enum Operation {
         /// The other shards with intents.
         #[n(0)]
         places: Vec<Place>,
+        /// The number of parts in which it has written here.
+        #[n(1)]
+        parts: u32,
     },
     /// Aborts a transaction at its recorder, unless it is committed. Not answered.
     #[n(4)]

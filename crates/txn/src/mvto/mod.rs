@@ -53,5 +53,5 @@ pub use intents::{Held, Intent, Intents};
 pub use messages::{Operation, Peer};
 pub use outcomes::Outcomes;
 pub use read_tracker::ReadTracker;
-pub use recorder::{Decision, Place, Recorder, State, TransactionRecord};
+pub use recorder::{Decision, EXPIRES_NS, Place, Recorder, State, TransactionRecord};
 pub use reservations::Reservations;

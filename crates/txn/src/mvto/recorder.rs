@@ -23,6 +23,10 @@ use meridian_machine::planted::broken;
 use minicbor::{Decode, Encode};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The time after which a recorder aborts a transaction that shows no sign of life, in
+/// nanoseconds: its coordinator has died, does not get through, or is idle. One that goes on moves.
+pub const EXPIRES_NS: u64 = 3_000_000_000;
+
 /// The state of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum State {
@@ -76,7 +80,7 @@ pub struct Decision {
     pub at: Option<Timestamp>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     record: TransactionRecord,
     /// The shards that do not have a commit in their logs, as far as is known.
@@ -97,7 +101,7 @@ impl Entry {
 }
 
 /// The records of a shard.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Recorder {
     entries: BTreeMap<TransactionId, Entry>,
 }

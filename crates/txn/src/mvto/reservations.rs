@@ -60,6 +60,15 @@ impl Reservations {
         held.filter_map(blocks).collect()
     }
 
+    /// Ends a transaction's reservations of keys.
+    pub fn release_keys<'a>(&mut self, by: TransactionId, keys: impl Iterator<Item = &'a Key>) {
+        for key in keys {
+            if self.held.get(key).is_some_and(|known| known.by == by) {
+                self.held.remove(key);
+            }
+        }
+    }
+
     /// Ends the reservations of a transaction.
     pub fn release(&mut self, by: TransactionId) {
         self.held.retain(|_, known| known.by != by);

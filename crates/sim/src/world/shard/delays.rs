@@ -206,6 +206,8 @@ impl<P: Participant> World<Leaders<P>> {
         let (leader, other) = (0, 1);
         found.push(("one group led here: COMMIT after writes", commit(leader, &["ra"])));
         found.push(("one group led elsewhere: COMMIT after writes", commit(other, &["ra"])));
+        let twice = commit(other, &["ra", "rb"]);
+        found.push(("one group led elsewhere: COMMIT after two statements", twice));
         found.push(("two groups led here: COMMIT after writes", commit(leader, &["lb", "ra"])));
         found.push(("two groups led elsewhere: COMMIT after writes", commit(other, &["lb", "ra"])));
         found

@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 const SOME: f64 = 0.02;
 
 /// The time for which older reads are kept to check commits decided elsewhere: longer than a
-/// transaction usually stays prepared.
-const READS_KEPT_NS: u64 = 5_000_000_000;
+/// transaction usually stays prepared, or has intents while it is idle.
+const READS_KEPT_NS: u64 = 10_000_000_000;
 
 impl<P: Participant> World<Leaders<P>> {
     /// Checks a commit, or a row local to a shard, that a node installs.

@@ -58,15 +58,17 @@ impl<S: Shards> Coordinator<S> {
             _ => Outcome::Aborted { why: Conflict::LeaderChanged },
         };
         while self.shards.is_crowded() && !self.shards.node().is_closed() {
+            self.show_life();
             self.pause().await;
         }
         if let Err(failure) = self.check().await {
             return aborted(failure);
         }
-        if !self.writes.schemas().is_empty() {
+        let changes_schema = !self.writes.schemas().is_empty();
+        if changes_schema {
             self.ahead_ns = AHEAD_NS;
         }
-        let mut moves = self.ahead_ns > 0 || self.is_old();
+        let mut moves = changes_schema || self.is_old();
         loop {
             let least_ns = self.shards.node().now().interval.latest + self.ahead_ns;
             if moves && let Err(failure) = self.move_to(least_ns).await {
@@ -89,17 +91,16 @@ impl<S: Shards> Coordinator<S> {
     /// what it has read is still there, it is as good as one that begins now, with another
     /// timestamp and another number (Trap A.1-B10).
     pub(super) fn moves_after(&mut self, why: &Conflict) -> bool {
-        match why {
-            Conflict::ReadLater { .. } => {
-                sometimes!("a transaction moves because a later one has read what it writes");
-            }
-            Conflict::Expired => sometimes!("a transaction moves because its intents are gone"),
-            _ => return false,
-        }
-        if self.moves == MOST_MOVES {
+        let read_later = matches!(why, Conflict::ReadLater { .. });
+        if self.moves == MOST_MOVES || !(read_later || *why == Conflict::Expired) {
             return false;
         }
         self.moves += 1;
+        if !read_later {
+            sometimes!("a transaction moves because its intents are gone");
+            return true;
+        }
+        sometimes!("a transaction moves because a later one has read what it writes");
         // Ahead of transactions that read there meanwhile.
         let least_ns = if self.moves > 1 { MOVED_AHEAD_NS } else { 0 };
         self.ahead_ns = (4 * self.ahead_ns).clamp(least_ns, MOST_AHEAD_NS);
@@ -120,13 +121,14 @@ impl<S: Shards> Coordinator<S> {
             Ok(written) => written,
             Err(why) => return Outcome::Aborted { why },
         };
-        places.retain(|place| place.shard != recorder);
+        let here = places.iter().position(|place| place.shard == recorder);
+        let parts = here.map_or(0, |here| places.swap_remove(here).parts);
         let passed = self.alive(self.timestamp_passes()).await;
         let Some(waited) = passed else { return Outcome::Aborted { why: Conflict::Expired } };
         *waited_ns += waited;
         self.is_asked();
         step!("session: asks the recorder to commit");
-        self.commit_at(recorder, places).await
+        self.commit_at(recorder, places, parts).await
     }
 
     /// Waits until the timestamp has surely passed. Returns the time that it waited, or `None` if
@@ -146,8 +148,8 @@ impl<S: Shards> Coordinator<S> {
     }
 
     /// Asks the recorder to decide, until it answers.
-    async fn commit_at(&self, shard: ShardId, places: Vec<Place>) -> Outcome {
-        let ask = || self.request(Operation::Commit { places: places.clone() });
+    async fn commit_at(&self, shard: ShardId, places: Vec<Place>, parts: u32) -> Outcome {
+        let ask = || self.request(Operation::Commit { places: places.clone(), parts });
         let until = self.boot_ns() + TIMEOUT_NS;
         loop {
             let heard = ask_leader(&*self.shards, shard, ask).await;

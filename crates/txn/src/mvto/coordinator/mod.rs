@@ -270,7 +270,7 @@ impl<S: Shards> Transaction for Coordinator<S> {
                         }
                     }
                 };
-                let answers = join_all(keys.iter().map(read)).await;
+                let answers = self.alive(join_all(keys.iter().map(read))).await;
                 if let (Some(timings), Some(began_ns)) = (&self.timings, began_ns) {
                     timings.note(|times| {
                         times.reads += keys.len() as u64;

@@ -182,6 +182,10 @@ impl<S: Shards> Coordinator<S> {
         }
         if !self.intended.is_empty() {
             self.take_answers().await;
+            if self.has_expired() {
+                sometimes!("a transaction that was idle moves");
+                self.move_to(self.shards.node().now().interval.latest).await?;
+            }
             self.show_life();
         }
         if let Some(why) = self.refusal() {

@@ -1,12 +1,13 @@
 //! The intents of a transaction: what is sent to which shard, in parts, and what is agreed there.
 //!
-//! One part is on its way to a shard at a time; what is written meanwhile goes into the next. A
-//! statement that has written need not wait for any of them (K2 §5.3): an answer is taken in when
-//! the transaction does something else, at the latest when it commits.
+//! A statement that has written waits for no answer (K2 §5.3): answers are taken in when the
+//! transaction does something else, at the latest when it commits. So several parts may be on their
+//! way to one shard. A leader takes them in their order, and asks for one again that comes too
+//! early.
 
 use super::Coordinator;
 use crate::mvto::messages::Operation;
-use crate::mvto::recorder::Place;
+use crate::mvto::recorder::{EXPIRES_NS, Place};
 use crate::mvto::rules;
 use crate::shards::asking::{ONE_TRY_NS, PAUSE_NS, TIMEOUT_NS, ask_leader};
 use crate::shards::{ReplicaId, Request, RequestBody, RequestOutcome, Response, Shards};
@@ -19,7 +20,7 @@ use meridian_machine::planted::broken;
 use meridian_machine::{ShardId, sometimes, step};
 use meridian_mvcc::{Key, KeyRange, Write};
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +36,10 @@ pub(super) struct Share {
 
 pub(super) type Shares = BTreeMap<ShardId, Share>;
 
+/// The bytes that a transaction sends at most before it commits. What is sent stays in the log, and
+/// in memory, even if a savepoint takes it back.
+const MOST_BYTES_AHEAD: u64 = 4 << 20;
+
 /// The answer of a shard to a part.
 type Answer = (ShardId, Result<u64, Conflict>);
 type Answers = FuturesUnordered<Pin<Box<dyn Future<Output = Answer> + Send>>>;
@@ -46,9 +51,12 @@ pub(super) struct Intended {
     recorder: Option<ReplicaId>,
     /// The shards to which something is sent, with the parts that are agreed there.
     places: BTreeMap<ShardId, Place>,
-    /// The parts on their way, and their shards. The lock is never waited for.
+    /// The number of parts that are sent to each.
+    sent: BTreeMap<ShardId, u32>,
+    /// The bytes that are sent.
+    bytes: u64,
+    /// The parts on their way. The lock is never waited for.
     on_their_way: Mutex<Answers>,
-    busy: BTreeSet<ShardId>,
     /// The reason why a part is refused: the attempt cannot commit.
     refused: Option<Conflict>,
     /// When the recorder last heard of the attempt, by the boot clock.
@@ -96,22 +104,27 @@ impl<S: Shards> Coordinator<S> {
         shares
     }
 
-    /// Sends what has changed, except to shards where an earlier part is on its way.
-    fn send_changes(&mut self, mut shares: Shares) {
-        shares.retain(|shard, _| !self.intended.busy.contains(shard));
+    fn send_changes(&mut self, shares: Shares) {
         let Some(recorder) = self.choose_recorder(&shares) else { return };
         for (shard, Share { writes, withdrawn, schemas }) in shares {
             step!("session: writes intents");
             for key in writes.iter().map(|write| &write.key).chain(&withdrawn) {
                 self.unsent.remove(key);
             }
+            let this = &mut self.intended;
             let none = Place { shard, term: 0, parts: 0 };
-            let part = self.intended.places.entry(shard).or_insert(none).parts;
-            if self.intended.places.len() > 1 {
+            let acknowledged = this.places.entry(shard).or_insert(none).parts;
+            if this.places.len() > 1 {
                 sometimes!("a transaction writes in several shards");
             }
-            let operation = Operation::Write { part, writes, withdrawn, schemas, recorder };
-            self.intended.busy.insert(shard);
+            let next = this.sent.entry(shard).or_default();
+            let part = std::mem::replace(next, *next + 1);
+            if part > acknowledged {
+                sometimes!("a part of an intent is sent before an earlier one is acknowledged");
+            }
+            this.bytes += bytes_of(&writes, &withdrawn);
+            let operation =
+                Operation::Write { part, writes, withdrawn, schemas, recorder, acknowledged };
             let answer = Box::pin(self.asker().write(shard, operation));
             self.intended.on_their_way.get_mut().push(answer);
         }
@@ -130,16 +143,21 @@ impl<S: Shards> Coordinator<S> {
         self.intended.recorder
     }
 
-    /// Sends the writes so far. The transaction goes on meanwhile.
+    /// Sends the writes so far, unless they are many. The transaction goes on meanwhile.
     pub(super) async fn send_ahead(&mut self) {
-        sometimes!("a transaction writes before it commits");
         let changes = self.changes(false);
+        let bytes = changes.values().map(|share| bytes_of(&share.writes, &share.withdrawn));
+        let many = self.intended.bytes + bytes.sum::<u64>() > MOST_BYTES_AHEAD;
+        if many || self.intended.refused.is_some() || self.shards.is_crowded() {
+            return;
+        }
+        sometimes!("a transaction writes before it commits");
         self.send_changes(changes);
         // A request leaves when its answer is first asked for.
         self.take_answers().await;
     }
 
-    /// Takes in the answers that are there, and sends what waited for them.
+    /// Takes in the answers that are there.
     pub(super) async fn take_answers(&mut self) {
         loop {
             let answers = self.intended.on_their_way.get_mut();
@@ -149,15 +167,12 @@ impl<S: Shards> Coordinator<S> {
     }
 
     fn take_answer(&mut self, (shard, answer): Answer) {
-        self.intended.busy.remove(&shard);
         match (answer, self.intended.places.get_mut(&shard)) {
-            (Ok(term), Some(place)) => (place.term, place.parts) = (term, place.parts + 1),
+            (Ok(term), Some(place)) => {
+                (place.term, place.parts) = (place.term.max(term), place.parts + 1);
+            }
             (Err(why), _) => drop(self.intended.refused.get_or_insert(why)),
             (Ok(_), None) => {}
-        }
-        if !self.unsent.is_empty() {
-            let changes = self.changes(false);
-            self.send_changes(changes);
         }
     }
 
@@ -173,7 +188,7 @@ impl<S: Shards> Coordinator<S> {
         changes: Shares,
     ) -> Result<(ShardId, Vec<Place>), Conflict> {
         self.send_changes(changes);
-        while !self.intended.busy.is_empty() && self.intended.refused.is_none() {
+        while !self.intended.on_their_way.get_mut().is_empty() && self.intended.refused.is_none() {
             self.show_life();
             let answer = {
                 let tick_ns = self.intended.alive_ns + ONE_TRY_NS;
@@ -198,6 +213,11 @@ impl<S: Shards> Coordinator<S> {
                 Ok((recorder.shard, agreed.copied().collect()))
             }
         }
+    }
+
+    /// True if the recorder has had no sign of life for so long that it has aborted, or soon does.
+    pub(super) fn has_expired(&self) -> bool {
+        self.boot_ns() >= self.intended.alive_ns + EXPIRES_NS
     }
 
     /// The recorder decides from here on: it is asked to commit.
@@ -264,6 +284,12 @@ impl<S: Shards> Coordinator<S> {
             requests: Arc::clone(&self.requests),
         }
     }
+}
+
+fn bytes_of(writes: &[Write], withdrawn: &[Key]) -> u64 {
+    let length = |write: &Write| write.key.len() + write.value.as_ref().map_or(0, |it| it.len());
+    let bytes = writes.iter().map(length).chain(withdrawn.iter().map(|key| key.len()));
+    bytes.sum::<usize>() as u64
 }
 
 /// Asks a shard to write a part, whatever the coordinator does meanwhile.

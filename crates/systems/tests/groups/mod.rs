@@ -7,12 +7,11 @@ use meridian_machine::{
 };
 use meridian_mvcc::{Key, KeyRange, Value, Write, local};
 use meridian_replication::group::{Config, Index, Record, Restored, Term};
-use meridian_systems::locking::{Effect, Message, Recovered, Replica};
-use meridian_systems::shard::Timer;
+use meridian_systems::shard::{Effect, Message, Participant, Recovered, Shard, Timer};
 use meridian_txn::locking::TransactionId;
-use meridian_txn::shards::{LockEpoch, ReplicaId, Request, RequestBody, Response};
-use meridian_txn::two_phase::{OneShot, ParticipantMessage};
-use meridian_txn::{Age, Conflict, Lock, SchemaVersion};
+use meridian_txn::shards::{LockEpoch, Request, RequestBody, Response};
+use meridian_txn::two_phase::OneShot;
+use meridian_txn::{Age, SchemaVersion};
 use std::collections::{BTreeMap, VecDeque};
 
 pub const MS: u64 = 1_000_000;
@@ -20,10 +19,10 @@ pub const EPSILON: u64 = 4 * MS;
 pub const BEGINNING: u64 = 1_000_000 * MS;
 
 /// The group of one shard. Both groups are on one node.
-pub struct Group {
+pub struct Group<P: Participant> {
     pub shard: ShardId,
-    pub replica: Replica,
-    pub out: Outbox<Replica>,
+    pub replica: Shard<P>,
+    pub out: Outbox<Shard<P>>,
     pub timers: BTreeMap<Timer, u64>,
     pub disk: Vec<Record>,
     pub rows: BTreeMap<Key, Value>,
@@ -48,14 +47,14 @@ pub fn member(shard: ShardId) -> Address {
     Address::replica(NodeId(1), DatabaseId(1), shard)
 }
 
-impl Group {
+impl<P: Participant> Group<P> {
     pub fn born(
         shard: ShardId,
         now: Reading,
         disk: Vec<Record>,
         rows: BTreeMap<Key, Value>,
         newest: Timestamp,
-    ) -> Group {
+    ) -> Group<P> {
         let me = NodeId(1);
         let mut out = Outbox::new();
         let pairs: Vec<(Key, Value)> = rows.clone().into_iter().collect();
@@ -63,7 +62,7 @@ impl Group {
             .expect("its own rows");
         let restored = Restored { records: disk.clone(), ..Restored::default() };
         let config = Config::new(me, vec![me], DatabaseId(1), shard);
-        let replica = Replica::new(config, 7, restored, recovered, now, &mut out);
+        let replica = Shard::new(config, 7, restored, recovered, now, &mut out);
         let (timers, applied) = (BTreeMap::new(), (Index(0), Term(0)));
         let (installed, stalled, written, quiet) = (Vec::new(), false, None, false);
         Group {
@@ -84,11 +83,11 @@ impl Group {
 }
 
 /// Two groups, and a client.
-pub struct World {
-    pub groups: [Group; 2],
+pub struct World<P: Participant> {
+    pub groups: [Group<P>; 2],
     pub now: u64,
     /// The messages between leaders that are not delivered yet.
-    pub between: VecDeque<(ShardId, ShardId, ParticipantMessage)>,
+    pub between: VecDeque<(ShardId, ShardId, P::Peer)>,
     /// The schema versions that the client's transactions are planned for.
     pub planned: Vec<SchemaVersion>,
     /// The one-shot field of its requests, for shards where it has locked nothing.
@@ -97,8 +96,8 @@ pub struct World {
     pub heard: Vec<(ShardId, Response)>,
 }
 
-impl World {
-    pub fn new() -> World {
+impl<P: Participant> World<P> {
+    pub fn new() -> World<P> {
         let reading = Reading::at(BEGINNING, Interval::around(BEGINNING, EPSILON));
         let born = |shard| {
             Group::born(ShardId(shard), reading, Vec::new(), BTreeMap::new(), Timestamp::ZERO)
@@ -135,7 +134,7 @@ impl World {
     pub fn step(
         &mut self,
         shard: u32,
-        step: impl FnOnce(&mut Replica, Reading, &mut Outbox<Replica>),
+        step: impl FnOnce(&mut Shard<P>, Reading, &mut Outbox<Shard<P>>),
     ) {
         let now = self.reading();
         let group = &mut self.groups[shard as usize];
@@ -176,6 +175,13 @@ impl World {
                     }
                     Do::Do(Effect::Serve(serve)) => {
                         let (id, lock_epoch, at) = (serve.id, serve.lock_epoch, serve.at);
+                        let name = |key: &Key| String::from_utf8_lossy(key).into_owned();
+                        let key = serve.range.as_point().map(name).unwrap_or_default();
+                        let versions = group
+                            .installed
+                            .iter()
+                            .filter(|(of, keys)| *of <= at && keys.contains(&key));
+                        let newest = versions.map(|(of, _)| *of).max();
                         self.heard.push((
                             group.shard,
                             Response::Rows {
@@ -184,7 +190,7 @@ impl World {
                                 at,
                                 rows: Vec::new(),
                                 rest: None,
-                                committed_at: Vec::new(),
+                                committed_at: newest.into_iter().collect(),
                                 waited_ns: None,
                             },
                         ));
@@ -203,7 +209,7 @@ impl World {
     pub fn pass(&mut self, nanos: u64) {
         let end = self.now + nanos;
         loop {
-            let due = |(shard, group): (usize, &Group)| {
+            let due = |(shard, group): (usize, &Group<P>)| {
                 group
                     .timers
                     .iter()
@@ -270,111 +276,6 @@ impl World {
             replica.on_message(now, from, Message::Request(request), out)
         });
         self.heard[before..].iter().map(|(_, reply)| reply.clone()).collect()
-    }
-
-    pub fn read(&mut self, shard: u32, number: u64, key: &str, lock: Lock) -> Option<LockEpoch> {
-        let range = KeyRange::point(Key::from(key));
-        let said = self.ask(
-            shard,
-            number,
-            1,
-            None,
-            RequestBody::Read {
-                range,
-                lock,
-                reverse: false,
-                limit_rows: 1,
-                application: None,
-                versions: false,
-                nowait: false,
-            },
-        );
-        said.iter().find_map(|reply| {
-            if let Response::Rows { lock_epoch, .. } = reply { Some(*lock_epoch) } else { None }
-        })
-    }
-
-    /// Returns the first outcome that a client has received, if there is one.
-    pub fn outcome(&self) -> Option<Result<Timestamp, Conflict>> {
-        self.heard.iter().find_map(|(_, reply)| match reply {
-            Response::Committed { at, .. } => Some(Ok(*at)),
-            Response::Aborted { why, .. } => Some(Err(why.clone())),
-            _ => None,
-        })
-    }
-
-    /// Returns the number of snapshots that were shown at a timestamp.
-    pub fn shown_at(&self, at: Timestamp) -> usize {
-        let is_it = |reply: &Response| matches!(reply, Response::Rows { at: of, .. } if *of == at);
-        self.heard.iter().filter(|(_, reply)| is_it(reply)).count()
-    }
-
-    /// Makes later requests one-shot: they name the current terms, and may be admitted for a
-    /// second.
-    pub fn commits_one_shot(&mut self) {
-        let terms = [0, 1].map(|shard: usize| self.groups[shard].replica.group().term().0);
-        assert_eq!(terms[0], terms[1]);
-        self.one_shot =
-            Some(OneShot { term: terms[0], by: self.reading().interval.latest + 1_000 * MS });
-    }
-
-    /// Sends a commit to one group.
-    pub fn put(&mut self, number: u64, key: &str) -> Vec<Response> {
-        self.ask(
-            0,
-            number,
-            5,
-            None,
-            RequestBody::Commit { writes: writes(&[key]), participants: Vec::new(), schema: None },
-        )
-    }
-
-    pub fn prepare(
-        &mut self,
-        number: u64,
-        lock_epoch: Option<LockEpoch>,
-        keys: &[&str],
-    ) -> Vec<Response> {
-        let coordinator = ReplicaId { shard: ShardId(0), node: NodeId(1) };
-        let (writes, one_shot, decides) = (writes(keys), self.one_shot, self.term(0));
-        self.ask(
-            1,
-            number,
-            5,
-            lock_epoch,
-            RequestBody::Prepare { writes, coordinator, schema: None, one_shot, decides },
-        )
-    }
-
-    pub fn term(&self, shard: usize) -> u64 {
-        self.groups[shard].replica.group().term().0
-    }
-
-    pub fn commit(
-        &mut self,
-        number: u64,
-        lock_epoch: Option<LockEpoch>,
-        keys: &[&str],
-    ) -> Vec<Response> {
-        let participants = vec![ShardId(1)];
-        self.ask(
-            0,
-            number,
-            5,
-            lock_epoch,
-            RequestBody::Commit { writes: writes(keys), participants, schema: None },
-        )
-    }
-}
-
-pub fn snapshot(key: &str, at: Timestamp) -> RequestBody {
-    RequestBody::Snapshot {
-        at: Some(at),
-        range: KeyRange::point(Key::from(key)),
-        reverse: false,
-        limit_rows: 1,
-        versions: false,
-        single_shard_range: None,
     }
 }
 
