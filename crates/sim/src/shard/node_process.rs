@@ -23,6 +23,7 @@ use meridian_systems::shard::lifecycle::{self, Ending, Endings, MemberHost, Orph
 use meridian_systems::shard::{self, Damaged, Invitations, Origin};
 use meridian_systems::shard::{CopyDecision, CopyError, ReceivedCopy};
 use meridian_systems::shard::{Participant, Recovered, Rows, Shard};
+use meridian_txn::shards::Oracles;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -115,7 +116,7 @@ impl<P: Participant> NodeProcess<P> {
         (seed, timing, retention, defect): (u64, Timing, Retention, Option<Defect>),
         admitted: bool,
         placed: bool,
-        protocol: &'static Protocol,
+        (protocol, oracles): (&'static Protocol, Option<Oracles>),
         clock: &Arc<NodeClock>,
         disks: &(MemoryDisk, MemoryDisk),
     ) -> Result<NodeProcess<P>, NodeFailure> {
@@ -124,6 +125,7 @@ impl<P: Participant> NodeProcess<P> {
             (me, incarnation),
             nodes.to_vec(),
             seed,
+            oracles,
         ));
         let txn_client = P::database(protocol, Arc::clone(&router));
         let (nodes, clock) = (nodes.to_vec(), Arc::clone(clock));

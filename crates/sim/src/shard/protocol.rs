@@ -91,6 +91,7 @@ pub static K2: SimulatedProtocol = SimulatedProtocol {
 
 /// The states that campaigns of K2 should reach.
 const SHOULD_MEET_OF_K2: &[&str] = &[
+    "a coordinator looks for another oracle",
     "a reader waits for an older transaction",
     "a recorder aborts a transaction that shows no sign of life",
     "a recorder repeats a decision",
@@ -100,6 +101,7 @@ const SHOULD_MEET_OF_K2: &[&str] = &[
     "a transaction writes before it commits",
     "a transaction writes in several shards",
     "a write is refused because of a later reader",
+    "no oracle answers in time",
 ];
 
 /// The states that campaigns of conventional snapshot isolation should reach.

@@ -10,8 +10,8 @@ use meridian_mvcc::{Chunk, Key, KeyRange, StoreError, Version};
 use meridian_store::ShardStore;
 use meridian_systems::shard::{Message, MessageOf, Participant};
 use meridian_txn::shards::{
-    HeldLocks, PendingRequests, ReadLease, ReplicaId, Request, RequestBody, RequestOutcome,
-    Response, ShardMap, Shards, Woken,
+    HeldLocks, Oracles, PendingRequests, ReadLease, ReplicaId, Request, RequestBody,
+    RequestOutcome, Response, ShardMap, Shards, Woken,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +36,7 @@ pub struct RequestRouter<P: Participant> {
     node: SimNode<MessageOf<P>>,
     map: ShardMap,
     held_locks: Mutex<HeldLocks>,
+    oracles: Option<Arc<Oracles>>,
     state: Mutex<State>,
 }
 
@@ -45,11 +46,13 @@ impl<P: Participant> RequestRouter<P> {
         here: (NodeId, Incarnation),
         nodes: Vec<NodeId>,
         seed: u64,
+        oracles: Option<Oracles>,
     ) -> Self {
         RequestRouter {
             node: SimNode::new(clock, here, nodes.iter().copied().collect(), seed),
             map: ShardMap::new(here.0, nodes),
             held_locks: Mutex::default(),
+            oracles: oracles.map(Arc::new),
             state: Mutex::default(),
         }
     }
@@ -206,6 +209,10 @@ impl<P: Participant> Shards for RequestRouter<P> {
 
     fn describe(&self, shard: ShardId) -> String {
         format!("the group of shard {}", shard.0)
+    }
+
+    fn oracles(&self) -> Option<Arc<Oracles>> {
+        self.oracles.clone()
     }
 
     fn count_local_read(&self, shard: ShardId) {

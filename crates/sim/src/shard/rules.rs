@@ -118,7 +118,7 @@ pub const NOTICED_OF_CONVENTIONAL_SI: [Rule; 5] = [
 /// hardly show, and which tests of the values cover: `TIES_ACCEPTED` (only a query of the past
 /// reads at another transaction's timestamp: `txn/src/mvto/read_tracker.rs`), and `DECIDED_TWICE`
 /// (a commit has to meet the abort of a transaction that is taken for dead: `recorder.rs`).
-pub const NOTICED_OF_K2: [Rule; 12] = [
+pub const NOTICED_OF_K2: [Rule; 15] = [
     mvto::READS_NOT_TRACKED,
     mvto::RANGES_NOT_TRACKED,
     mvto::FLOOR_NOT_RAISED,
@@ -131,6 +131,9 @@ pub const NOTICED_OF_K2: [Rule; 12] = [
     mvto::WITHDRAWN_KEPT,
     mvto::INTENTS_NOT_AWAITED,
     shard::CEILING_NOT_AGREED,
+    clock::TTL_FROM_THE_ANSWER,
+    clock::BATCH_NOT_CAPPED,
+    clock::BATCH_GOES_BACK,
 ];
 
 /// Returns the faults under which the breach of a rule shows soonest.

@@ -158,7 +158,7 @@ impl Node {
             (seed, timing, Retention::LONG, None),
             number > 1,
             true,
-            &meridian_systems::spanner::PROTOCOL,
+            (&meridian_systems::spanner::PROTOCOL, None),
             clock,
             disks,
         )
@@ -420,7 +420,7 @@ fn finds_out() -> bool {
         (1, timing, Retention::LONG, None),
         true,
         true,
-        &meridian_systems::spanner::PROTOCOL,
+        (&meridian_systems::spanner::PROTOCOL, None),
         &clock,
         &disks,
     )

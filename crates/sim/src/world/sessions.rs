@@ -1,6 +1,7 @@
 //! Clients, and the coordinators that they use.
 
 use super::{Event, HISTORY, MS, Ready, S, Task, World};
+use crate::Timebase;
 use crate::client;
 use crate::client::Seen;
 use crate::node::RouterEffect;
@@ -240,6 +241,11 @@ impl<R: SimProtocol> World<R> {
         let wrote = seen.ops.iter().any(|op| matches!(op, Op::Write(..) | Op::Append(..)));
         if let (Some((nanos, logical, issuer)), true) = (at, wrote) {
             self.watch_acknowledged(Timestamp { nanos, logical, issuer });
+            // The other half of K2's Property 4.1.
+            let utc = self.options.timebase != Timebase::Cluster && !self.options.deceives();
+            if self.options.protocol.row.pipelines() && utc && nanos < start {
+                self.fail(format!("client {client} began at {start}, and committed at {nanos}"));
+            }
         }
         if let (Some((nanos, logical, issuer)), Mode::ReadWrite) = (at, mode) {
             self.recent.push_back(Timestamp { nanos, logical, issuer });

@@ -92,7 +92,7 @@ impl Member {
                 self.on_split(now, (from, id), transaction, (at.clone(), *shard), out)
             }
             RequestBody::SnapshotTimestamp => self.on_snapshot_timestamp(from, id, out),
-            RequestBody::Ordered { .. } => {
+            RequestBody::Ordered { .. } | RequestBody::Time { .. } => {
                 let why = "this database orders transactions by locks, and takes no requests of other protocols";
                 let why = why.to_owned();
                 out.send(from, Message::Response(Response::Refused { id, why }));

@@ -41,6 +41,7 @@ impl Member {
     ) {
         let proposed = self.participant.proposed.remove(&entry.index);
         let asked = proposed.as_ref().and_then(|Proposed { asked, .. }| *asked);
+        let passed_ns = proposed.as_ref().and_then(|Proposed { passed_ns, .. }| *passed_ns);
         match command {
             OrderedCommand::Alone { transaction, at, writes, schemas } => {
                 self.learn_of(at);
@@ -61,7 +62,7 @@ impl Member {
                     asked.iter().for_each(|asked| self.answer_outcome(*asked, None, out));
                 } else {
                     // Later readers see it once its timestamp has surely passed.
-                    let wait = CommitWait { transaction, asked, agreed_ns: now.boot_ns };
+                    let wait = CommitWait { transaction, asked, agreed_ns: now.boot_ns, passed_ns };
                     self.participant.commit_waits.insert(at, wait);
                 }
             }
@@ -109,10 +110,14 @@ impl Member {
     /// need not wait for them any longer.
     pub(super) fn release_waited_commits(&mut self, now: Reading, out: &mut Outbox<Member>) {
         while let Some(first) = self.participant.commit_waits.first_entry() {
-            if !self.policy.is_visible(now, *first.key()) {
+            let passed = match first.get().passed_ns {
+                Some(passed_ns) => now.boot_ns >= passed_ns,
+                None => self.policy.is_visible(now, *first.key()),
+            };
+            if !passed {
                 break;
             }
-            let (at, CommitWait { transaction, asked, agreed_ns }) = first.remove_entry();
+            let (at, CommitWait { transaction, asked, agreed_ns, .. }) = first.remove_entry();
             step!("leader: answers");
             self.participant.intents.remove(self.shard, transaction);
             let commit_wait_ns = now.boot_ns - agreed_ns;

@@ -87,7 +87,8 @@ impl Member {
         let (commits, parts) = (commits.is_some(), commits.unwrap_or(0));
         let decide = OrderedCommand::Decide { transaction: txn, at, commits, places, parts };
         if let Some(index) = self.propose(&decide) {
-            let proposed = Proposed { transaction: txn, asked, part: None, decides: true };
+            let proposed =
+                Proposed { transaction: txn, asked, part: None, passed_ns: None, decides: true };
             self.participant.proposed.insert(index, proposed);
         }
     }
@@ -259,7 +260,7 @@ impl Member {
         for txn in blockers {
             // A reservation may be of a transaction that has moved to a later timestamp since.
             let intent = self.participant.intents.get(*txn).map(|held| held.at);
-            if intent.is_none_or(|intent| intent >= *at) {
+            if intent.is_none_or(|intent| intent > *at) {
                 continue;
             }
             let known = self.participant.pushes.get(txn).copied();
@@ -287,7 +288,7 @@ impl Member {
             return; // Its record is here.
         }
         always!(
-            reader.is_none_or(|reader| reader > at),
+            reader.is_none_or(|reader| reader >= at),
             "waits go from later to earlier transactions"
         );
         sometimes!("a shard asks a recorder what became of a transaction");

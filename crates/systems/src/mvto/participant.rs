@@ -6,6 +6,7 @@ use super::{KIND, Member, Message};
 use crate::Protocol;
 use crate::envelope::Kind;
 use crate::shard::{self, Config, Participant, row_of_ceiling};
+use meridian_clock::oracle::{Oracle, Terms};
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId};
@@ -44,6 +45,8 @@ pub(super) struct Proposed {
     pub(super) asked: Option<(Address, u64)>,
     /// The part of an intent.
     pub(super) part: Option<u32>,
+    /// When the timestamp has surely passed, by the boot clock, if its coordinator knows that.
+    pub(super) passed_ns: Option<u64>,
     /// True for the recorder's decision.
     pub(super) decides: bool,
 }
@@ -54,6 +57,8 @@ pub(super) struct CommitWait {
     pub(super) asked: Option<(Address, u64)>,
     /// When it was agreed, by the boot clock.
     pub(super) agreed_ns: u64,
+    /// When the timestamp has surely passed, by the boot clock, if its coordinator knows that.
+    pub(super) passed_ns: Option<u64>,
 }
 
 /// The shards that wait for a transaction's outcome, at its recorder.
@@ -96,6 +101,10 @@ pub struct Mvto {
     pub(super) commit_waits: BTreeMap<Timestamp, CommitWait>,
     /// Answers to requests about the shard, by the timestamps that must have passed.
     due: BTreeMap<Timestamp, (Address, u64)>,
+    /// The time, for coordinators. What it has answered before needs no ceiling on disk: a
+    /// timestamp names its coordinator's incarnation, and lies between the true times of its
+    /// transaction whatever an earlier incarnation has answered.
+    pub(super) oracle: Oracle,
     /// True if the timer is armed with which the leader looks for what does not end by itself.
     resolving: bool,
 }
@@ -130,6 +139,7 @@ impl Participant for Mvto {
             reservations: Reservations::default(),
             commit_waits: BTreeMap::new(),
             due: BTreeMap::new(),
+            oracle: any_oracle(),
             resolving: false,
         }
     }
@@ -238,8 +248,12 @@ impl Participant for Mvto {
     fn answer_reads(_: &mut Member, _: Reading, _: &mut Outbox<Member>) {}
 
     fn next_release(&self, now: Reading, policy: &dyn TimestampPolicy) -> Option<u64> {
-        let due = self.due.keys().next().into_iter().chain(self.commit_waits.keys().next());
-        due.map(|at| policy.wait_ns(now, *at)).min()
+        let due = self.due.keys().next().map(|at| policy.wait_ns(now, *at));
+        let waited = self.commit_waits.first_key_value().map(|(at, wait)| match wait.passed_ns {
+            Some(passed_ns) => passed_ns.saturating_sub(now.boot_ns),
+            None => policy.wait_ns(now, *at),
+        });
+        due.into_iter().chain(waited).min()
     }
 
     fn arm(shard: &mut Member, now: Reading, out: &mut Outbox<Member>) {
@@ -356,6 +370,14 @@ impl Mvto {
         let pending = !self.intents.is_empty() || !self.recorder.is_empty();
         pending || !self.pushed.is_empty() || self.closing || self.closed < self.newest
     }
+}
+
+/// Returns an oracle whose requests say how well it must know the time.
+fn any_oracle() -> Oracle {
+    let terms = Terms { half_width_ns: u64::MAX, ..Terms::K2 };
+    let mut oracle = Oracle::above(&terms, 0);
+    oracle.raise_ceiling(u64::MAX);
+    oracle
 }
 
 /// The outcome that a command in the log gives a transaction, which the log may have decided

@@ -5,7 +5,8 @@ use super::records::OrderedCommand;
 use super::{Member, Message};
 use crate::shard::rules as shard_rules;
 use crate::shard::{Effect, LEASE_SOON_NS, Serve};
-use meridian_clock::{Reading, Timestamp};
+use meridian_clock::oracle::Refused;
+use meridian_clock::{Drift, Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes, step};
 use meridian_mvcc::{Key, KeyRange, local};
@@ -56,6 +57,9 @@ impl Member {
         out: &mut Outbox<Member>,
     ) {
         let id = request.id;
+        if let RequestBody::Time { within_ns } = request.body {
+            return self.on_time(now, (from, id), within_ns, out);
+        }
         self.is_wanted(now, out);
         if !self.serving || !self.group.is_leader() {
             return self.answer_not_leader(from, id, out);
@@ -104,7 +108,7 @@ impl Member {
             RequestBody::KeepAlive => {
                 self.participant.recorder.touch(request.transaction, now.boot_ns);
             }
-            RequestBody::Withdraw => {}
+            RequestBody::Withdraw | RequestBody::Time { .. } => {}
             RequestBody::Read { .. }
             | RequestBody::Commit { .. }
             | RequestBody::Snapshot { .. }
@@ -114,6 +118,27 @@ impl Member {
                 self.answer(from, Response::Refused { id, why }, out);
             }
         }
+    }
+
+    /// Answers as an oracle: any member may. A request to a leader that was elected since it left
+    /// is as good.
+    fn on_time(
+        &mut self,
+        now: Reading,
+        (to, id): (Address, u64),
+        within_ns: u64,
+        out: &mut Outbox<Member>,
+    ) {
+        let answer = self.participant.oracle.answer(now).and_then(|interval| {
+            let half_width_ns = (interval.latest - interval.earliest).div_ceil(2);
+            let wide = Refused::Wide { half_width_ns, limit_ns: within_ns };
+            (half_width_ns <= within_ns).then_some(interval).ok_or(wide)
+        });
+        let said = match answer {
+            Ok(interval) => Response::Time { id, interval },
+            Err(why) => Response::Refused { id, why: why.to_string() },
+        };
+        self.answer(to, said, out);
     }
 
     /// Queues a request to be served in this step, unless an earlier copy of it waits.
@@ -215,7 +240,7 @@ impl Member {
                 }
                 Need::Nothing
             }
-            Operation::CommitAlone { writes, schemas, again } => {
+            Operation::CommitAlone { writes, schemas, again, .. } => {
                 if self.participant.intents.get(txn).is_some() || self.is_deciding(txn) {
                     self.asks_again(txn, None, (*from, id), out);
                     return Need::Nothing;
@@ -410,7 +435,17 @@ impl Member {
         this.intents.propose(self.shard, txn, intent, waiting.asked_ns);
         let asked = Some((*from, id));
         let part = (!alone).then_some(part);
-        this.proposed.insert(index, Proposed { transaction: txn, asked, part, decides: false });
+        // By this timer, which may be fast.
+        let passes_in_ns = match &request.body {
+            RequestBody::Ordered {
+                operation: Operation::CommitAlone { passes_in_ns, .. }, ..
+            } => *passes_in_ns,
+            _ => None,
+        };
+        let passed = |ns: u64| waiting.asked_ns.saturating_add(ns + Drift::WORST.of(ns));
+        let passed_ns = passes_in_ns.map(passed);
+        let proposed = Proposed { transaction: txn, asked, part, passed_ns, decides: false };
+        this.proposed.insert(index, proposed);
         Need::Nothing
     }
 

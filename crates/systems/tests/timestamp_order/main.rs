@@ -202,6 +202,25 @@ fn a_transaction_that_reads_two_keys_and_writes_one_commits_in_one_step() {
     world.is_clean();
 }
 
+/// A query of the past once passed over the intent of the transaction whose timestamp it named, and
+/// showed half of it.
+#[test]
+fn a_query_at_a_transactions_own_timestamp_waits_for_it() {
+    let mut world = World::new();
+    let at = world.draw(1);
+    assert!(is_written(&world.write(0, &["a"], 1, at)));
+    assert!(is_written(&world.write(0, &["z"], 1, at)));
+    world.pass(3 * EPSILON);
+    let place = world.place(1);
+    world.commit(1, at, &[place]);
+    assert_eq!(world.read("a", 2, at), Some(at));
+    let before = world.heard.len();
+    assert_eq!(world.read("z", 2, at), None, "the other shard does not know the outcome yet");
+    world.talk();
+    assert_eq!(world.read_since(before), Some(at));
+    world.is_clean();
+}
+
 /// Trap A.1-B5.
 #[test]
 fn a_push_to_a_missing_record_aborts_for_good() {

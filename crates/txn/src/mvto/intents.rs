@@ -212,8 +212,8 @@ impl Intents {
     }
 
     /// Returns the transactions that a reader at a timestamp has to wait for: in each key of a
-    /// range the newest undecided one below it. An older one matters only if that one aborts (Trap
-    /// A.1-B11).
+    /// range the newest undecided one at or below it: a query of the past may read at another
+    /// transaction's timestamp. An older one matters only if that one aborts (Trap A.1-B11).
     pub fn blockers(
         &self,
         range: &KeyRange,
@@ -229,7 +229,7 @@ impl Intents {
         }
         let streams = self.undecided.range::<Key, _>((Bound::Included(&range.start), end));
         let newest = |(_, stream): (&Key, &BTreeMap<Timestamp, TransactionId>)| {
-            let mut below = stream.range(..at).map(|(_, txn)| *txn);
+            let mut below = stream.range(..=at).map(|(_, txn)| *txn);
             below.rfind(|txn| *txn != reader)
         };
         streams.filter_map(newest).collect()
@@ -303,7 +303,8 @@ mod tests {
         assert_eq!(blockers(&intents, ("a", "z"), 25, 9), [by(2), by(1)]);
         assert_eq!(blockers(&intents, ("a", "b"), 15, 9), [by(1)]);
         assert_eq!(blockers(&intents, ("a", "z"), 25, 2), [by(1), by(1)], "its own is no obstacle");
-        assert_eq!(blockers(&intents, ("a", "b"), 10, 9), []);
+        assert_eq!(blockers(&intents, ("a", "b"), 10, 9), [by(1)]);
+        assert_eq!(blockers(&intents, ("a", "b"), 9, 9), []);
         // The newer one aborts: once that is agreed, the older one matters.
         assert!(intents.decide(SHARD, by(2), None).is_some());
         assert!(intents.decide(SHARD, by(2), None).is_none(), "known already");

@@ -72,6 +72,10 @@ pub enum Operation {
         /// but answered with what became of it.
         #[n(2)]
         again: bool,
+        /// The time until the transaction's timestamp has surely passed, in nanoseconds from when
+        /// this was sent, if an oracle said so. `None` if the leader's clock says it.
+        #[n(3)]
+        passes_in_ns: Option<u64>,
     },
     /// Commits a transaction at its recorder. All its intents are in the logs, and its timestamp
     /// has surely passed.
@@ -107,7 +111,8 @@ pub enum Peer {
         #[n(1)]
         at: Timestamp,
         /// The timestamp of a reader that waits, if one does. It is later: waits go from later to
-        /// earlier transactions only, so that none waits in a circle (Trap A.1-B9).
+        /// earlier transactions only, so that none waits in a circle (Trap A.1-B9). Only a query of
+        /// the past, which has no intents, reads at the same timestamp.
         #[n(2)]
         reader: Option<Timestamp>,
     },

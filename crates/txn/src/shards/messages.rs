@@ -3,7 +3,7 @@
 use crate::mvto::Operation;
 use crate::two_phase::{Decider, OneShot};
 use crate::{Age, Conflict, Lock, SchemaChange, SchemaVersion, TransactionId};
-use meridian_clock::Timestamp;
+use meridian_clock::{Interval, Timestamp};
 use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value, Write};
 use minicbor::{Decode, Encode};
@@ -229,6 +229,14 @@ pub enum RequestBody {
         #[n(1)]
         operation: Operation,
     },
+    /// Returns the interval that contains the time at the replica, leader or not: it is an oracle
+    /// (K2 §2.2). Refused if the interval is wider.
+    #[n(12)]
+    Time {
+        /// The largest half width of the interval, in nanoseconds.
+        #[n(0)]
+        within_ns: u64,
+    },
 }
 
 impl RequestBody {
@@ -439,6 +447,16 @@ pub enum Response {
         #[n(1)]
         term: u64,
     },
+    /// The interval that contained the time after the request was received.
+    #[n(17)]
+    Time {
+        /// The request id.
+        #[n(0)]
+        id: u64,
+        /// The interval.
+        #[n(1)]
+        interval: Interval,
+    },
     /// A timestamp of the authority.
     #[n(15)]
     SnapshotTimestamp {
@@ -480,6 +498,7 @@ impl Response {
             | Response::Locked { id, .. }
             | Response::SnapshotTimestamp { id, .. }
             | Response::Written { id, .. }
+            | Response::Time { id, .. }
             | Response::Moved { id, .. } => *id,
             Response::Wounded { .. } => 0,
         }

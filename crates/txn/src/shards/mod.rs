@@ -27,11 +27,13 @@ pub use pending_requests::{PendingRequests, RequestKey, Woken};
 pub use shard_map::ShardMap;
 
 use crate::{Conflict, Node, TxnCounters};
+use meridian_clock::oracle::Terms;
 use meridian_clock::{Reading, Timestamp};
-use meridian_machine::{Health, ShardId};
+use meridian_machine::{Health, NodeId, ShardId};
 use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
 use parking_lot::Mutex;
 use std::future::Future;
+use std::sync::Arc;
 
 /// The read lease of a shard at this node: a reader may read at `through` without asking the
 /// leader, and must check afterwards that `now.latest < until`. If the database has several shards,
@@ -84,6 +86,18 @@ pub enum RequestOutcome {
     },
 }
 
+/// The oracles of a database: nodes that know the time better than others do (K2 §2.2).
+#[derive(Clone, Debug)]
+pub struct Oracles {
+    /// The nodes, in the order in which they are asked. Each has a replica of the first shard.
+    pub nodes: Vec<NodeId>,
+    /// The terms of oracles and coordinators.
+    pub terms: Terms,
+    /// True if one answer serves all transactions of a period (K2-TB); false if each transaction
+    /// asks by itself (the strawman, §4).
+    pub batches: bool,
+}
+
 /// The shards of a database, as the coordinators of one node reach them: by what its replicas here
 /// can read alone, and by requests to their leaders.
 pub trait Shards: Send + Sync + 'static {
@@ -104,6 +118,10 @@ pub trait Shards: Send + Sync + 'static {
     }
     /// The counters of the node's transactions, if it has any.
     fn counters(&self) -> Option<&TxnCounters> {
+        None
+    }
+    /// The nodes that transactions ask for the time when they begin, if the database has some.
+    fn oracles(&self) -> Option<Arc<Oracles>> {
         None
     }
     /// Counts a transaction that reads a shard here without a request.

@@ -22,7 +22,8 @@ use crate::shard::Leaders;
 use crate::shard::node_process::{self, NodeProcess, Timing};
 use crate::shard::request_router::RequestRouter;
 use crate::sim_protocol::SimProtocol;
-use meridian_clock::Timestamp;
+use meridian_clock::oracle::Terms;
+use meridian_clock::{Drift, Timestamp};
 use meridian_machine::{Address, NodeId, Role, ShardId};
 use meridian_mvcc::{KeyRange, StoreError};
 use meridian_placement::DiskId;
@@ -30,7 +31,7 @@ use meridian_replication::group::{Group, Index, Record};
 use meridian_store::courier::Order;
 use meridian_systems::envelope;
 use meridian_systems::shard::{Command, Effect, Message, MessageOf, Participant, Serve, Shard};
-use meridian_txn::shards::{ReplicaId, Request, RequestBody, RequestOutcome, Response};
+use meridian_txn::shards::{Oracles, ReplicaId, Request, RequestBody, RequestOutcome, Response};
 use std::collections::BTreeSet;
 
 /// Events that only worlds of shards with leaders have.
@@ -99,7 +100,7 @@ impl<P: Participant> SimProtocol for Leaders<P> {
             (seed, world.timing(), world.retention, world.options.defect),
             there.peer_identities.admitted(),
             world.options.scenario.is_some(),
-            world.options.protocol.row,
+            (world.options.protocol.row, world.oracles(node)),
             &there.clock,
             &there.disks,
         )
@@ -255,6 +256,7 @@ impl<P: Participant> SimProtocol for Leaders<P> {
                     RequestBody::Members(members) => format!("wants {members:?}"),
                     RequestBody::Abort | RequestBody::KeepAlive => "aborts".to_owned(),
                     RequestBody::Withdraw => "withdraws".to_owned(),
+                    RequestBody::Time { .. } => "asks for the time".to_owned(),
                     RequestBody::Ordered { at, operation } => format!("{operation:?} at {at}"),
                     RequestBody::SnapshotTimestamp => {
                         "asks the authority for a snapshot".to_owned()
@@ -316,6 +318,35 @@ impl<P: Participant> SimProtocol for Leaders<P> {
 }
 
 impl<P: Participant> World<Leaders<P>> {
+    /// The oracles that a node's coordinators ask, in half of the worlds whose transactions draw
+    /// timestamps when they begin. They follow from the seed alone, so that every incarnation has
+    /// the same.
+    fn oracles(&self, node: usize) -> Option<Oracles> {
+        let drawn = self.options.scenario.is_none() && self.options.profile.is_none();
+        let seed = self.options.seed;
+        if !self.options.protocol.row.pipelines() || !drawn || seed.is_multiple_of(2) {
+            return None;
+        }
+        let mut bits = seed / 2;
+        let mut draw = |of: u64| {
+            let drawn = bits % of;
+            bits /= of;
+            drawn as usize
+        };
+        let ttl_ns = [2 * MS, 20 * MS, 200 * MS][draw(3)];
+        let terms = Terms {
+            ttl_ns,
+            half_width_ns: [10 * MS, 100 * MS][draw(2)],
+            // Some batches are used up.
+            step_ns: ttl_ns / [4, 2_000][draw(2)],
+            drift: Drift::WORST,
+        };
+        let mut nodes = self.members.clone();
+        // Each coordinator begins with the oracle on its own node, or with another one.
+        nodes.rotate_left((node + draw(2)) % self.members.len());
+        Some(Oracles { nodes, terms, batches: draw(4) > 0 })
+    }
+
     /// Returns the members' timeouts, which grow with the distance between nodes.
     fn timing(&self) -> Timing {
         let election_timeout_ns = (250 * MS).max(4 * self.options.regions.farthest_ns());

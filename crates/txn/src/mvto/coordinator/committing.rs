@@ -138,7 +138,15 @@ impl<S: Shards> Coordinator<S> {
         if broken(rules::COMMIT_WAIT) {
             return Some(0);
         }
-        passes(self.shards.node(), self.at).await.then(|| self.boot_ns() - began_ns)
+        let node = self.shards.node();
+        let passed = match self.passed_ns {
+            None => passes(node, self.at).await,
+            Some(passed_ns) => {
+                node.sleep_until(passed_ns).await;
+                !node.is_closed()
+            }
+        };
+        passed.then(|| self.boot_ns() - began_ns)
     }
 
     fn learn(&self, to: Option<(Key, ShardId)>) {
@@ -182,7 +190,9 @@ impl<S: Shards> Coordinator<S> {
             }
             let replica = ReplicaId { shard, node: shards.map().leader(shard) };
             let Share { writes, schemas, .. } = share.clone();
-            let request = self.request(Operation::CommitAlone { writes, schemas, again });
+            let passes_in_ns = self.passed_ns.map(|passed_ns| passed_ns.saturating_sub(now));
+            let operation = Operation::CommitAlone { writes, schemas, again, passes_in_ns };
+            let request = self.request(operation);
             let heard = match shards.node().reaches(replica.node) {
                 true => {
                     // From here on a copy of it may be received at any time.

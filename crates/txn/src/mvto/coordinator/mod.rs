@@ -39,7 +39,7 @@ use reading::Done;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use timestamps::Draws;
+use timestamps::{Drawn, Draws};
 use writing::Intended;
 
 /// The number of keys that are requested in parallel.
@@ -66,31 +66,39 @@ impl<S: Shards> TxnClient<S> {
         }
         let ((here, incarnation), number, now) = (node.here(), node.new_number(), node.now());
         let tried_ns = how.age.map_or(0, |age| now.interval.latest.saturating_sub(age.began_ns));
-        let at = match how.mode {
+        let age = Age { began_ns: now.interval.latest, node: here.0, number };
+        let age = how.age.unwrap_or(age);
+        let transaction = TransactionId { node: here.0, incarnation: incarnation.0, number };
+        let requests: Arc<AtomicU64> = Arc::default();
+        let ask = |within_ns: u64| {
+            let id = requests.fetch_add(1, Ordering::Relaxed) + 1;
+            Request::plain(transaction, age, id, RequestBody::Time { within_ns })
+        };
+        let drawn = match how.mode {
             Mode::ReadOnly(ReadAt::Exact(at) | ReadAt::AtLeast(at))
                 if at.nanos > now.interval.latest =>
             {
                 return Err(Failure::InFuture { now: now.interval });
             }
-            Mode::ReadOnly(ReadAt::Exact(at)) => at,
-            Mode::ReadOnly(_) => self.stamps.draw_now(node),
-            Mode::ReadWrite => self.stamps.draw_after(node, tried_ns),
+            Mode::ReadOnly(ReadAt::Exact(at)) => Drawn { at, passed_ns: None },
+            Mode::ReadOnly(_) => self.stamps.draw_to_begin(&*self.shards, 0, ask).await,
+            Mode::ReadWrite => self.stamps.draw_to_begin(&*self.shards, tried_ns, ask).await,
         };
-        let age = Age { began_ns: now.interval.latest, node: here.0, number };
         Ok(Coordinator {
             shards: Arc::clone(&self.shards),
             stamps: self.stamps.clone(),
             mode: how.mode,
-            transaction: TransactionId { node: here.0, incarnation: incarnation.0, number },
-            age: how.age.unwrap_or(age),
+            transaction,
+            age,
             began: now.interval,
-            at,
+            at: drawn.at,
+            passed_ns: drawn.passed_ns,
             reserved: Mutex::default(),
             lost: how.age.is_some(),
             above: Timestamp::ZERO,
             moves: 0,
             ahead_ns: 0,
-            requests: Arc::default(),
+            requests,
             reads: Vec::new(),
             writes: Buffer::default(),
             unsent: BTreeSet::new(),
@@ -124,8 +132,9 @@ struct Coordinator<S: Shards> {
     transaction: TransactionId,
     age: Age,
     began: Interval,
-    /// Its timestamp.
+    /// Its timestamp, and when that has surely passed by the boot clock, if an oracle said so.
     at: Timestamp,
+    passed_ns: Option<u64>,
     /// The shards where it may have reserved keys.
     reserved: Mutex<BTreeSet<ShardId>>,
     /// True if an earlier attempt has lost a conflict: what it is about to write is reserved.

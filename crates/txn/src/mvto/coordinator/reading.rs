@@ -209,6 +209,7 @@ impl<S: Shards> Coordinator<S> {
         self.aborted = Some(Conflict::Overwritten);
         self.begin_again();
         self.at = self.stamps.draw(self.shards.node(), least_ns);
+        self.passed_ns = None;
         for reads in self.reads.chunks(ASKED_TOGETHER) {
             let again = |done: &Done| {
                 // What it writes next.

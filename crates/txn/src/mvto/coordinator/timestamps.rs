@@ -1,32 +1,190 @@
-//! The timestamps that coordinators draw.
+//! The timestamps that coordinators draw, from the node's clock or from oracles (K2 §4).
+//!
+//! Each lies between the true times at which its transaction begins and ends (Property 4.1), if the
+//! transaction waits until it has passed. So timestamps of both origins may be mixed: where no
+//! oracle answers, the node's clock does.
 
+use crate::shards::asking::ONE_TRY_NS;
+use crate::shards::{Oracles, ReplicaId, Request, RequestOutcome, Response, Shards};
 use crate::{Node, Stamps};
-use meridian_clock::Timestamp;
+use futures::lock::Mutex as Turn;
+use meridian_clock::oracle::{Batches, Strawman};
+use meridian_clock::{Interval, Timestamp};
+use meridian_machine::{NodeId, ShardId, sometimes};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// How far ahead an attempt draws its timestamp at most, after others have lost, in nanoseconds.
 const MOST_TRIED_AHEAD_NS: u64 = 50_000_000;
+/// How long a coordinator waits for an oracle, in nanoseconds, before it asks another one.
+const ORACLE_ANSWERS_NS: u64 = 50_000_000;
+/// How long the node's clock is used after no oracle has answered, in nanoseconds.
+const WITHOUT_ORACLES_NS: u64 = ONE_TRY_NS;
 /// The bits of a timestamp's logical part that set coordinators' timestamps apart from leaders',
-/// and those that are drawn ahead from the others.
+/// those that are drawn ahead from the others, and those of oracles from both.
 const OF_COORDINATOR: u32 = 1 << 31;
 const AHEAD: u32 = 1 << 30;
+const OF_ORACLE: u32 = 1 << 29;
+
+/// A timestamp that was drawn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drawn {
+    pub(super) at: Timestamp,
+    /// When it has surely passed, by the boot clock. `None` if the node's clock says so.
+    pub(super) passed_ns: Option<u64>,
+}
 
 /// The timestamps that a node draws for a database. One that is drawn ahead of the present does not
 /// move the others ahead.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Draws {
     now: Stamps,
     ahead: Stamps,
+    source: Arc<Mutex<Source>>,
+    /// Held while a batch is asked for.
+    turn: Arc<Turn<()>>,
+}
+
+/// The answers of oracles that are in use.
+#[derive(Default)]
+struct Source {
+    oracles: Option<Arc<Oracles>>,
+    drawing: Option<Drawing>,
+    /// No timestamp is drawn at or below this: the newest one, whatever it was drawn from.
+    above_ns: u64,
+    /// The number of times that another oracle was chosen.
+    changes: usize,
+    /// Until when no oracle is asked, by the boot clock.
+    without_until_ns: u64,
+}
+
+enum Drawing {
+    Batches(Batches),
+    Strawman(Strawman),
+}
+
+impl Source {
+    /// Returns the means to draw with these oracles.
+    fn of(&mut self, oracles: &Arc<Oracles>, here: NodeId) -> &mut Drawing {
+        let known = self.oracles.as_ref().is_some_and(|known| Arc::ptr_eq(known, oracles));
+        let fresh = || match oracles.batches {
+            true => Drawing::Batches(Batches::above(oracles.terms, here.0, self.above_ns)),
+            false => Drawing::Strawman(Strawman::above(here.0, self.above_ns)),
+        };
+        let drawing = match self.drawing.take().filter(|_| known) {
+            Some(drawing) => drawing,
+            None => fresh(),
+        };
+        self.oracles = Some(Arc::clone(oracles));
+        self.drawing.insert(drawing)
+    }
 }
 
 impl Draws {
-    /// Draws a timestamp of now.
-    pub(super) fn draw_now(&self, node: &impl Node) -> Timestamp {
-        self.draw(node, 0)
+    /// Draws a timestamp for a transaction that begins: from an oracle's answer, if the database
+    /// has oracles. `ask` makes a request for the time.
+    pub(super) async fn draw_to_begin<S: Shards>(
+        &self,
+        shards: &S,
+        tried_ns: u64,
+        ask: impl Fn(u64) -> Request,
+    ) -> Drawn {
+        let node = shards.node();
+        if tried_ns == 0
+            && let Some(oracles) = shards.oracles()
+            && let Some(drawn) = self.draw_from_oracles(shards, &oracles, ask).await
+        {
+            return drawn;
+        }
+        Drawn { at: self.draw_after(node, tried_ns), passed_ns: None }
+    }
+
+    async fn draw_from_oracles<S: Shards>(
+        &self,
+        shards: &S,
+        oracles: &Arc<Oracles>,
+        ask: impl Fn(u64) -> Request,
+    ) -> Option<Drawn> {
+        let node = shards.node();
+        if let Some(drawn) = self.next(node, oracles) {
+            return Some(drawn);
+        }
+        // One request serves all that wait for it meanwhile; each waits for its own by itself.
+        let _turn = if oracles.batches { Some(self.turn.lock().await) } else { None };
+        for _ in 0..=oracles.nodes.len() {
+            if let Some(drawn) = self.next(node, oracles) {
+                return Some(drawn);
+            }
+            let now = node.boot_ns();
+            let oracle = {
+                let mut source = self.source.lock();
+                if now < source.without_until_ns || oracles.nodes.is_empty() {
+                    return None;
+                }
+                if let Drawing::Batches(batches) = source.of(oracles, node.here().0) {
+                    batches.ask(now);
+                }
+                oracles.nodes[source.changes % oracles.nodes.len()]
+            };
+            let replica = ReplicaId { shard: ShardId(0), node: oracle };
+            let request = ask(oracles.terms.half_width_ns);
+            let heard = match node.reaches(oracle) {
+                true => shards.request(replica, request, now + ORACLE_ANSWERS_NS).await,
+                false => None,
+            };
+            let interval = match heard {
+                Some(RequestOutcome::Response(Response::Time { interval, .. })) => Some(interval),
+                _ => None,
+            };
+            let drawn = interval.and_then(|interval| self.receive(node, oracles, interval));
+            if drawn.is_some() {
+                return drawn;
+            }
+            sometimes!("a coordinator looks for another oracle");
+            self.source.lock().changes += 1;
+        }
+        sometimes!("no oracle answers in time");
+        self.source.lock().without_until_ns = node.boot_ns() + WITHOUT_ORACLES_NS;
+        None
+    }
+
+    /// Draws the next timestamp of the batch, if there is one.
+    fn next(&self, node: &impl Node, oracles: &Arc<Oracles>) -> Option<Drawn> {
+        let (mut source, boot_ns) = (self.source.lock(), node.boot_ns());
+        let Drawing::Batches(batches) = source.of(oracles, node.here().0) else { return None };
+        let at = batches.next(boot_ns)?;
+        source.above_ns = source.above_ns.max(at.nanos);
+        let passed_ns = Some(boot_ns + oracles.terms.commit_wait_ns());
+        Some(Drawn { at: of_oracle(node, at), passed_ns })
+    }
+
+    /// Takes in an oracle's answer, and draws a timestamp from it if it is still good.
+    fn receive(
+        &self,
+        node: &impl Node,
+        oracles: &Arc<Oracles>,
+        interval: Interval,
+    ) -> Option<Drawn> {
+        let boot_ns = node.boot_ns();
+        let mut source = self.source.lock();
+        match source.of(oracles, node.here().0) {
+            Drawing::Batches(batches) => {
+                batches.receive(boot_ns, interval);
+                drop(source);
+                self.next(node, oracles)
+            }
+            Drawing::Strawman(strawman) => {
+                let at = strawman.stamp(interval)?;
+                source.above_ns = source.above_ns.max(at.nanos);
+                let passed_ns = Some(boot_ns + oracles.terms.strawman_wait_ns());
+                Some(Drawn { at: of_oracle(node, at), passed_ns })
+            }
+        }
     }
 
     /// Draws a timestamp for an attempt whose former ones have lost for so long: ahead of
     /// transactions that begin now, the further the longer they have tried.
-    pub(super) fn draw_after(&self, node: &impl Node, tried_ns: u64) -> Timestamp {
+    fn draw_after(&self, node: &impl Node, tried_ns: u64) -> Timestamp {
         let ahead_ns = (tried_ns / 8).min(MOST_TRIED_AHEAD_NS);
         self.draw(node, node.now().interval.latest + ahead_ns)
     }
@@ -42,4 +200,9 @@ impl Draws {
         let at = stamps.draw(node.here(), least_ns.max(now_ns));
         Timestamp { logical: at.logical | bits, ..at }
     }
+}
+
+/// Makes an oracle's timestamp that of this incarnation of the node.
+fn of_oracle(node: &impl Node, at: Timestamp) -> Timestamp {
+    Timestamp { logical: node.here().1.0 | OF_COORDINATOR | OF_ORACLE, ..at }
 }
