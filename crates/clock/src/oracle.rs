@@ -130,11 +130,6 @@ impl Strawman {
         Strawman { issuer, last: floor }
     }
 
-    /// The nanoseconds of the newest timestamp.
-    pub fn newest(&self) -> u64 {
-        self.last
-    }
-
     /// Returns the timestamp of the answer to a transaction's request; `None` if this coordinator
     /// has issued a later one since: it requests again.
     pub fn stamp(&mut self, answer: Interval) -> Option<Timestamp> {
@@ -169,11 +164,6 @@ impl Batches {
     /// issued. `issuer` is never reused.
     pub fn above(terms: Terms, issuer: u32, floor: u64) -> Batches {
         Batches { terms, issuer, last: floor, asked: None, batch: None }
-    }
-
-    /// The nanoseconds of the newest timestamp.
-    pub fn newest(&self) -> u64 {
-        self.last
     }
 
     /// Returns the next timestamp for a transaction that has started; `None` if a batch must be

@@ -64,7 +64,10 @@ pub use faults::Faults;
 pub use node_process::{Member, NodeFailure, NodeProcess};
 pub use protocols::SimulatedProtocol;
 pub use regions::Regions;
-pub use shard::{STEPS, finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life};
+pub use shard::{
+    STEPS, age_after_a_wait, finds_nothing_at_a_newcomer, reads_after_a_pause,
+    reads_in_the_next_life,
+};
 pub use shrink::{is_wrong, shrink};
 pub use workload::Workload;
 pub use world::World;

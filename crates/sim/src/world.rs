@@ -265,6 +265,8 @@ pub struct World<R: SimProtocol> {
     /// True while clients begin new transactions; `faulty` is true while faults are applied.
     open: bool,
     faulty: bool,
+    /// True in scripted worlds, where nothing is drawn that a script does not say.
+    scripted: bool,
     history: Vec<Transaction>,
     /// The mark of each transaction of `history`, if it has one.
     marks: Vec<Option<i64>>,
@@ -423,6 +425,7 @@ impl<R: SimProtocol> World<R> {
             inserted: 0,
             begun: 0,
             open: true,
+            scripted: false,
             faulty: options.faults != Faults::NONE,
             history: Vec::new(),
             marks: Vec::new(),

@@ -7,7 +7,9 @@ use campaigns::{
     committed, every_broken_rule_is_noticed_by, every_time_source_is_right, from_environment,
     reached, run_all, sql_sessions_are_right,
 };
-use meridian_sim::{Options, SimulatedProtocol, Workload, campaign, protocols, run};
+use meridian_sim::{
+    Options, SimulatedProtocol, Workload, age_after_a_wait, campaign, protocols, run,
+};
 
 const K2: &SimulatedProtocol = &protocols::K2;
 
@@ -63,6 +65,13 @@ fn clients_of_one_key_get_on() {
         let sql = Options { protocol: K2, workload, sql: true, ..campaign(seed) };
         assert_eq!(run(Options { transactions: 200, ..sql }).verdict, Ok(()), "seed {seed}");
     }
+}
+
+/// A transaction that had waited for three seconds once took its own intents for gone, although its
+/// recorder had a sign of life each second, and moved.
+#[test]
+fn a_wait_is_no_idleness() {
+    assert!(age_after_a_wait() > 3_000_000_000);
 }
 
 /// Serializability does not depend on clocks (I7).

@@ -17,8 +17,8 @@
 //!
 //! The concurrency control is [`mvto`](crate::mvto), the policy [`AtStart`].
 //!
-//! **Not here yet.** Timestamps come from the session's own node (`TT.now().latest`), and not from
-//! batches of a time oracle (§4): the paper's oracles know the time better than other nodes do.
+//! **Not here yet.** The simulator gives some of its databases time oracles (§4). On real nodes
+//! timestamps come from the session's own node (`TT.now().latest`): a database cannot name oracles.
 //! Replicas in other regions do not answer reads (§6).
 
 use crate::Protocol;

@@ -60,8 +60,9 @@ impl Protocol {
         self.consistency.first() == Some(&Consistency::CommitWait)
     }
 
-    /// True if its transactions can send their writes before they commit.
-    pub fn pipelines(&self) -> bool {
+    /// True if its transactions are ordered by timestamps that they draw when they begin. They can
+    /// send their writes before they commit.
+    pub fn draws_at_start(&self) -> bool {
         self.kind == mvto::KIND
     }
 

@@ -11,8 +11,8 @@ pub mod rules;
 mod unconfirmed_splits;
 
 pub use protocol::{
-    CLOCK_SI, CONVENTIONAL_SI, HYBRID_TIME, K2, SIMULATED, STEPS, finds_nothing_at_a_newcomer,
-    reads_after_a_pause, reads_in_the_next_life,
+    CLOCK_SI, CONVENTIONAL_SI, HYBRID_TIME, K2, SIMULATED, STEPS, age_after_a_wait,
+    finds_nothing_at_a_newcomer, reads_after_a_pause, reads_in_the_next_life,
 };
 
 /// The marker type of worlds of shards with leaders and this concurrency control.

@@ -221,6 +221,12 @@ pub fn reads_in_the_next_life(defect: Option<Defect>) -> Option<i64> {
     World::<Leaders<Locking>>::reads_in_the_next_life(defect)
 }
 
+/// Returns how old the timestamp of a transaction of K2 is once it has committed, in nanoseconds,
+/// that had sent its writes and then waited for an idle one.
+pub fn age_after_a_wait() -> u64 {
+    World::<Leaders<Mvto>>::age_after_a_wait()
+}
+
 /// True if a session whose node's member was replaced misses a key that has existed since before
 /// the session's snapshot.
 pub fn finds_nothing_at_a_newcomer(rule: Option<Rule>) -> bool {

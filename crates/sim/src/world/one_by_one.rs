@@ -38,7 +38,7 @@ impl<R: SimProtocol> World<R> {
         let mut world = World::new(Options { nodes: 3 + gateways, gateways, defect, ..quiet });
         world.network.even(ONE);
         (world.open, world.lease_ns, world.idle_after_ns) = (false, 10 * S, IDLE_AFTER);
-        world.retention = Retention::LONG;
+        (world.retention, world.scripted) = (Retention::LONG, true);
         for node in 0..world.nodes.len() {
             world.nodes[node].disk = DiskWait::UpTo(10);
             world.nodes[node].clock.claim(1_000);

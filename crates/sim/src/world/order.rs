@@ -61,7 +61,7 @@ impl Chain {
     }
 }
 
-/// The order that one transaction asks for.
+/// The order that one transaction asks for, and when it sends its writes.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The consistency mode.
@@ -112,7 +112,7 @@ impl<R: SimProtocol> World<R> {
     pub(super) fn ask_for_order(&mut self, client: usize, node: usize) -> Asked {
         let protocol = self.options.protocol.row;
         if !protocol.has_tokens() {
-            let pipelined = protocol.pipelines() && self.rng.random_bool(PIPELINED);
+            let pipelined = protocol.draws_at_start() && self.rng.random_bool(PIPELINED);
             return Asked { pipelined, ..Asked::default() };
         }
         let consistency = *self.modes.choose(&mut self.rng).expect("a world has a mode");

@@ -243,7 +243,7 @@ impl<R: SimProtocol> World<R> {
             self.watch_acknowledged(Timestamp { nanos, logical, issuer });
             // The other half of K2's Property 4.1.
             let utc = self.options.timebase != Timebase::Cluster && !self.options.deceives();
-            if self.options.protocol.row.pipelines() && utc && nanos < start {
+            if self.options.protocol.row.draws_at_start() && utc && nanos < start {
                 self.fail(format!("client {client} began at {start}, and committed at {nanos}"));
             }
         }

@@ -11,7 +11,7 @@ use meridian_systems::shard::{Effect, Message, Participant, Recovered, Shard, Ti
 use meridian_txn::locking::TransactionId;
 use meridian_txn::shards::{LockEpoch, Request, RequestBody, Response};
 use meridian_txn::two_phase::OneShot;
-use meridian_txn::{Age, SchemaVersion};
+use meridian_txn::{Age, Lock, SchemaVersion};
 use std::collections::{BTreeMap, VecDeque};
 
 pub const MS: u64 = 1_000_000;
@@ -276,6 +276,19 @@ impl<P: Participant> World<P> {
             replica.on_message(now, from, Message::Request(request), out)
         });
         self.heard[before..].iter().map(|(_, reply)| reply.clone()).collect()
+    }
+}
+
+/// Locks a key, and reads it.
+pub fn locks(key: &str, lock: Lock) -> RequestBody {
+    RequestBody::Read {
+        range: KeyRange::point(Key::from(key)),
+        lock,
+        reverse: false,
+        limit_rows: 1,
+        application: None,
+        versions: false,
+        nowait: false,
     }
 }
 

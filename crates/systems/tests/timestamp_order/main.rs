@@ -69,12 +69,16 @@ impl World {
 
     /// Writes keys of one shard as a part of an intent.
     fn write(&mut self, part: u32, keys: &[&str], by: u64, at: Timestamp) -> Vec<Response> {
-        let (withdrawn, schemas) = (Vec::new(), Vec::new());
-        let (recorder, acknowledged) = (RECORDER, part);
-        let writes = writes(keys);
-        let operation =
-            Operation::Write { part, writes, withdrawn, schemas, recorder, acknowledged };
+        let operation = intends((part, part), keys, &[], RECORDER);
         self.do_now(shard_of(keys[0]), by, at, operation)
+    }
+
+    /// Writes a key in each shard, and lets the timestamp pass. Returns the second shard's place.
+    fn write_both(&mut self, by: u64, at: Timestamp) -> Place {
+        assert!(is_written(&self.write(0, &["a"], by, at)));
+        assert!(is_written(&self.write(0, &["z"], by, at)));
+        self.pass(3 * EPSILON);
+        self.place(1)
     }
 
     fn commit(&mut self, by: u64, at: Timestamp, places: &[Place]) -> Vec<Response> {
@@ -104,6 +108,18 @@ impl World {
     }
 }
 
+/// A part of an intent, of a coordinator that knows of so many parts in the log.
+fn intends(
+    (part, acknowledged): (u32, u32),
+    keys: &[&str],
+    withdrawn: &[&str],
+    recorder: ReplicaId,
+) -> Operation {
+    let withdrawn = withdrawn.iter().map(|key| Key::from(*key)).collect();
+    let (writes, schemas) = (writes(keys), Vec::new());
+    Operation::Write { part, writes, withdrawn, schemas, recorder, acknowledged }
+}
+
 fn is_written(said: &[Response]) -> bool {
     matches!(said, [Response::Written { .. }])
 }
@@ -119,17 +135,7 @@ fn two_phase_locking_blocks_in_all_three_conflicts_and_timestamp_ordering_in_non
     // Read, then write: under locks the writer waits for the reader.
     let mut locks = groups::World::<Locking>::new();
     let lock = |world: &mut groups::World<Locking>, by: u64, lock: Lock| {
-        let range = KeyRange::point(Key::from("a"));
-        let read = RequestBody::Read {
-            range,
-            lock,
-            reverse: false,
-            limit_rows: 1,
-            application: None,
-            versions: false,
-            nowait: false,
-        };
-        let said = world.ask(0, by, 1, None, read);
+        let said = world.ask(0, by, 1, None, groups::locks("a", lock));
         said.iter().any(|said| matches!(said, Response::Rows { .. }))
     };
     for (first, second) in [
@@ -185,9 +191,7 @@ fn a_transaction_that_reads_two_keys_and_writes_one_commits_in_one_step() {
     assert_eq!(world.read("a", 1, at), Some(Timestamp::ZERO));
     assert_eq!(world.read("z", 1, at), Some(Timestamp::ZERO));
     let recorder = ReplicaId { shard: ShardId(1), node: NodeId(1) };
-    let (withdrawn, schemas) = (Vec::new(), Vec::new());
-    let (part, acknowledged, writes) = (0, 0, writes(&["z"]));
-    let intent = Operation::Write { part, writes, withdrawn, schemas, recorder, acknowledged };
+    let intent = intends((0, 0), &["z"], &[], recorder);
     assert!(is_written(&world.do_now(1, 1, at, intent)));
     // What it has read stays as it is: an earlier writer of A is refused.
     let earlier = Timestamp { nanos: at.nanos - 1, ..at };
@@ -208,10 +212,7 @@ fn a_transaction_that_reads_two_keys_and_writes_one_commits_in_one_step() {
 fn a_query_at_a_transactions_own_timestamp_waits_for_it() {
     let mut world = World::new();
     let at = world.draw(1);
-    assert!(is_written(&world.write(0, &["a"], 1, at)));
-    assert!(is_written(&world.write(0, &["z"], 1, at)));
-    world.pass(3 * EPSILON);
-    let place = world.place(1);
+    let place = world.write_both(1, at);
     world.commit(1, at, &[place]);
     assert_eq!(world.read("a", 2, at), Some(at));
     let before = world.heard.len();
@@ -248,10 +249,7 @@ fn a_push_to_a_missing_record_aborts_for_good() {
 fn a_decision_outlives_the_recorder_that_dies_before_it_answers() {
     let mut world = World::new();
     let at = world.draw(1);
-    assert!(is_written(&world.write(0, &["a"], 1, at)));
-    assert!(is_written(&world.write(0, &["z"], 1, at)));
-    world.pass(3 * EPSILON);
-    let place = world.place(1);
+    let place = world.write_both(1, at);
     world.commit(1, at, &[place]);
     // Neither the client nor the other shard receives it.
     world.between.clear();
@@ -299,9 +297,7 @@ fn parts_may_come_twice_and_survive_a_change_of_leaders() {
     let late = world.draw(2);
     assert_eq!(world.read("x", 2, late), None);
     assert!(is_written(&world.write(1, &["x"], 1, at)));
-    let (writes, withdrawn, schemas) = (Vec::new(), vec![Key::from("y")], Vec::new());
-    let (part, recorder, acknowledged) = (2, RECORDER, 2);
-    let third = Operation::Write { part, writes, withdrawn, schemas, recorder, acknowledged };
+    let third = intends((2, 2), &[], &["y"], RECORDER);
     assert!(is_written(&world.do_now(1, 1, at, third)));
     assert!(is_written(&world.write(1, &["x"], 1, at)), "a late copy changes nothing");
     assert_eq!(world.read("y", 3, late), Some(Timestamp::ZERO), "it was taken back");
@@ -321,14 +317,7 @@ fn a_part_that_comes_before_an_earlier_one_is_asked_for_again() {
     let mut world = World::new();
     let at = world.draw(1);
     assert!(is_written(&world.write(0, &["a"], 1, at)));
-    let second = |acknowledged: u32| Operation::Write {
-        part: 1,
-        writes: writes(&["y"]),
-        withdrawn: Vec::new(),
-        schemas: Vec::new(),
-        recorder: RECORDER,
-        acknowledged,
-    };
+    let second = |acknowledged: u32| intends((1, acknowledged), &["y"], &[], RECORDER);
     assert!(matches!(world.do_now(1, 1, at, second(0))[..], [Response::Unknown { .. }]));
     assert!(is_written(&world.write(0, &["x"], 1, at)));
     assert!(is_written(&world.do_now(1, 1, at, second(0))));

@@ -1,6 +1,6 @@
 //! Requests of locking clients to two groups.
 
-use super::groups::{MS, World, writes};
+use super::groups::{MS, World, locks, writes};
 use meridian_clock::Timestamp;
 use meridian_machine::{NodeId, ShardId};
 use meridian_mvcc::{Key, KeyRange};
@@ -11,22 +11,7 @@ use meridian_txn::{Conflict, Lock};
 
 impl World<Locking> {
     pub fn read(&mut self, shard: u32, number: u64, key: &str, lock: Lock) -> Option<LockEpoch> {
-        let range = KeyRange::point(Key::from(key));
-        let said = self.ask(
-            shard,
-            number,
-            1,
-            None,
-            RequestBody::Read {
-                range,
-                lock,
-                reverse: false,
-                limit_rows: 1,
-                application: None,
-                versions: false,
-                nowait: false,
-            },
-        );
+        let said = self.ask(shard, number, 1, None, locks(key, lock));
         said.iter().find_map(|reply| {
             if let Response::Rows { lock_epoch, .. } = reply { Some(*lock_epoch) } else { None }
         })

@@ -12,6 +12,7 @@ mod pausing;
 mod scenario;
 mod snapshots;
 mod splitting;
+mod waiting;
 mod watching;
 
 use super::{Event, EventTarget, HISTORY, MS, S, World, index};
@@ -32,7 +33,13 @@ use meridian_store::courier::Order;
 use meridian_systems::envelope;
 use meridian_systems::shard::{Command, Effect, Message, MessageOf, Participant, Serve, Shard};
 use meridian_txn::shards::{Oracles, ReplicaId, Request, RequestBody, RequestOutcome, Response};
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeSet;
+
+/// Derives from the seed the generator of oracles.
+const ORACLES: u64 = 0x006f_7261_636c_6573;
 
 /// Events that only worlds of shards with leaders have.
 pub enum ProtocolEvent {
@@ -322,29 +329,26 @@ impl<P: Participant> World<Leaders<P>> {
     /// timestamps when they begin. They follow from the seed alone, so that every incarnation has
     /// the same.
     fn oracles(&self, node: usize) -> Option<Oracles> {
-        let drawn = self.options.scenario.is_none() && self.options.profile.is_none();
-        let seed = self.options.seed;
-        if !self.options.protocol.row.pipelines() || !drawn || seed.is_multiple_of(2) {
+        let measured = self.options.scenario.is_some() || self.options.profile.is_some();
+        let mut rng = ChaCha8Rng::seed_from_u64(self.options.seed ^ ORACLES);
+        let has_some = self.options.protocol.row.draws_at_start() && rng.random_bool(0.5);
+        if !has_some || measured || self.scripted {
             return None;
         }
-        let mut bits = seed / 2;
-        let mut draw = |of: u64| {
-            let drawn = bits % of;
-            bits /= of;
-            drawn as usize
-        };
-        let ttl_ns = [2 * MS, 20 * MS, 200 * MS][draw(3)];
+        let ttl_ns = *[2 * MS, 20 * MS, 200 * MS].choose(&mut rng).expect("there are some");
         let terms = Terms {
             ttl_ns,
-            half_width_ns: [10 * MS, 100 * MS][draw(2)],
+            // Oracles whose clocks become less certain withdraw, or stay.
+            half_width_ns: self.half_width_ns * if rng.random_bool(0.5) { 2 } else { 20 },
             // Some batches are used up.
-            step_ns: ttl_ns / [4, 2_000][draw(2)],
+            step_ns: ttl_ns / if rng.random_bool(0.5) { 1 } else { 2_000 },
             drift: Drift::WORST,
         };
+        let batches = rng.random_bool(0.8);
         let mut nodes = self.members.clone();
-        // Each coordinator begins with the oracle on its own node, or with another one.
-        nodes.rotate_left((node + draw(2)) % self.members.len());
-        Some(Oracles { nodes, terms, batches: draw(4) > 0 })
+        // Each coordinator begins with another node, or seldom with its own, which answers at once.
+        nodes.rotate_left((node + usize::from(rng.random_bool(0.8))) % self.members.len());
+        Some(Oracles { nodes, terms, batches })
     }
 
     /// Returns the members' timeouts, which grow with the distance between nodes.

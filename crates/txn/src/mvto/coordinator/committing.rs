@@ -3,7 +3,7 @@
 //! A commit that must not write at its timestamp moves to another one.
 
 use super::Coordinator;
-use super::writing::Share;
+use super::writing::{Share, learn_route};
 use crate::mvto::messages::Operation;
 use crate::mvto::recorder::Place;
 use crate::mvto::rules;
@@ -12,7 +12,6 @@ use crate::shards::{ReplicaId, RequestOutcome, Response, Shards};
 use crate::{Conflict, Failure, Node, Outcome, passes};
 use meridian_machine::planted::broken;
 use meridian_machine::{NodeId, ShardId, sometimes, step};
-use meridian_mvcc::Key;
 
 /// The age of a timestamp, in nanoseconds, at which a transaction that commits moves to a new one:
 /// shards accept no write at much older ones.
@@ -68,14 +67,14 @@ impl<S: Shards> Coordinator<S> {
         if changes_schema {
             self.ahead_ns = AHEAD_NS;
         }
-        let mut moves = changes_schema || self.is_old();
+        let mut must_move = changes_schema || self.is_old();
         loop {
             let least_ns = self.shards.node().now().interval.latest + self.ahead_ns;
-            if moves && let Err(failure) = self.move_to(least_ns).await {
+            if must_move && let Err(failure) = self.move_to(least_ns).await {
                 return aborted(failure);
             }
             match self.try_to_commit(waited_ns).await {
-                Outcome::Aborted { why } if self.moves_after(&why) => moves = true,
+                Outcome::Aborted { why } if self.moves_after(&why) => must_move = true,
                 outcome => return outcome,
             }
         }
@@ -126,7 +125,7 @@ impl<S: Shards> Coordinator<S> {
         let passed = self.alive(self.timestamp_passes()).await;
         let Some(waited) = passed else { return Outcome::Aborted { why: Conflict::Expired } };
         *waited_ns += waited;
-        self.is_asked();
+        self.note_asked();
         step!("session: asks the recorder to commit");
         self.commit_at(recorder, places, parts).await
     }
@@ -147,12 +146,6 @@ impl<S: Shards> Coordinator<S> {
             }
         };
         passed.then(|| self.boot_ns() - began_ns)
-    }
-
-    fn learn(&self, to: Option<(Key, ShardId)>) {
-        if let Some((from, other)) = to {
-            self.shards.map().learn_route(&from, from.clone(), other);
-        }
     }
 
     /// Asks the recorder to decide, until it answers.
@@ -210,7 +203,7 @@ impl<S: Shards> Coordinator<S> {
                     return Outcome::Aborted { why };
                 }
                 Some(RequestOutcome::Response(Response::Moved { to, .. })) => {
-                    self.learn(to);
+                    learn_route(shards, to);
                     return Outcome::Aborted { why: Conflict::Moved };
                 }
                 Some(RequestOutcome::Waits) => {

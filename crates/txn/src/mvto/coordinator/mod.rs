@@ -159,8 +159,7 @@ struct Coordinator<S: Shards> {
 
 impl<S: Shards> Coordinator<S> {
     fn request(&self, operation: Operation) -> Request {
-        let planned = self.planned.iter().collect();
-        Request { planned, ..self.request_of(RequestBody::Ordered { at: self.at, operation }) }
+        self.asker().request(operation)
     }
 
     fn request_of(&self, body: RequestBody) -> Request {

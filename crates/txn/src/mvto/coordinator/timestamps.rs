@@ -50,7 +50,8 @@ pub(super) struct Draws {
 struct Source {
     oracles: Option<Arc<Oracles>>,
     drawing: Option<Drawing>,
-    /// No timestamp is drawn at or below this: the newest one, whatever it was drawn from.
+    /// The nanoseconds of the newest timestamp of an oracle: with other oracles, or other terms,
+    /// the next one is above it.
     above_ns: u64,
     /// The number of times that another oracle was chosen.
     changes: usize,
@@ -66,17 +67,14 @@ enum Drawing {
 impl Source {
     /// Returns the means to draw with these oracles.
     fn of(&mut self, oracles: &Arc<Oracles>, here: NodeId) -> &mut Drawing {
-        let known = self.oracles.as_ref().is_some_and(|known| Arc::ptr_eq(known, oracles));
-        let fresh = || match oracles.batches {
-            true => Drawing::Batches(Batches::above(oracles.terms, here.0, self.above_ns)),
-            false => Drawing::Strawman(Strawman::above(here.0, self.above_ns)),
-        };
-        let drawing = match self.drawing.take().filter(|_| known) {
-            Some(drawing) => drawing,
-            None => fresh(),
-        };
-        self.oracles = Some(Arc::clone(oracles));
-        self.drawing.insert(drawing)
+        if !self.oracles.as_ref().is_some_and(|known| Arc::ptr_eq(known, oracles)) {
+            (self.oracles, self.drawing) = (Some(Arc::clone(oracles)), None);
+        }
+        let above_ns = self.above_ns;
+        self.drawing.get_or_insert_with(|| match oracles.batches {
+            true => Drawing::Batches(Batches::above(oracles.terms, here.0, above_ns)),
+            false => Drawing::Strawman(Strawman::above(here.0, above_ns)),
+        })
     }
 }
 
@@ -94,6 +92,7 @@ impl Draws {
             && let Some(oracles) = shards.oracles()
             && let Some(drawn) = self.draw_from_oracles(shards, &oracles, ask).await
         {
+            sometimes!("a timestamp is an oracle's");
             return drawn;
         }
         Drawn { at: self.draw_after(node, tried_ns), passed_ns: None }

@@ -53,14 +53,15 @@ pub(super) struct Intended {
     places: BTreeMap<ShardId, Place>,
     /// The number of parts that are sent to each.
     sent: BTreeMap<ShardId, u32>,
-    /// The bytes that are sent.
+    /// The bytes that are sent, and true if they are too many for more before the commit.
     bytes: u64,
+    full: bool,
     /// The parts on their way. The lock is never waited for.
     on_their_way: Mutex<Answers>,
     /// The reason why a part is refused: the attempt cannot commit.
     refused: Option<Conflict>,
-    /// When the recorder last heard of the attempt, by the boot clock.
-    alive_ns: u64,
+    /// When the recorder was last sent something, by the boot clock.
+    alive_ns: AtomicU64,
     /// True once the recorder is asked to commit: then it decides.
     asked: bool,
 }
@@ -138,17 +139,22 @@ impl<S: Shards> Coordinator<S> {
             let led_here = shares.keys().find(|shard| map.leader(**shard) == here);
             let shard = *led_here.or_else(|| shares.keys().next())?;
             self.intended.recorder = Some(ReplicaId { shard, node: map.leader(shard) });
-            self.intended.alive_ns = self.boot_ns();
+            self.intended.alive_ns = AtomicU64::new(self.boot_ns());
         }
         self.intended.recorder
     }
 
     /// Sends the writes so far, unless they are many. The transaction goes on meanwhile.
     pub(super) async fn send_ahead(&mut self) {
+        let this = &self.intended;
+        if this.full || this.refused.is_some() || self.shards.is_crowded() {
+            return;
+        }
         let changes = self.changes(false);
         let bytes = changes.values().map(|share| bytes_of(&share.writes, &share.withdrawn));
-        let many = self.intended.bytes + bytes.sum::<u64>() > MOST_BYTES_AHEAD;
-        if many || self.intended.refused.is_some() || self.shards.is_crowded() {
+        if self.intended.bytes + bytes.sum::<u64>() > MOST_BYTES_AHEAD {
+            // From here on all of it waits for the commit, without a look at each statement's end.
+            self.intended.full = true;
             return;
         }
         sometimes!("a transaction writes before it commits");
@@ -191,7 +197,7 @@ impl<S: Shards> Coordinator<S> {
         while !self.intended.on_their_way.get_mut().is_empty() && self.intended.refused.is_none() {
             self.show_life();
             let answer = {
-                let tick_ns = self.intended.alive_ns + ONE_TRY_NS;
+                let tick_ns = self.intended.alive_ns.load(Ordering::Relaxed) + ONE_TRY_NS;
                 let tick = pin!(self.shards.node().sleep_until(tick_ns));
                 match select(self.intended.on_their_way.get_mut().next(), tick).await {
                     Either::Left((answer, _)) => answer,
@@ -205,50 +211,46 @@ impl<S: Shards> Coordinator<S> {
                 break;
             }
         }
-        match (&self.intended.refused, self.intended.recorder) {
-            (Some(why), _) => Err(why.clone()),
-            (None, None) => Err(Conflict::RolledBack),
-            (None, Some(recorder)) => {
-                let agreed = self.intended.places.values().filter(|place| place.parts > 0);
-                Ok((recorder.shard, agreed.copied().collect()))
-            }
+        if let Some(why) = self.refusal() {
+            return Err(why);
         }
+        let recorder = self.intended.recorder.expect("invariant: something was sent");
+        let agreed = self.intended.places.values().filter(|place| place.parts > 0);
+        Ok((recorder.shard, agreed.copied().collect()))
     }
 
     /// True if the recorder has had no sign of life for so long that it has aborted, or soon does.
     pub(super) fn has_expired(&self) -> bool {
-        self.boot_ns() >= self.intended.alive_ns + EXPIRES_NS
+        self.boot_ns() >= self.intended.alive_ns.load(Ordering::Relaxed) + EXPIRES_NS
     }
 
     /// The recorder decides from here on: it is asked to commit.
-    pub(super) fn is_asked(&mut self) {
+    pub(super) fn note_asked(&mut self) {
         self.intended.asked = true;
     }
 
     /// Sends the recorder a sign of life, if it had none for a second.
-    pub(super) fn show_life(&mut self) {
+    pub(super) fn show_life(&self) {
+        let Some(recorder) = self.intended.recorder else { return };
         let now = self.boot_ns();
-        if now >= self.intended.alive_ns + ONE_TRY_NS {
-            self.intended.alive_ns = now;
-            self.keep_alive();
-        }
-    }
-
-    fn keep_alive(&self) {
-        if let Some(recorder) = self.intended.recorder {
+        if now >= self.intended.alive_ns.load(Ordering::Relaxed) + ONE_TRY_NS {
+            self.intended.alive_ns.store(now, Ordering::Relaxed);
             self.send_to_leader(recorder.shard, self.request_of(RequestBody::KeepAlive));
         }
     }
 
-    /// Runs something, and sends the recorder a sign of life every second.
+    /// Runs something, and sends the recorder a sign of life every second, if there is one.
     pub(super) async fn alive<T>(&self, work: impl Future<Output = T>) -> T {
+        if self.intended.is_empty() {
+            return work.await;
+        }
         let mut work = pin!(work);
         loop {
             let tick = pin!(self.shards.node().sleep_until(self.boot_ns() + ONE_TRY_NS));
             match select(work, tick).await {
                 Either::Left((done, _)) => return done,
                 Either::Right(((), again)) => {
-                    self.keep_alive();
+                    self.show_life();
                     work = again;
                 }
             }
@@ -274,7 +276,8 @@ impl<S: Shards> Coordinator<S> {
         self.unsent = self.writes.iter().map(|(key, _)| key.clone()).collect();
     }
 
-    fn asker(&self) -> Asker<S> {
+    /// The means to make requests of this attempt, and to ask shards.
+    pub(super) fn asker(&self) -> Asker<S> {
         Asker {
             shards: Arc::clone(&self.shards),
             transaction: self.transaction,
@@ -286,14 +289,22 @@ impl<S: Shards> Coordinator<S> {
     }
 }
 
+/// Learns from a shard that has given keys away where they are.
+pub(super) fn learn_route<S: Shards>(shards: &S, to: Option<(Key, ShardId)>) {
+    if let Some((from, other)) = to {
+        shards.map().learn_route(&from, from.clone(), other);
+    }
+}
+
 fn bytes_of(writes: &[Write], withdrawn: &[Key]) -> u64 {
     let length = |write: &Write| write.key.len() + write.value.as_ref().map_or(0, |it| it.len());
     let bytes = writes.iter().map(length).chain(withdrawn.iter().map(|key| key.len()));
     bytes.sum::<usize>() as u64
 }
 
-/// Asks a shard to write a part, whatever the coordinator does meanwhile.
-struct Asker<S> {
+/// Makes the requests of an attempt, and asks a shard to write a part whatever the coordinator does
+/// meanwhile.
+pub(super) struct Asker<S> {
     shards: Arc<S>,
     transaction: TransactionId,
     age: Age,
@@ -303,7 +314,7 @@ struct Asker<S> {
 }
 
 impl<S: Shards> Asker<S> {
-    fn request(&self, operation: Operation) -> Request {
+    pub(super) fn request(&self, operation: Operation) -> Request {
         let id = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let body = RequestBody::Ordered { at: self.at, operation };
         let planned = self.planned.clone();
@@ -324,9 +335,7 @@ impl<S: Shards> Asker<S> {
                 Some(RequestOutcome::Response(Response::Written { term, .. })) => return Ok(term),
                 Some(RequestOutcome::Response(Response::Aborted { why, .. })) => return Err(why),
                 Some(RequestOutcome::Response(Response::Moved { to, .. })) => {
-                    if let Some((from, other)) = to {
-                        shards.map().learn_route(&from, from.clone(), other);
-                    }
+                    learn_route(shards, to);
                     return Err(Conflict::Moved);
                 }
                 None | Some(RequestOutcome::Response(Response::Refused { .. })) => {
