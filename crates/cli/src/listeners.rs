@@ -232,6 +232,7 @@ fn transactions(out: &mut String, databases: &[DatabaseTransactions]) {
     for (name, wait) in [
         ("commit_wait", (|stats| stats.commit_wait) as fn(&TxnStats) -> (u64, Duration)),
         ("read_wait", |stats| stats.read_wait),
+        ("timestamp_wait", |stats| stats.timestamp_wait),
     ] {
         let _ = writeln!(out, "# TYPE meridian_{name}_seconds summary");
         for of in databases {
@@ -249,10 +250,16 @@ fn transactions(out: &mut String, databases: &[DatabaseTransactions]) {
             let _ = writeln!(out, "meridian_transaction_aborts_total{{{labels}}} {count}");
         }
     }
-    let _ = writeln!(out, "# TYPE meridian_unknown_outcomes_total counter");
-    for of in databases {
-        let (labels, count) = (labels(of), of.stats.unknown);
-        let _ = writeln!(out, "meridian_unknown_outcomes_total{{{labels}}} {count}");
+    for (name, count) in [
+        ("transaction_moves", (|stats| stats.moves) as fn(&TxnStats) -> u64),
+        ("pushes", |stats| stats.pushes),
+        ("unknown_outcomes", |stats| stats.unknown),
+    ] {
+        let _ = writeln!(out, "# TYPE meridian_{name}_total counter");
+        for of in databases {
+            let (labels, count) = (labels(of), count(&of.stats));
+            let _ = writeln!(out, "meridian_{name}_total{{{labels}}} {count}");
+        }
     }
 }
 

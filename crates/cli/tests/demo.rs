@@ -48,8 +48,9 @@ fn everything_that_the_banner_offers_runs_and_a_kept_demo_goes_on() {
 #[test]
 fn a_banner_can_be_pasted_as_soon_as_it_is_there() {
     let ports = ["demo", "--sql", "127.0.0.1:0", "--http", "127.0.0.1:0"];
-    let pasted = offered(&stdout(&run(&[&ports[..], &["-e", "select 1"]].concat())));
-    assert_eq!(pasted.len(), 4, "{pasted:?}");
+    let first = run(&[&ports[..], &["-e", "select 1"]].concat());
+    let pasted = offered(&stdout(&first));
+    assert_eq!(pasted.len(), 4, "{pasted:?} {}", stderr(&first));
     let text = format!("{}\nselect 'there are ' || count(*) from accounts;\n", pasted.join("\n"));
     let output = run_with_input(&ports, &text);
     let shown = stdout(&output);

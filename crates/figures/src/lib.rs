@@ -39,6 +39,11 @@ pub mod hybridtime_figure2;
 pub mod hybridtime_figure3;
 pub mod hybridtime_figure4;
 pub mod hybridtime_figure5;
+mod k2;
+pub mod k2_figure15;
+pub mod k2_figure16;
+pub mod k2_figure4;
+pub mod k2_ycsb_t;
 mod measure;
 mod plot;
 pub mod spanner_figure5;
@@ -96,7 +101,7 @@ pub struct Figure {
 
 type Draw = fn(Effort, &mut dyn FnMut(&str)) -> Figure;
 
-const FIGURES: [(&str, &str, Draw); 20] = [
+const FIGURES: [(&str, &str, Draw); 24] = [
     (spanner_table3::NAME, spanner_table3::TITLE, spanner_table3::draw),
     (spanner_table4::NAME, spanner_table4::TITLE, spanner_table4::draw),
     (spanner_figure5::NAME, spanner_figure5::TITLE, spanner_figure5::draw),
@@ -117,6 +122,10 @@ const FIGURES: [(&str, &str, Draw); 20] = [
     (clock_si_figure11::NAME, clock_si_figure11::TITLE, clock_si_figure11::draw),
     (clock_si_figure12::NAME, clock_si_figure12::TITLE, clock_si_figure12::draw),
     (clock_si_figure13::NAME, clock_si_figure13::TITLE, clock_si_figure13::draw),
+    (k2_figure4::NAME, k2_figure4::TITLE, k2_figure4::draw),
+    (k2_figure15::NAME, k2_figure15::TITLE, k2_figure15::draw),
+    (k2_figure16::NAME, k2_figure16::TITLE, k2_figure16::draw),
+    (k2_ycsb_t::NAME, k2_ycsb_t::TITLE, k2_ycsb_t::draw),
 ];
 
 /// Returns the names and titles of all figures.

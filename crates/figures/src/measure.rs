@@ -62,6 +62,8 @@ pub fn scenario(
         modes: &[Consistency::CommitWait],
         age: SnapshotAge::PRESENT,
         authority_ns: None,
+        oracle: None,
+        buffered: false,
         masters: 0,
         window_ns: S,
         steady: false,

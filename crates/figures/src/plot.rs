@@ -9,8 +9,14 @@ const WIDTH: u32 = 900;
 const HEIGHT: u32 = 420;
 const TITLE: u32 = 40;
 /// Readable on white, and distinguishable with red-green colour blindness.
-const COLORS: [RGBColor; 4] =
-    [RGBColor(0, 90, 160), RGBColor(200, 80, 0), RGBColor(0, 120, 90), RGBColor(130, 60, 130)];
+const COLORS: [RGBColor; 6] = [
+    RGBColor(0, 90, 160),
+    RGBColor(200, 80, 0),
+    RGBColor(0, 120, 90),
+    RGBColor(130, 60, 130),
+    RGBColor(90, 90, 90),
+    RGBColor(80, 170, 230),
+];
 
 /// An axis of a panel.
 #[derive(Clone, Debug)]

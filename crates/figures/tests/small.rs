@@ -307,3 +307,34 @@ fn an_unknown_figure_lists_the_known_ones() {
         draw("spanner_table9", Effort::Small, &mut |_| {}).expect_err("there is none").to_string();
     assert!(why.contains("spanner_table9") && all().all(|(name, _)| why.contains(name)), "{why}");
 }
+
+/// One by one, timestamps are a part of the latency; in batches, a small one (K2 §4.3).
+#[test]
+fn batches_of_timestamps_take_little_time() {
+    let figure = small("k2_figure4");
+    let part = |name: &str| points(&figure, 0, name);
+    assert!(part("one by one, here").iter().all(|part| *part > 8.0), "{}", figure.text());
+    assert!(part("in batches, here").iter().all(|part| *part < 6.0), "{}", figure.text());
+    let figure = small("k2_figure16");
+    let thousands = column(&figure, "thousands/s");
+    let [one, batches] = [&thousands[..2], &thousands[2..]].map(|some| some[1]);
+    assert!(one < 61.0, "an oracle answers 60,000 requests in a second: {}", figure.text());
+    assert!(batches > 10.0 * one, "{}", figure.text());
+    assert_eq!(small("k2_figure16").text(), figure.text(), "the same figure is the same");
+}
+
+#[test]
+fn oracles_near_their_time_master_stay_below_the_assumed_bound() {
+    let uncertainty = column(&small("k2_figure15"), "ε µs");
+    assert!(uncertainty.iter().all(|us| (70.0..100.0).contains(us)), "{uncertainty:?}");
+}
+
+/// Timestamps order writers that locks refuse under skew.
+#[test]
+fn k2_fails_less_than_locks_and_certification_under_skew() {
+    let figure = small("k2_ycsb_t");
+    let failed = |name: &str| *points(&figure, 1, &format!("{name}, here")).last().expect("one");
+    for other in ["spanner", "hybrid_time", "clock_si"] {
+        assert!(failed("k2") < failed(other) / 4.0, "{}", figure.text());
+    }
+}

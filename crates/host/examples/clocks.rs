@@ -54,9 +54,8 @@ fn main() {
         move || batches.next(black_box(1)).expect("there are some")
     });
     measure("an oracle's answer", {
-        let mut oracle = Oracle::above(&Terms { half_width_ns: u64::MAX >> 4, ..Terms::K2 }, 0);
-        oracle.raise_ceiling(u64::MAX);
-        move || oracle.answer(black_box(reading)).expect("it answers")
+        let mut oracle = Oracle::default();
+        move || oracle.answer(black_box(reading), u64::MAX).expect("it answers")
     });
     let mut hybrid = Issuer::above(1, Timestamp::ZERO);
     hybrid.raise_ceiling(u64::MAX);

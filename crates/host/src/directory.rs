@@ -29,7 +29,7 @@ use meridian_placement::{
 };
 use meridian_store::ShardStore;
 use meridian_systems::Protocol;
-use meridian_systems::setting::{Refused, Setting};
+use meridian_systems::setting::{Nodes, Refused, Setting};
 use meridian_systems::shard::MOST_SHARDS;
 use meridian_txn::shards::MemberRoles;
 use meridian_txn::{Begin, Failure, Future, Lock, Mode, Outcome, ReadAt, Transaction};
@@ -381,9 +381,26 @@ impl Directory {
                 let value = setting.validate(protocol, value).map_err(refused)?;
                 settings.insert(setting.name.into(), value);
             }
-            Ok(DatabaseRow { settings, ..row.clone() })
+            let row = DatabaseRow { settings, ..row.clone() };
+            self.check_nodes(setting, &row)?;
+            Ok(row)
         })
         .await
+    }
+
+    /// Refuses a setting that names a node that is no member of the cluster.
+    fn check_nodes(&self, setting: &Setting, row: &DatabaseRow) -> Result<(), DatabaseError> {
+        let Nodes::Some(nodes) = setting.nodes(row) else { return Ok(()) };
+        let members = &self.context.members;
+        let Some(stranger) = nodes.iter().find(|node| !members.contains(node)) else {
+            return Ok(());
+        };
+        let numbers: Vec<String> = members.iter().map(|node| node.0.to_string()).collect();
+        let (why, hint) = (
+            format!("{}: node {} is no member of this cluster", setting.name, stranger.0),
+            format!("Its members are {}.", numbers.join(", ")),
+        );
+        Err(DatabaseError::Setting { why, hint })
     }
 
     /// Returns the database's protocol, and its setting of this name. The error names the databases

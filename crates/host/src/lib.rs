@@ -28,7 +28,6 @@ pub mod mailbox;
 pub mod node;
 pub mod node_resources;
 pub mod oneshot;
-pub mod oracle;
 pub mod panics;
 pub mod peers;
 mod private;

@@ -5,7 +5,6 @@
 //!   folder/lock       held while a process uses the folder
 //!   folder/clock      on cluster time: upper bound of the clock readings that peers may have seen
 //!   folder/certificates/   by which members authenticate each other
-//!   folder/oracle     upper bound of the oracle's answers, once a request has reached it
 //!   folder/log/       the one log of all state machines
 //!   folder/store/     the store engine
 //!   folder/panic-7.txt     why incarnation 7 ended, if the node's own code panicked
@@ -23,7 +22,6 @@ use crate::directory::Directory;
 use crate::flusher::{Flusher, Shards};
 use crate::identity::{Identity, OpenError};
 use crate::node_resources::NodeResources;
-use crate::oracle::Service;
 use crate::peers::{Peers, PeersOptions};
 use crate::readers::Readers;
 use crate::timers::{Timers, Wake};
@@ -70,7 +68,6 @@ pub struct Node {
     flusher: Flusher,
     /// Clock synchronisation; `None` on a single-node cluster.
     clock_sync: Option<Arc<ClockSync>>,
-    oracle: Arc<Service>,
     asking: Mutex<Option<std::thread::JoinHandle<()>>>,
     closed: AtomicBool,
     _sweeper: Arc<Sweeper>,
@@ -83,7 +80,7 @@ const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Node {
     /// Opens a node: creates its folder, or recovers from it.
-    pub fn open(options: Options) -> Result<Arc<Self>, OpenError> {
+    pub fn open(mut options: Options) -> Result<Arc<Self>, OpenError> {
         let alone = Member { node: options.node, zone: String::new(), address: String::new() };
         let members =
             if options.members.is_empty() { vec![alone] } else { options.members.clone() };
@@ -100,7 +97,7 @@ impl Node {
                     .into(),
             ));
         }
-        let listener = listen(&options, &members)?;
+        let listener = listen(&mut options, &members)?;
         let thread = |error| OpenError::File { path: "a thread".into(), error };
         let (identity, guard, store, journal, records) = restore(&options, &members)?;
         let addresses: BTreeMap<NodeId, String> =
@@ -142,11 +139,6 @@ impl Node {
             }
             ClockBound::Alone => None,
         };
-        let of_oracle = |error| OpenError::File { path: "the oracle's ceiling".into(), error };
-        let (folder, clock) = (options.data.clone(), Arc::clone(&resources.clock));
-        let oracle =
-            Service::begin(options.node, folder, clock, Arc::clone(&peers), Arc::clone(&guard))
-                .map_err(of_oracle)?;
         let context = |background, catalog| NodeContext {
             me: options.node,
             incarnation: identity.incarnation,
@@ -185,7 +177,6 @@ impl Node {
             certificates,
             flusher,
             clock_sync,
-            oracle,
             asking: Mutex::default(),
             closed: AtomicBool::new(false),
             _sweeper: sweeper,
@@ -219,9 +210,8 @@ impl Node {
         )?);
         let transfers = Arc::clone(&self.transfers);
         let clock_sync = self.clock_sync.clone();
-        let (me, incarnation, oracle) =
-            (self.options.node, self.identity.incarnation, Arc::clone(&self.oracle));
-        let inbox = Inbox { directory, transfers, clock_sync, oracle, me, incarnation };
+        let (me, incarnation) = (self.options.node, self.identity.incarnation);
+        let inbox = Inbox { directory, transfers, clock_sync, me, incarnation };
         let clock = Arc::clone(&self.resources.clock);
         let _ = self.peers.set(Peers::start(options, Some(listener), clock, Arc::new(inbox))?);
         if let Some(clock_sync) = &self.clock_sync {
@@ -388,12 +378,6 @@ impl Node {
         self.certificates.as_ref().and_then(|certificates| certificates.token_file())
     }
 
-    /// Returns the node's oracle and timestamp authority, which also sends requests to those of
-    /// other nodes.
-    pub fn oracle(&self) -> &Arc<Service> {
-        &self.oracle
-    }
-
     /// Returns the source of the node's time.
     pub fn clock_bound(&self) -> ClockBound {
         self.options.clock
@@ -478,7 +462,6 @@ impl Node {
         if let Some(clock_sync) = &self.clock_sync {
             clock_sync.stop();
         }
-        self.oracle.stop();
         if let Some(asking) = self.asking.lock().take() {
             let _ = asking.join();
         }

@@ -33,6 +33,10 @@ pub struct Seen {
     pub token: Timestamp,
     /// The time for which it waited until a timestamp had surely passed, in nanoseconds.
     pub waited_ns: u64,
+    /// The time for which it waited for an oracle's timestamp, in nanoseconds.
+    pub timestamp_ns: u64,
+    /// The time from COMMIT to its end, in nanoseconds.
+    pub commit_ns: u64,
     /// True if it failed because its snapshot is older than the versions that are kept.
     pub too_old: bool,
 }
@@ -133,7 +137,9 @@ pub async fn attempt<D: RequestRouter>(
     }
     let outcome = transaction.commit().await;
     if let Some(times) = timings.map(|timings| timings.times()) {
-        seen.lock().waited_ns = times.read_wait_ns + times.commit_wait_ns;
+        let mut seen = seen.lock();
+        seen.waited_ns = times.read_wait_ns + times.commit_wait_ns;
+        (seen.timestamp_ns, seen.commit_ns) = (times.timestamp_ns, times.commit_ns);
     }
     if let Outcome::Committed { at } = outcome {
         let mut seen = seen.lock();

@@ -110,6 +110,10 @@ pub struct Commit {
     pub ended_ns: u64,
     /// Its duration, in nanoseconds.
     pub took_ns: u64,
+    /// The part of its duration in which it waited for an oracle's timestamp, in nanoseconds.
+    pub timestamp_ns: u64,
+    /// The part after COMMIT, in nanoseconds.
+    pub commit_ns: u64,
     /// The part of its duration in which it waited until a timestamp had surely passed, in
     /// nanoseconds.
     pub waited_ns: u64,

@@ -11,6 +11,7 @@
 //! leaderless protocol has two shards, with a replica on each server.
 
 use crate::{Faults, Options, Regions, Timebase, profile::Costs};
+use meridian_clock::oracle::Terms;
 use meridian_txn::{Consistency, SnapshotAge};
 
 const S: u64 = 1_000_000_000;
@@ -47,8 +48,14 @@ pub struct Scenario {
     /// The age of snapshots, for protocols that have older ones.
     pub age: SnapshotAge,
     /// If set, the first group has no keys, and its server is a machine that sends and receives at
-    /// this cost, in nanoseconds for a request and its response: a timestamp authority.
+    /// this cost, in nanoseconds for a request and its response: a timestamp authority, or an
+    /// oracle.
     pub authority_ns: Option<u64>,
+    /// The oracle from which transactions draw their timestamps, for protocols that draw them when
+    /// they begin. If `None`, they are those of the sessions' nodes.
+    pub oracle: Option<TimeOracle>,
+    /// True if transactions keep their writes until they commit, where they can send them before.
+    pub buffered: bool,
     /// The number of time masters, the first nodes; zero if nodes do not poll for the time.
     pub masters: usize,
     /// The duration of the measurement, in nanoseconds.
@@ -119,6 +126,39 @@ pub enum Work {
     /// Reads [`ITEMS`] keys of the first group and writes as many others, all drawn evenly from
     /// this many (Clock-SI §V-E).
     Items(u32),
+    /// Three operations, half of them writes that read nothing, on keys drawn by Zipf's law (K2
+    /// §7.1).
+    YcsbT(Skew),
+    /// Begins, and ends: what a timestamp at the start costs.
+    Begin,
+}
+
+impl Work {
+    /// Returns the law by which keys are drawn: their number, and its exponent.
+    pub(crate) fn zipf(self) -> Option<(u32, f64)> {
+        match self {
+            Work::FollowByZipf => Some(ZIPF),
+            Work::YcsbT(Skew { hundredths }) => Some((ZIPF.0, f64::from(hundredths) / 100.0)),
+            _ => None,
+        }
+    }
+}
+
+/// The exponent of Zipf's law.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skew {
+    /// A hundred times the exponent.
+    pub hundredths: u32,
+}
+
+/// The oracle of a scenario: the first group's server (K2 §2.2).
+#[derive(Clone, Copy, Debug)]
+pub struct TimeOracle {
+    /// The terms of the oracle and of coordinators.
+    pub terms: Terms,
+    /// True if an answer serves all transactions of a node for a while (K2-TB); false if each asks
+    /// by itself (the strawman).
+    pub batches: bool,
 }
 
 /// The number of keys of a run (Clock-SI §V-B).

@@ -16,7 +16,6 @@ use crate::node::{self, Key};
 use crate::node_process::NodeProcess;
 use crate::profile::{DiskWait, Profile};
 use crate::retention::Retention;
-use crate::scenario::{Work, ZIPF};
 use crate::sim_protocol::{MessageOf, RequestRouter, SimProtocol};
 use crate::verdict::{Installed, Past};
 use crate::zipf::Zipf;
@@ -419,8 +418,8 @@ impl<R: SimProtocol> World<R> {
             background_tasks: 0,
             zipf: options
                 .scenario
-                .filter(|scenario| scenario.work == Work::FollowByZipf)
-                .map(|_| Zipf::of(ZIPF.0, ZIPF.1)),
+                .and_then(|scenario| scenario.work.zipf())
+                .map(|(keys, exponent)| Zipf::of(keys, exponent)),
             next_element: 0,
             inserted: 0,
             begun: 0,

@@ -609,10 +609,15 @@ async fn attempt(
                 portal.rows = None;
                 lines.push(format!("Actual rows: {}", portal.count));
                 if let Some(timings) = &timings {
-                    let Times { reads, reading_ns, read_wait_ns, .. } = timings.times();
-                    let [all, reading, wait] =
-                        [timings.elapsed_ns(), reading_ns, read_wait_ns].map(compile::milliseconds);
+                    let Times { timestamp_ns, reads, reading_ns, read_wait_ns, .. } =
+                        timings.times();
+                    let [all, timestamp, reading, wait] =
+                        [timings.elapsed_ns(), timestamp_ns, reading_ns, read_wait_ns]
+                            .map(compile::milliseconds);
                     lines.push(format!("Execution: {all}"));
+                    if timestamp_ns > 0 {
+                        lines.push(format!("Timestamp, before that: {timestamp}"));
+                    }
                     lines.push(format!("  Reads: {reads}, {reading}"));
                     if read_wait_ns > 0 {
                         lines.push(format!("  Read wait: {wait}"));

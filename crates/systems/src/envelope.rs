@@ -25,8 +25,7 @@ impl Kind {
     pub const TRANSFER: Kind = Kind(2);
     /// Time requests between nodes.
     pub const TIME: Kind = Kind(3);
-    /// Requests for timestamps to an oracle or an authority.
-    pub const ORACLE: Kind = Kind(4);
+    // 4 belonged to requests of timestamps outside of databases, which no release has sent.
 }
 
 /// Encodes a message between machines as a frame, with its sender and receiver.

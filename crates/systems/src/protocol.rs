@@ -131,11 +131,7 @@ mod tests {
             let sharing = Protocol::ALL.iter().filter(same);
             assert!(sharing.clone().all(|other| other.has_leaders() == protocol.has_leaders()));
             assert!(!protocol.consistency.is_empty(), "{} has no default mode", protocol.name);
-            assert!(
-                ![Kind::TRANSFER, Kind::TIME, Kind::ORACLE].contains(&protocol.kind),
-                "{}",
-                protocol.name
-            );
+            assert!(![Kind::TRANSFER, Kind::TIME].contains(&protocol.kind), "{}", protocol.name);
             assert!(protocol.setting("Version_Retention_Period").is_some());
         }
         assert_eq!(Protocol::named("chubby"), None);

@@ -5,8 +5,10 @@
 
 use crate::Protocol;
 use meridian_clock::duration;
+use meridian_machine::NodeId;
 use meridian_placement::DatabaseRow;
 use meridian_txn::{Consistency, SnapshotAge};
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -33,8 +35,60 @@ pub enum Values {
     },
     /// The consistency modes of the database's protocol, whose first is the default.
     Consistency,
-    /// Ages of snapshots. The default is the present.
-    SnapshotAge,
+    /// Nodes of the cluster. The default is none.
+    Nodes,
+    /// Others, which are text.
+    Text {
+        /// Returns a value in the form in which it is stored, or the reason of a refusal: `'x'` …
+        normalize: fn(&str) -> Result<String, &'static str>,
+        /// The value of a database whose row has none.
+        default: &'static str,
+    },
+}
+
+/// Nodes that a setting names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Nodes {
+    /// None.
+    None,
+    /// Every member of the cluster.
+    All,
+    /// Some, each of them once.
+    Some(Vec<NodeId>),
+}
+
+impl Nodes {
+    /// Parses `none`, `auto`, or the numbers of nodes. The error is the reason of a refusal.
+    fn parse(value: &str) -> Result<Nodes, &'static str> {
+        match value.trim() {
+            value if value.eq_ignore_ascii_case("none") => return Ok(Nodes::None),
+            value if value.eq_ignore_ascii_case("auto") => return Ok(Nodes::All),
+            _ => {}
+        }
+        let mut nodes: Vec<NodeId> = Vec::new();
+        for number in value.split(',') {
+            let number = number.trim().parse();
+            let node = NodeId(number.map_err(|_| "is neither 'none' nor 'auto' nor nodes")?);
+            if nodes.contains(&node) {
+                return Err("names a node twice");
+            }
+            nodes.push(node);
+        }
+        Ok(Nodes::Some(nodes))
+    }
+}
+
+impl fmt::Display for Nodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Nodes::None => f.write_str("none"),
+            Nodes::All => f.write_str("auto"),
+            Nodes::Some(nodes) => {
+                let numbers: Vec<String> = nodes.iter().map(|node| node.0.to_string()).collect();
+                f.write_str(&numbers.join(", "))
+            }
+        }
+    }
 }
 
 /// The reason why a value is refused.
@@ -69,7 +123,13 @@ pub static CONSISTENCY: Setting = Setting {
 /// choose another age.
 pub static SNAPSHOT_AGE: Setting = Setting {
     name: "meridian.snapshot_age",
-    values: Values::SnapshotAge,
+    values: Values::Text {
+        normalize: |value| {
+            let age = SnapshotAge::parse(value).map(|age| age.to_string());
+            age.ok_or("is neither a duration nor 'auto'")
+        },
+        default: "0",
+    },
     hint: "It is 'auto' or a duration: ALTER DATABASE lab SET meridian.snapshot_age = '5ms'.",
 };
 
@@ -84,10 +144,13 @@ impl Setting {
                 Some(time) if possible.contains(&time) => Ok(duration::show(time)),
                 Some(_) => refused("is out of range".into()),
             },
-            Values::SnapshotAge => match SnapshotAge::parse(value) {
-                None => refused("is neither a duration nor 'auto'".into()),
-                Some(age) => Ok(age.to_string()),
+            Values::Nodes => match Nodes::parse(value) {
+                Err(why) => refused(why.into()),
+                Ok(nodes) => Ok(nodes.to_string()),
             },
+            Values::Text { normalize, .. } => {
+                normalize(value).or_else(|why| refused(why.to_owned()))
+            }
             Values::Consistency => match Consistency::named(value) {
                 None => refused("is no consistency mode".into()),
                 Some(mode) if protocol.consistency.contains(&mode) => Ok(mode.name().into()),
@@ -110,14 +173,21 @@ impl Setting {
         said.or(*default)
     }
 
+    /// Returns the nodes in a database's row, or none.
+    pub fn nodes(&self, row: &DatabaseRow) -> Nodes {
+        let said = row.settings.get(self.name).filter(|_| matches!(self.values, Values::Nodes));
+        said.and_then(|value| Nodes::parse(value).ok()).unwrap_or(Nodes::None)
+    }
+
     /// Returns the value for a database of a protocol as text: from its row, or the default. `None`
     /// if the node decides.
     pub fn text(&self, protocol: &Protocol, row: &DatabaseRow) -> Option<String> {
         match &self.values {
             Values::Durations { .. } => self.duration(row).map(duration::show),
-            Values::SnapshotAge => {
-                let said = row.settings.get(self.name).and_then(|value| SnapshotAge::parse(value));
-                Some(said.unwrap_or_default().to_string())
+            Values::Nodes => Some(self.nodes(row).to_string()),
+            Values::Text { normalize, default } => {
+                let said = row.settings.get(self.name).and_then(|value| normalize(value).ok());
+                Some(said.unwrap_or_else(|| (*default).into()))
             }
             Values::Consistency => {
                 let said = row.settings.get(self.name).and_then(|value| Consistency::named(value));
@@ -132,7 +202,7 @@ impl Setting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{clock_si, hybrid_time, spanner};
+    use crate::{clock_si, hybrid_time, k2, spanner};
     use meridian_machine::DatabaseId;
 
     #[test]
@@ -166,6 +236,23 @@ mod tests {
         row.settings.insert(SNAPSHOT_AGE.name.into(), "auto".into());
         assert_eq!(SNAPSHOT_AGE.text(&clock_si::PROTOCOL, &row).as_deref(), Some("auto"));
         assert!(spanner::PROTOCOL.setting(SNAPSHOT_AGE.name).is_none());
+    }
+
+    #[test]
+    fn nodes_are_named_by_number() {
+        let setting = &k2::TIMESTAMP_ORACLES;
+        let validate = |value| setting.validate(&k2::PROTOCOL, value);
+        for (value, kept) in [("1,3", "1, 3"), (" AUTO ", "auto"), ("None", "none")] {
+            assert_eq!(validate(value).as_deref(), Ok(kept));
+        }
+        for value in ["", "1,", "one", "-1", "1, 1", "1 2", "99999999999"] {
+            assert!(matches!(validate(value), Err(Refused::Value(_))), "{value}");
+        }
+        let mut row = DatabaseRow::new(DatabaseId(7), "lab");
+        assert_eq!(setting.nodes(&row), Nodes::None);
+        row.settings.insert(setting.name.into(), "1, 3".into());
+        assert_eq!(setting.nodes(&row), Nodes::Some(vec![NodeId(1), NodeId(3)]));
+        assert_eq!(setting.text(&k2::PROTOCOL, &row).as_deref(), Some("1, 3"));
     }
 
     #[test]

@@ -64,6 +64,9 @@ impl WaitCounter {
 pub struct TxnCounters {
     commit_wait: WaitCounter,
     read_wait: WaitCounter,
+    timestamp_wait: WaitCounter,
+    moves: AtomicU64,
+    pushes: AtomicU64,
     aborts: [AtomicU64; CAUSES.len()],
     unknown: AtomicU64,
 }
@@ -77,6 +80,13 @@ pub struct TxnStats {
     /// The number of reads that waited until what they had read had surely passed, and the sum of
     /// these times.
     pub read_wait: (u64, Duration),
+    /// The number of timestamps from oracles, and the sum of the times that transactions waited for
+    /// them (K2 §4).
+    pub timestamp_wait: (u64, Duration),
+    /// The number of times that a transaction drew another timestamp and went on.
+    pub moves: u64,
+    /// The number of questions about outcomes that shards led here asked recorders (K2 §5.3).
+    pub pushes: u64,
     /// The number of attempts that ended without effect, by cause.
     pub aborts: Vec<(&'static str, u64)>,
     /// The number of commits of unknown outcome.
@@ -95,6 +105,21 @@ impl TxnCounters {
         if waited_ns > 0 {
             self.read_wait.add(waited_ns);
         }
+    }
+
+    /// Counts a timestamp from an oracle, for which a transaction waited for so long.
+    pub fn timestamp_drawn(&self, waited_ns: u64) {
+        self.timestamp_wait.add(waited_ns);
+    }
+
+    /// Counts a transaction that draws another timestamp and goes on.
+    pub fn moved(&self) {
+        self.moves.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a question about an outcome that a shard asks a recorder.
+    pub fn pushed(&self) {
+        self.pushes.fetch_add(1, Relaxed);
     }
 
     /// Counts an attempt that ended without effect.
@@ -118,6 +143,9 @@ impl TxnCounters {
         TxnStats {
             commit_wait: self.commit_wait.read(),
             read_wait: self.read_wait.read(),
+            timestamp_wait: self.timestamp_wait.read(),
+            moves: self.moves.load(Relaxed),
+            pushes: self.pushes.load(Relaxed),
             aborts: aborts.map(|(cause, count)| (cause, count.load(Relaxed))).collect(),
             unknown: self.unknown.load(Relaxed),
         }
@@ -135,6 +163,10 @@ mod tests {
         counters.committed(3_000_000);
         counters.read_waited(0);
         counters.read_waited(5_000_000);
+        counters.timestamp_drawn(0);
+        counters.timestamp_drawn(1_000_000);
+        counters.moved();
+        counters.pushed();
         counters.aborted(&Conflict::SchemaChanged { table: 7 });
         counters.aborted(&Conflict::Contended);
         counters.aborted(&Conflict::Contended);
@@ -143,6 +175,8 @@ mod tests {
         let stats = counters.read();
         assert_eq!(stats.commit_wait, (2, Duration::from_millis(3)));
         assert_eq!(stats.read_wait, (1, Duration::from_millis(5)), "one did not have to wait");
+        assert_eq!(stats.timestamp_wait, (2, Duration::from_millis(1)));
+        assert_eq!((stats.moves, stats.pushes), (1, 1));
         let counted = stats.aborts.into_iter().filter(|(_, count)| *count > 0);
         let expected = [("schema_changed", 1), ("contended", 2), ("lock_timeout", 1)];
         assert_eq!(counted.collect::<Vec<_>>(), expected);

@@ -6,6 +6,8 @@ use std::sync::Mutex;
 /// The parts of a transaction's time, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
+    /// The time that it waited for an oracle's timestamp when it began (K2 §4).
+    pub timestamp_ns: u64,
     /// The number of locking or reading requests, to replicas here or elsewhere.
     pub reads: u64,
     /// The time that these took.

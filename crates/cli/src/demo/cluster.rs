@@ -29,6 +29,8 @@ pub struct Cluster {
     runtime: Handle,
     folder: PathBuf,
     members: Vec<Member>,
+    /// The open sockets of members that have not started yet, in a new folder.
+    listeners: Mutex<Vec<TcpListener>>,
     /// The SQL and HTTP addresses of each node, which survive a restart.
     ports: Vec<(SocketAddr, SocketAddr)>,
     nodes: Mutex<Vec<Option<Living>>>,
@@ -44,11 +46,12 @@ impl Cluster {
     ) -> Result<Cluster, String> {
         loopback("--sql", sql)?;
         loopback("--http", http)?;
-        let members = members(folder)?;
+        let (members, listeners) = members(folder)?;
         let ports = (0..NODES).map(|at| Ok((next("--sql", sql, at)?, next("--http", http, at)?)));
         let ports = ports.collect::<Result<Vec<_>, String>>()?;
-        let mut cluster =
-            Cluster { runtime, folder: folder.to_owned(), members, ports, nodes: Mutex::default() };
+        let folder = folder.to_owned();
+        let (listeners, nodes) = (Mutex::new(listeners), Mutex::default());
+        let mut cluster = Cluster { runtime, folder, members, listeners, ports, nodes };
         for at in 0..NODES {
             let living = cluster.start(at, Duration::ZERO)?;
             // Port 0 takes a free one, which the node keeps.
@@ -63,9 +66,14 @@ impl Cluster {
     }
 
     fn start(&self, at: usize, let_go: Duration) -> Result<Living, String> {
+        // They start in order.
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let listener = (!listeners.is_empty()).then(|| Arc::new(listeners.remove(0)));
+        drop(listeners);
         let options = node::Options {
             node: self.members[at].node,
             members: self.members.clone(),
+            listener,
             ..node::Options::loopback().at(self.folder.join(ZONES[at]))
         };
         let node_server = Arc::new(NodeServer::open_again(options, let_go)?);
@@ -73,6 +81,8 @@ impl Cluster {
         match self.runtime.block_on(Listeners::open(node_server.clone(), sql, http)) {
             Ok(listeners) => Ok(Living { node_server, listeners }),
             Err(error) => {
+                // The node may be connected to members that will not start: it would wait for them.
+                self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
                 node_server.kill();
                 Err(error)
             }
@@ -214,13 +224,14 @@ fn next(flag: &str, first: SocketAddr, places: usize) -> Result<SocketAddr, Stri
     Ok(SocketAddr::new(first.ip(), port))
 }
 
-/// Returns the members, with free ports for their connections to each other. A kept folder stores
-/// them, because the members' addresses identify the cluster.
-fn members(folder: &Path) -> Result<Vec<Member>, String> {
+/// Returns the members, with free ports for their connections to each other, and the sockets that
+/// keep these ports. A kept folder stores the members, because their addresses identify the
+/// cluster: then the nodes open the sockets.
+fn members(folder: &Path) -> Result<(Vec<Member>, Vec<TcpListener>), String> {
     let file = folder.join("members");
     let wrong = |error: std::io::Error| format!("{}: {error}", file.display());
-    let addresses: Vec<String> = match fs::read_to_string(&file) {
-        Ok(text) => text.lines().map(str::to_owned).collect(),
+    let (addresses, listeners): (Vec<String>, _) = match fs::read_to_string(&file) {
+        Ok(text) => (text.lines().map(str::to_owned).collect(), Vec::new()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let listeners: Result<Vec<TcpListener>, _> =
                 (0..NODES).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
@@ -233,7 +244,7 @@ fn members(folder: &Path) -> Result<Vec<Member>, String> {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
             fs::write(&file, addresses.join("\n")).map_err(wrong)?;
-            addresses
+            (addresses, listeners)
         }
         Err(error) => return Err(wrong(error)),
     };
@@ -248,5 +259,5 @@ fn members(folder: &Path) -> Result<Vec<Member>, String> {
         zone: ZONES[at].to_owned(),
         address,
     };
-    Ok(addresses.into_iter().enumerate().map(member).collect())
+    Ok((addresses.into_iter().enumerate().map(member).collect(), listeners))
 }

@@ -4,7 +4,6 @@
 use crate::clock_sync::ClockSync;
 use crate::directory::Directory;
 use crate::node_resources::NodeResources;
-use crate::oracle::{self, Service};
 use crate::peers::Receive;
 use crate::timers::Wake;
 use crate::transfer::Transfers;
@@ -17,19 +16,15 @@ pub(super) struct Inbox {
     pub(super) directory: Weak<Directory>,
     pub(super) transfers: Arc<OnceLock<Arc<Transfers>>>,
     pub(super) clock_sync: Option<Arc<ClockSync>>,
-    pub(super) oracle: Arc<Service>,
     pub(super) me: NodeId,
     pub(super) incarnation: Incarnation,
 }
 
 impl Receive for Inbox {
     fn receive(&self, sender: NodeId, incarnation: Incarnation, frames: &[&[u8]]) {
-        let mut questions = oracle::Batch::default();
         let mut of_databases = Vec::with_capacity(frames.len());
         for frame in frames {
-            if envelope::is(Kind::ORACLE, frame) {
-                self.oracle.receive(sender, frame, &mut questions);
-            } else if envelope::is(Kind::TRANSFER, frame) {
+            if envelope::is(Kind::TRANSFER, frame) {
                 if let Some(transfers) = self.transfers.get() {
                     transfers.receive(sender, frame);
                 }
@@ -41,7 +36,6 @@ impl Receive for Inbox {
                 of_databases.extend(self.open(sender, incarnation, frame));
             }
         }
-        self.oracle.end(sender, &questions);
         let Some(directory) = self.directory.upgrade() else { return };
         for frames in of_databases.chunk_by(|one, next| one.to.database == next.to.database) {
             // Without a handle, the database is not known here yet, or was dropped.

@@ -14,7 +14,9 @@ use meridian_machine::NodeId;
 use meridian_placement::Member;
 use meridian_systems::tapir::TruncationPolicy;
 use meridian_txn::TxnStats;
+use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Options of a node.
 #[derive(Clone, Debug)]
@@ -27,6 +29,9 @@ pub struct Options {
     pub members: Vec<Member>,
     /// The address to listen on for other nodes, if it is not this member's own address.
     pub listen: Option<String>,
+    /// An open socket for the connections of other nodes, instead of one at that address: a port
+    /// that was found free stays free for this node.
+    pub listener: Option<Arc<TcpListener>>,
     /// The source of the node's time.
     pub clock: ClockBound,
     /// The bound on clock drift.
@@ -59,6 +64,7 @@ impl Options {
             node: NodeId(1),
             members: Vec::new(),
             listen: None,
+            listener: None,
             clock: ClockBound::Alone,
             drift: Drift::WORST,
             utc: Utc::default(),

@@ -53,7 +53,7 @@ pub(super) fn restore(options: &Options, members: &ClusterMembers) -> Result<Res
 
 /// Listens for other nodes. Returns `None` on a single-node cluster.
 pub(super) fn listen(
-    options: &Options,
+    options: &mut Options,
     members: &ClusterMembers,
 ) -> Result<Option<TcpListener>, OpenError> {
     if members.len() == 1 {
@@ -61,7 +61,11 @@ pub(super) fn listen(
     }
     let own = || members.get(options.node).map(|member| member.address.clone()).unwrap_or_default();
     let address = options.listen.clone().unwrap_or_else(own);
-    TcpListener::bind(&address).map(Some).map_err(|error| OpenError::Listen { address, error })
+    let listener = match options.listener.take() {
+        Some(open) => open.try_clone(),
+        None => TcpListener::bind(&address),
+    };
+    listener.map(Some).map_err(|error| OpenError::Listen { address, error })
 }
 
 fn disk(path: &Path) -> Result<OsDisk, OpenError> {

@@ -195,7 +195,7 @@ impl<P: Participant> DatabaseHandle for Handle<P> {
     }
 
     fn apply(&self, row: &DatabaseRow) -> Result<(), OpenError> {
-        self.router().retain(row);
+        self.router().apply_settings(row);
         self.lifecycle.begin_missing()
     }
 

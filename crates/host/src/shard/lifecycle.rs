@@ -63,7 +63,7 @@ impl<P: Participant> Lifecycle<P> {
             retries: AtomicBool::new(false),
             this: this.clone(),
         });
-        lifecycle.router.retain(row);
+        lifecycle.router.apply_settings(row);
         lifecycle
     }
 

@@ -476,6 +476,7 @@ impl<P: Participant> ReplicaRuntime<Shard<P>> for MemberRuntime<P> {
                     self.router.map().set_leader(self.shard(), leader);
                 }
             }
+            Effect::CountPush => self.router.counters().pushed(),
             Effect::Serve(what) => match what.reply_to.role {
                 Role::Coordinator(number) if what.reply_to.node == self.io.me() => {
                     let Serve { id, lock_epoch, at, deadline, waited_ns, .. } = what;

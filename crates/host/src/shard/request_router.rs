@@ -16,12 +16,12 @@ use meridian_machine::{Address, DatabaseId, NodeId, Role, ShardId};
 use meridian_mvcc::KeyRange;
 use meridian_placement::{DatabaseRow, FIRST_SHARD};
 use meridian_replication::group::{Index, MembershipEpoch};
-use meridian_systems::envelope;
 use meridian_systems::setting::VERSION_RETENTION_PERIOD;
 use meridian_systems::shard::{Invitations, Message, MessageOf, Participant};
+use meridian_systems::{envelope, k2};
 use meridian_txn::shards::{
-    HeldLocks, PendingRequests, ReplicaId, Request, RequestBody, RequestKey, RequestOutcome,
-    Response, ShardMap, Woken,
+    HeldLocks, Oracles, PendingRequests, ReplicaId, Request, RequestBody, RequestKey,
+    RequestOutcome, Response, ShardMap, Woken,
 };
 use meridian_txn::{Node, TxnCounters};
 use parking_lot::{Mutex, RwLock};
@@ -44,6 +44,7 @@ pub struct RequestRouter<P: Participant> {
     map: ShardMap,
     /// Retention of superseded versions, in nanoseconds; 0 if the database's row does not say.
     retention_ns: AtomicU64,
+    oracles: RwLock<Option<Arc<Oracles>>>,
     waiting: Mutex<PendingRequests<Sender<RequestOutcome>>>,
     held_locks: Mutex<HeldLocks>,
     kept_alive_at: AtomicU64,
@@ -67,6 +68,7 @@ impl<P: Participant> RequestRouter<P> {
             members: RwLock::default(),
             map: ShardMap::new(context.me, context.members.clone()),
             retention_ns: AtomicU64::new(0),
+            oracles: RwLock::default(),
             waiting: Mutex::default(),
             held_locks: Mutex::default(),
             kept_alive_at: AtomicU64::new(0),
@@ -86,11 +88,19 @@ impl<P: Participant> RequestRouter<P> {
             .map(Duration::from_nanos)
     }
 
-    /// Sets the retention from the database's row.
-    pub fn retain(&self, row: &DatabaseRow) {
+    /// Applies the settings in the database's row.
+    pub fn apply_settings(&self, row: &DatabaseRow) {
         let retention = VERSION_RETENTION_PERIOD.duration(row).unwrap_or_default();
         self.retention_ns
             .store(u64::try_from(retention.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let oracles = k2::oracles(row, self.node.here().0, self.map.nodes());
+        *self.oracles.write() = oracles.map(Arc::new);
+    }
+
+    /// Returns the nodes that transactions ask for the time when they begin, if the database has
+    /// some.
+    pub fn oracles(&self) -> Option<Arc<Oracles>> {
+        self.oracles.read().clone()
     }
 
     /// Returns this node.

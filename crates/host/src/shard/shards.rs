@@ -10,9 +10,10 @@ use meridian_mvcc::{Chunk, KeyRange, StoreError, Version};
 use meridian_systems::shard::Participant;
 use meridian_txn::TxnCounters;
 use meridian_txn::shards::{
-    HeldLocks, ReadLease, ReplicaId, Request, RequestOutcome, ShardMap, Shards,
+    HeldLocks, Oracles, ReadLease, ReplicaId, Request, RequestOutcome, ShardMap, Shards,
 };
 use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// Commits wait while versions that wait in memory for the store take more bytes than this.
 const RECENT_BYTES: usize = 256 << 20;
@@ -64,6 +65,10 @@ impl<P: Participant> Shards for RequestRouter<P> {
 
     fn counters(&self) -> Option<&TxnCounters> {
         Some(RequestRouter::counters(self))
+    }
+
+    fn oracles(&self) -> Option<Arc<Oracles>> {
+        RequestRouter::oracles(self)
     }
 
     fn count_local_read(&self, shard: ShardId) {

@@ -3,6 +3,7 @@
 
 use super::{Event, MS, S, World};
 use crate::Report;
+use crate::client::Seen;
 use crate::faults::Fault;
 use crate::profile::{Commit, Costs};
 use crate::scenario::{FEED, ITEMS, Incident, RUN, Scenario, Work};
@@ -190,6 +191,23 @@ impl<R: SimProtocol> World<R> {
                 let name = |rank: u32| name_of(rank % scenario.groups, rank);
                 (Mode::ReadWrite, follow([name(one), name(other)]))
             }
+            Work::YcsbT(_) => {
+                let Some(zipf) = &self.zipf else { return };
+                let all = scenario.groups - scenario.first_group();
+                let steps = (0..3).map(|_| {
+                    let rank = zipf.draw(&mut self.rng);
+                    let name = name_of(scenario.first_group() + rank % all, rank);
+                    match self.rng.random_bool(0.5) {
+                        true => Step::Write(name, Some(1)),
+                        false => Step::Read(name, Lock::Shared),
+                    }
+                });
+                let steps: Vec<Step> = steps.collect();
+                let writes = steps.iter().any(|step| matches!(step, Step::Write(..)));
+                let mode = if writes { Mode::ReadWrite } else { Mode::ReadOnly(ReadAt::Now) };
+                (mode, steps)
+            }
+            Work::Begin => (Mode::ReadOnly(ReadAt::Now), Vec::new()),
             Work::ReadRuns(groups) => {
                 rows = RUN as usize;
                 let (least, all) =
@@ -261,8 +279,10 @@ impl<R: SimProtocol> World<R> {
     /// Returns the order that a session asks for: its mode, and its token in a database that uses
     /// tokens.
     fn asked_in(&self, scenario: Scenario, client: usize) -> Asked {
-        if !self.options.protocol.row.has_tokens() {
-            return Asked::default();
+        let row = self.options.protocol.row;
+        if !row.has_tokens() {
+            let pipelined = row.draws_at_start() && !scenario.buffered;
+            return Asked { pipelined, ..Asked::default() };
         }
         let token = self.clients[client].chain.token();
         let (consistency, snapshot_age) = (scenario.mode(client), scenario.age);
@@ -305,12 +325,7 @@ impl<R: SimProtocol> World<R> {
     }
 
     /// Counts the outcome of a transaction, and schedules the session's next one.
-    pub(super) fn go_on(
-        &mut self,
-        scenario: Scenario,
-        client: usize,
-        (status, token, waited_ns): (Status, Timestamp, u64),
-    ) {
+    pub(super) fn go_on(&mut self, scenario: Scenario, client: usize, status: Status, seen: &Seen) {
         let (now, there) = (self.now(), &self.clients[client]);
         if status == Status::Ok {
             self.measured.commits.push(Commit {
@@ -318,14 +333,16 @@ impl<R: SimProtocol> World<R> {
                 writes: there.mode == Mode::ReadWrite,
                 ended_ns: now - self.measured_since,
                 took_ns: now - there.start,
-                waited_ns,
+                timestamp_ns: seen.timestamp_ns,
+                commit_ns: seen.commit_ns,
+                waited_ns: seen.waited_ns,
             });
         } else {
             self.measured.failed += 1;
         }
         let there = &mut self.clients[client];
         if status == Status::Ok {
-            there.chain.learn(token);
+            there.chain.learn(seen.token);
         }
         there.due += scenario.every_ns.filter(|_| self.measured_since > 0).unwrap_or(0);
         let due = there.due;

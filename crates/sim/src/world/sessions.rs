@@ -223,8 +223,8 @@ impl<R: SimProtocol> World<R> {
             self.fail(format!("client {client}: {why}"));
         }
         let there = &mut self.clients[client];
-        if let Some(why) = seen.why {
-            *self.failures.entry(why).or_default() += 1;
+        if let Some(why) = &seen.why {
+            *self.failures.entry(why.clone()).or_default() += 1;
         }
         there.committed += usize::from(status == Status::Ok);
         let sums =
@@ -262,7 +262,7 @@ impl<R: SimProtocol> World<R> {
             };
             times.extend((status == Status::Ok).then_some(took));
             if let Some(scenario) = self.options.scenario {
-                return self.go_on(scenario, client, (status, seen.token, seen.waited_ns));
+                return self.go_on(scenario, client, status, &seen);
             }
             // Closed loop: nothing is recorded, and the client begins again at once.
             return self.push(0, None, Event::Begin(client));

@@ -3,6 +3,7 @@
 use super::participant::{Proposed, Pushed};
 use super::records::OrderedCommand;
 use super::{Member, Message};
+use crate::shard::Effect;
 use meridian_clock::{Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, NodeId, Outbox, always, sometimes, step};
@@ -293,6 +294,7 @@ impl Member {
         );
         sometimes!("a shard asks a recorder what became of a transaction");
         step!("shard: pushes");
+        out.act(Effect::CountPush);
         self.participant.pushes.insert(txn, now.boot_ns);
         let asked: &[NodeId] = if first { &[recorder.node] } else { &self.nodes };
         for node in asked {

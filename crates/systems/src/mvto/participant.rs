@@ -6,7 +6,7 @@ use super::{KIND, Member, Message};
 use crate::Protocol;
 use crate::envelope::Kind;
 use crate::shard::{self, Config, Participant, row_of_ceiling};
-use meridian_clock::oracle::{Oracle, Terms};
+use meridian_clock::oracle::Oracle;
 use meridian_clock::{Reading, Timestamp, TimestampPolicy};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Outbox, ShardId};
@@ -139,7 +139,7 @@ impl Participant for Mvto {
             reservations: Reservations::default(),
             commit_waits: BTreeMap::new(),
             due: BTreeMap::new(),
-            oracle: any_oracle(),
+            oracle: Oracle::default(),
             resolving: false,
         }
     }
@@ -370,14 +370,6 @@ impl Mvto {
         let pending = !self.intents.is_empty() || !self.recorder.is_empty();
         pending || !self.pushed.is_empty() || self.closing || self.closed < self.newest
     }
-}
-
-/// Returns an oracle whose requests say how well it must know the time.
-fn any_oracle() -> Oracle {
-    let terms = Terms { half_width_ns: u64::MAX, ..Terms::K2 };
-    let mut oracle = Oracle::above(&terms, 0);
-    oracle.raise_ceiling(u64::MAX);
-    oracle
 }
 
 /// The outcome that a command in the log gives a transaction, which the log may have decided

@@ -5,7 +5,6 @@ use super::records::OrderedCommand;
 use super::{Member, Message};
 use crate::shard::rules as shard_rules;
 use crate::shard::{Effect, LEASE_SOON_NS, Serve};
-use meridian_clock::oracle::Refused;
 use meridian_clock::{Drift, Reading, Timestamp};
 use meridian_machine::planted::broken;
 use meridian_machine::{Address, Health, Outbox, sometimes, step};
@@ -129,12 +128,7 @@ impl Member {
         within_ns: u64,
         out: &mut Outbox<Member>,
     ) {
-        let answer = self.participant.oracle.answer(now).and_then(|interval| {
-            let half_width_ns = (interval.latest - interval.earliest).div_ceil(2);
-            let wide = Refused::Wide { half_width_ns, limit_ns: within_ns };
-            (half_width_ns <= within_ns).then_some(interval).ok_or(wide)
-        });
-        let said = match answer {
+        let said = match self.participant.oracle.answer(now, within_ns) {
             Ok(interval) => Response::Time { id, interval },
             Err(why) => Response::Refused { id, why: why.to_string() },
         };

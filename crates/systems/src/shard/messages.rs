@@ -145,6 +145,8 @@ pub enum Effect {
     },
     /// Serve and answer a read.
     Serve(Serve),
+    /// Count a question about a transaction's outcome that its recorder is asked (K2 §5.3).
+    CountPush,
     /// Publish what sessions of this node may read without asking the leader.
     ReadLease(ReadLease),
     /// Publish the leader that this member knows, for requests of this node.

@@ -51,6 +51,11 @@ impl ShardMap {
         }
     }
 
+    /// The nodes on which shards may have replicas.
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
     // ---------------------------------------------------------------------------------------
     // keys
 

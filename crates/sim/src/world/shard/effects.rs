@@ -101,7 +101,7 @@ impl<P: Participant> World<Leaders<P>> {
                     Order { key: journal::key(shard), to, index: index.0, term: term.0, witness };
                 self.push(MS, target, Event::Of(ProtocolEvent::Copy(order)));
             }
-            Effect::Members(_) => {}
+            Effect::Members(_) | Effect::CountPush => {}
             Effect::Removed { index } => {
                 self.push(0, target, Event::Of(ProtocolEvent::Removed { shard, index }))
             }

@@ -18,7 +18,7 @@ mod watching;
 use super::{Event, EventTarget, HISTORY, MS, S, World, index};
 use crate::node::Key;
 use crate::node_process::{Member, NodeFailure};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, TimeOracle};
 use crate::shard::Leaders;
 use crate::shard::node_process::{self, NodeProcess, Timing};
 use crate::shard::request_router::RequestRouter;
@@ -325,14 +325,18 @@ impl<P: Participant> SimProtocol for Leaders<P> {
 }
 
 impl<P: Participant> World<Leaders<P>> {
-    /// The oracles that a node's coordinators ask, in half of the worlds whose transactions draw
-    /// timestamps when they begin. They follow from the seed alone, so that every incarnation has
-    /// the same.
+    /// The oracles that a node's coordinators ask: that of a scenario, or some, in half of the
+    /// worlds whose transactions draw timestamps when they begin. They follow from the seed alone,
+    /// so that every incarnation has the same.
     fn oracles(&self, node: usize) -> Option<Oracles> {
-        let measured = self.options.scenario.is_some() || self.options.profile.is_some();
+        if let Some(scenario) = self.options.scenario {
+            let TimeOracle { terms, batches } = scenario.oracle?;
+            let nodes = vec![self.members[scenario.members(0)[0]]];
+            return Some(Oracles { nodes, terms, batches });
+        }
         let mut rng = ChaCha8Rng::seed_from_u64(self.options.seed ^ ORACLES);
         let has_some = self.options.protocol.row.draws_at_start() && rng.random_bool(0.5);
-        if !has_some || measured || self.scripted {
+        if !has_some || self.options.profile.is_some() || self.scripted {
             return None;
         }
         let ttl_ns = *[2 * MS, 20 * MS, 200 * MS].choose(&mut rng).expect("there are some");

@@ -80,7 +80,7 @@ impl<S: Shards> TxnClient<S> {
             {
                 return Err(Failure::InFuture { now: now.interval });
             }
-            Mode::ReadOnly(ReadAt::Exact(at)) => Drawn { at, passed_ns: None },
+            Mode::ReadOnly(ReadAt::Exact(at)) => Drawn::by_clock(at),
             Mode::ReadOnly(_) => self.stamps.draw_to_begin(&*self.shards, 0, ask).await,
             Mode::ReadWrite => self.stamps.draw_to_begin(&*self.shards, tried_ns, ask).await,
         };
@@ -93,6 +93,7 @@ impl<S: Shards> TxnClient<S> {
             began: now.interval,
             at: drawn.at,
             passed_ns: drawn.passed_ns,
+            timestamp_ns: drawn.waited_ns,
             reserved: Mutex::default(),
             lost: how.age.is_some(),
             above: Timestamp::ZERO,
@@ -135,6 +136,8 @@ struct Coordinator<S: Shards> {
     /// Its timestamp, and when that has surely passed by the boot clock, if an oracle said so.
     at: Timestamp,
     passed_ns: Option<u64>,
+    /// The time that it waited for the timestamp.
+    timestamp_ns: u64,
     /// The shards where it may have reserved keys.
     reserved: Mutex<BTreeSet<ShardId>>,
     /// True if an earlier attempt has lost a conflict: what it is about to write is reserved.
@@ -349,8 +352,12 @@ impl<S: Shards> Transaction for Coordinator<S> {
     }
 
     fn measure(&mut self) -> Option<Arc<Timings>> {
-        let shards = Arc::clone(&self.shards);
-        let fresh = || Arc::new(Timings::new(move || shards.node().now().boot_ns));
+        let (shards, timestamp_ns) = (Arc::clone(&self.shards), self.timestamp_ns);
+        let fresh = || {
+            let timings = Timings::new(move || shards.node().now().boot_ns);
+            timings.note(|times| times.timestamp_ns = timestamp_ns);
+            Arc::new(timings)
+        };
         Some(Arc::clone(self.timings.get_or_insert_with(fresh)))
     }
 

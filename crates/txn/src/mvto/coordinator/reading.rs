@@ -5,7 +5,7 @@ use crate::buffer::rest_of;
 use crate::mvto::messages::Operation;
 use crate::shards::asking::{TIMEOUT_NS, ask_leader, unanswered};
 use crate::shards::{RequestOutcome, Response, Shards};
-use crate::{Conflict, Failure, Lock, Mode, Node, Rows};
+use crate::{Conflict, Failure, Lock, Mode, Node, Rows, TxnCounters};
 use futures::future::try_join_all;
 use meridian_machine::{ShardId, sometimes};
 use meridian_mvcc::{Key, KeyRange, StoreError, Value};
@@ -207,6 +207,7 @@ impl<S: Shards> Coordinator<S> {
     pub(super) async fn move_to(&mut self, least_ns: u64) -> Result<(), Failure> {
         // Unless all reads have been made again, it must not go on.
         self.aborted = Some(Conflict::Overwritten);
+        self.count(TxnCounters::moved);
         self.begin_again();
         self.at = self.stamps.draw(self.shards.node(), least_ns);
         self.passed_ns = None;

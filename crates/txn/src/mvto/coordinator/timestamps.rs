@@ -8,7 +8,7 @@ use crate::shards::asking::ONE_TRY_NS;
 use crate::shards::{Oracles, ReplicaId, Request, RequestOutcome, Response, Shards};
 use crate::{Node, Stamps};
 use futures::lock::Mutex as Turn;
-use meridian_clock::oracle::{Batches, Strawman};
+use meridian_clock::oracle::{self, Batches, Strawman};
 use meridian_clock::{Interval, Timestamp};
 use meridian_machine::{NodeId, ShardId, sometimes};
 use parking_lot::Mutex;
@@ -20,6 +20,8 @@ const MOST_TRIED_AHEAD_NS: u64 = 50_000_000;
 const ORACLE_ANSWERS_NS: u64 = 50_000_000;
 /// How long the node's clock is used after no oracle has answered, in nanoseconds.
 const WITHOUT_ORACLES_NS: u64 = ONE_TRY_NS;
+/// How long another oracle than the first is asked, in nanoseconds.
+const RETURNS_NS: u64 = 10_000_000_000;
 /// The bits of a timestamp's logical part that set coordinators' timestamps apart from leaders',
 /// those that are drawn ahead from the others, and those of oracles from both.
 const OF_COORDINATOR: u32 = 1 << 31;
@@ -32,6 +34,22 @@ pub(super) struct Drawn {
     pub(super) at: Timestamp,
     /// When it has surely passed, by the boot clock. `None` if the node's clock says so.
     pub(super) passed_ns: Option<u64>,
+    /// The time that its transaction waited for an oracle.
+    pub(super) waited_ns: u64,
+}
+
+impl Drawn {
+    /// A timestamp of which the node's clock says when it has passed.
+    pub(super) fn by_clock(at: Timestamp) -> Drawn {
+        Drawn { at, passed_ns: None, waited_ns: 0 }
+    }
+
+    /// Makes an oracle's timestamp that of this incarnation of the node.
+    fn by_oracle(node: &impl Node, drawn: oracle::Drawn) -> Drawn {
+        let logical = node.here().1.0 | OF_COORDINATOR | OF_ORACLE;
+        let at = Timestamp { logical, ..drawn.at };
+        Drawn { at, passed_ns: Some(drawn.passed_ns), waited_ns: 0 }
+    }
 }
 
 /// The timestamps that a node draws for a database. One that is drawn ahead of the present does not
@@ -53,8 +71,10 @@ struct Source {
     /// The nanoseconds of the newest timestamp of an oracle: with other oracles, or other terms,
     /// the next one is above it.
     above_ns: u64,
-    /// The number of times that another oracle was chosen.
+    /// The number of times that another oracle was chosen since the first one was asked, and when,
+    /// by the boot clock.
     changes: usize,
+    changed_ns: u64,
     /// Until when no oracle is asked, by the boot clock.
     without_until_ns: u64,
 }
@@ -73,7 +93,7 @@ impl Source {
         let above_ns = self.above_ns;
         self.drawing.get_or_insert_with(|| match oracles.batches {
             true => Drawing::Batches(Batches::above(oracles.terms, here.0, above_ns)),
-            false => Drawing::Strawman(Strawman::above(here.0, above_ns)),
+            false => Drawing::Strawman(Strawman::above(oracles.terms, here.0, above_ns)),
         })
     }
 }
@@ -87,15 +107,19 @@ impl Draws {
         tried_ns: u64,
         ask: impl Fn(u64) -> Request,
     ) -> Drawn {
-        let node = shards.node();
+        let (node, began_ns) = (shards.node(), shards.node().boot_ns());
         if tried_ns == 0
             && let Some(oracles) = shards.oracles()
             && let Some(drawn) = self.draw_from_oracles(shards, &oracles, ask).await
         {
             sometimes!("a timestamp is an oracle's");
-            return drawn;
+            let waited_ns = node.boot_ns().saturating_sub(began_ns);
+            if let Some(counters) = shards.counters() {
+                counters.timestamp_drawn(waited_ns);
+            }
+            return Drawn { waited_ns, ..drawn };
         }
-        Drawn { at: self.draw_after(node, tried_ns), passed_ns: None }
+        Drawn::by_clock(self.draw_after(node, tried_ns))
     }
 
     async fn draw_from_oracles<S: Shards>(
@@ -123,6 +147,9 @@ impl Draws {
                 if let Drawing::Batches(batches) = source.of(oracles, node.here().0) {
                     batches.ask(now);
                 }
+                if now > source.changed_ns + RETURNS_NS {
+                    source.changes = 0;
+                }
                 oracles.nodes[source.changes % oracles.nodes.len()]
             };
             let replica = ReplicaId { shard: ShardId(0), node: oracle };
@@ -140,7 +167,8 @@ impl Draws {
                 return drawn;
             }
             sometimes!("a coordinator looks for another oracle");
-            self.source.lock().changes += 1;
+            let mut source = self.source.lock();
+            (source.changes, source.changed_ns) = (source.changes + 1, node.boot_ns());
         }
         sometimes!("no oracle answers in time");
         self.source.lock().without_until_ns = node.boot_ns() + WITHOUT_ORACLES_NS;
@@ -151,13 +179,12 @@ impl Draws {
     fn next(&self, node: &impl Node, oracles: &Arc<Oracles>) -> Option<Drawn> {
         let (mut source, boot_ns) = (self.source.lock(), node.boot_ns());
         let Drawing::Batches(batches) = source.of(oracles, node.here().0) else { return None };
-        let at = batches.next(boot_ns)?;
-        source.above_ns = source.above_ns.max(at.nanos);
-        let passed_ns = Some(boot_ns + oracles.terms.commit_wait_ns());
-        Some(Drawn { at: of_oracle(node, at), passed_ns })
+        let drawn = batches.next(boot_ns)?;
+        source.above_ns = source.above_ns.max(drawn.at.nanos);
+        Some(Drawn::by_oracle(node, drawn))
     }
 
-    /// Takes in an oracle's answer, and draws a timestamp from it if it is still good.
+    /// Takes in an oracle's answer, and draws a timestamp from it.
     fn receive(
         &self,
         node: &impl Node,
@@ -166,19 +193,12 @@ impl Draws {
     ) -> Option<Drawn> {
         let boot_ns = node.boot_ns();
         let mut source = self.source.lock();
-        match source.of(oracles, node.here().0) {
-            Drawing::Batches(batches) => {
-                batches.receive(boot_ns, interval);
-                drop(source);
-                self.next(node, oracles)
-            }
-            Drawing::Strawman(strawman) => {
-                let at = strawman.stamp(interval)?;
-                source.above_ns = source.above_ns.max(at.nanos);
-                let passed_ns = Some(boot_ns + oracles.terms.strawman_wait_ns());
-                Some(Drawn { at: of_oracle(node, at), passed_ns })
-            }
-        }
+        let drawn = match source.of(oracles, node.here().0) {
+            Drawing::Batches(batches) => batches.receive(boot_ns, interval),
+            Drawing::Strawman(strawman) => strawman.stamp(boot_ns, interval),
+        }?;
+        source.above_ns = source.above_ns.max(drawn.at.nanos);
+        Some(Drawn::by_oracle(node, drawn))
     }
 
     /// Draws a timestamp for an attempt whose former ones have lost for so long: ahead of
@@ -199,9 +219,4 @@ impl Draws {
         let at = stamps.draw(node.here(), least_ns.max(now_ns));
         Timestamp { logical: at.logical | bits, ..at }
     }
-}
-
-/// Makes an oracle's timestamp that of this incarnation of the node.
-fn of_oracle(node: &impl Node, at: Timestamp) -> Timestamp {
-    Timestamp { logical: node.here().1.0 | OF_COORDINATOR | OF_ORACLE, ..at }
 }
