@@ -44,6 +44,16 @@ fn a_replay_does_not_wait_for_its_former_attempt() {
     assert_eq!(run(sql).verdict, Ok(()));
 }
 
+/// A change of the schema (CREATE INDEX in a block) once waited again and again for writers
+/// that had voted in one shard, and that waited in another one for the locks of its next attempt.
+#[test]
+fn a_change_of_the_schema_and_the_writers_that_it_waits_for_both_end() {
+    let options = Options { transactions: 73, strikes: Some((0, 24)), ..Options::new(38_320_687) };
+    let workload = Workload::Monotonic;
+    let sql = Options { protocol: CLOCK_SI, workload, sql: true, ..options };
+    assert_eq!(run(sql).verdict, Ok(()));
+}
+
 /// Snapshots are consistent whatever clocks say (§III-D).
 #[test]
 fn any_skew_costs_time_only() {

@@ -15,11 +15,13 @@
 //! 3. A change registers only after all transactions that have voted here have ended, because their
 //!    commit timestamps may be above it. Later votes carry a bound. If a transaction does not end
 //!    in time, the change gives way: that transaction may wait for one that waits for the change.
+//!    If it is younger than the change, and the change's next attempt meets it again, it is
+//!    wounded.
 //! 4. The coordinator of a change decides when its timestamp has come, and no sooner: later
 //!    timestamps are not pushed ahead.
 
 use super::participant::Pending;
-use super::{Member, Message};
+use super::{Locking, Member, Message};
 use crate::locking::rules;
 use crate::shard::row_of_schema;
 use meridian_clock::{Reading, Timestamp};
@@ -28,7 +30,7 @@ use meridian_machine::{Address, Outbox, ShardId, sometimes, step};
 use meridian_mvcc::Write;
 use meridian_txn::locking::TransactionId;
 use meridian_txn::shards::{Request, RequestBody, Response};
-use meridian_txn::{Conflict, SchemaChange, SchemaHistory, SchemaVersion};
+use meridian_txn::{Age, Conflict, SchemaChange, SchemaHistory, SchemaVersion};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How far ahead a change's timestamp may lie, in nanoseconds. Farther ahead, a clock is wrong.
@@ -66,6 +68,8 @@ pub(super) struct Schemas {
     /// Undecided changes: prepared here, or requested of this leader.
     pub(super) registered: BTreeMap<TransactionId, Registered>,
     registering: Vec<Registering>,
+    /// Transactions that have voted, and for which a change has waited in vain.
+    in_vain: BTreeSet<TransactionId>,
     /// Reads that wait for a change to be decided.
     waiting: Vec<(Address, Request)>,
 }
@@ -264,15 +268,45 @@ impl Member {
                     at += 1;
                     continue;
                 }
-                // The voters may wait for a transaction that waits for the change.
+                // The voters may wait for a transaction that waits for the change, or for a lock of
+                // the change in another shard.
                 sometimes!("a change of the schema comes too late");
-                let pending = self.participant.schemas.registering.remove(at).pending;
+                let Registering { pending, after } =
+                    self.participant.schemas.registering.remove(at);
+                self.wound_voters(&after, pending.request.age, out);
                 self.refuse_drawn(now, pending, Conflict::Late, out);
                 continue;
             }
             let mut pending = self.participant.schemas.registering.remove(at).pending;
             pending.registered = true;
             self.lock_writes(now, pending, out);
+        }
+    }
+
+    /// Has the coordinators abort voters that are younger than a change, and for which one has
+    /// waited in vain before, unless they are decided. Otherwise its repetitions, which take their
+    /// locks before they do, would keep them waiting for ever.
+    fn wound_voters(
+        &mut self,
+        voters: &BTreeSet<TransactionId>,
+        change: Age,
+        out: &mut Outbox<Member>,
+    ) {
+        let mut wounds = Vec::new();
+        let Locking { schemas, two_phase, .. } = &mut self.participant;
+        schemas.in_vain.retain(|txn| two_phase.prepared.contains(*txn));
+        for txn in voters {
+            let Some(record) = two_phase.prepared.get(*txn) else { continue };
+            if change < record.age && !schemas.in_vain.insert(*txn) {
+                let key = record.writes.first().map(|write| write.key.clone()).unwrap_or_default();
+                wounds.push((*txn, Conflict::Wounded { by: change, key, application: None }));
+            }
+        }
+        for (txn, why) in wounds {
+            if let Some(coordinator) = self.coordinator_of(txn) {
+                sometimes!("a change of the schema wounds a transaction that has voted");
+                self.forward_wound(txn, coordinator, why, out);
+            }
         }
     }
 

@@ -674,6 +674,28 @@ fn a_schema_change_yields_to_voted_transactions_that_do_not_end_in_time() {
     assert!(world.outcomes(0)[1].is_ok());
 }
 
+/// The next attempt of a change meets them again: they may wait for its locks in another shard.
+#[test]
+fn a_schema_change_that_yields_twice_has_younger_voted_transactions_aborted() {
+    let mut world = World::new();
+    world.planned = planned(1);
+    let (here, there) =
+        (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
+    world.prepare(9, there, &["z"]);
+    let vote = std::mem::take(&mut world.between);
+    for attempt in 1..=2 {
+        world.change_schema(attempt, world.now + 50 * MS);
+        world.pass(70 * MS);
+        world.talk();
+    }
+    assert_eq!(world.outcomes(0), [Err(Conflict::Late), Err(Conflict::Late)]);
+    world.between = vote;
+    world.commit(9, here, &["a"]);
+    world.talk();
+    let ended = world.outcomes(0);
+    assert!(matches!(ended[2], Err(Conflict::Wounded { .. })), "{ended:?}");
+}
+
 /// A timestamp farther ahead than clocks explain.
 #[test]
 fn a_schema_change_in_the_far_future_is_refused() {
