@@ -4,32 +4,10 @@
 mod common;
 
 use common::Started;
+use common::session::{client, refused, run, text};
 use futures::SinkExt;
 use std::collections::BTreeMap;
-use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
-
-async fn client(server: &Started, database: &str) -> Client {
-    let url = format!("postgresql://root@{}/{database}", server.sql);
-    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("connects");
-    tokio::spawn(connection);
-    client
-}
-
-/// Returns the first column of the only row.
-async fn text(client: &Client, query: &str) -> String {
-    let found = client.simple_query(query).await.unwrap_or_else(|why| panic!("{query}: {why:?}"));
-    let row = |message: &SimpleQueryMessage| match message {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    };
-    found.iter().find_map(row).unwrap_or_else(|| panic!("{query}: no row"))
-}
-
-async fn refused(client: &Client, statement: &str) -> (String, String) {
-    let why = client.batch_execute(statement).await.expect_err(statement);
-    let told = why.as_db_error().expect("by the server");
-    (told.code().code().to_owned(), told.message().to_owned())
-}
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 async fn copy(client: &Client, table: &str, rows: &'static str) {
     let sink = client.copy_in(&format!("COPY {table} FROM STDIN")).await.expect("begins");
@@ -43,10 +21,6 @@ async fn database(server: &Started) -> (Client, Client) {
     let admin = client(server, "meridian").await;
     admin.batch_execute("CREATE DATABASE shop PROTOCOL = clock_si").await.expect("is made");
     (client(server, "shop").await, client(server, "shop").await)
-}
-
-async fn run(client: &Client, statements: &str) {
-    client.batch_execute(statements).await.unwrap_or_else(|why| panic!("{statements}: {why:?}"));
 }
 
 /// Runs the statements of the page, in order; those of two sessions by their letters.

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::session::{client, refused, text};
 use common::{Started, free_addresses};
 use futures::SinkExt;
 use std::path::Path;
@@ -12,29 +13,6 @@ use tokio_postgres::{Client, CopyInSink, NoTls, SimpleQueryMessage};
 /// The error of the clock, and the wait that follows from it.
 const ERROR: &str = "40ms";
 const WAIT: Duration = Duration::from_millis(80);
-
-async fn client(server: &Started, database: &str) -> Client {
-    let url = format!("postgresql://root@{}/{database}", server.sql);
-    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("connects");
-    tokio::spawn(connection);
-    client
-}
-
-/// Returns the first column of the only row.
-async fn text(client: &Client, query: &str) -> String {
-    let found = client.simple_query(query).await.unwrap_or_else(|why| panic!("{query}: {why:?}"));
-    let row = |message: &SimpleQueryMessage| match message {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    };
-    found.iter().find_map(row).unwrap_or_else(|| panic!("{query}: no row"))
-}
-
-async fn refused(client: &Client, statement: &str) -> (String, String) {
-    let why = client.batch_execute(statement).await.expect_err(statement);
-    let told = why.as_db_error().expect("by the server");
-    (told.code().code().to_owned(), told.message().to_owned())
-}
 
 async fn database(server: &Started) -> Client {
     let admin = client(server, "meridian").await;

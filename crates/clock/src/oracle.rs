@@ -10,7 +10,7 @@
 //! The transaction that has requested the batch began before the oracle's reading, and takes `up`.
 //!
 //! 1. (Property 4.1) A transaction that draws `ts` after it started, and ends no sooner than
-//!    [`Terms::commit_wait_ns`] after the draw, has start < ts < end in true time.
+//!    [`Drawn::passed_ns`], has start < ts < end in true time.
 //! 2. A coordinator's timestamps grow, across batches and oracles. A timestamp names its
 //!    coordinator, so that no two are equal (Traps A.1-A4, A5).
 //! 3. An oracle does not answer while its clock is less certain than the terms require, which is
@@ -48,7 +48,7 @@ impl Terms {
     }
 
     /// Returns the longest commit wait where each timestamp is requested by itself (the paper's
-    /// strawman, §4).
+    /// strawman, §4), and no other one of the coordinator at the same time.
     pub const fn strawman_wait_ns(&self) -> u64 {
         let least = 2 * self.half_width_ns;
         least + self.drift.of(least)
@@ -216,13 +216,14 @@ impl Batches {
 
     /// Takes the oracle's answer to the last request, and returns a timestamp for the transaction
     /// that has asked, however late the answer is. `None` if nothing was asked, or if timestamps
-    /// have been issued that lie too far ahead.
+    /// have been issued beyond the batch.
     pub fn receive(&mut self, boot_ns: u64, answer: Interval) -> Option<Drawn> {
         let asked = self.asked.take()?;
         let asked = if broken(rules::TTL_FROM_THE_ANSWER) { boot_ns } else { asked };
         let low = answer.latest.saturating_add(self.terms.ttl_ns);
+        let end = low.saturating_add(self.terms.ttl_ns);
         let own = answer.latest.max(self.last + self.terms.step_ns);
-        let own = Some(own).filter(|own| *own <= answer.latest + MOST_ABOVE_NS);
+        let own = Some(own).filter(|own| *own < end);
         self.last = own.unwrap_or(self.last);
         // This oracle may be behind the last one (Trap A.1-A5).
         let next = if broken(rules::BATCH_GOES_BACK) {
@@ -231,7 +232,7 @@ impl Batches {
             low.max(self.last + self.terms.step_ns)
         };
         let arrival = Arrival { boot_ns, earliest: answer.earliest };
-        self.batch = Some(Batch { asked, arrival, next, end: low + self.terms.ttl_ns });
+        self.batch = Some(Batch { asked, arrival, next, end });
         own.map(|own| arrival.drawn(self.terms.drift, self.issuer, own))
     }
 }

@@ -124,7 +124,8 @@ pub(crate) fn draw(effort: Effort, progress: &mut dyn FnMut(&str)) -> Figure {
             SESSIONS[0], SESSIONS[1]
         ),
         format!(
-            "K2 orders writers of a row by their timestamps, without a wait; what makes it try again is a later reader that came first. With {} sessions the servers are saturated, and requests wait              for ten milliseconds in their queues: then later transactions do come first, and under skew those that have lost draw ahead of the present, and hold the others up.",
+            "K2 orders writers of a row by their timestamps, without a wait; what makes it try again is a later reader that came first. With {} sessions the servers are saturated, and most of a \
+             transaction is waiting in queues: then later transactions do come first. Under skew those that have lost draw ahead of the present, which is the likely cause of the waits.",
             SESSIONS[1]
         ),
         model(),

@@ -390,7 +390,7 @@ impl Directory {
 
     /// Refuses a setting that names a node that is no member of the cluster.
     fn check_nodes(&self, setting: &Setting, row: &DatabaseRow) -> Result<(), DatabaseError> {
-        let Nodes::Some(nodes) = setting.nodes(row) else { return Ok(()) };
+        let Nodes::Listed(nodes) = setting.nodes(row) else { return Ok(()) };
         let members = &self.context.members;
         let Some(stranger) = nodes.iter().find(|node| !members.contains(node)) else {
             return Ok(());

@@ -25,7 +25,7 @@ impl Kind {
     pub const TRANSFER: Kind = Kind(2);
     /// Time requests between nodes.
     pub const TIME: Kind = Kind(3);
-    // 4 belonged to requests of timestamps outside of databases, which no release has sent.
+    // 4 stood for requests for timestamps outside of databases. No node sends them.
 }
 
 /// Encodes a message between machines as a frame, with its sender and receiver.

@@ -87,7 +87,7 @@ pub fn oracles(row: &DatabaseRow, here: NodeId, members: &[NodeId]) -> Option<Or
     let mut nodes = match TIMESTAMP_ORACLES.nodes(row) {
         Nodes::None => return None,
         Nodes::All => members.to_vec(),
-        Nodes::Some(nodes) => nodes,
+        Nodes::Listed(nodes) => nodes,
     };
     let own = nodes.iter().position(|node| *node == here);
     let first = own.unwrap_or(here.0 as usize % nodes.len().max(1));

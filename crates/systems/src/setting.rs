@@ -39,7 +39,8 @@ pub enum Values {
     Nodes,
     /// Others, which are text.
     Text {
-        /// Returns a value in the form in which it is stored, or the reason of a refusal: `'x'` …
+        /// Returns a value in the form in which it is stored, or the reason of a refusal, as in
+        /// «'5' is out of range».
         normalize: fn(&str) -> Result<String, &'static str>,
         /// The value of a database whose row has none.
         default: &'static str,
@@ -53,8 +54,8 @@ pub enum Nodes {
     None,
     /// Every member of the cluster.
     All,
-    /// Some, each of them once.
-    Some(Vec<NodeId>),
+    /// These, each of them once.
+    Listed(Vec<NodeId>),
 }
 
 impl Nodes {
@@ -74,7 +75,7 @@ impl Nodes {
             }
             nodes.push(node);
         }
-        Ok(Nodes::Some(nodes))
+        Ok(Nodes::Listed(nodes))
     }
 }
 
@@ -83,7 +84,7 @@ impl fmt::Display for Nodes {
         match self {
             Nodes::None => f.write_str("none"),
             Nodes::All => f.write_str("auto"),
-            Nodes::Some(nodes) => {
+            Nodes::Listed(nodes) => {
                 let numbers: Vec<String> = nodes.iter().map(|node| node.0.to_string()).collect();
                 f.write_str(&numbers.join(", "))
             }
@@ -251,7 +252,7 @@ mod tests {
         let mut row = DatabaseRow::new(DatabaseId(7), "lab");
         assert_eq!(setting.nodes(&row), Nodes::None);
         row.settings.insert(setting.name.into(), "1, 3".into());
-        assert_eq!(setting.nodes(&row), Nodes::Some(vec![NodeId(1), NodeId(3)]));
+        assert_eq!(setting.nodes(&row), Nodes::Listed(vec![NodeId(1), NodeId(3)]));
         assert_eq!(setting.text(&k2::PROTOCOL, &row).as_deref(), Some("1, 3"));
     }
 

@@ -4,6 +4,7 @@
 
 #[path = "../../../host/tests/common/ports.rs"]
 mod ports;
+pub mod session;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;

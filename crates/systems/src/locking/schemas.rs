@@ -407,6 +407,7 @@ impl Member {
             out.send(from, Message::Response(Response::NotLeader { id: request.id, leader }));
         }
         self.participant.schemas.drawn.clear();
+        self.participant.schemas.in_vain.clear();
         let prepared = &self.participant.two_phase.prepared;
         self.participant.schemas.registered.retain(|txn, _| prepared.contains(*txn));
     }

@@ -14,9 +14,10 @@ use meridian_systems::locking::rules as participant_rules;
 use meridian_systems::locking::{Locking, Message};
 use meridian_systems::shard::rules as shard_rules;
 use meridian_txn::locking::rules as locking_rules;
-use meridian_txn::shards::{ReplicaId, RequestBody, Response};
+use meridian_txn::shards::{LockEpoch, ReplicaId, RequestBody, Response};
 use meridian_txn::two_phase::{OneShot, ParticipantMessage, Vote, rules as two_phase_rules};
 use meridian_txn::{Conflict, Lock, SchemaChange, SchemaVersion};
+use std::collections::VecDeque;
 
 use requests::snapshot;
 
@@ -542,6 +543,18 @@ fn change(from: u64) -> Option<SchemaChange> {
 }
 
 impl World {
+    /// Has a transaction of both shards prepared in shard 1. Returns its lock epoch in shard 0, and
+    /// its vote, which is held back.
+    fn voted(
+        &mut self,
+        number: u64,
+    ) -> (Option<LockEpoch>, VecDeque<(ShardId, ShardId, ParticipantMessage)>) {
+        let here = self.read(0, number, "a", Lock::Exclusive);
+        let there = self.read(1, number, "z", Lock::Exclusive);
+        self.prepare(number, there, &["z"]);
+        (here, std::mem::take(&mut self.between))
+    }
+
     /// Changes the table's schema in shard 1 by a transaction that writes in shard 0.
     fn change_schema(&mut self, number: u64, from: u64) {
         let (here, there) =
@@ -637,10 +650,7 @@ fn a_schema_change_holds_back_only_transactions_above_its_timestamp() {
 fn a_schema_change_registers_once_voted_transactions_have_ended() {
     let mut world = World::new();
     world.planned = planned(1);
-    let (here, there) =
-        (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
-    world.prepare(9, there, &["z"]);
-    let vote = std::mem::take(&mut world.between);
+    let (here, vote) = world.voted(9);
     let from = world.now + 300 * MS;
     world.change_schema(1, from);
     world.pass(100 * MS);
@@ -659,10 +669,7 @@ fn a_schema_change_registers_once_voted_transactions_have_ended() {
 fn a_schema_change_yields_to_voted_transactions_that_do_not_end_in_time() {
     let mut world = World::new();
     world.planned = planned(1);
-    let (here, there) =
-        (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
-    world.prepare(9, there, &["z"]);
-    let vote = std::mem::take(&mut world.between);
+    let (here, vote) = world.voted(9);
     world.change_schema(1, world.now + 50 * MS);
     world.pass(70 * MS);
     assert!(world.read(1, 3, "p", Lock::Shared).is_some(), "no transaction waits for it any more");
@@ -679,10 +686,7 @@ fn a_schema_change_yields_to_voted_transactions_that_do_not_end_in_time() {
 fn a_schema_change_that_yields_twice_has_younger_voted_transactions_aborted() {
     let mut world = World::new();
     world.planned = planned(1);
-    let (here, there) =
-        (world.read(0, 9, "a", Lock::Exclusive), world.read(1, 9, "z", Lock::Exclusive));
-    world.prepare(9, there, &["z"]);
-    let vote = std::mem::take(&mut world.between);
+    let (here, vote) = world.voted(9);
     for attempt in 1..=2 {
         world.change_schema(attempt, world.now + 50 * MS);
         world.pass(70 * MS);
