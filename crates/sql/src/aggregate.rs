@@ -55,6 +55,20 @@ pub(crate) struct Aggregate {
     pub(crate) arg: Expr,
     pub(crate) ty: Type,
     pub(crate) distinct: bool,
+    /// Only rows for which it is true count.
+    pub(crate) filter: Option<Expr>,
+}
+
+impl Aggregate {
+    /// Its expressions.
+    pub(crate) fn exprs(&self) -> Vec<&Expr> {
+        std::iter::once(&self.arg).chain(&self.filter).collect()
+    }
+
+    /// Its expressions.
+    pub(crate) fn exprs_mut(&mut self) -> Vec<&mut Expr> {
+        std::iter::once(&mut self.arg).chain(&mut self.filter).collect()
+    }
 }
 
 #[derive(Clone, Default)]
@@ -107,6 +121,11 @@ impl<'a> Groups<'a> {
             }
         };
         for (aggregate, sum) in self.aggregates.iter().zip(sums) {
+            if let Some(filter) = &aggregate.filter
+                && !filter.holds(row, scope)?
+            {
+                continue;
+            }
             let value = aggregate.arg.eval(row, scope)?;
             if aggregate.kind != Kind::CountRows && value.is_null() {
                 continue;

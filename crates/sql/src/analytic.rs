@@ -56,9 +56,9 @@ pub trait AnalyticRows: Send {
 
 /// The session's transaction, lent for one call.
 pub struct Reader<'t> {
-    transaction: &'t mut dyn Transaction,
-    facts: &'t Facts,
-    now_us: i64,
+    pub(crate) transaction: &'t mut dyn Transaction,
+    pub(crate) facts: &'t Facts,
+    pub(crate) now_us: i64,
 }
 
 impl<'t> Reader<'t> {

@@ -1,7 +1,7 @@
 //! Compiles a parsed statement to a plan, against the catalog as a transaction sees it.
 
 use crate::analytic::AnalyticPlan;
-use crate::bind::Binder;
+use crate::bind::{self, Binder};
 use crate::by_query::{ByQuery, Draft};
 use crate::catalog::{self, Table};
 use crate::dml::{Change, Insert};
@@ -11,6 +11,7 @@ use crate::expr::Scope;
 use crate::limits;
 use crate::names;
 use crate::parse::Parsed;
+use crate::physical;
 use crate::response::Column;
 use crate::select::{self, Select};
 use crate::system;
@@ -22,16 +23,13 @@ use sqlparser::ast::{self, FromTable, Statement, TableFactor, TableObject, Visit
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The errors after which an analytical engine is tried.
-const OTHERS_MAY_KNOW: [&str; 4] = [
-    state::FEATURE_NOT_SUPPORTED,
-    state::UNDEFINED_FUNCTION,
-    state::UNDEFINED_OBJECT,
-    state::GROUPING,
-];
+/// The errors after which a way is tried that may know more: the query's logical plan after the
+/// simple path, and the analytical engine after the logical plan.
+const OTHERS_MAY_KNOW: [&str; 3] =
+    [state::FEATURE_NOT_SUPPORTED, state::UNDEFINED_FUNCTION, state::UNDEFINED_OBJECT];
 
-fn others_may_know(engine: &Engine, error: &SqlError) -> bool {
-    engine.analytic().is_some() && OTHERS_MAY_KNOW.contains(&error.sqlstate)
+fn others_may_know(error: &SqlError) -> bool {
+    OTHERS_MAY_KNOW.contains(&error.sqlstate)
 }
 
 /// Returns the error to report: this executor's, unless it only means that the feature is missing
@@ -239,7 +237,7 @@ async fn compile(
                         (Plan::Select(select), binder.param_types(), Some(columns))
                     }
                     // The analytical engine has more functions, aggregates among them.
-                    Err(error) if others_may_know(engine, &error) => {
+                    Err(error) if others_may_know(&error) => {
                         let planned =
                             analytic(engine, txn, clean, query, &declared, &mut tables).await;
                         planned.map_err(|theirs| better(error, theirs))?
@@ -265,7 +263,7 @@ async fn compile(
             };
             let own = Insert::compile(&declared, insert, into.clone(), from, None);
             let (insert, binder) = match (own, insert.source.as_deref()) {
-                (Err(error), Some(query)) if others_may_know(engine, &error) => {
+                (Err(error), Some(query)) if others_may_know(&error) => {
                     let mut read = Vec::new();
                     let planned = analytic(engine, txn, clean, query, &declared, &mut read).await;
                     let Ok((Plan::Analytic(plan), ..)) = planned else {
@@ -308,7 +306,7 @@ async fn compile(
                 _ => return Err(SqlError::unsupported("this statement")),
             };
             match change {
-                Err(error) if others_may_know(engine, &error) => {
+                Err(error) if others_may_know(&error) => {
                     let draft = Draft::of(statement, &table)?;
                     let planned =
                         analytic(engine, txn, clean, &draft.query, &declared, &mut tables).await;
@@ -385,11 +383,6 @@ async fn analytic(
     declared: &[Option<Type>],
     tables: &mut Vec<(u32, u64)>,
 ) -> Result<Planned, SqlError> {
-    let Some(analytic) = engine.analytic() else {
-        return Err(SqlError::unsupported(
-            "this query (it needs the analytical engine, which this build leaves out)",
-        ));
-    };
     let mut named = Named::default();
     let _ = query.visit(&mut named);
     tables.clear();
@@ -413,7 +406,16 @@ async fn analytic(
         tables.push((table.id, table.version));
         found.push(table);
     }
-    let plan = analytic.plan(query, &found, declared).await?;
+    let own = bind::compile(query, &found, declared).and_then(physical::lower);
+    let plan: Arc<dyn AnalyticPlan> = match (own, engine.analytic()) {
+        (Ok(plan), _) => Arc::new(plan),
+        // The analytical engine has more functions and types.
+        (Err(error), Some(analytic)) if OTHERS_MAY_KNOW.contains(&error.sqlstate) => {
+            let planned = analytic.plan(query, &found, declared).await;
+            planned.map_err(|theirs| better(error, theirs))?
+        }
+        (Err(error), _) => return Err(error),
+    };
     let (params, columns) = (plan.params().into(), plan.columns());
     Ok((Plan::Analytic(plan), params, Some(columns)))
 }

@@ -1,7 +1,7 @@
 //! INSERT, UPDATE and DELETE.
 
 use crate::analytic::AnalyticPlan;
-use crate::bind::Binder;
+use crate::bind::{Binder, Typed, bind_items};
 use crate::by_query;
 use crate::catalog::Table;
 use crate::datum::Datum;
@@ -13,6 +13,7 @@ use crate::response::Column;
 use crate::row;
 use crate::scan::{Cursor, Found};
 use crate::select::{self, Select};
+use crate::types::Type;
 use crate::write;
 use crate::{kv, parse};
 use meridian_mvcc::Key;
@@ -62,8 +63,20 @@ impl Returning {
         items: &Option<Vec<ast::SelectItem>>,
     ) -> Result<Option<Returning>, SqlError> {
         let Some(items) = items else { return Ok(None) };
-        let (outputs, columns) = select::bind_items(binder, items)?;
-        Ok(Some(Returning { outputs, columns: columns.into() }))
+        binder.begin_clause("RETURNING", false);
+        let mut items = bind_items(binder, items)?;
+        binder.end_clause();
+        for item in &mut items {
+            let typed = item.typed.clone();
+            let ty = typed.ty.unwrap_or(Type::Text);
+            item.typed = Typed::of(binder.coerce(typed, ty, false)?, ty);
+            if item.typed.expr.has_subquery() {
+                return Err(SqlError::unsupported("a subquery in RETURNING"));
+            }
+        }
+        let columns = items.iter().map(|item| item.column(binder)).collect();
+        let outputs = items.into_iter().map(|item| item.typed.expr).collect();
+        Ok(Some(Returning { outputs, columns }))
     }
 
     pub(crate) fn take(
@@ -443,9 +456,9 @@ fn assignments(
             }
         } else if beside_excluded {
             // A bare name means the existing row; `excluded.` the other one.
-            let excluded = binder.relations.pop();
+            let excluded = binder.level().relations.pop();
             let bare = binder.bind_for(value, table, column);
-            binder.relations.extend(excluded);
+            binder.level().relations.extend(excluded);
             bare.or_else(|_| binder.bind_for(value, table, column))?
         } else {
             binder.bind_for(value, table, column)?

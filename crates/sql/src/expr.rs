@@ -5,6 +5,7 @@ use crate::consistency::Guarantees;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::function::{self, Function};
+use crate::logical::Subquery;
 use crate::memory::{Held, QueryMemory};
 use crate::number;
 use crate::settings::Settings;
@@ -111,7 +112,9 @@ pub(crate) enum Arith {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Expr {
     Const(Datum),
+    /// A parameter of the statement, or behind them a column of an enclosing relation.
     Param(usize),
+    /// A column: by its id in a logical plan, by its position in the row when it is evaluated.
     Column(usize),
     /// CURRENT_TIMESTAMP
     Now,
@@ -141,6 +144,8 @@ pub(crate) enum Expr {
     Coalesce(Vec<Expr>),
     Cast(Box<Expr>, Type, bool),
     Call(Function, Vec<Expr>),
+    /// A subquery, in logical plans only.
+    Subquery(Box<Subquery>),
 }
 
 impl Expr {
@@ -258,6 +263,9 @@ impl Expr {
                     args.iter().map(|arg| arg.eval(row, scope)).collect::<Result<Vec<_>, _>>()?;
                 function::call(*function, &args, scope)?
             }
+            Expr::Subquery(_) => {
+                return Err(SqlError::new("XX000", "a subquery has no value by itself"));
+            }
         })
     }
 
@@ -266,11 +274,11 @@ impl Expr {
         Ok(self.eval(row, scope)? == Datum::Bool(true))
     }
 
-    /// Calls `visit` for this expression and everything inside.
+    /// Calls `visit` for this expression and everything inside, except inside subqueries.
     pub(crate) fn walk(&self, visit: &mut dyn FnMut(&Expr)) {
         visit(self);
         match self {
-            Expr::Const(_) | Expr::Param(_) | Expr::Column(_) | Expr::Now => {}
+            Expr::Const(_) | Expr::Param(_) | Expr::Column(_) | Expr::Now | Expr::Subquery(_) => {}
             Expr::Arith(_, _, sides) | Expr::Compare(_, sides) | Expr::Distinct(sides, _) => {
                 sides.0.walk(visit);
                 sides.1.walk(visit);
@@ -300,6 +308,40 @@ impl Expr {
                 otherwise.walk(visit);
             }
         }
+    }
+
+    /// Returns its operands.
+    pub(crate) fn children_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Expr::Const(_) | Expr::Param(_) | Expr::Column(_) | Expr::Now | Expr::Subquery(_) => {
+                Vec::new()
+            }
+            Expr::Arith(_, _, sides) | Expr::Compare(_, sides) | Expr::Distinct(sides, _) => {
+                vec![&mut sides.0, &mut sides.1]
+            }
+            Expr::And(all) | Expr::Or(all) | Expr::Coalesce(all) | Expr::Call(_, all) => {
+                all.iter_mut().collect()
+            }
+            Expr::Not(inner)
+            | Expr::IsNull(inner, _)
+            | Expr::IsBool(inner, _, _)
+            | Expr::Cast(inner, _, _) => vec![inner],
+            Expr::In(needle, list, _) => {
+                std::iter::once(&mut **needle).chain(list.iter_mut()).collect()
+            }
+            Expr::Like { text, pattern, .. } => vec![text, pattern],
+            Expr::Case { branches, otherwise } => branches
+                .iter_mut()
+                .flat_map(|(condition, result)| [condition, result])
+                .chain(std::iter::once(&mut **otherwise))
+                .collect(),
+        }
+    }
+
+    /// Calls `f` for each of its parts, then for the expression itself.
+    pub(crate) fn rewrite(&mut self, f: &mut dyn FnMut(&mut Expr)) {
+        self.children_mut().into_iter().for_each(|part| part.rewrite(f));
+        f(self);
     }
 
     /// True if it needs no column of the row, so that the value is known when the statement starts.

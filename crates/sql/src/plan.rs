@@ -77,6 +77,18 @@ impl Access {
         best.1
     }
 
+    /// True if it finds at most one row.
+    pub(crate) fn is_unique(&self, table: &Table) -> bool {
+        let unique = self.index.is_none_or(|at| table.indexes[at].unique);
+        let whole = |span: &Span| span.equal.len() == self.parts(table).len();
+        unique && matches!(self.spans.as_slice(), [only] if whole(only))
+    }
+
+    /// True if each of its spans has values for the key's first column.
+    pub(crate) fn has_key(&self) -> bool {
+        !self.spans.is_empty() && self.spans.iter().all(|span| !span.equal.is_empty())
+    }
+
     /// Returns the columns of the key that it uses.
     pub(crate) fn parts<'a>(&self, table: &'a Table) -> &'a [IndexPart] {
         match self.index {

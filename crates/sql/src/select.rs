@@ -1,14 +1,14 @@
 //! SELECT over at most one table: filter, groups, order, limit.
 
-use crate::aggregate::{Aggregate, Groups, Kind};
-use crate::bind::{Binder, Typed};
+use crate::aggregate::{Aggregate, Groups};
+use crate::bind::{Binder, Typed, bind_items};
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Expr, Scope};
-use crate::heading::heading;
 use crate::key;
 use crate::kv;
+use crate::logical::ColumnId;
 use crate::memory::{Held, weight};
 use crate::names;
 use crate::plan::{Access, Target};
@@ -83,96 +83,30 @@ pub(crate) fn source(
     }
 }
 
-/// Binds the outputs, with their names.
-pub(crate) fn bind_items(
-    binder: &mut Binder,
-    items: &[SelectItem],
-) -> Result<(Vec<Expr>, Vec<Column>), SqlError> {
-    let (mut outputs, mut columns) = (Vec::new(), Vec::new());
-    for item in items {
-        let (expr, alias) = match item {
-            SelectItem::UnnamedExpr(expr) => (expr, None),
-            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(names::fold(alias))),
-            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => {
-                if binder.grouping.is_some() {
-                    return Err(SqlError::new(
-                        state::GROUPING,
-                        "* must not be used with GROUP BY or aggregates",
-                    ));
-                }
-                if binder.relations.is_empty() {
-                    return Err(SqlError::new(
-                        state::SYNTAX,
-                        "SELECT * with no tables specified is not valid",
-                    ));
-                }
-                for relation in &binder.relations {
-                    for (at, column) in relation.table.columns.iter().enumerate() {
-                        outputs.push(Expr::Column(relation.offset + at));
-                        columns.push(Column {
-                            name: column.name.clone(),
-                            ty: column.ty,
-                            table: relation.table.id,
-                            number: at as i16 + 1,
-                        });
-                    }
-                }
-                continue;
-            }
-            other => return Err(SqlError::unsupported(format!("the output {other}"))),
-        };
-        let bound = binder.bind_free(expr)?;
-        let mut column =
-            Column::new(alias.unwrap_or_else(|| heading(expr)), bound.ty.unwrap_or(Type::Text));
-        if let (Expr::Column(at), None, Some(relation)) =
-            (&bound.expr, &binder.grouping, binder.relations.first())
-            && *at < relation.table.columns.len()
-        {
-            (column.table, column.number) = (relation.table.id, *at as i16 + 1);
-        }
-        outputs.push(bound.expr);
-        columns.push(column);
-    }
-    Ok((outputs, columns))
-}
-
-fn has_aggregate(query: &ast::Query) -> bool {
-    use std::ops::ControlFlow;
-    ast::visit_expressions(query, |expr| match expr {
-        ast::Expr::Function(call)
-            if call.over.is_none()
-                && Kind::of_name(&names::function_name(&call.name)).is_some() =>
-        {
-            ControlFlow::Break(())
-        }
-        _ => ControlFlow::Continue(()),
-    })
-    .is_break()
-}
-
 /// Compiles a query over the table that [`source`] found.
 pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select, SqlError> {
     let SetExpr::Select(select) = &*query.body else {
         return Err(SqlError::unsupported("this query"));
     };
-    let table = binder.relations.first().map(|relation| relation.table.clone());
+    let table = binder.relations().first().and_then(|relation| relation.table.clone());
     let filter =
         select.selection.as_ref().map(|filter| binder.bind_bool(filter, "WHERE")).transpose()?;
     let GroupByExpr::Expressions(group_by, _) = &select.group_by else {
         return Err(SqlError::unsupported("GROUP BY ALL"));
     };
-    let grouped = !group_by.is_empty() || select.having.is_some() || has_aggregate(query);
-    if grouped {
-        let mut keys = Vec::new();
-        for expr in group_by {
-            let expr = ordinal(expr, &select.projection)?.unwrap_or(expr);
-            let bound = binder.bind_free(expr)?;
-            keys.push((expr.clone(), bound));
-        }
-        binder.grouping = Some(Grouping { keys, aggregates: Vec::new() });
+    let mut keys: Vec<Typed> = Vec::new();
+    for expr in group_by {
+        let expr = ordinal(binder, expr, &select.projection)?.unwrap_or(expr);
+        keys.push(binder.bind_free(expr)?);
     }
-    let (outputs, columns) = bind_items(binder, &select.projection)?;
-    let having =
+    binder.begin_clause("SELECT", true);
+    let mut items = bind_items(binder, &select.projection)?;
+    for item in &mut items {
+        item.typed.ty.get_or_insert(Type::Text);
+    }
+    let columns: Vec<Column> = items.iter().map(|item| item.column(binder)).collect();
+    let mut outputs: Vec<Expr> = items.into_iter().map(|item| item.typed.expr).collect();
+    let mut having =
         select.having.as_ref().map(|having| binder.bind_bool(having, "HAVING")).transpose()?;
     let mut sort = Vec::new();
     if let Some(order) = &query.order_by {
@@ -196,6 +130,14 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
             sort.push(Sort { expr, descending, nulls_first });
         }
     }
+    let aggregates = binder.end_clause();
+    let grouped = !group_by.is_empty() || select.having.is_some() || !aggregates.is_empty();
+    let groups = grouped.then(|| {
+        let over =
+            outputs.iter_mut().chain(&mut having).chain(sort.iter_mut().map(|s| &mut s.expr));
+        group(binder, keys, aggregates, over)
+    });
+    let groups = groups.transpose()?;
     let count = |binder: &mut Binder, expr: &Option<&ast::Expr>| match expr {
         Some(expr) => {
             let bound = binder.bind(expr)?;
@@ -211,20 +153,13 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
         None => (None, None),
     };
     let (limit, offset) = (count(binder, &limit)?, count(binder, &offset)?);
-    let groups = binder.grouping.take().map(|grouping| {
-        (
-            grouping.keys.into_iter().map(|(_, key)| key.expr).collect::<Vec<_>>(),
-            grouping.aggregates,
-        )
-    });
-
     // The last place is for the row's commit timestamp.
     let mut wanted = vec![false; table.as_ref().map_or(0, |table| table.columns.len() + 1)];
     filter.iter().for_each(|expr| expr.mark(&mut wanted));
     match &groups {
         Some((keys, aggregates)) => {
             keys.iter()
-                .chain(aggregates.iter().map(|a| &a.arg))
+                .chain(aggregates.iter().flat_map(Aggregate::exprs))
                 .for_each(|expr| expr.mark(&mut wanted));
         }
         None => outputs
@@ -282,6 +217,28 @@ pub(crate) fn compile(binder: &mut Binder, query: &ast::Query) -> Result<Select,
     })
 }
 
+/// Turns the expressions of a grouped query into ones over a group's keys and aggregates.
+fn group<'a>(
+    binder: &Binder,
+    keys: Vec<Typed>,
+    aggregates: Vec<(ColumnId, Aggregate)>,
+    over: impl Iterator<Item = &'a mut Expr>,
+) -> Result<(Vec<Expr>, Vec<Aggregate>), SqlError> {
+    // Ids that no column has stand for the keys until they have positions.
+    let key = |(at, key): (usize, Typed)| (usize::MAX - at, key.expr);
+    let keys: Vec<(ColumnId, Expr)> = keys.into_iter().enumerate().map(key).collect();
+    for expr in over {
+        binder.use_groups(expr, &keys, &aggregates)?;
+        expr.replace_columns(&|id| {
+            let aggregate = || aggregates.iter().position(|(aggregate, _)| *aggregate == id);
+            let key = keys.iter().position(|(key, _)| *key == id);
+            key.or_else(|| aggregate().map(|at| keys.len() + at)).map(Expr::Column)
+        });
+    }
+    let keys = keys.into_iter().map(|(_, key)| key).collect();
+    Ok((keys, aggregates.into_iter().map(|(_, aggregate)| aggregate).collect()))
+}
+
 /// Returns the output's index in `ORDER BY 2`.
 fn position(expr: &ast::Expr, outputs: usize) -> Result<Option<usize>, SqlError> {
     let ast::Expr::Value(value) = expr else { return Ok(None) };
@@ -298,10 +255,17 @@ fn position(expr: &ast::Expr, outputs: usize) -> Result<Option<usize>, SqlError>
 
 /// Returns the output's expression in `GROUP BY 2` or by an output's name.
 fn ordinal<'a>(
+    binder: &Binder,
     expr: &ast::Expr,
     items: &'a [SelectItem],
 ) -> Result<Option<&'a ast::Expr>, SqlError> {
     let item = match expr {
+        // A column of the table comes first.
+        ast::Expr::Identifier(ident)
+            if binder.relations().iter().flat_map(|relation| &relation.columns).any(|column| column.name == names::fold(ident)) =>
+        {
+            None
+        }
         ast::Expr::Identifier(ident) => items.iter().find(
             |item| matches!(item, SelectItem::ExprWithAlias { alias, .. } if names::fold(alias) == names::fold(ident)),
         ),
@@ -343,12 +307,6 @@ fn order_of_access(access: &Access, table: &Table, sort: &[Sort]) -> Option<bool
         backwards = Some(turned);
     }
     Some(backwards.unwrap_or(false))
-}
-
-/// The expressions that a grouped query's outputs may use.
-pub(crate) struct Grouping {
-    pub(crate) keys: Vec<(ast::Expr, Typed)>,
-    pub(crate) aggregates: Vec<Aggregate>,
 }
 
 /// A running SELECT.
@@ -617,7 +575,11 @@ impl OnLocked {
         for ast::LockClause { lock_type: _, of, nonblock } in &query.locks {
             if let Some(of) = of {
                 let name = names::relation(of)?;
-                if !binder.relations.iter().any(|relation| relation.alias == name) {
+                if !binder
+                    .relations()
+                    .iter()
+                    .any(|relation| relation.alias.as_deref() == Some(&*name))
+                {
                     let message = format!(
                         "relation \"{name}\" in FOR UPDATE clause not found in FROM clause"
                     );

@@ -1,338 +1,19 @@
-//! Binds names to columns, and literals and parameters to types.
-//!
-//! A quoted literal and an undeclared parameter have no type until another operand gives them one,
-//! as in PostgreSQL.
+//! Binds the expressions of one query level.
 
-use crate::aggregate::{Aggregate, Kind};
+use super::subquery::row_of;
+use super::{Binder, Typed};
+use crate::aggregate::Kind;
 use crate::cast;
-use crate::catalog::Table;
 use crate::clauses;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
 use crate::expr::{Arith, Compare, Expr};
 use crate::function::{self, Function};
 use crate::names;
-use crate::select::Grouping;
-use crate::system;
 use crate::types::Type;
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator, Value};
-use std::sync::Arc;
-
-/// A bound expression and its type; `None` while the type is undetermined.
-#[derive(Clone, Debug)]
-pub(crate) struct Typed {
-    pub(crate) expr: Expr,
-    pub(crate) ty: Option<Type>,
-}
-
-impl Typed {
-    pub(crate) fn of(expr: Expr, ty: Type) -> Self {
-        Typed { expr, ty: Some(ty) }
-    }
-}
-
-/// A table in the scope of a statement.
-#[derive(Clone)]
-pub(crate) struct Relation {
-    pub(crate) table: Arc<Table>,
-    pub(crate) alias: String,
-    /// The position of its first column in the row.
-    pub(crate) offset: usize,
-}
-
-/// Binds the expressions of one statement.
-pub(crate) struct Binder {
-    pub(crate) relations: Vec<Relation>,
-    /// The types of parameters, as far as they are determined.
-    pub(crate) params: Vec<Option<Type>>,
-    /// Set while outputs of a grouped query are bound.
-    pub(crate) grouping: Option<Grouping>,
-    /// True if the statement may read rows' commit timestamps.
-    pub(crate) versions: bool,
-}
-
-/// A column that every table has and `*` leaves out: the commit timestamp of the row, NULL for rows
-/// that the transaction itself wrote. It comes after the other columns.
-pub(crate) const COMMIT_TIMESTAMP: &str = "meridian_commit_timestamp";
 
 impl Binder {
-    pub(crate) fn new(declared: &[Option<Type>]) -> Self {
-        Binder { relations: Vec::new(), params: declared.to_vec(), grouping: None, versions: false }
-    }
-
-    /// Adds a table; its columns follow those of the tables before it.
-    pub(crate) fn add(&mut self, table: Arc<Table>, alias: &str) {
-        let offset = self.relations.iter().map(|relation| relation.table.columns.len()).sum();
-        self.relations.push(Relation { table, alias: alias.into(), offset });
-    }
-
-    /// Returns the parameters' types; undetermined ones are text.
-    pub(crate) fn param_types(&self) -> Arc<[Type]> {
-        self.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect()
-    }
-
-    fn resolve(&self, qualifier: Option<&str>, ident: &ast::Ident) -> Result<Typed, SqlError> {
-        let name = names::fold(ident);
-        let mut found = None;
-        for relation in &self.relations {
-            if qualifier.is_some_and(|qualifier| qualifier != relation.alias) {
-                continue;
-            }
-            if let Some(column) = relation.table.column(&name) {
-                if found.is_some() {
-                    let message = format!("column reference \"{name}\" is ambiguous");
-                    return Err(
-                        SqlError::new(state::AMBIGUOUS_COLUMN, message).at(names::position(ident))
-                    );
-                }
-                let ty = relation.table.columns[column].ty;
-                found = Some(Typed::of(Expr::Column(relation.offset + column), ty));
-            }
-        }
-        if let (None, true, COMMIT_TIMESTAMP, [only]) =
-            (&found, self.versions, &*name, &*self.relations)
-            && qualifier.is_none_or(|qualifier| qualifier == only.alias)
-            && !system::is_system(only.table.id)
-        {
-            found = Some(Typed::of(Expr::Column(only.table.columns.len()), Type::TimestampTz));
-        }
-        if let Some(found) = found {
-            let Some(grouping) = &self.grouping else { return Ok(found) };
-            if let Some(at) = grouping.keys.iter().position(|(_, key)| key.expr == found.expr) {
-                return Ok(Typed { expr: Expr::Column(at), ty: found.ty });
-            }
-            let message = format!(
-                "column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"
-            );
-            return Err(SqlError::new(state::GROUPING, message).at(names::position(ident)));
-        }
-        if let Some(qualifier) = qualifier
-            && !self.relations.iter().any(|relation| relation.alias == qualifier)
-        {
-            let message = format!("missing FROM-clause entry for table \"{qualifier}\"");
-            return Err(SqlError::new(state::UNDEFINED_TABLE, message).at(names::position(ident)));
-        }
-        let shown = qualifier
-            .map_or_else(|| format!("\"{name}\""), |qualifier| format!("{qualifier}.{name}"));
-        let mut error =
-            SqlError::new(state::UNDEFINED_COLUMN, format!("column {shown} does not exist"));
-        let all = self
-            .relations
-            .iter()
-            .flat_map(|r| r.table.columns.iter().map(|column| column.name.as_str()));
-        if let Some(near) = names::nearest(&name, all) {
-            error = error.hint(format!("Did you mean \"{near}\"?"));
-        }
-        Err(error.at(names::position(ident)))
-    }
-
-    /// Binds an expression whose context gives no type; a literal is text.
-    pub(crate) fn bind_free(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {
-        let bound = self.bind(expr)?;
-        if bound.ty.is_some() {
-            return Ok(bound);
-        }
-        let expr = self.coerce(bound, Type::Text, false)?;
-        Ok(Typed::of(expr, Type::Text))
-    }
-
-    /// Binds a condition.
-    pub(crate) fn bind_bool(&mut self, expr: &ast::Expr, place: &str) -> Result<Expr, SqlError> {
-        let bound = self.bind(expr)?;
-        match bound.ty {
-            Some(Type::Bool) | None => self.coerce(bound, Type::Bool, false),
-            Some(ty) => {
-                let message =
-                    format!("argument of {place} must be type boolean, not type {}", ty.name());
-                Err(SqlError::new(state::TYPE_MISMATCH, message).at(names::expr_position(expr)))
-            }
-        }
-    }
-
-    /// Binds a value for a column.
-    pub(crate) fn bind_for(
-        &mut self,
-        expr: &ast::Expr,
-        table: &Table,
-        column: usize,
-    ) -> Result<Expr, SqlError> {
-        let column = &table.columns[column];
-        let bound = self.bind(expr)?;
-        if let Some(ty) = bound.ty
-            && !cast::is_assignable(ty, column.ty)
-        {
-            return Err(SqlError::new(
-                state::TYPE_MISMATCH,
-                format!(
-                    "column \"{}\" is of type {} but expression is of type {}",
-                    column.name,
-                    column.ty.name(),
-                    ty.name()
-                ),
-            )
-            .hint("You will need to rewrite or cast the expression.")
-            .at(names::expr_position(expr)));
-        }
-        self.coerce(bound, column.ty, false).map_err(|e| e.at(names::expr_position(expr)))
-    }
-
-    /// Converts an expression to a type.
-    pub(crate) fn coerce(
-        &mut self,
-        bound: Typed,
-        ty: Type,
-        explicit: bool,
-    ) -> Result<Expr, SqlError> {
-        match (bound.ty, bound.expr) {
-            (None, Expr::Param(at)) => {
-                self.params[at] = Some(ty.base());
-                let expr = Expr::Param(at);
-                Ok(if ty.modifier() < 0 { expr } else { Expr::Cast(Box::new(expr), ty, explicit) })
-            }
-            (None, Expr::Const(Datum::Text(text))) => {
-                Ok(Expr::Const(cast::cast(Datum::from_text(ty, &text)?, ty, explicit)?))
-            }
-            (None, Expr::Const(Datum::Null)) => Ok(Expr::Const(Datum::Null)),
-            (Some(from), expr) if from == ty => Ok(expr),
-            (Some(from), Expr::Const(datum)) if explicit || cast::is_assignable(from, ty) => {
-                Ok(Expr::Const(cast::cast(datum, ty, explicit)?))
-            }
-            (Some(from), expr)
-                if from.is_text() && matches!(ty, Type::Text | Type::Varchar(None)) =>
-            {
-                Ok(expr)
-            }
-            (_, expr) => Ok(Expr::Cast(Box::new(expr), ty, explicit)),
-        }
-    }
-
-    /// Returns the common type of several expressions.
-    pub(crate) fn meet(&self, all: &[Typed]) -> Result<Option<Type>, SqlError> {
-        let mut met: Option<Type> = None;
-        for ty in all.iter().filter_map(|typed| typed.ty) {
-            met = Some(match met {
-                None => ty,
-                Some(old) if old == ty || cast::is_implicit(ty, old) && old.base() == old => old,
-                Some(old) if cast::is_implicit(old, ty) => ty.base(),
-                Some(old) if cast::is_implicit(ty, old) => old.base(),
-                Some(old) => {
-                    let message =
-                        format!("types {} and {} cannot be matched", old.name(), ty.name());
-                    return Err(SqlError::new(state::TYPE_MISMATCH, message));
-                }
-            });
-        }
-        Ok(met)
-    }
-
-    fn no_operator(op: &str, left: Option<Type>, right: Option<Type>) -> SqlError {
-        let name = |ty: Option<Type>| ty.map_or("unknown", Type::name);
-        SqlError::new(
-            state::UNDEFINED_FUNCTION,
-            format!("operator does not exist: {} {op} {}", name(left), name(right)),
-        )
-        .hint("No operator matches the given name and argument types. You might need to add explicit type casts.")
-    }
-
-    /// Compares two bound sides. The keys of integers of all widths, and of text of all kinds, are
-    /// compatible, so those sides are not converted.
-    pub(crate) fn compare(
-        &mut self,
-        op: Compare,
-        left: Typed,
-        right: Typed,
-        shown: &str,
-    ) -> Result<Expr, SqlError> {
-        let (left, right) = self.meet_sides(left, right, shown)?;
-        Ok(Expr::Compare(op, Box::new((left, right))))
-    }
-
-    fn meet_sides(
-        &mut self,
-        left: Typed,
-        right: Typed,
-        shown: &str,
-    ) -> Result<(Expr, Expr), SqlError> {
-        Ok(match (left.ty, right.ty) {
-            (None, None) => {
-                (self.coerce(left, Type::Text, false)?, self.coerce(right, Type::Text, false)?)
-            }
-            (Some(ty), None) => (left.expr.clone(), self.coerce_side(right, ty)?),
-            (None, Some(ty)) => (self.coerce_side(left, ty)?, right.expr),
-            (Some(a), Some(b)) if a.base() == b.base() || (a.is_integer() && b.is_integer()) => {
-                (left.expr, right.expr)
-            }
-            (Some(a), Some(b)) if a.is_text() && b.is_text() => {
-                let trim = |typed: Typed, other: Type| match (other, &typed.expr) {
-                    (Type::Char(_), Expr::Const(_) | Expr::Param(_)) => {
-                        Expr::Cast(Box::new(typed.expr), Type::Char(0), true)
-                    }
-                    _ => typed.expr,
-                };
-                (trim(left, b), trim(right, a))
-            }
-            (Some(Type::Timestamp), Some(Type::TimestampTz))
-            | (Some(Type::TimestampTz), Some(Type::Timestamp)) => (left.expr, right.expr),
-            (Some(a), Some(b)) if cast::is_implicit(b, a) => {
-                (left.expr, self.coerce(right, a.base(), false)?)
-            }
-            (Some(a), Some(b)) if cast::is_implicit(a, b) => {
-                (self.coerce(left, b.base(), false)?, right.expr)
-            }
-            (a, b) => return Err(Self::no_operator(shown, a, b)),
-        })
-    }
-
-    /// Converts a literal or parameter to the type of the column beside it, without its length
-    /// limit.
-    fn coerce_side(&mut self, side: Typed, ty: Type) -> Result<Expr, SqlError> {
-        let ty = if matches!(ty, Type::Char(_)) { Type::Char(0) } else { ty.base() };
-        self.coerce(side, ty, false)
-    }
-
-    fn arith(
-        &mut self,
-        op: Arith,
-        left: Typed,
-        right: Typed,
-        shown: &str,
-    ) -> Result<Typed, SqlError> {
-        let ty = match (left.ty, right.ty) {
-            (None, None) => Type::Int4,
-            (Some(Type::Date), other)
-                if matches!(op, Arith::Add | Arith::Sub) && other.is_none_or(Type::is_integer) =>
-            {
-                let right = self.coerce(right, Type::Int4, false)?;
-                return Ok(Typed::of(
-                    Expr::Arith(op, Type::Date, Box::new((left.expr, right))),
-                    Type::Date,
-                ));
-            }
-            (Some(ty), None) | (None, Some(ty)) => ty.base(),
-            (Some(a), Some(b)) if a.is_number() && b.is_number() => {
-                if cast::is_implicit(a, b) {
-                    b.base()
-                } else {
-                    a.base()
-                }
-            }
-            (a, b) => return Err(Self::no_operator(shown, a, b)),
-        };
-        if !ty.is_number() {
-            return Err(Self::no_operator(shown, left.ty, right.ty));
-        }
-        let side = |binder: &mut Self, side: Typed| {
-            if side.ty.is_some_and(|from| from.is_integer() && ty.is_integer() || from.base() == ty)
-            {
-                Ok(side.expr)
-            } else {
-                binder.coerce(side, ty, false)
-            }
-        };
-        let sides = (side(self, left)?, side(self, right)?);
-        Ok(Typed::of(Expr::Arith(op, ty, Box::new(sides)), ty))
-    }
-
     fn literal(&mut self, value: &Value) -> Result<Typed, SqlError> {
         Ok(match value {
             Value::Number(digits, _) => {
@@ -388,11 +69,6 @@ impl Binder {
 
     fn bind_inner(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {
         let boolean = |expr| Typed::of(expr, Type::Bool);
-        if let Some(grouping) = &self.grouping
-            && let Some(at) = grouping.keys.iter().position(|(key, _)| key == expr)
-        {
-            return Ok(Typed { expr: Expr::Column(at), ty: grouping.keys[at].1.ty });
-        }
         Ok(match expr {
             ast::Expr::Identifier(ident) => match self.resolve(None, ident) {
                 Err(missing) if ident.quote_style.is_none() => {
@@ -538,8 +214,42 @@ impl Binder {
                 clauses::collation(collation)?;
                 self.bind(expr)?
             }
+            ast::Expr::Subquery(query) => self.scalar_subquery(query)?,
+            ast::Expr::Exists { subquery, negated } => self.exists(subquery, *negated)?,
+            ast::Expr::InSubquery { expr, subquery, negated } => {
+                let op = if *negated { Compare::Ne } else { Compare::Eq };
+                self.quantified(expr, op, subquery, *negated)?
+            }
+            ast::Expr::AnyOp { left, compare_op, right, is_some: _ } => {
+                self.any_or_all(left, compare_op, right, false)?
+            }
+            ast::Expr::AllOp { left, compare_op, right } => {
+                self.any_or_all(left, compare_op, right, true)?
+            }
+            ast::Expr::IsUnknown(inner) => {
+                boolean(Expr::IsNull(Box::new(self.bind_bool(inner, "IS UNKNOWN")?), false))
+            }
+            ast::Expr::IsNotUnknown(inner) => {
+                boolean(Expr::IsNull(Box::new(self.bind_bool(inner, "IS UNKNOWN")?), true))
+            }
             other => return Err(SqlError::unsupported(format!("the expression {other}"))),
         })
+    }
+
+    fn any_or_all(
+        &mut self,
+        left: &ast::Expr,
+        op: &BinaryOperator,
+        right: &ast::Expr,
+        all: bool,
+    ) -> Result<Typed, SqlError> {
+        match (Compare::of_operator(op), right) {
+            (Some(op), ast::Expr::Subquery(query)) => self.quantified(left, op, query, all),
+            (None, ast::Expr::Subquery(_)) => {
+                Err(SqlError::unsupported(format!("the operator {op} with ANY or ALL")))
+            }
+            _ => Err(SqlError::unsupported("ANY or ALL of an array")),
+        }
     }
 
     fn is_bool(&mut self, inner: &ast::Expr, value: bool, negated: bool) -> Result<Expr, SqlError> {
@@ -552,15 +262,7 @@ impl Binder {
         op: &BinaryOperator,
         right: &ast::Expr,
     ) -> Result<Typed, SqlError> {
-        let compare = match op {
-            BinaryOperator::Eq => Some(Compare::Eq),
-            BinaryOperator::NotEq => Some(Compare::Ne),
-            BinaryOperator::Lt => Some(Compare::Lt),
-            BinaryOperator::LtEq => Some(Compare::Le),
-            BinaryOperator::Gt => Some(Compare::Gt),
-            BinaryOperator::GtEq => Some(Compare::Ge),
-            _ => None,
-        };
+        let compare = Compare::of_operator(op);
         let arith = match op {
             BinaryOperator::Plus => Some(Arith::Add),
             BinaryOperator::Minus => Some(Arith::Sub),
@@ -569,10 +271,8 @@ impl Binder {
             BinaryOperator::Modulo => Some(Arith::Mod),
             _ => None,
         };
-        if let (Some(Compare::Eq), ast::Expr::Tuple(lefts), ast::Expr::Tuple(rights)) =
-            (compare, left, right)
-        {
-            return Ok(Typed::of(self.row_equals(lefts, rights)?, Type::Bool));
+        if let (Some(compare), Some(lefts), Some(rights)) = (compare, row_of(left), row_of(right)) {
+            return Ok(Typed::of(self.compare_rows(compare, lefts, rights)?, Type::Bool));
         }
         if matches!(op, BinaryOperator::And | BinaryOperator::Or) {
             let and = *op == BinaryOperator::And;
@@ -606,37 +306,22 @@ impl Binder {
         Err(SqlError::unsupported(format!("the operator {op}")))
     }
 
-    fn row_equals(&mut self, lefts: &[ast::Expr], rights: &[ast::Expr]) -> Result<Expr, SqlError> {
-        if lefts.len() != rights.len() {
-            return Err(SqlError::new(
-                state::SYNTAX,
-                "unequal number of entries in row expressions",
-            ));
-        }
-        let mut parts = Vec::with_capacity(lefts.len());
-        for (left, right) in lefts.iter().zip(rights) {
-            let (left, right) = (self.bind(left)?, self.bind(right)?);
-            parts.push(self.compare(Compare::Eq, left, right, "=")?);
-        }
-        Ok(Expr::And(parts))
-    }
-
     fn in_list(
         &mut self,
         needle: &ast::Expr,
         list: &[ast::Expr],
         negated: bool,
     ) -> Result<Typed, SqlError> {
-        if let ast::Expr::Tuple(lefts) = needle {
+        if let Some(lefts) = row_of(needle) {
             let mut any = Vec::with_capacity(list.len());
             for item in list {
-                let ast::Expr::Tuple(rights) = item else {
+                let Some(rights) = row_of(item) else {
                     return Err(SqlError::new(
                         state::SYNTAX,
                         "unequal number of entries in row expressions",
                     ));
                 };
-                any.push(self.row_equals(lefts, rights)?);
+                any.push(self.compare_rows(Compare::Eq, lefts, rights)?);
             }
             let any = Expr::Or(any);
             return Ok(Typed::of(if negated { Expr::Not(Box::new(any)) } else { any }, Type::Bool));
@@ -679,6 +364,9 @@ impl Binder {
 
     fn call(&mut self, call: &ast::Function) -> Result<Typed, SqlError> {
         let name = names::function_name(&call.name);
+        if let Some(kind) = Kind::of_name(&name) {
+            return self.aggregate(kind, &name, call);
+        }
         if call.over.is_some() || call.filter.is_some() {
             return Err(SqlError::unsupported(format!("a window or FILTER of {name}")));
         }
@@ -704,9 +392,6 @@ impl Binder {
             }
             _ => {}
         }
-        if let Some(kind) = Kind::of_name(&name) {
-            return self.aggregate(kind, &name, call);
-        }
         let args = names::arguments(call)?;
         if name == "coalesce" {
             let all = args.iter().map(|arg| self.bind(arg)).collect::<Result<Vec<_>, _>>()?;
@@ -716,64 +401,6 @@ impl Binder {
             return Ok(Typed::of(Expr::Coalesce(all), ty));
         }
         self.function(&name, &args)
-    }
-
-    fn aggregate(
-        &mut self,
-        kind: Kind,
-        name: &str,
-        call: &ast::Function,
-    ) -> Result<Typed, SqlError> {
-        let Some(grouping) = self.grouping.take() else {
-            return Err(SqlError::new(state::GROUPING, "aggregate functions are not allowed here"));
-        };
-        let bound = self.aggregate_inner(kind, name, call);
-        let grouping = self.grouping.insert(grouping);
-        let aggregate = bound?;
-        let ty = aggregate.ty;
-        let at =
-            grouping.aggregates.iter().position(|other| *other == aggregate).unwrap_or_else(|| {
-                grouping.aggregates.push(aggregate);
-                grouping.aggregates.len() - 1
-            });
-        Ok(Typed::of(Expr::Column(grouping.keys.len() + at), ty))
-    }
-
-    fn aggregate_inner(
-        &mut self,
-        kind: Kind,
-        name: &str,
-        call: &ast::Function,
-    ) -> Result<Aggregate, SqlError> {
-        let ast::FunctionArguments::List(list) = &call.args else {
-            return Err(SqlError::new(
-                state::SYNTAX,
-                format!("{name}(*) must be used to call a parameterless aggregate"),
-            ));
-        };
-        if let [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard)] = list.args.as_slice()
-            && kind == Kind::Count
-        {
-            let arg = Expr::Const(Datum::Null);
-            return Ok(Aggregate { kind: Kind::CountRows, arg, ty: Type::Int8, distinct: false });
-        }
-        let args = names::arguments(call)?;
-        let [arg] = args.as_slice() else {
-            return Err(SqlError::new(
-                state::UNDEFINED_FUNCTION,
-                format!("function {name} takes one argument"),
-            ));
-        };
-        let bound = self.bind_free(arg)?;
-        let from = bound.ty.unwrap_or(Type::Text);
-        let ty = kind.result(from).ok_or_else(|| {
-            SqlError::new(
-                state::UNDEFINED_FUNCTION,
-                format!("function {name}({}) does not exist", from.name()),
-            )
-        })?;
-        let distinct = matches!(list.duplicate_treatment, Some(ast::DuplicateTreatment::Distinct));
-        Ok(Aggregate { kind, arg: bound.expr, ty, distinct })
     }
 
     fn function(&mut self, name: &str, args: &[&ast::Expr]) -> Result<Typed, SqlError> {

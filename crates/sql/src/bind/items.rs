@@ -1,0 +1,105 @@
+//! The outputs of SELECT and RETURNING.
+
+use super::{Binder, Typed};
+use crate::error::{SqlError, state};
+use crate::expr::Expr;
+use crate::heading::heading;
+use crate::names;
+use crate::response::Column;
+use crate::types::Type;
+use sqlparser::ast::{self, SelectItem};
+
+/// An output: an expression, whose type may be undetermined, and its name.
+pub(crate) struct Item {
+    pub(crate) typed: Typed,
+    pub(crate) name: String,
+}
+
+impl Item {
+    /// Returns the column of a result.
+    pub(crate) fn column(&self, binder: &Binder) -> Column {
+        let mut column = Column::new(self.name.clone(), self.typed.ty.unwrap_or(Type::Text));
+        if let Expr::Column(id) = self.typed.expr
+            && id < binder.columns.len()
+        {
+            (column.table, column.number) = binder.columns[id].origin;
+        }
+        column
+    }
+}
+
+/// Binds outputs, with their names.
+pub(crate) fn bind_items(binder: &mut Binder, items: &[SelectItem]) -> Result<Vec<Item>, SqlError> {
+    let mut bound = Vec::with_capacity(items.len());
+    for item in items {
+        match item {
+            SelectItem::UnnamedExpr(expr) => {
+                bound.push(Item { typed: binder.bind(expr)?, name: heading(expr) });
+            }
+            SelectItem::ExprWithAlias { expr, alias } => {
+                bound.push(Item { typed: binder.bind(expr)?, name: names::fold(alias) });
+            }
+            SelectItem::Wildcard(options) => {
+                plain(options)?;
+                if binder.relations().is_empty() {
+                    return Err(SqlError::new(
+                        state::SYNTAX,
+                        "SELECT * with no tables specified is not valid",
+                    ));
+                }
+                binder.star(None, &mut bound);
+            }
+            SelectItem::QualifiedWildcard(
+                ast::SelectItemQualifiedWildcardKind::ObjectName(name),
+                options,
+            ) => {
+                plain(options)?;
+                let alias = names::relation(name)?;
+                let is_it = |relation: &super::Relation| relation.alias.as_deref() == Some(&*alias);
+                if !binder.relations().iter().any(is_it) {
+                    let message = format!("missing FROM-clause entry for table \"{alias}\"");
+                    return Err(SqlError::new(state::UNDEFINED_TABLE, message));
+                }
+                binder.star(Some(&alias), &mut bound);
+            }
+            other => return Err(SqlError::unsupported(format!("the output {other}"))),
+        }
+    }
+    Ok(bound)
+}
+
+fn plain(options: &ast::WildcardAdditionalOptions) -> Result<(), SqlError> {
+    let ast::WildcardAdditionalOptions {
+        wildcard_token: _,
+        opt_ilike,
+        opt_exclude,
+        opt_except,
+        opt_replace,
+        opt_rename,
+        opt_alias,
+    } = options;
+    let plain = opt_ilike.is_none()
+        && opt_exclude.is_none()
+        && opt_except.is_none()
+        && opt_replace.is_none()
+        && opt_rename.is_none()
+        && opt_alias.is_none();
+    if plain { Ok(()) } else { Err(SqlError::unsupported(format!("the output *{options}"))) }
+}
+
+impl Binder {
+    /// Adds the columns of all relations of the innermost query, or of one.
+    fn star(&self, alias: Option<&str>, out: &mut Vec<Item>) {
+        for relation in self.relations() {
+            if alias.is_some() && alias != relation.alias.as_deref() {
+                continue;
+            }
+            for column in &relation.columns {
+                if alias.is_some() || !column.merged {
+                    let typed = Typed::of(Expr::Column(column.id), self.columns[column.id].ty);
+                    out.push(Item { typed, name: column.name.clone() });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Binds a statement: names to columns, literals and parameters to types, queries to logical plans.
+//!
+//! A quoted literal and an undeclared parameter have no type until another operand gives them one,
+//! as in PostgreSQL. Each part of the syntax tree is bound or refused; none is ignored.
+
+mod aggregate;
+mod expr;
+mod from;
+mod items;
+mod query;
+mod scope;
+mod subquery;
+mod types;
+
+pub(crate) use items::{Item, bind_items};
+use query::Output;
+pub(crate) use query::{Query, compile};
+pub(crate) use scope::{Level, Relation};
+
+use crate::aggregate::Aggregate;
+use crate::cast;
+use crate::catalog::Table;
+use crate::error::{SqlError, state};
+use crate::expr::Expr;
+use crate::logical::ColumnId;
+use crate::names;
+use crate::types::Type;
+use sqlparser::ast;
+use std::sync::Arc;
+
+/// A bound expression and its type; `None` while the type is undetermined.
+#[derive(Clone, Debug)]
+pub(crate) struct Typed {
+    pub(crate) expr: Expr,
+    pub(crate) ty: Option<Type>,
+}
+
+impl Typed {
+    pub(crate) fn of(expr: Expr, ty: Type) -> Self {
+        Typed { expr, ty: Some(ty) }
+    }
+}
+
+/// A column of the statement, by its id.
+#[derive(Clone, Debug)]
+pub(crate) struct ColumnInfo {
+    pub(crate) name: String,
+    pub(crate) ty: Type,
+    /// The table and the column's number in it, from 1; zeros if it is computed.
+    pub(crate) origin: (u32, i16),
+    /// The alias of its relation.
+    relation: String,
+    /// The level of the query that reads it, from 0.
+    level: usize,
+    /// The place of its latest use.
+    used_at: Option<usize>,
+}
+
+/// A query of WITH.
+#[derive(Clone)]
+struct NamedQuery {
+    name: String,
+    number: usize,
+    outputs: Vec<Output>,
+    /// How often it is named.
+    uses: usize,
+}
+
+/// Binds the expressions of one statement.
+pub(crate) struct Binder {
+    /// The queries inside each other, the innermost last.
+    levels: Vec<Level>,
+    /// The types of parameters, as far as they are determined.
+    pub(crate) params: Vec<Option<Type>>,
+    /// True if the statement may read rows' commit timestamps.
+    pub(crate) versions: bool,
+    columns: Vec<ColumnInfo>,
+    /// The tables that subqueries may name; `None` where there can be no subquery.
+    tables: Option<Vec<Arc<Table>>>,
+    /// The queries of WITH in scope, the innermost last.
+    named: Vec<NamedQuery>,
+    named_count: usize,
+}
+
+/// A column that every table has and `*` leaves out: the commit timestamp of the row, NULL for rows
+/// that the transaction itself wrote. It comes after the other columns.
+pub(crate) const COMMIT_TIMESTAMP: &str = "meridian_commit_timestamp";
+
+impl Binder {
+    pub(crate) fn new(declared: &[Option<Type>]) -> Self {
+        Binder {
+            levels: vec![Level::default()],
+            params: declared.to_vec(),
+            versions: false,
+            columns: Vec::new(),
+            tables: None,
+            named: Vec::new(),
+            named_count: 0,
+        }
+    }
+
+    /// Returns the parameters' types; undetermined ones are text.
+    pub(crate) fn param_types(&self) -> Arc<[Type]> {
+        self.params.iter().map(|ty| ty.unwrap_or(Type::Text)).collect()
+    }
+
+    /// Returns what is known of a column.
+    pub(crate) fn column(&self, id: ColumnId) -> &ColumnInfo {
+        &self.columns[id]
+    }
+
+    /// Creates a computed column.
+    fn computed(&mut self, name: &str, ty: Type) -> ColumnId {
+        self.columns.push(ColumnInfo {
+            name: name.into(),
+            ty,
+            origin: (0, 0),
+            relation: String::new(),
+            level: self.levels.len() - 1,
+            used_at: None,
+        });
+        self.columns.len() - 1
+    }
+
+    /// Binds an expression whose context gives no type; a literal is text.
+    pub(crate) fn bind_free(&mut self, expr: &ast::Expr) -> Result<Typed, SqlError> {
+        let bound = self.bind(expr)?;
+        if bound.ty.is_some() {
+            return Ok(bound);
+        }
+        let expr = self.coerce(bound, Type::Text, false)?;
+        Ok(Typed::of(expr, Type::Text))
+    }
+
+    /// Binds a condition.
+    pub(crate) fn bind_bool(&mut self, expr: &ast::Expr, place: &str) -> Result<Expr, SqlError> {
+        let bound = self.bind(expr)?;
+        match bound.ty {
+            Some(Type::Bool) | None => self.coerce(bound, Type::Bool, false),
+            Some(ty) => {
+                let message =
+                    format!("argument of {place} must be type boolean, not type {}", ty.name());
+                Err(SqlError::new(state::TYPE_MISMATCH, message).at(names::expr_position(expr)))
+            }
+        }
+    }
+
+    /// Binds a value for a column.
+    pub(crate) fn bind_for(
+        &mut self,
+        expr: &ast::Expr,
+        table: &Table,
+        column: usize,
+    ) -> Result<Expr, SqlError> {
+        let column = &table.columns[column];
+        let bound = self.bind(expr)?;
+        if let Some(ty) = bound.ty
+            && !cast::is_assignable(ty, column.ty)
+        {
+            return Err(SqlError::new(
+                state::TYPE_MISMATCH,
+                format!(
+                    "column \"{}\" is of type {} but expression is of type {}",
+                    column.name,
+                    column.ty.name(),
+                    ty.name()
+                ),
+            )
+            .hint("You will need to rewrite or cast the expression.")
+            .at(names::expr_position(expr)));
+        }
+        self.coerce(bound, column.ty, false).map_err(|e| e.at(names::expr_position(expr)))
+    }
+}

@@ -1,0 +1,755 @@
+//! Queries: SELECT, VALUES, set operations, WITH, ORDER BY and LIMIT.
+
+use super::{Binder, Item, Level, NamedQuery, Typed, bind_items};
+use crate::aggregate::Aggregate;
+use crate::catalog::Table;
+use crate::error::{SqlError, state};
+use crate::expr::Expr;
+use crate::logical::{ColumnId, Rel, SetOp, SetOperation, SortKey};
+use crate::names;
+use crate::response::Column;
+use crate::types::Type;
+use sqlparser::ast::{self, GroupByExpr, SelectItem, SetExpr, SetQuantifier};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// An output column of a query.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    pub(crate) id: ColumnId,
+    pub(crate) name: String,
+    /// True for a literal whose type the context decides; it is text otherwise.
+    pub(super) unknown: bool,
+}
+
+/// A bound query. The relation may have more columns than the outputs.
+pub(crate) struct Bound {
+    pub(crate) rel: Rel,
+    pub(crate) outputs: Vec<Output>,
+}
+
+/// A logical plan of a whole query.
+pub(crate) struct Query {
+    pub(crate) rel: Rel,
+    pub(crate) outputs: Vec<ColumnId>,
+    pub(crate) columns: Arc<[Column]>,
+    pub(crate) params: Arc<[Type]>,
+    /// The number of column ids.
+    pub(crate) ids: usize,
+}
+
+/// Binds a query over the tables that it may name.
+pub(crate) fn compile(
+    query: &ast::Query,
+    tables: &[Arc<Table>],
+    declared: &[Option<Type>],
+) -> Result<Query, SqlError> {
+    let mut binder = Binder::new(declared);
+    binder.tables = Some(tables.to_vec());
+    let bound = binder.bind_query(query)?;
+    let column = |output: &Output| {
+        let info = binder.column(output.id);
+        let mut column = Column::new(output.name.clone(), info.ty);
+        (column.table, column.number) = info.origin;
+        column
+    };
+    Ok(Query {
+        outputs: bound.outputs.iter().map(|output| output.id).collect(),
+        columns: bound.outputs.iter().map(column).collect(),
+        params: binder.param_types(),
+        ids: binder.columns.len(),
+        rel: bound.rel,
+    })
+}
+
+/// The clauses of a query behind its body.
+struct Order<'a> {
+    by: &'a [ast::OrderByExpr],
+}
+
+fn syntax(message: impl Into<String>) -> SqlError {
+    SqlError::new(state::SYNTAX, message)
+}
+
+impl Binder {
+    /// Binds a query, which sees the relations of the queries around it.
+    pub(super) fn bind_query(&mut self, query: &ast::Query) -> Result<Bound, SqlError> {
+        let ast::Query {
+            with,
+            body,
+            order_by,
+            limit_clause,
+            fetch,
+            locks,
+            for_clause,
+            settings,
+            format_clause,
+            pipe_operators,
+        } = query;
+        if self.tables.is_none() {
+            return Err(SqlError::unsupported("a subquery here"));
+        }
+        if !locks.is_empty() {
+            return Err(SqlError::unsupported("FOR UPDATE or FOR SHARE in this query"));
+        }
+        let foreign = for_clause.is_some()
+            || settings.is_some()
+            || format_clause.is_some()
+            || !pipe_operators.is_empty();
+        if foreign {
+            return Err(SqlError::unsupported("a clause of another dialect"));
+        }
+        let scope = self.named.len();
+        let definitions = match with {
+            Some(with) => self.bind_with(with)?,
+            None => Vec::new(),
+        };
+        let order = order_of(order_by.as_ref())?;
+        let mut bound = match &**body {
+            SetExpr::Select(select) => self.bind_select(select, &order)?,
+            other => {
+                let bound = self.bind_body(other)?;
+                self.sort_outputs(bound, &order)?
+            }
+        };
+        bound.rel = self.bind_limit(bound.rel, limit_clause.as_ref(), fetch.as_ref())?;
+        for (number, definition, materialized) in definitions.into_iter().rev() {
+            let uses = self.named.iter().find(|named| named.number == number).map_or(0, |n| n.uses);
+            bound.rel = match uses {
+                0 => bound.rel,
+                1 if !materialized => bound.rel.with_inlined(number, definition),
+                _ => Rel::With {
+                    name: number,
+                    definition: Box::new(definition),
+                    body: Box::new(bound.rel),
+                },
+            };
+        }
+        self.named.truncate(scope);
+        Ok(bound)
+    }
+
+    /// Binds the queries of WITH; returns their numbers, and true for those that are evaluated once
+    /// however they are used.
+    fn bind_with(&mut self, with: &ast::With) -> Result<Vec<(usize, Rel, bool)>, SqlError> {
+        let ast::With { with_token: _, recursive, cte_tables } = with;
+        if *recursive {
+            return Err(SqlError::unsupported("WITH RECURSIVE"));
+        }
+        let mut definitions = Vec::with_capacity(cte_tables.len());
+        let first = self.named.len();
+        for cte in cte_tables {
+            let ast::Cte { alias, query, from, materialized, closing_paren_token: _ } = cte;
+            if from.is_some() || alias.at.is_some() {
+                return Err(SqlError::unsupported("WITH … FROM"));
+            }
+            let name = names::fold(&alias.name);
+            if self.named[first..].iter().any(|named| named.name == name) {
+                let message = format!("WITH query name \"{name}\" specified more than once");
+                return Err(SqlError::new("42712", message));
+            }
+            let mut bound = self.bind_query(query)?;
+            if alias.columns.len() > bound.outputs.len() {
+                let message = format!(
+                    "WITH query \"{name}\" has {} columns available but {} columns specified",
+                    bound.outputs.len(),
+                    alias.columns.len()
+                );
+                return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
+            }
+            for (output, renamed) in bound.outputs.iter_mut().zip(&alias.columns) {
+                output.name = names::fold(&renamed.name);
+            }
+            let number = self.named_count;
+            self.named_count += 1;
+            let outputs = bound.outputs;
+            self.named.push(NamedQuery { name, number, outputs, uses: 0 });
+            let once = matches!(materialized, Some(ast::CteAsMaterialized::Materialized))
+                || bound.rel.is_volatile();
+            definitions.push((number, bound.rel, once));
+        }
+        Ok(definitions)
+    }
+
+    /// Binds what may be a side of a set operation.
+    fn bind_body(&mut self, body: &SetExpr) -> Result<Bound, SqlError> {
+        match body {
+            SetExpr::Select(select) => self.bind_select(select, &Order { by: &[] }),
+            SetExpr::Query(query) => self.bind_query(query),
+            SetExpr::Values(values) => self.bind_values(values),
+            SetExpr::SetOperation { left, op, set_quantifier, right } => {
+                let all = match set_quantifier {
+                    SetQuantifier::All => true,
+                    SetQuantifier::None | SetQuantifier::Distinct => false,
+                    _ => return Err(SqlError::unsupported("a set operation BY NAME")),
+                };
+                let (op, name) = match op {
+                    ast::SetOperator::Union => (SetOp::Union, "UNION"),
+                    ast::SetOperator::Intersect => (SetOp::Intersect, "INTERSECT"),
+                    ast::SetOperator::Except => (SetOp::Except, "EXCEPT"),
+                    ast::SetOperator::Minus => return Err(SqlError::unsupported("MINUS")),
+                };
+                let sides = (self.bind_body(left)?, self.bind_body(right)?);
+                self.bind_set(op, all, name, sides)
+            }
+            _ => Err(SqlError::unsupported("a change of data inside a query")),
+        }
+    }
+
+    fn bind_set(
+        &mut self,
+        op: SetOp,
+        all: bool,
+        name: &str,
+        (left, right): (Bound, Bound),
+    ) -> Result<Bound, SqlError> {
+        if left.outputs.len() != right.outputs.len() {
+            return Err(syntax(format!("each {name} query must have the same number of columns")));
+        }
+        let mut outputs = Vec::with_capacity(left.outputs.len());
+        let mut types = Vec::with_capacity(left.outputs.len());
+        for (a, b) in left.outputs.iter().zip(&right.outputs) {
+            let typed = |binder: &Self, output: &Output| Typed {
+                expr: Expr::Column(output.id),
+                ty: (!output.unknown).then(|| binder.columns[output.id].ty),
+            };
+            let sides = [typed(self, a), typed(self, b)];
+            let met = self.meet(&sides).map_err(|error| {
+                let message = format!("{name} {}", error.message);
+                SqlError { message, ..error }
+            })?;
+            let ty = met.unwrap_or(Type::Text);
+            types.push(ty);
+            let unknown = met.is_none();
+            outputs.push(Output { id: self.computed(&a.name, ty), name: a.name.clone(), unknown });
+        }
+        let sides = vec![self.side(left, &types), self.side(right, &types)];
+        let columns = outputs.iter().map(|output| output.id).collect();
+        Ok(Bound { rel: Rel::Set(Box::new(SetOperation { op, all, columns, sides })), outputs })
+    }
+
+    /// Converts a side's columns to the types of the set operation.
+    fn side(&mut self, side: Bound, types: &[Type]) -> (Rel, Vec<ColumnId>) {
+        let same = |(output, ty): (&Output, &Type)| self.columns[output.id].ty.base() == ty.base();
+        if side.outputs.iter().zip(types).all(same) {
+            return (side.rel, side.outputs.iter().map(|output| output.id).collect());
+        }
+        let (mut outputs, mut ids) = (Vec::new(), Vec::new());
+        for (output, ty) in side.outputs.iter().zip(types) {
+            let column = Expr::Column(output.id);
+            let expr = match self.columns[output.id].ty.base() == ty.base() {
+                true => column,
+                false => Expr::Cast(Box::new(column), *ty, false),
+            };
+            let id = self.computed(&output.name, *ty);
+            outputs.push((id, expr));
+            ids.push(id);
+        }
+        (Rel::Project { input: Box::new(side.rel), outputs }, ids)
+    }
+
+    fn bind_values(&mut self, values: &ast::Values) -> Result<Bound, SqlError> {
+        let ast::Values { explicit_row, value_keyword, rows } = values;
+        if *explicit_row || *value_keyword {
+            return Err(SqlError::unsupported("VALUES of another dialect"));
+        }
+        let width = rows.first().map_or(0, |row| row.content.len());
+        let mut columns: Vec<Vec<Typed>> = vec![Vec::with_capacity(rows.len()); width];
+        self.levels.push(Level { clause: "VALUES", ..Level::default() });
+        for row in rows {
+            if row.content.len() != width {
+                return Err(syntax("VALUES lists must all be the same length"));
+            }
+            for (column, expr) in columns.iter_mut().zip(&row.content) {
+                column.push(self.bind(expr)?);
+            }
+        }
+        let mut outputs = Vec::with_capacity(width);
+        let mut made: Vec<Vec<Expr>> = vec![Vec::with_capacity(width); rows.len()];
+        for (at, column) in columns.into_iter().enumerate() {
+            let met = self.meet(&column).map_err(|error| SqlError {
+                message: format!("VALUES {}", error.message),
+                ..error
+            })?;
+            let ty = met.unwrap_or(Type::Text);
+            for (row, typed) in made.iter_mut().zip(column) {
+                row.push(self.coerce(typed, ty, false)?);
+            }
+            let name = format!("column{}", at + 1);
+            let id = self.computed(&name, ty);
+            outputs.push(Output { id, name, unknown: met.is_none() });
+        }
+        self.levels.pop();
+        let columns = outputs.iter().map(|output| output.id).collect();
+        let rel = Rel::Values { columns, rows: made };
+        // A row may name columns of enclosing queries, and then has subqueries of its own.
+        Ok(Bound { rel, outputs })
+    }
+
+    /// Sorts a query by its outputs.
+    fn sort_outputs(&mut self, bound: Bound, order: &Order<'_>) -> Result<Bound, SqlError> {
+        let mut by = Vec::with_capacity(order.by.len());
+        for item in order.by {
+            let (descending, nulls_first) = direction(item)?;
+            let at = match &item.expr {
+                ast::Expr::Identifier(ident) => output_named(&bound.outputs, ident)?,
+                expr => position(expr, bound.outputs.len())?,
+            };
+            let Some(at) = at else {
+                return match &item.expr {
+                    ast::Expr::Identifier(ident) => {
+                        let message = format!("column \"{}\" does not exist", names::fold(ident));
+                        Err(SqlError::new(state::UNDEFINED_COLUMN, message)
+                            .at(names::position(ident)))
+                    }
+                    _ => Err(SqlError::new(
+                        state::FEATURE_NOT_SUPPORTED,
+                        "invalid UNION/INTERSECT/EXCEPT ORDER BY clause",
+                    )
+                    .detail("Only result column names can be used, not expressions or functions.")),
+                };
+            };
+            by.push(SortKey { column: bound.outputs[at].id, descending, nulls_first });
+        }
+        let rel = match by.is_empty() {
+            true => bound.rel,
+            false => Rel::Sort { input: Box::new(bound.rel), by },
+        };
+        Ok(Bound { rel, outputs: bound.outputs })
+    }
+
+    fn bind_limit(
+        &mut self,
+        rel: Rel,
+        clause: Option<&ast::LimitClause>,
+        fetch: Option<&ast::Fetch>,
+    ) -> Result<Rel, SqlError> {
+        let (mut limit, offset) = match clause {
+            None => (None, None),
+            Some(ast::LimitClause::LimitOffset { limit, offset, limit_by }) => {
+                if !limit_by.is_empty() {
+                    return Err(SqlError::unsupported("LIMIT BY"));
+                }
+                (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
+            }
+            Some(ast::LimitClause::OffsetCommaLimit { .. }) => {
+                return Err(syntax("LIMIT #,# syntax is not supported")
+                    .hint("Use separate LIMIT and OFFSET clauses."));
+            }
+        };
+        let one = ast::Expr::value(ast::Value::Number("1".into(), false));
+        if let Some(ast::Fetch { with_ties, percent, quantity }) = fetch {
+            if *with_ties || *percent {
+                return Err(SqlError::unsupported("FETCH … WITH TIES or PERCENT"));
+            }
+            limit = Some(quantity.as_ref().unwrap_or(&one));
+        }
+        if limit.is_none() && offset.is_none() {
+            return Ok(rel);
+        }
+        self.levels.push(Level { clause: "LIMIT", ..Level::default() });
+        let mut count = |expr: Option<&ast::Expr>, clause: &str| {
+            let Some(expr) = expr else { return Ok(None) };
+            let bound = self.bind(expr)?;
+            let count = self.coerce(bound, Type::Int8, false)?;
+            let mut varies = false;
+            count.walk(&mut |part| varies |= matches!(part, Expr::Column(_)));
+            if varies {
+                let message = format!("argument of {clause} must not contain variables");
+                return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message)
+                    .at(names::expr_position(expr)));
+            }
+            Ok(Some(count))
+        };
+        let (limit, offset) = (count(limit, "LIMIT")?, count(offset, "OFFSET")?);
+        self.levels.pop();
+        let has_subquery = |count: &Option<Expr>| count.as_ref().is_some_and(Expr::has_subquery);
+        if has_subquery(&limit) || has_subquery(&offset) {
+            return Err(SqlError::unsupported("a subquery in LIMIT or OFFSET"));
+        }
+        Ok(Rel::Limit { input: Box::new(rel), limit, offset })
+    }
+
+    fn bind_select(&mut self, select: &ast::Select, order: &Order<'_>) -> Result<Bound, SqlError> {
+        self.levels.push(Level::default());
+        let bound = self.bind_select_inner(select, order);
+        self.levels.pop();
+        bound
+    }
+
+    fn bind_select_inner(
+        &mut self,
+        select: &ast::Select,
+        order: &Order<'_>,
+    ) -> Result<Bound, SqlError> {
+        let ast::Select {
+            select_token: _,
+            optimizer_hints,
+            distinct,
+            select_modifiers,
+            top,
+            top_before_distinct: _,
+            projection,
+            exclude,
+            into,
+            from,
+            lateral_views,
+            prewhere,
+            selection,
+            connect_by,
+            group_by,
+            cluster_by,
+            distribute_by,
+            sort_by,
+            having,
+            named_window,
+            qualify,
+            window_before_qualify: _,
+            value_table_mode,
+            flavor: _,
+        } = select;
+        if into.is_some() {
+            return Err(SqlError::unsupported("SELECT INTO"));
+        }
+        if !named_window.is_empty() || qualify.is_some() {
+            return Err(SqlError::unsupported("WINDOW or QUALIFY"));
+        }
+        let foreign = !optimizer_hints.is_empty()
+            || select_modifiers.is_some()
+            || top.is_some()
+            || exclude.is_some()
+            || !lateral_views.is_empty()
+            || prewhere.is_some()
+            || !connect_by.is_empty()
+            || !cluster_by.is_empty()
+            || !distribute_by.is_empty()
+            || !sort_by.is_empty()
+            || value_table_mode.is_some();
+        if foreign {
+            return Err(SqlError::unsupported("a clause of another dialect"));
+        }
+        let mut rel = self.bind_from(from)?;
+        if let Some(filter) = selection {
+            self.begin_clause("WHERE", false);
+            let condition = self.bind_bool(filter, "WHERE")?;
+            self.end_clause();
+            rel = rel.filter(vec![condition]);
+        }
+        let GroupByExpr::Expressions(group_by, modifiers) = group_by else {
+            return Err(SqlError::unsupported("GROUP BY ALL"));
+        };
+        if !modifiers.is_empty() {
+            return Err(SqlError::unsupported("GROUP BY … WITH"));
+        }
+        let mut keys = self.bind_keys(group_by, projection)?;
+
+        self.begin_clause("SELECT", true);
+        let mut items = bind_items(self, projection)?;
+        for item in &mut items {
+            if item.typed.ty.is_none() && !matches!(item.typed.expr, Expr::Const(_)) {
+                let expr = self.coerce(item.typed.clone(), Type::Text, false)?;
+                item.typed = Typed::of(expr, Type::Text);
+            }
+        }
+        let mut having =
+            having.as_ref().map(|having| self.bind_bool(having, "HAVING")).transpose()?;
+        let mut sort = self.bind_order(order, &items)?;
+        let mut first_of = Vec::new();
+        if let Some(ast::Distinct::On(on)) = distinct {
+            for expr in on {
+                first_of.push(match self.output_of(expr, &items)? {
+                    Some(at) => items[at].typed.expr.clone(),
+                    None => self.bind_free(expr)?.expr,
+                });
+            }
+        }
+        let aggregates = self.end_clause();
+
+        let grouped = !group_by.is_empty() || having.is_some() || !aggregates.is_empty();
+        if grouped {
+            let mut over = items.iter_mut().map(|item| &mut item.typed.expr).collect::<Vec<_>>();
+            over.extend(having.iter_mut());
+            over.extend(sort.iter_mut().map(|(expr, ..)| expr));
+            over.extend(first_of.iter_mut());
+            self.add_dependent_keys(&mut keys, &over);
+            for expr in over {
+                self.use_groups(expr, &keys, &aggregates)?;
+            }
+            rel = self.group(rel, keys, aggregates);
+            rel = rel.filter(having.into_iter().collect());
+        }
+        self.project(rel, items, sort, distinct.as_ref(), first_of)
+    }
+
+    /// Binds GROUP BY: each key with its column.
+    fn bind_keys(
+        &mut self,
+        group_by: &[ast::Expr],
+        projection: &[SelectItem],
+    ) -> Result<Vec<(ColumnId, Expr)>, SqlError> {
+        self.begin_clause("GROUP BY", false);
+        let mut keys: Vec<(ColumnId, Expr)> = Vec::with_capacity(group_by.len());
+        for expr in group_by {
+            let is_input = |binder: &Self, ident: &ast::Ident| {
+                let name = names::fold(ident);
+                binder.relations().iter().flat_map(|r| &r.columns).any(|c| c.name == name)
+            };
+            let item = match expr {
+                ast::Expr::Identifier(ident) if !is_input(self, ident) => {
+                    projection.iter().find(|item| {
+                        matches!(item, SelectItem::ExprWithAlias { alias, .. } if names::fold(alias) == names::fold(ident))
+                    })
+                }
+                ast::Expr::Identifier(_) => None,
+                expr => position(expr, projection.len())?.map(|at| &projection[at]),
+            };
+            let expr = match item {
+                Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => {
+                    expr
+                }
+                Some(_) => return Err(SqlError::unsupported("GROUP BY an output of *")),
+                None => expr,
+            };
+            let bound = self.bind_free(expr)?;
+            if keys.iter().any(|(_, key)| *key == bound.expr) {
+                continue;
+            }
+            let id = match &bound.expr {
+                Expr::Column(id) if self.is_own(*id) => *id,
+                _ => self.computed("?column?", bound.ty.unwrap_or(Type::Text)),
+            };
+            keys.push((id, bound.expr));
+        }
+        self.end_clause();
+        Ok(keys)
+    }
+
+    /// True if a column belongs to the innermost query.
+    fn is_own(&self, id: ColumnId) -> bool {
+        self.columns[id].level == self.levels.len() - 1
+    }
+
+    /// Adds the columns of a table whose primary key is among the keys: they depend on it.
+    fn add_dependent_keys(&self, keys: &mut Vec<(ColumnId, Expr)>, over: &[&mut Expr]) {
+        let mut wanted = BTreeSet::new();
+        for expr in over {
+            expr.each_column(&mut |id| _ = wanted.insert(id));
+        }
+        let is_key = |keys: &[(ColumnId, Expr)], id: ColumnId| {
+            keys.iter().any(|(key, expr)| *key == id && *expr == Expr::Column(id))
+        };
+        for relation in self.relations() {
+            let Some(primary) = relation.table.as_ref().and_then(|t| t.primary.as_ref()) else {
+                continue;
+            };
+            let column =
+                |part: &crate::catalog::IndexPart| relation.columns[part.column as usize].id;
+            if !primary.columns.iter().map(column).all(|id| is_key(keys, id)) {
+                continue;
+            }
+            for column in &relation.columns {
+                if wanted.contains(&column.id) && !is_key(keys, column.id) {
+                    keys.push((column.id, Expr::Column(column.id)));
+                }
+            }
+        }
+    }
+
+    fn group(
+        &mut self,
+        rel: Rel,
+        keys: Vec<(ColumnId, Expr)>,
+        aggregates: Vec<(ColumnId, Aggregate)>,
+    ) -> Rel {
+        let mut rel = rel;
+        if keys.iter().any(|(id, expr)| *expr != Expr::Column(*id)) {
+            let mut outputs: Vec<_> =
+                rel.columns().into_iter().map(|id| (id, Expr::Column(id))).collect();
+            let computed = keys.iter().filter(|(id, expr)| *expr != Expr::Column(*id));
+            outputs.extend(computed.cloned());
+            rel = Rel::Project { input: Box::new(rel), outputs };
+        }
+        let keys = keys.into_iter().map(|(id, _)| id).collect();
+        Rel::Aggregate { input: Box::new(rel), keys, aggregates }
+    }
+
+    /// Returns the output that an expression of ORDER BY or DISTINCT ON names.
+    fn output_of(&self, expr: &ast::Expr, items: &[Item]) -> Result<Option<usize>, SqlError> {
+        match expr {
+            ast::Expr::Identifier(ident) => {
+                let name = names::fold(ident);
+                let mut found = items.iter().enumerate().filter(|(_, item)| item.name == name);
+                let Some((at, first)) = found.next() else { return Ok(None) };
+                if found.any(|(_, other)| other.typed.expr != first.typed.expr) {
+                    let message = format!("ORDER BY \"{name}\" is ambiguous");
+                    return Err(
+                        SqlError::new(state::AMBIGUOUS_COLUMN, message).at(names::position(ident))
+                    );
+                }
+                Ok(Some(at))
+            }
+            expr => position(expr, items.len()),
+        }
+    }
+
+    /// Binds ORDER BY: an output, or an expression over the query's relations.
+    fn bind_order(
+        &mut self,
+        order: &Order<'_>,
+        items: &[Item],
+    ) -> Result<Vec<(Expr, bool, bool)>, SqlError> {
+        let mut sort = Vec::with_capacity(order.by.len());
+        for item in order.by {
+            let (descending, nulls_first) = direction(item)?;
+            let expr = match self.output_of(&item.expr, items)? {
+                Some(at) => items[at].typed.expr.clone(),
+                None => self.bind_free(&item.expr)?.expr,
+            };
+            sort.push((expr, descending, nulls_first));
+        }
+        Ok(sort)
+    }
+
+    /// Computes the outputs, and what the rows are distinct and sorted by.
+    fn project(
+        &mut self,
+        rel: Rel,
+        items: Vec<Item>,
+        sort: Vec<(Expr, bool, bool)>,
+        distinct: Option<&ast::Distinct>,
+        first_of: Vec<Expr>,
+    ) -> Result<Bound, SqlError> {
+        let mut computed: Vec<(ColumnId, Expr)> = Vec::with_capacity(items.len());
+        let mut outputs = Vec::with_capacity(items.len());
+        for item in items {
+            let ty = item.typed.ty.unwrap_or(Type::Text);
+            let id = self.place(&mut computed, item.typed.expr, &item.name, ty);
+            outputs.push(Output { id, name: item.name, unknown: item.typed.ty.is_none() });
+        }
+        let shown = computed.len();
+        let mut by = Vec::with_capacity(sort.len());
+        for (expr, descending, nulls_first) in sort {
+            let column = self.place(&mut computed, expr, "?column?", Type::Text);
+            by.push(SortKey { column, descending, nulls_first });
+        }
+        let is_distinct = matches!(distinct, Some(ast::Distinct::Distinct));
+        if is_distinct && computed.len() > shown {
+            let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
+            return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
+        }
+        let mut first_ids = Vec::with_capacity(first_of.len());
+        for expr in first_of {
+            first_ids.push(self.place(&mut computed, expr, "?column?", Type::Text));
+        }
+        let leading = by.iter().take(first_ids.len()).all(|key| first_ids.contains(&key.column));
+        if !leading {
+            let message = "SELECT DISTINCT ON expressions must match initial ORDER BY expressions";
+            return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
+        }
+        let mut rel = Rel::Project { input: Box::new(rel), outputs: computed };
+        if is_distinct {
+            let on = outputs.iter().map(|output| output.id).collect();
+            rel = Rel::Distinct { input: Box::new(rel), on };
+        }
+        if !by.is_empty() {
+            rel = Rel::Sort { input: Box::new(rel), by };
+        }
+        if matches!(distinct, Some(ast::Distinct::On(_))) {
+            rel = Rel::Distinct { input: Box::new(rel), on: first_ids };
+        }
+        Ok(Bound { rel, outputs })
+    }
+
+    /// Returns the column of an expression among those of a projection; adds it if it is new.
+    fn place(
+        &mut self,
+        computed: &mut Vec<(ColumnId, Expr)>,
+        expr: Expr,
+        name: &str,
+        ty: Type,
+    ) -> ColumnId {
+        if let Some((id, _)) = computed.iter().find(|(_, known)| *known == expr)
+            && !expr.is_volatile()
+        {
+            return *id;
+        }
+        let id = match &expr {
+            Expr::Column(id) if self.is_own(*id) => *id,
+            _ => self.computed(name, ty),
+        };
+        computed.push((id, expr));
+        id
+    }
+}
+
+fn order_of(order_by: Option<&ast::OrderBy>) -> Result<Order<'_>, SqlError> {
+    let Some(ast::OrderBy { kind, interpolate }) = order_by else { return Ok(Order { by: &[] }) };
+    match kind {
+        ast::OrderByKind::Expressions(by) if interpolate.is_none() => Ok(Order { by }),
+        _ => Err(SqlError::unsupported("ORDER BY ALL")),
+    }
+}
+
+/// Returns whether an item of ORDER BY is descending, and whether its NULLs come first.
+fn direction(item: &ast::OrderByExpr) -> Result<(bool, bool), SqlError> {
+    let ast::OrderByExpr { expr: _, options, with_fill } = item;
+    let ast::OrderByOptions { asc, nulls_first } = options;
+    if with_fill.is_some() {
+        return Err(SqlError::unsupported("WITH FILL"));
+    }
+    let descending = *asc == Some(false);
+    Ok((descending, nulls_first.unwrap_or(descending)))
+}
+
+/// Returns the output of this name; fails if several have it.
+fn output_named(outputs: &[Output], ident: &ast::Ident) -> Result<Option<usize>, SqlError> {
+    let name = names::fold(ident);
+    let mut found = outputs.iter().enumerate().filter(|(_, output)| output.name == name);
+    let first = found.next().map(|(at, _)| at);
+    if found.next().is_some() {
+        let message = format!("ORDER BY \"{name}\" is ambiguous");
+        return Err(SqlError::new(state::AMBIGUOUS_COLUMN, message).at(names::position(ident)));
+    }
+    Ok(first)
+}
+
+/// Returns the output's index in `ORDER BY 2`.
+fn position(expr: &ast::Expr, outputs: usize) -> Result<Option<usize>, SqlError> {
+    let ast::Expr::Value(value) = expr else { return Ok(None) };
+    let ast::Value::Number(digits, _) = &value.value else { return Ok(None) };
+    match digits.parse::<usize>() {
+        Ok(n) if (1..=outputs).contains(&n) => Ok(Some(n - 1)),
+        _ => Err(SqlError::new(
+            state::INVALID_COLUMN_REFERENCE,
+            format!("position {digits} is not in select list"),
+        )
+        .at(names::expr_position(expr))),
+    }
+}
+
+impl Rel {
+    /// Replaces the only use of a query of WITH by its definition.
+    fn with_inlined(mut self, number: usize, definition: Rel) -> Rel {
+        let mut definition = Some(definition);
+        self.inline(number, &mut definition);
+        self
+    }
+
+    fn inline(&mut self, number: usize, definition: &mut Option<Rel>) {
+        if let Rel::Named { name, columns, of } = self
+            && *name == number
+            && let Some(definition) = definition.take()
+        {
+            let outputs =
+                columns.iter().copied().zip(of.iter().map(|id| Expr::Column(*id))).collect();
+            *self = Rel::Project { input: Box::new(definition), outputs };
+            return;
+        }
+        for expr in self.exprs_mut() {
+            expr.each_subquery(&mut |subquery| subquery.rel.inline(number, definition));
+        }
+        for input in self.inputs_mut() {
+            input.inline(number, definition);
+        }
+    }
+}

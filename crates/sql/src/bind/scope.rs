@@ -1,0 +1,159 @@
+//! The names that an expression may use: the relations of its query, then those of the enclosing
+//! queries.
+
+use super::{Aggregate, Binder, COMMIT_TIMESTAMP, ColumnInfo, Typed};
+use crate::catalog::Table;
+use crate::error::{SqlError, state};
+use crate::expr::Expr;
+use crate::logical::ColumnId;
+use crate::names;
+use crate::system;
+use crate::types::Type;
+use sqlparser::ast;
+use std::sync::Arc;
+
+/// A query that is being bound.
+#[derive(Default)]
+pub(crate) struct Level {
+    pub(crate) relations: Vec<Relation>,
+    /// The aggregates so far; `None` in a clause that may have none.
+    pub(super) aggregates: Option<Vec<(ColumnId, Aggregate)>>,
+    /// The name of the clause, for errors.
+    pub(super) clause: &'static str,
+}
+
+/// A relation in the scope of a query.
+#[derive(Clone)]
+pub(crate) struct Relation {
+    /// The name that qualifies its columns; none for the merged columns of USING.
+    pub(crate) alias: Option<String>,
+    pub(crate) columns: Vec<ScopeColumn>,
+    /// The table that it reads.
+    pub(crate) table: Option<Arc<Table>>,
+    /// The id of the row's commit timestamp.
+    pub(crate) commit_timestamp: Option<ColumnId>,
+}
+
+/// A column of a relation.
+#[derive(Clone)]
+pub(crate) struct ScopeColumn {
+    pub(crate) name: String,
+    pub(crate) id: ColumnId,
+    /// True if USING merged it into another column: only its qualified name finds it.
+    pub(crate) merged: bool,
+}
+
+impl Relation {
+    fn find(&self, name: &str, qualified: bool) -> Vec<ColumnId> {
+        let fits = |column: &&ScopeColumn| column.name == name && (qualified || !column.merged);
+        self.columns.iter().filter(fits).map(|column| column.id).collect()
+    }
+}
+
+impl Binder {
+    /// The innermost query.
+    pub(crate) fn level(&mut self) -> &mut Level {
+        self.levels.last_mut().expect("invariant: there is a query")
+    }
+
+    /// The relations of the innermost query.
+    pub(crate) fn relations(&self) -> &[Relation] {
+        self.levels.last().map_or(&[], |level| &level.relations)
+    }
+
+    /// Adds a table; its columns follow those of the tables before it.
+    pub(crate) fn add(&mut self, table: Arc<Table>, alias: &str) {
+        let relation = self.table_columns(table, alias);
+        self.level().relations.push(relation);
+    }
+
+    /// Creates the columns of a table.
+    pub(super) fn table_columns(&mut self, table: Arc<Table>, alias: &str) -> Relation {
+        let level = self.levels.len() - 1;
+        let first = self.columns.len();
+        for (at, column) in table.columns.iter().enumerate() {
+            self.columns.push(ColumnInfo {
+                name: column.name.clone(),
+                ty: column.ty,
+                origin: (table.id, at as i16 + 1),
+                relation: alias.into(),
+                level,
+                used_at: None,
+            });
+        }
+        let named = |(at, column): (usize, &crate::catalog::ColumnDef)| ScopeColumn {
+            name: column.name.clone(),
+            id: first + at,
+            merged: false,
+        };
+        let columns: Vec<ScopeColumn> = table.columns.iter().enumerate().map(named).collect();
+        let commit_timestamp =
+            self.versions.then(|| self.computed(COMMIT_TIMESTAMP, Type::TimestampTz));
+        Relation { alias: Some(alias.into()), columns, table: Some(table), commit_timestamp }
+    }
+
+    /// Finds a column by its name, in the innermost query that has it.
+    pub(super) fn resolve(
+        &mut self,
+        qualifier: Option<&str>,
+        ident: &ast::Ident,
+    ) -> Result<Typed, SqlError> {
+        let name = names::fold(ident);
+        for level in (0..self.levels.len()).rev() {
+            let mut found = Vec::new();
+            let mut known = false;
+            for relation in &self.levels[level].relations {
+                if qualifier.is_some() && qualifier != relation.alias.as_deref() {
+                    continue;
+                }
+                known = true;
+                found.extend(relation.find(&name, qualifier.is_some()));
+            }
+            match found.as_slice() {
+                [] => {}
+                [id] => {
+                    let info = &mut self.columns[*id];
+                    info.used_at = names::position(ident).or(info.used_at);
+                    return Ok(Typed::of(Expr::Column(*id), info.ty));
+                }
+                _ => {
+                    let message = format!("column reference \"{name}\" is ambiguous");
+                    return Err(
+                        SqlError::new(state::AMBIGUOUS_COLUMN, message).at(names::position(ident))
+                    );
+                }
+            }
+            if let (COMMIT_TIMESTAMP, [only]) = (&*name, &*self.levels[level].relations)
+                && qualifier.is_none_or(|qualifier| Some(qualifier) == only.alias.as_deref())
+                && let Some(id) = only.commit_timestamp
+                && only.table.as_ref().is_some_and(|table| !system::is_system(table.id))
+            {
+                return Ok(Typed::of(Expr::Column(id), Type::TimestampTz));
+            }
+            if known && qualifier.is_some() {
+                break;
+            }
+        }
+        Err(self.missing(qualifier, &name).at(names::position(ident)))
+    }
+
+    /// Returns the error of a column that is not there.
+    fn missing(&self, qualifier: Option<&str>, name: &str) -> SqlError {
+        let relations = || self.levels.iter().rev().flat_map(|level| &level.relations);
+        if let Some(qualifier) = qualifier
+            && !relations().any(|relation| relation.alias.as_deref() == Some(qualifier))
+        {
+            let message = format!("missing FROM-clause entry for table \"{qualifier}\"");
+            return SqlError::new(state::UNDEFINED_TABLE, message);
+        }
+        let shown = qualifier
+            .map_or_else(|| format!("\"{name}\""), |qualifier| format!("{qualifier}.{name}"));
+        let error =
+            SqlError::new(state::UNDEFINED_COLUMN, format!("column {shown} does not exist"));
+        let all = relations().flat_map(|r| r.columns.iter().map(|column| column.name.as_str()));
+        match names::nearest(name, all) {
+            Some(near) => error.hint(format!("Did you mean \"{near}\"?")),
+            None => error,
+        }
+    }
+}

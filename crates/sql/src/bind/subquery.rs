@@ -1,0 +1,159 @@
+//! Subqueries in expressions, and comparisons of rows.
+
+use super::{Binder, Typed};
+use crate::error::{SqlError, state};
+use crate::expr::{Compare, Expr};
+use crate::logical::{Subquery, Wants};
+use crate::types::Type;
+use sqlparser::ast::{self, BinaryOperator};
+
+impl Compare {
+    pub(super) fn of_operator(op: &BinaryOperator) -> Option<Compare> {
+        Some(match op {
+            BinaryOperator::Eq => Compare::Eq,
+            BinaryOperator::NotEq => Compare::Ne,
+            BinaryOperator::Lt => Compare::Lt,
+            BinaryOperator::LtEq => Compare::Le,
+            BinaryOperator::Gt => Compare::Gt,
+            BinaryOperator::GtEq => Compare::Ge,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn negated(self) -> Compare {
+        match self {
+            Compare::Eq => Compare::Ne,
+            Compare::Ne => Compare::Eq,
+            Compare::Lt => Compare::Ge,
+            Compare::Le => Compare::Gt,
+            Compare::Gt => Compare::Le,
+            Compare::Ge => Compare::Lt,
+        }
+    }
+
+    fn sign(self) -> &'static str {
+        match self {
+            Compare::Eq => "=",
+            Compare::Ne => "<>",
+            Compare::Lt => "<",
+            Compare::Le => "<=",
+            Compare::Gt => ">",
+            Compare::Ge => ">=",
+        }
+    }
+}
+
+fn unequal() -> SqlError {
+    SqlError::new(state::SYNTAX, "unequal number of entries in row expressions")
+}
+
+impl Binder {
+    /// Binds a subquery as a value.
+    pub(super) fn scalar_subquery(&mut self, query: &ast::Query) -> Result<Typed, SqlError> {
+        let bound = self.bind_query(query)?;
+        let [output] = bound.outputs.as_slice() else {
+            return Err(SqlError::new(state::SYNTAX, "subquery must return only one column"));
+        };
+        let ty = self.column(output.id).ty;
+        let subquery = Subquery { wants: Wants::Value(output.id), rel: bound.rel };
+        Ok(Typed::of(Expr::Subquery(Box::new(subquery)), ty))
+    }
+
+    /// Binds EXISTS.
+    pub(super) fn exists(&mut self, query: &ast::Query, negated: bool) -> Result<Typed, SqlError> {
+        let rel = self.bind_query(query)?.rel;
+        Ok(truth(Subquery { wants: Wants::Existence, rel }, negated))
+    }
+
+    /// Binds `left op ANY (query)` or `left op ALL (query)`: a comparison with all rows holds if
+    /// its negation holds with none.
+    pub(super) fn quantified(
+        &mut self,
+        left: &ast::Expr,
+        op: Compare,
+        query: &ast::Query,
+        all: bool,
+    ) -> Result<Typed, SqlError> {
+        let lefts = match row_of(left) {
+            Some(row) => row.iter().map(|part| self.bind(part)).collect::<Result<Vec<_>, _>>()?,
+            None => vec![self.bind(left)?],
+        };
+        let bound = self.bind_query(query)?;
+        if bound.outputs.len() != lefts.len() {
+            let many = if bound.outputs.len() > lefts.len() { "many" } else { "few" };
+            return Err(SqlError::new(state::SYNTAX, format!("subquery has too {many} columns")));
+        }
+        let rights = bound
+            .outputs
+            .iter()
+            .map(|output| Typed::of(Expr::Column(output.id), self.column(output.id).ty));
+        let sides = lefts.into_iter().zip(rights.collect::<Vec<_>>()).collect();
+        let op = if all { op.negated() } else { op };
+        let condition = self.compare_sides(op, sides)?;
+        Ok(truth(Subquery { wants: Wants::Any(condition), rel: bound.rel }, all))
+    }
+
+    /// Compares two rows.
+    pub(super) fn compare_rows(
+        &mut self,
+        op: Compare,
+        lefts: &[ast::Expr],
+        rights: &[ast::Expr],
+    ) -> Result<Expr, SqlError> {
+        if lefts.len() != rights.len() {
+            return Err(unequal());
+        }
+        let mut sides = Vec::with_capacity(lefts.len());
+        for (left, right) in lefts.iter().zip(rights) {
+            sides.push((self.bind(left)?, self.bind(right)?));
+        }
+        self.compare_sides(op, sides)
+    }
+
+    /// Compares rows by their first different columns.
+    fn compare_sides(&mut self, op: Compare, sides: Vec<(Typed, Typed)>) -> Result<Expr, SqlError> {
+        let mut compare =
+            |op: Compare, (left, right): (Typed, Typed)| self.compare(op, left, right, op.sign());
+        match op {
+            Compare::Eq | Compare::Ne => {
+                let parts = sides.into_iter().map(|side| compare(op, side));
+                let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
+                Ok(match (parts.len(), op) {
+                    (1, _) => parts.remove(0),
+                    (_, Compare::Eq) => Expr::And(parts),
+                    _ => Expr::Or(parts),
+                })
+            }
+            _ => {
+                let strict = match op {
+                    Compare::Le => Compare::Lt,
+                    Compare::Ge => Compare::Gt,
+                    op => op,
+                };
+                let mut sides = sides.into_iter().rev();
+                let last = sides.next().ok_or_else(unequal)?;
+                let mut whole = compare(op, last)?;
+                for side in sides {
+                    let first = compare(strict, side.clone())?;
+                    let equal = compare(Compare::Eq, side)?;
+                    whole = Expr::Or(vec![first, Expr::And(vec![equal, whole])]);
+                }
+                Ok(whole)
+            }
+        }
+    }
+}
+
+fn truth(subquery: Subquery, negated: bool) -> Typed {
+    let expr = Expr::Subquery(Box::new(subquery));
+    Typed::of(if negated { Expr::Not(Box::new(expr)) } else { expr }, Type::Bool)
+}
+
+/// Returns the columns of a row constructor.
+pub(super) fn row_of(expr: &ast::Expr) -> Option<&[ast::Expr]> {
+    match expr {
+        ast::Expr::Tuple(parts) => Some(parts),
+        ast::Expr::Nested(inner) => row_of(inner),
+        _ => None,
+    }
+}

@@ -1,0 +1,168 @@
+//! The types of operands: literals and parameters take them from their context, and two operands
+//! meet in one type.
+
+use super::{Binder, Typed};
+use crate::cast;
+use crate::datum::Datum;
+use crate::error::{SqlError, state};
+use crate::expr::{Arith, Compare, Expr};
+use crate::types::Type;
+
+impl Binder {
+    /// Converts an expression to a type.
+    pub(crate) fn coerce(
+        &mut self,
+        bound: Typed,
+        ty: Type,
+        explicit: bool,
+    ) -> Result<Expr, SqlError> {
+        match (bound.ty, bound.expr) {
+            (None, Expr::Param(at)) => {
+                self.params[at] = Some(ty.base());
+                let expr = Expr::Param(at);
+                Ok(if ty.modifier() < 0 { expr } else { Expr::Cast(Box::new(expr), ty, explicit) })
+            }
+            (None, Expr::Const(Datum::Text(text))) => {
+                Ok(Expr::Const(cast::cast(Datum::from_text(ty, &text)?, ty, explicit)?))
+            }
+            (None, Expr::Const(Datum::Null)) => Ok(Expr::Const(Datum::Null)),
+            (Some(from), expr) if from == ty => Ok(expr),
+            (Some(from), Expr::Const(datum)) if explicit || cast::is_assignable(from, ty) => {
+                Ok(Expr::Const(cast::cast(datum, ty, explicit)?))
+            }
+            (Some(from), expr)
+                if from.is_text() && matches!(ty, Type::Text | Type::Varchar(None)) =>
+            {
+                Ok(expr)
+            }
+            (_, expr) => Ok(Expr::Cast(Box::new(expr), ty, explicit)),
+        }
+    }
+
+    /// Returns the common type of several expressions.
+    pub(crate) fn meet(&self, all: &[Typed]) -> Result<Option<Type>, SqlError> {
+        let mut met: Option<Type> = None;
+        for ty in all.iter().filter_map(|typed| typed.ty) {
+            met = Some(match met {
+                None => ty,
+                Some(old) if old == ty || cast::is_implicit(ty, old) && old.base() == old => old,
+                Some(old) if cast::is_implicit(old, ty) => ty.base(),
+                Some(old) if cast::is_implicit(ty, old) => old.base(),
+                Some(old) => {
+                    let message =
+                        format!("types {} and {} cannot be matched", old.name(), ty.name());
+                    return Err(SqlError::new(state::TYPE_MISMATCH, message));
+                }
+            });
+        }
+        Ok(met)
+    }
+
+    pub(super) fn no_operator(op: &str, left: Option<Type>, right: Option<Type>) -> SqlError {
+        let name = |ty: Option<Type>| ty.map_or("unknown", Type::name);
+        SqlError::new(
+            state::UNDEFINED_FUNCTION,
+            format!("operator does not exist: {} {op} {}", name(left), name(right)),
+        )
+        .hint("No operator matches the given name and argument types. You might need to add explicit type casts.")
+    }
+
+    /// Compares two bound sides. The keys of integers of all widths, and of text of all kinds, are
+    /// compatible, so those sides are not converted.
+    pub(crate) fn compare(
+        &mut self,
+        op: Compare,
+        left: Typed,
+        right: Typed,
+        shown: &str,
+    ) -> Result<Expr, SqlError> {
+        let (left, right) = self.meet_sides(left, right, shown)?;
+        Ok(Expr::Compare(op, Box::new((left, right))))
+    }
+
+    pub(super) fn meet_sides(
+        &mut self,
+        left: Typed,
+        right: Typed,
+        shown: &str,
+    ) -> Result<(Expr, Expr), SqlError> {
+        Ok(match (left.ty, right.ty) {
+            (None, None) => {
+                (self.coerce(left, Type::Text, false)?, self.coerce(right, Type::Text, false)?)
+            }
+            (Some(ty), None) => (left.expr.clone(), self.coerce_side(right, ty)?),
+            (None, Some(ty)) => (self.coerce_side(left, ty)?, right.expr),
+            (Some(a), Some(b)) if a.base() == b.base() || (a.is_integer() && b.is_integer()) => {
+                (left.expr, right.expr)
+            }
+            (Some(a), Some(b)) if a.is_text() && b.is_text() => {
+                let trim = |typed: Typed, other: Type| match (other, &typed.expr) {
+                    (Type::Char(_), Expr::Const(_) | Expr::Param(_)) => {
+                        Expr::Cast(Box::new(typed.expr), Type::Char(0), true)
+                    }
+                    _ => typed.expr,
+                };
+                (trim(left, b), trim(right, a))
+            }
+            (Some(Type::Timestamp), Some(Type::TimestampTz))
+            | (Some(Type::TimestampTz), Some(Type::Timestamp)) => (left.expr, right.expr),
+            (Some(a), Some(b)) if cast::is_implicit(b, a) => {
+                (left.expr, self.coerce(right, a.base(), false)?)
+            }
+            (Some(a), Some(b)) if cast::is_implicit(a, b) => {
+                (self.coerce(left, b.base(), false)?, right.expr)
+            }
+            (a, b) => return Err(Self::no_operator(shown, a, b)),
+        })
+    }
+
+    /// Converts a literal or parameter to the type of the column beside it, without its length
+    /// limit.
+    fn coerce_side(&mut self, side: Typed, ty: Type) -> Result<Expr, SqlError> {
+        let ty = if matches!(ty, Type::Char(_)) { Type::Char(0) } else { ty.base() };
+        self.coerce(side, ty, false)
+    }
+
+    pub(super) fn arith(
+        &mut self,
+        op: Arith,
+        left: Typed,
+        right: Typed,
+        shown: &str,
+    ) -> Result<Typed, SqlError> {
+        let ty = match (left.ty, right.ty) {
+            (None, None) => Type::Int4,
+            (Some(Type::Date), other)
+                if matches!(op, Arith::Add | Arith::Sub) && other.is_none_or(Type::is_integer) =>
+            {
+                let right = self.coerce(right, Type::Int4, false)?;
+                return Ok(Typed::of(
+                    Expr::Arith(op, Type::Date, Box::new((left.expr, right))),
+                    Type::Date,
+                ));
+            }
+            (Some(ty), None) | (None, Some(ty)) => ty.base(),
+            (Some(a), Some(b)) if a.is_number() && b.is_number() => {
+                if cast::is_implicit(a, b) {
+                    b.base()
+                } else {
+                    a.base()
+                }
+            }
+            (a, b) => return Err(Self::no_operator(shown, a, b)),
+        };
+        if !ty.is_number() {
+            return Err(Self::no_operator(shown, left.ty, right.ty));
+        }
+        let side = |binder: &mut Self, side: Typed| {
+            if side.ty.is_some_and(|from| from.is_integer() && ty.is_integer() || from.base() == ty)
+            {
+                Ok(side.expr)
+            } else {
+                binder.coerce(side, ty, false)
+            }
+        };
+        let sides = (side(self, left)?, side(self, right)?);
+        Ok(Typed::of(Expr::Arith(op, ty, Box::new(sides)), ty))
+    }
+}

@@ -1,0 +1,191 @@
+//! The row executor: runs a physical plan in a transaction, rows on request.
+//!
+//! Each operator returns its next rows, at most as many as are wanted, so that a LIMIT reads no
+//! more than it needs. An operator holds its own state; the parameters, the rows of WITH queries
+//! and the memory are the query's. A dependent join starts its right side anew for each left row.
+//!
+//! Not done: operators spill nothing to disk; beyond `--query-memory` a query fails with 53200.
+
+mod group;
+mod join;
+mod pairs;
+mod rows;
+mod scan;
+mod set;
+mod sort;
+
+use crate::analytic::{AnalyticPlan, AnalyticRows, Reader};
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::expr::{Expr, Facts, Scope};
+use crate::memory::{Held, weight};
+use crate::physical::{Node, Query};
+use crate::response::Column;
+use crate::types::Type;
+use meridian_txn::{Future, Transaction};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// The values of a row.
+pub(crate) type Row = Vec<Datum>;
+
+/// The number of rows that an operator asks for when it needs all of them.
+const CHUNK_ROWS: usize = 1000;
+/// The number of rows after which other tasks of the thread get their turn.
+const PAUSE_ROWS: usize = 4000;
+
+/// The state of a running query that its operators share.
+struct State {
+    /// The parameters, then the columns of enclosing relations.
+    params: Vec<Datum>,
+    /// The rows of WITH queries, once they are known.
+    named: Vec<Option<Arc<Vec<Row>>>>,
+    /// The rows of system tables, by table id.
+    made: HashMap<u32, Arc<Vec<Row>>>,
+    held: Held,
+    /// The rows since the latest pause.
+    busy: usize,
+}
+
+/// The transaction and the query of an operator.
+struct Context<'a> {
+    txn: &'a mut dyn Transaction,
+    facts: &'a Facts,
+    now_us: i64,
+    state: &'a mut State,
+}
+
+impl Context<'_> {
+    fn scope(&self) -> Scope<'_> {
+        Scope { params: &self.state.params, now_us: self.now_us, session: self.facts }
+    }
+
+    /// Takes memory for a row until the query ends.
+    fn hold(&mut self, row: &[Datum]) -> Result<(), SqlError> {
+        self.state.held.add(weight(row))
+    }
+
+    /// Lets other tasks run once in a while.
+    async fn pause(&mut self, rows: usize) {
+        self.state.busy += rows + 1;
+        if self.state.busy < PAUSE_ROWS {
+            return;
+        }
+        self.state.busy = 0;
+        let mut paused = false;
+        std::future::poll_fn(|context| {
+            if std::mem::replace(&mut paused, true) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// A running operator.
+trait Operator: Send {
+    /// Returns the next rows, at most `want` (at least one); none only at the end.
+    fn next<'a>(
+        &'a mut self,
+        cx: &'a mut Context<'_>,
+        want: usize,
+    ) -> Future<'a, Result<Vec<Row>, SqlError>>;
+}
+
+/// Starts an operator.
+fn start(node: &Arc<Node>) -> Box<dyn Operator> {
+    let plan = node.clone();
+    match &**node {
+        Node::Values(_) => Box::new(rows::Values::new(plan)),
+        Node::Scan(_) => Box::new(scan::Scan::new(plan)),
+        Node::Filter { input, .. } => Box::new(rows::Filter::new(start(input), plan)),
+        Node::Project { input, .. } => Box::new(rows::Project::new(start(input), plan)),
+        Node::Join(join) => Box::new(join::Join::new(start(&join.left), plan)),
+        Node::Aggregate { input, .. } => Box::new(group::Aggregate::new(start(input), plan)),
+        Node::Distinct { input, .. } => Box::new(group::Distinct::new(start(input), plan)),
+        Node::Sort { input, .. } => Box::new(sort::Sort::new(start(input), plan)),
+        Node::Limit { input, .. } => Box::new(rows::Limit::new(start(input), plan)),
+        Node::Set { sides, .. } => Box::new(set::Set::new(sides.iter().map(start).collect(), plan)),
+        Node::With { body, .. } => Box::new(rows::With::new(start(body), plan)),
+        Node::Named { .. } => Box::new(rows::Named::new(plan)),
+    }
+}
+
+/// Returns all rows of an operator, whose memory is held.
+async fn all(operator: &mut dyn Operator, cx: &mut Context<'_>) -> Result<Vec<Row>, SqlError> {
+    let mut rows = Vec::new();
+    loop {
+        let more = operator.next(cx, CHUNK_ROWS).await?;
+        if more.is_empty() {
+            return Ok(rows);
+        }
+        for row in &more {
+            cx.hold(row)?;
+        }
+        cx.pause(more.len()).await;
+        rows.extend(more);
+    }
+}
+
+/// Evaluates expressions over a row.
+fn evaluate(exprs: &[Expr], row: &[Datum], scope: &Scope<'_>) -> Result<Row, SqlError> {
+    exprs.iter().map(|expr| expr.eval(row, scope)).collect()
+}
+
+impl AnalyticPlan for Query {
+    fn params(&self) -> Vec<Type> {
+        self.params.to_vec()
+    }
+
+    fn columns(&self) -> Arc<[Column]> {
+        self.columns.clone()
+    }
+
+    fn explain(&self) -> Vec<String> {
+        Query::explain(self)
+    }
+
+    fn start(&self, params: Vec<Datum>) -> Result<Box<dyn AnalyticRows>, SqlError> {
+        let mut params = params;
+        params.resize(self.slots.max(params.len()), Datum::Null);
+        Ok(Box::new(Running { root: start(&self.root), named: self.named, params, state: None }))
+    }
+}
+
+/// A running query.
+struct Running {
+    root: Box<dyn Operator>,
+    params: Vec<Datum>,
+    named: usize,
+    /// Set with the first request.
+    state: Option<State>,
+}
+
+impl AnalyticRows for Running {
+    fn next<'a>(
+        &'a mut self,
+        reader: &'a mut Reader<'_>,
+    ) -> Future<'a, Result<Option<Vec<Row>>, SqlError>> {
+        Box::pin(async move {
+            let state = self.state.get_or_insert_with(|| State {
+                params: std::mem::take(&mut self.params),
+                named: vec![None; self.named],
+                made: HashMap::new(),
+                held: reader.facts.held(),
+                busy: 0,
+            });
+            let mut cx = Context {
+                txn: &mut *reader.transaction,
+                facts: reader.facts,
+                now_us: reader.now_us,
+                state,
+            };
+            let rows = self.root.next(&mut cx, CHUNK_ROWS).await?;
+            cx.pause(rows.len()).await;
+            Ok((!rows.is_empty()).then_some(rows))
+        })
+    }
+}

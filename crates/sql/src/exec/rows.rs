@@ -1,0 +1,242 @@
+//! Operators that hold no rows: values, filters, projections, limits, WITH.
+
+use super::{Context, Operator, Row, all, evaluate, start};
+use crate::error::{SqlError, state};
+use crate::expr::{Expr, Scope};
+use crate::physical::Node;
+use meridian_txn::Future;
+use std::sync::Arc;
+
+/// Rows of expressions.
+pub(super) struct Values {
+    plan: Arc<Node>,
+    at: usize,
+}
+
+impl Values {
+    pub(super) fn new(plan: Arc<Node>) -> Self {
+        Values { plan, at: 0 }
+    }
+}
+
+impl Operator for Values {
+    fn next<'a>(
+        &'a mut self,
+        cx: &'a mut Context<'_>,
+        want: usize,
+    ) -> Future<'a, Result<Vec<Row>, SqlError>> {
+        Box::pin(async move {
+            let Node::Values(rows) = &*self.plan else { return Ok(Vec::new()) };
+            let scope = cx.scope();
+            let next = rows.iter().skip(self.at).take(want);
+            let made = next.map(|row| evaluate(row, &[], &scope)).collect::<Result<Vec<_>, _>>()?;
+            self.at += made.len();
+            Ok(made)
+        })
+    }
+}
+
+/// The rows for which a condition is true.
+pub(super) struct Filter {
+    input: Box<dyn Operator>,
+    plan: Arc<Node>,
+}
+
+impl Filter {
+    pub(super) fn new(input: Box<dyn Operator>, plan: Arc<Node>) -> Self {
+        Filter { input, plan }
+    }
+}
+
+impl Operator for Filter {
+    fn next<'a>(
+        &'a mut self,
+        cx: &'a mut Context<'_>,
+        want: usize,
+    ) -> Future<'a, Result<Vec<Row>, SqlError>> {
+        Box::pin(async move {
+            let Node::Filter { condition, .. } = &*self.plan else { return Ok(Vec::new()) };
+            loop {
+                let found = self.input.next(cx, want).await?;
+                if found.is_empty() {
+                    return Ok(found);
+                }
+                cx.pause(found.len()).await;
+                let mut kept = Vec::with_capacity(found.len());
+                let scope = cx.scope();
+                for row in found {
+                    if condition.holds(&row, &scope)? {
+                        kept.push(row);
+                    }
+                }
+                if !kept.is_empty() {
+                    return Ok(kept);
+                }
+            }
+        })
+    }
+}
+
+/// A row of expressions for each row.
+pub(super) struct Project {
+    input: Box<dyn Operator>,
+    plan: Arc<Node>,
+}
+
+impl Project {
+    pub(super) fn new(input: Box<dyn Operator>, plan: Arc<Node>) -> Self {
+        Project { input, plan }
+    }
+}
+
+impl Operator for Project {
+    fn next<'a>(
+        &'a mut self,
+        cx: &'a mut Context<'_>,
+        want: usize,
+    ) -> Future<'a, Result<Vec<Row>, SqlError>> {
+        Box::pin(async move {
+            let Node::Project { outputs, .. } = &*self.plan else { return Ok(Vec::new()) };
+            let found = self.input.next(cx, want).await?;
+            let scope = cx.scope();
+            found.iter().map(|row| evaluate(outputs, row, &scope)).collect()
+        })
+    }
+}
+
+/// Some of the rows.
+pub(super) struct Limit {
+    input: Box<dyn Operator>,
+    plan: Arc<Node>,
+    /// The rows to skip, and those to return after them; `None` before the first request.
+    left: Option<(u64, u64)>,
+}
+
+impl Limit {
+    pub(super) fn new(input: Box<dyn Operator>, plan: Arc<Node>) -> Self {
+        Limit { input, plan, left: None }
+    }
+}
+
+/// Returns the value of LIMIT (none for all rows) or OFFSET.
+pub(super) fn count(
+    expr: &Option<Expr>,
+    scope: &Scope<'_>,
+    is_limit: bool,
+) -> Result<Option<u64>, SqlError> {
+    let Some(expr) = expr else { return Ok(None) };
+    match expr.eval(&[], scope)?.as_i64() {
+        Some(n) if n < 0 && is_limit => {
+            Err(SqlError::new(state::INVALID_LIMIT, "LIMIT must not be negative"))
+        }
+        Some(n) if n < 0 => Err(SqlError::new("2201X", "OFFSET must not be negative")),
+        n => Ok(n.map(|n| n as u64)),
+    }
+}
+
+impl Operator for Limit {
+    fn next<'a>(
+        &'a mut self,
+        cx: &'a mut Context<'_>,
+        want: usize,
+    ) -> Future<'a, Result<Vec<Row>, SqlError>> {
+        Box::pin(async move {
+            let Node::Limit { limit, offset, .. } = &*self.plan else { return Ok(Vec::new()) };
+            let (mut skip, mut left) = match self.left {
+                Some(left) => left,
+                None => {
+                    let skip = count(offset, &cx.scope(), false)?.unwrap_or(0);
+                    (skip, count(limit, &cx.scope(), true)?.unwrap_or(u64::MAX))
+                }
+            };
+            let mut rows = Vec::new();
+            while rows.is_empty() && left > 0 {
+                let most = skip.saturating_add(left).min(want as u64) as usize;
+                let mut found = self.input.next(cx, most).await?;
+                if found.is_empty() {
+                    left = 0;
+                    break;
+                }
+                let skipped = (skip as usize).min(found.len());
+                found.drain(..skipped);
+                skip -= skipped as u64;
+                found.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+                left -= found.len() as u64;
+                rows = found;
+            }
+            self.left = Some((skip, left));
+            Ok(rows)
+        })
+    }
+}
+
+/// A query of WITH, and the query that uses it.
+pub(super) struct With {
+    body: Box<dyn Operator>,
+    plan: Arc<Node>,
+    begun: bool,
+}
+
+impl With {
+    pub(super) fn new(body: Box<dyn Operator>, plan: Arc<Node>) -> Self {
+        With { body, plan, begun: false }
+    }
+}
+
+impl Operator for With {
+    fn next<'a>(
+        &'a mut self,
+        cx: &'a mut Context<'_>,
+        want: usize,
+    ) -> Future<'a, Result<Vec<Row>, SqlError>> {
+        Box::pin(async move {
+            let Node::With { name, .. } = &*self.plan else { return Ok(Vec::new()) };
+            if !std::mem::replace(&mut self.begun, true) {
+                // In a dependent join the rows of the row before do not count.
+                cx.state.named[*name] = None;
+            }
+            self.body.next(cx, want).await
+        })
+    }
+}
+
+/// The rows of a query of WITH.
+pub(super) struct Named {
+    plan: Arc<Node>,
+    rows: Option<Arc<Vec<Row>>>,
+    at: usize,
+}
+
+impl Named {
+    pub(super) fn new(plan: Arc<Node>) -> Self {
+        Named { plan, rows: None, at: 0 }
+    }
+}
+
+impl Operator for Named {
+    fn next<'a>(
+        &'a mut self,
+        cx: &'a mut Context<'_>,
+        want: usize,
+    ) -> Future<'a, Result<Vec<Row>, SqlError>> {
+        Box::pin(async move {
+            let Node::Named { name, picks, definition } = &*self.plan else {
+                return Ok(Vec::new());
+            };
+            let rows = match (&self.rows, &cx.state.named[*name]) {
+                (Some(rows), _) | (None, Some(rows)) => rows.clone(),
+                (None, None) => {
+                    let rows = Arc::new(all(start(definition).as_mut(), cx).await?);
+                    cx.state.named[*name] = Some(rows.clone());
+                    rows
+                }
+            };
+            let next = rows.iter().skip(self.at).take(want);
+            let picked: Vec<Row> =
+                next.map(|row| picks.iter().map(|at| row[*at].clone()).collect()).collect();
+            self.at += picked.len();
+            self.rows = Some(rows);
+            Ok(picked)
+        })
+    }
+}

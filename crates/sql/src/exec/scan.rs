@@ -1,0 +1,109 @@
+//! Reads a table by its access path.
+
+use super::{Context, Operator, Row};
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::physical::{self, Node};
+use crate::scan::Cursor;
+use crate::system;
+use meridian_txn::{Future, Lock};
+use std::sync::Arc;
+
+/// A running scan.
+pub(super) struct Scan {
+    plan: Arc<Node>,
+    source: Source,
+}
+
+enum Source {
+    Unopened,
+    /// The rows of a table.
+    Stored(Box<Cursor>),
+    /// The rows of a system table, and how many of them were read.
+    Made(Arc<Vec<Row>>, usize),
+}
+
+impl Scan {
+    pub(super) fn new(plan: Arc<Node>) -> Self {
+        Scan { plan, source: Source::Unopened }
+    }
+}
+
+impl physical::Scan {
+    async fn open(&self, cx: &mut Context<'_>) -> Result<Source, SqlError> {
+        if !system::is_system(self.table.id) {
+            let targets = self.access.targets(&self.table, &cx.scope())?;
+            let cursor = Cursor::new(self.access.index, targets, false);
+            return Ok(Source::Stored(Box::new(cursor)));
+        }
+        let rows = match cx.state.made.get(&self.table.id) {
+            Some(rows) => rows.clone(),
+            None => {
+                let rows = Arc::new(system::rows(cx.txn, &self.table, cx.facts).await?);
+                cx.state.made.insert(self.table.id, rows.clone());
+                rows
+            }
+        };
+        Ok(Source::Made(rows, 0))
+    }
+
+    /// Adds a row's outputs, if the filter accepts the row.
+    fn take(&self, row: &[Datum], cx: &Context<'_>, out: &mut Vec<Row>) -> Result<(), SqlError> {
+        if let Some(filter) = &self.filter
+            && !filter.holds(row, &cx.scope())?
+        {
+            return Ok(());
+        }
+        out.push(self.picks.iter().map(|at| row[*at].clone()).collect());
+        Ok(())
+    }
+}
+
+impl Operator for Scan {
+    fn next<'a>(
+        &'a mut self,
+        cx: &'a mut Context<'_>,
+        want: usize,
+    ) -> Future<'a, Result<Vec<Row>, SqlError>> {
+        Box::pin(async move {
+            let Node::Scan(scan) = &*self.plan else { return Ok(Vec::new()) };
+            if let Source::Unopened = self.source {
+                self.source = scan.open(cx).await?;
+            }
+            // A filter that no key serves rejects many rows.
+            let limit = match (&scan.filter, scan.access.spans.is_empty()) {
+                (Some(_), true) => want.max(super::CHUNK_ROWS),
+                _ => want,
+            };
+            let mut out = Vec::new();
+            while out.is_empty() {
+                let read = match &mut self.source {
+                    Source::Unopened => 0,
+                    Source::Stored(cursor) => {
+                        let (table, wanted) = (&scan.table, &scan.wanted);
+                        let found = cursor.next(cx.txn, table, wanted, Lock::Shared, limit).await?;
+                        for found in &found {
+                            scan.take(&found.row, cx, &mut out)?;
+                        }
+                        found.len()
+                    }
+                    Source::Made(rows, at) => {
+                        let next = rows.iter().skip(*at).take(limit);
+                        let mut count = 0;
+                        for row in next {
+                            scan.take(row, cx, &mut out)?;
+                            count += 1;
+                        }
+                        *at += count;
+                        count
+                    }
+                };
+                if read == 0 {
+                    break;
+                }
+                cx.pause(read).await;
+            }
+            Ok(out)
+        })
+    }
+}

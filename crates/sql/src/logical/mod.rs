@@ -1,0 +1,248 @@
+//! The logical plan of a query: a closed set of relational operators over columns with ids.
+//!
+//! A relation is a multiset of rows. Each of its columns has an id that no other column of the
+//! query has, so that a rewrite may move an operator without renumbering anything. An expression
+//! names columns of its input by `Expr::Column(id)`, and may name columns of enclosing relations.
+//!
+//! A join is *dependent* if its right side names columns of its left side. Its right side is then
+//! evaluated once for each row of the left side; all kinds of joins have the same meaning as
+//! without dependence.
+
+mod columns;
+mod show;
+
+use crate::aggregate::Aggregate;
+use crate::catalog::Table;
+use crate::expr::Expr;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The id of a column within one query.
+pub(crate) type ColumnId = usize;
+
+/// A relation.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Rel {
+    /// Rows of expressions. A query without FROM reads one row without columns.
+    Values { columns: Vec<ColumnId>, rows: Vec<Vec<Expr>> },
+    /// The rows of a table. The last column is the row's commit timestamp.
+    Scan { table: Arc<Table>, columns: Vec<ColumnId> },
+    /// The rows for which the condition is true.
+    Filter { input: Box<Rel>, condition: Expr },
+    /// One row of expressions for each row. An output may pass a column on under its own id.
+    Project { input: Box<Rel>, outputs: Vec<(ColumnId, Expr)> },
+    /// Pairs of rows.
+    Join(Box<Join>),
+    /// One row for each group of rows with equal keys (NULL equals NULL): the keys, then the
+    /// aggregates. Without keys there is exactly one group.
+    Aggregate { input: Box<Rel>, keys: Vec<ColumnId>, aggregates: Vec<(ColumnId, Aggregate)> },
+    /// The first row of each group of rows that are equal in these columns.
+    Distinct { input: Box<Rel>, on: Vec<ColumnId> },
+    /// The rows in order; rows with equal keys are in any order.
+    Sort { input: Box<Rel>, by: Vec<SortKey> },
+    /// The rows after the first `offset`, at most `limit` of them.
+    Limit { input: Box<Rel>, limit: Option<Expr>, offset: Option<Expr> },
+    /// UNION, INTERSECT and EXCEPT.
+    Set(Box<SetOperation>),
+    /// The body, in which [`Rel::Named`] stands for the rows of the definition. The definition is
+    /// evaluated at most once.
+    With { name: usize, definition: Box<Rel>, body: Box<Rel> },
+    /// The rows of a WITH query: `columns` are new ids for its columns `of`.
+    Named { name: usize, columns: Vec<ColumnId>, of: Vec<ColumnId> },
+}
+
+/// A join of two relations.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Join {
+    pub(crate) kind: JoinKind,
+    pub(crate) left: Rel,
+    pub(crate) right: Rel,
+    /// A pair of rows matches if this is true. Conjuncts that name only columns of the left side
+    /// are evaluated first, and the right side only if they are true.
+    pub(crate) on: Expr,
+}
+
+/// The rows that a join returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JoinKind {
+    /// The pairs that match.
+    Inner,
+    /// The pairs that match, and the left rows without a match, with NULLs.
+    Left,
+    /// As `Left`, and the right rows without a match. Not dependent.
+    Full,
+    /// The left rows with a match.
+    Semi,
+    /// The left rows without a match.
+    Anti,
+    /// As `Left`; fails with 21000 if a left row has two matches.
+    Single,
+    /// Each left row, and a truth value: true if it has a match; otherwise NULL if the condition is
+    /// NULL for a pair; otherwise false.
+    Mark(ColumnId),
+}
+
+/// A set operation; its sides have the same number of columns, of the same types.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct SetOperation {
+    pub(crate) op: SetOp,
+    /// True if duplicates count.
+    pub(crate) all: bool,
+    pub(crate) columns: Vec<ColumnId>,
+    /// Two sides, or more for UNION, each with its columns in the order of `columns`.
+    pub(crate) sides: Vec<(Rel, Vec<ColumnId>)>,
+}
+
+/// The kind of a set operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetOp {
+    Union,
+    Intersect,
+    Except,
+}
+
+/// A column that rows are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SortKey {
+    pub(crate) column: ColumnId,
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: bool,
+}
+
+/// A subquery in an expression.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Subquery {
+    pub(crate) wants: Wants,
+    pub(crate) rel: Rel,
+}
+
+/// The value of a subquery in an expression.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Wants {
+    /// The column of its only row; NULL if it has none. Fails with 21000 if it has several rows.
+    Value(ColumnId),
+    /// True if it has a row.
+    Existence,
+    /// True if the condition is true for a row; otherwise NULL if it is NULL for a row; otherwise
+    /// false. `x IN (…)` is the condition `x = column`.
+    Any(Expr),
+}
+
+impl Rel {
+    /// One row without columns.
+    pub(crate) fn one_row() -> Rel {
+        Rel::Values { columns: Vec::new(), rows: vec![Vec::new()] }
+    }
+
+    /// The rows for which all conditions are true.
+    pub(crate) fn filter(self, conditions: Vec<Expr>) -> Rel {
+        match Expr::all_of(conditions) {
+            None => self,
+            Some(condition) => Rel::Filter { input: Box::new(self), condition },
+        }
+    }
+
+    /// A join.
+    pub(crate) fn join(self, kind: JoinKind, right: Rel, on: Expr) -> Rel {
+        Rel::Join(Box::new(Join { kind, left: self, right, on }))
+    }
+
+    /// The relations that it reads.
+    pub(crate) fn inputs(&self) -> Vec<&Rel> {
+        match self {
+            Rel::Values { .. } | Rel::Scan { .. } | Rel::Named { .. } => Vec::new(),
+            Rel::Filter { input, .. }
+            | Rel::Project { input, .. }
+            | Rel::Aggregate { input, .. }
+            | Rel::Distinct { input, .. }
+            | Rel::Sort { input, .. }
+            | Rel::Limit { input, .. } => vec![input],
+            Rel::Join(join) => vec![&join.left, &join.right],
+            Rel::Set(set) => set.sides.iter().map(|(rel, _)| rel).collect(),
+            Rel::With { definition, body, .. } => vec![definition, body],
+        }
+    }
+
+    /// The relations that it reads.
+    pub(crate) fn inputs_mut(&mut self) -> Vec<&mut Rel> {
+        match self {
+            Rel::Values { .. } | Rel::Scan { .. } | Rel::Named { .. } => Vec::new(),
+            Rel::Filter { input, .. }
+            | Rel::Project { input, .. }
+            | Rel::Aggregate { input, .. }
+            | Rel::Distinct { input, .. }
+            | Rel::Sort { input, .. }
+            | Rel::Limit { input, .. } => vec![input],
+            Rel::Join(join) => vec![&mut join.left, &mut join.right],
+            Rel::Set(set) => set.sides.iter_mut().map(|(rel, _)| rel).collect(),
+            Rel::With { definition, body, .. } => vec![definition, body],
+        }
+    }
+
+    /// The expressions of this operator itself.
+    pub(crate) fn exprs(&self) -> Vec<&Expr> {
+        match self {
+            Rel::Values { rows, .. } => rows.iter().flatten().collect(),
+            Rel::Filter { condition, .. } => vec![condition],
+            Rel::Project { outputs, .. } => outputs.iter().map(|(_, expr)| expr).collect(),
+            Rel::Join(join) => vec![&join.on],
+            Rel::Aggregate { aggregates, .. } => {
+                aggregates.iter().flat_map(|(_, aggregate)| aggregate.exprs()).collect()
+            }
+            Rel::Limit { limit, offset, .. } => limit.iter().chain(offset).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The columns of its rows.
+    pub(crate) fn columns(&self) -> Vec<ColumnId> {
+        match self {
+            Rel::Values { columns, .. }
+            | Rel::Scan { columns, .. }
+            | Rel::Named { columns, .. } => columns.clone(),
+            Rel::Filter { input, .. }
+            | Rel::Distinct { input, .. }
+            | Rel::Sort { input, .. }
+            | Rel::Limit { input, .. } => input.columns(),
+            Rel::Project { outputs, .. } => outputs.iter().map(|(id, _)| *id).collect(),
+            Rel::Join(join) => {
+                let mut columns = join.left.columns();
+                match join.kind {
+                    JoinKind::Semi | JoinKind::Anti => {}
+                    JoinKind::Mark(mark) => columns.push(mark),
+                    _ => columns.extend(join.right.columns()),
+                }
+                columns
+            }
+            Rel::Aggregate { keys, aggregates, .. } => {
+                keys.iter().copied().chain(aggregates.iter().map(|(id, _)| *id)).collect()
+            }
+            Rel::Set(set) => set.columns.clone(),
+            Rel::With { body, .. } => body.columns(),
+        }
+    }
+
+    /// The columns that it names and that none of its relations has: those of enclosing relations.
+    pub(crate) fn free_columns(&self) -> BTreeSet<ColumnId> {
+        let (mut named, mut made) = (BTreeSet::new(), BTreeSet::new());
+        self.gather_columns(&mut named, &mut made);
+        named.retain(|column| !made.contains(column));
+        named
+    }
+
+    fn gather_columns(&self, named: &mut BTreeSet<ColumnId>, made: &mut BTreeSet<ColumnId>) {
+        for expr in self.exprs() {
+            expr.each_column(&mut |column| _ = named.insert(column));
+        }
+        match self {
+            Rel::Aggregate { keys, .. } => named.extend(keys),
+            Rel::Distinct { on, .. } => named.extend(on),
+            Rel::Sort { by, .. } => named.extend(by.iter().map(|key| key.column)),
+            _ => {}
+        }
+        made.extend(self.columns());
+        for input in self.inputs() {
+            input.gather_columns(named, made);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Turns subqueries in expressions into joins.
+//!
+//! For a row of the operator's input, the subquery is evaluated by a join whose right side is the
+//! subquery: EXISTS and ANY by a mark join, a value by a single join. The expression then names the
+//! join's column. The join is dependent if the subquery is correlated.
+//!
+//! Precondition: the subquery is evaluated only where the expression would evaluate it, since it
+//! may fail. In a branch of CASE, or behind the first operand of COALESCE, the condition under
+//! which the branch is taken becomes part of the join's condition; where that is not true, the
+//! join's column is NULL (or false), and the branch is not taken either.
+//!
+//! `x NOT IN (…)` and `NOT EXISTS` as a conjunct of a filter become an anti join: its rows are
+//! those whose mark is false, that is, for which the condition is false for all rows of the
+//! subquery, neither true nor NULL.
+
+use crate::datum::Datum;
+use crate::expr::Expr;
+use crate::logical::{ColumnId, JoinKind, Rel, SetOp, SetOperation, Subquery, Wants};
+
+/// Replaces all subqueries in expressions of a plan.
+pub(super) fn hoist(rel: Rel, next: &mut ColumnId) -> Rel {
+    let mut rel = rel;
+    for input in rel.inputs_mut() {
+        let inner = std::mem::replace(input, Rel::one_row());
+        *input = hoist(inner, next);
+    }
+    if !rel.exprs().iter().any(|expr| expr.has_subquery()) {
+        return rel;
+    }
+    match rel {
+        Rel::Filter { input, condition } => filter(*input, condition, next),
+        Rel::Project { input, mut outputs } => {
+            let mut input = *input;
+            for (_, expr) in &mut outputs {
+                input = replace(input, expr, &[], next);
+            }
+            Rel::Project { input: Box::new(input), outputs }
+        }
+        Rel::Aggregate { input, keys, mut aggregates } => {
+            let mut input = *input;
+            for (_, aggregate) in &mut aggregates {
+                for expr in aggregate.exprs_mut() {
+                    input = replace(input, expr, &[], next);
+                }
+            }
+            Rel::Aggregate { input: Box::new(input), keys, aggregates }
+        }
+        Rel::Values { columns, rows } => {
+            let mut sides = Vec::with_capacity(rows.len());
+            for row in rows {
+                let outputs: Vec<_> = row.into_iter().map(|expr| (fresh(next), expr)).collect();
+                let ids = outputs.iter().map(|(id, _)| *id).collect();
+                let row = Rel::Project { input: Box::new(Rel::one_row()), outputs };
+                sides.push((hoist(row, next), ids));
+            }
+            Rel::Set(Box::new(SetOperation { op: SetOp::Union, all: true, columns, sides }))
+        }
+        // The pairs of a row are the rows of a dependent right side: there the condition is a
+        // filter. A full join with a subquery in its condition is refused when it is lowered.
+        Rel::Join(join) if join.kind != JoinKind::Full => {
+            let right = filter(join.right, join.on, next);
+            join.left.join(join.kind, right, Expr::truth())
+        }
+        other => other,
+    }
+}
+
+fn fresh(next: &mut ColumnId) -> ColumnId {
+    *next += 1;
+    *next - 1
+}
+
+/// Filters by a condition with subqueries. Other conjuncts are evaluated first.
+fn filter(input: Rel, condition: Expr, next: &mut ColumnId) -> Rel {
+    let mut conjuncts = Vec::new();
+    condition.into_conjuncts(&mut conjuncts);
+    let (with, without): (Vec<_>, Vec<_>) = conjuncts.into_iter().partition(Expr::has_subquery);
+    let columns = input.columns();
+    let mut input = input.filter(without);
+    let mut rest = Vec::new();
+    for conjunct in with {
+        match conjunct {
+            Expr::Subquery(subquery) if is_truth(&subquery) => {
+                input = test(input, *subquery, false, next);
+            }
+            Expr::Not(inner) if matches!(&*inner, Expr::Subquery(s) if is_truth(s)) => {
+                if let Expr::Subquery(subquery) = *inner {
+                    input = test(input, *subquery, true, next);
+                }
+            }
+            mut other => {
+                input = replace(input, &mut other, &[], next);
+                rest.push(other);
+            }
+        }
+    }
+    if rest.is_empty() {
+        return input;
+    }
+    let outputs = columns.into_iter().map(|id| (id, Expr::Column(id))).collect();
+    Rel::Project { input: Box::new(input.filter(rest)), outputs }
+}
+
+fn is_truth(subquery: &Subquery) -> bool {
+    match &subquery.wants {
+        Wants::Value(_) => false,
+        Wants::Existence => true,
+        Wants::Any(condition) => !condition.has_subquery(),
+    }
+}
+
+/// Keeps the rows for which EXISTS or ANY is true, or false.
+fn test(input: Rel, subquery: Subquery, negated: bool, next: &mut ColumnId) -> Rel {
+    let right = hoist(subquery.rel, next);
+    let on = match subquery.wants {
+        Wants::Any(condition) => condition,
+        _ => Expr::truth(),
+    };
+    match negated {
+        false => input.join(JoinKind::Semi, right, on),
+        true if on == Expr::truth() => input.join(JoinKind::Anti, right, on),
+        true => {
+            let possible = Expr::IsBool(Box::new(on), false, true);
+            input.join(JoinKind::Anti, right, possible)
+        }
+    }
+}
+
+/// Replaces the subqueries of an expression by columns of joins with its input. `guards` are the
+/// conditions under which the expression is evaluated.
+fn replace(input: Rel, expr: &mut Expr, guards: &[Expr], next: &mut ColumnId) -> Rel {
+    if !expr.has_subquery() {
+        return input;
+    }
+    let mut input = input;
+    match expr {
+        Expr::Case { branches, otherwise } => {
+            let mut guards = guards.to_vec();
+            for (condition, result) in branches {
+                input = replace(input, condition, &guards, next);
+                // A condition that differs each time is evaluated once.
+                if condition.is_volatile() {
+                    let id = fresh(next);
+                    let passed = input.columns().into_iter().map(|id| (id, Expr::Column(id)));
+                    let computed = (id, std::mem::replace(condition, Expr::Column(id)));
+                    let outputs = passed.chain([computed]).collect();
+                    input = Rel::Project { input: Box::new(input), outputs };
+                }
+                guards.push(condition.clone());
+                input = replace(input, result, &guards, next);
+                guards.pop();
+                guards.push(Expr::IsBool(Box::new(condition.clone()), true, true));
+            }
+            replace(input, otherwise, &guards, next)
+        }
+        Expr::Coalesce(parts) => {
+            let mut guards = guards.to_vec();
+            for part in parts {
+                input = replace(input, part, &guards, next);
+                guards.push(Expr::IsNull(Box::new(part.clone()), false));
+            }
+            input
+        }
+        Expr::Subquery(_) => {
+            let taken = std::mem::replace(expr, Expr::Const(Datum::Null));
+            let Expr::Subquery(subquery) = taken else { return input };
+            let Subquery { wants, rel } = *subquery;
+            let right = hoist(rel, next);
+            let condition = match wants {
+                Wants::Value(id) => {
+                    // Two uses of one subquery have different columns.
+                    let copy = fresh(next);
+                    let outputs = vec![(copy, Expr::Column(id))];
+                    let right = Rel::Project { input: Box::new(right), outputs };
+                    *expr = Expr::Column(copy);
+                    let on = Expr::all_of(guards.to_vec()).unwrap_or_else(Expr::truth);
+                    return input.join(JoinKind::Single, right, on);
+                }
+                Wants::Existence => None,
+                Wants::Any(mut condition) => {
+                    input = replace(input, &mut condition, guards, next);
+                    Some(condition)
+                }
+            };
+            let on = Expr::all_of(guards.iter().cloned().chain(condition).collect());
+            let mark = fresh(next);
+            *expr = Expr::Column(mark);
+            input.join(JoinKind::Mark(mark), right, on.unwrap_or_else(Expr::truth))
+        }
+        _ => {
+            for part in expr.children_mut() {
+                input = replace(input, part, guards, next);
+            }
+            input
+        }
+    }
+}

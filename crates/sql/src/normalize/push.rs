@@ -1,0 +1,130 @@
+//! Moves filters toward the relations that they are about.
+//!
+//! A conjunct moves below an operator if the operator treats rows for which the conjunct is not
+//! true as if they were not there, and if it is not volatile:
+//!
+//! - a projection, with its columns replaced by their expressions;
+//! - a sort; the side of an inner join whose columns alone it names; the left side of other joins;
+//! - an aggregate with keys, if it names only keys. An aggregate without keys has a row even for no
+//!   input, so that nothing moves below it. Likewise DISTINCT;
+//! - each side of a set operation.
+//!
+//! Conjuncts of a join's condition move to the right side if they name nothing of the left side,
+//! except for mark joins, whose mark is NULL where a conjunct is NULL. In an inner join they move
+//! to the left side as well.
+
+use crate::expr::Expr;
+use crate::logical::{Join, JoinKind, Rel};
+use std::collections::BTreeSet;
+
+/// Moves all filters of a plan down.
+pub(super) fn push_down(rel: Rel) -> Rel {
+    push(rel, Vec::new())
+}
+
+/// Applies conjuncts to a relation as far down as possible.
+fn push(rel: Rel, mut conjuncts: Vec<Expr>) -> Rel {
+    match rel {
+        Rel::Filter { input, condition } => {
+            let mut all = Vec::new();
+            condition.into_conjuncts(&mut all);
+            all.extend(conjuncts);
+            let (stay, go) = all.into_iter().partition::<Vec<_>, _>(Expr::is_volatile);
+            push(*input, go).filter(stay)
+        }
+        Rel::Project { input, outputs } => {
+            let computed: Vec<_> =
+                outputs.iter().filter(|(_, expr)| expr.is_volatile()).map(|(id, _)| *id).collect();
+            let computed: BTreeSet<_> = computed.into_iter().collect();
+            let (stay, mut go): (Vec<_>, Vec<_>) =
+                conjuncts.into_iter().partition(|conjunct| conjunct.names_any(&computed));
+            for conjunct in &mut go {
+                conjunct.replace_columns(&|id| {
+                    outputs.iter().find(|(output, _)| *output == id).map(|(_, expr)| expr.clone())
+                });
+            }
+            Rel::Project { input: Box::new(push(*input, go)), outputs }.filter(stay)
+        }
+        Rel::Sort { input, by } => Rel::Sort { input: Box::new(push(*input, conjuncts)), by },
+        Rel::Distinct { input, on } => {
+            let keys: BTreeSet<_> = on.iter().copied().collect();
+            let others = others(&input, &keys);
+            let (go, stay) = conjuncts.into_iter().partition(|c| !c.names_any(&others));
+            Rel::Distinct { input: Box::new(push(*input, go)), on }.filter(stay)
+        }
+        Rel::Aggregate { input, keys, aggregates } => {
+            let computed: BTreeSet<_> = aggregates.iter().map(|(id, _)| *id).collect();
+            let may_go = |c: &Expr| !keys.is_empty() && !c.names_any(&computed);
+            let (go, stay) = conjuncts.into_iter().partition(may_go);
+            Rel::Aggregate { input: Box::new(push(*input, go)), keys, aggregates }.filter(stay)
+        }
+        Rel::Set(mut set) => {
+            for (side, columns) in &mut set.sides {
+                let mut own = conjuncts.clone();
+                for conjunct in &mut own {
+                    conjunct.replace_columns(&|id| {
+                        let at = set.columns.iter().position(|column| *column == id)?;
+                        Some(Expr::Column(columns[at]))
+                    });
+                }
+                *side = push(std::mem::replace(side, Rel::one_row()), own);
+            }
+            Rel::Set(set)
+        }
+        Rel::With { name, definition, body } => Rel::With {
+            name,
+            definition: Box::new(push(*definition, Vec::new())),
+            body: Box::new(push(*body, conjuncts)),
+        },
+        Rel::Join(join) => push_join(*join, conjuncts),
+        Rel::Limit { input, limit, offset } => {
+            Rel::Limit { input: Box::new(push(*input, Vec::new())), limit, offset }
+                .filter(conjuncts)
+        }
+        leaf @ (Rel::Values { .. } | Rel::Scan { .. } | Rel::Named { .. }) => {
+            conjuncts.retain(|conjunct| *conjunct != Expr::truth());
+            leaf.filter(conjuncts)
+        }
+    }
+}
+
+fn others(input: &Rel, keys: &BTreeSet<usize>) -> BTreeSet<usize> {
+    input.columns().into_iter().filter(|id| !keys.contains(id)).collect()
+}
+
+fn push_join(join: Join, conjuncts: Vec<Expr>) -> Rel {
+    let Join { kind, left, right, on } = join;
+    let (lefts, rights): (BTreeSet<_>, BTreeSet<_>) =
+        (left.columns().into_iter().collect(), right.columns().into_iter().collect());
+    let (mut to_left, mut to_right, mut pairs, mut above) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut all = Vec::new();
+    on.into_conjuncts(&mut all);
+    for conjunct in all {
+        let may_move = !conjunct.is_volatile();
+        let right_only = may_move && !conjunct.names_any(&lefts) && conjunct.names_any(&rights);
+        match kind {
+            JoinKind::Inner if may_move && !conjunct.names_any(&rights) => to_left.push(conjunct),
+            JoinKind::Full | JoinKind::Mark(_) => pairs.push(conjunct),
+            _ if right_only => to_right.push(conjunct),
+            _ => pairs.push(conjunct),
+        }
+    }
+    let mark = match kind {
+        JoinKind::Mark(mark) => Some(mark),
+        _ => None,
+    };
+    for conjunct in conjuncts {
+        let names_right =
+            conjunct.names_any(&rights) || mark.is_some_and(|m| conjunct.names_any(&[m].into()));
+        match kind {
+            JoinKind::Full => above.push(conjunct),
+            _ if !names_right => to_left.push(conjunct),
+            JoinKind::Inner if !conjunct.names_any(&lefts) => to_right.push(conjunct),
+            JoinKind::Inner => pairs.push(conjunct),
+            _ => above.push(conjunct),
+        }
+    }
+    let on = Expr::all_of(pairs).unwrap_or_else(Expr::truth);
+    push(left, to_left).join(kind, push(right, to_right), on).filter(above)
+}

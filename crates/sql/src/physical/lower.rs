@@ -1,0 +1,466 @@
+//! Lowers a logical plan: ids become positions, scans get access paths, joins get algorithms.
+
+use super::{How, Join, Kind, Node, Query, Scan, SortBy, estimate, order};
+use crate::bind;
+use crate::datum::Datum;
+use crate::error::SqlError;
+use crate::expr::{Compare, Expr};
+use crate::logical::{self, ColumnId, JoinKind, Rel};
+use crate::normalize::normalize;
+use crate::plan::Access;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The cost of a lookup by key, in rows that a scan returns meanwhile.
+const LOOKUP: f64 = 4.0;
+
+/// An operator and the ids of its columns, by position.
+type Lowered = (Arc<Node>, Vec<ColumnId>);
+
+/// Plans a bound query.
+pub(crate) fn lower(query: bind::Query) -> Result<Query, SqlError> {
+    let rel = order::order(normalize(query.rel, query.ids));
+    let mut lowering =
+        Lowering { outer: BTreeMap::new(), slots: query.params.len(), named: BTreeMap::new() };
+    let needed = query.outputs.iter().copied().collect();
+    let (root, layout) = lowering.lower(rel, &needed)?;
+    let picks = query.outputs.iter().map(|id| position(&layout, *id)).collect::<Result<_, _>>()?;
+    Ok(Query {
+        root: pick(root, layout.len(), picks),
+        columns: query.columns,
+        params: query.params,
+        slots: lowering.slots,
+        named: lowering.named.len(),
+    })
+}
+
+struct Lowering {
+    /// The parameters that hold columns of enclosing relations.
+    outer: BTreeMap<ColumnId, usize>,
+    /// The number of parameters so far.
+    slots: usize,
+    /// The queries of WITH: their numbers, definitions and columns.
+    named: BTreeMap<usize, (usize, Arc<Node>, Vec<ColumnId>)>,
+}
+
+fn internal(what: &str) -> SqlError {
+    SqlError::new("XX000", format!("the query's plan is wrong: {what}"))
+}
+
+fn position(layout: &[ColumnId], id: ColumnId) -> Result<usize, SqlError> {
+    layout.iter().position(|column| *column == id).ok_or_else(|| internal("a column is missing"))
+}
+
+/// Projects columns, unless all of them are in order already.
+fn pick(node: Arc<Node>, width: usize, picks: Vec<usize>) -> Arc<Node> {
+    if picks.len() == width && picks.iter().enumerate().all(|(at, pick)| at == *pick) {
+        return node;
+    }
+    let outputs = picks.into_iter().map(Expr::Column).collect();
+    Arc::new(Node::Project { input: node, outputs })
+}
+
+/// Adds the columns that an expression names.
+fn need(expr: &Expr, needed: &mut BTreeSet<ColumnId>) {
+    expr.each_column(&mut |id| _ = needed.insert(id));
+}
+
+impl Lowering {
+    /// Turns the ids of an expression into positions and parameters.
+    fn place(&self, mut expr: Expr, layout: &[ColumnId]) -> Result<Expr, SqlError> {
+        let mut missing = false;
+        expr.rewrite(&mut |part| {
+            if let Expr::Column(id) = part {
+                match (layout.iter().position(|column| column == id), self.outer.get(id)) {
+                    (Some(at), _) => *part = Expr::Column(at),
+                    (None, Some(slot)) => *part = Expr::Param(*slot),
+                    (None, None) => missing = true,
+                }
+            }
+        });
+        if missing || expr.has_subquery() {
+            return Err(internal("an expression names a column that is not there"));
+        }
+        Ok(expr)
+    }
+
+    fn place_all(
+        &self,
+        exprs: impl IntoIterator<Item = Expr>,
+        layout: &[ColumnId],
+    ) -> Result<Vec<Expr>, SqlError> {
+        exprs.into_iter().map(|expr| self.place(expr, layout)).collect()
+    }
+
+    /// Lowers a relation of which some columns are needed.
+    fn lower(&mut self, rel: Rel, needed: &BTreeSet<ColumnId>) -> Result<Lowered, SqlError> {
+        match rel {
+            Rel::Values { columns, rows } => {
+                let rows = rows.into_iter().map(|row| self.place_all(row, &[]));
+                let rows = rows.collect::<Result<_, _>>()?;
+                Ok((Arc::new(Node::Values(rows)), columns))
+            }
+            Rel::Scan { .. } => self.scan(rel, Vec::new(), needed),
+            Rel::Filter { input, condition } if matches!(*input, Rel::Scan { .. }) => {
+                self.scan(*input, vec![condition], needed)
+            }
+            Rel::Filter { input, condition } => {
+                let mut below = needed.clone();
+                need(&condition, &mut below);
+                let (input, layout) = self.lower(*input, &below)?;
+                let condition = self.place(condition, &layout)?;
+                Ok((Arc::new(Node::Filter { input, condition }), layout))
+            }
+            Rel::Project { input, outputs } => {
+                let outputs: Vec<_> =
+                    outputs.into_iter().filter(|(id, _)| needed.contains(id)).collect();
+                let mut below = BTreeSet::new();
+                outputs.iter().for_each(|(_, expr)| need(expr, &mut below));
+                let (input, layout) = self.lower(*input, &below)?;
+                let (ids, exprs): (Vec<_>, Vec<_>) = outputs.into_iter().unzip();
+                let outputs = self.place_all(exprs, &layout)?;
+                Ok((Arc::new(Node::Project { input, outputs }), ids))
+            }
+            Rel::Join(join) => self.join(*join, needed),
+            Rel::Aggregate { input, keys, aggregates } => {
+                let aggregates: Vec<_> =
+                    aggregates.into_iter().filter(|(id, _)| needed.contains(id)).collect();
+                let mut below: BTreeSet<_> = keys.iter().copied().collect();
+                for (_, aggregate) in &aggregates {
+                    aggregate.exprs().into_iter().for_each(|expr| need(expr, &mut below));
+                }
+                let (input, layout) = self.lower(*input, &below)?;
+                let mut ids = keys.clone();
+                let mut placed = Vec::with_capacity(aggregates.len());
+                for (id, mut aggregate) in aggregates {
+                    for expr in aggregate.exprs_mut() {
+                        let taken = std::mem::replace(expr, Expr::Const(Datum::Null));
+                        *expr = self.place(taken, &layout)?;
+                    }
+                    ids.push(id);
+                    placed.push(aggregate);
+                }
+                let keys = self.place_all(keys.into_iter().map(Expr::Column), &layout)?;
+                Ok((Arc::new(Node::Aggregate { input, keys, aggregates: placed }), ids))
+            }
+            Rel::Distinct { input, on } => {
+                let below = needed.iter().chain(&on).copied().collect();
+                let (input, layout) = self.lower(*input, &below)?;
+                let on = on.iter().map(|id| position(&layout, *id)).collect::<Result<_, _>>()?;
+                Ok((Arc::new(Node::Distinct { input, on }), layout))
+            }
+            Rel::Sort { input, by } => self.sort(*input, by, None, needed),
+            Rel::Limit { input, limit, offset } => {
+                let (limit, offset) = (
+                    limit.map(|limit| self.place(limit, &[])).transpose()?,
+                    offset.map(|offset| self.place(offset, &[])).transpose()?,
+                );
+                let (input, layout) = match *input {
+                    Rel::Sort { input, by } if limit.is_some() => {
+                        self.sort(*input, by, Some((limit.clone(), offset.clone())), needed)?
+                    }
+                    other => self.lower(other, needed)?,
+                };
+                Ok((Arc::new(Node::Limit { input, limit, offset }), layout))
+            }
+            Rel::Set(set) => {
+                let logical::SetOperation { op, all, columns, sides } = *set;
+                let mut lowered = Vec::with_capacity(sides.len());
+                for (side, ids) in sides {
+                    let below = ids.iter().copied().collect();
+                    let (node, layout) = self.lower(side, &below)?;
+                    let picks =
+                        ids.iter().map(|id| position(&layout, *id)).collect::<Result<_, _>>()?;
+                    lowered.push(pick(node, layout.len(), picks));
+                }
+                Ok((Arc::new(Node::Set { op, all, sides: lowered }), columns))
+            }
+            Rel::With { name, definition, body } => {
+                let below = definition.columns().into_iter().collect();
+                let (definition, layout) = self.lower(*definition, &below)?;
+                let slot = self.named.len();
+                self.named.insert(name, (slot, definition.clone(), layout));
+                let (body, layout) = self.lower(*body, needed)?;
+                Ok((Arc::new(Node::With { name: slot, definition, body }), layout))
+            }
+            Rel::Named { name, columns, of } => {
+                let (slot, definition, layout) =
+                    self.named.get(&name).ok_or_else(|| internal("WITH is missing"))?;
+                let picks = of.iter().map(|id| position(layout, *id)).collect::<Result<_, _>>()?;
+                let definition = definition.clone();
+                Ok((Arc::new(Node::Named { name: *slot, picks, definition }), columns))
+            }
+        }
+    }
+
+    fn sort(
+        &mut self,
+        input: Rel,
+        by: Vec<logical::SortKey>,
+        most: Option<(Option<Expr>, Option<Expr>)>,
+        needed: &BTreeSet<ColumnId>,
+    ) -> Result<Lowered, SqlError> {
+        let below = needed.iter().copied().chain(by.iter().map(|key| key.column)).collect();
+        let (input, layout) = self.lower(input, &below)?;
+        let key = |key: logical::SortKey| {
+            Ok(SortBy {
+                column: position(&layout, key.column)?,
+                descending: key.descending,
+                nulls_first: key.nulls_first,
+            })
+        };
+        let by = by.into_iter().map(key).collect::<Result<_, SqlError>>()?;
+        Ok((Arc::new(Node::Sort { input, by, most }), layout))
+    }
+
+    fn scan(
+        &mut self,
+        scan: Rel,
+        conditions: Vec<Expr>,
+        needed: &BTreeSet<ColumnId>,
+    ) -> Result<Lowered, SqlError> {
+        let Rel::Scan { table, columns } = scan else { return Err(internal("not a scan")) };
+        let filter = self.place_all(conditions, &columns)?;
+        let filter = Expr::all_of(filter);
+        let mut wanted = vec![false; columns.len()];
+        filter.iter().for_each(|filter| filter.mark(&mut wanted));
+        let picks: Vec<usize> =
+            (0..columns.len()).filter(|at| needed.contains(&columns[*at])).collect();
+        picks.iter().for_each(|at| wanted[*at] = true);
+        let access = Access::choose(&table, filter.as_ref());
+        let layout = picks.iter().map(|at| columns[*at]).collect();
+        Ok((Arc::new(Node::Scan(Scan { table, access, filter, wanted, picks })), layout))
+    }
+
+    fn join(
+        &mut self,
+        join: logical::Join,
+        needed: &BTreeSet<ColumnId>,
+    ) -> Result<Lowered, SqlError> {
+        let logical::Join { kind, left, right, on } = join;
+        if kind == JoinKind::Full && on.has_subquery() {
+            return Err(SqlError::unsupported("FULL JOIN with a subquery in its condition"));
+        }
+        let lefts: BTreeSet<ColumnId> = left.columns().into_iter().collect();
+        let rights: BTreeSet<ColumnId> = right.columns().into_iter().collect();
+        let mut conjuncts = Vec::new();
+        on.into_conjuncts(&mut conjuncts);
+        let (guards, mut pairs): (Vec<_>, Vec<_>) = conjuncts
+            .into_iter()
+            .partition(|conjunct| kind != JoinKind::Full && !conjunct.names_any(&rights));
+        let mut physical = match kind {
+            JoinKind::Inner => Kind::Inner,
+            JoinKind::Left => Kind::Left,
+            JoinKind::Full => Kind::Full,
+            JoinKind::Semi => Kind::Semi,
+            JoinKind::Anti => Kind::Anti,
+            JoinKind::Single => Kind::Single,
+            JoinKind::Mark(_) => Kind::Mark,
+        };
+        if let (Kind::Anti, [Expr::IsBool(inner, false, true)]) = (physical, &*pairs) {
+            let mut inner_pairs = Vec::new();
+            inner.as_ref().clone().into_conjuncts(&mut inner_pairs);
+            pairs = inner_pairs;
+            physical = Kind::AntiUnknown;
+        }
+
+        // By key, if there are few left rows, or if the right side depends on them anyway.
+        let is_dependent = !right.free_columns().is_disjoint(&lefts);
+        let knows_null =
+            matches!(physical, Kind::Mark | Kind::AntiUnknown) && !pairs.iter().all(is_never_null);
+        let by_key = kind != JoinKind::Full
+            && !knows_null
+            && !is_dependent
+            && looked_up(&right, &pairs, &lefts).is_some_and(|found| {
+                let count = estimate::rows(&left);
+                count * (LOOKUP + found) < count + base_rows(&right)
+            });
+        let (mut left, mut right) = (left, right);
+        // The smaller side is held in memory.
+        let swaps = kind == JoinKind::Inner
+            && !by_key
+            && !is_dependent
+            && guards.is_empty()
+            && estimate::rows(&left) < estimate::rows(&right);
+        let (lefts, rights) = if swaps { (rights, lefts) } else { (lefts, rights) };
+        if swaps {
+            std::mem::swap(&mut left, &mut right);
+        }
+        if by_key {
+            let truths = std::mem::take(&mut pairs).into_iter().map(|pair| match pair {
+                Expr::IsBool(inner, true, false) => *inner,
+                pair => pair,
+            });
+            right = right.filter(truths.collect()).settled();
+        }
+        let dependent = by_key || is_dependent;
+
+        let mut below_left: BTreeSet<ColumnId> = needed.intersection(&lefts).copied().collect();
+        let mut below_right: BTreeSet<ColumnId> = needed.intersection(&rights).copied().collect();
+        for expr in guards.iter().chain(&pairs) {
+            expr.each_column(&mut |id| {
+                if lefts.contains(&id) {
+                    below_left.insert(id);
+                } else if rights.contains(&id) {
+                    below_right.insert(id);
+                }
+            });
+        }
+        let passed: Vec<ColumnId> = match dependent {
+            true => right.free_columns().intersection(&lefts).copied().collect(),
+            false => Vec::new(),
+        };
+        below_left.extend(&passed);
+        let (left, left_layout) = self.lower(left, &below_left)?;
+        let mut slots = Vec::with_capacity(passed.len());
+        for id in &passed {
+            slots.push((position(&left_layout, *id)?, self.slots));
+            self.outer.insert(*id, self.slots);
+            self.slots += 1;
+        }
+        let (right, right_layout) = self.lower(right, &below_right)?;
+        for id in &passed {
+            self.outer.remove(id);
+        }
+
+        let guards = self.place_all(guards, &left_layout)?;
+        let both: Vec<ColumnId> = left_layout.iter().chain(&right_layout).copied().collect();
+        let how = match dependent {
+            true => How::Dependent { slots },
+            false => self.keys(&pairs, &left_layout, &right_layout, &both)?,
+        };
+        let on = Expr::all_of(self.place_all(pairs, &both)?);
+        let left_width = left_layout.len();
+        let layout = match kind {
+            JoinKind::Semi | JoinKind::Anti => left_layout,
+            JoinKind::Mark(mark) => left_layout.into_iter().chain([mark]).collect(),
+            _ => both,
+        };
+        let right_width = right_layout.len();
+        let guard = Expr::all_of(guards);
+        let join = Join { kind: physical, left, right, left_width, right_width, guard, on, how };
+        Ok((Arc::new(Node::Join(join)), layout))
+    }
+
+    /// Finds equalities between the sides; without one, all pairs are looked at.
+    fn keys(
+        &self,
+        pairs: &[Expr],
+        left: &[ColumnId],
+        right: &[ColumnId],
+        both: &[ColumnId],
+    ) -> Result<How, SqlError> {
+        let (lefts, rights): (BTreeSet<_>, BTreeSet<_>) =
+            (left.iter().copied().collect(), right.iter().copied().collect());
+        let (mut left_keys, mut right_keys, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+        for pair in pairs {
+            let equal = match pair {
+                Expr::IsBool(inner, true, false) => inner,
+                pair => pair,
+            };
+            let sides = match equal {
+                Expr::Compare(Compare::Eq, sides) => Some((&sides.0, &sides.1)),
+                _ => None,
+            };
+            let apart = |(a, b): &(&Expr, &Expr)| !a.names_any(&rights) && !b.names_any(&lefts);
+            let own = |(a, b): &(&Expr, &Expr)| a.names_any(&lefts) && b.names_any(&rights);
+            let sides = sides
+                .map(|(a, b)| if apart(&(a, b)) { (a, b) } else { (b, a) })
+                .filter(|sides| apart(sides) && own(sides));
+            match sides {
+                Some((a, b)) => {
+                    left_keys.push(self.place(a.clone(), left)?);
+                    right_keys.push(self.place(b.clone(), right)?);
+                }
+                None => rest.push(pair.clone()),
+            }
+        }
+        if left_keys.is_empty() {
+            return Ok(How::Loop);
+        }
+        let rest = Expr::all_of(self.place_all(rest, both)?);
+        Ok(How::Hash { left: left_keys, right: right_keys, rest })
+    }
+}
+
+impl Rel {
+    /// Merges a filter into the filter or the scan below it.
+    fn settled(self) -> Rel {
+        match self {
+            Rel::Filter { input, condition } => match *input {
+                Rel::Filter { input, condition: inner } => {
+                    let mut all = Vec::new();
+                    inner.into_conjuncts(&mut all);
+                    condition.into_conjuncts(&mut all);
+                    input.filter(all)
+                }
+                input => Rel::Filter { input: Box::new(input), condition },
+            },
+            other => other,
+        }
+    }
+}
+
+/// True if a condition is never NULL.
+fn is_never_null(condition: &Expr) -> bool {
+    matches!(condition, Expr::IsBool(..) | Expr::IsNull(..) | Expr::Distinct(..))
+}
+
+/// Returns the scan of a right side, and its own conditions.
+fn scan_of(rel: &Rel) -> Option<(&Rel, Vec<Expr>)> {
+    match rel {
+        Rel::Scan { .. } => Some((rel, Vec::new())),
+        Rel::Filter { input, condition } if matches!(**input, Rel::Scan { .. }) => {
+            Some((input, vec![condition.clone()]))
+        }
+        _ => None,
+    }
+}
+
+/// The rows that a right side reads without a key of the left side.
+fn base_rows(right: &Rel) -> f64 {
+    match scan_of(right) {
+        Some((scan, conditions)) if reads_by_key(scan, &conditions) => {
+            estimate::scanned(scan, &conditions)
+        }
+        Some((scan, _)) => estimate::rows(scan),
+        None => estimate::rows(right),
+    }
+}
+
+fn reads_by_key(scan: &Rel, conditions: &[Expr]) -> bool {
+    access(scan, conditions).is_some_and(|access| access.has_key())
+}
+
+fn access(scan: &Rel, conditions: &[Expr]) -> Option<Access> {
+    let Rel::Scan { table, columns } = scan else { return None };
+    let mut placed = Vec::with_capacity(conditions.len());
+    for condition in conditions {
+        let mut condition = condition.clone();
+        condition.replace_columns(&|id| {
+            let at = columns.iter().position(|column| *column == id);
+            Some(at.map_or(Expr::Param(0), Expr::Column))
+        });
+        placed.push(condition);
+    }
+    Some(Access::choose(table, Expr::all_of(placed).as_ref()))
+}
+
+/// Returns the estimated rows of a lookup, if the conditions give a key of a right side that is a
+/// table.
+fn looked_up(right: &Rel, pairs: &[Expr], lefts: &BTreeSet<ColumnId>) -> Option<f64> {
+    let (scan, mut conditions) = scan_of(right)?;
+    if let Rel::Scan { table, .. } = scan
+        && crate::system::is_system(table.id)
+    {
+        return None;
+    }
+    let alone = access(scan, &conditions)?;
+    let joining = pairs.iter().filter(|pair| pair.names_any(lefts)).map(|pair| match pair {
+        Expr::IsBool(inner, true, false) => (**inner).clone(),
+        pair => pair.clone(),
+    });
+    conditions.extend(joining);
+    let found = access(scan, &conditions)?;
+    (found.has_key() && found != alone).then(|| estimate::scanned(scan, &conditions))
+}

@@ -1,0 +1,124 @@
+//! The physical plan of a query: operators over rows with positions, and the access paths that they
+//! read by.
+//!
+//! Columns of enclosing relations are parameters behind the statement's own: an operator that runs
+//! its right side for each left row sets them first. So an access path by key serves a dependent
+//! right side as it serves a parameter.
+
+mod estimate;
+mod explain;
+mod lower;
+mod order;
+
+pub(crate) use lower::lower;
+
+use crate::aggregate::Aggregate;
+use crate::catalog::Table;
+use crate::expr::Expr;
+use crate::logical::SetOp;
+use crate::plan::Access;
+use crate::response::Column;
+use crate::types::Type;
+use std::sync::Arc;
+
+/// The plan of a whole query.
+pub(crate) struct Query {
+    pub(crate) root: Arc<Node>,
+    pub(crate) columns: Arc<[Column]>,
+    pub(crate) params: Arc<[Type]>,
+    /// The number of parameters, with those for columns of enclosing relations.
+    pub(crate) slots: usize,
+    /// The number of queries of WITH.
+    pub(crate) named: usize,
+}
+
+/// An operator.
+#[derive(Debug)]
+pub(crate) enum Node {
+    /// Rows of expressions.
+    Values(Vec<Vec<Expr>>),
+    /// The rows of a table.
+    Scan(Scan),
+    /// The rows for which a condition is true.
+    Filter { input: Arc<Node>, condition: Expr },
+    /// A row of expressions for each row.
+    Project { input: Arc<Node>, outputs: Vec<Expr> },
+    /// Pairs of rows.
+    Join(Join),
+    /// The keys and aggregates of each group.
+    Aggregate { input: Arc<Node>, keys: Vec<Expr>, aggregates: Vec<Aggregate> },
+    /// The first row of each group that is equal in some columns.
+    Distinct { input: Arc<Node>, on: Vec<usize> },
+    /// The rows in order: all of them, or the first `most`, with the offset included.
+    Sort { input: Arc<Node>, by: Vec<SortBy>, most: Option<(Option<Expr>, Option<Expr>)> },
+    /// Some of the rows: limit and offset.
+    Limit { input: Arc<Node>, limit: Option<Expr>, offset: Option<Expr> },
+    /// UNION, INTERSECT, EXCEPT.
+    Set { op: SetOp, all: bool, sides: Vec<Arc<Node>> },
+    /// A query of WITH, and the query that uses it.
+    With { name: usize, definition: Arc<Node>, body: Arc<Node> },
+    /// The rows of a query of WITH: some of its columns.
+    Named { name: usize, picks: Vec<usize>, definition: Arc<Node> },
+}
+
+/// A scan of a table.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) table: Arc<Table>,
+    pub(crate) access: Access,
+    /// The condition over the table's columns, the commit timestamp behind them.
+    pub(crate) filter: Option<Expr>,
+    /// The columns that the filter or the outputs need.
+    pub(crate) wanted: Vec<bool>,
+    /// The columns of the outputs.
+    pub(crate) picks: Vec<usize>,
+}
+
+/// A join.
+#[derive(Debug)]
+pub(crate) struct Join {
+    pub(crate) kind: Kind,
+    pub(crate) left: Arc<Node>,
+    pub(crate) right: Arc<Node>,
+    /// The numbers of the sides' columns.
+    pub(crate) left_width: usize,
+    pub(crate) right_width: usize,
+    /// The condition over the left side alone: where it is not true, nothing matches.
+    pub(crate) guard: Option<Expr>,
+    /// The whole rest of the condition, over both sides.
+    pub(crate) on: Option<Expr>,
+    pub(crate) how: How,
+}
+
+/// The rows that a join returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Inner,
+    Left,
+    Full,
+    Semi,
+    Anti,
+    /// The left rows for which the condition is false for all right rows: not even NULL.
+    AntiUnknown,
+    Single,
+    Mark,
+}
+
+/// The way to find the right rows of a left row.
+#[derive(Debug)]
+pub(crate) enum How {
+    /// By equal keys in a table of the right rows. `rest` is the condition besides the keys.
+    Hash { left: Vec<Expr>, right: Vec<Expr>, rest: Option<Expr> },
+    /// All right rows, which are read once.
+    Loop,
+    /// By running the right side with the left row's columns as parameters.
+    Dependent { slots: Vec<(usize, usize)> },
+}
+
+/// A column that rows are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SortBy {
+    pub(crate) column: usize,
+    pub(crate) descending: bool,
+    pub(crate) nulls_first: bool,
+}
