@@ -9,6 +9,8 @@
 //! without dependence.
 
 mod columns;
+#[cfg(test)]
+pub(crate) mod naive;
 mod show;
 
 use crate::aggregate::Aggregate;

@@ -7,6 +7,8 @@ mod hoist;
 mod outer;
 mod pull;
 mod push;
+#[cfg(test)]
+mod tests;
 
 use crate::logical::Rel;
 
