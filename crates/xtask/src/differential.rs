@@ -108,12 +108,7 @@ impl Options {
     }
 
     fn rules(&self) -> Rules {
-        Rules {
-            protocol: self.protocol.row.name,
-            strict: self.strict,
-            names: !self.skip.contains(&Feature::ColumnNames),
-            parameters: !self.skip.contains(&Feature::ParameterTypes),
-        }
+        Rules { protocol: self.protocol.row.name, strict: self.strict, skipped: self.skip.clone() }
     }
 
     /// Returns the command that runs the case of a seed again.

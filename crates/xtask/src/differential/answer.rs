@@ -46,8 +46,11 @@ impl Answer {
             Outcome::Failed(state, message) => format!("ERROR {state}: {message}"),
             Outcome::Lost(why) => format!("no answer: {why}"),
             Outcome::Done(done) => {
-                let names: Vec<String> =
-                    done.columns.iter().map(|(name, of)| format!("{name} {of}")).collect();
+                let column = |(name, of): &(String, Type)| match *of {
+                    Type::UNKNOWN => name.clone(),
+                    ref of => format!("{name} {of}"),
+                };
+                let names: Vec<String> = done.columns.iter().map(column).collect();
                 let types: Vec<String> = done.parameters.iter().map(Type::to_string).collect();
                 let row = |row: &Vec<Option<String>>| {
                     let cell = |cell: &Option<String>| match cell {

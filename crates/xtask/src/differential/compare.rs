@@ -22,6 +22,8 @@ pub enum Difference {
     State(String, String),
     /// The rows.
     Rows,
+    /// The number of digits after the point of equal numerics.
+    Scale,
     /// The order of the rows.
     Order,
     /// The number of affected rows.
@@ -45,8 +47,6 @@ pub enum Verdict {
     Equal,
     /// PostgreSQL refuses the statement, or runs it too long.
     Undecided,
-    /// Meridian refuses the statement, with this message.
-    Refused(String),
     /// The answers differ where PostgreSQL defines no order of evaluation.
     Soft(Difference),
     /// The answers differ.
@@ -67,16 +67,24 @@ pub enum RowOrder {
 const FAST: Duration = Duration::from_millis(200);
 const SLOW: Duration = Duration::from_secs(5);
 
+/// Returns the message with which a server refuses a statement that it does not support.
+pub fn refusal(answer: &Answer) -> Option<&str> {
+    match &answer.outcome {
+        Outcome::Failed(state, message) if state == "0A000" => Some(message),
+        _ => None,
+    }
+}
+
 /// Compares the answers of PostgreSQL and Meridian to a statement.
 pub fn compare(sql: &str, order: RowOrder, postgres: &Answer, meridian: &Answer) -> Verdict {
     use Outcome::{Done, Failed, Lost};
     let state = |left: &str, right: &str| Difference::State(left.into(), right.into());
     match (&postgres.outcome, &meridian.outcome) {
-        (Lost(_), _) => Verdict::Undecided,
-        (Failed(left, _), _) if ["0A000", "57014"].contains(&left.as_str()) => Verdict::Undecided,
         (_, Lost(_)) => Verdict::Different(Difference::Broken),
         (_, Failed(right, _)) if right == "XX000" => Verdict::Different(Difference::Broken),
-        (_, Failed(right, message)) if right == "0A000" => Verdict::Refused(message.clone()),
+        (Lost(_), _) => Verdict::Undecided,
+        (Failed(left, _), _) if left == "57014" => Verdict::Undecided,
+        _ if refusal(postgres).is_some() => Verdict::Undecided,
         (Failed(left, _), Failed(right, _)) if left == right => Verdict::Equal,
         (Failed(left, _), Failed(right, _)) => {
             let depends = |state: &str| depends_on_data(state) || state.starts_with("23");
@@ -94,8 +102,11 @@ pub fn compare(sql: &str, order: RowOrder, postgres: &Answer, meridian: &Answer)
             let rows = right == "23505" && sql.starts_with("UPDATE");
             soft(depends_on_data(right) || rows, state("ok", right))
         }
-        (Done(left), Done(right)) => match differ(left, right, order, is_exact(sql)) {
+        (Done(left), Done(right)) => match differ(left, right, order, false) {
             Some(difference) => Verdict::Different(difference),
+            None if is_exact(sql) && differ(left, right, order, true).is_some() => {
+                Verdict::Different(Difference::Scale)
+            }
             None if postgres.took < FAST && meridian.took > SLOW => {
                 Verdict::Different(Difference::Slow)
             }
@@ -254,7 +265,8 @@ mod tests {
         let of = |of: &Type, text| answer(of.clone(), &[text]);
         let rows = Verdict::Different(Difference::Rows);
         let (one, longer) = (of(&Type::NUMERIC, "1.0"), of(&Type::NUMERIC, "1.00"));
-        assert_eq!(verdict("SELECT n FROM t", &one, &longer), rows);
+        let scale = Verdict::Different(Difference::Scale);
+        assert_eq!(verdict("SELECT n FROM t", &one, &longer), scale);
         assert_eq!(verdict("SELECT DISTINCT n FROM t", &one, &longer), Verdict::Equal);
         let (third, other) =
             (of(&Type::FLOAT8, "0.3333333333333333"), of(&Type::FLOAT8, "0.33333333333333337"));
@@ -272,7 +284,8 @@ mod tests {
         assert!(matches!(verdict("", &failed("23505"), &failed("23502")), Verdict::Soft(_)));
         assert!(matches!(verdict("INSERT", &failed("23505"), &done), Verdict::Different(_)));
         assert!(matches!(verdict("UPDATE", &failed("23505"), &done), Verdict::Soft(_)));
-        assert_eq!(verdict("", &done, &failed("0A000")), Verdict::Refused("message".into()));
+        assert_eq!(refusal(&failed("0A000")), Some("message"));
+        assert_eq!(refusal(&zero), None);
         let broken = Verdict::Different(Difference::Broken);
         assert_eq!(verdict("", &zero, &failed("XX000")), broken);
         assert_eq!(verdict("", &failed("0A000"), &done), Verdict::Undecided);

@@ -46,7 +46,8 @@ impl Generator<'_> {
         let choices = if self.chance(0.85) { of.domain() } else { of.limits() };
         let text = (!self.chance(0.1)).then(|| self.pick(choices).to_string());
         // Without a cast most parameters are text.
-        let bare = text.is_some() && self.chance(if of == SqlType::Text { 0.5 } else { 0.08 });
+        let bare = self.has(Feature::Untyped, if of == SqlType::Text { 0.5 } else { 0.05 });
+        let bare = bare && text.is_some();
         Node::value(Value { of, text, bare })
     }
 

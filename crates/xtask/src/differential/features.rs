@@ -63,6 +63,10 @@ pub enum Feature {
     Returning,
     /// The extended protocol, with parameters.
     Extended,
+    /// Text literals and parameters without a cast.
+    Untyped,
+    /// The comparison of the number of digits after the point of equal numerics.
+    NumericScale,
     /// The comparison of the names of columns.
     ColumnNames,
     /// The comparison of the types that parameters have if the statement does not name them.

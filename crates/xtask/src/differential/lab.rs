@@ -2,7 +2,8 @@
 
 use super::answer::{Answer, Outcome};
 use super::case::{Case, Statement};
-use super::compare::{Difference, RowOrder, Verdict, compare};
+use super::compare::{Difference, RowOrder, Verdict, compare, refusal};
+use super::features::Feature;
 use super::side::Side;
 use crate::server::{self, Postgres, Server};
 use std::collections::BTreeMap;
@@ -34,7 +35,9 @@ pub struct Found {
 enum Step {
     /// The answers are equal.
     Equal,
-    /// The answers differ as they may: a change leaves different tables.
+    /// Meridian refuses the statement, so that PostgreSQL did not run it.
+    Refused,
+    /// The answers differ as they may: a change can leave different tables.
     Apart,
     /// The answers differ.
     Found(Box<Found>),
@@ -43,7 +46,7 @@ enum Step {
 /// The counts of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// The number of statements that ran on both sides.
+    /// The number of statements.
     pub statements: u64,
     /// The number of statements that succeeded on both sides.
     pub succeeded: u64,
@@ -82,16 +85,27 @@ impl Counts {
 const REFUSAL: usize = 60;
 
 /// The protocol of Meridian's database, and the rules of the comparison.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Rules {
     /// The protocol.
     pub protocol: &'static str,
     /// True if soft differences count.
     pub strict: bool,
-    /// True if the names of columns count.
-    pub names: bool,
-    /// True if the types of parameters count.
-    pub parameters: bool,
+    /// The features that are left out, and with them parts of the comparison.
+    pub skipped: Vec<Feature>,
+}
+
+impl Rules {
+    /// True if a difference of this kind counts.
+    fn counts(&self, difference: &Difference) -> bool {
+        let feature = match difference {
+            Difference::Scale => Feature::NumericScale,
+            Difference::Names(..) => Feature::ColumnNames,
+            Difference::Parameters(..) => Feature::ParameterTypes,
+            _ => return true,
+        };
+        !self.skipped.contains(&feature)
+    }
 }
 
 /// The two servers.
@@ -145,18 +159,14 @@ impl Lab {
         if self.loaded.as_ref() != Some(&setup) {
             match self.load(&setup).await? {
                 Step::Equal => {}
-                Step::Apart => return Ok(None),
+                Step::Refused | Step::Apart => return Ok(None),
                 Step::Found(found) => return Ok(Some(*found)),
             }
         }
         for (at, statement) in case.statements.iter().enumerate() {
             match self.run_statement(case, statement).await? {
-                Step::Equal => {}
-                Step::Apart => {
-                    if statement.changes {
-                        return Ok(None);
-                    }
-                }
+                Step::Apart if statement.changes => return Ok(None),
+                Step::Equal | Step::Refused | Step::Apart => {}
                 Step::Found(found) => return Ok(Some(Found { at: Some(at), ..*found })),
             }
         }
@@ -209,17 +219,21 @@ impl Lab {
         parameters: Option<&[Option<String>]>,
         order: RowOrder,
     ) -> Result<Step, String> {
-        let postgres = self.postgres.run(sql, parameters, true).await;
+        self.counts.statements += 1;
         // Planning twice would take most of the time: PostgreSQL alone describes simple statements.
         let meridian = self.meridian.run(sql, parameters, parameters.is_some()).await;
+        if let Some(message) = refusal(&meridian) {
+            self.counts.refuse(message, sql);
+            return Ok(Step::Refused);
+        }
+        let postgres = self.postgres.run(sql, parameters, true).await;
+        if let Outcome::Lost(why) = &postgres.outcome {
+            return Err(format!("PostgreSQL does not answer {sql}: {why}"));
+        }
         let verdict = match compare(sql, order, &postgres, &meridian) {
-            Verdict::Different(Difference::Names(..)) if !self.rules.names => Verdict::Equal,
-            Verdict::Different(Difference::Parameters(..)) if !self.rules.parameters => {
-                Verdict::Equal
-            }
+            Verdict::Different(difference) if !self.rules.counts(&difference) => Verdict::Equal,
             verdict => verdict,
         };
-        self.counts.statements += 1;
         if matches!(postgres.outcome, Outcome::Done(_)) && verdict == Verdict::Equal {
             self.counts.succeeded += 1;
         }
@@ -229,10 +243,6 @@ impl Lab {
             Verdict::Equal => Ok(Step::Equal),
             Verdict::Undecided => {
                 self.counts.undecided += 1;
-                Ok(Step::Apart)
-            }
-            Verdict::Refused(message) => {
-                self.counts.refuse(&message, sql);
                 Ok(Step::Apart)
             }
             Verdict::Soft(difference) => {

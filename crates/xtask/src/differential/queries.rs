@@ -42,9 +42,11 @@ impl Generator<'_> {
     }
 
     fn values(&mut self, types: &[SqlType], depth: usize, outer: &Scope) -> Node {
+        // A level of its own: aggregates of the query around it are not allowed here.
+        let scope = outer.with(Level::default());
         let mut rows = Vec::new();
         for _ in 0..1 + self.below(3) {
-            let cell = |of: &SqlType| self.expression(*of, depth.min(1), outer);
+            let cell = |of: &SqlType| self.expression(*of, depth.min(1), &scope);
             let cells = types.iter().map(cell).collect();
             rows.push(Node::new(Role::Fixed, "(#)", vec![Node::list(cells)]));
         }
@@ -106,7 +108,9 @@ impl Generator<'_> {
         }
         let role = Role::Query(types.to_vec());
         if self.has(Feature::DistinctOn, 0.05) {
-            let mut order: Vec<Node> = source.columns.iter().map(|c| c.node.clone()).collect();
+            // The order stays total while the shrinker replaces other parts.
+            let word = |column: &Reference| Node::word(column.node.sql());
+            let mut order: Vec<Node> = source.columns.iter().map(word).collect();
             let first = order.remove(self.below(order.len()));
             order.insert(0, first.clone());
             let parts =

@@ -47,8 +47,9 @@ fn shrink_statements(case: &mut Case, shows: &mut impl FnMut(&Case) -> bool) {
     }
     let mut simpler = |change: fn(&mut Statement)| {
         attempt(case, shows, |case| {
-            let at = last(case);
-            case.statements.get_mut(at).map(change);
+            if let Some(statement) = case.statements.last_mut() {
+                change(statement);
+            }
         });
     };
     simpler(|statement| statement.extended = false);
@@ -71,27 +72,24 @@ fn last(case: &Case) -> usize {
 
 fn shrink_tables(case: &mut Case, shows: &mut impl FnMut(&Case) -> bool) {
     for at in (0..case.tables.len()).rev() {
-        if attempt(case, shows, |case| drop(case.tables.remove(at))) {
-            continue;
+        if !attempt(case, shows, |case| drop(case.tables.remove(at))) {
+            shrink_rows(case, at, shows);
+            shrink_declarations(case, at, shows);
         }
-        let mut table =
-            |change: &dyn Fn(&mut Table)| attempt(case, shows, |case| change(&mut case.tables[at]));
-        table(&|table| table.rows.clear());
-        let mut size = table_size(&mut table);
-        while size > 0 {
-            size -= 1;
-            table(&|table| drop((size < table.rows.len()).then(|| table.rows.remove(size))));
-        }
-        shrink_declarations(case, at, shows);
     }
 }
 
-/// Removes halves of the rows, and returns a number that is not less than that of the rest.
-fn table_size(table: &mut impl FnMut(&dyn Fn(&mut Table)) -> bool) -> usize {
-    const MOST: usize = 16;
-    table(&|table| table.rows.truncate(table.rows.len() / 2));
-    table(&|table| drop(table.rows.drain(..table.rows.len() / 2)));
-    MOST
+/// Removes all rows of a table, halves of them, and single ones.
+fn shrink_rows(case: &mut Case, at: usize, shows: &mut impl FnMut(&Case) -> bool) {
+    let mut removed = |change: &dyn Fn(&mut Vec<Vec<Value>>)| {
+        attempt(case, shows, |case| change(&mut case.tables[at].rows))
+    };
+    removed(&Vec::clear);
+    removed(&|rows| rows.truncate(rows.len() / 2));
+    removed(&|rows| drop(rows.drain(..rows.len() / 2)));
+    for row in (0..case.tables[at].rows.len()).rev() {
+        attempt(case, shows, |case| drop(case.tables[at].rows.remove(row)));
+    }
 }
 
 fn shrink_declarations(case: &mut Case, at: usize, shows: &mut impl FnMut(&Case) -> bool) {
