@@ -162,7 +162,7 @@ pub fn run(options: &Options) -> Result<(), String> {
             break;
         }
         let mut case = Case::draw(seed, &skipped);
-        // After a difference, the other statements run without the one that shows it.
+        // After a difference, the rest of the case runs, and before it the changes that ran.
         while let Some(found) = runtime.block_on(lab.run(&case))? {
             let at = found.at;
             if !report.knows(&found) {
@@ -170,7 +170,12 @@ pub fn run(options: &Options) -> Result<(), String> {
                 report.add(&options.command(seed), &small, &found);
             }
             match at {
-                Some(at) => drop(case.statements.remove(at)),
+                Some(at) => {
+                    let rest = case.statements.split_off(at + 1);
+                    case.statements.truncate(at);
+                    case.statements.retain(|statement| statement.changes);
+                    case.statements.extend(rest);
+                }
                 None => break,
             }
             report.progress(&lab.counts);

@@ -134,7 +134,7 @@ impl Generator<'_> {
         if self.chance(0.3) {
             let types = self.types(2);
             let query = self.query(&types, depth, scope);
-            let template = if self.chance(0.5) { "EXISTS (#)" } else { "NOT EXISTS (#)" };
+            let template = if self.chance(0.5) { "EXISTS (#)" } else { "(NOT EXISTS (#))" };
             return Node::expression(of, template, vec![query]);
         }
         let operand = *self.pick(&SqlType::ALL);
@@ -165,7 +165,7 @@ impl Generator<'_> {
         }
         if choice < 9 && !self.skips(Feature::Limit) {
             let query = self.query(&[of], depth, scope);
-            let template = if self.has(Feature::Parentheses, 0.3) {
+            let template = if self.bare_order(&query) {
                 "(#) ORDER BY 1 LIMIT 1"
             } else {
                 *self.pick(&[

@@ -65,8 +65,11 @@ impl Generator<'_> {
         for _ in 0..2 {
             self.relations.push(Relation { name: name.clone(), columns: columns.clone() });
         }
-        let body = self.query(types, depth - 1, outer);
+        let mut body = self.query(types, depth - 1, outer);
         self.relations.truncate(known);
+        if body.sql().starts_with("WITH") {
+            body = Node::new(Role::Query(types.to_vec()), "SELECT * FROM (#) AS o", vec![body]);
+        }
         let template = *self.pick(&[
             "WITH #(#) AS (#) #",
             "WITH #(#) AS MATERIALIZED (#) #",
@@ -82,14 +85,19 @@ impl Generator<'_> {
         let order: Vec<String> = (1..=types.len()).map(|at| at.to_string()).collect();
         let order = Node::word(order.join(", "));
         let (limit, offset) = (1 + self.below(3), self.below(2));
-        let parts =
-            vec![query, order, Node::word(limit.to_string()), Node::word(offset.to_string())];
-        let template = if self.has(Feature::Parentheses, 0.3) {
+        let template = if self.bare_order(&query) {
             "(#) ORDER BY # LIMIT # OFFSET #"
         } else {
             "SELECT * FROM (#) AS o ORDER BY # LIMIT # OFFSET #"
         };
+        let parts =
+            vec![query, order, Node::word(limit.to_string()), Node::word(offset.to_string())];
         Node::new(Role::Query(types.to_vec()), template, parts)
+    }
+
+    /// True if the query stands in parentheses before ORDER BY, as it may if it has no order.
+    pub fn bare_order(&mut self, query: &Node) -> bool {
+        self.has(Feature::Parentheses, 0.3) && !query.sql().contains("ORDER BY")
     }
 
     fn select(&mut self, types: &[SqlType], depth: usize, outer: &Scope) -> Node {

@@ -99,7 +99,7 @@ fn error_form(found: &Found) -> Option<String> {
     let message: String = message.chars().filter(|c| !c.is_ascii_digit()).collect();
     let is_name =
         |(at, part): &(usize, &str)| at % 2 == 1 && !part.chars().all(|c| c.is_ascii_uppercase());
-    let parts = message.split('"').enumerate();
+    let parts = message.split(['"', '\'']).enumerate();
     let kept: Vec<&str> = parts.map(|part| if is_name(&part) { "" } else { part.1 }).collect();
     let message = kept.join("\"");
     // The statement did not run, whatever PostgreSQL found while it ran.
@@ -121,4 +121,33 @@ fn form(case: &Case, found: &Found) -> String {
     }
     let forms: BTreeSet<String> = forms.into_iter().collect();
     format!("{:?} {forms:?}", found.difference)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::Answer;
+    use super::*;
+
+    fn failed(state: &str, message: &str) -> Found {
+        let answer = |state: &str, message: &str| Answer {
+            outcome: Outcome::Failed(state.into(), message.into()),
+            took: Duration::ZERO,
+        };
+        let difference = Difference::State("ok".into(), state.into());
+        let meridian = answer(state, message);
+        Found { at: None, difference, postgres: answer("22012", ""), meridian }
+    }
+
+    #[test]
+    fn errors_of_one_form_are_one_difference() {
+        let form = |state, message| error_form(&failed(state, message));
+        let missing = |name| form("42P01", name);
+        assert_eq!(missing("no table \"a1\""), missing("no table \"q27\""));
+        assert_ne!(
+            form("42601", "syntax error at or near \"UNION\""),
+            form("42601", "syntax error at or near \"ON\"")
+        );
+        assert_eq!(form("XX000", "column 'a' is null"), form("XX000", "column 'b' is null"));
+        assert_ne!(form("XX000", "one"), form("XX000", "other"));
+    }
 }

@@ -132,7 +132,7 @@ impl Generator<'_> {
         let right = self.derived("LATERAL (#) AS #(#)", depth - 1, &scope);
         let mut columns = left.columns;
         columns.extend(right.columns);
-        let template = *self.pick(&["#, #", "# CROSS JOIN #", "# LEFT JOIN # ON true"]);
+        let template = *self.pick(&["# JOIN # ON true", "# CROSS JOIN #", "# LEFT JOIN # ON true"]);
         let node = Node::new(Role::Source, template, vec![left.node, right.node]);
         Source { node, columns, names: Vec::new() }
     }
