@@ -187,6 +187,12 @@ pub fn run(options: &Options) -> Result<(), String> {
     if options.keep {
         println!("folders       {}", folder.path().display());
     }
+    if lab.lost > 0 {
+        return Err(format!(
+            "{} connections to Meridian broke; see the statements above",
+            lab.lost
+        ));
+    }
     match report.differences() {
         0 => Ok(()),
         count => Err(format!("{count} different differences; each script above shows one")),

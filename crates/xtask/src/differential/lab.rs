@@ -123,6 +123,8 @@ pub struct Lab {
     loaded: Option<Vec<String>>,
     /// The counts so far.
     pub counts: Counts,
+    /// The number of connections to Meridian that broke, also while a difference is shrunk.
+    pub lost: u64,
 }
 
 impl Lab {
@@ -149,6 +151,7 @@ impl Lab {
             starts: 1,
             loaded: None,
             counts: Counts::default(),
+            lost: 0,
         })
     }
 
@@ -176,9 +179,7 @@ impl Lab {
     /// Creates and fills the tables.
     async fn load(&mut self, setup: &[String]) -> Result<Step, String> {
         self.loaded = None;
-        expect(self.postgres.execute(DROP).await, DROP)?;
-        expect(self.meridian.execute(DROP).await, DROP)?;
-        for sql in setup {
+        for sql in std::iter::once(DROP).chain(setup.iter().map(String::as_str)) {
             let step = self.compared(sql, None, RowOrder::Any).await?;
             if !matches!(step, Step::Equal) {
                 return Ok(step);
@@ -222,6 +223,10 @@ impl Lab {
         self.counts.statements += 1;
         // Planning twice would take most of the time: PostgreSQL alone describes simple statements.
         let meridian = self.meridian.run(sql, parameters, parameters.is_some()).await;
+        if let Outcome::Lost(why) = &meridian.outcome {
+            eprintln!("Meridian does not answer {sql}: {why}");
+            self.lost += 1;
+        }
         if let Some(message) = refusal(&meridian) {
             self.counts.refuse(message, sql);
             return Ok(Step::Refused);
