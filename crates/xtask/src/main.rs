@@ -3,6 +3,7 @@
 mod bench;
 mod costs;
 mod defects;
+mod differential;
 mod etcd;
 mod machine;
 mod pgbench;
@@ -30,6 +31,8 @@ enum Verb {
     Sim(soak::Options),
     /// Kill, stop and cut off real nodes while clients use them, and judge the clients' history.
     Torture(torture::Options),
+    /// Run random statements on Meridian and PostgreSQL, and compare the answers.
+    Differential(differential::Options),
     /// Count the seeds until each planted defect is detected in the simulator. A release build is
     /// ten times as fast.
     Defects(defects::Options),
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Verb::Costs(options) => costs::run(&options),
         Verb::Sim(options) => soak::run(&options),
         Verb::Torture(options) => torture::run(&options),
+        Verb::Differential(options) => differential::run(&options),
         Verb::Defects(options) => defects::run_all(&options),
     };
     match done {

@@ -1,0 +1,303 @@
+//! The comparison of two answers.
+//!
+//! | accepted | reason |
+//! |---|---|
+//! | `0A000` | a refusal: it is counted by its message |
+//! | both fail in classes 21, 22 and 23, or one does in 21 and 22 | PostgreSQL defines no order of evaluation: such a difference is soft |
+//! | `23505` of one UPDATE | PostgreSQL checks keys row by row: soft as well |
+//! | the last digits of `double precision` | the order of a sum's rows is undefined |
+//! | `1.0` and `1.00` of a numeric, if rows are equal for DISTINCT, groups, sets or an order | any one of equal values represents them |
+
+use super::answer::{Answer, Done, Outcome};
+use std::cmp::Ordering;
+use std::time::Duration;
+use tokio_postgres::types::Type;
+
+/// A difference between two answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// Meridian lost the connection, or reported an internal error.
+    Broken,
+    /// One side failed, or both in different ways: the two states.
+    State(String, String),
+    /// The rows.
+    Rows,
+    /// The number of digits after the point of equal numerics.
+    Scale,
+    /// The order of the rows.
+    Order,
+    /// The number of affected rows.
+    Affected,
+    /// The names of the columns: the first pair that differs.
+    Names(String, String),
+    /// The types of the columns: the first pair that differs.
+    Types(String, String),
+    /// The types of the parameters: the first pair that differs.
+    Parameters(String, String),
+    /// The contents of a table after a change.
+    Contents,
+    /// The duration.
+    Slow,
+}
+
+/// The result of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The answers are equal.
+    Equal,
+    /// PostgreSQL refuses the statement, or runs it too long.
+    Undecided,
+    /// The answers differ where PostgreSQL defines no order of evaluation.
+    Soft(Difference),
+    /// The answers differ.
+    Different(Difference),
+}
+
+/// The order in which rows are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowOrder {
+    /// Any order.
+    Any,
+    /// The order of the answers.
+    Total,
+}
+
+/// The duration at PostgreSQL below which a statement counts as fast, and at Meridian above which
+/// it counts as slow.
+const FAST: Duration = Duration::from_millis(200);
+const SLOW: Duration = Duration::from_secs(5);
+
+/// Returns the message with which a server refuses a statement that it does not support.
+pub fn refusal(answer: &Answer) -> Option<&str> {
+    match &answer.outcome {
+        Outcome::Failed(state, message) if state == "0A000" => Some(message),
+        _ => None,
+    }
+}
+
+/// Compares the answers of PostgreSQL and Meridian to a statement.
+pub fn compare(sql: &str, order: RowOrder, postgres: &Answer, meridian: &Answer) -> Verdict {
+    use Outcome::{Done, Failed, Lost};
+    let state = |left: &str, right: &str| Difference::State(left.into(), right.into());
+    match (&postgres.outcome, &meridian.outcome) {
+        (_, Lost(_)) => Verdict::Different(Difference::Broken),
+        (_, Failed(right, _)) if right == "XX000" => Verdict::Different(Difference::Broken),
+        (Lost(_), _) => Verdict::Undecided,
+        (Failed(left, _), _) if left == "57014" => Verdict::Undecided,
+        _ if refusal(postgres).is_some() => Verdict::Undecided,
+        (Failed(left, _), Failed(right, _)) if left == right => Verdict::Equal,
+        (Failed(left, _), Failed(right, _)) => {
+            let depends = |state: &str| depends_on_data(state) || state.starts_with("23");
+            soft(depends(left) && depends(right), state(left, right))
+        }
+        (Failed(left, _), Done(_)) => {
+            let rows = left == "23505" && sql.starts_with("UPDATE");
+            soft(depends_on_data(left) || rows, state(left, "ok"))
+        }
+        (Done(_), Failed(right, _)) if right == "57014" => {
+            let fast = postgres.took < FAST;
+            if fast { Verdict::Different(Difference::Slow) } else { Verdict::Undecided }
+        }
+        (Done(_), Failed(right, _)) => {
+            let rows = right == "23505" && sql.starts_with("UPDATE");
+            soft(depends_on_data(right) || rows, state("ok", right))
+        }
+        (Done(left), Done(right)) => match differ(left, right, order, false) {
+            Some(difference) => Verdict::Different(difference),
+            None if is_exact(sql) && differ(left, right, order, true).is_some() => {
+                Verdict::Different(Difference::Scale)
+            }
+            None if postgres.took < FAST && meridian.took > SLOW => {
+                Verdict::Different(Difference::Slow)
+            }
+            None => Verdict::Equal,
+        },
+    }
+}
+
+fn soft(is_soft: bool, difference: Difference) -> Verdict {
+    if is_soft { Verdict::Soft(difference) } else { Verdict::Different(difference) }
+}
+
+/// True if an error depends on the rows that an expression is evaluated for.
+fn depends_on_data(state: &str) -> bool {
+    state.starts_with("22") || state == "21000"
+}
+
+/// True if no equal values are merged or chosen from.
+fn is_exact(sql: &str) -> bool {
+    let merging = [
+        "DISTINCT",
+        "GROUP BY",
+        "UNION",
+        "INTERSECT",
+        "EXCEPT",
+        "max(",
+        "min(",
+        "OVER (",
+        "ORDER BY",
+        "GREATEST",
+        "LEAST",
+    ];
+    !merging.iter().any(|word| sql.contains(word))
+}
+
+/// Returns the first difference of two results.
+pub fn differ(left: &Done, right: &Done, order: RowOrder, exact: bool) -> Option<Difference> {
+    if left.rows.len() != right.rows.len() || left.columns.len() != right.columns.len() {
+        return Some(Difference::Rows);
+    }
+    let types: Vec<&Type> = left.columns.iter().map(|(_, of)| of).collect();
+    let same = |left: &Vec<Option<String>>, right: &Vec<Option<String>>| {
+        let cells = left.iter().zip(right).zip(&types);
+        left.len() == right.len() && { cells }.all(|((l, r), of)| equal(of, exact, l, r))
+    };
+    let in_order = left.rows.iter().zip(&right.rows).all(|(l, r)| same(l, r));
+    if !in_order {
+        let (l, r) = (sorted(&left.rows, &types), sorted(&right.rows, &types));
+        if !l.iter().zip(&r).all(|(l, r)| same(l, r)) {
+            return Some(Difference::Rows);
+        }
+        if order == RowOrder::Total {
+            return Some(Difference::Order);
+        }
+    }
+    if left.affected != right.affected {
+        return Some(Difference::Affected);
+    }
+    let pair = |left: &Type, right: &Type| (left.to_string(), right.to_string());
+    for ((_, left), (_, right)) in left.columns.iter().zip(&right.columns) {
+        if left != right && *right != Type::UNKNOWN {
+            let (left, right) = pair(left, right);
+            return Some(Difference::Types(left, right));
+        }
+    }
+    for ((left, _), (right, _)) in left.columns.iter().zip(&right.columns) {
+        if left != right {
+            return Some(Difference::Names(left.clone(), right.clone()));
+        }
+    }
+    for (left, right) in left.parameters.iter().zip(&right.parameters) {
+        if left != right {
+            let (left, right) = pair(left, right);
+            return Some(Difference::Parameters(left, right));
+        }
+    }
+    None
+}
+
+/// Sorts rows so that equal ones are at equal places.
+fn sorted(rows: &[Vec<Option<String>>], types: &[&Type]) -> Vec<Vec<Option<String>>> {
+    let mut rows = rows.to_vec();
+    let number = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<f64>().ok());
+    rows.sort_by(|left, right| {
+        let cells = left.iter().zip(right).zip(types);
+        let compared =
+            { cells }.map(|((left, right), of)| match (number(left), number(right)) {
+                (Some(l), Some(r)) if **of == Type::FLOAT8 || **of == Type::NUMERIC => {
+                    if near(l, r) { Ordering::Equal } else { l.total_cmp(&r) }
+                }
+                _ => left.cmp(right),
+            });
+        { compared }.find(|order| *order != Ordering::Equal).unwrap_or_else(|| left.cmp(right))
+    });
+    rows
+}
+
+fn near(left: f64, right: f64) -> bool {
+    left == right || (left - right).abs() <= 1e-9 * left.abs().max(right.abs())
+}
+
+/// True if two values of this type count as equal.
+fn equal(of: &Type, exact: bool, left: &Option<String>, right: &Option<String>) -> bool {
+    let (Some(l), Some(r)) = (left, right) else { return left == right };
+    if l == r {
+        return true;
+    }
+    let number = |text: &String| text.parse::<f64>().ok();
+    match (number(l), number(r)) {
+        (Some(l), Some(r)) if *of == Type::FLOAT8 => {
+            (l.to_bits() != r.to_bits() && near(l, r)) || (l.is_nan() && r.is_nan())
+        }
+        (Some(_), Some(_)) if *of == Type::NUMERIC && !exact => value(l) == value(r),
+        _ => false,
+    }
+}
+
+/// Returns a numeric without zeros at its end.
+fn value(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(of: Type, rows: &[&str]) -> Answer {
+        let rows: Vec<_> = rows.iter().map(|text| vec![Some((*text).to_owned())]).collect();
+        let affected = rows.len() as u64;
+        let columns = vec![("c".to_owned(), of)];
+        let done = Done { columns, parameters: Vec::new(), rows, affected };
+        Answer { outcome: Outcome::Done(done), took: Duration::ZERO }
+    }
+
+    fn failed(state: &str) -> Answer {
+        let outcome = Outcome::Failed(state.into(), "message".into());
+        Answer { outcome, took: Duration::ZERO }
+    }
+
+    fn verdict(sql: &str, left: &Answer, right: &Answer) -> Verdict {
+        compare(sql, RowOrder::Any, left, right)
+    }
+
+    #[test]
+    fn rows_are_compared_as_a_multiset_or_in_order() {
+        let (ab, ba) = (answer(Type::TEXT, &["a", "b"]), answer(Type::TEXT, &["b", "a"]));
+        assert_eq!(compare("", RowOrder::Any, &ab, &ba), Verdict::Equal);
+        let order = Verdict::Different(Difference::Order);
+        assert_eq!(compare("", RowOrder::Total, &ab, &ba), order);
+        let aa = answer(Type::TEXT, &["a", "a"]);
+        assert_eq!(verdict("", &ab, &aa), Verdict::Different(Difference::Rows));
+    }
+
+    #[test]
+    fn numbers_are_equal_up_to_what_is_undefined() {
+        let of = |of: &Type, text| answer(of.clone(), &[text]);
+        let rows = Verdict::Different(Difference::Rows);
+        let (one, longer) = (of(&Type::NUMERIC, "1.0"), of(&Type::NUMERIC, "1.00"));
+        let scale = Verdict::Different(Difference::Scale);
+        assert_eq!(verdict("SELECT n FROM t", &one, &longer), scale);
+        assert_eq!(verdict("SELECT DISTINCT n FROM t", &one, &longer), Verdict::Equal);
+        let (third, other) =
+            (of(&Type::FLOAT8, "0.3333333333333333"), of(&Type::FLOAT8, "0.33333333333333337"));
+        assert_eq!(verdict("", &third, &other), Verdict::Equal);
+        let (plain, power) = (of(&Type::FLOAT8, "100"), of(&Type::FLOAT8, "1e+02"));
+        assert_eq!(verdict("", &plain, &power), rows);
+    }
+
+    #[test]
+    fn errors_are_equal_soft_or_different() {
+        let (done, zero) = (answer(Type::INT4, &["1"]), failed("22012"));
+        assert_eq!(verdict("", &zero, &zero), Verdict::Equal);
+        assert!(matches!(verdict("", &zero, &done), Verdict::Soft(_)));
+        assert!(matches!(verdict("", &done, &zero), Verdict::Soft(_)));
+        assert!(matches!(verdict("", &failed("23505"), &failed("23502")), Verdict::Soft(_)));
+        assert!(matches!(verdict("INSERT", &failed("23505"), &done), Verdict::Different(_)));
+        assert!(matches!(verdict("UPDATE", &failed("23505"), &done), Verdict::Soft(_)));
+        assert_eq!(refusal(&failed("0A000")), Some("message"));
+        assert_eq!(refusal(&zero), None);
+        let broken = Verdict::Different(Difference::Broken);
+        assert_eq!(verdict("", &zero, &failed("XX000")), broken);
+        assert_eq!(verdict("", &failed("0A000"), &done), Verdict::Undecided);
+    }
+
+    #[test]
+    fn types_names_and_durations_are_compared() {
+        let (whole, long) = (answer(Type::INT4, &["1"]), answer(Type::INT8, &["1"]));
+        let types = Difference::Types("int4".into(), "int8".into());
+        assert_eq!(verdict("", &whole, &long), Verdict::Different(types));
+        let mut slow = whole.clone();
+        slow.took = Duration::from_secs(6);
+        assert_eq!(verdict("", &whole, &slow), Verdict::Different(Difference::Slow));
+    }
+}
