@@ -21,6 +21,11 @@ impl Expr {
         Expr::Const(Datum::Bool(true))
     }
 
+    /// True if its value is never NULL, by its operator.
+    pub(crate) fn is_never_null(&self) -> bool {
+        matches!(self, Expr::IsBool(..) | Expr::IsNull(..) | Expr::Distinct(..))
+    }
+
     /// Splits it into conjuncts; TRUE has none.
     pub(crate) fn into_conjuncts(self, out: &mut Vec<Expr>) {
         match self {

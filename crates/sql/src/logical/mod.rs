@@ -59,9 +59,22 @@ pub(crate) struct Join {
     pub(crate) kind: JoinKind,
     pub(crate) left: Rel,
     pub(crate) right: Rel,
-    /// A pair of rows matches if this is true. Conjuncts that name only columns of the left side
-    /// are evaluated first, and the right side only if they are true.
+    /// A pair of rows matches if this is true. The [guards](Join::is_guard) among its conjuncts are
+    /// evaluated first, and the right side only if they are true.
     pub(crate) on: Expr,
+}
+
+impl Join {
+    /// True if a conjunct of the condition decides about a left row alone: it names no column of the
+    /// right side. In a mark join it must not be NULL either, since the mark would be.
+    pub(crate) fn is_guard(kind: JoinKind, conjunct: &Expr, rights: &BTreeSet<ColumnId>) -> bool {
+        !conjunct.names_any(rights)
+            && match kind {
+                JoinKind::Full => false,
+                JoinKind::Mark(_) => conjunct.is_never_null(),
+                _ => true,
+            }
+    }
 }
 
 /// The rows that a join returns.

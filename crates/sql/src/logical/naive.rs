@@ -153,7 +153,7 @@ impl Naive {
         let mut guards = Vec::new();
         on.clone().into_conjuncts(&mut guards);
         let names: std::collections::BTreeSet<_> = rights.iter().copied().collect();
-        guards.retain(|guard| *kind != JoinKind::Full && !guard.names_any(&names));
+        guards.retain(|guard| Join::is_guard(*kind, guard, &names));
         let mut matched_right: Vec<Row> = Vec::new();
         for row in self.rows(left, outer)? {
             let values = with(outer, &lefts, &row);

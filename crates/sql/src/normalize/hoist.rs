@@ -182,7 +182,8 @@ fn replace(input: Rel, expr: &mut Expr, guards: &[Expr], next: &mut ColumnId) ->
                     Some(condition)
                 }
             };
-            let on = Expr::all_of(guards.iter().cloned().chain(condition).collect());
+            let surely = |guard: &Expr| Expr::IsBool(Box::new(guard.clone()), true, false);
+            let on = Expr::all_of(guards.iter().map(surely).chain(condition).collect());
             let mark = fresh(next);
             *expr = Expr::Column(mark);
             input.join(JoinKind::Mark(mark), right, on.unwrap_or_else(Expr::truth))

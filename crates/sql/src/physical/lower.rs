@@ -247,7 +247,7 @@ impl Lowering {
         on.into_conjuncts(&mut conjuncts);
         let (guards, mut pairs): (Vec<_>, Vec<_>) = conjuncts
             .into_iter()
-            .partition(|conjunct| kind != JoinKind::Full && !conjunct.names_any(&rights));
+            .partition(|conjunct| logical::Join::is_guard(kind, conjunct, &rights));
         let mut physical = match kind {
             JoinKind::Inner => Kind::Inner,
             JoinKind::Left => Kind::Left,
@@ -266,8 +266,8 @@ impl Lowering {
 
         // By key, if there are few left rows, or if the right side depends on them anyway.
         let is_dependent = !right.free_columns().is_disjoint(&lefts);
-        let knows_null =
-            matches!(physical, Kind::Mark | Kind::AntiUnknown) && !pairs.iter().all(is_never_null);
+        let knows_null = matches!(physical, Kind::Mark | Kind::AntiUnknown)
+            && !pairs.iter().all(Expr::is_never_null);
         let by_key = kind != JoinKind::Full
             && !knows_null
             && !is_dependent
@@ -399,11 +399,6 @@ impl Rel {
             other => other,
         }
     }
-}
-
-/// True if a condition is never NULL.
-fn is_never_null(condition: &Expr) -> bool {
-    matches!(condition, Expr::IsBool(..) | Expr::IsNull(..) | Expr::Distinct(..))
 }
 
 /// Returns the scan of a right side, and its own conditions.
