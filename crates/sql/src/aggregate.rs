@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Min,
     Max,
     Avg,
+    And,
+    Or,
 }
 
 impl Kind {
@@ -31,6 +33,8 @@ impl Kind {
             "min" => Kind::Min,
             "max" => Kind::Max,
             "avg" => Kind::Avg,
+            "bool_and" | "every" => Kind::And,
+            "bool_or" => Kind::Or,
             _ => return None,
         })
     }
@@ -39,6 +43,8 @@ impl Kind {
     pub(crate) fn result(self, arg: Type) -> Option<Type> {
         Some(match (self, arg.base()) {
             (Kind::Count | Kind::CountRows, _) => Type::Int8,
+            (Kind::And | Kind::Or, Type::Bool) => Type::Bool,
+            (Kind::And | Kind::Or, _) => return None,
             (Kind::Min | Kind::Max, ty) => ty,
             (Kind::Sum, Type::Int2 | Type::Int4) => Type::Int8,
             (Kind::Sum | Kind::Avg, Type::Float8) => Type::Float8,
@@ -144,7 +150,11 @@ impl<'a> Groups<'a> {
                 if aggregate.ty == Type::Float8 { Type::Float8 } else { Type::Numeric(None) };
             sum.value = match (aggregate.kind, sum.value.take()) {
                 (Kind::Count | Kind::CountRows, _) => None,
-                (Kind::Min | Kind::Max, None) => Some(value),
+                (Kind::Min | Kind::Max | Kind::And | Kind::Or, None) => Some(value),
+                (Kind::And, Some(old)) => {
+                    Some(if value == Datum::Bool(false) { value } else { old })
+                }
+                (Kind::Or, Some(old)) => Some(if value == Datum::Bool(true) { value } else { old }),
                 (Kind::Min, Some(old)) => Some(if value.order(&old).is_lt() { value } else { old }),
                 (Kind::Max, Some(old)) => Some(if value.order(&old).is_gt() { value } else { old }),
                 (_, None) => Some(cast::cast(value, wide, false)?),

@@ -110,8 +110,13 @@ enum Source {
 #[derive(Debug)]
 enum OnConflict {
     Fail,
-    Nothing,
-    Update { index: Option<usize>, assignments: Vec<(usize, Expr)>, filter: Option<Expr> },
+    /// The key whose conflicts are ignored; `None` for all keys.
+    Nothing(Option<Option<usize>>),
+    Update {
+        index: Option<usize>,
+        assignments: Vec<(usize, Expr)>,
+        filter: Option<Expr>,
+    },
 }
 
 /// A compiled INSERT.
@@ -249,7 +254,7 @@ impl Insert {
             Some(ast::OnInsert::OnConflict(on)) => {
                 let index = conflict_index(&table, on.conflict_target.as_ref())?;
                 match &on.action {
-                    ast::OnConflictAction::DoNothing => OnConflict::Nothing,
+                    ast::OnConflictAction::DoNothing => OnConflict::Nothing(index),
                     ast::OnConflictAction::DoUpdate(update) => {
                         let Some(index) = index else {
                             return Err(SqlError::new(
@@ -343,7 +348,7 @@ impl Insert {
             return Returning::take(&self.returning, &row, scope, changed);
         };
         match &self.conflict {
-            OnConflict::Nothing => Ok(()),
+            OnConflict::Nothing(index) if index.is_none_or(|index| index == clash.index) => Ok(()),
             OnConflict::Update { index, assignments, filter } if *index == clash.index => {
                 if changed.touched.contains(&clash.key) {
                     let message = "ON CONFLICT DO UPDATE command cannot affect row a second time";

@@ -199,7 +199,9 @@ pub(crate) fn call(
     Ok(match function {
         Abs | Negate => match &args[0] {
             Datum::Float8(x) => Datum::Float8(if function == Abs { x.abs() } else { -x }),
-            Datum::Numeric(n) => Datum::Numeric(if function == Abs { n.abs() } else { -*n }),
+            // There is no negative zero.
+            Datum::Numeric(n) if function == Abs || n.is_zero() => Datum::Numeric(n.abs()),
+            Datum::Numeric(n) => Datum::Numeric(-*n),
             n => {
                 let value = i128::from(n.as_i64().unwrap_or(0));
                 number::integer(

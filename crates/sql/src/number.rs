@@ -45,6 +45,9 @@ pub(crate) fn to_decimal(datum: &Datum) -> Result<Decimal, SqlError> {
 }
 
 pub(crate) fn arith(op: Arith, ty: Type, left: &Datum, right: &Datum) -> Result<Datum, SqlError> {
+    if let (Arith::Sub, Datum::Date(a), Datum::Date(b)) = (op, left, right) {
+        return integer(Type::Int4, i128::from(*a) - i128::from(*b));
+    }
     match ty {
         Type::Int2 | Type::Int4 | Type::Int8 => {
             let (a, b) =

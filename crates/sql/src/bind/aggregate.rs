@@ -135,6 +135,10 @@ impl Binder {
         keys: &[(ColumnId, Expr)],
         aggregates: &[(ColumnId, Aggregate)],
     ) -> Result<(), SqlError> {
+        // A constant needs no key, and may differ from an equal one in its type.
+        if let Expr::Const(_) = expr {
+            return Ok(());
+        }
         if let Some((id, _)) = keys.iter().find(|(_, key)| key == expr) {
             *expr = Expr::Column(*id);
             return Ok(());

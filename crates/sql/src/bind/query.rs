@@ -623,13 +623,13 @@ impl Binder {
         let mut outputs = Vec::with_capacity(items.len());
         for item in items {
             let ty = item.typed.ty.unwrap_or(Type::Text);
-            let id = self.place(&mut computed, item.typed.expr, &item.name, ty);
+            let id = self.place(&mut computed, item.typed.expr, &item.name, Some(ty));
             outputs.push(Output { id, name: item.name, unknown: item.typed.ty.is_none() });
         }
         let shown = computed.len();
         let mut by = Vec::with_capacity(sort.len());
         for (expr, descending, nulls_first) in sort {
-            let column = self.place(&mut computed, expr, "?column?", Type::Text);
+            let column = self.place(&mut computed, expr, "?column?", None);
             by.push(SortKey { column, descending, nulls_first });
         }
         let is_distinct = matches!(distinct, Some(ast::Distinct::Distinct));
@@ -639,7 +639,7 @@ impl Binder {
         }
         let mut first_ids = Vec::with_capacity(first_of.len());
         for expr in first_of {
-            first_ids.push(self.place(&mut computed, expr, "?column?", Type::Text));
+            first_ids.push(self.place(&mut computed, expr, "?column?", None));
         }
         let leading = by.iter().take(first_ids.len()).all(|key| first_ids.contains(&key.column));
         if !leading {
@@ -660,19 +660,24 @@ impl Binder {
         Ok(Bound { rel, outputs })
     }
 
-    /// Returns the column of an expression among those of a projection; adds it if it is new.
+    /// Returns the column of an expression among those of a projection; adds it if it is new. Two
+    /// constants may differ in their types alone.
     fn place(
         &mut self,
         computed: &mut Vec<(ColumnId, Expr)>,
         expr: Expr,
         name: &str,
-        ty: Type,
+        ty: Option<Type>,
     ) -> ColumnId {
-        if let Some((id, _)) = computed.iter().find(|(_, known)| *known == expr)
+        let fits = |(id, known): &&(ColumnId, Expr)| {
+            *known == expr && ty.is_none_or(|ty| ty == self.columns[*id].ty)
+        };
+        if let Some((id, _)) = computed.iter().find(fits)
             && !expr.is_volatile()
         {
             return *id;
         }
+        let ty = ty.unwrap_or(Type::Text);
         let id = match &expr {
             Expr::Column(id) if self.is_own(*id) => *id,
             _ => self.computed(name, ty),

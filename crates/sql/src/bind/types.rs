@@ -132,6 +132,14 @@ impl Binder {
     ) -> Result<Typed, SqlError> {
         let ty = match (left.ty, right.ty) {
             (None, None) => Type::Int4,
+            // The number of days between them.
+            (Some(Type::Date), Some(Type::Date) | None) | (None, Some(Type::Date))
+                if op == Arith::Sub =>
+            {
+                let left = self.coerce(left, Type::Date, false)?;
+                let sides = Box::new((left, self.coerce(right, Type::Date, false)?));
+                return Ok(Typed::of(Expr::Arith(op, Type::Int4, sides), Type::Int4));
+            }
             (Some(Type::Date), other)
                 if matches!(op, Arith::Add | Arith::Sub) && other.is_none_or(Type::is_integer) =>
             {

@@ -307,3 +307,118 @@ fn rules_keep_the_rows_of_drawn_queries() {
     }
     assert!(compared > 2500, "{compared} queries were compared");
 }
+
+/// A query and its normalized plan.
+const GOLDEN: [(&str, &str); 10] = [
+    (
+        "select a from t where b in (select x from u where w)",
+        "\
+project #0=#0
+  semi join on (#1 Eq #5)
+    scan t [0, 1, 2, 3]
+    filter #6
+      scan u [4, 5, 6, 7]
+",
+    ),
+    (
+        "select a from t where b not in (select x from u)",
+        "\
+project #0=#0
+  anti join on (#1 Eq #5) is not false
+    scan t [0, 1, 2, 3]
+    scan u [4, 5, 6, 7]
+",
+    ),
+    (
+        "select a from t where not exists (select 1 from u where x = b and w)",
+        "\
+project #0=#0
+  anti join on (#5 Eq #1)
+    scan t [0, 1, 2, 3]
+    filter #6
+      scan u [4, 5, 6, 7]
+",
+    ),
+    (
+        "select a, b in (select x from u where k = a) from t",
+        "\
+project #0=#0 #8=#9
+  mark join on ((#4 Eq #0) is true and (#1 Eq #5)) as #9
+    scan t [0, 1, 2, 3]
+    scan u [4, 5, 6, 7]
+",
+    ),
+    (
+        "select (select x from u where k = a) from t",
+        "\
+project #8=#9
+  project #0=#0 #1=#1 #2=#2 #3=#3 #9=#5
+    single join on (#4 Eq #0)
+      scan t [0, 1, 2, 3]
+      scan u [4, 5, 6, 7]
+",
+    ),
+    (
+        "select case when f then (select max(x) from u where k = a) else b end from t",
+        "\
+project #9=case when #2 then #10 else #1 end
+  project #0=#0 #1=#1 #2=#2 #3=#3 #10=#8
+    single join on #2
+      scan t [0, 1, 2, 3]
+      aggregate by [] #8=Max(#5)
+        filter (#4 Eq #0)
+          scan u [4, 5, 6, 7]
+",
+    ),
+    (
+        "select a from t left join u on x = b where k > 3",
+        "\
+project #0=#0
+  inner join on (#5 Eq #1)
+    scan t [0, 1, 2, 3]
+    filter (#4 Gt Int4(3))
+      scan u [4, 5, 6, 7]
+",
+    ),
+    (
+        "select a from (select a, count(*) c from t group by a) z where a > 1 and c > 2",
+        "\
+project #0=#0
+  project #0=#0 #4=#4
+    filter (#4 Gt Int4(2))
+      aggregate by [0] #4=CountRows(Null)
+        filter (#0 Gt Int4(1))
+          scan t [0, 1, 2, 3]
+",
+    ),
+    (
+        "select a from (select a from t union all select k from u) z where a = 3",
+        "\
+project #8=#8
+  union all [8]
+    project #0=#0
+      filter (#0 Eq Int4(3))
+        scan t [0, 1, 2, 3]
+    project #4=#4
+      filter (#4 Eq Int4(3))
+        scan u [4, 5, 6, 7]
+",
+    ),
+    (
+        "select a, z.x from t, lateral (select x + b as x from u where k = a) z",
+        "\
+project #0=#0 #8=#8
+  project #0=#0 #1=#1 #2=#2 #3=#3 #8=(#5 Add #1)
+    inner join on (#4 Eq #0)
+      scan t [0, 1, 2, 3]
+      scan u [4, 5, 6, 7]
+",
+    ),
+];
+
+#[test]
+fn golden_plans() {
+    for (sql, expected) in GOLDEN {
+        assert_eq!(plan(sql), expected, "{sql}");
+    }
+}
