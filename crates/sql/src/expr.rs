@@ -270,8 +270,20 @@ impl Expr {
     }
 
     /// True if its value is true (not false and not NULL).
+    ///
+    /// Of a conjunction, what follows the first part that is not true is not evaluated.
     pub(crate) fn holds(&self, row: &[Datum], scope: &Scope<'_>) -> Result<bool, SqlError> {
-        Ok(self.eval(row, scope)? == Datum::Bool(true))
+        match self {
+            Expr::And(all) => {
+                for part in all {
+                    if !part.holds(row, scope)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            other => Ok(other.eval(row, scope)? == Datum::Bool(true)),
+        }
     }
 
     /// Calls `visit` for this expression and everything inside, except inside subqueries.

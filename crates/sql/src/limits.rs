@@ -493,7 +493,9 @@ impl Measure {
         let frame = self.frames.pop().unwrap_or_default();
         self.named.truncate(frame.named_before);
         self.expressions += 1;
-        let (size, relations) = (repeats(&frame).saturating_add(1), frame.relations);
+        let size = repeats(&frame).saturating_add(1);
+        // A query without FROM counts as a relation, too: it becomes a side of a join.
+        let relations = frame.relations.max(u64::from(is_query));
         if relations > MOST_RELATIONS {
             let message = format!("the statement reads more than {MOST_RELATIONS} relations");
             let detail = "A query of WITH counts each time that it is named.";

@@ -85,6 +85,11 @@ impl Held {
         Ok(())
     }
 
+    /// Returns the memory that it takes up.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
     /// Frees memory for later calls of [`add`](Self::add); the reservation stays.
     pub fn free(&mut self, bytes: usize) {
         self.used = self.used.saturating_sub(bytes);

@@ -53,6 +53,14 @@ impl Binder {
                 JoinOperator::FullOuter(on) => (Side::Full, on),
                 _ => return Err(SqlError::unsupported("this kind of join")),
             };
+            let is_cross = matches!(join_operator, JoinOperator::CrossJoin(_));
+            if is_cross != matches!(constraint, JoinConstraint::None) {
+                let message = match is_cross {
+                    true => "CROSS JOIN has no condition",
+                    false => "a join needs ON, USING or NATURAL",
+                };
+                return Err(SqlError::new(state::SYNTAX, message));
+            }
             if *global {
                 return Err(SqlError::unsupported("GLOBAL JOIN"));
             }
@@ -260,7 +268,6 @@ impl Binder {
         if name.0.len() == 1
             && let Some(at) = self.named.iter().rposition(|named| named.name == folded)
         {
-            self.named[at].uses += 1;
             let (number, outputs) = (self.named[at].number, self.named[at].outputs.clone());
             let of = outputs.iter().map(|output| output.id).collect();
             let mut fresh = Vec::with_capacity(outputs.len());

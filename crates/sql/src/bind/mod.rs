@@ -62,8 +62,6 @@ struct NamedQuery {
     name: String,
     number: usize,
     outputs: Vec<Output>,
-    /// How often it is named.
-    uses: usize,
 }
 
 /// Binds the expressions of one statement.
@@ -80,6 +78,8 @@ pub(crate) struct Binder {
     /// The queries of WITH in scope, the innermost last.
     named: Vec<NamedQuery>,
     named_count: usize,
+    /// True while the SELECT of a side of a set operation begins.
+    binds_side: bool,
 }
 
 /// A column that every table has and `*` leaves out: the commit timestamp of the row, NULL for rows
@@ -96,6 +96,7 @@ impl Binder {
             tables: None,
             named: Vec::new(),
             named_count: 0,
+            binds_side: false,
         }
     }
 

@@ -67,6 +67,16 @@ struct Order<'a> {
     by: &'a [ast::OrderByExpr],
 }
 
+/// An expression of ORDER BY or DISTINCT ON.
+enum Chosen {
+    /// The output of this number.
+    Output(usize),
+    Computed(Expr),
+}
+
+/// An item of ORDER BY: descending, and NULLs first.
+type Sorted = (Chosen, bool, bool);
+
 fn syntax(message: impl Into<String>) -> SqlError {
     SqlError::new(state::SYNTAX, message)
 }
@@ -114,8 +124,7 @@ impl Binder {
         };
         bound.rel = self.bind_limit(bound.rel, limit_clause.as_ref(), fetch.as_ref())?;
         for (number, definition, materialized) in definitions.into_iter().rev() {
-            let uses = self.named.iter().find(|named| named.number == number).map_or(0, |n| n.uses);
-            bound.rel = match uses {
+            bound.rel = match bound.rel.uses_of(number) {
                 0 => bound.rel,
                 1 if !materialized => bound.rel.with_inlined(number, definition),
                 _ => Rel::With {
@@ -163,7 +172,7 @@ impl Binder {
             let number = self.named_count;
             self.named_count += 1;
             let outputs = bound.outputs;
-            self.named.push(NamedQuery { name, number, outputs, uses: 0 });
+            self.named.push(NamedQuery { name, number, outputs });
             let once = matches!(materialized, Some(ast::CteAsMaterialized::Materialized))
                 || bound.rel.is_volatile();
             definitions.push((number, bound.rel, once));
@@ -189,11 +198,19 @@ impl Binder {
                     ast::SetOperator::Except => (SetOp::Except, "EXCEPT"),
                     ast::SetOperator::Minus => return Err(SqlError::unsupported("MINUS")),
                 };
-                let sides = (self.bind_body(left)?, self.bind_body(right)?);
+                let sides = (self.bind_side(left)?, self.bind_side(right)?);
                 self.bind_set(op, all, name, sides)
             }
             _ => Err(SqlError::unsupported("a change of data inside a query")),
         }
+    }
+
+    /// Binds a side of a set operation, which leaves parameters among its outputs without a type.
+    fn bind_side(&mut self, side: &SetExpr) -> Result<Bound, SqlError> {
+        self.binds_side = matches!(side, SetExpr::Select(_));
+        let bound = self.bind_body(side);
+        self.binds_side = false;
+        bound
     }
 
     fn bind_set(
@@ -223,16 +240,21 @@ impl Binder {
             let unknown = met.is_none();
             outputs.push(Output { id: self.computed(&a.name, ty), name: a.name.clone(), unknown });
         }
-        let sides = vec![self.side(left, &types), self.side(right, &types)];
+        let sides = vec![self.side(left, &types)?, self.side(right, &types)?];
         let columns = outputs.iter().map(|output| output.id).collect();
         Ok(Bound { rel: Rel::Set(Box::new(SetOperation { op, all, columns, sides })), outputs })
     }
 
     /// Converts a side's columns to the types of the set operation.
-    fn side(&mut self, side: Bound, types: &[Type]) -> (Rel, Vec<ColumnId>) {
+    fn side(&mut self, mut side: Bound, types: &[Type]) -> Result<(Rel, Vec<ColumnId>), SqlError> {
+        for (output, ty) in side.outputs.iter().zip(types) {
+            if output.unknown && self.give_type(&mut side.rel, output.id, *ty)? {
+                self.columns[output.id].ty = *ty;
+            }
+        }
         let same = |(output, ty): (&Output, &Type)| self.columns[output.id].ty.base() == ty.base();
         if side.outputs.iter().zip(types).all(same) {
-            return (side.rel, side.outputs.iter().map(|output| output.id).collect());
+            return Ok((side.rel, side.outputs.iter().map(|output| output.id).collect()));
         }
         let (mut outputs, mut ids) = (Vec::new(), Vec::new());
         for (output, ty) in side.outputs.iter().zip(types) {
@@ -245,7 +267,30 @@ impl Binder {
             outputs.push((id, expr));
             ids.push(id);
         }
-        (Rel::Project { input: Box::new(side.rel), outputs }, ids)
+        Ok((Rel::Project { input: Box::new(side.rel), outputs }, ids))
+    }
+
+    /// Gives a literal or a parameter that is an output of a projection its type. Returns false if
+    /// it is not there.
+    fn give_type(&mut self, rel: &mut Rel, id: ColumnId, ty: Type) -> Result<bool, SqlError> {
+        match rel {
+            Rel::Project { outputs, .. } => {
+                let Some((_, expr)) = outputs.iter_mut().find(|(output, _)| *output == id) else {
+                    return Ok(false);
+                };
+                let known = match expr {
+                    Expr::Param(at) => self.params[*at],
+                    _ => None,
+                };
+                let typed = Typed { ty: known, expr: expr.clone() };
+                *expr = self.coerce(typed, ty, false)?;
+                Ok(true)
+            }
+            Rel::Sort { input, .. } | Rel::Distinct { input, .. } | Rel::Limit { input, .. } => {
+                self.give_type(input, id, ty)
+            }
+            _ => Ok(false),
+        }
     }
 
     fn bind_values(&mut self, values: &ast::Values) -> Result<Bound, SqlError> {
@@ -443,9 +488,13 @@ impl Binder {
         }
         let mut keys = self.bind_keys(group_by, projection)?;
 
+        let is_side = std::mem::take(&mut self.binds_side);
         self.begin_clause("SELECT", true);
         let mut items = bind_items(self, projection)?;
         for item in &mut items {
+            if is_side && matches!(item.typed.expr, Expr::Param(_)) {
+                continue;
+            }
             if item.typed.ty.is_none() && !matches!(item.typed.expr, Expr::Const(_)) {
                 let expr = self.coerce(item.typed.clone(), Type::Text, false)?;
                 item.typed = Typed::of(expr, Type::Text);
@@ -457,10 +506,7 @@ impl Binder {
         let mut first_of = Vec::new();
         if let Some(ast::Distinct::On(on)) = distinct {
             for expr in on {
-                first_of.push(match self.output_of(expr, &items)? {
-                    Some(at) => items[at].typed.expr.clone(),
-                    None => self.bind_free(expr)?.expr,
-                });
+                first_of.push(self.choose(expr, &items)?);
             }
         }
         let aggregates = self.end_clause();
@@ -469,8 +515,11 @@ impl Binder {
         if grouped {
             let mut over = items.iter_mut().map(|item| &mut item.typed.expr).collect::<Vec<_>>();
             over.extend(having.iter_mut());
-            over.extend(sort.iter_mut().map(|(expr, ..)| expr));
-            over.extend(first_of.iter_mut());
+            let chosen = sort.iter_mut().map(|(chosen, ..)| chosen).chain(&mut first_of);
+            over.extend(chosen.filter_map(|chosen| match chosen {
+                Chosen::Output(_) => None,
+                Chosen::Computed(expr) => Some(expr),
+            }));
             self.add_dependent_keys(&mut keys, &over);
             for expr in over {
                 self.use_groups(expr, &keys, &aggregates)?;
@@ -511,6 +560,9 @@ impl Binder {
                 None => expr,
             };
             let bound = self.bind_free(expr)?;
+            if item.is_some() && bound.expr.has_subquery() {
+                return Err(SqlError::unsupported("GROUP BY an output with a subquery"));
+            }
             if keys.iter().any(|(_, key)| *key == bound.expr) {
                 continue;
             }
@@ -593,21 +645,20 @@ impl Binder {
     }
 
     /// Binds ORDER BY: an output, or an expression over the query's relations.
-    fn bind_order(
-        &mut self,
-        order: &Order<'_>,
-        items: &[Item],
-    ) -> Result<Vec<(Expr, bool, bool)>, SqlError> {
+    fn bind_order(&mut self, order: &Order<'_>, items: &[Item]) -> Result<Vec<Sorted>, SqlError> {
         let mut sort = Vec::with_capacity(order.by.len());
         for item in order.by {
             let (descending, nulls_first) = direction(item)?;
-            let expr = match self.output_of(&item.expr, items)? {
-                Some(at) => items[at].typed.expr.clone(),
-                None => self.bind_free(&item.expr)?.expr,
-            };
-            sort.push((expr, descending, nulls_first));
+            sort.push((self.choose(&item.expr, items)?, descending, nulls_first));
         }
         Ok(sort)
+    }
+
+    fn choose(&mut self, expr: &ast::Expr, items: &[Item]) -> Result<Chosen, SqlError> {
+        Ok(match self.output_of(expr, items)? {
+            Some(at) => Chosen::Output(at),
+            None => Chosen::Computed(self.bind_free(expr)?.expr),
+        })
     }
 
     /// Computes the outputs, and what the rows are distinct and sorted by.
@@ -615,9 +666,9 @@ impl Binder {
         &mut self,
         rel: Rel,
         items: Vec<Item>,
-        sort: Vec<(Expr, bool, bool)>,
+        sort: Vec<Sorted>,
         distinct: Option<&ast::Distinct>,
-        first_of: Vec<Expr>,
+        first_of: Vec<Chosen>,
     ) -> Result<Bound, SqlError> {
         let mut computed: Vec<(ColumnId, Expr)> = Vec::with_capacity(items.len());
         let mut outputs = Vec::with_capacity(items.len());
@@ -628,18 +679,22 @@ impl Binder {
         }
         let shown = computed.len();
         let mut by = Vec::with_capacity(sort.len());
-        for (expr, descending, nulls_first) in sort {
-            let column = self.place(&mut computed, expr, "?column?", None);
+        let mut column = |binder: &mut Self, chosen: Chosen| match chosen {
+            Chosen::Output(at) => outputs[at].id,
+            Chosen::Computed(expr) => binder.place(&mut computed, expr, "?column?", None),
+        };
+        for (chosen, descending, nulls_first) in sort {
+            let column = column(self, chosen);
             by.push(SortKey { column, descending, nulls_first });
+        }
+        let mut first_ids = Vec::with_capacity(first_of.len());
+        for chosen in first_of {
+            first_ids.push(column(self, chosen));
         }
         let is_distinct = matches!(distinct, Some(ast::Distinct::Distinct));
         if is_distinct && computed.len() > shown {
             let message = "for SELECT DISTINCT, ORDER BY expressions must appear in select list";
             return Err(SqlError::new(state::INVALID_COLUMN_REFERENCE, message));
-        }
-        let mut first_ids = Vec::with_capacity(first_of.len());
-        for expr in first_of {
-            first_ids.push(self.place(&mut computed, expr, "?column?", None));
         }
         let leading = by.iter().take(first_ids.len()).all(|key| first_ids.contains(&key.column));
         if !leading {
@@ -733,6 +788,16 @@ fn position(expr: &ast::Expr, outputs: usize) -> Result<Option<usize>, SqlError>
 }
 
 impl Rel {
+    /// The number of places that read a query of WITH.
+    fn uses_of(&mut self, number: usize) -> usize {
+        let own = matches!(self, Rel::Named { name, .. } if *name == number);
+        let mut uses = usize::from(own);
+        for expr in self.exprs_mut() {
+            expr.each_subquery(&mut |subquery| uses += subquery.rel.uses_of(number));
+        }
+        uses + self.inputs_mut().into_iter().map(|input| input.uses_of(number)).sum::<usize>()
+    }
+
     /// Replaces the only use of a query of WITH by its definition.
     fn with_inlined(mut self, number: usize, definition: Rel) -> Rel {
         let mut definition = Some(definition);

@@ -1,4 +1,7 @@
 //! Joins: by a hash table, over all pairs, or with a right side for each left row.
+//!
+//! The pairs of a left row are made in steps, so that a row with many matches holds no more memory
+//! than other rows.
 
 use super::pairs::Pairs;
 use super::{CHUNK_ROWS, Context, Operator, Row, all, start};
@@ -12,16 +15,17 @@ use meridian_txn::Future;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The size of the results of a dependent right side that are remembered, in rows.
+/// The rows of dependent right sides that are remembered by one join.
 const REMEMBERED_ROWS: usize = 20_000;
 
 /// A running join.
 pub(super) struct Join {
     left: Box<dyn Operator>,
     plan: Arc<Node>,
-    right: Option<Right>,
+    right: Right,
     /// Left rows that were read.
     waiting: VecDeque<Row>,
+    current: Option<Current>,
     /// Rows that were not wanted yet.
     ready: VecDeque<Row>,
     /// True once the left side has ended.
@@ -30,10 +34,12 @@ pub(super) struct Join {
 
 /// The right side.
 enum Right {
+    /// No left row has needed it yet.
+    Unread,
     /// All rows, and for a hash join the rows of each key.
     All(Table),
-    /// The rows for outer values that have occurred.
-    Dependent { remembered: HashMap<Vec<u8>, Arc<Vec<Row>>>, rows: usize },
+    /// The rows for outer values that have occurred, and the number of these rows.
+    Dependent(HashMap<Vec<u8>, Arc<Vec<Row>>>, usize),
 }
 
 #[derive(Default)]
@@ -48,13 +54,45 @@ struct Table {
     unmatched_at: usize,
 }
 
+/// A left row, and its next pair.
+struct Current {
+    left: Row,
+    pairs: Pairs,
+    rights: Rights,
+}
+
+/// The right rows of a left row that are left.
+enum Rights {
+    /// All rows of the table, from this one on.
+    Everything(usize),
+    /// The rows of a key from this one on, and then those without a key.
+    OfKey(Vec<u8>, usize),
+    /// The rows without a key, from this one on.
+    WithoutKey(usize),
+    /// Rows that were remembered, from this one on.
+    Remembered(Arc<Vec<Row>>, usize),
+    /// The rows of a dependent right side.
+    Running(Box<Running>),
+}
+
+/// A dependent right side for one left row.
+struct Running {
+    operator: Box<dyn Operator>,
+    outer: Vec<u8>,
+    /// Its rows so far, while they are few enough to be remembered.
+    rows: Option<Vec<Row>>,
+    /// The memory that the operator has taken.
+    held: usize,
+}
+
 impl Join {
     pub(super) fn new(left: Box<dyn Operator>, plan: Arc<Node>) -> Self {
         Join {
             left,
             plan,
-            right: None,
+            right: Right::Unread,
             waiting: VecDeque::new(),
+            current: None,
             ready: VecDeque::new(),
             over: false,
         }
@@ -74,19 +112,24 @@ fn key_of(exprs: &[Expr], row: &[Datum], scope: &Scope<'_>) -> Result<Option<Vec
     Ok(Some(bytes))
 }
 
-/// Returns the value of a condition for a pair.
-fn condition(on: &Option<Expr>, pair: &[Datum], scope: &Scope<'_>) -> Result<Datum, SqlError> {
-    on.as_ref().map_or(Ok(Datum::Bool(true)), |on| on.eval(pair, scope))
+/// Appends a value so that only identical values have the same bytes: not only equal ones.
+fn write_exactly(datum: &Datum, out: &mut Vec<u8>) {
+    key::write(datum, false, out);
+    match datum {
+        Datum::Numeric(n) => out.push(n.scale() as u8),
+        Datum::Float8(x) => out.extend(x.to_bits().to_be_bytes()),
+        _ => {}
+    }
 }
 
 impl physical::Join {
     /// Reads the right side, if it does not depend on the left one.
     async fn open(&self, cx: &mut Context<'_>) -> Result<Right, SqlError> {
         if let How::Dependent { .. } = self.how {
-            return Ok(Right::Dependent { remembered: HashMap::new(), rows: 0 });
+            return Ok(Right::Dependent(HashMap::new(), 0));
         }
-        let mut table =
-            Table { rows: all(start(&self.right).as_mut(), cx).await?, ..Table::default() };
+        let rows = all(start(&self.right).as_mut(), cx).await?;
+        let mut table = Table { rows, ..Table::default() };
         table.matched = vec![false; if self.kind == Kind::Full { table.rows.len() } else { 0 }];
         if let How::Hash { right, .. } = &self.how {
             for (at, row) in table.rows.iter().enumerate() {
@@ -107,138 +150,177 @@ impl physical::Join {
         matches!(self.kind, Kind::Mark | Kind::AntiUnknown)
     }
 
-    /// Joins a left row with a right side that is in memory.
-    async fn join_with_all(
-        &self,
-        row: Row,
-        table: &mut Table,
-        cx: &mut Context<'_>,
-        out: &mut Vec<Row>,
-    ) -> Result<(), SqlError> {
-        let mut pairs = Pairs::new(self.kind, &row, self.right_width);
-        if !self.is_guarded(&row, cx)? {
-            pairs.finish(out);
-            return Ok(());
-        }
-        let mut pair = row.clone();
-        let width = row.len();
-        let everything: Vec<usize>;
-        let mut null_too: &[usize] = &[];
-        let (candidates, on): (&[usize], &Option<Expr>) = match &self.how {
-            How::Hash { left, rest, .. } => match key_of(left, &row, &cx.scope())? {
-                Some(bytes) => {
-                    if self.knows_null() {
-                        null_too = &table.without_key;
-                    }
-                    (table.by_key.get(&bytes).map_or(&[][..], Vec::as_slice), rest)
-                }
-                None if self.knows_null() => {
-                    everything = (0..table.rows.len()).collect();
-                    (&everything, &self.on)
-                }
-                None => (&[], rest),
-            },
-            _ => {
-                everything = (0..table.rows.len()).collect();
-                (&everything, &self.on)
-            }
-        };
-        let parts = [(candidates, on), (null_too, &self.on)];
-        'pairs: for (candidates, on) in parts {
-            for (count, at) in candidates.iter().enumerate() {
-                if count % CHUNK_ROWS == CHUNK_ROWS - 1 {
-                    cx.pause(CHUNK_ROWS).await;
-                }
-                let right = &table.rows[*at];
-                pair.truncate(width);
-                pair.extend(right.iter().cloned());
-                let value = condition(on, &pair, &cx.scope())?;
-                if self.kind == Kind::Full && value == Datum::Bool(true) {
-                    table.matched[*at] = true;
-                }
-                if !pairs.add(&value, right, out)? {
-                    break 'pairs;
-                }
-            }
-        }
-        pairs.finish(out);
-        Ok(())
-    }
-
     fn is_guarded(&self, row: &[Datum], cx: &Context<'_>) -> Result<bool, SqlError> {
         self.guard.as_ref().map_or(Ok(true), |guard| guard.holds(row, &cx.scope()))
     }
 
-    /// Joins a left row with a right side that depends on it.
-    async fn join_with_its_own(
+    /// Begins the pairs of a left row; `None` if it has none.
+    fn begin(
         &self,
-        row: Row,
-        (remembered, count): (&mut HashMap<Vec<u8>, Arc<Vec<Row>>>, &mut usize),
+        left: &[Datum],
+        right: &Right,
         cx: &mut Context<'_>,
-        out: &mut Vec<Row>,
-    ) -> Result<(), SqlError> {
-        let mut pairs = Pairs::new(self.kind, &row, self.right_width);
-        let How::Dependent { slots } = &self.how else { return Ok(()) };
-        if !self.is_guarded(&row, cx)? {
-            pairs.finish(out);
-            return Ok(());
-        }
-        let mut bytes = Vec::new();
-        for (at, slot) in slots {
-            key::write(&row[*at], false, &mut bytes);
-            cx.state.params[*slot] = row[*at].clone();
-        }
-        let (mut pair, width) = (row.clone(), row.len());
-        let mut known = remembered.get(&bytes).cloned();
-        let mut running = known.is_none().then(|| start(&self.right));
-        // Rows are remembered only if all of them were read.
-        let mut gathered = Some(Vec::new());
-        'pairs: loop {
-            let rights = match (&mut running, known.take()) {
-                (Some(running), _) => {
-                    let want = match (self.kind, &self.on) {
-                        (Kind::Semi | Kind::Anti | Kind::Mark, None) => 1,
-                        _ => CHUNK_ROWS,
-                    };
-                    let more = running.next(cx, want).await?;
-                    cx.pause(more.len()).await;
-                    Arc::new(more)
+    ) -> Result<Option<Rights>, SqlError> {
+        Ok(match (&self.how, right) {
+            (How::Dependent { slots, .. }, Right::Dependent(remembered, _)) => {
+                let mut outer = Vec::new();
+                for (at, slot) in slots {
+                    write_exactly(&left[*at], &mut outer);
+                    cx.state.params[*slot] = left[*at].clone();
                 }
-                (None, Some(known)) => known,
-                (None, None) => break,
-            };
-            if rights.is_empty() {
-                break;
+                Some(match remembered.get(&outer) {
+                    Some(rows) => Rights::Remembered(rows.clone(), 0),
+                    None => Rights::Running(Box::new(Running {
+                        operator: start(&self.right),
+                        outer,
+                        rows: Some(Vec::new()),
+                        held: 0,
+                    })),
+                })
             }
-            for (at, right) in rights.iter().enumerate() {
-                pair.truncate(width);
-                pair.extend(right.iter().cloned());
-                let value = condition(&self.on, &pair, &cx.scope())?;
-                if !pairs.add(&value, right, out)? {
-                    if at + 1 < rights.len() || running.is_some() {
-                        gathered = None;
+            (How::Hash { left: keys, .. }, _) => match key_of(keys, left, &cx.scope())? {
+                Some(bytes) => Some(Rights::OfKey(bytes, 0)),
+                None if self.knows_null() => Some(Rights::Everything(0)),
+                None => None,
+            },
+            _ => Some(Rights::Everything(0)),
+        })
+    }
+
+    /// Makes the next pairs of a left row. Returns what is left of it.
+    async fn step(
+        &self,
+        mut current: Current,
+        right: &mut Right,
+        cx: &mut Context<'_>,
+        out: &mut VecDeque<Row>,
+    ) -> Result<Option<Current>, SqlError> {
+        let rest = match &self.how {
+            How::Hash { rest, .. } => rest,
+            _ => &self.on,
+        };
+        // The next right rows, the condition, and how to go on.
+        let mut pair = current.left.clone();
+        let width = pair.len();
+        let mut goes_on = true;
+        let next = match (current.rights, &mut *right) {
+            (Rights::Running(mut running), Right::Dependent(remembered, count)) => {
+                let want = match (self.kind, &self.on) {
+                    (Kind::Semi | Kind::Anti | Kind::Mark, None) => 1,
+                    _ => CHUNK_ROWS,
+                };
+                let before = cx.state.held.used();
+                let rows = running.operator.next(cx, want).await?;
+                running.held += cx.state.held.used().saturating_sub(before);
+                for right in &rows {
+                    pair.truncate(width);
+                    pair.extend(right.iter().cloned());
+                    let value = value_of(&self.on, &pair, cx)?;
+                    if !current.pairs.add(self, &value, &pair, out)? {
+                        goes_on = false;
+                        break;
                     }
-                    break 'pairs;
+                }
+                cx.pause(rows.len()).await;
+                let ended = rows.is_empty();
+                if let Some(known) = &mut running.rows {
+                    known.extend(rows);
+                    if !self.remembers() || *count + known.len() > REMEMBERED_ROWS {
+                        running.rows = None;
+                    }
+                }
+                if ended || !goes_on {
+                    cx.state.held.free(running.held);
+                }
+                if let (true, Some(rows)) = (ended, running.rows.take()) {
+                    *count += rows.len() + 1;
+                    let bytes: usize = rows.iter().map(|row| weight(row)).sum();
+                    cx.state.held.add(running.outer.len() + bytes + 64)?;
+                    remembered.insert(std::mem::take(&mut running.outer), Arc::new(rows));
+                }
+                (!ended).then_some(Rights::Running(running))
+            }
+            (Rights::Remembered(rows, at), _) => {
+                let end = rows.len().min(at + CHUNK_ROWS);
+                for right in &rows[at..end] {
+                    pair.truncate(width);
+                    pair.extend(right.iter().cloned());
+                    let value = value_of(&self.on, &pair, cx)?;
+                    if !current.pairs.add(self, &value, &pair, out)? {
+                        goes_on = false;
+                        break;
+                    }
+                }
+                cx.pause(end - at).await;
+                (end < rows.len()).then_some(Rights::Remembered(rows, end))
+            }
+            (rights, Right::All(table)) => {
+                // The numbers of the candidates; all rows if there are none.
+                let (candidates, from, on) = match &rights {
+                    Rights::OfKey(key, at) => {
+                        (Some(table.by_key.get(key).map_or(&[][..], Vec::as_slice)), *at, rest)
+                    }
+                    Rights::WithoutKey(at) => (Some(&*table.without_key), *at, &self.on),
+                    Rights::Everything(at) => (None, *at, &self.on),
+                    Rights::Remembered(..) | Rights::Running(_) => return Ok(None),
+                };
+                let count = candidates.map_or(table.rows.len(), <[usize]>::len);
+                let end = count.min(from + CHUNK_ROWS);
+                for number in from..end {
+                    let at = candidates.map_or(number, |rows| rows[number]);
+                    pair.truncate(width);
+                    pair.extend(table.rows[at].iter().cloned());
+                    let value = value_of(on, &pair, cx)?;
+                    if self.kind == Kind::Full && value == Datum::Bool(true) {
+                        table.matched[at] = true;
+                    }
+                    if !current.pairs.add(self, &value, &pair, out)? {
+                        goes_on = false;
+                        break;
+                    }
+                }
+                cx.pause(end - from).await;
+                match rights {
+                    Rights::OfKey(key, _) if end < count => Some(Rights::OfKey(key, end)),
+                    Rights::OfKey(..) if self.knows_null() => Some(Rights::WithoutKey(0)),
+                    Rights::WithoutKey(_) if end < count => Some(Rights::WithoutKey(end)),
+                    Rights::Everything(_) if end < count => Some(Rights::Everything(end)),
+                    _ => None,
                 }
             }
-            if let (Some(rows), true) = (&mut gathered, running.is_some()) {
-                rows.extend(rights.iter().cloned());
-                if *count + rows.len() > REMEMBERED_ROWS {
-                    gathered = None;
-                }
+            _ => None,
+        };
+        match next {
+            Some(rights) if goes_on => Ok(Some(Current { rights, ..current })),
+            _ => {
+                current.pairs.finish(self, current.left, out);
+                Ok(None)
             }
         }
-        if let (Some(rows), true) = (gathered, running.is_some())
-            && *count < REMEMBERED_ROWS
-        {
-            *count += rows.len() + 1;
-            cx.state
-                .held
-                .add(bytes.len() + rows.iter().map(|row| weight(row)).sum::<usize>() + 64)?;
-            remembered.insert(bytes, Arc::new(rows));
+    }
+
+    fn remembers(&self) -> bool {
+        matches!(self.how, How::Dependent { remembers: true, .. })
+    }
+}
+
+/// Returns the value of a condition for a pair.
+fn value_of(on: &Option<Expr>, pair: &[Datum], cx: &Context<'_>) -> Result<Datum, SqlError> {
+    on.as_ref().map_or(Ok(Datum::Bool(true)), |on| on.eval(pair, &cx.scope()))
+}
+
+impl Join {
+    /// Returns the right rows of a full join that have had no match.
+    fn unmatched(&mut self, join: &physical::Join, want: usize) {
+        let Right::All(table) = &mut self.right else { return };
+        while self.ready.len() < want && table.unmatched_at < table.rows.len() {
+            let at = table.unmatched_at;
+            table.unmatched_at += 1;
+            if !table.matched[at] {
+                let nulls = std::iter::repeat_n(Datum::Null, join.left_width);
+                self.ready.push_back(nulls.chain(table.rows[at].iter().cloned()).collect());
+            }
         }
-        pairs.finish(out);
-        Ok(())
     }
 }
 
@@ -252,7 +334,11 @@ impl Operator for Join {
             let plan = self.plan.clone();
             let Node::Join(join) = &*plan else { return Ok(Vec::new()) };
             while self.ready.len() < want && !self.over {
-                let Some(row) = self.waiting.pop_front() else {
+                if let Some(current) = self.current.take() {
+                    self.current = join.step(current, &mut self.right, cx, &mut self.ready).await?;
+                    continue;
+                }
+                let Some(left) = self.waiting.pop_front() else {
                     if !self.ready.is_empty() {
                         break;
                     }
@@ -261,38 +347,25 @@ impl Operator for Join {
                     self.waiting.extend(more);
                     continue;
                 };
-                if self.right.is_none() {
-                    self.right = Some(join.open(cx).await?);
+                if !join.is_guarded(&left, cx)? {
+                    Pairs::default().finish(join, left, &mut self.ready);
+                    continue;
                 }
-                let mut out = Vec::new();
-                match &mut self.right {
-                    Some(Right::All(table)) => {
-                        join.join_with_all(row, table, cx, &mut out).await?;
-                        cx.pause(out.len()).await;
-                    }
-                    Some(Right::Dependent { remembered, rows }) => {
-                        join.join_with_its_own(row, (remembered, rows), cx, &mut out).await?;
-                    }
-                    None => {}
+                if let Right::Unread = self.right {
+                    self.right = join.open(cx).await?;
                 }
-                self.ready.extend(out);
+                match join.begin(&left, &self.right, cx)? {
+                    Some(rights) => {
+                        self.current = Some(Current { left, pairs: Pairs::default(), rights });
+                    }
+                    None => Pairs::default().finish(join, left, &mut self.ready),
+                }
             }
             if self.over && join.kind == Kind::Full {
-                if self.right.is_none() {
-                    self.right = Some(join.open(cx).await?);
+                if let Right::Unread = self.right {
+                    self.right = join.open(cx).await?;
                 }
-                if let Some(Right::All(table)) = &mut self.right {
-                    while self.ready.len() < want && table.unmatched_at < table.rows.len() {
-                        let at = table.unmatched_at;
-                        table.unmatched_at += 1;
-                        if !table.matched[at] {
-                            let left_width = join.left_width;
-                            let nulls = std::iter::repeat_n(Datum::Null, left_width);
-                            self.ready
-                                .push_back(nulls.chain(table.rows[at].iter().cloned()).collect());
-                        }
-                    }
-                }
+                self.unmatched(join, want);
             }
             let count = want.min(self.ready.len());
             Ok(self.ready.drain(..count).collect())

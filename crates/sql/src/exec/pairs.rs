@@ -3,40 +3,38 @@
 use super::Row;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
+use crate::physical::Join;
 use crate::physical::Kind;
+use std::collections::VecDeque;
 
 /// The pairs of one left row so far.
-pub(super) struct Pairs<'a> {
-    kind: Kind,
-    left: &'a [Datum],
-    right_width: usize,
+#[derive(Default)]
+pub(super) struct Pairs {
     matches: usize,
     /// True if the condition was NULL for a pair.
     unknown: bool,
 }
 
-impl<'a> Pairs<'a> {
-    pub(super) fn new(kind: Kind, left: &'a [Datum], right_width: usize) -> Self {
-        Pairs { kind, left, right_width, matches: 0, unknown: false }
-    }
-
-    /// Takes the condition's value for a pair. Returns false if no other pair matters.
+impl Pairs {
+    /// Takes the condition's value for a pair, which is the left row and the right row in one.
+    /// Returns false if no other pair matters.
     pub(super) fn add(
         &mut self,
+        join: &Join,
         condition: &Datum,
-        right: &[Datum],
-        out: &mut Vec<Row>,
+        pair: &[Datum],
+        out: &mut VecDeque<Row>,
     ) -> Result<bool, SqlError> {
         match condition {
             Datum::Bool(true) => {}
             Datum::Null => {
                 self.unknown = true;
-                return Ok(self.kind != Kind::AntiUnknown);
+                return Ok(join.kind != Kind::AntiUnknown);
             }
             _ => return Ok(true),
         }
         self.matches += 1;
-        match self.kind {
+        match join.kind {
             Kind::Inner | Kind::Left | Kind::Full => {}
             Kind::Single if self.matches == 1 => {}
             Kind::Single => {
@@ -47,29 +45,28 @@ impl<'a> Pairs<'a> {
             }
             Kind::Semi | Kind::Anti | Kind::AntiUnknown | Kind::Mark => return Ok(false),
         }
-        out.push(self.left.iter().chain(right).cloned().collect());
+        out.push_back(pair.to_vec());
         Ok(true)
     }
 
     /// Ends the left row.
-    pub(super) fn finish(self, out: &mut Vec<Row>) {
+    pub(super) fn finish(self, join: &Join, mut left: Row, out: &mut VecDeque<Row>) {
         let matched = self.matches > 0;
-        match self.kind {
+        match join.kind {
             Kind::Left | Kind::Full | Kind::Single if !matched => {
-                let mut row = self.left.to_vec();
-                row.resize(self.left.len() + self.right_width, Datum::Null);
-                out.push(row);
+                left.resize(join.left_width + join.right_width, Datum::Null);
+                out.push_back(left);
             }
-            Kind::Semi if matched => out.push(self.left.to_vec()),
-            Kind::Anti if !matched => out.push(self.left.to_vec()),
-            Kind::AntiUnknown if !matched && !self.unknown => out.push(self.left.to_vec()),
+            Kind::Semi if matched => out.push_back(left),
+            Kind::Anti if !matched => out.push_back(left),
+            Kind::AntiUnknown if !matched && !self.unknown => out.push_back(left),
             Kind::Mark => {
-                let mark = match (matched, self.unknown) {
+                left.push(match (matched, self.unknown) {
                     (true, _) => Datum::Bool(true),
                     (false, true) => Datum::Null,
                     (false, false) => Datum::Bool(false),
-                };
-                out.push(self.left.iter().cloned().chain([mark]).collect());
+                });
+                out.push_back(left);
             }
             _ => {}
         }

@@ -70,8 +70,8 @@ impl Operator for Scan {
             if let Source::Unopened = self.source {
                 self.source = scan.open(cx).await?;
             }
-            // A filter that no key serves rejects many rows.
-            let limit = match (&scan.filter, scan.access.spans.is_empty()) {
+            // A filter that no key serves rejects many rows; another one may, too.
+            let mut limit = match (&scan.filter, scan.access.spans.is_empty()) {
                 (Some(_), true) => want.max(super::CHUNK_ROWS),
                 _ => want,
             };
@@ -102,6 +102,7 @@ impl Operator for Scan {
                     break;
                 }
                 cx.pause(read).await;
+                limit = (limit * 4).min(limit.max(super::CHUNK_ROWS));
             }
             Ok(out)
         })

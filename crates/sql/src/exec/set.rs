@@ -5,6 +5,7 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::key;
 use crate::logical::SetOp;
+use crate::memory::weight;
 use crate::physical::Node;
 use meridian_txn::Future;
 use std::collections::HashMap;
@@ -97,9 +98,10 @@ impl Operator for Set {
                 cx.pause(found.len()).await;
                 let mut kept = Vec::with_capacity(found.len());
                 for row in found {
+                    let known = self.counts.len();
                     if self.keeps(*op, *all, &row) {
-                        if !*all {
-                            cx.state.held.add(row.len() * 16 + 48)?;
+                        if self.counts.len() > known {
+                            cx.state.held.add(weight(&row) + 56)?;
                         }
                         kept.push(row);
                     }

@@ -66,6 +66,9 @@ impl Expr {
     pub(crate) fn each_subquery(&mut self, f: &mut dyn FnMut(&mut Subquery)) {
         self.rewrite(&mut |part| {
             if let Expr::Subquery(subquery) = part {
+                if let Wants::Any(condition) = &mut subquery.wants {
+                    condition.each_subquery(f);
+                }
                 f(subquery);
             }
         });
@@ -83,7 +86,12 @@ impl Expr {
         let mut found = false;
         self.walk(&mut |part| match part {
             Expr::Call(Function::RandomUuid, _) => found = true,
-            Expr::Subquery(subquery) => found |= subquery.rel.is_volatile(),
+            Expr::Subquery(subquery) => {
+                found |= subquery.rel.is_volatile();
+                if let Wants::Any(condition) = &subquery.wants {
+                    found |= condition.is_volatile();
+                }
+            }
             _ => {}
         });
         found

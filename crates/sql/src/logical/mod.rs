@@ -65,8 +65,8 @@ pub(crate) struct Join {
 }
 
 impl Join {
-    /// True if a conjunct of the condition decides about a left row alone: it names no column of the
-    /// right side. In a mark join it must not be NULL either, since the mark would be.
+    /// True if a conjunct of the condition decides about a left row alone: it names no column of
+    /// the right side. In a mark join it must not be NULL either, since the mark would be.
     pub(crate) fn is_guard(kind: JoinKind, conjunct: &Expr, rights: &BTreeSet<ColumnId>) -> bool {
         !conjunct.names_any(rights)
             && match kind {

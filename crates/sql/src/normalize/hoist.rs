@@ -39,9 +39,12 @@ pub(super) fn hoist(rel: Rel, next: &mut ColumnId) -> Rel {
         Rel::Aggregate { input, keys, mut aggregates } => {
             let mut input = *input;
             for (_, aggregate) in &mut aggregates {
-                for expr in aggregate.exprs_mut() {
-                    input = replace(input, expr, &[], next);
+                let mut guards = Vec::new();
+                if let Some(filter) = &mut aggregate.filter {
+                    input = replace(input, filter, &[], next);
+                    guards.push(filter.clone());
                 }
+                input = replace(input, &mut aggregate.arg, &guards, next);
             }
             Rel::Aggregate { input: Box::new(input), keys, aggregates }
         }
@@ -126,6 +129,26 @@ fn test(input: Rel, subquery: Subquery, negated: bool, next: &mut ColumnId) -> R
     }
 }
 
+/// Replaces the subqueries of the operands of AND or OR, which stop at a value.
+fn operands(
+    input: Rel,
+    parts: &mut [Expr],
+    stops_at: bool,
+    guards: &[Expr],
+    next: &mut ColumnId,
+) -> Rel {
+    let mut input = input;
+    let mut guards = guards.to_vec();
+    let last = parts.iter().rposition(Expr::has_subquery).unwrap_or(0);
+    for (at, part) in parts.iter_mut().enumerate() {
+        input = replace(input, part, &guards, next);
+        if at < last && !part.is_volatile() {
+            guards.push(Expr::IsBool(Box::new(part.clone()), stops_at, true));
+        }
+    }
+    input
+}
+
 /// Replaces the subqueries of an expression by columns of joins with its input. `guards` are the
 /// conditions under which the expression is evaluated.
 fn replace(input: Rel, expr: &mut Expr, guards: &[Expr], next: &mut ColumnId) -> Rel {
@@ -161,6 +184,9 @@ fn replace(input: Rel, expr: &mut Expr, guards: &[Expr], next: &mut ColumnId) ->
             }
             input
         }
+        // An operand behind others is needed only if these leave the value open.
+        Expr::And(parts) => operands(input, parts, false, guards, next),
+        Expr::Or(parts) => operands(input, parts, true, guards, next),
         Expr::Subquery(_) => {
             let taken = std::mem::replace(expr, Expr::Const(Datum::Null));
             let Expr::Subquery(subquery) = taken else { return input };

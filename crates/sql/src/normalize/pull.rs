@@ -4,8 +4,8 @@
 //! - A filter at the top of the right side is part of the join's condition: both select pairs. In a
 //!   mark join the filter's condition counts as false where it is NULL.
 //! - A projection at the top of the right side moves above the join, or into its condition if the
-//! join does not return right columns. Above a join that adds NULLs only columns may be passed on:
-//!   an expression need not be NULL where its columns are.
+//!   join does not return right columns. Above a join that adds NULLs only columns may be passed
+//!   on: an expression need not be NULL where its columns are.
 //! - Order and duplicates of a right side do not matter where only the existence of a match does.
 
 use crate::expr::Expr;
@@ -51,8 +51,11 @@ fn pull_join(join: Join) -> Rel {
                     let surely = |c: Expr| Expr::IsBool(Box::new(c), true, false);
                     pulled = pulled.into_iter().map(surely).collect();
                 }
-                on.into_conjuncts(&mut pulled);
-                on = Expr::And(pulled);
+                // The join's own condition comes first: it may guard what fails.
+                let mut all = Vec::new();
+                on.into_conjuncts(&mut all);
+                all.extend(pulled);
+                on = Expr::And(all);
                 input.filter(stays)
             }
             Rel::Project { input, outputs } if tests && !volatile(&outputs) => {

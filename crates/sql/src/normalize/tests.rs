@@ -66,7 +66,8 @@ impl Draw {
     }
 }
 
-/// Draws queries. The scope has aliases of `t` (with `a`, `b`, `f`) and of `u` (with `k`, `x`, `w`).
+/// Draws queries. The scope has aliases of `t` (with `a`, `b`, `f`) and of `u` (with `k`, `x`,
+/// `w`).
 struct Queries {
     draw: Draw,
     aliases: usize,
@@ -343,7 +344,7 @@ project #0=#0
         "select a, b in (select x from u where k = a) from t",
         "\
 project #0=#0 #8=#9
-  mark join on ((#4 Eq #0) is true and (#1 Eq #5)) as #9
+  mark join on ((#1 Eq #5) and (#4 Eq #0) is true) as #9
     scan t [0, 1, 2, 3]
     scan u [4, 5, 6, 7]
 ",

@@ -4,7 +4,7 @@ use super::{How, Join, Kind, Node, Query, Scan, SortBy, estimate, order};
 use crate::bind;
 use crate::datum::Datum;
 use crate::error::SqlError;
-use crate::expr::{Compare, Expr};
+use crate::expr::{Arith, Compare, Expr};
 use crate::logical::{self, ColumnId, JoinKind, Rel};
 use crate::normalize::normalize;
 use crate::plan::Access;
@@ -20,8 +20,12 @@ type Lowered = (Arc<Node>, Vec<ColumnId>);
 /// Plans a bound query.
 pub(crate) fn lower(query: bind::Query) -> Result<Query, SqlError> {
     let rel = order::order(normalize(query.rel, query.ids));
-    let mut lowering =
-        Lowering { outer: BTreeMap::new(), slots: query.params.len(), named: BTreeMap::new() };
+    let mut lowering = Lowering {
+        outer: BTreeMap::new(),
+        slots: query.params.len(),
+        named_count: 0,
+        named: BTreeMap::new(),
+    };
     let needed = query.outputs.iter().copied().collect();
     let (root, layout) = lowering.lower(rel, &needed)?;
     let picks = query.outputs.iter().map(|id| position(&layout, *id)).collect::<Result<_, _>>()?;
@@ -30,7 +34,7 @@ pub(crate) fn lower(query: bind::Query) -> Result<Query, SqlError> {
         columns: query.columns,
         params: query.params,
         slots: lowering.slots,
-        named: lowering.named.len(),
+        named: lowering.named_count,
     })
 }
 
@@ -39,6 +43,8 @@ struct Lowering {
     outer: BTreeMap<ColumnId, usize>,
     /// The number of parameters so far.
     slots: usize,
+    /// The number of queries of WITH so far.
+    named_count: usize,
     /// The queries of WITH: their numbers, definitions and columns.
     named: BTreeMap<usize, (usize, Arc<Node>, Vec<ColumnId>)>,
 }
@@ -178,7 +184,8 @@ impl Lowering {
             Rel::With { name, definition, body } => {
                 let below = definition.columns().into_iter().collect();
                 let (definition, layout) = self.lower(*definition, &below)?;
-                let slot = self.named.len();
+                let slot = self.named_count;
+                self.named_count += 1;
                 self.named.insert(name, (slot, definition.clone(), layout));
                 let (body, layout) = self.lower(*body, needed)?;
                 Ok((Arc::new(Node::With { name: slot, definition, body }), layout))
@@ -318,6 +325,7 @@ impl Lowering {
             self.outer.insert(*id, self.slots);
             self.slots += 1;
         }
+        let remembers = !right.is_volatile();
         let (right, right_layout) = self.lower(right, &below_right)?;
         for id in &passed {
             self.outer.remove(id);
@@ -326,7 +334,7 @@ impl Lowering {
         let guards = self.place_all(guards, &left_layout)?;
         let both: Vec<ColumnId> = left_layout.iter().chain(&right_layout).copied().collect();
         let how = match dependent {
-            true => How::Dependent { slots },
+            true => How::Dependent { slots, remembers },
             false => self.keys(&pairs, &left_layout, &right_layout, &both)?,
         };
         let on = Expr::all_of(self.place_all(pairs, &both)?);
@@ -364,9 +372,10 @@ impl Lowering {
             };
             let apart = |(a, b): &(&Expr, &Expr)| !a.names_any(&rights) && !b.names_any(&lefts);
             let own = |(a, b): &(&Expr, &Expr)| a.names_any(&lefts) && b.names_any(&rights);
-            let sides = sides
-                .map(|(a, b)| if apart(&(a, b)) { (a, b) } else { (b, a) })
-                .filter(|sides| apart(sides) && own(sides));
+            let sides =
+                sides.map(|(a, b)| if apart(&(a, b)) { (a, b) } else { (b, a) }).filter(|sides| {
+                    apart(sides) && own(sides) && !may_fail(sides.0) && !may_fail(sides.1)
+                });
             match sides {
                 Some((a, b)) => {
                     left_keys.push(self.place(a.clone(), left)?);
@@ -381,6 +390,20 @@ impl Lowering {
         let rest = Expr::all_of(self.place_all(rest, both)?);
         Ok(How::Hash { left: left_keys, right: right_keys, rest })
     }
+}
+
+/// True if the value may be an error for some rows. Overflow counts only where it is likely.
+fn may_fail(expr: &Expr) -> bool {
+    let mut may = false;
+    expr.walk(&mut |part| {
+        may |= match part {
+            Expr::Arith(op, ..) => matches!(op, Arith::Div | Arith::Mod),
+            Expr::Cast(_, _, explicit) => *explicit,
+            Expr::Call(..) | Expr::Case { .. } => true,
+            _ => false,
+        };
+    });
+    may
 }
 
 impl Rel {

@@ -111,8 +111,10 @@ pub(crate) enum How {
     Hash { left: Vec<Expr>, right: Vec<Expr>, rest: Option<Expr> },
     /// All right rows, which are read once.
     Loop,
-    /// By running the right side with the left row's columns as parameters.
-    Dependent { slots: Vec<(usize, usize)> },
+    /// By running the right side with the left row's columns as parameters: for each position of
+    /// the left row its parameter. The rows may be remembered for equal columns, unless they are
+    /// volatile.
+    Dependent { slots: Vec<(usize, usize)>, remembers: bool },
 }
 
 /// A column that rows are sorted by.
