@@ -14,6 +14,7 @@ use crate::parse::Parsed;
 use crate::physical;
 use crate::response::Column;
 use crate::select::{self, Select};
+use crate::stack;
 use crate::system;
 use crate::types::Type;
 use crate::work::Work;
@@ -354,18 +355,22 @@ async fn compile(
 struct Named {
     tables: Vec<ast::ObjectName>,
     hidden: Vec<String>,
+    /// The number of tables, queries and their sides.
+    relations: usize,
 }
 
 impl ast::Visitor for Named {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
+        self.relations += 1;
         let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
         self.hidden.extend(ctes.map(|cte| names::fold(&cte.alias.name)));
         ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        self.relations += 1;
         if let TableFactor::Table { name, args: None, .. } = factor {
             self.tables.push(name.clone());
         }
@@ -387,7 +392,7 @@ async fn analytic(
     let _ = query.visit(&mut named);
     tables.clear();
     let mut found: Vec<Arc<Table>> = Vec::new();
-    for name in named.tables {
+    for name in std::mem::take(&mut named.tables) {
         let folded = names::relation(&name)?;
         let known =
             system::find(&folded).map_or_else(|| folded.clone(), |table| table.name.clone());
@@ -406,7 +411,10 @@ async fn analytic(
         tables.push((table.id, table.version));
         found.push(table);
     }
-    let own = bind::compile(query, &found, declared).and_then(physical::lower);
+    let relations = named.relations;
+    let own = stack::with_room(relations, || {
+        bind::compile(query, &found, declared).and_then(|query| physical::lower(query, relations))
+    });
     let plan: Arc<dyn AnalyticPlan> = match (own, engine.analytic()) {
         (Ok(plan), _) => Arc::new(plan),
         // The analytical engine has more functions and types.

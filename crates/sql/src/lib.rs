@@ -76,6 +76,7 @@ mod session;
 mod setting_values;
 mod settings;
 mod split;
+mod stack;
 pub mod system;
 mod types;
 mod work;

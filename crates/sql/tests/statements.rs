@@ -623,3 +623,28 @@ fn transactions_have_the_isolation_level_of_their_database() {
         assert!(run(s, "begin isolation level snapshot")[0].starts_with("42601"));
     }
 }
+
+/// As many relations as a statement may read, planned and run on a stack of 2 MiB, as a server's
+/// threads have.
+#[test]
+fn many_relations_fit_a_small_stack() {
+    let run_all = || {
+        let (mut session, _) = session();
+        let s = &mut session;
+        run(s, "create table one(a int primary key); insert into one values (1)");
+        let joins: String = (1..999).map(|n| format!(" join one o{n} on o{n}.a = o0.a")).collect();
+        let truths = vec!["1 = (select 1)"; 900].join(" and ");
+        let items = vec!["(select 2)"; 900].join(", ");
+        for (sql, expected) in [
+            (format!("select count(*) from one o0{joins}"), "1"),
+            (format!("select 1 where {truths}"), "1"),
+            (format!("select 2 from one where concat({items}) is not null"), "2"),
+        ] {
+            assert_eq!(run(s, &sql), [expected, "SELECT 1"], "{}", &sql[..40]);
+        }
+        let refused = run(s, &format!("select concat({})", vec!["(select 2)"; 1001].join(", ")));
+        assert_eq!(refused, ["54001 the statement reads more than 1000 relations"]);
+    };
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(run_all);
+    thread.expect("a thread").join().expect("no panic");
+}

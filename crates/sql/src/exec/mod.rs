@@ -21,6 +21,7 @@ use crate::expr::{Expr, Facts, Scope};
 use crate::memory::{Held, weight};
 use crate::physical::{Node, Query};
 use crate::response::Column;
+use crate::stack;
 use crate::types::Type;
 use meridian_txn::{Future, Transaction};
 use std::collections::HashMap;
@@ -151,7 +152,9 @@ impl AnalyticPlan for Query {
     fn start(&self, params: Vec<Datum>) -> Result<Box<dyn AnalyticRows>, SqlError> {
         let mut params = params;
         params.resize(self.slots.max(params.len()), Datum::Null);
-        Ok(Box::new(Running { root: start(&self.root), named: self.named, params, state: None }))
+        let relations = self.relations;
+        let root = stack::with_room(relations, || start(&self.root));
+        Ok(Box::new(Running { root, relations, named: self.named, params, state: None }))
     }
 }
 
@@ -160,6 +163,7 @@ struct Running {
     root: Box<dyn Operator>,
     params: Vec<Datum>,
     named: usize,
+    relations: usize,
     /// Set with the first request.
     state: Option<State>,
 }
@@ -183,7 +187,7 @@ impl AnalyticRows for Running {
                 now_us: reader.now_us,
                 state,
             };
-            let rows = self.root.next(&mut cx, CHUNK_ROWS).await?;
+            let rows = stack::run(self.relations, self.root.next(&mut cx, CHUNK_ROWS)).await?;
             cx.pause(rows.len()).await;
             Ok((!rows.is_empty()).then_some(rows))
         })

@@ -18,7 +18,7 @@ const LOOKUP: f64 = 4.0;
 type Lowered = (Arc<Node>, Vec<ColumnId>);
 
 /// Plans a bound query.
-pub(crate) fn lower(query: bind::Query) -> Result<Query, SqlError> {
+pub(crate) fn lower(query: bind::Query, relations: usize) -> Result<Query, SqlError> {
     let rel = order::order(normalize(query.rel, query.ids));
     let mut lowering = Lowering {
         outer: BTreeMap::new(),
@@ -35,6 +35,7 @@ pub(crate) fn lower(query: bind::Query) -> Result<Query, SqlError> {
         params: query.params,
         slots: lowering.slots,
         named: lowering.named_count,
+        relations,
     })
 }
 

@@ -30,6 +30,8 @@ pub(crate) struct Query {
     pub(crate) slots: usize,
     /// The number of queries of WITH.
     pub(crate) named: usize,
+    /// The number of relations: the plan is not deeper than a few times that.
+    pub(crate) relations: usize,
 }
 
 /// An operator.

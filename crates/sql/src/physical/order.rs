@@ -8,7 +8,7 @@
 use super::estimate;
 use crate::expr::Expr;
 use crate::logical::{Join, JoinKind, Rel};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Orders all inner joins of a plan.
 pub(super) fn order(rel: Rel) -> Rel {
@@ -42,78 +42,96 @@ fn flatten(rel: Rel, relations: &mut Vec<Rel>, conditions: &mut Vec<Expr>) {
     }
 }
 
-fn greedy(relations: Vec<Rel>, mut conditions: Vec<Expr>) -> Rel {
-    let cluster: BTreeSet<usize> = relations.iter().flat_map(Rel::columns).collect();
-    let with_needs = |rel: Rel| {
-        let needs: BTreeSet<usize> = rel.free_columns().intersection(&cluster).copied().collect();
-        (rel, needs)
-    };
-    let mut waiting: Vec<(Rel, BTreeSet<usize>)> = relations.into_iter().map(with_needs).collect();
-    let first = least(&waiting, |(rel, needs)| needs.is_empty().then(|| (0, estimate::rows(rel))));
-    let (mut joined, _) = waiting.remove(first.unwrap_or(0));
-    let mut have: BTreeSet<usize> = joined.columns().into_iter().collect();
-    let mut count = estimate::rows(&joined);
-    while !waiting.is_empty() {
-        let next = least(&waiting, |(rel, needs)| {
-            if !needs.is_subset(&have) {
-                return None;
-            }
-            let (on, pairs) = pairs(rel, (&have, &cluster), count, &conditions);
-            Some((usize::from(on.is_empty() && needs.is_empty()), pairs))
-        });
-        let (rel, _) = waiting.remove(next.unwrap_or(0));
-        let (on, pairs) = pairs(&rel, (&have, &cluster), count, &conditions);
-        count = pairs;
-        have.extend(rel.columns());
-        let mut taken = Vec::with_capacity(on.len());
-        for at in on.into_iter().rev() {
-            taken.insert(0, conditions.remove(at));
-        }
-        let on = Expr::all_of(taken).unwrap_or_else(Expr::truth);
-        joined = joined.join(JoinKind::Inner, rel, on);
-    }
-    joined.filter(conditions)
+/// A relation that is not joined yet.
+struct Waiting {
+    rel: Rel,
+    /// Its number in the cluster.
+    number: usize,
+    /// The relations of the cluster that it names.
+    needs: BTreeSet<usize>,
+    /// The conditions that apply once it is joined, and the rows that match a row of what is
+    /// joined.
+    matches: Option<(Vec<usize>, f64)>,
 }
 
-/// Returns the conditions between what is joined and a relation, and the estimated pairs.
-fn pairs(
-    rel: &Rel,
-    (have, cluster): (&BTreeSet<usize>, &BTreeSet<usize>),
-    count: f64,
-    conditions: &[Expr],
-) -> (Vec<usize>, f64) {
-    let own: BTreeSet<usize> = rel.columns().into_iter().collect();
-    let made: BTreeSet<usize> = have.union(&own).copied().collect();
-    let applies = |condition: &Expr| {
-        let mut all = true;
-        let mut some = false;
-        condition.each_column(&mut |id| {
-            some |= own.contains(&id);
-            // Columns outside of the cluster are known everywhere.
-            all &= made.contains(&id) || !cluster.contains(&id);
+fn greedy(relations: Vec<Rel>, conditions: Vec<Expr>) -> Rel {
+    let mut owner = BTreeMap::new();
+    for (number, rel) in relations.iter().enumerate() {
+        owner.extend(rel.columns().into_iter().map(|id| (id, number)));
+    }
+    // The relations that each condition names. Columns outside of the cluster are known everywhere.
+    let named = |condition: &Expr| {
+        let mut named = BTreeSet::new();
+        condition.each_column(&mut |id| named.extend(owner.get(&id)));
+        named
+    };
+    let named: Vec<BTreeSet<usize>> = conditions.iter().map(named).collect();
+    let mut of_relation = vec![Vec::new(); relations.len()];
+    for (at, named) in named.iter().enumerate() {
+        named.iter().for_each(|number: &usize| of_relation[*number].push(at));
+    }
+    let wait = |(number, rel): (usize, Rel)| {
+        let needs = rel.free_columns().iter().filter_map(|id| owner.get(id).copied()).collect();
+        Waiting { rel, number, needs, matches: None }
+    };
+    let mut waiting: Vec<Waiting> = relations.into_iter().enumerate().map(wait).collect();
+    let first =
+        least(&mut waiting, |one| one.needs.is_empty().then(|| (0, estimate::rows(&one.rel))));
+    let first = waiting.remove(first.unwrap_or(0));
+    let (mut count, mut joined) = (estimate::rows(&first.rel), first.rel);
+    let mut have = BTreeSet::from([first.number]);
+    let mut conditions: Vec<Option<Expr>> = conditions.into_iter().map(Some).collect();
+    while !waiting.is_empty() {
+        let next = least(&mut waiting, |one| {
+            if !one.needs.is_subset(&have) {
+                return None;
+            }
+            let applies = |at: &usize| {
+                conditions[*at].is_some()
+                    && named[*at].iter().all(|it| *it == one.number || have.contains(it))
+            };
+            let on: Vec<usize> = of_relation[one.number].iter().copied().filter(applies).collect();
+            if one.matches.as_ref().is_none_or(|(known, _)| *known != on) {
+                let applied = on.iter().filter_map(|at| conditions[*at].clone()).collect();
+                one.matches = Some((on, matches(&one.rel, applied)));
+            }
+            let (on, matches) = one.matches.as_ref()?;
+            Some((usize::from(on.is_empty() && one.needs.is_empty()), count * matches))
         });
-        all && some
-    };
-    let on: Vec<usize> = (0..conditions.len()).filter(|at| applies(&conditions[*at])).collect();
-    let (scan, mut filters) = match rel {
-        Rel::Filter { input, condition } => (&**input, vec![condition.clone()]),
-        rel => (rel, Vec::new()),
-    };
-    filters.extend(on.iter().map(|at| conditions[*at].clone()));
-    let matches = match scan {
-        Rel::Scan { .. } => estimate::scanned(scan, &filters),
-        _ => {
-            let joint: f64 = on.iter().map(|at| estimate::selectivity(&conditions[*at])).product();
-            estimate::rows(rel) * joint
+        let one = waiting.remove(next.unwrap_or(0));
+        let (on, matches) = one.matches.unwrap_or_default();
+        count = (count * matches).max(1.0);
+        have.insert(one.number);
+        let on = on.into_iter().filter_map(|at| conditions[at].take()).collect();
+        let on = Expr::all_of(on).unwrap_or_else(Expr::truth);
+        joined = joined.join(JoinKind::Inner, one.rel, on);
+    }
+    joined.filter(conditions.into_iter().flatten().collect())
+}
+
+/// Returns the estimated rows of a relation for which conditions are true.
+fn matches(rel: &Rel, mut conditions: Vec<Expr>) -> f64 {
+    let joint: f64 = conditions.iter().map(estimate::selectivity).product();
+    let scan = match rel {
+        Rel::Filter { input, condition } => {
+            conditions.push(condition.clone());
+            &**input
         }
+        rel => rel,
     };
-    (on, (count * matches).max(1.0))
+    match scan {
+        Rel::Scan { .. } => estimate::scanned(scan, &conditions),
+        _ => estimate::rows(rel) * joint,
+    }
 }
 
 /// Returns the element with the least measure.
-fn least<T>(all: &[T], measure: impl Fn(&T) -> Option<(usize, f64)>) -> Option<usize> {
+fn least<T>(
+    all: &mut [T],
+    mut measure: impl FnMut(&mut T) -> Option<(usize, f64)>,
+) -> Option<usize> {
     let mut best: Option<(usize, (usize, f64))> = None;
-    for (at, element) in all.iter().enumerate() {
+    for (at, element) in all.iter_mut().enumerate() {
         if let Some(found) = measure(element)
             && best.is_none_or(|(_, least)| found < least)
         {
