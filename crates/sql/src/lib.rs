@@ -19,9 +19,15 @@
 //! 4. No text can end, freeze or exhaust the process: a statement is bounded before each pass over
 //!    it (`limits`), and unsupported clauses are rejected by name (`clauses`).
 //!
-//! Not done: joins, subqueries, windows, set operations and WITH in this crate's executor (an
-//! [`Analytic`] engine runs them; without one they fail with 0A000); intervals; CHECK and foreign
-//! keys; DROP COLUMN and changes of a column's type. `statement_timeout` and
+//! A query over several relations has a logical plan (`logical`) of its own, which is normalized
+//! and lowered to operators over rows:
+//!
+//! ```text
+//!   query ── bind ── logical ── normalize ── physical ── exec ── Transaction
+//! ```
+//!
+//! Not done: windows, grouping sets, WITH RECURSIVE and functions in FROM (an [`Analytic`] engine
+//! runs statements with them; without one they fail with 0A000); intervals; CHECK and foreign keys; DROP COLUMN and changes of a column's type. `statement_timeout` and
 //! `idle_in_transaction_session_timeout` are only settings here: a caller with a clock enforces
 //! them with [`Session::interrupt`]. `lock_timeout` goes to the transaction.
 

@@ -129,6 +129,13 @@ impl Binder {
                 other => return Err(SqlError::unsupported(format!("the operator {other}"))),
             },
             ast::Expr::BinaryOp { left, op, right } => self.binary(left, op, right)?,
+            // A row is NULL if all of its columns are, and not NULL if none of them is.
+            ast::Expr::IsNull(inner) if let Some(parts) = row_of(inner) => {
+                boolean(self.all_null(parts, false)?)
+            }
+            ast::Expr::IsNotNull(inner) if let Some(parts) = row_of(inner) => {
+                boolean(self.all_null(parts, true)?)
+            }
             ast::Expr::IsNull(inner) => {
                 boolean(Expr::IsNull(Box::new(self.bind_free(inner)?.expr), false))
             }
@@ -139,6 +146,12 @@ impl Binder {
             ast::Expr::IsNotTrue(inner) => boolean(self.is_bool(inner, true, true)?),
             ast::Expr::IsFalse(inner) => boolean(self.is_bool(inner, false, false)?),
             ast::Expr::IsNotFalse(inner) => boolean(self.is_bool(inner, false, true)?),
+            ast::Expr::IsDistinctFrom(left, right) | ast::Expr::IsNotDistinctFrom(left, right)
+                if let (Some(lefts), Some(rights)) = (row_of(left), row_of(right)) =>
+            {
+                let same = matches!(expr, ast::Expr::IsNotDistinctFrom(..));
+                boolean(self.distinct_rows(lefts, rights, same)?)
+            }
             ast::Expr::IsDistinctFrom(left, right) | ast::Expr::IsNotDistinctFrom(left, right) => {
                 let (left, right) = (self.bind(left)?, self.bind(right)?);
                 let sides = self.meet_sides(left, right, "IS DISTINCT FROM")?;
@@ -234,6 +247,15 @@ impl Binder {
             }
             other => return Err(SqlError::unsupported(format!("the expression {other}"))),
         })
+    }
+
+    /// Binds IS [NOT] NULL of a row's columns.
+    fn all_null(&mut self, parts: &[ast::Expr], negated: bool) -> Result<Expr, SqlError> {
+        let mut all = Vec::with_capacity(parts.len());
+        for part in parts {
+            all.push(Expr::IsNull(Box::new(self.bind_free(part)?.expr), negated));
+        }
+        Ok(Expr::And(all))
     }
 
     fn any_or_all(

@@ -110,6 +110,25 @@ impl Binder {
         self.compare_sides(op, sides)
     }
 
+    /// Binds IS [NOT] DISTINCT FROM of two rows.
+    pub(super) fn distinct_rows(
+        &mut self,
+        lefts: &[ast::Expr],
+        rights: &[ast::Expr],
+        same: bool,
+    ) -> Result<Expr, SqlError> {
+        if lefts.len() != rights.len() {
+            return Err(unequal());
+        }
+        let mut parts = Vec::with_capacity(lefts.len());
+        for (left, right) in lefts.iter().zip(rights) {
+            let (left, right) = (self.bind(left)?, self.bind(right)?);
+            let sides = self.meet_sides(left, right, "IS DISTINCT FROM")?;
+            parts.push(Expr::Distinct(Box::new(sides), same));
+        }
+        Ok(if same { Expr::And(parts) } else { Expr::Or(parts) })
+    }
+
     /// Compares rows by their first different columns.
     fn compare_sides(&mut self, op: Compare, sides: Vec<(Typed, Typed)>) -> Result<Expr, SqlError> {
         let mut compare =

@@ -13,6 +13,8 @@ use crate::system;
 const TABLE_ROWS: f64 = 10_000.0;
 /// The rows of a table of the system catalog.
 const SYSTEM_ROWS: f64 = 200.0;
+/// The rows that have one value of an index, or of the first columns of a key.
+const KEY_ROWS: f64 = 10.0;
 /// The part of the rows that an equality selects.
 const EQUAL: f64 = 0.01;
 /// The part of the rows that another comparison selects.
@@ -85,8 +87,11 @@ pub(super) fn scanned(scan: &Rel, conditions: &[Expr]) -> f64 {
         positioned.push(condition);
     }
     let filter = Expr::all_of(positioned);
-    if Access::choose(table, filter.as_ref()).is_unique(table) {
+    let access = Access::choose(table, filter.as_ref());
+    if access.is_unique(table) {
         return 1.0;
     }
-    (all * filter.as_ref().map_or(1.0, selectivity)).max(1.0)
+    let found = all * filter.as_ref().map_or(1.0, selectivity);
+    let most = if access.has_key() { KEY_ROWS * access.spans.len() as f64 } else { all };
+    found.min(most).max(1.0)
 }
