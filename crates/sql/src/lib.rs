@@ -27,7 +27,8 @@
 //! ```
 //!
 //! Not done: windows, grouping sets, WITH RECURSIVE and functions in FROM (an [`Analytic`] engine
-//! runs statements with them; without one they fail with 0A000); intervals; CHECK and foreign keys; DROP COLUMN and changes of a column's type. `statement_timeout` and
+//! runs statements with them; without one they fail with 0A000); intervals; CHECK and foreign keys;
+//! DROP COLUMN and changes of a column's type. `statement_timeout` and
 //! `idle_in_transaction_session_timeout` are only settings here: a caller with a clock enforces
 //! them with [`Session::interrupt`]. `lock_timeout` goes to the transaction.
 

@@ -648,3 +648,30 @@ fn many_relations_fit_a_small_stack() {
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(run_all);
     thread.expect("a thread").join().expect("no panic");
 }
+
+/// A join by primary key looks up the rows of all left rows at once.
+#[test]
+fn lookups_of_a_join_go_together() {
+    let (mut session, memory) = session();
+    let s = &mut session;
+    run(
+        s,
+        "create table a (id int primary key, other int); create table b (id int primary key, name text)",
+    );
+    run(s, "insert into a values (1, 10), (2, 20), (3, null), (4, 10), (5, 77)");
+    run(s, "insert into b values (10, 'ten'), (20, 'twenty'), (30, 'thirty')");
+    let join = |ids: &str| {
+        format!(
+            "select a.id, b.name from a left join b on b.id = a.other where a.id in ({ids}) order by a.id"
+        )
+    };
+    let mut requests = |ids: &str, expected: &[&str]| {
+        let before = memory.requests();
+        assert_eq!(run(s, &join(ids)), expected);
+        memory.requests() - before
+    };
+    let all = ["1|ten", "2|twenty", "3|NULL", "4|ten", "5|NULL", "SELECT 5"];
+    requests("1", &["1|ten", "SELECT 1"]);
+    let of_one = requests("1", &["1|ten", "SELECT 1"]);
+    assert_eq!(requests("1, 2, 3, 4, 5", &all), of_one, "as many as for one row");
+}

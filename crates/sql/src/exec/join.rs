@@ -11,8 +11,9 @@ use crate::expr::{Expr, Scope};
 use crate::key;
 use crate::memory::weight;
 use crate::physical::{self, How, Kind, Node};
+use crate::plan::Target;
 use meridian_txn::Future;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// The rows of dependent right sides that are remembered by one join.
@@ -38,8 +39,24 @@ enum Right {
     Unread,
     /// All rows, and for a hash join the rows of each key.
     All(Table),
-    /// The rows for outer values that have occurred, and the number of these rows.
-    Dependent(HashMap<Vec<u8>, Arc<Vec<Row>>>, usize),
+    Dependent(Known),
+}
+
+/// The rows of a dependent right side that are known, by the outer values.
+#[derive(Default)]
+struct Known {
+    /// Those of outer values that have occurred, and their number.
+    remembered: HashMap<Vec<u8>, Arc<Vec<Row>>>,
+    count: usize,
+    /// Those that were looked up together for the waiting left rows, and their memory.
+    fetched: HashMap<Vec<u8>, Arc<Vec<Row>>>,
+    held: usize,
+}
+
+impl Known {
+    fn get(&self, outer: &[u8]) -> Option<Arc<Vec<Row>>> {
+        self.fetched.get(outer).or_else(|| self.remembered.get(outer)).cloned()
+    }
 }
 
 #[derive(Default)]
@@ -126,7 +143,7 @@ impl physical::Join {
     /// Reads the right side, if it does not depend on the left one.
     async fn open(&self, cx: &mut Context<'_>) -> Result<Right, SqlError> {
         if let How::Dependent { .. } = self.how {
-            return Ok(Right::Dependent(HashMap::new(), 0));
+            return Ok(Right::Dependent(Known::default()));
         }
         let rows = all(start(&self.right).as_mut(), cx).await?;
         let mut table = Table { rows, ..Table::default() };
@@ -154,6 +171,68 @@ impl physical::Join {
         self.guard.as_ref().map_or(Ok(true), |guard| guard.holds(row, &cx.scope()))
     }
 
+    /// Makes a left row's columns the parameters of the right side; returns them as bytes.
+    fn set_outer(slots: &[(usize, usize)], left: &[Datum], cx: &mut Context<'_>) -> Vec<u8> {
+        let mut outer = Vec::new();
+        for (at, slot) in slots {
+            write_exactly(&left[*at], &mut outer);
+            cx.state.params[*slot] = left[*at].clone();
+        }
+        outer
+    }
+
+    /// Looks up the right rows of the waiting left rows together, if the right side is a table that
+    /// is read by whole primary keys: then they take as long as one lookup.
+    async fn fetch(
+        &self,
+        waiting: &VecDeque<Row>,
+        right: &mut Right,
+        cx: &mut Context<'_>,
+    ) -> Result<(), SqlError> {
+        let (How::Dependent { slots, .. }, Right::Dependent(known)) = (&self.how, right) else {
+            return Ok(());
+        };
+        known.fetched.clear();
+        cx.state.held.free(std::mem::take(&mut known.held));
+        let Node::Scan(scan) = &*self.right else { return Ok(()) };
+        if waiting.len() < 2 || !scan.reads_by_primary_key() {
+            return Ok(());
+        }
+        let mut wanted = Vec::with_capacity(waiting.len());
+        let mut keys = BTreeSet::new();
+        let mut seen = HashSet::new();
+        for left in waiting {
+            if !self.is_guarded(left, cx)? {
+                continue;
+            }
+            let outer = Self::set_outer(slots, left, cx);
+            if known.remembered.contains_key(&outer) || !seen.insert(outer.clone()) {
+                continue;
+            }
+            let mut own = Vec::new();
+            for target in scan.access.targets(&scan.table, &cx.scope())? {
+                let Target::Point(key) = target else { return Ok(()) };
+                own.push(key);
+            }
+            keys.extend(own.iter().cloned());
+            wanted.push((left, outer, own));
+        }
+        let found = scan.look_up(keys, cx).await?;
+        let before = cx.state.held.used();
+        for (left, outer, own) in wanted {
+            Self::set_outer(slots, left, cx);
+            let mut rows = Vec::with_capacity(own.len());
+            for row in own.iter().filter_map(|key| found.get(key)) {
+                scan.take(row, cx, &mut rows)?;
+            }
+            let bytes: usize = rows.iter().map(|row| weight(row)).sum();
+            cx.state.held.add(outer.len() + bytes + 64)?;
+            known.fetched.insert(outer, Arc::new(rows));
+        }
+        known.held = cx.state.held.used().saturating_sub(before);
+        Ok(())
+    }
+
     /// Begins the pairs of a left row; `None` if it has none.
     fn begin(
         &self,
@@ -162,14 +241,10 @@ impl physical::Join {
         cx: &mut Context<'_>,
     ) -> Result<Option<Rights>, SqlError> {
         Ok(match (&self.how, right) {
-            (How::Dependent { slots, .. }, Right::Dependent(remembered, _)) => {
-                let mut outer = Vec::new();
-                for (at, slot) in slots {
-                    write_exactly(&left[*at], &mut outer);
-                    cx.state.params[*slot] = left[*at].clone();
-                }
-                Some(match remembered.get(&outer) {
-                    Some(rows) => Rights::Remembered(rows.clone(), 0),
+            (How::Dependent { slots, .. }, Right::Dependent(known)) => {
+                let outer = Self::set_outer(slots, left, cx);
+                Some(match known.get(&outer) {
+                    Some(rows) => Rights::Remembered(rows, 0),
                     None => Rights::Running(Box::new(Running {
                         operator: start(&self.right),
                         outer,
@@ -204,7 +279,7 @@ impl physical::Join {
         let width = pair.len();
         let mut goes_on = true;
         let next = match (current.rights, &mut *right) {
-            (Rights::Running(mut running), Right::Dependent(remembered, count)) => {
+            (Rights::Running(mut running), Right::Dependent(known)) => {
                 let want = match (self.kind, &self.on) {
                     (Kind::Semi | Kind::Anti | Kind::Mark, None) => 1,
                     _ => CHUNK_ROWS,
@@ -223,9 +298,9 @@ impl physical::Join {
                 }
                 cx.pause(rows.len()).await;
                 let ended = rows.is_empty();
-                if let Some(known) = &mut running.rows {
-                    known.extend(rows);
-                    if !self.remembers() || *count + known.len() > REMEMBERED_ROWS {
+                if let Some(all) = &mut running.rows {
+                    all.extend(rows);
+                    if !self.remembers() || known.count + all.len() > REMEMBERED_ROWS {
                         running.rows = None;
                     }
                 }
@@ -233,10 +308,10 @@ impl physical::Join {
                     cx.state.held.free(running.held);
                 }
                 if let (true, Some(rows)) = (ended, running.rows.take()) {
-                    *count += rows.len() + 1;
+                    known.count += rows.len() + 1;
                     let bytes: usize = rows.iter().map(|row| weight(row)).sum();
                     cx.state.held.add(running.outer.len() + bytes + 64)?;
-                    remembered.insert(std::mem::take(&mut running.outer), Arc::new(rows));
+                    known.remembered.insert(std::mem::take(&mut running.outer), Arc::new(rows));
                 }
                 (!ended).then_some(Rights::Running(running))
             }
@@ -345,6 +420,12 @@ impl Operator for Join {
                     let more = self.left.next(cx, want).await?;
                     self.over = more.is_empty();
                     self.waiting.extend(more);
+                    if let How::Dependent { .. } = join.how {
+                        if let Right::Unread = self.right {
+                            self.right = join.open(cx).await?;
+                        }
+                        join.fetch(&self.waiting, &mut self.right, cx).await?;
+                    }
                     continue;
                 };
                 if !join.is_guarded(&left, cx)? {

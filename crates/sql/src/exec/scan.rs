@@ -4,9 +4,12 @@ use super::{Context, Operator, Row};
 use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::physical::{self, Node};
+use crate::plan::Target;
 use crate::scan::Cursor;
 use crate::system;
+use meridian_mvcc::Key;
 use meridian_txn::{Future, Lock};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A running scan.
@@ -30,6 +33,30 @@ impl Scan {
 }
 
 impl physical::Scan {
+    /// True if it reads a stored table by its primary key.
+    pub(super) fn reads_by_primary_key(&self) -> bool {
+        self.access.index.is_none() && self.access.has_key() && !system::is_system(self.table.id)
+    }
+
+    /// Reads rows by their keys, all at once.
+    pub(super) async fn look_up(
+        &self,
+        keys: BTreeSet<Key>,
+        cx: &mut Context<'_>,
+    ) -> Result<BTreeMap<Key, Row>, SqlError> {
+        let count = keys.len();
+        let mut cursor = Cursor::new(None, keys.into_iter().map(Target::Point).collect(), false);
+        let mut rows = BTreeMap::new();
+        loop {
+            let found =
+                cursor.next(cx.txn, &self.table, &self.wanted, Lock::Shared, count.max(1)).await?;
+            if found.is_empty() {
+                return Ok(rows);
+            }
+            rows.extend(found.into_iter().map(|found| (found.key, found.row)));
+        }
+    }
+
     async fn open(&self, cx: &mut Context<'_>) -> Result<Source, SqlError> {
         if !system::is_system(self.table.id) {
             let targets = self.access.targets(&self.table, &cx.scope())?;
@@ -48,7 +75,12 @@ impl physical::Scan {
     }
 
     /// Adds a row's outputs, if the filter accepts the row.
-    fn take(&self, row: &[Datum], cx: &Context<'_>, out: &mut Vec<Row>) -> Result<(), SqlError> {
+    pub(super) fn take(
+        &self,
+        row: &[Datum],
+        cx: &Context<'_>,
+        out: &mut Vec<Row>,
+    ) -> Result<(), SqlError> {
         if let Some(filter) = &self.filter
             && !filter.holds(row, &cx.scope())?
         {

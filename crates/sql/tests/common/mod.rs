@@ -26,6 +26,7 @@ struct State {
     stuck: bool,
     begun: u64,
     committed: u64,
+    requests: u64,
     isolation: IsolationLevel,
 }
 
@@ -62,6 +63,11 @@ impl Memory {
 
     pub fn now(&self) -> u64 {
         self.0.lock().unwrap().now
+    }
+
+    /// The number of reads so far; several keys that are read at once are one.
+    pub fn requests(&self) -> u64 {
+        self.0.lock().unwrap().requests
     }
 
     pub fn commits(&self) -> u64 {
@@ -159,8 +165,25 @@ impl Transaction for Open {
             if let Some(own) = self.writes.get(key) {
                 return Ok(own.clone());
             }
-            let state = self.memory.0.lock().unwrap();
+            let mut state = self.memory.0.lock().unwrap();
+            state.requests += 1;
             Ok(state.versions.get(key).and_then(|versions| self.see(versions)))
+        })
+    }
+
+    fn get_many<'a>(
+        &'a mut self,
+        keys: &'a [Key],
+        lock: Lock,
+    ) -> Future<'a, Result<Vec<Option<Value>>, Failure>> {
+        Box::pin(async move {
+            let mut found = Vec::with_capacity(keys.len());
+            for key in keys {
+                found.push(self.get(key, lock).await?);
+            }
+            let mut state = self.memory.0.lock().unwrap();
+            state.requests -= (keys.len() as u64).saturating_sub(1);
+            Ok(found)
         })
     }
 
@@ -173,7 +196,8 @@ impl Transaction for Open {
     ) -> Future<'a, Result<Rows, Failure>> {
         Box::pin(async move {
             self.check()?;
-            let state = self.memory.0.lock().unwrap();
+            let mut state = self.memory.0.lock().unwrap();
+            state.requests += 1;
             let mut all: BTreeMap<Key, Value> = BTreeMap::new();
             for (key, versions) in state.versions.range(range.start.clone()..) {
                 if !range.contains(key) {
