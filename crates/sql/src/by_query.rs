@@ -4,10 +4,10 @@
 //! The engine runs `SELECT key, values FROM table, others WHERE condition` to the end. Then each
 //! row is locked by its key and changed. Both happen in one transaction, so the row is still what
 //! the query saw. A row with several matches is changed once, by the first match; PostgreSQL does
-//! not specify which. A table without a primary key has no key to select.
+//! not specify which. For a table without a primary key the query selects the rows' stored keys.
 
 use crate::analytic::{AnalyticPlan, Reader};
-use crate::bind::Binder;
+use crate::bind::{Binder, ROW_KEY};
 use crate::cast;
 use crate::catalog::Table;
 use crate::datum::Datum;
@@ -33,6 +33,8 @@ pub(crate) struct Draft {
     /// The columns of the new values; `None` for DELETE.
     assigned: Option<Vec<usize>>,
     returning: Option<Vec<SelectItem>>,
+    /// True if it selects the columns of a primary key, false if it selects the rows' keys.
+    has_primary: bool,
     alias: String,
 }
 
@@ -55,11 +57,6 @@ fn literal(expr: &Expr) -> bool {
 impl Draft {
     /// Builds the query for a statement that changes a table.
     pub(crate) fn of(statement: &Statement, table: &Table) -> Result<Draft, SqlError> {
-        let Some(primary) = &table.primary else {
-            return Err(SqlError::unsupported(
-                "a change by query of a table without a primary key",
-            ));
-        };
         let (target, others, selection, returning, assignments) = match statement {
             Statement::Update(update) => {
                 let others = match &update.from {
@@ -98,12 +95,19 @@ impl Draft {
         };
         let alias =
             alias.as_ref().map_or_else(|| table.name.clone(), |alias| names::fold(&alias.name));
-        let named = |column: usize| {
-            let parts = [alias.as_str(), table.columns[column].name.as_str()];
-            Expr::CompoundIdentifier(parts.map(|part| Ident::with_quote('"', part)).to_vec())
+        let qualified = |name: &str| {
+            Expr::CompoundIdentifier(
+                [&*alias, name].map(|part| Ident::with_quote('"', part)).to_vec(),
+            )
         };
-        let mut outputs: Vec<Expr> =
-            primary.columns.iter().map(|part| named(part.column as usize)).collect();
+        let mut outputs: Vec<Expr> = match &table.primary {
+            Some(key) => key
+                .columns
+                .iter()
+                .map(|part| qualified(&table.columns[part.column as usize].name))
+                .collect(),
+            None => vec![qualified(ROW_KEY)],
+        };
         let mut assigned = Vec::new();
         for assignment in assignments.into_iter().flatten() {
             match (&assignment.target, &assignment.value) {
@@ -143,8 +147,14 @@ impl Draft {
             query,
             assigned: assignments.map(|_| assigned),
             returning: returning.clone(),
+            has_primary: table.primary.is_some(),
             alias,
         })
+    }
+
+    /// True if its query reads the rows' keys, for want of a primary key.
+    pub(crate) fn reads_row_keys(&self) -> bool {
+        !self.has_primary
     }
 
     /// Completes the change with the planned query.
@@ -154,7 +164,7 @@ impl Draft {
         table: Arc<Table>,
         plan: Arc<dyn AnalyticPlan>,
     ) -> Result<ByQuery, SqlError> {
-        let keys = table.primary.as_ref().map_or(0, |primary| primary.columns.len());
+        let keys = table.primary.as_ref().map_or(1, |primary| primary.columns.len());
         let columns = plan.columns();
         let assigned: Vec<usize> = self.assigned.iter().flatten().copied().collect();
         refuse_unassignable(&table, &columns[keys.min(columns.len())..], &assigned)?;
@@ -250,11 +260,16 @@ impl ByQuery {
                     false,
                 )?;
             }
-            let Some(key) = table.row_key(&by_key) else { continue };
+            let key = match table.row_key(&by_key) {
+                Some(key) => kv::to_key(key),
+                None => match values.next() {
+                    Some(Datum::Bytes(key)) => kv::to_key(key.to_vec()),
+                    _ => continue,
+                },
+            };
             if !done.insert(key.clone()) {
                 continue;
             }
-            let key = kv::to_key(key);
             let Some(value) = txn.get(&key, Lock::Exclusive).await? else {
                 return Err(SqlError::corrupted("a row that was just read is not there"));
             };

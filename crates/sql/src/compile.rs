@@ -240,13 +240,14 @@ async fn compile(
                     // The analytical engine has more functions, aggregates among them.
                     Err(error) if others_may_know(&error) => {
                         let planned =
-                            analytic(engine, txn, clean, query, &declared, &mut tables).await;
+                            analytic(engine, txn, clean, query, &declared, &mut tables, false)
+                                .await;
                         planned.map_err(|theirs| better(error, theirs))?
                     }
                     Err(error) => return Err(error),
                 }
             }
-            None => analytic(engine, txn, clean, query, &declared, &mut tables).await?,
+            None => analytic(engine, txn, clean, query, &declared, &mut tables, false).await?,
         },
         Statement::Insert(insert) => {
             let TableObject::TableName(name) = &insert.table else {
@@ -266,7 +267,8 @@ async fn compile(
             let (insert, binder) = match (own, insert.source.as_deref()) {
                 (Err(error), Some(query)) if others_may_know(&error) => {
                     let mut read = Vec::new();
-                    let planned = analytic(engine, txn, clean, query, &declared, &mut read).await;
+                    let planned =
+                        analytic(engine, txn, clean, query, &declared, &mut read, false).await;
                     let Ok((Plan::Analytic(plan), ..)) = planned else {
                         return Err(planned.map_or_else(
                             |theirs| better(error, theirs),
@@ -309,8 +311,9 @@ async fn compile(
             match change {
                 Err(error) if others_may_know(&error) => {
                     let draft = Draft::of(statement, &table)?;
+                    let (query, keys) = (&draft.query, draft.reads_row_keys());
                     let planned =
-                        analytic(engine, txn, clean, &draft.query, &declared, &mut tables).await;
+                        analytic(engine, txn, clean, query, &declared, &mut tables, keys).await;
                     let Ok((Plan::Analytic(plan), ..)) = planned else {
                         return Err(planned.map_or_else(
                             |theirs| better(error, theirs),
@@ -387,6 +390,7 @@ async fn analytic(
     query: &ast::Query,
     declared: &[Option<Type>],
     tables: &mut Vec<(u32, u64)>,
+    row_keys: bool,
 ) -> Result<Planned, SqlError> {
     let mut named = Named::default();
     let _ = query.visit(&mut named);
@@ -413,12 +417,13 @@ async fn analytic(
     }
     let relations = named.relations;
     let own = stack::with_room(relations, || {
-        bind::compile(query, &found, declared).and_then(|query| physical::lower(query, relations))
+        bind::compile(query, &found, declared, row_keys)
+            .and_then(|query| physical::lower(query, relations))
     });
     let plan: Arc<dyn AnalyticPlan> = match (own, engine.analytic()) {
         (Ok(plan), _) => Arc::new(plan),
         // The analytical engine has more functions and types.
-        (Err(error), Some(analytic)) if OTHERS_MAY_KNOW.contains(&error.sqlstate) => {
+        (Err(error), Some(analytic)) if others_may_know(&error) && !row_keys => {
             let planned = analytic.plan(query, &found, declared).await;
             planned.map_err(|theirs| better(error, theirs))?
         }

@@ -121,7 +121,13 @@ impl Binder {
                     merged: false,
                 })
                 .collect();
-            outer.push(Relation { alias: None, columns, table: None, commit_timestamp: None });
+            outer.push(Relation {
+                alias: None,
+                columns,
+                table: None,
+                commit_timestamp: None,
+                row_key: None,
+            });
         }
         outer.extend(lefts);
         outer.extend(rights);
@@ -295,6 +301,7 @@ impl Binder {
         self.versions = versions;
         let mut columns: Vec<_> = relation.columns.iter().map(|column| column.id).collect();
         columns.extend(relation.commit_timestamp);
+        columns.extend(relation.row_key);
         rename(&mut relation, alias)?;
         self.level().relations.push(relation);
         Ok(Rel::Scan { table, columns })
@@ -325,6 +332,7 @@ impl Binder {
             columns: outputs.iter().map(column).collect(),
             table: None,
             commit_timestamp: None,
+            row_key: None,
         };
         rename(&mut relation, alias)?;
         Ok(relation)

@@ -72,6 +72,8 @@ pub(crate) struct Binder {
     pub(crate) params: Vec<Option<Type>>,
     /// True if the statement may read rows' commit timestamps.
     pub(crate) versions: bool,
+    /// True if the statement may read rows' keys.
+    row_keys: bool,
     columns: Vec<ColumnInfo>,
     /// The tables that subqueries may name; `None` where there can be no subquery.
     tables: Option<Vec<Arc<Table>>>,
@@ -86,12 +88,17 @@ pub(crate) struct Binder {
 /// that the transaction itself wrote. It comes after the other columns.
 pub(crate) const COMMIT_TIMESTAMP: &str = "meridian_commit_timestamp";
 
+/// A column of every table in the queries of changes: the key under which the row is stored, as
+/// `bytea`. It comes after the commit timestamp.
+pub(crate) const ROW_KEY: &str = "meridian_row_key";
+
 impl Binder {
     pub(crate) fn new(declared: &[Option<Type>]) -> Self {
         Binder {
             levels: vec![Level::default()],
             params: declared.to_vec(),
             versions: false,
+            row_keys: false,
             columns: Vec::new(),
             tables: None,
             named: Vec::new(),

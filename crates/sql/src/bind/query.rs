@@ -38,13 +38,15 @@ pub(crate) struct Query {
     pub(crate) ids: usize,
 }
 
-/// Binds a query over the tables that it may name.
+/// Binds a query over the tables that it may name; with `row_keys` it may read the rows' keys.
 pub(crate) fn compile(
     query: &ast::Query,
     tables: &[Arc<Table>],
     declared: &[Option<Type>],
+    row_keys: bool,
 ) -> Result<Query, SqlError> {
     let mut binder = Binder::new(declared);
+    binder.row_keys = row_keys;
     binder.tables = Some(tables.to_vec());
     let bound = binder.bind_query(query)?;
     let column = |output: &Output| {

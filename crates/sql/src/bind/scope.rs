@@ -1,7 +1,7 @@
 //! The names that an expression may use: the relations of its query, then those of the enclosing
 //! queries.
 
-use super::{Aggregate, Binder, COMMIT_TIMESTAMP, ColumnInfo, Typed};
+use super::{Aggregate, Binder, COMMIT_TIMESTAMP, ColumnInfo, ROW_KEY, Typed};
 use crate::catalog::Table;
 use crate::error::{SqlError, state};
 use crate::expr::Expr;
@@ -32,6 +32,8 @@ pub(crate) struct Relation {
     pub(crate) table: Option<Arc<Table>>,
     /// The id of the row's commit timestamp.
     pub(crate) commit_timestamp: Option<ColumnId>,
+    /// The id of the row's key.
+    pub(crate) row_key: Option<ColumnId>,
 }
 
 /// A column of a relation.
@@ -89,7 +91,9 @@ impl Binder {
         let columns: Vec<ScopeColumn> = table.columns.iter().enumerate().map(named).collect();
         let commit_timestamp =
             self.versions.then(|| self.computed(COMMIT_TIMESTAMP, Type::TimestampTz));
-        Relation { alias: Some(alias.into()), columns, table: Some(table), commit_timestamp }
+        let row_key = self.row_keys.then(|| self.computed(ROW_KEY, Type::Bytea));
+        let alias = Some(alias.into());
+        Relation { alias, columns, table: Some(table), commit_timestamp, row_key }
     }
 
     /// Finds a column by its name, in the innermost query that has it.
@@ -129,6 +133,13 @@ impl Binder {
                 && only.table.as_ref().is_some_and(|table| !system::is_system(table.id))
             {
                 return Ok(Typed::of(Expr::Column(id), Type::TimestampTz));
+            }
+            if let (ROW_KEY, Some(qualifier)) = (&*name, qualifier) {
+                let mut relations = self.levels[level].relations.iter();
+                let found = relations.find(|one| one.alias.as_deref() == Some(qualifier));
+                if let Some(id) = found.and_then(|relation| relation.row_key) {
+                    return Ok(Typed::of(Expr::Column(id), Type::Bytea));
+                }
             }
             if known && qualifier.is_some() {
                 break;

@@ -5,8 +5,9 @@ use crate::datum::Datum;
 use crate::error::SqlError;
 use crate::physical::{self, Node};
 use crate::plan::Target;
-use crate::scan::Cursor;
+use crate::scan::{Cursor, Found};
 use crate::system;
+use bytes::Bytes;
 use meridian_mvcc::Key;
 use meridian_txn::{Future, Lock};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,8 +54,22 @@ impl physical::Scan {
             if found.is_empty() {
                 return Ok(rows);
             }
-            rows.extend(found.into_iter().map(|found| (found.key, found.row)));
+            for found in found {
+                let key = found.key.clone();
+                rows.insert(key, self.complete(found));
+            }
         }
+    }
+
+    /// Returns a row with its commit timestamp and its key, as far as they are wanted.
+    fn complete(&self, found: Found) -> Row {
+        let Found { key, mut row, .. } = found;
+        let at = self.table.columns.len() + 1;
+        if self.wanted.get(at) == Some(&true) {
+            row.resize(at, Datum::Null);
+            row.push(Datum::Bytes(Bytes::copy_from_slice(&key)));
+        }
+        row
     }
 
     async fn open(&self, cx: &mut Context<'_>) -> Result<Source, SqlError> {
@@ -114,10 +129,11 @@ impl Operator for Scan {
                     Source::Stored(cursor) => {
                         let (table, wanted) = (&scan.table, &scan.wanted);
                         let found = cursor.next(cx.txn, table, wanted, Lock::Shared, limit).await?;
-                        for found in &found {
-                            scan.take(&found.row, cx, &mut out)?;
+                        let count = found.len();
+                        for found in found {
+                            scan.take(&scan.complete(found), cx, &mut out)?;
                         }
-                        found.len()
+                        count
                     }
                     Source::Made(rows, at) => {
                         let next = rows.iter().skip(*at).take(limit);

@@ -27,7 +27,8 @@ pub(crate) type ColumnId = usize;
 pub(crate) enum Rel {
     /// Rows of expressions. A query without FROM reads one row without columns.
     Values { columns: Vec<ColumnId>, rows: Vec<Vec<Expr>> },
-    /// The rows of a table. The last column is the row's commit timestamp.
+    /// The rows of a table. Behind its columns there is the row's commit timestamp, and in the
+    /// queries of changes the row's key.
     Scan { table: Arc<Table>, columns: Vec<ColumnId> },
     /// The rows for which the condition is true.
     Filter { input: Box<Rel>, condition: Expr },

@@ -42,7 +42,7 @@ fn tables() -> Vec<Arc<Table>> {
 fn bound(sql: &str) -> Query {
     let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).expect("tokens");
     let query = parser.parse_query().unwrap_or_else(|error| panic!("{sql}: {error}"));
-    bind::compile(&query, &tables(), &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"))
+    bind::compile(&query, &tables(), &[], false).unwrap_or_else(|error| panic!("{sql}: {error:?}"))
 }
 
 fn plan(sql: &str) -> String {

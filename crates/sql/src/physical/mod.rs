@@ -68,7 +68,7 @@ pub(crate) enum Node {
 pub(crate) struct Scan {
     pub(crate) table: Arc<Table>,
     pub(crate) access: Access,
-    /// The condition over the table's columns, the commit timestamp behind them.
+    /// The condition over the table's columns, the commit timestamp and the key behind them.
     pub(crate) filter: Option<Expr>,
     /// The columns that the filter or the outputs need.
     pub(crate) wanted: Vec<bool>,
