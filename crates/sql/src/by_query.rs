@@ -175,8 +175,43 @@ impl Draft {
     }
 }
 
-/// Renders a new value as an output of the query. A quoted literal and a parameter take the type of
-/// their column.
+/// Returns the query of an INSERT: its values, or its SELECT, with what the columns give them.
+pub(crate) fn source_of(
+    insert: &ast::Insert,
+    query: &ast::Query,
+    table: &Table,
+) -> Result<ast::Query, SqlError> {
+    let named = insert.columns.iter().filter_map(|name| name.0.last()?.as_ident().cloned());
+    let targets = target_columns(table, &named.collect::<Vec<_>>())?;
+    let mut query = query.clone();
+    match &mut *query.body {
+        SetExpr::Values(values) => {
+            for row in &mut values.rows {
+                for (value, column) in row.content.iter_mut().zip(&targets) {
+                    *value = value_of(table, *column, value)?;
+                }
+            }
+        }
+        SetExpr::Select(select) => {
+            for (item, column) in select.projection.iter_mut().zip(&targets) {
+                match item {
+                    SelectItem::UnnamedExpr(value)
+                    | SelectItem::ExprWithAlias { expr: value, alias: _ } => {
+                        if literal(value) {
+                            *value = value_of(table, *column, value)?;
+                        }
+                    }
+                    // Behind `*` the columns are not known.
+                    _ => break,
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(query)
+}
+
+/// Renders a new value as an output of the query.
 fn assign(
     table: &Table,
     name: &ast::ObjectName,
@@ -192,6 +227,12 @@ fn assign(
         return Err(SqlError::new(state::SYNTAX, message));
     }
     assigned.push(column);
+    value_of(table, column, value)
+}
+
+/// Renders a value for a column as an output of a query: DEFAULT becomes the column's default, and
+/// a quoted literal and a parameter take the type of the column.
+fn value_of(table: &Table, column: usize, value: &Expr) -> Result<Expr, SqlError> {
     let is_default = matches!(value, Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"));
     let value = match (is_default, &table.columns[column].default) {
         (false, _) => value.clone(),

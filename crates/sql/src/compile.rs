@@ -2,7 +2,7 @@
 
 use crate::analytic::AnalyticPlan;
 use crate::bind::{self, Binder};
-use crate::by_query::{ByQuery, Draft};
+use crate::by_query::{self, ByQuery, Draft};
 use crate::catalog::{self, Table};
 use crate::dml::{Change, Insert};
 use crate::engine::Engine;
@@ -267,8 +267,9 @@ async fn compile(
             let (insert, binder) = match (own, insert.source.as_deref()) {
                 (Err(error), Some(query)) if others_may_know(&error) => {
                     let mut read = Vec::new();
+                    let query = by_query::source_of(insert, query, &into)?;
                     let planned =
-                        analytic(engine, txn, clean, query, &declared, &mut read, false).await;
+                        analytic(engine, txn, clean, &query, &declared, &mut read, false).await;
                     let Ok((Plan::Analytic(plan), ..)) = planned else {
                         return Err(planned.map_or_else(
                             |theirs| better(error, theirs),
