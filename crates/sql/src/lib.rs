@@ -32,6 +32,9 @@
 //! `idle_in_transaction_session_timeout` are only settings here: a caller with a clock enforces
 //! them with [`Session::interrupt`]. `lock_timeout` goes to the transaction.
 
+#[cfg(test)]
+extern crate self as meridian_sql;
+
 mod aggregate;
 mod analytic;
 mod backfill;

@@ -13,6 +13,8 @@ mod rows;
 mod scan;
 mod set;
 mod sort;
+#[cfg(test)]
+mod tests;
 
 use crate::analytic::{AnalyticPlan, AnalyticRows, Reader};
 use crate::datum::Datum;

@@ -10,6 +10,8 @@
 
 mod columns;
 #[cfg(test)]
+pub(crate) mod drawn;
+#[cfg(test)]
 pub(crate) mod naive;
 mod show;
 

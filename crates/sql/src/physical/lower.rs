@@ -19,11 +19,21 @@ type Lowered = (Arc<Node>, Vec<ColumnId>);
 
 /// Plans a bound query.
 pub(crate) fn lower(query: bind::Query, relations: usize) -> Result<Query, SqlError> {
+    lower_with(query, relations, None)
+}
+
+/// Plans a bound query. With `by_key`, all joins that can read by key do, or none does.
+pub(crate) fn lower_with(
+    query: bind::Query,
+    relations: usize,
+    by_key: Option<bool>,
+) -> Result<Query, SqlError> {
     let rel = order::order(normalize(query.rel, query.ids));
     let mut lowering = Lowering {
         outer: BTreeMap::new(),
         slots: query.params.len(),
         named_count: 0,
+        by_key,
         named: BTreeMap::new(),
     };
     let needed = query.outputs.iter().copied().collect();
@@ -40,6 +50,8 @@ pub(crate) fn lower(query: bind::Query, relations: usize) -> Result<Query, SqlEr
 }
 
 struct Lowering {
+    /// Whether joins read by key: by cost unless it is given.
+    by_key: Option<bool>,
     /// The parameters that hold columns of enclosing relations.
     outer: BTreeMap<ColumnId, usize>,
     /// The number of parameters so far.
@@ -281,7 +293,8 @@ impl Lowering {
             && !is_dependent
             && looked_up(&right, &pairs, &lefts).is_some_and(|found| {
                 let count = estimate::rows(&left);
-                count * (LOOKUP + found) < count + base_rows(&right)
+                let is_cheaper = count * (LOOKUP + found) < count + base_rows(&right);
+                self.by_key.unwrap_or(is_cheaper)
             });
         let (mut left, mut right) = (left, right);
         // The smaller side is held in memory.

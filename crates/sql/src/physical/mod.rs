@@ -11,6 +11,8 @@ mod lower;
 mod order;
 
 pub(crate) use lower::lower;
+#[cfg(test)]
+pub(crate) use lower::lower_with;
 
 use crate::aggregate::Aggregate;
 use crate::catalog::Table;
