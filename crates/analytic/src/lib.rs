@@ -1,5 +1,5 @@
-//! The analytical engine: joins, subqueries, windows, set operations and all other queries that the
-//! SQL layer's own executor does not run, on DataFusion.
+//! The analytical engine: statements with windows, intervals or functions that the SQL layer does
+//! not plan yet, on DataFusion. Such a statement runs here as a whole.
 //!
 //! ```text
 //!   query ── dialect ── DataFusion's planner ── logical plan ── optimizer ── operators

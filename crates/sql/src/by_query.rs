@@ -1,7 +1,7 @@
-//! UPDATE and DELETE that need an analytical engine to find rows or values: `UPDATE … FROM`,
-//! `DELETE … USING`, subqueries.
+//! UPDATE and DELETE that find rows or values by a query: `UPDATE … FROM`, `DELETE … USING`,
+//! subqueries.
 //!
-//! The engine runs `SELECT key, values FROM table, others WHERE condition` to the end. Then each
+//! The change runs `SELECT key, values FROM table, others WHERE condition` to the end. Then each
 //! row is locked by its key and changed. Both happen in one transaction, so the row is still what
 //! the query saw. A row with several matches is changed once, by the first match; PostgreSQL does
 //! not specify which. For a table without a primary key the query selects the rows' stored keys.

@@ -44,8 +44,9 @@ pub(crate) enum Plan {
     Select(Select),
     Insert(Insert),
     Change(Change),
-    /// A change that needs an analytical engine.
+    /// A change that finds its rows by a query.
     ByQuery(ByQuery),
+    /// A query over several relations, or one that an analytical engine runs.
     Analytic(Arc<dyn AnalyticPlan>),
     /// The explained plan, and true for EXPLAIN ANALYZE, which runs it.
     Explain(Box<Plan>, bool),

@@ -1,7 +1,7 @@
 //! SELECT over at most one table: filter, groups, order, limit.
 
 use crate::aggregate::{Aggregate, Groups};
-use crate::bind::{Binder, Typed, bind_items};
+use crate::bind::{Binder, Typed, bind_items, position};
 use crate::catalog::Table;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
@@ -237,20 +237,6 @@ fn group<'a>(
     }
     let keys = keys.into_iter().map(|(_, key)| key).collect();
     Ok((keys, aggregates.into_iter().map(|(_, aggregate)| aggregate).collect()))
-}
-
-/// Returns the output's index in `ORDER BY 2`.
-fn position(expr: &ast::Expr, outputs: usize) -> Result<Option<usize>, SqlError> {
-    let ast::Expr::Value(value) = expr else { return Ok(None) };
-    let ast::Value::Number(digits, _) = &value.value else { return Ok(None) };
-    match digits.parse::<usize>() {
-        Ok(n) if (1..=outputs).contains(&n) => Ok(Some(n - 1)),
-        _ => Err(SqlError::new(
-            state::INVALID_COLUMN_REFERENCE,
-            format!("position {digits} is not in select list"),
-        )
-        .at(names::expr_position(expr))),
-    }
 }
 
 /// Returns the output's expression in `GROUP BY 2` or by an output's name.

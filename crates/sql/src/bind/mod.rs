@@ -14,7 +14,7 @@ mod types;
 
 pub(crate) use items::{Item, bind_items};
 use query::Output;
-pub(crate) use query::{Query, compile};
+pub(crate) use query::{Query, compile, position};
 pub(crate) use scope::{Level, Relation};
 
 use crate::aggregate::Aggregate;

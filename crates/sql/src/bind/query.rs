@@ -329,7 +329,6 @@ impl Binder {
         self.levels.pop();
         let columns = outputs.iter().map(|output| output.id).collect();
         let rel = Rel::Values { columns, rows: made };
-        // A row may name columns of enclosing queries, and then has subqueries of its own.
         Ok(Bound { rel, outputs })
     }
 
@@ -776,7 +775,7 @@ fn output_named(outputs: &[Output], ident: &ast::Ident) -> Result<Option<usize>,
 }
 
 /// Returns the output's index in `ORDER BY 2`.
-fn position(expr: &ast::Expr, outputs: usize) -> Result<Option<usize>, SqlError> {
+pub(crate) fn position(expr: &ast::Expr, outputs: usize) -> Result<Option<usize>, SqlError> {
     let ast::Expr::Value(value) = expr else { return Ok(None) };
     let ast::Value::Number(digits, _) = &value.value else { return Ok(None) };
     match digits.parse::<usize>() {

@@ -2,7 +2,7 @@
 //!
 //! Each operator returns its next rows, at most as many as are wanted, so that a LIMIT reads no
 //! more than it needs. An operator holds its own state; the parameters, the rows of WITH queries
-//! and the memory are the query's. A dependent join starts its right side anew for each left row.
+//! and the memory are the query's. A dependent join runs its right side again for each left row.
 //!
 //! Not done: operators spill nothing to disk; beyond `--query-memory` a query fails with 53200.
 

@@ -3,8 +3,7 @@
 use super::Row;
 use crate::datum::Datum;
 use crate::error::{SqlError, state};
-use crate::physical::Join;
-use crate::physical::Kind;
+use crate::physical::{Join, Kind};
 use std::collections::VecDeque;
 
 /// The pairs of one left row so far.
